@@ -4,6 +4,7 @@ A change is refused as the write would be, in the same words. What queues deserv
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -140,19 +141,17 @@ def _queue_part(left: str) -> str:
 def with_quota(
     snapshot: Snapshot, patches: Sequence[QueuePatch], facts: QueueFacts, by: Requester | None = None
 ) -> ChangedQuota:
-    """The engine's input as if these Queues were written, one after the other.
+    """The engine's input as if these Queues were written, all of them: their order makes no difference.
 
     ``by``: the user who would write them; None: one who may write every Queue. Raises RefusedChange: the API server
-    would refuse one; NoQueueToChange, NotAdministered.
+    would refuse one beside the others; NoQueueToChange, NotAdministered.
     """
-    later, warnings = dict(facts), list[str]()
+    later, warnings = _all_written(patches, facts, by), list[str]()
+    before_each = dict(facts)
     for patch in patches:
         name = QueueName(patch.queue)
-        fact = later.get(name)
-        if fact is None:
-            raise NoQueueToChange(queue=patch.queue[:100])
-        warnings += _checked(patch, later, by, snapshot.now)
-        later[name] = _written(name, fact, patch)
+        warnings += _checked(patch, {**later, name: before_each[name]}, by, snapshot.now)
+        before_each[name] = _written(name, before_each[name], patch)
     counted = [_counted(each, snapshot.now) for each in (facts, later)]
     names = dict.fromkeys((*(QueueName(each.queue) for each in patches), *sorted(counted[0])))
     queues, notes = dict(snapshot.queues), list[str]()
@@ -168,6 +167,29 @@ def with_quota(
     if not notes:
         notes = [f"queue {each.queue}: it has these limits already" for each in patches]
     return ChangedQuota(replace(snapshot, queues=queues), tuple(notes), tuple(dict.fromkeys(warnings)))
+
+
+def _all_written(
+    patches: Sequence[QueuePatch], facts: QueueFacts, by: Requester | None
+) -> dict[QueueName, QueueFact]:
+    """The queues with all that is asked, but for what cannot be written: its own check says why.
+
+    Raises NoQueueToChange, NotAdministered; RefusedChange: it is no change of quota.
+    """
+    later = dict(facts)
+    for patch in patches:
+        name = QueueName(patch.queue)
+        if name not in facts:
+            raise NoQueueToChange(queue=patch.queue[:100])
+        _require_administrator(name, facts, by)
+        if unknown := sorted(patch.spec.keys() - PATCHED_FIELDS):
+            raise RefusedChange(
+                why=f"A trial of queue {patch.queue} changes quota: found {unknown[0][:60]!r}, expected "
+                f"{', '.join(sorted(PATCHED_FIELDS))}."
+            )
+        with suppress(RefusedChange):
+            later[name] = _written(name, later[name], patch)
+    return later
 
 
 def _document(fact: QueueFact) -> dict[str, Any]:
@@ -201,13 +223,7 @@ def _require_administrator(name: QueueName, facts: QueueFacts, by: Requester | N
 
 
 def _checked(patch: QueuePatch, facts: QueueFacts, by: Requester | None, now: int) -> list[str]:
-    """What the API server would warn of. Raises RefusedChange, NotAdministered."""
-    _require_administrator(QueueName(patch.queue), facts, by)
-    if unknown := sorted(patch.spec.keys() - PATCHED_FIELDS):
-        raise RefusedChange(
-            why=f"A trial of queue {patch.queue} changes quota: found {unknown[0][:60]!r}, expected "
-            f"{', '.join(sorted(PATCHED_FIELDS))}."
-        )
+    """What the API server would warn of. ``facts``: with the other changes. Raises RefusedChange."""
     document = _document(facts[QueueName(patch.queue)])
     if by is not None:
         documents = {str(name): _document(fact) for name, fact in facts.items()}

@@ -40,6 +40,7 @@ from admission.web.access.redaction import redacted
 from admission.web.access.rights import MOST_ASKED, Forbidden
 from admission.web.health import METRICS_TYPE
 from admission.web.http import (
+    OTHER_NAMESPACE,
     BadQuery,
     encode,
     errors_as_json,
@@ -54,7 +55,7 @@ from admission.web.leader.forwarding import FORWARDED
 from admission.web.lists.expected_starts import ExpectedStarts, in_sight, with_expected
 from admission.web.lists.queries import decisions_of, is_mine, limit_of, lines_before, listing_of, place_after
 from admission.web.openapi.document import document
-from admission.web.reader import EVERYTHING, Sight, UnknownName, together
+from admission.web.reader import Sight, UnknownName, together
 from admission.web.trials.handler import LARGEST_TRIAL
 from admission.web.trials.handler import answer as trial_answer
 from admission.web.updates.changes import Changes, require_watch
@@ -181,8 +182,12 @@ class Authorizer(Protocol):
         """What the user may see, of these kinds in their namespaces."""
         ...
 
-    async def require(self, caller: Caller, access: AccessRequest, what: str) -> None:
+    async def require(self, caller: Caller, access: AccessRequest, what: str, hint: str = "") -> None:
         """Raises Forbidden unless the user may do it."""
+        ...
+
+    async def require_everything(self, caller: Caller, why: str) -> None:
+        """Raises Forbidden unless the user sees everything."""
         ...
 
 
@@ -469,11 +474,7 @@ class ReadApi:
         _only(request)
 
         async def answer(caller: Caller) -> bytes:
-            if await self.rights.sight(caller) != EVERYTHING:
-                what = (
-                    "list the workloads of all kinds and namespaces, and all queues: a snapshot has them all"
-                )
-                raise Forbidden(user=caller.name, what=what)
+            await self.rights.require_everything(caller, "a snapshot has everything")
             return await self._leader(request, caller, "/snapshot", {})
 
         content = await self._content(request, answer)
@@ -532,7 +533,7 @@ class ReadApi:
         sight = await self.rights.sight(caller, namespace)
         if namespace is not None and not any(sight.shows(kind, namespace) for kind in WorkloadKind):
             what = f"list jobs, podgroups or pods in namespace {namespace}"
-            raise Forbidden(user=caller.name, what=what)
+            raise Forbidden(user=caller.name, what=what, hint=OTHER_NAMESPACE)
         return sight
 
     async def _leader(

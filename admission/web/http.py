@@ -33,6 +33,10 @@ _PORT_PAUSE: Final = 0.1
 _PORT_ATTEMPTS: Final = 50
 #: Seconds since the epoch: the year 3000.
 _LATEST: Final = 32_503_680_000
+#: For users who may not see what is in a namespace.
+OTHER_NAMESPACE: Final = (
+    "-n NAMESPACE asks about another namespace. An administrator of this one can grant that right by RBAC."
+)
 #: Status and hint of an answer for each error of Muster. The first that matches counts.
 _STATUS_AND_HINT: Final[tuple[tuple[type[MusterError], int, str], ...]] = (
     (
@@ -40,11 +44,7 @@ _STATUS_AND_HINT: Final[tuple[tuple[type[MusterError], int, str], ...]] = (
         401,
         "Ask through the API server, as kubectl muster does, or send the token of a user or service account.",
     ),
-    (
-        Forbidden,
-        403,
-        "-n NAMESPACE asks about another namespace. An administrator can grant that right by RBAC.",
-    ),
+    (Forbidden, 403, "An administrator can grant that right by RBAC."),
     (NothingToTry, 400, ""),
     (UnusableDocument, 400, ""),
     (TrialRefused, 400, ""),
@@ -171,8 +171,9 @@ def muster_problem(error: MusterError) -> web.Response:
     if isinstance(error, UnknownName):
         hint = f"Did you mean {' or '.join(error.near)}?" if error.near else ""
         return problem(404, str(error), hint=hint)
+    own_hint = error.hint if isinstance(error, Forbidden) else ""
     return next(
-        problem(status, str(error), hint=hint)
+        problem(status, str(error), hint=own_hint or hint)
         for kind, status, hint in _STATUS_AND_HINT
         if isinstance(error, kind)
     )

@@ -33,7 +33,7 @@ from admission.web.quota.loans import in_sight, with_loans
 from admission.web.reader import EVERYTHING, PeriodTooLarge, Sight, UnknownName
 from admission.web.tree import path_to_root, subtree, tree
 from admission.web.usage.bodies import UsageList, UsageQuotaBody
-from admission.web.usage.quotas import counted_queues, owned_amounts, quota_bodies
+from admission.web.usage.quotas import owned_amounts, quota_bodies, quota_queues
 from admission.web.usage.report import UsageRequest, usage_list, usage_viewer
 from admission.web.usage.time_series import (
     TimeSeriesList,
@@ -69,7 +69,7 @@ from queues.sql.read.usage import (
     usage_history,
     used_kinds_in_namespaces,
 )
-from queues.sql.read.usage_quota import queue_history, quota_use
+from queues.sql.read.usage_quota import has_loans, queue_history, quota_use
 from queues.sql.read.users import UserQuestion, device_seconds, hidden_work, users
 from queues.text_format import rfc3339
 from queues.workload import QueueName
@@ -343,12 +343,13 @@ class SqlReader:
                 async with self._database.snapshot() as tx:
                     history = await usage_history(tx)
                     question = request.question(int(self._clock()), history)
-                    viewer = usage_viewer(await queue_parents(tx), request.queue, user, sight)
+                    parents = await queue_parents(tx)
+                    viewer = usage_viewer(parents, request.queue, user, sight)
                     age = await self._age(tx)
                     page = await usage(tx, question, viewer)
             except DatabaseTooSlow as error:
                 raise PeriodTooLarge from error
-            quotas = await self._quotas(question, viewer) if request.quotas else None
+            quotas = await self._quotas(question, viewer, parents) if request.quotas else None
         answer = usage_list(request, question, page, history, asdict(age))
         return msgspec.structs.replace(answer, quotas=quotas)
 
@@ -378,24 +379,32 @@ class SqlReader:
             return await change_mark(tx)
 
     async def _quotas(
-        self, question: UsageQuestion, viewer: UsageViewer
+        self, question: UsageQuestion, viewer: UsageViewer, parents: Mapping[str, str | None]
     ) -> tuple[UsageQuotaBody, ...] | None:
         """Use beside what queues owned; None: it cannot be told, or not in time."""
-        counts_as = counted_queues(question.by, viewer.queues)
-        if question.resource is None or not counts_as:
+        queues = quota_queues(question.by, viewer, parents)
+        if question.resource is None or not queues:
             return None
         try:
             async with self._database.snapshot() as tx:
-                versions = await queue_history(tx, sorted(set(counts_as.values())), question.ends)
+                # Any queue may lend to one of these.
+                names = parents if await has_loans(tx, question.ends) else [each.queue for each in queues]
+                versions = await queue_history(tx, sorted(names), question.ends)
                 if versions is None:
                     return None
+                owned = await asyncio.to_thread(
+                    owned_amounts, versions, question.resource, question.ends, question.begins
+                )
+                if owned is None:
+                    return None
+                compared = {each.queue for each in queues}
                 found = await quota_use(
                     tx,
                     begins=question.begins,
                     ends=question.ends,
                     resource=question.resource,
-                    counts_as=counts_as,
-                    owned=owned_amounts(versions, question.resource, question.ends),
+                    queues=queues,
+                    owned=[each for each in owned if each.queue in compared],
                 )
         except DatabaseTooSlow:
             return None

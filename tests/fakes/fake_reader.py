@@ -469,12 +469,16 @@ class FakeRights:
     async def sight_in(self, caller: Caller, kinds: Iterable[KindIn]) -> Sight:
         return await self.sight(caller)
 
-    async def require(self, caller: Caller, access: AccessRequest, what: str) -> None:
+    async def require(self, caller: Caller, access: AccessRequest, what: str, hint: str = "") -> None:
         sight = self._sights.get(caller.name, EVERYTHING)
         kinds = [str(each.kind) for each in KINDS if each.resource is access.resource]
         lists_workloads = access.verb == "list" and any(sight.shows(each, access.namespace) for each in kinds)
         if caller.name in self._sights and not lists_workloads:
-            raise Forbidden(user=caller.name, what=what)
+            raise Forbidden(user=caller.name, what=what, hint=hint)
+
+    async def require_everything(self, caller: Caller, why: str) -> None:
+        if caller.name in self._sights:
+            raise Forbidden(user=caller.name, what=f"list queues in the whole cluster: {why}")
 
 
 class FakeLeader:

@@ -15,6 +15,9 @@ _OF_QUEUES: Final = frozenset(
     ("queues", "reservations", "nodedrains", "resourceflavors", "topologies", "hypernodes")
 )
 
+#: What administrators of queues see besides, for `kubectl muster nodes`.
+_OF_HARDWARE: Final = frozenset(("nodes", "devices", "resourceslices"))
+
 
 class MissingRight(NamedTuple):
     """A right that a user lacks."""
@@ -45,7 +48,7 @@ class MissingRight(NamedTuple):
             return "muster-reader"
         if self.resource in _OF_QUEUES:
             return "muster-queue-viewer" if reads else "muster-queue-admin"
-        if self.resource == "nodes" and reads:
+        if self.resource in _OF_HARDWARE and reads:
             return "muster-queue-admin"
         return ("view" if reads else "edit") if self.namespace else ""
 

@@ -25,7 +25,7 @@ from queues.errors import MusterError
 
 _NOT_FOUND = 404
 _FORBIDDEN = 403
-_RIGHT: Final = "Ask for the right to list devices.scheduling.koordinator.sh."
+_RIGHT: Final = "The role muster-queue-admin has that right (devices.scheduling.koordinator.sh)."
 
 _UNREAD_SLICES: Final = " You may not list resourceslices, in which drivers publish GPUs that pods claim."
 #: Nodes that are shown one by one; of more, the racks.

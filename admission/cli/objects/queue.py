@@ -36,12 +36,20 @@ queue.add_command(queues, "get")
 @click.option("--deserved", metavar=AMOUNTS, help="Its own share: gpu=32,cpu=128.")
 @click.option("--guarantee", metavar=AMOUNTS, help="What is never lent.")
 @click.option("--capability", metavar=AMOUNTS, help="What is never exceeded.")
+@click.option(
+    "--dry-run",
+    type=click.Choice(["server", "client", "none"]),
+    default="none",
+    show_default=True,
+    help="Make nothing; server: have the API server check it.",
+)
 @click.option("--yes", is_flag=True, help="Do not ask, whatever runs or waits in the queue above.")
 @cluster
 def create(
     name: str,
     parent: str,
     weight: int | None,
+    dry_run: str,
     yes: bool,
     cluster: ClusterRoute,
     **limits: str | None,
@@ -57,15 +65,25 @@ def create(
         if (text := limits[limit]) is not None:
             stated = amounts(f"--{limit}", text)
             spec[limit] = {"resource": stated} if limit == "guarantee" else stated
-    if parent != ROOT_QUEUE:
-        _ask_for_parent(cluster, parent, name, yes=yes)
     document = {
         "apiVersion": QUEUES.api_version,
         "kind": QUEUES.kind,
         "metadata": {"name": name},
         "spec": spec,
     }
-    send(cluster, "POST", path_of(QUEUES, None), document, tried=f"Creation of queue {name}")
+    path, tried = path_of(QUEUES, None), f"Creation of queue {name}"
+    work = "" if parent == ROOT_QUEUE else _work_above(cluster, parent, name)
+    # What would be refused is refused before anything is asked.
+    if dry_run == "server" or (dry_run == "none" and work and not yes):
+        send(cluster, "POST", path, document, tried=tried, dryRun="All")
+    if work:
+        say(work, err=True)
+    if dry_run != "none":
+        say(f"queue {name} would be created ({dry_run} dry run)")
+        return
+    if work:
+        confirm(f"Create queue {name}?", yes=yes)
+    send(cluster, "POST", path, document, tried=tried)
     say(f"queue {name} created")
 
 
@@ -117,6 +135,9 @@ def delete(names: tuple[str, ...], yes: bool, cluster: ClusterRoute) -> None:
     found = [read_queue(cluster, name) for name in names]
     shown = queues_in_use(cluster)
     work = {each.name: text for each in found if (text := _work(each, shown.get(each.name, {})))}
+    if work and not yes:  # what would be refused is refused before anything is asked
+        for each in found:
+            _delete(cluster, each, dry_run=True)
     for name, text in work.items():
         say(f"queue {name} has {text}", err=True)
     if work:
@@ -126,34 +147,38 @@ def delete(names: tuple[str, ...], yes: bool, cluster: ClusterRoute) -> None:
         )
         confirm(f"Delete {', '.join(names)}?", yes=yes)
     for each in found:
-        # Not one that was made again meanwhile.
-        options = {
-            "apiVersion": "v1",
-            "kind": "DeleteOptions",
-            "preconditions": {"uid": each.document["metadata"]["uid"]},
-        }
-        path = path_of(QUEUES, None, each.name)
-        send(cluster, "DELETE", path, options, tried=f"Deletion of queue {each.name}")
+        _delete(cluster, each)
         say(f"queue {each.name} deleted")
 
 
-def _ask_for_parent(cluster: ClusterRoute, parent: str, name: str, *, yes: bool) -> None:
-    """Whether the work of a queue that gets its first queue below it may be left without one. Raises CommandFailed."""
+def _delete(cluster: ClusterRoute, queue: QueueObject, *, dry_run: bool = False) -> None:
+    """Delete this very queue: not one that was made again meanwhile. Raises CommandFailed."""
+    options = {
+        "apiVersion": "v1",
+        "kind": "DeleteOptions",
+        "preconditions": {"uid": queue.document["metadata"]["uid"]},
+        **({"dryRun": ["All"]} if dry_run else {}),
+    }
+    send(
+        cluster, "DELETE", path_of(QUEUES, None, queue.name), options, tried=f"Deletion of queue {queue.name}"
+    )
+
+
+def _work_above(cluster: ClusterRoute, parent: str, name: str) -> str:
+    """The work of a queue that gets its first queue below it, and what becomes of it; "": it has none."""
     try:
         above = read_queue(cluster, parent)
     except Refused:  # who may not read it may make the queue all the same
-        return
+        return ""
     shown, known = queues_in_use(cluster), read_queues(cluster)
     parents = {each["parent"] for each in shown.values()} | {each.parent for each in (known or {}).values()}
-    if parent in parents:
-        return
-    if work := _work(above, shown.get(parent, {})):
-        say(
-            f"queue {parent} has {work} itself, and takes none with {name} below it: what runs goes on; what waits is "
-            "not admitted (QueueNotLeaf) until it names another queue",
-            err=True,
-        )
-        confirm(f"Create queue {name}?", yes=yes)
+    work = "" if parent in parents else _work(above, shown.get(parent, {}))
+    if not work:
+        return ""
+    return (
+        f"queue {parent} has {work} itself, and takes none with {name} below it: what runs goes on; what waits is "
+        "not admitted (QueueNotLeaf) until it names another queue"
+    )
 
 
 def _work(queue: QueueObject, shown: Mapping[str, Any]) -> str:

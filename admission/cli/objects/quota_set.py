@@ -70,8 +70,8 @@ class Writing:
 
     @property
     def checks_first(self) -> bool:
-        """The API server checks the change first: of one that it would refuse nothing else is told."""
-        return self.dry_run == "server" or (self.trial and self.dry_run == "none")
+        """The API server checks the change first: of one that it would refuse nothing else is told or asked."""
+        return self.dry_run == "server" or (self.dry_run == "none" and (self.trial or not self.yes))
 
 
 def writing(command: Command) -> Command:
@@ -137,18 +137,19 @@ def set_(queue: str, how: Writing, cluster: ClusterRoute, **limits: Any) -> None
     if not changes and not access:
         say(f"queue {queue} has these limits already; nothing was changed")
         return
-    _tell([(object_, changes)], access_rows(object_, access))
     patch = patch_for(object_.spec, changes) | access_patch(access)
     check(object_, patch, known)
+    if how.checks_first:
+        change_queue(cluster, object_, patch, reason=why, dry_run=True)
+    _tell([(object_, changes)], access_rows(object_, access))
     shown = queues_in_use(cluster)
     warn_of_unknown(shown, (field.resource for field, text in changes.items() if text is not None))
     _tell_rest(shown, object_, changes, known)
     tell_effects(shown, deserved_changes(queue, object_.spec, changes))
     tell_access(cluster, object_, access, known)
     _tell_loans(known, [_patched(object_, patch)])
-    if how.checks_first:
-        change_queue(cluster, object_, patch, reason=why, dry_run=True)
-    tell_trial(cluster, [(queue, patch)], how.trial)
+    # What is allowed to users (--max-…) is no quota: it counts at their next submission, and nothing is tried.
+    tell_trial(cluster, [(queue, patch_for(object_.spec, changes))], bool(changes) and how.trial)
     if how.dry_run != "none":
         say(f"queue {queue} would be changed ({how.dry_run} dry run)")
         return
@@ -181,9 +182,12 @@ def move(giver: str, taker: str, amount_: str, resource: str, how: Writing, clus
     lowering, raising = moved(one.spec, other.spec, field, units, names=(giver, taker))
     known = read_queues(cluster)
     then = None if known is None else {**known, giver: _after(one, lowering)}
-    _tell([(one, lowering), (other, raising)])
     check(one, patch_for(one.spec, lowering), known)
     check(other, patch_for(other.spec, raising), then)
+    sent = QuotaMove(cluster, (one, lowering), (other, raising), why)
+    if how.checks_first:
+        sent.try_out()
+    _tell([(one, lowering), (other, raising)])
     shown = queues_in_use(cluster)
     if one.parent != other.parent:  # else together they have what they had
         _tell_rest(shown, one, lowering, known)
@@ -193,9 +197,6 @@ def move(giver: str, taker: str, amount_: str, resource: str, how: Writing, clus
         [*deserved_changes(giver, one.spec, lowering), *deserved_changes(taker, other.spec, raising)],
     )
     _tell_loans(known, [_after(one, lowering), _after(other, raising)])
-    sent = QuotaMove(cluster, (one, lowering), (other, raising), why)
-    if how.checks_first:
-        sent.try_out()
     writes = [
         (each.name, patch_for(each.spec, fields)) for each, fields in ((one, lowering), (other, raising))
     ]

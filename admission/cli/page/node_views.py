@@ -22,10 +22,11 @@ NO_RACK: Final = "-"
 _DRAWN: Final = 16
 #: Words of nodes that are closed, and what is said of several.
 _CLOSED: Final = {"reserved": "reserved", "drained": "drained", "drain planned": "to be drained"}
+_NOT_KNOWN: Final = "What is free is not known: Muster does not answer."
 #: Rows of one rack's table: a cluster without racks is one rack.
 _ROWS: Final = 500
 
-#: What ``kubectl muster nodes -o json`` has of a node, and in ``use`` what the ledger says of it.
+#: What ``kubectl muster nodes -o json`` has of a node, and in ``use`` what the ledger says of it (None: not known).
 Line = Mapping[str, Any]
 
 
@@ -38,6 +39,8 @@ class _Gpus:
     held: int
     #: Workloads with whole GPUs there that the user may see, and how many each has.
     holders: tuple[tuple[Mapping[str, Any], int], ...]
+    #: False: Muster did not answer, so who has what is not known, and ``held`` is 0.
+    is_known: bool = True
 
     @property
     def free(self) -> int:
@@ -61,6 +64,7 @@ def node_racks(lines: Sequence[Line]) -> Markup:
             ("ill", "unhealthy"),
             ("out", "free, but the node takes no pods"),
             ("closed", "free, but reserved or drained"),
+            *((("unknown", "not known whether free"),) if any(line["use"] is None for line in lines) else ()),
         )
     )
     maps = Markup("").join(_rack(name, nodes) for name, nodes in sorted(racks.items()))
@@ -98,7 +102,7 @@ def one_rack(lines: Sequence[Line], name: str) -> Markup:
             [
                 line["name"],
                 _state(line),
-                *([None] * 3 if gpus is None else [gpus.total, _available(line, gpus), gpus.ill]),
+                *([None] * 3 if gpus is None else [gpus.total, _told_free(line, gpus), gpus.ill]),
                 told,
             ]
         )
@@ -128,6 +132,8 @@ def _told_holes(racks: Mapping[str, Sequence[Line]]) -> str:
                 total += gpus.total
                 free += _available(line, gpus)
                 whole[name] += _is_empty(line, gpus)
+    if any(line["use"] is None for line in all_lines):
+        return f"{counted(total, 'GPU')} on {counted(len(all_lines), 'node')}. {_NOT_KNOWN}"
     best = max(whole, key=lambda name: whole[name])
     nodes = sum(whole.values())
     holes = {0: "no node is", 1: "one node is"}.get(nodes, f"{nodes:,} nodes are")
@@ -142,6 +148,10 @@ def _told_holes(racks: Mapping[str, Sequence[Line]]) -> str:
 def _available(line: Line, gpus: _Gpus) -> int:
     """GPUs that new pods of any queue may have."""
     return gpus.free if line["usable"] else 0
+
+
+def _told_free(line: Line, gpus: _Gpus) -> int | None:
+    return _available(line, gpus) if gpus.is_known else None
 
 
 def _is_empty(line: Line, gpus: _Gpus) -> bool:
@@ -184,6 +194,8 @@ def _rack(name: str, nodes: Sequence[Line]) -> Markup:
     free = sum(_available(line, gpus) for line, gpus in known)
     empty = sum(_is_empty(line, gpus) for line, gpus in known)
     told = f"{free} free" + (f", {counted(empty, 'empty node')}" if empty else "")
+    if not all(gpus.is_known for _, gpus in known):
+        told = counted(sum(gpus.total for _, gpus in known), "GPU")
     for word in _CLOSED:
         if count := sum(closed_state(line["closures"]) == word for line in nodes):
             told += f", {count} {word}"
@@ -204,6 +216,8 @@ def _gpus(line: Line) -> _Gpus | None:
     if total is None:
         return None
     ill = max(0, total - (total if healthy is None else healthy))
+    if line["use"] is None:
+        return _Gpus(total=total, ill=ill, held=0, holders=(), is_known=False)
     # Pods that Muster has not admitted are seen by what is not free.
     free = use.get("freeDevices") or {}
     taken = total - ill - sum(free.values()) if any(map(is_whole_gpu, free)) else 0
@@ -226,11 +240,13 @@ def _devices(line: Line, marks: Mapping[str, OwnerMark]) -> Markup:
         f"{line['name']}: {gpus.total} GPUs, {gpus.held} held, {_available(line, gpus)} free, "
         f"{gpus.ill} unhealthy, {state_of(line)}"
     )
+    if not gpus.is_known:
+        told = f"{line['name']}: {gpus.total} GPUs, {gpus.ill} unhealthy, {state_of(line)}. {_NOT_KNOWN}"
     if gpus.holders:
         told += "; " + ", ".join(f"{one['namespace']}/{one['name']} {count}" for one, count in gpus.holders)
     if gpus.total > _DRAWN:
         return Markup('<span title="{}">{} of {} free</span>').format(
-            told, _available(line, gpus), gpus.total
+            told, "?" if not gpus.is_known else _available(line, gpus), gpus.total
         )
     drawn, at, left = Markup(""), 0, gpus.held
     for one, count in gpus.holders:
@@ -238,7 +254,15 @@ def _devices(line: Line, marks: Mapping[str, OwnerMark]) -> Markup:
         mark = marks[str(one["uid"])]
         drawn += _squares(at, shown, f"held w{mark.colour}") + letters_drawn(at, shown, mark)
         at, left = at + shown, left - shown
-    free = "free" if line["usable"] else "closed" if closed_state(line["closures"]) else "out"
+    free = (
+        "unknown"
+        if not gpus.is_known
+        else "free"
+        if line["usable"]
+        else "closed"
+        if closed_state(line["closures"])
+        else "out"
+    )
     drawn += _squares(at, left, "held") + _squares(at + left, gpus.free, free)
     drawn += _squares(gpus.total - gpus.ill, gpus.ill, "ill")
     return Markup(

@@ -19,7 +19,7 @@ _AGAIN: Final = "This page asks again by itself."
 #: ClusterRole with the right to list a kind that views show.
 _ROLES: Final = {
     "nodes": "Ask for the right to list nodes.",
-    "devices": "Ask for the right to list devices.scheduling.koordinator.sh.",
+    "devices": "The role muster-queue-admin has the right to list devices.scheduling.koordinator.sh.",
 }
 
 

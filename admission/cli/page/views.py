@@ -174,18 +174,22 @@ class Views:
         # As of the API server's cache: thousands of nodes need not be read from etcd for one look.
         path = path_of(NODES, None)
         nodes = send(self.cluster, "GET", path, tried="Listing nodes", resourceVersion="0")["items"]
-        use, closures = self._use(), read_closures(self.cluster, self.clock())
+        use, closures = None, read_closures(self.cluster, self.clock())
+        gaps = [f"You may not list {' and '.join(closures.unread)}."] if closures.unread else []
+        try:
+            use = self._use()
+        except MusterError as error:  # the nodes themselves are the API server's to tell
+            gaps.append(f"What is free, and who has seats, is not known: {error}")
         racks = Racks.known(self._listed(TOPOLOGIES), nodes, None)
         lines: list[Line] = [
-            {**line, "use": use.get(line["name"])}
+            {**line, "use": None if use is None else use.get(line["name"], {})}
             for line in with_use(
                 node_lines(nodes, self._listed(DEVICES)), nodes, racks, use, closures.by_node
             )
         ]
         main = one_rack(lines, parts[0]) if parts else node_racks(lines)
-        gap = f"You may not list {' and '.join(closures.unread)}." if closures.unread else ""
         title = f"Nodes, {parts[0]}" if parts else "Nodes"
-        return View(title=title, section="Nodes", main=main, age=gap, least=_SELDOM)
+        return View(title=title, section="Nodes", main=main, age=" ".join(gaps), least=_SELDOM)
 
     @staticmethod
     def _check_queue(queues: Sequence[Mapping[str, Any]], name: str) -> None:

@@ -1,5 +1,6 @@
 """``kubectl muster usage``: GPU-hours, or hours of another resource, between two times, and what they cost."""
 
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -40,6 +41,8 @@ USUAL_LIMIT: Final = 500
 _GPU: Final = "nvidia.com/gpu"
 #: Columns that use can be told by beside what queues owned.
 _WITH_QUOTAS: Final = (("queue",), ("tenant",))
+#: Flavors that one line names.
+_MOST_NAMED: Final = 10
 _PLAIN: Final = ("cpu", "memory", "ephemeral-storage", "pods")
 
 
@@ -105,6 +108,17 @@ class _Asked:
             )
         return first, last
 
+    def check_currency(self) -> None:
+        """Raises UsageError: it is no code of a currency, or there is no price in it."""
+        if not self.currency:
+            return
+        if re.fullmatch("[A-Z]{3}", self.currency) is None:
+            raise click.UsageError(
+                f"--currency: found {self.currency[:40]!r}, expected the code of a currency (ISO 4217): EUR."
+            )
+        if not self.prices:
+            raise click.UsageError("--currency says what prices are in, and needs --price.")
+
     def columns(self) -> tuple[str, ...]:
         """What it is to be told by, in the order in which it was asked for. Raises UsageError."""
         is_focus = self.output.form == "focus"
@@ -120,6 +134,7 @@ class _Asked:
 
 def _show(asked: _Asked, route: Route) -> int:
     begins, ends = asked.period(datetime.fromtimestamp(int(time.time()), UTC))
+    asked.check_currency()
     by, prices = asked.columns(), Prices(asked.prices)
     if asked.output.form == "focus" and not (prices and asked.currency):
         raise click.UsageError("-o focus needs --price and --currency: each row has a cost.")
@@ -138,6 +153,7 @@ def _show(asked: _Asked, route: Route) -> int:
     _tell_what_is_missing(body)
     lines = [used_time(item, body["by"]) for item in body["items"]]
     if prices:
+        _tell_unused(prices, lines)
         lines = prices.applied(lines)
         body["items"] = [_with_cost(*each) for each in zip(body["items"], lines, strict=True)]
     answer = {**body, "items": asked.output.sorted(body["items"])} if _is_document(asked.output) else body
@@ -281,6 +297,20 @@ def _tell_what_is_missing(body: Mapping[str, Any]) -> None:
         say(f"Use before {body['historyBegins']} is not counted: its postings were dropped.", err=True)
     if body["workloadsBegin"] is not None and "workload" in body["by"]:
         say(f"Workloads that ended before {body['workloadsBegin']} are not known by name.", err=True)
+
+
+def _tell_unused(prices: Prices, lines: Sequence[UsedTime]) -> None:
+    """Of prices that count nowhere, so that a misspelt flavor is no surprise on the bill."""
+    unused = prices.unused(lines)
+    if not unused or not lines:
+        return
+    flavors = sorted({line.columns["flavor"] or "" for line in lines} - {""})
+    instead = f" Used were: {', '.join(flavors[:_MOST_NAMED])}." if flavors else ""
+    named = ", ".join(name or "(none)" for name in unused[:_MOST_NAMED])
+    say(
+        f"--price: no use of flavor {named} that you may see, so this price counts nowhere.{instead}",
+        err=True,
+    )
 
 
 def _nothing_used(resource: str, body: Mapping[str, Any], used: Sequence[str]) -> str:

@@ -153,6 +153,11 @@ class Prices:
             )
         return found
 
+    def unused(self, lines: Iterable[UsedTime]) -> list[str]:
+        """Flavors that have a price and that none of these lines is of; "" where use without a flavor has one."""
+        used = {line.columns["flavor"] or "" for line in lines}
+        return [name for name in self._by_flavor if name is not None and name not in used]
+
     def applied(self, lines: Iterable[UsedTime]) -> list[UsedTime]:
         """Lines that have the column ``flavor``, with their costs."""
         return [replace(line, cost=line.hours * self.of(line.columns["flavor"])) for line in lines]

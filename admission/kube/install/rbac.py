@@ -400,6 +400,9 @@ _SHOWN: Final = (
     (_OWN, "nodedrains"),
     (_VOLCANO_TOPOLOGY, "hypernodes"),
 )
+#: What `kubectl muster nodes` reads besides: unhealthy GPUs, GPUs that pods claim, and when agents were heard last.
+_HARDWARE: Final = (("", "nodes"), (_KOORDINATOR, "devices"), ("resource.k8s.io", "resourceslices"))
+_HEARTBEATS: Final = ("coordination.k8s.io", "leases")
 #: For users and groups in ``access.admins`` of a queue. RBAC cannot say which queues are theirs: a webhook that fails
 #: closed does (``admission.kube.webhook.configuration``).
 TENANT_ADMIN: Final = "muster-tenant-admin"
@@ -459,13 +462,17 @@ def agent_identity() -> str:
 
 def people() -> list[Document]:
     """Roles for tenants and administrators. Everybody may ask the read API: what it shows, other rights decide."""
-    seen = [_rule(group, [resource], _READ) for group, resource in (*_QUEUED, *_PLAIN_WORK, *_SHOWN)]
+    # Of kinds of other projects as well, installed or not: who may list them all sees everything.
+    operators = ((each.resource.group, each.resource.plural) for each in OPERATOR_KINDS)
+    seen = [
+        _rule(group, [resource], _READ) for group, resource in (*_QUEUED, *_PLAIN_WORK, *operators, *_SHOWN)
+    ]
     shown = [_rule(group, [resource], _READ) for group, resource in _SHOWN]
     submitted = [_rule(group, [resource], _WRITE) for group, resource in _QUEUED]
     kept = [_rule(group, [resource], (*_READ, *_WRITE)) for group, resource in _SHOWN]
     kept.append(_rule(_VOLCANO_SCHEDULING, ["queues"], [ADMINISTER]))
-    # What is free, and what a drain is about.
-    kept.append(_rule("", ["nodes"], _READ))
+    # What is free or faulty, and what a drain is about.
+    kept += [_rule(group, [resource], _READ) for group, resource in (*_HARDWARE, _HEARTBEATS)]
     kept.append(_rule(_VOLCANO_SCHEDULING, ["queues/status"], ("get", "update", "patch")))
     # Queues are closed and opened by Commands.
     asked_of_queues = _rule(_VOLCANO_BUS, ["commands"], ("create",))

@@ -23,6 +23,7 @@ from admission.kube.webhook.mounted_certificates import CertificatesUnusable, se
 from admission.kube.webhook.review import app
 from admission.wire import Bare, Page, WireNamespace, WireNode
 from queues.api.api_resources import (
+    FLAVORS,
     NAMESPACES,
     NODE_DRAINS,
     NODES,
@@ -91,6 +92,7 @@ class WatchedObjects:
         self._client = client
         self._queues = _Watched(client, QUEUES, Bare, lambda _, raw: queue_fact(bytes(raw)).queue)
         self._levels = _Watched(client, TOPOLOGIES, Bare, lambda _, raw: topology_fact(bytes(raw)).levels)
+        self._flavors = _Watched(client, FLAVORS, Bare, lambda _, raw: True)
         self._nodes = _Watched(client, NODES, WireNode, lambda node, _: node_fact(node).allocatable)
         self._closures = [
             _Watched(
@@ -112,7 +114,14 @@ class WatchedObjects:
     async def run(self) -> None:
         """Watch, for ever."""
         async with asyncio.TaskGroup() as tasks:
-            for watched in (self._queues, self._levels, self._namespaces, self._nodes, *self._closures):
+            for watched in (
+                self._queues,
+                self._levels,
+                self._flavors,
+                self._namespaces,
+                self._nodes,
+                *self._closures,
+            ):
                 informer = watched.informer
                 tasks.create_task(informer.run(), name=f"webhook informer {informer.kind.name}")
 
@@ -123,6 +132,7 @@ class WatchedObjects:
         return Known(
             queues=self._queues.values if self._queues.informer.synced.is_set() else None,
             levels=levels if self._levels.informer.synced.is_set() else None,
+            flavors=self._flavors.values if self._flavors.informer.synced.is_set() else None,
             namespace_queue=None if found is None else found.queue,
             namespace_labels=None if found is None else found.labels,
             now=int(time.time()),

@@ -37,6 +37,11 @@ Kinds = Callable[[int], Awaitable[Iterable[KindIn]]]
 class Forbidden(MusterError):
     """{user} may not {what}."""
 
+    def __init__(self, *, user: str, what: str, hint: str = "") -> None:
+        super().__init__(user=user, what=what)
+        #: What the user can do about it; "": there is nothing but to ask for the right.
+        self.hint = hint
+
 
 class Rights:
     """Authorizes users. Every method raises ApiError if the API server cannot be asked."""
@@ -58,10 +63,24 @@ class Rights:
         """What the user may see, of these kinds in their namespaces."""
         return await self._sight_of(caller, tuple(kinds))
 
-    async def require(self, caller: Caller, access: AccessRequest, what: str) -> None:
-        """Raises Forbidden unless the user may do it."""
+    async def require(self, caller: Caller, access: AccessRequest, what: str, hint: str = "") -> None:
+        """Raises Forbidden, with the hint, unless the user may do it."""
         if not await self._may(caller, access):
-            raise Forbidden(user=caller.name, what=what)
+            raise Forbidden(user=caller.name, what=what, hint=hint)
+
+    async def require_everything(self, caller: Caller, why: str) -> None:
+        """Raises Forbidden, with the rights that are missing, unless the user sees everything."""
+        needed = {
+            _right(resource): AccessRequest(verb="list", resource=resource)
+            for resource in (QUEUES, *_RESOURCES.values())
+        }
+        if missing := sorted(needed.keys() - await self._allowed(caller, needed)):
+            raise Forbidden(
+                user=caller.name,
+                what=f"list {', '.join(missing)} in the whole cluster: {why}",
+                hint="A cluster administrator can grant that: the ClusterRole muster-viewer has these rights, if a "
+                "ClusterRoleBinding binds it.",
+            )
 
     async def _sight(self, caller: Caller, namespace: str | None) -> Sight:
         kinds = None if namespace is None else tuple(KindIn(kind, namespace) for kind in _RESOURCES)
@@ -113,3 +132,8 @@ class Rights:
                 return await may(self._client, caller, access)
 
         return await self._decisions.get((caller, access), ask)
+
+
+def _right(resource: ApiResource) -> str:
+    """A kind of object as roles and `kubectl` name it."""
+    return f"{resource.plural}.{resource.group}" if resource.group else resource.plural

@@ -16,7 +16,7 @@ from admission.trials.changes import MOST_CHANGES, MOST_MODELS
 from admission.trials.submitted import MOST_DOCUMENTS, Question, asked_of, resources_of
 from admission.web.access.redaction import redacted
 from admission.web.access.rights import Forbidden
-from admission.web.http import BadQuery, encode
+from admission.web.http import OTHER_NAMESPACE, BadQuery, encode
 from admission.web.leader.asking import asker_in
 from admission.web.leader.forwarding import ASKER, FORWARDED
 from admission.web.reader import EVERYTHING, Sight, UnknownName, together
@@ -46,8 +46,12 @@ class TrialRights(Protocol):
         """What the user may see, of these kinds in their namespaces."""
         ...
 
-    async def require(self, caller: Caller, access: AccessRequest, what: str) -> None:
+    async def require(self, caller: Caller, access: AccessRequest, what: str, hint: str = "") -> None:
         """Raises Forbidden unless the user may do it."""
+        ...
+
+    async def require_everything(self, caller: Caller, why: str) -> None:
+        """Raises Forbidden unless the user sees everything."""
         ...
 
 
@@ -120,14 +124,15 @@ async def _check(asked: TrialRequestBody, caller: Caller, sight: Sight, rights: 
         found, _ = asked_of(Question(documents=asked.documents, namespace=asked.namespace))
         for support, namespace in resources_of(found):
             access = AccessRequest(verb="list", resource=support.resource, namespace=namespace)
-            await rights.require(caller, access, f"list {support.resource.plural} in namespace {namespace}")
+            await rights.require(
+                caller, access, f"list {support.resource.plural} in namespace {namespace}", OTHER_NAMESPACE
+            )
     if sight == EVERYTHING:
         return
     if asked.user:
-        raise Forbidden(user=caller.name, what="try as another user: that is for those who see everything")
+        await rights.require_everything(caller, "only who sees everything may try as another user")
     if asked.drain or asked.add_nodes:
-        what = "list the workloads of all kinds and namespaces, and all queues: other nodes may matter to all of them"
-        raise Forbidden(user=caller.name, what=what)
+        await rights.require_everything(caller, "other nodes may matter to all work")
 
 
 async def _question(request: web.Request) -> TrialRequestBody:

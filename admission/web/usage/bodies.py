@@ -39,7 +39,7 @@ class UsageQuotaBody(Body, frozen=True, kw_only=True):
     #: Up to what the queue deserved at the time, and beyond it. null: it stated no deserved amount all that time.
     owned_seconds: str | None
     borrowed_seconds: str | None
-    #: What the queue did not use of its guarantee.
+    #: What was kept for it and used neither by it nor below it. What a queue below keeps itself is told there.
     idle_guarantee_seconds: str
 
 

@@ -1,6 +1,6 @@
 """Changes of quota that an administrator asks for: which limits they touch, and what is left of the parent's. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -40,7 +40,9 @@ class Remainder:
     def __str__(self) -> str:
         resource, limit = self.field.resource, self.field.limit
         place = f" of flavor {self.field.flavor}" if self.field.flavor else ""
-        sums = f"{show(resource, self.before)} → {show(resource, self.after)}"
+        sums = show(resource, self.after)
+        if self.before != self.after:
+            sums = f"{show(resource, self.before)} → {sums}"
         told = f"queues below {self.parent}: {sums} {limit} {resource}{place}"
         if self.has is None:
             return told
@@ -108,14 +110,34 @@ def remainders(
     *,
     root_has: Mapping[tuple[str, str], int] | None = None,
 ) -> list[Remainder]:
-    """What is left of the parent's amounts when a queue is changed.
+    """What is left of the parent's amounts when a queue is changed, and of its own for the queues below it.
 
     ``specs``: of the queues that are known, by name, before the change; the queue is among them. ``root_has``: what the
     usable nodes can allocate, by flavor and resource; None: not known.
     """
-    parent = parent_of(name, specs[name])
-    if parent is None:
+    if name == ROOT_QUEUE:
         return []
+    return [*_of_parent(name, changes, specs, root_has), *_of_children(name, changes, specs)]
+
+
+def _of_children(name: str, changes: Changes, specs: Mapping[str, Spec]) -> Iterator[Remainder]:
+    """What the queues below a queue state of its new amounts, as far as they state any."""
+    children = [spec for each, spec in specs.items() if parent_of(each, spec) == name]
+    for field, text in changes.items():
+        has = _readable(field.resource, text)
+        if field.limit not in _SHARED or has is None:
+            continue
+        if stated := sum(_units(spec, field) or 0 for spec in children):
+            yield Remainder(parent=name, field=field, has=has, before=stated, after=stated)
+
+
+def _of_parent(
+    name: str,
+    changes: Changes,
+    specs: Mapping[str, Spec],
+    root_has: Mapping[tuple[str, str], int] | None,
+) -> list[Remainder]:
+    parent = parent_of(name, specs[name]) or ROOT_QUEUE
     children = {each: spec for each, spec in specs.items() if parent_of(each, spec) == parent}
     found: list[Remainder] = []
     for field, text in changes.items():

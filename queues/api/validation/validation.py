@@ -1,6 +1,6 @@
 """The rules of every kind, behind one function: a document → its violations. Pure: the cluster is an argument."""
 
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -62,6 +62,8 @@ class Known:
     queues: Mapping[str, DomainQueue] | None = None
     #: Node label keys that are topology levels.
     levels: frozenset[str] | None = None
+    #: Names of ResourceFlavors.
+    flavors: Collection[str] | None = None
     #: The default queue of the object's namespace; None: it has none.
     namespace_queue: str | None = None
     #: Labels of that namespace.
@@ -185,6 +187,7 @@ def _closure_violations(
         now=known.now,
         queues=known.queues,
         levels=known.levels,
+        flavors=known.flavors,
         closures=known.closures,
         nodes=known.nodes,
         capacity=known.capacity,

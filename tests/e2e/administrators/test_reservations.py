@@ -256,6 +256,7 @@ def test_what_cannot_be_kept_is_refused_with_one_line(sandbox: Sandbox, made: Ex
             (queue, "--gpus", "1", "--topology", "moon"),
             "spec.topology: found 'moon', expected a level of a Topology",
         ),
+        ((queue, "--gpus", "1", "--flavor", "moon"), "spec.flavor: found 'moon', expected the name of a"),
     ):
         code, told = admin.muster("reserve", *asked, *plan)
         assert code == 1

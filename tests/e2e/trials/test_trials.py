@@ -225,7 +225,7 @@ def test_administrators_try_quota_and_nodes_and_what_they_are_told_happens(
         refused = told_of_changes(sandbox, tim, "--quota", f"{tenant}.gpu=16", code=1)
         assert refused == f"Error: There is no queue {tenant} that you may see.\n"
         refused = told_of_changes(sandbox, tim, "--drain", nodes[0], code=1)
-        assert "may not list the workloads of all kinds and namespaces" in refused
+        assert "in the whole cluster: other nodes may matter to all work" in refused
 
         drained = told_of_changes(sandbox, admin, "--drain", nodes[0], "--drain", nodes[1])
         assert (

@@ -391,8 +391,51 @@ async def test_use_is_split_by_what_a_queue_deserved_at_the_time(muster: Databas
     assert quotas(later)["team-b"] == ("7", "7", "0", "0")
     assert quotas(await told(muster, resource=GPU, by="tenant")) == {
         # 10 in the first half hour, 8 in the second, 5 in the hour after it; 7 deserved.
-        "team-a": ("14", "12", "2", "0"),
+        # Its queue train had a guarantee of 2 in the third hour, and used none of it.
+        "team-a": ("14", "12", "2", "2"),
         "team-b": ("4", None, None, "0"),
+    }
+
+
+async def test_what_queues_below_use_of_a_guarantee_is_not_idle_and_what_they_keep_is_told_once(
+    muster: Database,
+) -> None:
+    await three_teams(muster)
+    async with muster.transaction() as tx:
+        await tx.execute(delete(queue_versions))
+    # train uses 8 in the first hour, 5 in the second; dev 2 in the first half hour.
+    await version(muster, "team-a", NOW - HOUR, deserves(20, guarantee=9))
+    await version(muster, "train", NOW - HOUR, {**deserves(8, guarantee=6), "parent": "team-a"})
+    await version(muster, "dev", NOW - HOUR, {**deserves(2, guarantee=1), "parent": "team-a"})
+    # By hour: train keeps 0, 1, 6, 6; dev 0 and then 1; and team-a what is left of 9: 0, 2, 2, 2.
+    by_queue = quotas(await told(muster, resource=GPU, queue="team-a"))
+    assert {name: each[3] for name, each in by_queue.items()} == {"team-a": "6", "train": "13", "dev": "3.5"}
+    assert by_queue["team-a"][:3] == ("0", "0", "0")
+    assert quotas(await told(muster, resource=GPU, by="tenant"))["team-a"][3] == "22.5"
+    # Of queues that the user may not see it is told of the one above.
+    assert quotas(await told(muster, resource=GPU, user="eve", sight=EVE))["team-a"][3] == "9.5"
+
+
+async def test_what_is_lent_is_no_borrowing_of_the_queue_that_has_it(muster: Database) -> None:
+    await three_teams(muster)
+    async with muster.transaction() as tx:
+        await tx.execute(delete(queue_versions))
+    lent = {"to": "train", "resources": {GPU: 3}, "until": rfc3339(NOW + HOUR)}
+    await version(muster, "root", NOW - HOUR, {})
+    await version(muster, "team-a", NOW - HOUR, {"parent": "root", **deserves(7)})
+    await version(muster, "train", NOW - HOUR, {"parent": "team-a", **deserves(5)})
+    await version(muster, "dev", NOW - HOUR, {"parent": "team-a", **deserves(2)})
+    await version(muster, "team-b", NOW - HOUR, {"parent": "root", **deserves(3), "loans": [lent]})
+    # train uses 8 in the first hour, of which 3 are lent, and 5 then; team-b 1 all the time.
+    assert quotas(await told(muster, resource=GPU, queue="train")) == {"train": ("13", "13", "0", "0")}
+    assert quotas(await told(muster, resource=GPU))["team-b"] == ("4", "3", "1", "0")
+    assert quotas(await told(muster, resource=GPU, by="tenant")) == {
+        "team-a": ("14", "14", "0", "0"),
+        "team-b": ("4", "3", "1", "0"),
+    }
+    # A user who may not see the queue that lends is told the same.
+    assert quotas(await told(muster, resource=GPU, user="tim", sight=TIM)) == {
+        "train": ("13", "13", "0", "0")
     }
 
 
@@ -448,3 +491,44 @@ def test_versions_that_change_nothing_of_a_resource_are_one_time() -> None:
         OwnedAmounts("b", 5, 6, None, 0),
         OwnedAmounts("b", 70, 99, 1000, 0),
     ]
+
+
+def test_a_loan_counts_from_its_version_to_its_end_or_until_a_queue_is_gone() -> None:
+    def stated(deserved: int, *loans: dict[str, object]) -> dict[str, object]:
+        return {"spec": {"parent": "root", **deserves(deserved), "loans": list(loans)}}
+
+    def until(at: int) -> dict[str, object]:
+        return {"to": "b", "resources": {GPU: 2}, "until": rfc3339(at)}
+
+    versions = [
+        StoredVersion("a", 10, stated(4, until(30))),
+        StoredVersion("a", 35, stated(4, until(60), until(70))),
+        StoredVersion("b", 5, stated(1)),
+        StoredVersion("b", 50, None),
+    ]
+    assert owned_amounts(versions, GPU, 99) == [
+        OwnedAmounts("a", 10, 30, 2000, 0),
+        OwnedAmounts("a", 30, 35, 4000, 0),
+        OwnedAmounts("a", 35, 50, 0, 0),
+        OwnedAmounts("a", 50, 99, 4000, 0),
+        OwnedAmounts("b", 5, 10, 1000, 0),
+        OwnedAmounts("b", 10, 30, 3000, 0),
+        OwnedAmounts("b", 30, 35, 1000, 0),
+        OwnedAmounts("b", 35, 50, 5000, 0),
+    ]
+    assert owned_amounts(versions, GPU, 40, begins=20) == [
+        OwnedAmounts("a", 20, 30, 2000, 0),
+        OwnedAmounts("a", 30, 35, 4000, 0),
+        OwnedAmounts("a", 35, 40, 0, 0),
+        OwnedAmounts("b", 20, 30, 3000, 0),
+        OwnedAmounts("b", 30, 35, 1000, 0),
+        OwnedAmounts("b", 35, 40, 5000, 0),
+    ]
+
+
+def test_loans_that_change_too_often_leave_the_split_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    loan = {"to": "b", "resources": {GPU: 1}, "until": rfc3339(90)}
+    versions = [StoredVersion("a", at, {"spec": {**deserves(at), "loans": [loan]}}) for at in range(1, 6)]
+    monkeypatch.setattr("admission.web.usage.quotas.MOST_LOAN_STEPS", 4)
+    assert owned_amounts(versions, GPU, 99) is None
+    assert owned_amounts(versions, GPU, 99, begins=2) is not None

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 
 from markupsafe import Markup
@@ -56,7 +57,7 @@ def over_time(
     if top["capability"] is not None:
         used.append(_level("capability", top["capability"], times))
     parts.append(chart(f"{short} in use", times, used, unit=resource))
-    parts.append(_told_use(top, short))
+    parts.append(_told_use(top, short, _lengths(body)))
     owners = [each for each in (top, *children) if each["deserved"]]
     if owners:
         shares = [
@@ -86,8 +87,16 @@ def _minutes(seconds: Sequence[int | None]) -> list[float | None]:
     return [None if each is None else round(each / 60, 2) for each in seconds]
 
 
-def _told_use(top: Mapping[str, Any], short: str) -> Markup:
-    mean = sum(top["used"]) / max(1, len(top["used"]))
+def _lengths(body: Mapping[str, Any]) -> list[float]:
+    """Seconds of each slot: the last one is over when the period is."""
+    begins = [datetime.fromisoformat(slot).timestamp() for slot in body["slots"]]
+    ends = [*begins[1:], datetime.fromisoformat(body["to"]).timestamp()]
+    return [end - begin for begin, end in zip(begins, ends, strict=True)]
+
+
+def _told_use(top: Mapping[str, Any], short: str, lengths: Sequence[float]) -> Markup:
+    whole = sum(used * length for used, length in zip(top["used"], lengths, strict=True))
+    mean = whole / (sum(lengths) or 1)
     part = f", {100 * mean / top['capability']:.0f} % of the capability" if top["capability"] else ""
     return Markup("<p>On average {:.1f} {} were in use{}.</p>").format(mean, short, part)
 

@@ -112,6 +112,7 @@ def _sums(whole: UsedTime) -> Markup:
             ("Guarantee kept idle", told(whole.idle)),
             ("Lost to preemption", told(whole.preempted)),
             ("Lost to faults", told(whole.faulted)),
+            ("Lost to maintenance", told(whole.maintenance)),
         ]
     )
 
@@ -122,7 +123,7 @@ def _by(column: str, lines: Sequence[UsedTime], *, owned: bool) -> Markup:
     whole = sum((line.hours for line in report), start=report[0].hours * 0)
     columns = [column.capitalize(), of, "Part"]
     columns += ["Borrowed", "Guarantee idle"] if owned else []
-    columns += ["Lost to preemption", "Lost to faults"]
+    columns += ["Lost to preemption", "Lost to faults", "Lost to maintenance"]
     rows: list[list[Cell]] = []
     for line in report[:_SHOWN]:
         row: list[Cell] = [
@@ -132,7 +133,8 @@ def _by(column: str, lines: Sequence[UsedTime], *, owned: bool) -> Markup:
         ]
         if owned:
             row += [None if each is None else decimal(each, _DIGITS) for each in (line.borrowed, line.idle)]
-        rows.append([*row, decimal(line.preempted, _DIGITS), decimal(line.faulted, _DIGITS)])
+        lost = (line.preempted, line.faulted, line.maintenance)
+        rows.append([*row, *(decimal(each, _DIGITS) for each in lost)])
     more = Markup("")
     if len(report) > _SHOWN:
         told = '<p class="faint">The largest {} of {}; the CSV has all.</p>'

@@ -1,7 +1,7 @@
 """Rules of Reservations and NodeDrains. Pure: the cluster and the time are arguments."""
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,6 +18,8 @@ from queues.workload import QueueName
 
 #: Objects of each of the two kinds in a cluster that have not ended. Ended ones cost a turn nothing.
 MOST_CLOSURES: Final = 200
+#: Flavors that a refusal names.
+_NAMED_FLAVORS: Final = 10
 #: Seconds that a window may begin before its object is made.
 _LATE: Final = 300
 #: Seconds: the longest window, the longest lead time, and how far ahead a window may be.
@@ -33,6 +35,8 @@ class ClosureSurroundings:
     now: int | None = None
     queues: Mapping[str, Queue] | None = None
     levels: frozenset[str] | None = None
+    #: Names of ResourceFlavors.
+    flavors: Collection[str] | None = None
     #: Those that there are.
     closures: Sequence[NodeClosure] | None = None
     #: Names of nodes.
@@ -64,6 +68,8 @@ def reservation_violations(
         yield from wrong
         return
     yield from _queue_violations(spec.queue, around)
+    if spec.flavor and around.flavors is not None and spec.flavor not in around.flavors:
+        yield Violation("spec.flavor", excerpt(spec.flavor), _one_of(around.flavors))
     if spec.topology and around.levels is not None and spec.topology not in around.levels:
         yield Violation("spec.topology", excerpt(spec.topology), "a level of a Topology")
     if duration_of(spec.clear_before, "") > duration_of(spec.lead_time, ""):
@@ -102,6 +108,13 @@ def _queue_violations(name: str, around: ClosureSurroundings) -> Iterator[Violat
         yield Violation("spec.queue", excerpt(name), "a queue below root: all work is root's")
     elif around.queues is not None and name not in around.queues:
         yield Violation("spec.queue", excerpt(name), "the name of a Queue", missing=name)
+
+
+def _one_of(flavors: Collection[str]) -> str:
+    if not flavors:
+        return "the name of a ResourceFlavor, of which there is none"
+    more = f" and {len(flavors) - _NAMED_FLAVORS} more" if len(flavors) > _NAMED_FLAVORS else ""
+    return f"the name of a ResourceFlavor: {', '.join(sorted(flavors)[:_NAMED_FLAVORS])}{more}"
 
 
 def _no_time(lasts: str | None) -> Iterator[Violation]:

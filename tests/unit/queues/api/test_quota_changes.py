@@ -67,8 +67,20 @@ def test_what_is_left_of_the_parents_amounts_is_told() -> None:
     ]
 
 
+def test_what_the_queues_below_state_of_the_new_amount_is_told() -> None:
+    told = remainders("robotics", {DESERVED: "40", GUARANTEE: "16", CAPABILITY: "64"}, SPECS)
+
+    assert list(map(str, told)) == [
+        "queues below root: 64 → 40 deserved nvidia.com/gpu",
+        "queues below robotics: 48 deserved nvidia.com/gpu of 40, 8 too many",
+        "queues below robotics: 8 guarantee nvidia.com/gpu of 16, 8 left",
+    ]
+    assert len(remainders("robotics", {DESERVED: None}, SPECS)) == 1
+    assert len(remainders("sim", {DESERVED: "8"}, SPECS)) == 1
+
+
 def test_root_has_what_the_nodes_have_and_no_guarantee_of_its_own() -> None:
-    changes = {DESERVED: None, GUARANTEE: "4"}
+    changes = {DESERVED: None, CAPABILITY: "4"}
     (known,) = remainders("robotics", changes, SPECS, root_has={("", GPU): 128_000})
     (unknown,) = remainders("robotics", changes, SPECS)
 

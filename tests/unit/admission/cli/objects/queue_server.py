@@ -42,7 +42,9 @@ class QueueServer(FakeApiServer):
         return [
             each
             for each in self.requests
-            if each.verb in ("PATCH", "DELETE", "POST") and "dryRun" not in each.query
+            if each.verb in ("PATCH", "DELETE", "POST")
+            and "dryRun" not in each.query
+            and "dryRun" not in (each.body or {})
         ]
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
@@ -55,6 +57,9 @@ class QueueServer(FakeApiServer):
         ):
             return refusal(404, f'queues.scheduling.volcano.sh "{name}" not found', "NotFound")
         scripted = bool(self._scripts[request.method])
+        if request.method == "POST" and not scripted and request.query.get("dryRun") == "All":
+            self.requests.append(Seen("POST", request.path, dict(request.query), dict(request.headers), None))
+            return web.json_response(await request.json(), status=201)
         if scripted or request.method not in ("PATCH", "DELETE") or ("", name) not in self.objects[_PATH]:
             return await super()._handle(request)
         body = await request.json() if request.body_exists else None
@@ -82,7 +87,8 @@ class QueueServer(FakeApiServer):
         body = await request.json() if request.body_exists else {}
         if body.get("preconditions", {}).get("uid") not in (None, self.queue(name)["metadata"]["uid"]):
             return refusal(409, "the UID in the precondition does not match", "Conflict")
-        await self.remove(_PATH, name)
+        if body.get("dryRun") != ["All"]:
+            await self.remove(_PATH, name)
         return web.json_response({"kind": "Status", "status": "Success"})
 
 

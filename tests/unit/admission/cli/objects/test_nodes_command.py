@@ -112,7 +112,7 @@ async def test_without_the_right_to_list_devices_nodes_are_shown_without_faults(
     assert (code, len(out.splitlines())) == (0, 2)
     assert err == (
         "You may not list devices, so faults are not shown. "
-        "Ask for the right to list devices.scheduling.koordinator.sh.\n"
+        "The role muster-queue-admin has that right (devices.scheduling.koordinator.sh).\n"
     )
 
 
@@ -123,7 +123,7 @@ async def test_without_that_right_nothing_is_said_to_be_free_of_faults(
     code, out, err = await ask("--faulty")
     assert (code, out) == (1, "")
     assert "it is not known which are faulty" in err
-    assert "Ask for the right to list devices.scheduling.koordinator.sh." in err
+    assert "The role muster-queue-admin has that right (devices.scheduling.koordinator.sh)." in err
 
 
 async def test_where_there_are_no_devices_at_all_no_agent_reports(server: FakeApiServer, ask: Asking) -> None:

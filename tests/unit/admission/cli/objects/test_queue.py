@@ -262,3 +262,29 @@ def test_a_queue_that_is_closed_and_paused_says_both() -> None:
         assert " closed,paused " in queue_table([both], resource="pods", wide=wide, headers=False)
         assert " closed " in queue_table([closed], resource="pods", wide=wide, headers=False)
     assert "dev (closed,paused)" in overview_table([both], resource="pods", width=80)
+
+
+async def test_rights_are_asked_for_before_anything_else_is_told_or_asked(
+    server: QueueServer, queue: Asking
+) -> None:
+    told = 'queues.scheduling.volcano.sh is forbidden: User "ann" cannot {} resource "queues" in API group ""'
+    for verb, words in (
+        ("create", ("create", "deep", "--parent", "sim")),
+        ("delete", ("delete", "sim")),
+        ("create", ("create", "deep", "--parent", "sim", "--dry-run=server")),
+    ):
+        server.once("POST" if verb == "create" else "DELETE", answers(403, told.format(verb), "Forbidden"))
+        code, out, err = await queue(*words)
+        assert (code, out, server.writes()) == (1, "", [])
+        assert err.startswith("Error: ")
+        assert f"you (ann) may not {verb} queues" in err
+        assert "--yes" not in err
+
+
+async def test_a_dry_run_makes_no_queue(server: QueueServer, queue: Asking) -> None:
+    for how in ("server", "client"):
+        code, out, err = await queue("create", "deep", "--parent", "sim", "--dry-run", how)
+        assert (code, out) == (0, f"queue deep would be created ({how} dry run)\n")
+        assert "queue sim has 3 running" in err
+        assert server.writes() == []
+    assert sum(each.verb == "POST" for each in server.requests) == 1

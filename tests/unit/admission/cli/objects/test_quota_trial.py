@@ -88,6 +88,17 @@ async def test_it_may_be_left_out(server: TrialServer, ask: Asking, words: tuple
     assert not server.tried
 
 
+@pytest.mark.parametrize("more", [(), ("--deserved", "gpu=24", "--capability", "gpu=24")])
+async def test_limits_of_users_are_no_quota_and_not_tried(
+    server: TrialServer, ask: Asking, more: tuple[str, ...]
+) -> None:
+    code, out, err = await ask("quota", "set", "team", "--max-pending", "20", *more, "--dry-run=server")
+    assert (code, "unknown" in out + err) == (0, False), (out, err)
+    assert (EFFECTS in out) is bool(more)
+    code, out, err = await ask("quota", "set", "root", "--max-pending", "20", "--dry-run=client")
+    assert (code, "unknown" in out + err) == (0, False), (out, err)
+
+
 @pytest.mark.parametrize(
     ("status", "message", "why"),
     [
@@ -195,8 +206,9 @@ def test_where_nothing_differs_that_is_said() -> None:
 async def test_of_a_change_that_would_be_refused_only_that_is_told(
     server: TrialServer, ask: Asking, words: tuple[str, ...]
 ) -> None:
-    for how in ("--dry-run=server", "--yes"):
+    for how in ("--dry-run=server", "--yes", "--dry-run=none"):
         server.once("PATCH", answers(403, 'User "vic" cannot patch resource "queues"', "Forbidden"))
         code, out, err = await ask(*words, how)
         assert (code, "Evicted" in out, server.tried, server.writes()) == (1, False, 0, [])
+        assert (out == "") is (words is not LEND)
         assert err.count("\n") == 1

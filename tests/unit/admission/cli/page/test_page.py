@@ -6,6 +6,7 @@ import json
 import re
 import threading
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -15,6 +16,7 @@ from msgspec import structs, to_builtins
 from admission.cli.access.change_feed import ChangeFeed
 from admission.cli.access.objects import ClusterRoute
 from admission.cli.access.read_api import Route
+from admission.cli.closures.closed_nodes import Closures
 from admission.cli.page.layout import bar, table
 from admission.cli.page.local import PageServer
 from admission.cli.page.node_views import node_racks, one_rack
@@ -224,6 +226,8 @@ async def test_a_month_of_a_tenant_is_a_page_and_a_file(views: Views) -> None:
     html = await shown(views, "reports", "team-a")
     assert "<h1>team-a, November 2026</h1>" in html
     assert "<dt>Lost to preemption</dt><dd>8.00 GPU-hours</dd>" in html
+    assert "<dt>Lost to maintenance</dt><dd>4.00 GPU-hours</dd>" in html
+    assert html.count(">Lost to maintenance</th>") == 3
     assert "2026-10" in html
     assert "2026-12" not in html
     view = await asyncio.to_thread(views.show, ("reports", "team-a", "csv"), {"month": "2026-11"})
@@ -301,6 +305,47 @@ def test_racks_show_each_gpu_as_held_free_or_unhealthy() -> None:
     assert 'class="ill" d="M73 1h10v10h-10zM85 1h10v10h-10z"' in html
     assert "10 of 24 GPUs are free, and no node is empty." in html
     assert "30 of 32 free" in str(node_racks([line("d", held=None, used="2", gpus=32, healthy=32)]))
+
+
+def test_nodes_are_shown_while_what_is_free_is_not_known() -> None:
+    lines = [{**line(name, held=None, used="0", healthy=6), "use": None} for name in ("a", "b")]
+    html = str(node_racks(lines))
+    assert "16 GPUs on 2 nodes. What is free is not known: Muster does not answer." in html
+    assert '<span class="faint">16 GPUs</span>' in html
+    assert (
+        'aria-label="a: 8 GPUs, 2 unhealthy, Ready. What is free is not known: Muster does not answer."'
+        in html
+    )
+    assert html.count('<path class="free"') == 1  # in the legend
+    assert html.count('<path class="unknown"') == 1 + 2
+    rack = str(one_rack(lines, "rack-1"))
+    assert ">a<" in rack
+    large = str(node_racks([{**line("d", held=None, used="0", gpus=32, healthy=32), "use": None}]))
+    assert "? of 32 free" in large
+
+
+async def test_the_view_of_nodes_does_without_an_answer_of_muster(
+    monkeypatch: pytest.MonkeyPatch, views: Views
+) -> None:
+    node = {
+        "metadata": {"name": "gpu-1", "labels": {}},
+        "spec": {},
+        "status": {
+            "allocatable": {"nvidia.com/gpu": "8"},
+            "capacity": {"nvidia.com/gpu": "8"},
+            "conditions": [{"type": "Ready", "status": "True"}],
+        },
+    }
+
+    def sent(_: ClusterRoute, _verb: str, path: str, **_more: object) -> dict[str, object]:
+        return {"items": [node] if path.endswith("/nodes") else []}
+
+    monkeypatch.setattr("admission.cli.page.views.send", sent)
+    monkeypatch.setattr("admission.cli.page.views.read_closures", lambda *_: Closures(by_node={}, unread=()))
+    away = replace(views, route=Route(server="http://127.0.0.1:9"))
+    view = await asyncio.to_thread(away.show, ("nodes",), {})
+    assert "8 GPUs on 1 node. What is free is not known" in str(view.main)
+    assert view.age.startswith("What is free, and who has seats, is not known: ")
 
 
 def seated(name: str, gpus: str) -> dict[str, object]:

@@ -188,6 +188,14 @@ async def test_another_resource_is_chosen_where_no_gpu_was_used(
     assert "CPU-HOURS" in (await ask()).out
 
 
+async def test_a_price_of_a_flavor_that_was_not_used_is_told(ask: Asking) -> None:
+    said = await ask("--by", "flavor", "--price", "1", "--price", "h1000=4")
+    assert (said.code, said.err) == (
+        0,
+        "--price: no use of flavor h1000 that you may see, so this price counts nowhere. Used were: h100, l4.\n",
+    )
+
+
 async def test_prices_are_by_flavor_also_where_flavors_are_not_shown(ask: Asking) -> None:
     said = await ask("--by", "tenant", "--price", "h100=2.75", "--price", "0.333", "--currency", "EUR")
     # 800 × 2.75 + 302.001944… × 0.333 + 0.5 × 0.333
@@ -208,6 +216,8 @@ async def test_prices_are_by_flavor_also_where_flavors_are_not_shown(ask: Asking
         ("--price h100=-1", 2, "--price: found 'h100=-1'"),
         ("--price nan", 2, "--price: found 'nan'"),
         ("--price 1 --price 2", 2, "found two prices of all other flavors"),
+        ("--currency EUR", 2, "--currency says what prices are in, and needs --price."),
+        ("--currency euros --price 1", 2, "--currency: found 'euros', expected the code of a currency"),
         ("-o focus", 2, "-o focus needs --price and --currency"),
         ("-o focus --price 1", 2, "-o focus needs --price and --currency"),
         ("--by queue,node", 2, "--by: found 'node', expected some of tenant, queue, user, workload, flavor"),

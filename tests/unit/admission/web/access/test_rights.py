@@ -6,7 +6,10 @@ import pytest
 
 from admission.kube.access_reviews import AccessRequest, Caller
 from admission.kube.client.client import Client
-from admission.web.access.rights import Rights
+from admission.kube.install.rbac import people
+from admission.web.access.rights import Forbidden, Rights
+from admission.workloads.kinds import KINDS as WORKLOADS
+from queues.api.api_resources import DEVICES, LEASES, NODES, QUEUES, RESOURCE_SLICES
 from queues.sql.read.rows import KindIn
 
 ALICE = Caller("alice")
@@ -58,3 +61,46 @@ async def test_every_kind_counts_in_a_namespace_that_is_named(asked: list[Access
     assert all(sight.shows(kind, "team-3") for kind in ("job", "vcjob", "pod", "podgroup"))
     assert not sight.shows("vcjob", "team-4")
     assert {each.namespace for each in asked} == {"", "team-3"}
+
+
+async def test_who_needs_to_see_everything_is_told_which_rights_are_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lacks = {"pytorchjobs", "queues"}
+
+    async def may(_: object, _caller: Caller, access: AccessRequest) -> bool:
+        assert access.resource is not None
+        assert (access.verb, access.namespace) == ("list", "")
+        return access.resource.plural not in lacks
+
+    monkeypatch.setattr("admission.web.access.rights.may", may)
+    with pytest.raises(Forbidden) as refused:
+        await rights().require_everything(ALICE, "other nodes may matter to all work")
+    assert str(refused.value) == (
+        "alice may not list pytorchjobs.kubeflow.org, queues.scheduling.volcano.sh in the whole cluster: "
+        "other nodes may matter to all work."
+    )
+    assert "muster-viewer" in refused.value.hint
+    lacks.clear()
+    await rights().require_everything(ALICE, "")
+
+
+def test_the_roles_of_the_platform_see_everything_and_the_hardware() -> None:
+    """What docs/how-to/run-the-platform.md binds is enough for the questions that need to see everything."""
+    roles = {
+        each["metadata"]["name"]: each.get("rules", []) for each in people() if each["kind"] == "ClusterRole"
+    }
+
+    def listed(role: str) -> set[tuple[str, str]]:
+        return {
+            (group, plural)
+            for rule in roles[role]
+            for group in rule["apiGroups"]
+            for plural in rule["resources"]
+            if "list" in rule["verbs"]
+        }
+
+    kinds = {(support.resource.group, support.resource.plural) for support in WORKLOADS}
+    assert kinds | {(QUEUES.group, QUEUES.plural)} <= listed("muster-viewer")
+    hardware = {(each.group, each.plural) for each in (NODES, DEVICES, RESOURCE_SLICES, LEASES)}
+    assert hardware <= listed("muster-queue-admin")

@@ -10,12 +10,14 @@ from typing import Any
 import aiohttp
 import pytest
 
+from admission.facts.cluster import QueueFact
 from admission.forecast.learned import Learned
 from admission.web.app import PREFIX
 from admission.web.leader.forwarding import FORWARDED
 from admission.web.leader.question_line import OF_ONE
 from admission.web.reader import Sight
 from admission.web.trials.handler import LARGEST_TRIAL
+from queues.quota.queue import Limits
 from tests.builders import facts
 from tests.builders.trials.worlds_in_memory import (
     WorldInMemory,
@@ -146,7 +148,7 @@ async def test_only_who_sees_everything_tries_as_another_user(server: str) -> No
     status, body = await post(server, asked, "alice")
     assert (status, body["error"]) == (
         403,
-        "alice may not try as another user: that is for those who see everything.",
+        "alice may not list queues in the whole cluster: only who sees everything may try as another user.",
     )
 
 
@@ -205,8 +207,7 @@ async def test_other_nodes_are_for_those_who_see_everything(server: str) -> None
         status, body = await post(server, {"namespace": "ml", **changes}, "alice")
         assert (status, body["error"]) == (
             403,
-            "alice may not list the workloads of all kinds and namespaces, and all queues: "
-            "other nodes may matter to all of them.",
+            "alice may not list queues in the whole cluster: other nodes may matter to all work.",
         )
 
 
@@ -300,6 +301,38 @@ async def test_writes_of_queues_are_tried_and_refused_as_they_would_be(of_a_tena
         "A trial of queue below changes quota: found 'parent', expected capability, deserved, flavors, guarantee, "
         "loans.",
     )
+
+
+async def test_changes_that_are_given_together_are_judged_together_in_any_order() -> None:
+    """The tenant has 8. One queue below it gets what another one gives, and is refused what nobody gives."""
+
+    def fact(name: str, parent: str, gpus: int, **more: Any) -> QueueFact:
+        spec = {"parent": parent, "deserved": {"nvidia.com/gpu": str(gpus)}, **more}
+        limits = Limits(deserved={"nvidia.com/gpu": gpus * 1000})
+        return replace(facts.queue(name, parent=parent, limits=limits), document={"spec": spec})
+
+    world = two_racks()
+    world.see(
+        fact("tenant", "root", 8, access={"admins": [{"user": "alice"}]}),
+        fact("below", "tenant", 4),
+        fact("beside", "tenant", 4),
+    )
+    world.settle()
+    sights = {"alice": Sight(workloads={"job": {"ml"}}, queues=frozenset({"tenant", "below", "beside"}))}
+
+    async def tried(*quota: str) -> tuple[int, str]:
+        async with served(FakeReader(), leader=FakeLeader(world), sights=sights) as url:
+            status, body = await post(url, {"namespace": "ml", "quota": quota}, "alice")
+        return status, body.get("error", "")
+
+    assert await tried("beside.gpu=3", "below.gpu=5") == (200, "")
+    assert await tried("below.gpu=5", "beside.gpu=3") == (200, "")
+    for order in (("below.gpu=6", "beside.gpu=3"), ("beside.gpu=3", "below.gpu=6")):
+        status, error = await tried(*order)
+        assert (status, "found deserved of 9 nvidia.com/gpu of the queues below tenant" in error) == (
+            400,
+            True,
+        )
 
 
 async def test_queues_that_look_alike_are_named_to_those_who_see_them(of_a_tenant: str) -> None:

@@ -69,6 +69,7 @@ def planned(gpus: int) -> NodeClosure:
 KNOWN = Known(
     queues=QUEUES,
     levels=frozenset(["rack"]),
+    flavors={"h100", "a100"},
     now=NOW,
     closures=[planned(40)],
     nodes={"n1", "n2"},
@@ -138,6 +139,10 @@ def test_what_is_right_is_taken() -> None:
         ),
         (reservation(topology="moon"), "spec.topology: found 'moon', expected a level of a Topology"),
         (
+            reservation(flavor="h1000"),
+            "spec.flavor: found 'h1000', expected the name of a ResourceFlavor: a100, h100",
+        ),
+        (
             drain(nodes=None),
             "spec.nodes: found nothing, expected names of nodes, or labels in spec.nodeSelector",
         ),
@@ -163,6 +168,20 @@ def test_those_that_have_ended_do_not_count() -> None:
     known = Known(now=NOW, closures=[again, *many, planned(0)])
     (violation,) = violations_of(reservation(), known, old=reservation(**{"for": "1h"}))
     assert "found 200 reservations already" in violation.message
+
+
+def test_flavors_are_checked_once_they_are_known() -> None:
+    assert refused(reservation(flavor="h100")) == []
+    assert [*violations_of(reservation(flavor="h1000"), replace(KNOWN, flavors=None))] == []
+    (none,) = violations_of(reservation(flavor="h100"), replace(KNOWN, flavors=()))
+    assert (
+        none.message
+        == "spec.flavor: found 'h100', expected the name of a ResourceFlavor, of which there is none"
+    )
+    (many,) = violations_of(
+        reservation(flavor="h100"), replace(KNOWN, flavors=[f"f{number:02}" for number in range(30)])
+    )
+    assert many.message.endswith("f08, f09 and 20 more")
 
 
 def test_too_many_are_refused() -> None:
