@@ -11,6 +11,7 @@ from itertools import groupby
 from typing import Any
 
 from admission.engine import reasons
+from admission.engine.backfill.coming_room import ComingRoom
 from admission.engine.backfill.reservation import Backfill, LongestWaiting
 from admission.engine.claims import HeldClaims
 from admission.engine.memo import EngineState
@@ -34,7 +35,7 @@ from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
 from queues.admissions import Claim
 from queues.order.line import Line, among_users
-from queues.order.policies import counts_use
+from queues.order.policies import LineEntry, counts_use
 from queues.order.shares import UserShares
 from queues.parts import parts
 from queues.plan import Admit, Reason
@@ -50,6 +51,7 @@ _TRIED_TOGETHER = 500_000
 _OTHERS_EVERY = 60
 
 #: Refusals that hold for the class only, whatever the nodes have.
+_FOR_LACK_OF_ROOM = (ReasonCode.NO_FIT, ReasonCode.TOPOLOGY_NO_FIT, ReasonCode.QUEUE_LIMIT)
 _OF_THE_CLASS = (ReasonCode.QUEUE_LIMIT, ReasonCode.RESERVED, ReasonCode.USER_LIMIT)
 
 
@@ -73,6 +75,12 @@ class AdmissionRound:
     dirty_classes: dict[WorkloadClass, None] = field(default_factory=dict)
     #: Classes that are not tried in this turn, because others of their queue take long enough.
     left_out: dict[WorkloadClass, None] = field(default_factory=dict)
+    #: Room that comes back in pieces; None: none does, or nobody waits for it.
+    coming: ComingRoom | None = None
+    #: Classes that lack room now and may fit then: they come to the head of the line all the same.
+    hoping: dict[WorkloadClass, None] = field(default_factory=dict)
+    #: The one of them for which it is kept together; None: none yet.
+    kept_for: WorkloadClass | None = None
     #: The second at which other classes are tried; None: all are tried now.
     until: int | None = None
 
@@ -142,6 +150,28 @@ class AdmissionRound:
         backfill.revisit_at(until)
         return backfill
 
+    def await_room(self, coming: ComingRoom | None, backfill: Backfill) -> None:
+        """Let those of the refused classes that may fit soon come to the head of the line.
+
+        ``coming``: the room that comes back in pieces. None: none does.
+        """
+        if coming is None:
+            return
+        classes = (each for of_queue in self.pending.classes.values() for each in of_queue.values())
+        lacking = [
+            each
+            for each in self._not_behind_others(classes)
+            if each not in self.left_out
+            and (reason := each.screened_out()) is not None
+            and reason.code in _FOR_LACK_OF_ROOM
+        ]
+        if not lacking:
+            return
+        self.hoping = dict.fromkeys(coming.helped(self._by_share(lacking), self.trial))
+        if self.hoping:
+            self.coming = coming
+            backfill.revisit_at(coming.until)
+
     def hold_quota(self, snapshot: Snapshot, held: HeldClaims, *, may_grant: bool) -> list[Claim]:
         """Quota for gangs whose pods are not made yet, as far as it is left, and why each of them waits."""
         claims, reasons = hold_quota(snapshot, self.pending, held, self.trial, may_grant=may_grant)
@@ -171,7 +201,7 @@ class AdmissionRound:
                     users.add(class_queue.queue, class_queue.user, charges(answer.seats))
                 line.admitted()
                 continue
-            self.refusals[tried] = answer
+            self.refusals[tried] = self._kept_together(tried, head, answer, backfill)
             if answer.code in _OF_THE_CLASS:
                 line.refused()
             else:
@@ -182,6 +212,19 @@ class AdmissionRound:
                 each.answer = None
         self.state.tried_classes = [*lined_up, *self.left_out]
         self.dirty_classes |= dict.fromkeys(self.state.tried_classes)
+
+    def _kept_together(
+        self, tried: WorkloadClass, head: LineEntry, answer: Reason, backfill: Backfill
+    ) -> Reason:
+        """Keep the room that comes back in pieces for the first that it is enough for; its answer says so then."""
+        if self.coming is None or self.kept_for is not None or tried not in self.hoping:
+            return answer
+        if answer.code not in _FOR_LACK_OF_ROOM:
+            return answer
+        if not backfill.keep_coming(self.coming, head, tried.request.need, self.trial):
+            return answer
+        self.kept_for = tried
+        return reasons.room_is_coming(answer)
 
     def _admit(self, admit: Admit, workload: Workload, need: MissingMembers) -> None:
         self.admits += in_parts(admit, workload, need, len(self.state.open_admissions.of(workload.key)))
@@ -199,6 +242,7 @@ class AdmissionRound:
                         strict[each.queue] = None
                     elif each not in self.left_out:
                         lined_up.append(each)
+        lined_up += self.hoping
         screened_out: list[WorkloadClass] = []
         for queue in strict:
             classes = self._waiting(queue)
@@ -378,10 +422,14 @@ class AdmissionRound:
             return []
         strict = {each.queue for each in refused if self.pending.is_strict(each.queue)}
         heads = {queue: self._waiting(queue)[0] for queue in strict}
+        # Those that were tried only for the sake of what comes back are where they would be without it.
+        tried = [each for each in self.refusals if each not in self.hoping]
         untried = [
-            each for each in refused if each not in self.refusals and heads.get(each.queue, each) is each
+            each
+            for each in refused
+            if (each in self.hoping or each not in self.refusals) and heads.get(each.queue, each) is each
         ]
-        return [each for each in self.refusals if each in refused] + self._by_share(untried)
+        return [each for each in tried if each in refused] + self._by_share(untried)
 
     def _by_share(self, classes: Sequence[WorkloadClass]) -> list[WorkloadClass]:
         """Classes that are not in the line, in its order: down the tree, then in the queue."""
