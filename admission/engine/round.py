@@ -50,8 +50,9 @@ _TRIED_TOGETHER = 500_000
 #: Seconds after which others of them are tried.
 _OTHERS_EVERY = 60
 
-#: Refusals that hold for the class only, whatever the nodes have.
+#: Refusals that seats which come back may help against.
 _FOR_LACK_OF_ROOM = (ReasonCode.NO_FIT, ReasonCode.TOPOLOGY_NO_FIT, ReasonCode.QUEUE_LIMIT)
+#: Refusals that hold for the class only, whatever the nodes have.
 _OF_THE_CLASS = (ReasonCode.QUEUE_LIMIT, ReasonCode.RESERVED, ReasonCode.USER_LIMIT)
 
 
