@@ -7,11 +7,12 @@ all queues. In a strict queue the first refusal holds up everything behind it.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from heapq import nsmallest
 from itertools import groupby
 from typing import Any
 
 from admission.engine import reasons
-from admission.engine.backfill.coming_room import ComingRoom
+from admission.engine.backfill.coming_room import FOR_LACK_OF_ROOM, LEAVING_SECONDS, ComingRoom
 from admission.engine.backfill.reservation import Backfill, LongestWaiting
 from admission.engine.claims import HeldClaims
 from admission.engine.memo import EngineState
@@ -24,7 +25,7 @@ from admission.engine.pending.classes import (
 )
 from admission.engine.pending.pending import PendingWorkloads
 from admission.engine.pending.screening import leaf_queues
-from admission.engine.pending.waiting_time import arrival_order, soonest
+from admission.engine.pending.waiting_time import arrival_order, soonest, waits_since
 from admission.engine.placement import gangs
 from admission.engine.placement.elastic_parts import in_parts
 from admission.engine.placement.need import MissingMembers
@@ -35,7 +36,7 @@ from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
 from queues.admissions import Claim
 from queues.order.line import Line, among_users
-from queues.order.policies import LineEntry, counts_use
+from queues.order.policies import LineEntry, Rank, counts_use
 from queues.order.shares import UserShares
 from queues.parts import parts
 from queues.plan import Admit, Reason
@@ -50,8 +51,8 @@ _TRIED_TOGETHER = 500_000
 #: Seconds after which others of them are tried.
 _OTHERS_EVERY = 60
 
-#: Refusals that seats which come back may help against.
-_FOR_LACK_OF_ROOM = (ReasonCode.NO_FIT, ReasonCode.TOPOLOGY_NO_FIT, ReasonCode.QUEUE_LIMIT)
+#: Queues of which classes are looked at that lack room, where some comes back.
+_QUEUES_LOOKED_AT = 16
 #: Refusals that hold for the class only, whatever the nodes have.
 _OF_THE_CLASS = (ReasonCode.QUEUE_LIMIT, ReasonCode.RESERVED, ReasonCode.USER_LIMIT)
 
@@ -82,6 +83,8 @@ class AdmissionRound:
     hoping: dict[WorkloadClass, None] = field(default_factory=dict)
     #: The one of them for which it is kept together; None: none yet.
     kept_for: WorkloadClass | None = None
+    #: The same as long as nobody is evicted for it: it came only just now. None: for all that wait somebody may be.
+    evicts_nobody: WorkloadClass | None = None
     #: The second at which other classes are tried; None: all are tried now.
     until: int | None = None
 
@@ -158,17 +161,13 @@ class AdmissionRound:
         """
         if coming is None:
             return
-        classes = (each for of_queue in self.pending.classes.values() for each in of_queue.values())
-        lacking = [
-            each
-            for each in self._not_behind_others(classes)
-            if each not in self.left_out
-            and (reason := each.screened_out()) is not None
-            and reason.code in _FOR_LACK_OF_ROOM
-        ]
-        if not lacking:
-            return
-        self.hoping = dict.fromkeys(coming.helped(self._by_share(lacking), self.trial))
+        later = coming.after(self.trial)
+        of_queue = coming.lacking(self.pending, self.left_out, later)
+        # Only a few are looked at, so only the first queues are put in order.
+        accounts = {queue: classes[0].request.accounts for queue, classes in of_queue.items()}
+        queues = nsmallest(_QUEUES_LOOKED_AT, accounts.items(), key=self._levels)
+        refused = (each for queue, _ in queues for each in sorted(of_queue[queue], key=_rank_of_head))
+        self.hoping = dict.fromkeys(coming.helped(refused, later))
         if self.hoping:
             self.coming = coming
             backfill.revisit_at(coming.until)
@@ -220,11 +219,14 @@ class AdmissionRound:
         """Keep the room that comes back in pieces for the first that it is enough for; its answer says so then."""
         if self.coming is None or self.kept_for is not None or tried not in self.hoping:
             return answer
-        if answer.code not in _FOR_LACK_OF_ROOM:
+        if answer.code not in FOR_LACK_OF_ROOM:
             return answer
         if not backfill.keep_coming(self.coming, head, tried.request.need, self.trial):
             return answer
-        self.kept_for = tried
+        self.kept_for, until = tried, waits_since(head.workload)[0] + LEAVING_SECONDS
+        if until > self.now:
+            self.evicts_nobody = tried
+            backfill.revisit_at(until)
         return reasons.room_is_coming(answer)
 
     def _admit(self, admit: Admit, workload: Workload, need: MissingMembers) -> None:
@@ -387,7 +389,7 @@ class AdmissionRound:
         # Only now: a beneficiary that gives its claim up makes room for others.
         self.state.hopeless.forget(leaf_queues(self.pending, self.trial.usage.dirty_queues))
         hopeful = prospects.hopeful(self.pending.classes, self.left_out, self.now)
-        later: set[WorkloadClass] = set()
+        later: set[WorkloadClass] = set() if self.evicts_nobody is None else {self.evicts_nobody}
         costly = self._costly_queues()
         hoping = set(hopeful) if costly else set()
         for queue in costly:
@@ -432,13 +434,15 @@ class AdmissionRound:
         ]
         return [each for each in tried if each in refused] + self._by_share(untried)
 
+    def _levels(self, wanted: tuple[QueueName, tuple[Account, ...]]) -> list[Any]:
+        """Sort key: the place of a queue in the tree, for what is asked in these accounts."""
+        usage, keys = self.trial.usage, self.state.queue_keys
+        above = self.trial.tree.paths[wanted[0]][-2::-1]
+        return [(keys.standing(usage, name, wanted[1]), name) for name in above]
+
     def _by_share(self, classes: Sequence[WorkloadClass]) -> list[WorkloadClass]:
         """Classes that are not in the line, in its order: down the tree, then in the queue."""
-        usage, tree, users = self.trial.usage, self.trial.tree, self.users or self.state.users
-
-        def levels(wanted: tuple[QueueName, tuple[Account, ...]]) -> list[Any]:
-            above = tree.paths[wanted[0]][-2::-1]
-            return [(self.state.queue_keys.standing(usage, name, wanted[1]), name) for name in above]
+        tree, users = self.trial.tree, self.users or self.state.users
 
         def key(each: WorkloadClass) -> tuple[Any, ...]:
             among = (among_users(tree, users, each.class_queue),) if counts_use(tree, each.queue) else ()
@@ -446,9 +450,13 @@ class AdmissionRound:
 
         wanted = dict.fromkeys((each.queue, each.request.accounts) for each in classes)
         # Requests for different accounts in one queue may come at the same place.
-        places = groupby(sorted(wanted, key=levels), key=levels)
+        places = groupby(sorted(wanted, key=self._levels), key=self._levels)
         ordinals = {each: ordinal for ordinal, (_, alike) in enumerate(places) for each in alike}
         return sorted(classes, key=key)
+
+
+def _rank_of_head(waiting: WorkloadClass) -> Rank:
+    return waiting.class_queue.first()
 
 
 def _within_user_limits(refused: RefusedClass, request: ClassRequest, promised: UserUse) -> RefusedClass:
