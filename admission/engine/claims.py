@@ -5,7 +5,7 @@ those that are draining there, and of its queue's limits likewise. When the last
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -52,6 +52,8 @@ class HeldClaims:
     _released: set[WorkloadKey] = field(default_factory=set)
     _promised_books: dict[QueueName, Book] = field(default_factory=dict)
     _draining_books: dict[QueueName, Book] = field(default_factory=dict)
+    #: In the books of which queue each of these admissions is.
+    _drains_in: dict[AdmissionId, QueueName] = field(default_factory=dict)
 
     @property
     def dropped(self) -> tuple[WorkloadKey, ...]:
@@ -107,13 +109,37 @@ class HeldClaims:
             later.usage.remove(queue, book)
         return later
 
+    def after_leaving(self, trial: Trial, leaving: Mapping[AdmissionId, Sequence[Seat]]) -> Trial:
+        """The nodes when these seats are free, and what claims hold then: a trial of its own.
+
+        Only what claims hold changes in the books of queues. ``leaving``: of admissions that are being evicted, or not.
+        """
+        later, draining, books = trial.fork(), self._draining.copy(), dict[QueueName, Book]()
+        for number, seats in leaving.items():
+            columns, amounts = amounts_per_node(seats, trial)
+            later.free[:, columns] += amounts
+            if number in self.draining:
+                draining[:, columns] -= amounts
+                books.setdefault(self._drains_in[number], Counter()).update(charges(seats))
+        if self.claims:
+            promised = self._promised
+            later.free += np.maximum(promised - self._draining, 0) - np.maximum(promised - draining, 0)
+        for queue, book in books.items():
+            promises, drains = self._promised_books.get(queue, {}), self._draining_books[queue]
+            more = {
+                each: max(units - drains[each] + book[each], 0) - max(units - drains[each], 0)
+                for each, units in promises.items()
+            }
+            later.usage.add(queue, more)
+        return later
+
     def _drain(self, number: AdmissionId, queue: QueueName, seats: tuple[Seat, ...], trial: Trial) -> None:
         """Enter what an admission still holds."""
         self.draining[number] = seats
         columns, amounts = amounts_per_node(seats, trial)
         self._draining[:, columns] += amounts
-        book = self._draining_books.setdefault(queue if queue in trial.tree.paths else ROOT, Counter())
-        book.update(charges(seats))
+        known = self._drains_in[number] = queue if queue in trial.tree.paths else ROOT
+        self._draining_books.setdefault(known, Counter()).update(charges(seats))
 
     def _promise(self, claim: Claim, sign: int, trial: Trial) -> None:
         """Enter a claim, or take it out: nodes and books change by what is held more or less."""

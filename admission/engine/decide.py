@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from admission.engine import claims, forced_changes, restart
+from admission.engine.backfill.coming_room import ComingRoom
 from admission.engine.closures.closing import TurnClosures, evicted_from
 from admission.engine.forced_changes import SeatLookup
 from admission.engine.memo import EngineState, Memo
@@ -61,6 +62,7 @@ def decide(
     admission.try_beneficiaries(held)
     admission.screen()
     backfill = admission.reserve(snapshot)
+    admission.await_room(ComingRoom.of(snapshot, state.open_admissions.evicting, held), backfill)
     admission.try_all(backfill)
     trial.progress.workload = None
 

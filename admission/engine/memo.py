@@ -233,6 +233,7 @@ class Memo:
                 for rows in ("queues", "admissions", "pending", "holders", "claims")
             )
             and before.closures == snapshot.closures
+            and before.leaving == snapshot.leaving
             and same_rows(before.past_use.rows, snapshot.past_use.rows)
             and not _relabelled(before, snapshot)
             and (before.budgets is snapshot.budgets or before.budgets == snapshot.budgets)

@@ -248,6 +248,20 @@ def would_delay(head: str, at: int | None) -> Reason:
     return _reason(ReasonCode.RESERVED, message, **{"for": head} | ({} if at is None else {"at": at}))
 
 
+def kept_together(head: str) -> Reason:
+    """The workload fits, but one before it in the line needs this room with what comes back soon."""
+    message = f"fits, but {head} is before it and needs this room together with that of pods which end now"
+    return _reason(ReasonCode.RESERVED, message, **{"for": head})
+
+
+def room_is_coming(reason: Reason) -> Reason:
+    """The reason of a workload for which free room is kept until pods that are ending are gone."""
+    return replace(
+        reason,
+        message=f"{reason.message}; enough when the pods that end now are gone: what is free is kept for it",
+    )
+
+
 def gang_too_large(*, queue: QueueName, limit: int, pods: int) -> Reason:
     """access.maxGang."""
     message = f"{counted(pods, 'pod')} asked, and queue {queue} allows {limit} in one gang"

@@ -7,10 +7,12 @@ all queues. In a strict queue the first refusal holds up everything behind it.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from heapq import nsmallest
 from itertools import groupby
 from typing import Any
 
 from admission.engine import reasons
+from admission.engine.backfill.coming_room import FOR_LACK_OF_ROOM, LEAVING_SECONDS, ComingRoom
 from admission.engine.backfill.reservation import Backfill, LongestWaiting
 from admission.engine.claims import HeldClaims
 from admission.engine.memo import EngineState
@@ -23,7 +25,7 @@ from admission.engine.pending.classes import (
 )
 from admission.engine.pending.pending import PendingWorkloads
 from admission.engine.pending.screening import leaf_queues
-from admission.engine.pending.waiting_time import arrival_order, soonest
+from admission.engine.pending.waiting_time import arrival_order, soonest, waits_since
 from admission.engine.placement import gangs
 from admission.engine.placement.elastic_parts import in_parts
 from admission.engine.placement.need import MissingMembers
@@ -34,7 +36,7 @@ from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
 from queues.admissions import Claim
 from queues.order.line import Line, among_users
-from queues.order.policies import counts_use
+from queues.order.policies import LineEntry, Rank, counts_use
 from queues.order.shares import UserShares
 from queues.parts import parts
 from queues.plan import Admit, Reason
@@ -49,6 +51,8 @@ _TRIED_TOGETHER = 500_000
 #: Seconds after which others of them are tried.
 _OTHERS_EVERY = 60
 
+#: Queues of which classes are looked at that lack room, where some comes back.
+_QUEUES_LOOKED_AT = 16
 #: Refusals that hold for the class only, whatever the nodes have.
 _OF_THE_CLASS = (ReasonCode.QUEUE_LIMIT, ReasonCode.RESERVED, ReasonCode.USER_LIMIT)
 
@@ -73,6 +77,14 @@ class AdmissionRound:
     dirty_classes: dict[WorkloadClass, None] = field(default_factory=dict)
     #: Classes that are not tried in this turn, because others of their queue take long enough.
     left_out: dict[WorkloadClass, None] = field(default_factory=dict)
+    #: Room that comes back in pieces; None: none does, or nobody waits for it.
+    coming: ComingRoom | None = None
+    #: Classes that lack room now and may fit then: they come to the head of the line all the same.
+    hoping: dict[WorkloadClass, None] = field(default_factory=dict)
+    #: The one of them for which it is kept together; None: none yet.
+    kept_for: WorkloadClass | None = None
+    #: The same as long as nobody is evicted for it: it came only just now. None: for all that wait somebody may be.
+    evicts_nobody: WorkloadClass | None = None
     #: The second at which other classes are tried; None: all are tried now.
     until: int | None = None
 
@@ -142,6 +154,24 @@ class AdmissionRound:
         backfill.revisit_at(until)
         return backfill
 
+    def await_room(self, coming: ComingRoom | None, backfill: Backfill) -> None:
+        """Let those of the refused classes that may fit soon come to the head of the line.
+
+        ``coming``: the room that comes back in pieces. None: none does.
+        """
+        if coming is None:
+            return
+        later = coming.after(self.trial)
+        of_queue = coming.lacking(self.pending, self.left_out, later)
+        # Only a few are looked at, so only the first queues are put in order.
+        accounts = {queue: classes[0].request.accounts for queue, classes in of_queue.items()}
+        queues = nsmallest(_QUEUES_LOOKED_AT, accounts.items(), key=self._levels)
+        refused = (each for queue, _ in queues for each in sorted(of_queue[queue], key=_rank_of_head))
+        self.hoping = dict.fromkeys(coming.helped(refused, later))
+        if self.hoping:
+            self.coming = coming
+            backfill.revisit_at(coming.until)
+
     def hold_quota(self, snapshot: Snapshot, held: HeldClaims, *, may_grant: bool) -> list[Claim]:
         """Quota for gangs whose pods are not made yet, as far as it is left, and why each of them waits."""
         claims, reasons = hold_quota(snapshot, self.pending, held, self.trial, may_grant=may_grant)
@@ -171,7 +201,7 @@ class AdmissionRound:
                     users.add(class_queue.queue, class_queue.user, charges(answer.seats))
                 line.admitted()
                 continue
-            self.refusals[tried] = answer
+            self.refusals[tried] = self._kept_together(tried, head, answer, backfill)
             if answer.code in _OF_THE_CLASS:
                 line.refused()
             else:
@@ -182,6 +212,22 @@ class AdmissionRound:
                 each.answer = None
         self.state.tried_classes = [*lined_up, *self.left_out]
         self.dirty_classes |= dict.fromkeys(self.state.tried_classes)
+
+    def _kept_together(
+        self, tried: WorkloadClass, head: LineEntry, answer: Reason, backfill: Backfill
+    ) -> Reason:
+        """Keep the room that comes back in pieces for the first that it is enough for; its answer says so then."""
+        if self.coming is None or self.kept_for is not None or tried not in self.hoping:
+            return answer
+        if answer.code not in FOR_LACK_OF_ROOM:
+            return answer
+        if not backfill.keep_coming(self.coming, head, tried.request.need, self.trial):
+            return answer
+        self.kept_for, until = tried, waits_since(head.workload)[0] + LEAVING_SECONDS
+        if until > self.now:
+            self.evicts_nobody = tried
+            backfill.revisit_at(until)
+        return reasons.room_is_coming(answer)
 
     def _admit(self, admit: Admit, workload: Workload, need: MissingMembers) -> None:
         numbers = self.state.open_admissions.of(workload.key)
@@ -203,6 +249,7 @@ class AdmissionRound:
                         strict[each.queue] = None
                     elif each not in self.left_out:
                         lined_up.append(each)
+        lined_up += self.hoping
         screened_out: list[WorkloadClass] = []
         for queue in strict:
             classes = self._waiting(queue)
@@ -346,7 +393,7 @@ class AdmissionRound:
         # Only now: a beneficiary that gives its claim up makes room for others.
         self.state.hopeless.forget(leaf_queues(self.pending, self.trial.usage.dirty_queues))
         hopeful = prospects.hopeful(self.pending.classes, self.left_out, self.now)
-        later: set[WorkloadClass] = set()
+        later: set[WorkloadClass] = set() if self.evicts_nobody is None else {self.evicts_nobody}
         costly = self._costly_queues()
         hoping = set(hopeful) if costly else set()
         for queue in costly:
@@ -382,18 +429,24 @@ class AdmissionRound:
             return []
         strict = {each.queue for each in refused if self.pending.is_strict(each.queue)}
         heads = {queue: self._waiting(queue)[0] for queue in strict}
+        # Those that were tried only for the sake of what comes back are where they would be without it.
+        tried = [each for each in self.refusals if each not in self.hoping]
         untried = [
-            each for each in refused if each not in self.refusals and heads.get(each.queue, each) is each
+            each
+            for each in refused
+            if (each in self.hoping or each not in self.refusals) and heads.get(each.queue, each) is each
         ]
-        return [each for each in self.refusals if each in refused] + self._by_share(untried)
+        return [each for each in tried if each in refused] + self._by_share(untried)
+
+    def _levels(self, wanted: tuple[QueueName, tuple[Account, ...]]) -> list[Any]:
+        """Sort key: the place of a queue in the tree, for what is asked in these accounts."""
+        usage, keys = self.trial.usage, self.state.queue_keys
+        above = self.trial.tree.paths[wanted[0]][-2::-1]
+        return [(keys.standing(usage, name, wanted[1]), name) for name in above]
 
     def _by_share(self, classes: Sequence[WorkloadClass]) -> list[WorkloadClass]:
         """Classes that are not in the line, in its order: down the tree, then in the queue."""
-        usage, tree, users = self.trial.usage, self.trial.tree, self.users or self.state.users
-
-        def levels(wanted: tuple[QueueName, tuple[Account, ...]]) -> list[Any]:
-            above = tree.paths[wanted[0]][-2::-1]
-            return [(self.state.queue_keys.standing(usage, name, wanted[1]), name) for name in above]
+        tree, users = self.trial.tree, self.users or self.state.users
 
         def key(each: WorkloadClass) -> tuple[Any, ...]:
             among = (among_users(tree, users, each.class_queue),) if counts_use(tree, each.queue) else ()
@@ -401,9 +454,13 @@ class AdmissionRound:
 
         wanted = dict.fromkeys((each.queue, each.request.accounts) for each in classes)
         # Requests for different accounts in one queue may come at the same place.
-        places = groupby(sorted(wanted, key=levels), key=levels)
+        places = groupby(sorted(wanted, key=self._levels), key=self._levels)
         ordinals = {each: ordinal for ordinal, (_, alike) in enumerate(places) for each in alike}
         return sorted(classes, key=key)
+
+
+def _rank_of_head(waiting: WorkloadClass) -> Rank:
+    return waiting.class_queue.first()
 
 
 def _within_user_limits(refused: RefusedClass, request: ClassRequest, promised: UserUse) -> RefusedClass:

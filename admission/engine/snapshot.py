@@ -86,6 +86,8 @@ class Snapshot:
     ready: tuple[AdmissionId, ...] = ()
     #: Admissions to take back whole: refused by the stock scheduler, owner gone, …
     evictable: Mapping[AdmissionId, Rollback] = field(default_factory=dict)
+    #: Open admissions whose workload is over while pods of it are still ending, and since which second that is seen.
+    leaving: Mapping[AdmissionId, int] = field(default_factory=dict)
     unbooked: tuple[Unbooked, ...] = ()
     #: Workloads that hold admissions, as far as they still exist: what is known about possible victims.
     holders: Mapping[WorkloadKey, Workload] = field(default_factory=dict)
@@ -160,6 +162,7 @@ class Snapshot:
             claims={key: each for key, each in self.claims.items() if key not in workloads},
             ended={id_: seats for id_, seats in self.ended.items() if stays(id_)},
             evictable={id_: each for id_, each in self.evictable.items() if stays(id_)},
+            leaving={id_: since for id_, since in self.leaving.items() if stays(id_)},
             started=tuple(id_ for id_ in self.started if stays(id_)),
             ready=tuple(id_ for id_ in self.ready if stays(id_)),
             unbooked=tuple(each for each in self.unbooked if each.workload not in workloads),
@@ -210,6 +213,7 @@ class Snapshot:
             },
             holders=holders,
             claims={**kept, **{claim.workload: claim for claim in plan.claims}},
+            leaving={id_: since for id_, since in self.leaving.items() if id_ in admissions},
             closures=tuple(
                 replace(each, nodes=plan.chosen_nodes.get(each.id, each.nodes)) for each in self.closures
             ),

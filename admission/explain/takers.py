@@ -15,7 +15,7 @@ from admission.engine.memo import EngineState
 from admission.engine.placement.need import member_charges, minimum_choices, missing_members
 from admission.engine.preemption.candidates import Candidate
 from admission.engine.preemption.protection import NEVER, protection_of
-from admission.engine.preemption.rules import EvictionRule, PreemptionRights, QueuePair
+from admission.engine.preemption.rules import EvictionRule, PreemptionRights, QueuePair, uses_less_than_half
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
 from queues.quota.accounts import Account
@@ -300,10 +300,18 @@ def _reclaim(question: _Question, name: QueueName, pair: QueuePair, account: Acc
         message = f"{who} may take back up to {account.amount(units)} that it deserves and does not use"
     else:
         message = f"{who} only in place of work of its own, as it uses all that it deserves"
+    begins = question.reclaim_from
+    if begins > question.others_from and _may_be_owed(question, name, pair, account):
+        # Before that only such gangs may.
+        begins = question.others_from
+        message += (
+            f", for a gang that has waited for {duration(tree.policy(name).clear_after or 0)}, as queue"
+            f" {pair.beneficiary_side[-1]} uses less than half of what it deserves"
+        )
     return Taker(
         rule=TakerRule.RECLAIMED,
         queue=name,
-        begins=question.reclaim_from,
+        begins=begins,
         message=message,
         facts={
             "resource": account.resource,
@@ -312,6 +320,13 @@ def _reclaim(question: _Question, name: QueueName, pair: QueuePair, account: Acc
             "above": pair.victim_side[-1],
         },
     )
+
+
+def _may_be_owed(question: _Question, name: QueueName, pair: QueuePair, account: Account) -> bool:
+    """Whether gangs of a queue need not leave it what it keeps because it had waited."""
+    usage = question.usage
+    waits = usage.tree.policy(name).clear_after is not None
+    return waits and uses_less_than_half(usage, pair.beneficiary_side[-1], (account,))
 
 
 def _clearing(question: _Question) -> Iterator[Taker]:
@@ -407,7 +422,10 @@ def _sentences(question: _Question) -> Iterator[str]:
         where = "" if question.others_from >= whole.wish_end else ", inside its own queue only"
         yield f"Its user wishes that it is not evicted{until}{where}"
     if whole.reclaimable_from > now:
-        yield f"Having waited long, it keeps lent quota until {rfc3339(whole.reclaimable_from)}"
+        yield (
+            f"Having waited long, it keeps lent quota until {rfc3339(whole.reclaimable_from)}, but not from gangs that"
+            " waited as long in queues with less than half of what they deserve"
+        )
     for budget in question.snapshot.budgets:
         if budget.pods.get(workload.key) and not budget.allowed:
             yield f"PodDisruptionBudget {budget.name} allows no eviction of its pods now"

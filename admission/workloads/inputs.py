@@ -117,6 +117,8 @@ class WorkloadInputs(msgspec.Struct, frozen=True, kw_only=True):
     pod_left_at: int = 0
     #: ``WorkloadState.stopping_since`` as it was; 0: it was not so in this term.
     stopping_since: int = 0
+    #: ``WorkloadState.over_since`` as it was; 0: it was not so in this term.
+    over_since: int = 0
     #: ``WorkloadFact.suspended_at`` of a Job as it was last seen resumed, in seconds; 0: its controller had told
     #: by then that it is resumed, or it was not seen so in this term.
     suspended_before: int = 0

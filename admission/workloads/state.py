@@ -119,6 +119,8 @@ class WorkloadState:
     #: Since when (seconds) a Job that leaves seats is being deleted, is suspended and has no pod, or is smaller, while
     #: its controller may still make some; 0: that is not so. Input for the next state.
     stopping_since: int = 0
+    #: Since when (seconds) it is over and holds seats still; 0: that is not so. Input for the next state.
+    over_since: int = 0
     #: A Job lacks no pod that could run at once, or lacked none when it began to leave its seats. Input for the next
     #: state.
     pods_seen: bool = False
@@ -134,7 +136,17 @@ class WorkloadState:
     def decisive(self) -> tuple[object, ...]:
         """What a decision may depend on."""
         wants = self.workload if self.needs_seats or self.seat_maps else None
-        return (wants, self.ended, self.started, self.ready, self.evictable, self.unbooked)
+        return (
+            *(wants, self.ended, self.started, self.ready, self.evictable, self.unbooked),
+            self.leaving(),
+        )
+
+    def leaving(self) -> tuple[AdmissionId, ...]:
+        """Open admissions whose pods end now, since it is over."""
+        if not self.over_since:
+            return ()
+        open_ = AdmissionState.OPEN
+        return tuple(each.admission.id for each in self.seat_maps if each.admission.state is open_)
 
     def lasting(self) -> tuple[object, ...]:
         """What steps of the turn see of the workload. Without times, which pass though nothing changes."""
@@ -268,6 +280,7 @@ def _held_state(
         running=readiness.running,
         awaits_timeout=bool(refused or lost.awaited or any(quota_lacks(inputs, place) for place in open_)),
         stopping_since=syncs.since,
+        over_since=(inputs.over_since or now) if over and seat_maps else 0,
         pods_seen=syncs.pods_seen,
         look_at=_next_look(
             now,

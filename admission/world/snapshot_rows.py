@@ -22,6 +22,7 @@ class SnapshotRows:
         self.admissions: VersionedMap[AdmissionId, Admission] = VersionedMap()
         self.ended: dict[AdmissionId, frozenset[int]] = {}
         self.evictable: dict[AdmissionId, Rollback] = {}
+        self.leaving: dict[AdmissionId, int] = {}
         self.started: dict[AdmissionId, None] = {}
         self.ready: dict[AdmissionId, None] = {}
         self.unbooked: dict[WorkloadKey, Unbooked] = {}
@@ -47,6 +48,7 @@ class SnapshotRows:
         for place in before.seat_maps:
             self.ended.pop(place.admission.id, None)
             self.evictable.pop(place.admission.id, None)
+            self.leaving.pop(place.admission.id, None)
             self.started.pop(place.admission.id, None)
             self.ready.pop(place.admission.id, None)
         if after is None:
@@ -66,6 +68,7 @@ class SnapshotRows:
             self.unbooked[after.key] = after.unbooked
         self.ended.update(after.ended)
         self.evictable.update(after.evictable)
+        self.leaving.update(dict.fromkeys(after.leaving(), after.over_since))
         if after.seat_maps:
             self.holders.put(after.key, after.workload)
             self._budgets.update(after.key, after.pods)

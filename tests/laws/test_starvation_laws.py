@@ -1,14 +1,15 @@
 """A gang that fits its quota waits a bounded time, by clearing and by reservation; and planted bugs that starve it."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from admission.engine.backfill import departures, reservation, reserved_space
+from admission.engine.backfill import coming_room, departures, reservation, reserved_space
 from admission.engine.preemption import rules, running, search
 from tests.laws.laws import starvation
-from tests.laws.laws.starvation import CLEARING, PEACE, VAIN, Crowd, crowds
+from tests.laws.laws.starvation import CLEARING, PEACE, VAIN, Crowd, Removal, crowds, removals
 from tests.laws.planted.bug import Bug, is_broken
 
 lives = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -32,6 +33,12 @@ def test_starvation_is_bounded_a_gang_keeps_the_place_of_those_who_passed_it(cro
     starvation.waits_at_most_for_those_who_run_after_two_weeks(crowd)
 
 
+@settings(max_examples=100, deadline=None)
+@given(removals())
+def test_starvation_is_bounded_room_in_pieces_is_for_the_first_in_line(removal: Removal) -> None:
+    starvation.gets_the_room_that_comes_back_in_pieces(removal)
+
+
 def _nothing(*given: Any, **how: Any) -> None:
     return None
 
@@ -50,6 +57,7 @@ def _only_lent(self: Any, candidate: Any) -> bool:
 
 
 _departures = departures.expected_departures
+_leaving = coming_room._leaving
 _may_clear = rules.PreemptionRights._may_clear
 
 BY_CLEARING = test_starvation_is_bounded_a_place_is_cleared_for_a_gang_that_waited_long
@@ -57,7 +65,18 @@ BY_RUN_TIMES = test_starvation_is_bounded_a_gang_waits_only_for_those_who_ran_wh
 BY_WEEKS = test_starvation_is_bounded_a_gang_keeps_the_place_of_those_who_passed_it
 
 
+BY_PIECES = test_starvation_is_bounded_room_in_pieces_is_for_the_first_in_line
+
+
 BUGS = (
+    Bug("pieces are given away", coming_room.ComingRoom, "of", _nothing, BY_PIECES),
+    Bug("everybody passes who waits for pieces", reserved_space.ReservedSpace, "is_delayed_by",
+        lambda *given: False, BY_PIECES),
+    Bug("only who is evicted leaves pieces", coming_room, "_leaving",
+        lambda snapshot, evicting: _leaving(replace(snapshot, leaving={}), evicting), BY_PIECES),
+    Bug("only who is over leaves pieces", coming_room, "_leaving",
+        lambda snapshot, evicting: _leaving(snapshot, ()), BY_PIECES),
+    Bug("pieces leave no quota", coming_room, "charges", lambda seats: {}, BY_PIECES),
     Bug("nobody ever starves", search, "starves_now", lambda *given: False, BY_CLEARING),
     Bug("only what is lent is cleared", rules.PreemptionRights, "_may_clear", _only_lent, BY_CLEARING),
     Bug("a gang keeps nothing that it waited for", running, "reclaimable_from",

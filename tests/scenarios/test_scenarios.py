@@ -7,7 +7,8 @@ same for each of its ``flavors``, and fields of ``Queue``), ``running`` and ``ar
 [minimum M] [required rack | preferred rack] [in one island] [parts of S per rack|host] [leader of C GPUs]
 [near rack R] [priority P] [tolerates KEY] [in NAMESPACE]``),
 ``expect`` of the first turn and ``then``, a list of further turns that may change ``queues``, let work end
-(``ends``) or arrive; ``after`` so many seconds; ``gone``: the pods of those who were taken back are gone.
+(``ends``; a mapping: so many pods more of it) or arrive; ``deleted``: what runs of these is over, and its pods are
+ending; ``after`` so many seconds; ``gone``: the pods of those who were taken back are gone.
 ``policy`` of a queue and what follows ``with`` (``FIELD=VALUE``) are fields of ``QueuePolicy`` and
 ``Workload``. ``allows`` of a queue: labels of the namespaces that may use it; ``namespaces``: labels by namespace.
 Workloads are in namespace ``team`` unless they say another.
@@ -110,10 +111,19 @@ def changed(snapshot: Snapshot, turn: dict[str, Any]) -> Snapshot:
     snapshot = replace(snapshot, now=snapshot.now + turn.get("after", 0))
     if turn.get("gone"):
         snapshot = drained(snapshot)
+    ends = turn.get("ends", [])
     over = {
-        number: frozenset(range(len(admission.seats)))
+        number: frozenset(index for index in range(len(admission.seats)) if index not in admission.ended)
         for number, admission in snapshot.admissions.items()
-        if admission.workload.uid in turn.get("ends", [])
+        if admission.workload.uid in ends
+    }
+    if isinstance(ends, dict):
+        named = {number: snapshot.admissions[number].workload.uid for number in over}
+        over = {number: frozenset(sorted(seats)[: ends[named[number]]]) for number, seats in over.items()}
+    leaving = {
+        number: snapshot.now
+        for number, admission in snapshot.admissions.items()
+        if admission.workload.uid in turn.get("deleted", [])
     }
     return replace(
         snapshot,
@@ -121,6 +131,7 @@ def changed(snapshot: Snapshot, turn: dict[str, Any]) -> Snapshot:
         namespaces=turn.get("namespaces", snapshot.namespaces),
         pending={**snapshot.pending, **{each.key: each for each in new}},
         ended=over,
+        leaving={**snapshot.leaving, **leaving},
     )
 
 
@@ -239,8 +250,7 @@ def workload(name: str, text: str, arrival: int) -> Workload:
         queue=QueueName(name.split("/", maxsplit=1)[0]),
         priority=int(priority or 0),
         arrival=arrival,
-        created=1000,
-        **fields,  # type: ignore[arg-type]
+        **{"created": 1000, **fields},  # type: ignore[arg-type]
         minimum=int(minimum or pods) + bool(leader),
         pod_sets=(first, main) if leader else (main,),
     )

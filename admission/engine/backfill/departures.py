@@ -79,7 +79,11 @@ def expected_departures(
     known, overtook = [], []
     for admission in among:
         opened, seconds = admission.opened_at, []
-        if admission.state is not AdmissionState.OPEN or admission.id in snapshot.evictable:
+        if (
+            admission.state is not AdmissionState.OPEN
+            or admission.id in snapshot.evictable
+            or admission.id in snapshot.leaving
+        ):
             seconds.append(now)
         elif (holder := snapshot.holders.get(admission.workload)) is not None:
             if holder.run_time is not None:

@@ -16,8 +16,9 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from admission.engine import reasons
+from admission.engine.backfill.coming_room import ComingRoom
 from admission.engine.backfill.departures import Departures, counting_period, expected_departures
-from admission.engine.backfill.reserved_space import FutureFit, ReservedSpace, limiting_queues
+from admission.engine.backfill.reserved_space import FutureFit, ReservedSpace, fit_in, limiting_queues
 from admission.engine.forced_changes import OpenAdmissions
 from admission.engine.pending.waiting_time import (
     LONG_WAIT,
@@ -105,24 +106,49 @@ class Backfill:
         without = gangs.admit(entry.workload, need, trial.fork())
         if isinstance(without, Reason):
             return without
+        if delayed[0].comes_soon:
+            return reasons.kept_together(str(delayed[0].entry.workload))
         # A second that is now would be another in each turn.
         at = delayed[0].free_at
         return reasons.would_delay(
             str(delayed[0].entry.workload), None if at is not None and at <= self.snapshot.now else at
         )
 
+    def keep_coming(self, coming: ComingRoom, entry: LineEntry, need: MissingMembers, trial: Trial) -> bool:
+        """Keep what is free now for the head of the line, which lacks room, if it fits when what is leaving is gone.
+
+        Whether it does; ``trial`` is left unchanged. If it has the reservation already, this one takes its place.
+        """
+        world = trial.fork()
+        for space in self._delayed_by(entry, trial):
+            space.withhold(world)
+        fit = fit_in(coming.after(world), entry.workload, need)
+        if fit is None:
+            return False
+        own = next(
+            (index for index, space in enumerate(self.reservations) if _alike(space.entry, entry)), None
+        )
+        index = len(self.reservations) if own is None else own
+        self.reservations[index : index + 1] = [replace(ReservedSpace.of(entry, world, fit), comes_soon=True)]
+        return True
+
     def _delayed_by(self, entry: LineEntry, trial: Trial) -> list[ReservedSpace]:
         """Reservations that a workload must stay off. One that fits now ends when its own class is tried."""
         found = []
         for index, space in enumerate(self.reservations):
             # The first of a class in the order of the queue stands for all of it.
-            if space.entry.workload.queue == entry.workload.queue and space.entry.shape == entry.shape:
+            if _alike(space.entry, entry):
                 if space.fits_now:
                     del self.reservations[index]
                 break
             if space.is_delayed_by(entry, self.snapshot.now, trial):
                 found.append(space)
         return found
+
+
+def _alike(one: LineEntry, other: LineEntry) -> bool:
+    """Whether two workloads are of one class."""
+    return one.workload.queue == other.workload.queue and one.shape == other.shape
 
 
 class _ReservationSearch:

@@ -109,6 +109,8 @@ class ReservedSpace:
     quota: Sequence[ReservedQuota] = ()
     #: The gang could start now: all this is kept until it was tried.
     fits_now: bool = False
+    #: It is first in line, and can start when what is being removed now is gone (``backfill.coming_room``).
+    comes_soon: bool = False
 
     @classmethod
     def of(cls, entry: LineEntry, trial: Trial, fit: FutureFit) -> "ReservedSpace":

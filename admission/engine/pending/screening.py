@@ -87,13 +87,13 @@ class Screening:
     def _ask_nodes(self, placement: PlacementClass, trial: Trial) -> Reason | None:
         """Why not even one workload of a placement class fits; None: one may."""
         trial.progress.workload = placement.workload.key
-        if self._may_fit(placement, trial):
+        if self.may_fit(placement, trial):
             return None
         members = next(iter(placement.open_classes)).class_queue.candidates
         workload = members[0].workload if members else placement.workload
         return gangs.refusal_of_first(workload, placement.request.need, trial)
 
-    def _may_fit(self, placement: PlacementClass, trial: Trial) -> bool:
+    def may_fit(self, placement: PlacementClass, trial: Trial) -> bool:
         """A quick check by sums: no is certain, yes is not."""
         request, need = placement.request, placement.request.need
         sets = placement.workload.pod_sets

@@ -163,6 +163,7 @@ class CandidateArrays:
         self._pods = np.array([each.pods for each in every], np.int64)
         self._protected_in_queue = np.array([each.protected_in_queue for each in every], np.bool_)
         self._keeps_quota = np.array([each.keeps_quota for each in every], np.bool_)
+        self._keeps_for_a_time = np.array([each.keeps_for_a_time for each in every], np.bool_)
         #: (C,) evicted in this turn already.
         self.evicted = np.zeros(len(every), np.bool_)
         self._charged: dict[tuple[Account, ...], Amounts] = {}
@@ -268,6 +269,8 @@ class CandidateArrays:
             may |= losable.queues[self._queue_of] & lower & (self.priority <= most)
         may &= charged.any(axis=1) & (charged <= losable.most[self._queue_of]).all(axis=1)
         may &= ~self._keeps_quota
+        if self._keeps_for_a_time.any():
+            may &= ~self._keeps_for_a_time | self._owed(rights, losable.queues)[self._queue_of]
         if policy.reclaim == "lower-priority":
             may &= lower
         return may
@@ -288,6 +291,15 @@ class CandidateArrays:
         answer = np.zeros(len(path), np.bool_)
         for level in np.unique(ancestor[queues]).tolist():
             answer[level] = always or rights.within_deserved(path[: len(path) - 1 - level])
+        return answer[ancestor]
+
+    def _owed(self, rights: PreemptionRights, queues: CandidateMask) -> CandidateMask:
+        """(Q,) whether the beneficiary lacks most of what it deserves beside these queues (``is_owed``)."""
+        ancestor = self.excess.ancestor_level(rights.workload.queue)
+        path = rights.usage.tree.paths[rights.workload.queue]
+        answer = np.zeros(len(path), np.bool_)
+        for level in np.unique(ancestor[queues]).tolist():
+            answer[level] = rights.is_owed(path[: len(path) - 1 - level])
         return answer[ancestor]
 
     def charged(self, accounts: tuple[Account, ...]) -> Amounts:

@@ -54,6 +54,8 @@ class Candidate(msgspec.Struct, eq=False, gc=False):
     protected_in_queue: bool = False
     #: Other queues may not reclaim it now.
     keeps_quota: bool = False
+    #: Nor may they because it had waited, but for gangs that lack most of what is theirs (``is_owed`` in ``rules``).
+    keeps_for_a_time: bool = False
 
     def follow(self, now: int) -> None:
         """Bring the cost and the protection up to date."""
@@ -63,7 +65,7 @@ class Candidate(msgspec.Struct, eq=False, gc=False):
             if lost > 0:
                 cost += held.size * (lost % interval if interval else lost)
         self.cost, self.protected_in_queue = cost, False
-        self.keeps_quota = self.reclaimable_from > now
+        self.keeps_quota, self.keeps_for_a_time = False, self.reclaimable_from > now
 
     @property
     def freed_alone(self) -> tuple[HeldAdmission, ...]:

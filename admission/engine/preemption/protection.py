@@ -5,7 +5,8 @@
   than ``maxEvictions`` times in all.
 - From reclaim: a gang that had waited for ``clearAfter`` keeps quota that was lent to it for a day. Without that its
   place would be asked back as soon as it was cleared. What it holds counts against its queue in the order of admission
-  meanwhile.
+  meanwhile. It does not keep it from a gang that waited as long in a queue with less than half of what it deserves
+  (``rules.PreemptionRights.is_owed``).
 - By a wish of its user (``volcano.sh/preemptable``, ``muster.dev/min-run-time``, ``volcano.sh/cooldown-time``; the same
   holds for pods that no controller recreates).
 
@@ -78,7 +79,7 @@ def evictable_from(workload: Workload, last_opened: int, policy: QueuePolicy) ->
 
 
 def reclaimable_from(workload: Workload, first_opened: int, policy: QueuePolicy) -> int:
-    """The second from which on other queues may reclaim what a workload holds.
+    """The second from which on other queues may reclaim what a workload holds, whatever they lack.
 
     ``first_opened``: the second at which its oldest admission was opened: members that join a gang did not wait.
     """

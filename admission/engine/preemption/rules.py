@@ -91,6 +91,7 @@ class PreemptionRights:
             return None
         if (
             not candidate.keeps_quota
+            and (not candidate.keeps_for_a_time or self.is_owed(pair.beneficiary_side))
             and self._is_lent(pair, candidate)
             and self._may_reclaim(pair, candidate)
         ):
@@ -180,6 +181,16 @@ class PreemptionRights:
             asked = self._added_above(name, asked)
         return False
 
+    def is_owed(self, side: Sequence[QueueName]) -> bool:
+        """True if what gangs of other queues keep because they had waited is not kept from the beneficiary.
+
+        It is a gang that has waited for as long, and the queue below the common ancestor uses less than half of what it
+        deserves of all that is asked.
+        """
+        if not self.starved or not side:
+            return False
+        return uses_less_than_half(self.usage, side[-1], self.asked)
+
     def _added_above(self, queue: QueueName, more: Mapping[Account, int]) -> Mapping[Account, int]:
         """What the parent counts more when a queue uses more: idle guarantees go first."""
         guarantee = self.usage.tree.guarantees[queue]
@@ -241,6 +252,12 @@ class PreemptionRights:
         if not beneficiary_side or not victim_side:
             return None
         return QueuePair(beneficiary_side, victim_side, tree.reclaimable(other, self.workload.queue))
+
+
+def uses_less_than_half(usage: Usage, queue: QueueName, accounts: Iterable[Account]) -> bool:
+    """True if a queue with all below it uses less than half of what it deserves of each of these accounts."""
+    tree = usage.tree
+    return all(2 * usage.used(queue, account) < tree.deserved(queue, account) for account in accounts)
 
 
 def size_of_members(workload: Workload, ordinals: Mapping[str, Sequence[int]]) -> int:

@@ -16,6 +16,8 @@ class SeenTimes:
         self.pod_left: dict[WorkloadKey, int] = {}
         #: Since when a Job that leaves its seats is seen suspended, while its controller may still make pods.
         self.stopping: dict[WorkloadKey, int] = {}
+        #: Since when workloads are over that still hold seats.
+        self.over: dict[WorkloadKey, int] = {}
         #: When a Job had last been suspended, as its status said when it was seen resumed: no sync of its controller
         #: had told of that by then.
         self.suspended_before: dict[WorkloadKey, int] = {}
@@ -38,6 +40,10 @@ class SeenTimes:
             self.stopping[key] = state.stopping_since
         elif self.stopping:
             self.stopping.pop(key, None)
+        if state.over_since:
+            self.over[key] = state.over_since
+        elif self.over:
+            self.over.pop(key, None)
         if state.missing_since:
             self.missing[key] = state.missing_since
         elif self.missing:
@@ -54,4 +60,5 @@ class SeenTimes:
         """A workload is gone."""
         self.pod_left.pop(key, None)
         self.stopping.pop(key, None)
+        self.over.pop(key, None)
         self.missing.pop(key, None)

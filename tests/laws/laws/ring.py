@@ -183,6 +183,7 @@ def seen(world: World, now: int) -> dict[str, Any]:
         "pending": dict(world.snapshot_rows.pending.freeze()),
         "ended": world.snapshot_rows.ended,
         "evictable": world.snapshot_rows.evictable,
+        "leaving": world.snapshot_rows.leaving,
         "started": set(world.snapshot_rows.started),
         "unbooked": world.snapshot_rows.unbooked,
         "room": {node: world.node_inventory.room(node) for node in nodes},

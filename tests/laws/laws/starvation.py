@@ -4,25 +4,28 @@ A gang that fits what its queue may use at most waits a bounded time, unless pro
 rules see to that: a place is cleared for it when it has waited for ``clearAfter``, whoever deserves the place, and it
 keeps it for a time; it keeps a place in the near future that only those may use who are gone by then; and where
 neither can be it keeps the place of those who passed it. Each law takes the other rules away. Virtual time, random
-ends.
+ends. And one that is first in line gets room that comes back in pieces.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from random import Random
 
 from hypothesis import strategies as st
 
 from admission.engine import decide as engine
+from admission.engine.backfill import coming_room
 from admission.engine.memo import Memo
 from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.pending import waiting_time
 from admission.engine.snapshot import Snapshot
+from queues.admissions import Admission, AdmissionState, Seat
 from queues.plan import Reason
 from queues.quota.queue import Limits, Queue, QueuePolicy
 from queues.reason_codes import ReasonCode
-from queues.resources import GPU, Resources
+from queues.resources import GPU, NOTHING, Resources
 from queues.workload import AdmissionId, NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
 from tests.laws.laws.preemption import protected_after_evictions
 from tests.laws.worlds.plan_effects import apply, drained
@@ -89,17 +92,7 @@ def crowds(draw: st.DrawFn, policy: QueuePolicy) -> Crowd:
     cluster = Snapshot(
         now=NOW,
         queues={each.name: each for each in queues},
-        nodes=NodeTable.build(
-            [
-                Node(
-                    name=NodeName(f"n{number}"),
-                    allocatable=Resources({GPU: GPUS * 1000, "pods": 50}),
-                    labels={HOST: f"n{number}", "rack": f"r{number // 2}"},
-                )
-                for number in range(nodes)
-            ],
-            [("rack", HOST)],
-        ),
+        nodes=_cluster(nodes),
         pending={},
         admissions={},
     )
@@ -111,6 +104,22 @@ def crowds(draw: st.DrawFn, policy: QueuePolicy) -> Crowd:
         drain=draw(st.integers(1, 3)),
         seed=draw(st.integers(0, 1000)),
         turn=LONG_TURN if policy is VAIN else TURN,
+    )
+
+
+def _cluster(nodes: int, used: Resources = NOTHING) -> NodeTable:
+    """So many nodes in racks of two."""
+    return NodeTable.build(
+        [
+            Node(
+                name=NodeName(f"n{number}"),
+                allocatable=Resources({GPU: GPUS * 1000, "pods": 50}),
+                used=used,
+                labels={HOST: f"n{number}", "rack": f"r{number // 2}"},
+            )
+            for number in range(nodes)
+        ],
+        [("rack", HOST)],
     )
 
 
@@ -245,6 +254,114 @@ class Life:
     def is_in(self, gang: Workload) -> bool:
         """Whether the gang runs."""
         return any(each.workload == gang.key for each in self.snapshot.admissions.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removal:
+    """A full cluster of one gang whose pods end piece by piece, a gang that is first in line, and small work."""
+
+    #: The first moment at which the pods are ending.
+    cluster: Snapshot
+    gang: Workload
+    #: Which seats end with each turn; all of them together.
+    pieces: tuple[frozenset[int], ...]
+    #: Queues that small work comes to.
+    queues: tuple[QueueName, ...]
+    #: Seconds from turn to turn.
+    turn: int
+
+
+@st.composite
+def removals(draw: st.DrawFn) -> Removal:
+    """One to four nodes in racks of two; the gang's queue may have a limit, also of quota that the other gang holds."""
+    nodes, gpus, held = (
+        draw(st.integers(1, 4)),
+        draw(st.sampled_from([1, 2, 4])),
+        draw(st.sampled_from([1, 2, 4])),
+    )
+    rack = draw(st.booleans())
+    most = (min(2, nodes) if rack else nodes) * (GPUS // gpus)
+    gang = replace(_workload("gang", OWN, gpus, pods=draw(st.integers(1, most))), priority=1)
+    (pods,) = gang.pod_sets
+    gang = replace(gang, pod_sets=(replace(pods, required_topology="rack" if rack else None),))
+    every, same_queue = nodes * GPUS * 1000, draw(st.booleans())
+    limit = every if same_queue else draw(st.integers(gang.asks()[GPU] // 1000, every // 1000)) * 1000
+    queues = [
+        Queue(name=OWN, limits=Limits(deserved={GPU: limit}, capability={GPU: limit}), policy=PEACE),
+        Queue(name=OTHER, limits=Limits(deserved={GPU: 0}), policy=PEACE),
+    ]
+    return Removal(
+        cluster=_removing(draw, nodes, held, OWN if same_queue else OTHER, gang, queues),
+        gang=gang,
+        pieces=_pieces(draw, nodes * (GPUS // held)),
+        queues=draw(st.sampled_from([(OWN,), (OTHER,), (OWN, OTHER)])),
+        turn=draw(st.integers(1, coming_room.LEAVING_SECONDS // 5)),
+    )
+
+
+def _removing(
+    draw: st.DrawFn, nodes: int, held: int, queue: QueueName, gang: Workload, queues: Sequence[Queue]
+) -> Snapshot:
+    """The nodes full of a gang that was evicted now, or whose object is gone; its pods have so many GPUs each."""
+    removed = _workload("removed", queue, held, pods=nodes * (GPUS // held))
+    takes, number = removed.pod_sets[0].takes, AdmissionId(1)
+    evicted = draw(st.booleans())
+    admission = Admission(
+        id=number,
+        workload=removed.key,
+        namespace="team",
+        name="removed",
+        queue=queue,
+        priority=0,
+        seats=tuple(
+            Seat(pod_set="main", ordinal=each, node=NodeName(f"n{each * held // GPUS}"), takes=takes)
+            for each in range(removed.minimum)
+        ),
+        opened_at=NOW - 100,
+        state=AdmissionState.EVICTING if evicted else AdmissionState.OPEN,
+        evicted_at=NOW if evicted else 0,
+    )
+    return Snapshot(
+        now=NOW,
+        queues={each.name: each for each in queues},
+        nodes=_cluster(nodes, used=Resources({GPU: GPUS * 1000, "pods": GPUS // held})),
+        pending={gang.key: gang},
+        admissions={number: admission},
+        holders={removed.key: removed},
+        leaving={} if evicted else {number: NOW},
+    )
+
+
+def _pieces(draw: st.DrawFn, seats: int) -> tuple[frozenset[int], ...]:
+    """All seats, in up to four pieces."""
+    order = draw(st.permutations(range(seats)))
+    cuts = sorted(draw(st.sets(st.integers(1, seats), max_size=3)) | {0, seats})
+    return tuple(frozenset(order[first:last]) for first, last in pairwise(cuts))
+
+
+def gets_the_room_that_comes_back_in_pieces(removal: Removal) -> None:
+    """It is in with the turn that sees the last of the pieces, or before, whatever small work comes meanwhile.
+
+    And no more than it asks is kept for it: small work, of one GPU each, has the rest.
+    """
+    gang, snapshot, memo, is_in = removal.gang, removal.cluster, Memo(), False
+    for turn, piece in enumerate(removal.pieces):
+        small = [
+            replace(_workload(f"small{turn}-{queue}-{number}", queue, 1), arrival=number + 2)
+            for queue in removal.queues
+            for number in range(len(snapshot.nodes) * GPUS)
+        ]
+        pending = {**snapshot.pending, **{each.key: each for each in small}}
+        ended, now = {AdmissionId(1): piece}, snapshot.now + removal.turn
+        snapshot = replace(snapshot, now=now, ended=ended, pending=pending)
+        plan, memo = engine.decide(snapshot, memo)
+        snapshot = apply(snapshot, plan)
+        is_in = any(each.workload == gang.key for each in snapshot.admissions.values())
+        free = snapshot.nodes.allocatable - snapshot.nodes.used
+        idle = int(free[snapshot.nodes.resources.index(GPU)].sum())
+        if OTHER in removal.queues:
+            assert idle <= (0 if is_in else gang.asks()[GPU]), f"{idle} idle, though small work waits"
+    assert is_in, "small work has taken the pieces"
 
 
 def waits_at_most_until_its_place_is_cleared(crowd: Crowd) -> None:

@@ -226,6 +226,7 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
     pending = {}
     ended: dict[AdmissionId, frozenset[int]] = {}
     evictable = {}
+    leaving = {}
     unbooked = []
     for workload in every:
         state = draw(st.sampled_from([*["waits"] * 6, "runs", "partly", "partly", "evicting", "unbooked"]))
@@ -247,6 +248,8 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
             ended[admission.id] = frozenset(range(draw(st.integers(1, len(on)))))
         if draw(rarely(5)):
             evictable[admission.id] = Rollback(ReasonCode.REFUSED, "the stock scheduler refused it", NOW + 30)
+        if state == "runs" and draw(rarely(3)):
+            leaving[admission.id] = NOW - draw(st.sampled_from([0, 30, 60]))
     return Snapshot(
         now=NOW,
         queues=queues,
@@ -255,6 +258,7 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
         admissions=admissions,
         ended=ended,
         evictable=evictable,
+        leaving=leaving,
         unbooked=tuple(unbooked),
         namespaces=NAMESPACES,
     )

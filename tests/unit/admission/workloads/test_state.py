@@ -304,6 +304,21 @@ def test_an_object_that_is_gone_leaves_its_seats_when_its_pods_are_gone() -> Non
     assert {ONE: frozenset({0, 1})} == state_of(None, [], [taken]).ended
 
 
+def test_what_is_over_is_leaving_from_when_that_was_first_seen() -> None:
+    taken, left = (
+        admission(GROUP, "n1 n2", pod_set=MEMBER, started=True),
+        [released("a", f"{MEMBER}/0", "n1")],
+    )
+    found = state_of(None, left, [taken])
+    assert (found.leaving(), found.over_since) == ((ONE,), NOW)
+    assert state_of(None, left, [taken], over_since=NOW - 9).over_since == NOW - 9
+    assert state_of(group(2), left, [taken], over_since=NOW - 9).over_since == 0
+
+
+def test_what_is_evicted_is_leaving_since_its_eviction_and_not_a_second_time() -> None:
+    assert state_of(None, [], [evicting(admission(GROUP, "n1", pod_set=MEMBER))]).leaving() == ()
+
+
 def test_a_suspended_job_gives_seats_back_only_when_its_controller_counts_no_pod() -> None:
     leaving = evicting(admission(JOB, "n1"))
     assert state_of(job(1, suspended=True, suspended_at=NOW, active=1), [], [leaving]).ended == {}

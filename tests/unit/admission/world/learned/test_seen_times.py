@@ -1,7 +1,8 @@
-"""What a leader remembers of Jobs that are resumed."""
+"""What a leader remembers of Jobs that are resumed, and of workloads that are over."""
 
 from admission.world.learned.seen_times import SeenTimes
-from tests.builders.facts import JOB, job
+from queues.workload import AdmissionId
+from tests.builders.facts import GROUP, JOB, NOW, admission, gone, group, job, queue, released, world
 
 TOLD = 1_800_000_000
 
@@ -24,3 +25,20 @@ def test_nothing_is_remembered_of_a_job_that_is_gone() -> None:
     times.note_object(JOB, job(1, suspended_at=TOLD))
     times.note_object(JOB, None)
     assert times.suspended_before == {}
+
+
+def test_since_when_a_gang_is_leaving_is_remembered_until_its_last_pod_is_gone() -> None:
+    members = [released(name, f"main/{number}", f"n{number}") for number, name in enumerate("ab")]
+    known = world(
+        [queue("team"), group(2), *members], [admission(GROUP, "n0 n1", pod_set="main")], {GROUP: 1}
+    )
+    assert known.freeze(NOW).leaving == {}
+    known.observe([gone(group(2))])
+    known.refresh(NOW + 1)
+    assert (known.snapshot_is_stale, known.freeze(NOW + 1).leaving) == (True, {AdmissionId(1): NOW + 1})
+    known.observe([gone(members[0])])
+    known.refresh(NOW + 20)
+    assert known.freeze(NOW + 20).leaving == {AdmissionId(1): NOW + 1}
+    known.observe([gone(members[1])])
+    known.refresh(NOW + 30)
+    assert known.freeze(NOW + 30).ended == {AdmissionId(1): frozenset({0, 1})}
