@@ -97,7 +97,8 @@ class HeldClaims:
         if not (self.claims or self.draining):
             return later
         later.ports.vacate(self.draining_ports)
-        later.free += np.maximum(self._promised - self._draining, 0) - self._promised + self._draining
+        more = np.maximum(self._promised - self._draining, 0) - self._promised + self._draining
+        later.add_free(np.arange(more.shape[1]), more)
         for queue, book in self._promised_books.items():
             drains = self._draining_books.get(queue, Counter())
             later.usage.add(
@@ -123,7 +124,8 @@ class HeldClaims:
         if len(columns):
             promised, draining = self._promised[:, columns], self._draining[:, columns]
             after = promised + sign * amounts
-            trial.free[:, columns] -= np.maximum(after - draining, 0) - np.maximum(promised - draining, 0)
+            less = np.maximum(after - draining, 0) - np.maximum(promised - draining, 0)
+            trial.add_free(columns, -less)
             trial.mark_dirty(columns)
             self._promised[:, columns] = after
         book = self._promised_books.setdefault(claim.queue, Counter())
