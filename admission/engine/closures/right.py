@@ -20,12 +20,12 @@ from admission.engine.nodes.closed_nodes import ClosedNodes
 from admission.engine.nodes.table import Mask
 from admission.engine.snapshot import Snapshot
 from queues.admissions import Admission, AdmissionState
-from queues.api.reading.user_values import is_device_resource
 from queues.closures.node_closures import NodeClosure
 from queues.quota.accounts import Account
 from queues.quota.queue import ROOT, Queue
 from queues.quota.tree import QueueTree, numbers_of
 from queues.quota.usage import Usage
+from queues.resources import is_device
 from queues.workload import NO_FLAVOR, AdmissionId, NodeName, QueueName, WorkloadKey
 
 
@@ -116,11 +116,12 @@ def _bounds(
 
 
 def _devices(stated: Mapping[Account, int], resources: Collection[str]) -> dict[Account, int]:
-    """Devices of the nodes, as far as it is stated what a queue deserves of them."""
+    """Devices of the nodes, as far as it is stated what a queue deserves of them: no administrator of a tenant reserves
+    anything else."""
     return {
         account: units
         for account, units in sorted(stated.items())
-        if is_device_resource(account.resource) and account.resource in resources
+        if "/" in account.resource and account.resource in resources and not is_device(account.resource)
     }
 
 

@@ -18,7 +18,7 @@ from queues.workload import (
     QueueName,
     WorkloadKey,
 )
-from tests.builders.closed_nodes import (
+from tests.builders.closures.closed_nodes import (
     START,
     TEAM,
     drain,

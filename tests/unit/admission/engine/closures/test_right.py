@@ -16,7 +16,7 @@ from queues.plan import Plan
 from queues.quota.queue import ROOT, Limits, Queue
 from queues.reason_codes import ReasonCode
 from queues.workload import NodeName, QueueName, Workload
-from tests.builders.closed_nodes import OTHERS, START, TEAM, gpus, reservation, workload, world
+from tests.builders.closures.closed_nodes import OTHERS, START, TEAM, gpus, reservation, workload, world
 from tests.laws.worlds.plan_effects import apply, drained
 
 FIRST, SECOND = QueueName("team-1"), QueueName("team-2")
