@@ -70,7 +70,7 @@ class Admission:
     ready: bool = False
     #: Adopted pods, which ran before they were in the ledger (uid → index of the seat).
     adopted: Mapping[str, int] | None = None
-    #: Seconds since the epoch.
+    #: Seconds since the epoch; of adopted pods that were let go for another admission, when that one was.
     opened_at: int
     #: When it began to be evicted (seconds since the epoch); 0: it did not.
     evicted_at: int = 0
@@ -105,6 +105,8 @@ class ClosedAdmission(NamedTuple):
 
     workload: WorkloadKey
     queue: QueueName
+    #: When the first admission was opened that its workload held then (seconds since the epoch).
+    since: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

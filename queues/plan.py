@@ -39,6 +39,8 @@ class Admit:
     elastic: bool = False
     #: As ``Admission.minimum``.
     minimum: int = 0
+    #: Its time runs since then (seconds since the epoch): that of the admission for which its pods were let go. 0: now.
+    since: int = 0
 
     def opened(self, id_: AdmissionId, at: int, user: str = "") -> Admission:
         """The admission that this opens at that second (since the epoch) for a user; "": unknown."""
@@ -50,7 +52,7 @@ class Admit:
             queue=self.queue,
             priority=self.priority,
             seats=self.seats,
-            opened_at=at,
+            opened_at=min(at, self.since or at),
             generation=self.generation,
             minimum=self.minimum,
             user=user,

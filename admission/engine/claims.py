@@ -99,7 +99,8 @@ class HeldClaims:
         if not (self.claims or self.draining):
             return later
         later.ports.vacate(self.draining_ports)
-        later.free += np.maximum(self._promised - self._draining, 0) - self._promised + self._draining
+        more = np.maximum(self._promised - self._draining, 0) - self._promised + self._draining
+        later.add_free(np.arange(more.shape[1]), more)
         for queue, book in self._promised_books.items():
             drains = self._draining_books.get(queue, Counter())
             later.usage.add(
@@ -125,7 +126,7 @@ class HeldClaims:
             promised = self._promised
             later.free += np.maximum(promised - self._draining, 0) - np.maximum(promised - draining, 0)
         for queue, book in books.items():
-            promises, drains = self._promised_books.get(queue, {}), self._draining_books[queue]
+            promises, drains = self._promised_books.get(queue) or Counter(), self._draining_books[queue]
             more = {
                 each: max(units - drains[each] + book[each], 0) - max(units - drains[each], 0)
                 for each, units in promises.items()
@@ -149,7 +150,8 @@ class HeldClaims:
         if len(columns):
             promised, draining = self._promised[:, columns], self._draining[:, columns]
             after = promised + sign * amounts
-            trial.free[:, columns] -= np.maximum(after - draining, 0) - np.maximum(promised - draining, 0)
+            less = np.maximum(after - draining, 0) - np.maximum(promised - draining, 0)
+            trial.add_free(columns, -less)
             trial.mark_dirty(columns)
             self._promised[:, columns] = after
         book = self._promised_books.setdefault(claim.queue, Counter())

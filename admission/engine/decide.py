@@ -37,12 +37,13 @@ def decide(
         return unchanged, memo
 
     state = memo.state_for(snapshot)
-    if leaving := evicted_from(snapshot, state.open_admissions, state.tree):
+    if leaving := evicted_from(snapshot, state.open_admissions, state.usage):
         snapshot = replace(snapshot, evictable={**snapshot.evictable, **leaving})
     trial = Trial.open(snapshot.nodes, state.usage.copy())
     trial.user_use = state.user_use.copy()
     trial.progress = progress or trial.progress
     trial.fragmentation = state.gauge_for(trial)
+    trial.charge_kept_nodes()
     seats = SeatLookup(snapshot, state.open_admissions)
 
     left = PlanLimit(limit)

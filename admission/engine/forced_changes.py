@@ -216,6 +216,7 @@ def _adopted(unbooked: Unbooked, pods: Sequence[UnbookedPod], snapshot: Snapshot
             for pod in pods
         ),
         elastic=joins,
+        since=unbooked.since,
         minimum=0 if workload is None or joins else workload.gang_size(),
     )
 

@@ -50,6 +50,8 @@ class Unbooked:
     queue: QueueName
     priority: int
     pods: tuple[UnbookedPod, ...]
+    #: When the admission was opened for which they were let go (seconds since the epoch); 0: for none that is known.
+    since: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

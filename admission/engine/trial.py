@@ -13,6 +13,7 @@ from admission.engine.nodes.demand import ACCELERATORS
 from admission.engine.nodes.devices import Devices, devices_of
 from admission.engine.nodes.fragmentation import FragmentationGauge
 from admission.engine.nodes.host_ports import HostPorts, NodePorts
+from admission.engine.nodes.kept_nodes import KeptNodes
 from admission.engine.nodes.levels import TopologyLevel
 from admission.engine.nodes.table import Amounts, Layout, Mask, NodeTable
 from admission.engine.progress import Progress
@@ -92,6 +93,8 @@ class Trial:
     progress: Progress = field(default_factory=Progress)
     #: Use by user, where queues limit it; copies share it. None: it is not looked at.
     user_use: UserUse | None = None
+    #: Nodes that tenants keep; what is idle there is in ``usage``. None: there are none.
+    kept: KeptNodes | None = None
 
     @classmethod
     def open(cls, table: NodeTable, usage: Usage) -> "Trial":
@@ -101,6 +104,25 @@ class Trial:
         ports = HostPorts(table.layout.position)
         ports.occupy(NodePorts(*each) for each in table.ports.items())
         return cls(table, table.allocatable - table.used, usage, ports, _rows=rows, devices=devices)
+
+    def charge_kept_nodes(self) -> None:
+        """Enter what tenants keep idle as use of their queues, and follow it from now on."""
+        self.kept = KeptNodes.on(self.table)
+        if self.kept is not None:
+            columns = self.kept.columns()
+            free = self.free[:, columns]
+            for queue, amounts in self.kept.idle_more(columns, np.zeros_like(free), free):
+                self.usage.keep(queue, amounts)
+
+    def add_free(self, columns: Columns, amounts: Amounts) -> None:
+        """(R, n) more is free on these nodes, each given once. ``mark_dirty`` is not done."""
+        if self.kept is None:
+            self.free[:, columns] += amounts
+            return
+        before = self.free[:, columns]
+        after = self.free[:, columns] = before + amounts
+        for queue, idle in self.kept.idle_more(columns, before, after):
+            self.usage.keep(queue, idle)
 
     def fork(self) -> "Trial":
         """A copy, to be changed on its own."""
@@ -304,7 +326,10 @@ class Trial:
         for seat in seats:
             column = self.layout.position.get(seat.node)
             if column is not None:
-                self.free[:, column] += times * self.vector(seat.takes)
+                if self.kept is None:
+                    self.free[:, column] += times * self.vector(seat.takes)
+                else:
+                    self.add_free(np.array([column], np.intp), times * self.vector(seat.takes)[:, None])
                 columns.add(column)
         if columns:
             self._dirty_columns.append(np.array(list(columns), np.intp))
@@ -324,7 +349,7 @@ class Trial:
         ``exactly``: (R, n) what they take of each node; None: each pod takes the same.
         """
         taken = self.vector(takes)[:, None] * counts if exactly is None else exactly
-        self.free[:, columns] -= taken
+        self.add_free(columns, -taken)
         self._dirty_columns.append(columns)
         self.usage.add(queue, accounts)
         names = self.layout.names
@@ -359,7 +384,7 @@ class Trial:
         """Undo all placements since a mark; 0: since the last ``keep``."""
         while len(self.steps) > to:
             step = self.steps.pop()
-            self.free[:, step.columns] += step.taken
+            self.add_free(step.columns, step.taken)
             self._dirty_columns.append(step.columns)
             self.usage.remove(step.queue, step.accounts)
             self.ports.vacate(step.ports)

@@ -11,10 +11,11 @@ from enum import StrEnum
 from typing import Any, Final
 
 from admission.engine import claims
+from admission.engine.closures.closing import NOTHING_CLOSED
 from admission.engine.memo import EngineState
 from admission.engine.placement.need import member_charges, minimum_choices, missing_members
 from admission.engine.preemption.candidates import Candidate
-from admission.engine.preemption.protection import NEVER, protection_of
+from admission.engine.preemption.protection import NEVER, keeps_beyond_deserved, protection_of
 from admission.engine.preemption.rules import EvictionRule, PreemptionRights, QueuePair, uses_less_than_half
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
@@ -73,7 +74,7 @@ def standing(snapshot: Snapshot, key: WorkloadKey) -> PlaceStanding | None:
     holder = snapshot.holders.get(key)
     if holder is None:
         return None
-    question = _Question.of(snapshot, holder)
+    question = _Question.of(NOTHING_CLOSED.follow(snapshot)[1], holder)
     if question is None:
         return None
     found = sorted(
@@ -112,12 +113,18 @@ class _Question:
         if not mine:
             return None
         trial = Trial.open(snapshot.nodes, state.usage.copy())
+        trial.charge_kept_nodes()
         held = claims.hold(snapshot, trial, state.open_admissions.evicting)
         whole, now = mine[-1], snapshot.now
         of_queue = {each.workload for each in snapshot.admissions.values() if each.queue == whole.queue}
         running = [found[-1] for key in sorted(of_queue) if (found := state.running.of(key, snapshot))]
         # Without what protects it from everybody, its user's wish is left.
-        protection = protection_of([each for each in running if each.queue == whole.queue], state.tree, now)
+        protection = protection_of(
+            [each for each in running if each.queue == whole.queue],
+            state.tree,
+            now,
+            lambda queue: keeps_beyond_deserved(trial.usage, queue),
+        )
         wish_counts = whole.wish_end > now and whole.workload.key not in protection.in_own_queue
         others = max(whole.evictable_from, whole.wish_end if wish_counts else 0)
         pending: dict[QueueName, list[Workload]] = {}
@@ -246,7 +253,7 @@ def _reclaiming(question: _Question) -> Iterator[Taker]:
         return
     found = []
     for name, pair in question.others():
-        lent = {name: question.excess(name) for name in pair.victim_side}
+        lent = {name: question.excess(name) for name in pair.lenders(question.usage)}
         policy = question.usage.tree.policy(name)
         if policy.reclaim == "never" or not all(lent.values()):
             continue
@@ -305,7 +312,7 @@ def _reclaim(question: _Question, name: QueueName, pair: QueuePair, account: Acc
         # Before that only such gangs may.
         begins = question.others_from
         message += (
-            f", for a gang that has waited for {duration(tree.policy(name).clear_after or 0)}, as queue"
+            f", for a gang that has waited for {span(tree.policy(name).clear_after or 0)}, as queue"
             f" {pair.beneficiary_side[-1]} uses less than half of what it deserves"
         )
     return Taker(

@@ -15,7 +15,7 @@ from queues.api.types.node_closures import MOST_NODES
 from queues.closures.node_closures import ClosureKind, ClosurePhase, NodeClosure
 from queues.resources import show
 from queues.text_format import counted
-from queues.workload import NodeName
+from queues.workload import NodeName, QueueName
 
 #: Reasons in a status.
 TOO_FEW_NODES: Final = "TooFewNodes"
@@ -70,8 +70,45 @@ def _said(
         return "", ""
     if closure.kind is ClosureKind.DRAIN:
         return _said_of_drain(closure, nodes, world, now)
-    short = _short(closure, nodes, table) if closure.closes_nodes(now) else ""
-    return (TOO_FEW_NODES, f"too few usable nodes: {short}") if short else ("", "")
+    if short := _short(closure, nodes, table) if closure.closes_nodes(now) else "":
+        within = (
+            f" within what {closure.queue} deserves beside its work on others" if closure.of_tenant else ""
+        )
+        return TOO_FEW_NODES, f"too few usable nodes{within}: {short}"
+    return _said_of_foreign_work(closure, nodes, world, now)
+
+
+def _said_of_foreign_work(
+    closure: NodeClosure, nodes: tuple[NodeName, ...], world: World, now: int
+) -> tuple[str, str]:
+    """Of a tenant's reservation in its window: work that it may not have evicted."""
+    busy = (
+        sum(_has_foreign_work(closure, name, world) for name in nodes)
+        if closure.of_tenant and now >= closure.start
+        else 0
+    )
+    if not busy:
+        return "", ""
+    return NOT_EMPTY, (
+        f"work of other queues is still on {busy} of {counted(len(nodes), 'node')}: it ends, it rests after an "
+        f"eviction, or {closure.queue} has, with its work on other nodes, what it deserves"
+    )
+
+
+def _has_foreign_work(closure: NodeClosure, node: NodeName, world: World) -> bool:
+    index = world.admission_index
+    queues = {each.queue for key in index.seated_on(node) for each in index.of(key)}
+    return any(closure.queue not in _with_all_above(queue, world) for queue in queues)
+
+
+def _with_all_above(queue: QueueName, world: World) -> set[QueueName]:
+    seen: set[QueueName] = set()
+    name: QueueName | None = queue
+    while name is not None and name not in seen:
+        seen.add(name)
+        fact = world.queues.get(name)
+        name = None if fact is None else fact.queue.parent
+    return seen
 
 
 def _said_of_drain(

@@ -73,7 +73,7 @@ def pods_without_seat(inputs: WorkloadInputs, seat_maps: Sequence[SeatMap], now:
 def _may_be_adopted(pod: PodFact, inputs: WorkloadInputs, now: int) -> bool:
     if any(pod.admission == each.id or pod.uid in (each.adopted or ()) for each in inputs.admissions):
         return True  # in the books already, with less than it takes
-    if pod.uid in inputs.queues_before:
+    if pod.uid in inputs.origins:
         return True
     queue = inputs.fact.queue if inputs.fact is not None else pod.queue
     if queue == UNUSABLE_QUEUE:
@@ -108,10 +108,10 @@ def unbooked_of(
     if not found:
         return None
     fact, first = inputs.fact, found[0]
-    before = inputs.queues_before.get(first.uid)
-    # Those of other queues follow in the next turn.
-    found = [pod for pod in found if inputs.queues_before.get(pod.uid) == before]
-    queue = before or (fact.queue if fact is not None else first.queue) or DEFAULT_QUEUE
+    origin = inputs.origins.get(first.uid)
+    # Those of other queues or times follow in the next turn.
+    found = [pod for pod in found if inputs.origins.get(pod.uid) == origin]
+    queue = origin.queue if origin is not None else (fact.queue if fact is not None else first.queue)
     support = support_of(inputs.key)
     if support.is_by_ordinal(fact):
         taken = taken_places(seat_maps)
@@ -121,7 +121,8 @@ def unbooked_of(
         workload=inputs.key,
         namespace=first.namespace,
         name=fact.name if fact is not None else first.name,
-        queue=queue,
+        queue=queue or DEFAULT_QUEUE,
+        since=0 if origin is None else origin.since,
         priority=fact.priority if fact is not None else first.priority,
         pods=tuple(_with_ordinals(found, fact, support, taken)),
     )

@@ -85,6 +85,14 @@ class MissingSince(NamedTuple):
 NOT_MISSING: Final = MissingSince()
 
 
+class PodOrigin(NamedTuple):
+    """The admission of another workload for which a pod was let go."""
+
+    queue: QueueName
+    #: When the first admission was opened that its workload held then (seconds since the epoch).
+    since: int
+
+
 class WorkloadInputs(msgspec.Struct, frozen=True, kw_only=True):
     """All that is known about one workload.
 
@@ -146,9 +154,9 @@ class WorkloadInputs(msgspec.Struct, frozen=True, kw_only=True):
     refusal: Reason | None = None
     #: Admission ids on pods that the ledger has closed: such pods are removed, not adopted.
     closed: frozenset[AdmissionId] = frozenset()
-    #: Queues by pod (uid): of pods that were let go for an admission of another workload that the ledger knows. They
-    #: stay charged to it, whatever they, or the object that they belong to now, may name.
-    queues_before: Mapping[str, QueueName] = {}
+    #: By pod (uid): of pods that were let go for an admission of another workload that the ledger knows. They stay
+    #: charged to its queue, whatever they, or the object that they belong to now, may name, and its time goes on.
+    origins: Mapping[str, PodOrigin] = {}
     #: What the API server makes of its templates.
     templates: TemplateShapes = NOTHING_ASKED
     #: What its pods asked beyond that when they came up, by pod set: something adds to them.

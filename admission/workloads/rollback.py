@@ -46,7 +46,7 @@ def _is_left_alone(pod: PodFact, inputs: WorkloadInputs) -> bool:
     """
     if pod.admission is None or pod.gated or pod.node is not None:
         return False
-    return pod.uid in inputs.queues_before or (support_of(inputs.key).is_pod and pod.group is not None)
+    return pod.uid in inputs.origins or (support_of(inputs.key).is_pod and pod.group is not None)
 
 
 def outgrowing_pods(place: SeatMap) -> tuple[PodFact, ...]:

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from admission.facts.pods import PodFact
-from admission.workloads.inputs import SeatIndices
+from admission.workloads.inputs import PodOrigin, SeatIndices
 from admission.workloads.seats import beyond, is_live
 from queues.admissions import Admission, AdmissionState, ClosedAdmission, Seat
 from queues.resources import Resources
-from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey
+from queues.workload import AdmissionId, NodeName, WorkloadKey
 
 #: Admissions with no more seats are searched anew for each pod: most have one.
 _FEW: Final = 4
@@ -122,6 +122,8 @@ class AdmissionIndex:
         self._names: KeyIndex[AdmissionId, str] = KeyIndex()
         #: Pod uid → the open admission that adopted it.
         self._adopted_by: dict[str, AdmissionId] = {}
+        #: Of these, when the first one was opened that their workload held then: an elastic gang has several.
+        self._since: dict[AdmissionId, int] = {}
         #: Of admissions with many seats.
         self._places: dict[AdmissionId, SeatPlaces] = {}
 
@@ -137,8 +139,12 @@ class AdmissionIndex:
                 # A pod that outgrew its seat is adopted a second time, by a later admission.
                 if self._adopted_by.get(uid) == admission.id:
                     del self._adopted_by[uid]
-            self._put_closed(admission.id, ClosedAdmission(admission.workload, admission.queue))
+            since = self._since.pop(admission.id, admission.opened_at)
+            self._put_closed(admission.id, ClosedAdmission(admission.workload, admission.queue, since))
         else:
+            if before is None:
+                held = (self._since[id_] for id_ in self._of.of(admission.workload))
+                self._since[admission.id] = min([admission.opened_at, *held])
             self.admissions[admission.id] = admission
             self._of.add(admission.workload, admission.id)
             for uid in admission.adopted or ():
@@ -237,18 +243,19 @@ class AdmissionIndex:
             return frozenset()
         return frozenset(id_ for id_ in named if id_ in self.closed and self.closed[id_].workload == key)
 
-    def queues_before(self, key: WorkloadKey, pods: Iterable[PodFact]) -> dict[str, QueueName]:
-        """Of pods (uid) that were let go for an admission of another workload: the queue of that admission.
+    def origins(self, key: WorkloadKey, pods: Iterable[PodFact]) -> dict[str, PodOrigin]:
+        """Of pods (uid) that were let go for an admission of another workload: that admission.
 
         Their Job or PodGroup is gone, or another one is theirs now. Admissions that are not known are left out.
         """
-        found: dict[str, QueueName] = {}
+        found: dict[str, PodOrigin] = {}
         for pod in pods:
             if pod.admission is None:
                 continue
             known = self.admissions.get(pod.admission) or self.closed.get(pod.admission)
             if known is not None and known.workload != key:
-                found[pod.uid] = known.queue
+                since = known.since if isinstance(known, ClosedAdmission) else self._since[known.id]
+                found[pod.uid] = PodOrigin(known.queue, since)
         return found
 
     def holds(self, key: WorkloadKey) -> bool:

@@ -564,7 +564,7 @@ class World:
             run_limit=self.queue_permissions.run_limit(admissions[0].queue) if admissions else None,
             disowned=self.pod_index.why_disowned(pods[0]) if support_of(key).is_pod and pods else "",
             closed=self.admission_index.closed_on(key, pods),
-            queues_before=self.admission_index.queues_before(key, pods),
+            origins=self.admission_index.origins(key, pods),
         )
 
     def freeze(self, now: int) -> Snapshot:

@@ -2,9 +2,11 @@
 
 Upwards a queue counts as ``max(counted, guarantee)``: an idle guarantee is taken already. Adding to a queue
 below its guarantee changes nothing above it, and only the part beyond it is asked of the parent.
+
+What a reservation of a tenant keeps idle (``keep``) counts as use in all that is told here, but not against limits.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from queues.quota.accounts import Account
 from queues.quota.decayed_usage import DecayedUsage
@@ -31,6 +33,10 @@ class Usage:
             self._counted = {name: dict(idle) for name, idle in tree.idle.items()}
         #: Queues with a book that no copy shares.
         self._own = set(tree.paths)
+        #: The same books with what is kept idle for queues. None: nothing is kept.
+        self._with_kept: Usage | None = None
+        #: Queues for which something is kept idle, and all above them but root.
+        self.keeping: frozenset[QueueName] = frozenset()
 
     def copy(self) -> "Usage":
         """A copy that changes on its own. Unchanged books stay shared."""
@@ -42,19 +48,49 @@ class Usage:
         if self._counted is not self._used:
             copied._counted = dict(self._counted)
         copied._own, self._own = set(), set()
+        copied.keeping = self.keeping
+        copied._with_kept = None if self._with_kept is None else self._with_kept.copy()
         return copied
+
+    def keep(self, queue: QueueName, amounts: Mapping[Account, int]) -> None:
+        """Nodes with these amounts are kept idle for a queue, which counts as use but for limits; negative: no more."""
+        if self._with_kept is None:
+            self._with_kept = self.copy()
+        self._with_kept.add(queue, amounts)
+        path = frozenset(self.tree.paths.get(queue, ())) - {ROOT}
+        self.dirty_queues.update(path)
+        if not path <= self.keeping:
+            self.keeping |= path
+
+    def kept(self, queue: QueueName, account: Account) -> int:
+        """What of the use of a queue and everything below it is kept idle."""
+        return self.used(queue, account) - self._used[queue].get(account, 0)
+
+    def is_kept_beyond_deserved(self, queue: QueueName, accounts: Iterable[Account] | None = None) -> bool:
+        """Whether a queue uses more than it deserves, of something that is kept idle for it or for one below it.
+
+        ``accounts``: those that are looked at; None: all.
+        """
+        return queue in self.keeping and any(
+            self.kept(queue, account) > 0
+            and self.counted(queue, account) > self.tree.deserved(queue, account)
+            for account in (self.book(queue) if accounts is None else accounts)
+        )
 
     def used(self, queue: QueueName, account: Account) -> int:
         """What the workloads of a queue and of everything below it use."""
-        return self._used[queue].get(account, 0)
+        books = self if self._with_kept is None else self._with_kept
+        return books._used[queue].get(account, 0)
 
     def book(self, queue: QueueName) -> Mapping[Account, int]:
         """All that the workloads of a queue and of everything below it use, by account."""
-        return self._used[queue]
+        books = self if self._with_kept is None else self._with_kept
+        return books._used[queue]
 
     def counted(self, queue: QueueName, account: Account) -> int:
-        """What counts against the queue's limit: its use, and idle guarantees below it."""
-        return self._counted[queue].get(account, 0)
+        """What counts as used by the queue: its use, and idle guarantees below it."""
+        books = self if self._with_kept is None else self._with_kept
+        return books._counted[queue].get(account, 0)
 
     def add(self, queue: QueueName, amounts: Mapping[Account, int], times: int = 1) -> None:
         """Post amounts to a queue and all above it; to root if there is no such queue. Checks nothing."""
@@ -72,6 +108,8 @@ class Usage:
                     used.pop(account, None)
         if self._counted is not self._used:
             self._count(path, amounts, times)
+        if self._with_kept is not None:
+            self._with_kept.add(queue, amounts, times)
 
     def _unshare(self, name: QueueName) -> None:
         """Give a queue books that no copy shares."""
@@ -116,7 +154,7 @@ class Usage:
                 return None
             counted = self._counted[name].get(account, 0)
             if limit is not None and counted + asked > limit:
-                used = self.used(name, account)
+                used = self._used[name].get(account, 0)
                 return LimitHit(
                     queue=name,
                     account=account,

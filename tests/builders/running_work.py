@@ -13,6 +13,7 @@ from admission.engine.snapshot import Snapshot
 from queues.admissions import Admission, Seat
 from queues.quota.queue import Queue
 from queues.quota.tree import QueueTree
+from queues.quota.usage import Usage
 from queues.resources import GPU, Resources
 from queues.workload import AdmissionId, NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
 
@@ -93,7 +94,7 @@ def victim_candidates(
     open_admissions = OpenAdmissions()
     for number, held in held_admissions.items():
         open_admissions.update(number, None, held.admission)
-    return RunningWorkloads(tree, open_admissions, held_admissions).candidates(snapshot)
+    return RunningWorkloads(tree, open_admissions, held_admissions).candidates(snapshot, Usage(tree))
 
 
 def candidate_of(work: Running, tree: QueueTree) -> Candidate:

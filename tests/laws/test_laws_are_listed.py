@@ -38,6 +38,7 @@ def laws_in(module: str) -> set[str]:
         "quota_holds",
         "release",
         "starvation",
+        "tenant_nodes",
     ],
 )
 def test_every_law_is_listed(module: str) -> None:

@@ -155,7 +155,7 @@ class ReservedSpace:
         trial.ports.vacate(self.ports)
 
     def _change(self, trial: Trial, times: int) -> None:
-        trial.free[:, self.columns] -= times * self.amounts
+        trial.add_free(self.columns, -times * self.amounts)
         trial.mark_dirty(self.columns)
         for each in self.quota:
             trial.usage.add(each.queue, each.amounts, times=times)

@@ -10,18 +10,21 @@ from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from admission.engine.nodes.closed_nodes import longest_run
 from admission.engine.nodes.table import Amounts, Mask, NodeTable
 from admission.engine.snapshot import Snapshot
 from queues.admissions import AdmissionState
 from queues.closures.node_closures import NodeClosure
-from queues.workload import NodeName, WorkloadKey
+from queues.workload import NodeName, QueueName, WorkloadKey
 
 
 class Cost(NamedTuple):
     """What it costs to keep a node, the smallest first."""
 
+    #: What the holder would have more, as far as it has to be little: 0 on nodes that its own work fills.
+    more: int
     #: Another closure needs the node soon before or after.
     is_wanted: bool
     #: Work that would be cut off: seats of gangs not cut off already.
@@ -60,6 +63,8 @@ class TurnWork:
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
         self._before: dict[int, RunningWork] = {}
+        self._used_by: dict[QueueName, Amounts] = {}
+        self._is_below: dict[tuple[QueueName, QueueName], bool] = {}
 
     @cached_property
     def offers(self) -> Amounts:
@@ -74,6 +79,34 @@ class TurnWork:
                         if name in rows:
                             offers[rows[name], at] += units
         return offers
+
+    def used_by(self, queue: QueueName) -> Amounts:
+        """(R, N) what the work of a queue, and of all below it, holds on nodes."""
+        if (known := self._used_by.get(queue)) is not None:
+            return known
+        snapshot, table = self._snapshot, self._snapshot.nodes
+        position, rows = table.layout.position, {name: row for row, name in enumerate(table.resources)}
+        used = self._used_by[queue] = np.zeros_like(table.allocatable)
+        for admission in snapshot.admissions.values():
+            if self._has_above(admission.queue, queue):
+                for seat in snapshot.still_held(admission):
+                    if (at := position.get(seat.node)) is not None:
+                        for name, units in seat.takes.items():
+                            if name in rows:
+                                used[rows[name], at] += units
+        return used
+
+    def _has_above(self, queue: QueueName, above: QueueName) -> bool:
+        key = queue, above
+        if key not in self._is_below:
+            seen, queues = {queue}, self._snapshot.queues
+            while queue != above and queue in queues and (parent := queues[queue].parent) is not None:
+                if parent in seen:
+                    break
+                queue = parent
+                seen.add(queue)
+            self._is_below[key] = queue == above
+        return self._is_below[key]
 
     @cached_property
     def _running(self) -> list[Running]:
@@ -118,7 +151,7 @@ class Choice(NamedTuple):
     columns: tuple[int, ...]
     #: What the reservation lacks of what it asks for, over all resources; 0: nothing.
     lacks: int
-    cost: tuple[int, int, int]
+    cost: tuple[int, int, int, int]
 
 
 def candidates(closure: NodeClosure, table: NodeTable, taken: Mask) -> Mask:
@@ -135,12 +168,17 @@ def candidates(closure: NodeClosure, table: NodeTable, taken: Mask) -> Mask:
 
 
 def chosen_nodes(
-    closure: NodeClosure, snapshot: Snapshot, may_be: Mask, wanted_soon: Mask, running: TurnWork
+    closure: NodeClosure,
+    snapshot: Snapshot,
+    may_be: Mask,
+    wanted_soon: Mask,
+    running: TurnWork,
+    more: NDArray[np.int64] | None = None,
 ) -> tuple[NodeName, ...]:
     """The nodes that a reservation keeps from now on, fewer if there are not enough.
 
     ``may_be``: (N,) ``candidates``. ``wanted_soon``: (N,) nodes that other closures need shortly before or after.
-    ``running``: that of the snapshot.
+    ``running``: that of the snapshot. ``more``: (N,) nodes of which this is little are preferred to all others.
     """
     table, layout = snapshot.nodes, snapshot.nodes.layout
     position = layout.position
@@ -160,7 +198,7 @@ def chosen_nodes(
     work = running.before(closure.clear_at)
     for inside in domains:
         here = [each for each in kept if inside[each]]
-        found = _in(_Search(closure, table, inside, offers, work, wanted_soon), here)
+        found = _in(_Search(closure, table, inside, offers, work, wanted_soon, more), here)
         if best is None or (found.lacks, found.cost) < (best.lacks, best.cost):
             best = found
     columns = kept if best is None else best.columns
@@ -235,6 +273,12 @@ class _Search(NamedTuple):
     offers: Amounts
     work: RunningWork
     wanted_soon: Mask
+    #: (N,) None: 0.
+    more: NDArray[np.int64] | None
+
+    def more_on(self, column: int) -> int:
+        """What the holder would have more with a node."""
+        return 0 if self.more is None else int(self.more[column])
 
     def lost(self, column: int, cut: Collection[WorkloadKey]) -> int:
         """Seats that are cut off by keeping a node, beside those of gangs that are cut off already."""
@@ -262,17 +306,18 @@ def _in(search: _Search, kept: Sequence[int]) -> Choice:
             *kept,
             *(column for column in every if column not in kept_ones),
         ]  # nothing to choose between
-    paid, wanted, last = 0, 0, 0
+    more, paid, wanted, last = 0, 0, 0, 0
     for column in chosen[len(kept) :]:
         paid += search.lost(column, cut)
         cut |= work.cut_off.get(column, frozenset())
+        more += search.more_on(column)
         wanted, last = wanted + bool(search.wanted_soon[column]), max(last, work.ends.get(column, 0))
     rows = {name: row for row, name in enumerate(search.table.resources)}
     lacks = sum(
         max(0, units - int(search.offers[rows[name], chosen].sum()))
         for name, units in search.closure.amounts.items()
     )
-    return Choice(tuple(chosen), lacks, (wanted, paid, last))
+    return Choice(tuple(chosen), lacks, (more, wanted, paid, last))
 
 
 def _cheapest(search: _Search, kept: Sequence[int], cut: set[WorkloadKey]) -> list[int]:
@@ -281,7 +326,8 @@ def _cheapest(search: _Search, kept: Sequence[int], cut: set[WorkloadKey]) -> li
 
     def cost(column: int) -> Cost:
         wanted = bool(search.wanted_soon[column])
-        return Cost(wanted, search.lost(column, cut), work.ends.get(column, 0), column)
+        ends = work.ends.get(column, 0)
+        return Cost(search.more_on(column), wanted, search.lost(column, cut), ends, column)
 
     useful = search.useful()
     useful[list(kept)] = False

@@ -4,12 +4,13 @@ Everything follows from the snapshot, so that a new leader decides the same: the
 reservation are in its status.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from admission.engine.closures.choice import TurnWork, candidates, chosen_nodes
+from admission.engine.closures.right import clearable, nodes_within_right
 from admission.engine.forced_changes import OpenAdmissions
 from admission.engine.nodes.closed_nodes import ClosedNodes
 from admission.engine.nodes.table import Layout, Mask, NodeTable
@@ -17,6 +18,7 @@ from admission.engine.snapshot import Rollback, Snapshot
 from queues.admissions import Admission, AdmissionState, rest_after
 from queues.closures.node_closures import ClosureKind, NodeClosure
 from queues.quota.tree import QueueTree
+from queues.quota.usage import Usage
 from queues.reason_codes import ReasonCode
 from queues.text_format import listed, rfc3339
 from queues.workload import AdmissionId, NodeName, WorkloadKey
@@ -116,7 +118,11 @@ def _masks(active: Sequence[NodeClosure], snapshot: Snapshot) -> dict[str, Mask]
             # Its work would stay: such nodes are the last to be chosen.
             seats = (seat for number in resting for seat in snapshot.admissions[number].seats)
             soon[[position[seat.node] for seat in seats if seat.node in position]] = True
-        nodes = chosen_nodes(each, snapshot, candidates(each, table, taken), soon, running)
+        may_be = candidates(each, table, taken)
+        if each.of_tenant:
+            nodes = nodes_within_right(each, snapshot, may_be, soon, running, masks)
+        else:
+            nodes = chosen_nodes(each, snapshot, may_be, soon, running)
         masks[each.id] = _mask_of(nodes, table)
     return masks
 
@@ -141,13 +147,15 @@ def _mask_of(nodes: Iterable[NodeName], table: NodeTable) -> Mask:
 
 
 def evicted_from(
-    snapshot: Snapshot, open_admissions: OpenAdmissions, tree: QueueTree
+    snapshot: Snapshot, open_admissions: OpenAdmissions, usage: Usage
 ) -> dict[AdmissionId, Rollback]:
     """Admissions that stay no longer, because nodes of theirs have to be clear now: whole gangs.
 
     For a reservation of a tenant's administrator work that was evicted before stays until it has rested
-    (``rested_at``): a tenant that makes many short ones would evict it again and again.
+    (``rested_at``): a tenant that makes many short ones would evict it again and again. And work stays that the tenant
+    would have to be cleared for more than it deserves (``right``). ``usage``: of the snapshot.
     """
+    tree = usage.tree
     found: dict[AdmissionId, Rollback] = {}
     for closed in snapshot.nodes.layout.closed:
         if snapshot.now < closed.closure.clear_at:
@@ -158,12 +166,19 @@ def evicted_from(
             admission = snapshot.admissions[number]
             if not closed.is_of_holder(tree.paths.get(admission.queue, ())):
                 leaving[admission.workload] = None
+        held_by: dict[WorkloadKey, list[Admission]] = {}
+        nodes_of: dict[WorkloadKey, list[NodeName]] = {}
         for key in leaving:
             held = [snapshot.admissions[number] for number in open_admissions.of(key)]
             on = sorted({seat.node for each in held for seat in snapshot.still_held(each)} & set(names))
-            if not on or (closed.closure.of_tenant and rested_at(snapshot, held) > snapshot.now):
-                continue  # its pods there have ended, or it rests
-            for each in held:
+            if on and not (closed.closure.of_tenant and rested_at(snapshot, held) > snapshot.now):
+                held_by[key], nodes_of[key] = held, on
+        may_go: Collection[WorkloadKey] = held_by
+        if held_by and closed.closure.of_tenant:
+            may_go = clearable(closed, held_by, found, snapshot, open_admissions, usage)
+        for key in [each for each in held_by if each in may_go]:
+            on = nodes_of[key]
+            for each in held_by[key]:
                 if each.state is AdmissionState.OPEN and each.id not in snapshot.evictable:
                     found.setdefault(each.id, _rollback(closed.closure, on, snapshot.now))
     return found
@@ -206,7 +221,10 @@ def _rollback(closure: NodeClosure, nodes: Sequence[NodeName], now: int) -> Roll
 def keeping_quota(
     snapshot: Snapshot, open_admissions: OpenAdmissions, tree: QueueTree
 ) -> frozenset[WorkloadKey]:
-    """Workloads that run in a window of their queue, on its nodes: what they have is not reclaimed before its end."""
+    """Workloads that run in a window of their queue, on its nodes: what they have is not reclaimed before its end.
+
+    For a tenant these are workloads that run on such nodes only: one pod there would keep a gang of any size elsewhere.
+    """
     kept: set[WorkloadKey] = set()
     for closed in snapshot.nodes.layout.closed:
         if closed.in_window and closed.closure.queue is not None:
@@ -214,7 +232,18 @@ def keeping_quota(
             admissions: Iterable[Admission] = (
                 snapshot.admissions[number] for number in open_admissions.on_nodes(names, snapshot.admissions)
             )
-            kept |= {
+            of_holder = {
                 each.workload for each in admissions if closed.is_of_holder(tree.paths.get(each.queue, ()))
             }
+            if closed.closure.of_tenant:
+                of_holder = {key for key in of_holder if _is_on(names, key, snapshot, open_admissions)}
+            kept |= of_holder
     return frozenset(kept)
+
+
+def _is_on(
+    nodes: Iterable[NodeName], key: WorkloadKey, snapshot: Snapshot, open_admissions: OpenAdmissions
+) -> bool:
+    """Whether all that a workload holds is on these nodes."""
+    held = (snapshot.still_held(snapshot.admissions[number]) for number in open_admissions.of(key))
+    return {seat.node for seats in held for seat in seats} <= set(nodes)

@@ -82,7 +82,7 @@ class QueueExcess:
     def losable(self, own: QueueName, asked: tuple[Account, ...], depth: ReclaimDepth) -> LosableAmounts:
         """What each queue may lose to this one, as ``PreemptionRights`` has it.
 
-        Every queue below the common ancestor must be above what it deserves of some account that is asked.
+        Every lender below the common ancestor must be above what it deserves of some account that is asked.
         """
         excess, ancestor = self._excess(asked), self.ancestor_level(own)
         above: Mask = np.asarray((excess > 0).any(axis=1))
@@ -90,12 +90,22 @@ class QueueExcess:
         most_of_row = np.where((excess > 0) & (depth is not ReclaimDepth.ANY), bound, _NO_LIMIT)
         queues = self.reclaimable(own)
         most = np.full((len(ancestor), len(asked)), _NO_LIMIT, np.int64)
+        keeping = self._kept_beyond_deserved(asked)
+        below_keeping = np.zeros(len(ancestor), np.bool_)
         for level in range(1, self._levels.shape[1]):
             rows = self._levels[:, level]
-            counts = (level > ancestor) & (rows >= 0)
+            counts = (level > ancestor) & (rows >= 0) & ~below_keeping
             queues &= ~counts | above[rows]
             np.minimum(most, most_of_row[rows], out=most, where=counts[:, None])
+            below_keeping |= counts & keeping[rows]
         return LosableAmounts(queues, most)
+
+    def _kept_beyond_deserved(self, asked: tuple[Account, ...]) -> Mask:
+        """(rows,) queues that nodes which are kept idle for them bring above what they deserve."""
+        found = np.zeros(len(self._row_of), np.bool_)
+        for name in self._usage.keeping & self._row_of.keys():
+            found[self._row_of[name]] = self._usage.is_kept_beyond_deserved(name, asked)
+        return found
 
     def reclaimable(self, own: QueueName) -> Mask:
         """(Q,) queues that are all ``reclaimable`` below their common ancestor with this one."""

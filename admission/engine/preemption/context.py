@@ -87,7 +87,7 @@ class PreemptionContext:
     @cached_property
     def candidates(self) -> VictimCandidates:
         """Candidates that may be evicted now."""
-        found = self._running.candidates(self.snapshot)
+        found = self._running.candidates(self.snapshot, self.drained.usage)
         self.revisit_at(found.until)
         return found
 

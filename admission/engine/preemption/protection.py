@@ -13,12 +13,13 @@
 A wish has two bounds, because it would keep quota from the queues that lent it:
 
 - Against workloads of other queues it counts within what the queue deserves: for the oldest workloads of the queue
-  with such a wish that fit into its deserved amounts together, of every resource. Inside its own queue, where nothing
+  with such a wish that fit into its deserved amounts together, of every resource; and not while nodes that are kept
+  idle for the queue, or for one above it, bring that queue above what it deserves. Inside its own queue, where nothing
   is lent, it always counts.
 - It counts for ``maxProtection`` after the admission, as does what a gang was lent.
 """
 
-from collections.abc import Iterable, Set
+from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass
 from typing import Final
 
@@ -27,6 +28,7 @@ from queues.admissions import DAY, rest_after
 from queues.quota.accounts import Account
 from queues.quota.queue import QueuePolicy
 from queues.quota.tree import QueueTree
+from queues.quota.usage import Usage
 from queues.workload import QueueName, Workload, WorkloadKey
 
 #: A second that does not come.
@@ -45,10 +47,16 @@ class Protection:
     until: int | None
 
 
-def protection_of(running: Iterable[Candidate], tree: QueueTree, now: int) -> Protection:
+def protection_of(
+    running: Iterable[Candidate],
+    tree: QueueTree,
+    now: int,
+    borrows: Callable[[QueueName], bool] = lambda queue: False,
+) -> Protection:
     """What protects these workloads now, each given as the candidate with all that it holds.
 
-    All are in queues of the tree.
+    All are in queues of the tree. ``borrows``: whether what is kept idle for a queue brings it above what it deserves:
+    then wishes count against no other queue.
     """
     ends: list[int] = []
     whole: set[WorkloadKey] = set()
@@ -62,9 +70,15 @@ def protection_of(running: Iterable[Candidate], tree: QueueTree, now: int) -> Pr
         if each.wish_end > now:
             wishing.setdefault(each.queue, []).append(each)
     for queue, workloads in wishing.items():
-        whole.update(each.workload.key for each in within_deserved(workloads, queue, tree))
+        if not borrows(queue):
+            whole.update(each.workload.key for each in within_deserved(workloads, queue, tree))
     wished = {each.workload.key for workloads in wishing.values() for each in workloads}
     return Protection(whole, wished - whole, min(ends, default=None))
+
+
+def keeps_beyond_deserved(usage: Usage, queue: QueueName) -> bool:
+    """Whether what is kept idle brings a queue or one above it above what it deserves."""
+    return bool(usage.keeping) and any(map(usage.is_kept_beyond_deserved, usage.tree.paths[queue]))
 
 
 def evictable_from(workload: Workload, last_opened: int, policy: QueuePolicy) -> int:

@@ -64,6 +64,19 @@ class QueuePair:
     #: No queue on the victim's side forbids it (``reclaimable: false``).
     reclaimable: bool
 
+    def lenders(self, usage: Usage, accounts: Iterable[Account] | None = None) -> Sequence[QueueName]:
+        """The queues on the victim's side that have to be above what they deserve.
+
+        These are all, or those down to one that idle nodes, kept for it, bring above what it deserves: the queues below
+        it all answer for what is kept. ``accounts``: those that are looked at; None: all.
+        """
+        found: list[QueueName] = []
+        for name in reversed(self.victim_side):
+            found.append(name)
+            if usage.is_kept_beyond_deserved(name, accounts):
+                break
+        return found
+
 
 @dataclass(slots=True, eq=False)
 class PreemptionRights:
@@ -124,6 +137,9 @@ class PreemptionRights:
             facts[side] = {"queue": name, "resource": account.resource, "used": used, "deserved": deserved}
             kept = usage.counted(name, account) - used
             besides = f" (besides {account.show(kept)} kept for queues below it)" if kept > 0 else ""
+            if reserved := usage.kept(name, account):
+                facts[side]["reserved"] = reserved
+                besides = f" ({account.show(reserved)} of it idle nodes that it has reserved){besides}"
             sides[side] = (
                 f"queue {name} uses {account.show(used)} {account}{besides}"
                 f" and deserves {account.show(deserved)}"
@@ -203,13 +219,13 @@ class PreemptionRights:
         return added
 
     def _is_lent(self, pair: QueuePair, candidate: Candidate) -> bool:
-        """True if every queue on the victim's side uses more than it deserves, as far as the depth asks for.
+        """True if every lender on the victim's side uses more than it deserves, as far as the depth asks for.
 
         More of one account that is asked is enough. Idle guarantees below such a queue count as used: they are
         not lent.
         """
         usage, tree = self.usage, self.usage.tree
-        for name in pair.victim_side:
+        for name in pair.lenders(usage, self.asked):
             exceeds = False
             for account in self.asked:
                 excess = usage.counted(name, account) - tree.deserved(name, account)

@@ -14,10 +14,17 @@ from admission.engine.forced_changes import OpenAdmissions
 from admission.engine.nodes.host_ports import ports_of
 from admission.engine.preemption.candidates import BudgetedPods, Candidate, VictimCandidates
 from admission.engine.preemption.held_admission import ChargesByShape, HeldAdmission
-from admission.engine.preemption.protection import evictable_from, protection_of, reclaimable_from, wish_end
+from admission.engine.preemption.protection import (
+    evictable_from,
+    keeps_beyond_deserved,
+    protection_of,
+    reclaimable_from,
+    wish_end,
+)
 from admission.engine.snapshot import Snapshot
 from queues.admissions import AdmissionState
 from queues.quota.tree import QueueTree
+from queues.quota.usage import Usage
 from queues.workload import AdmissionId, QueueName, Workload, WorkloadKey
 
 #: What of a workload can be evicted: each of its admissions that the gang can do without, and last all that it holds.
@@ -55,13 +62,18 @@ class RunningWorkloads:
         if len(self._dirty) > len(self.held_admissions):
             self._dirty = None
 
-    def candidates(self, snapshot: Snapshot) -> VictimCandidates:
-        """Candidates that may be evicted now. Seats that end in this turn (``Snapshot.ended``) are left out."""
+    def candidates(self, snapshot: Snapshot, usage: Usage) -> VictimCandidates:
+        """Candidates that may be evicted now. Seats that end in this turn (``Snapshot.ended``) are left out.
+
+        ``usage``: when all that leaves is gone.
+        """
         self._follow(snapshot)
         changing = self._changing(snapshot)
         protectable = [each for key, each in self._protectable.items() if key not in changing]
         protectable += [each[-1] for each in changing.values() if each]
-        protection = protection_of(protectable, self._tree, snapshot.now)
+        protection = protection_of(
+            protectable, self._tree, snapshot.now, lambda queue: keeps_beyond_deserved(usage, queue)
+        )
         found = VictimCandidates(until=protection.until)
         left_out = changing.keys() | protection.whole
         for queue, running in self._by_queue.items():

@@ -15,7 +15,7 @@ def with_ends(
 ) -> tuple[bodies.AdmissionBody, ...]:
     """The admissions of one workload with the time at which the open ones end: all of them with the oldest of them."""
     open_ = {each.id: each for each in admissions if each.state is AdmissionState.OPEN}
-    first = open_[min(open_)] if open_ else None
+    first = min(open_.values(), key=lambda each: (each.opened_at, each.id), default=None)
     limit = None if first is None else tree.run_limit(first.queue)
     if first is None or limit is None:
         return tuple(told)

@@ -1,8 +1,9 @@
 """When a workload has held its seats for as long as its queue allows (``access.maxRunTime``), and what follows. Pure.
 
-The time runs from its oldest admission that is open. Members that join a gang do not prolong it; after an eviction for
-others the next admission has the whole time again, since its work may have been lost. When the time is over the
-workload is evicted whole, and is not run again (``Setbacks.is_run_out``): whoever wants more submits it anew.
+The time runs from its oldest admission that is open. Members that join a gang do not prolong it, nor do pods that
+outlive the object with which they were admitted: their own admissions count from the same second on. After an
+eviction for others the next admission has the whole time again, since its work may have been lost. When the time is
+over the workload is evicted whole, and is not run again (``Setbacks.is_run_out``): whoever wants more submits it anew.
 """
 
 from collections.abc import Sequence
@@ -31,11 +32,11 @@ class RunEnd(NamedTuple):
 
 
 def run_end(inputs: WorkloadInputs, places: Sequence[SeatMap]) -> RunEnd | None:
-    """When a workload is ended that has these open admissions, the oldest first; None: never, or it has none."""
+    """When a workload is ended that has these open admissions; None: never, or it has none."""
     limit = inputs.run_limit
     if limit is None or not places:
         return None
-    opened_at = places[0].admission.opened_at
+    opened_at = min(place.admission.opened_at for place in places)
     return RunEnd(limit, limit.end(opened_at), limit.warning(opened_at))
 
 

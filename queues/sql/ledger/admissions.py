@@ -140,9 +140,10 @@ _OPENING = JsonRows(
     ],
     *admissions.c["minimum", "adopted_pods", "adopted_seats", *SEAT_NAMES],
     place=PLAIN,
+    since=NUMBER,
 )
 
-_OPENING_COLUMNS = [column for column in _OPENING.c if column.key != "place"]
+_OPENING_COLUMNS = [column for column in _OPENING.c if column.key not in ("place", "since")]
 
 _INSERT_ADMISSIONS = (
     insert(admissions)
@@ -150,7 +151,7 @@ _INSERT_ADMISSIONS = (
         [*(column.key for column in _OPENING_COLUMNS), "opened_at", "term", "admitted_at"],
         select(
             *_OPENING_COLUMNS,
-            bindparam("now", type_=MOMENT),
+            func.least(bindparam("now", type_=MOMENT), func.to_timestamp(func.nullif(_OPENING.c.since, 0))),
             bindparam("term", type_=NUMBER),
             func.clock_timestamp(),
         ).order_by(_OPENING.c.place),
@@ -172,7 +173,7 @@ async def _open(
         {
             "place": place,
             **attributes(row.workload, "kind", "uid"),
-            **attributes(row, "namespace", "name", "queue", "priority", "generation", "minimum"),
+            **attributes(row, "namespace", "name", "queue", "priority", "generation", "minimum", "since"),
             "username": users.get(row.workload, ""),
             "started": bool(adopted),
             "ready": bool(adopted),

@@ -28,7 +28,7 @@ from queues.sql.leadership import CONTROLLER
 from queues.sql.read.last_evictions import last_evictions
 from queues.sql.read.rows import Eviction, StoredReason
 from queues.sql.seat_columns import SEAT_NAMES, from_columns
-from queues.sql.statements import NUMBER, attributes, newest_first, parts
+from queues.sql.statements import NUMBER, attributes, newest_first, parts, same
 from queues.sql.tables import (
     admissions,
     backoffs,
@@ -304,12 +304,28 @@ async def _reasons(tx: AsyncConnection, shared: SharedKeys) -> dict[WorkloadKey,
 
 #: One array, because a statement takes 32,767 parameters, and after the loss of a ledger any number may be unknown.
 _ASKED = any_(bindparam("ids", type_=ARRAY(NUMBER)))
+_HELD_THEN = closed_admissions.alias("held_then")
+_STILL_HELD = admissions.alias("still_held")
+#: When the first admission was opened that the workload held when this one was.
+_SINCE = func.least(
+    closed_admissions.c.opened_at,
+    select(func.min(_HELD_THEN.c.opened_at))
+    .where(
+        same(_HELD_THEN, closed_admissions),
+        _HELD_THEN.c.opened_at <= closed_admissions.c.opened_at,
+        _HELD_THEN.c.closed_at > closed_admissions.c.opened_at,
+    )
+    .scalar_subquery(),
+    select(func.min(_STILL_HELD.c.opened_at))
+    .where(same(_STILL_HELD, closed_admissions), _STILL_HELD.c.opened_at <= closed_admissions.c.opened_at)
+    .scalar_subquery(),
+)
 _CLOSED_AMONG = (
-    select(*closed_admissions.c["id", "kind", "uid", "queue"])
+    select(*closed_admissions.c["id", "kind", "uid", "queue"], _SINCE.label("since"))
     .where(closed_admissions.c.id == _ASKED)
     .union_all(
         # Closed by an older version, and not moved yet.
-        select(*admissions.c["id", "kind", "uid", "queue"]).where(
+        select(*admissions.c["id", "kind", "uid", "queue"], admissions.c.opened_at).where(
             admissions.c.id == _ASKED, admissions.c.state == "closed"
         )
     )
@@ -326,5 +342,8 @@ async def closed_among(
     """
     rows = await tx.execute(_CLOSED_AMONG, {"ids": sorted(ids)})
     return {
-        AdmissionId(row.id): ClosedAdmission(key_of(row.kind, row.uid), QueueName(row.queue)) for row in rows
+        AdmissionId(row.id): ClosedAdmission(
+            key_of(row.kind, row.uid), QueueName(row.queue), seconds_of(row.since)
+        )
+        for row in rows
     }

@@ -186,7 +186,7 @@ def nothing_foreign_outlasts_the_start(snapshot: Snapshot) -> None:
 def what_is_in_the_way_is_evicted(snapshot: Snapshot) -> None:
     """From the second on at which nodes have to be clear, no open admission of another queue has a seat there after the
     turn; and nobody is evicted for a closure before, or from other nodes only. For a reservation of a tenant nobody is
-    evicted who was evicted before and has not rested since."""
+    evicted who was evicted before and has not rested since, or beyond what the tenant deserves (``tenant_nodes``)."""
     plan = plan_of(snapshot)
     evicted = {each.admission: each for each in plan.evicts}
     freed = {each.admission: each.seats for each in plan.frees}
@@ -201,11 +201,19 @@ def what_is_in_the_way_is_evicted(snapshot: Snapshot) -> None:
             if closure.of_tenant and _rests(admission.workload, snapshot):
                 continue
             if left & closed and not _is_holders(admission.queue, closure, snapshot):
-                assert admission.state is not AdmissionState.OPEN or number in evicted, (closure, number)
                 due.add(admission.workload)
+                if closure.of_tenant and _states_devices(closure, snapshot):
+                    continue
+                assert admission.state is not AdmissionState.OPEN or number in evicted, (closure, number)
     for number, evict in evicted.items():
         if evict.code in (ReasonCode.NODES_RESERVED, ReasonCode.MAINTENANCE):
             assert snapshot.admissions[number].workload in due, (number, evict)
+
+
+def _states_devices(closure: NodeClosure, snapshot: Snapshot) -> bool:
+    """Whether a queue states what it deserves, so that this may bound what is cleared for it."""
+    above = [snapshot.queues[name] for name in _above(closure.queue, snapshot)]
+    return any(limits.deserved for each in above for limits in (each.limits, *each.flavors.values()))
 
 
 def _rests(key: WorkloadKey, snapshot: Snapshot) -> bool:

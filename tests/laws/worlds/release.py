@@ -92,7 +92,12 @@ class Leader:
         closed = {id_ for id_ in unknown & self.ledger.keys() if self._is_closed(id_)}
         world.learn_closed(
             unknown,
-            {id_: ClosedAdmission(self.ledger[id_].workload, self.ledger[id_].queue) for id_ in closed},
+            {
+                id_: ClosedAdmission(
+                    self.ledger[id_].workload, self.ledger[id_].queue, self.ledger[id_].opened_at
+                )
+                for id_ in closed
+            },
         )
         dirty = set(world.refresh(now, self.awaited))
         self._save()

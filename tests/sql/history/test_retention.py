@@ -1,5 +1,6 @@
 """Old history goes by the partition, and what follows from all of it stays right."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -70,6 +71,27 @@ async def drop_until(harness: LedgerHarness, before: datetime) -> list[str]:
 # ── closed admissions ───────────────────────────────────────────────────────────────────────────────────────────
 
 
+async def test_a_closed_part_of_a_gang_says_since_when_the_gang_was_admitted(muster: Database) -> None:
+    """Not since a run before that: after an eviction the time begins anew."""
+    harness = await harness_of(muster, "j1")
+    (run_before,) = (await harness.admit(gang("j1", "a", "n1"), at=NOW - 900)).accepted.values()
+    await harness.evict(eviction(run_before))
+    await harness.free(run_before, 0, at=NOW - 600)
+    (core,) = (await harness.admit(gang("j1", "a", "n1"), at=NOW - 500)).accepted.values()
+    part = replace(gang("j1", "a", "n1", first=1), elastic=True)
+    (joined,) = (await harness.admit(part, at=NOW - 100)).accepted.values()
+    expected = {
+        id_: ClosedAdmission(key("j1"), QueueName("a"), since)
+        for id_, since in ((run_before, NOW - 900), (core, NOW - 500), (joined, NOW - 500))
+    }
+    for number, closing in enumerate((joined, core), 2):
+        await harness.free(closing, 0, at=NOW + number)
+        async with muster.snapshot() as tx:
+            found = await closed_among(tx, [run_before, core, joined])
+        assert found == {id_: expected[id_] for id_ in found}
+        assert len(found) == number
+
+
 async def test_an_admission_is_history_as_soon_as_it_closes(muster: Database) -> None:
     harness = await harness_of(muster, "j1", "j2")
     verdict = await harness.admit(gang("j1", "a", "n1 n1"), gang("j2", "a", "n1"))
@@ -82,7 +104,7 @@ async def test_an_admission_is_history_as_soon_as_it_closes(muster: Database) ->
         assert [each.id for each in (await load_world(tx)).admissions] == [second]
         assert list(await tx.scalars(text("SELECT id FROM admissions"))) == [second]
         assert await closed_among(tx, [first, second, AdmissionId(999)]) == {
-            first: ClosedAdmission(key("j1"), QueueName("a"))
+            first: ClosedAdmission(key("j1"), QueueName("a"), NOW)
         }
         (told,) = await views.explain(tx, "ns", "j1", now=NOW)
         rows = await tx.execute(

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from sqlalchemy import select
 
 from queues.errors import Fenced
 from queues.plan import Admit, Adopt
@@ -174,6 +175,24 @@ async def test_running_pods_are_adopted_whatever_the_limits_say(muster: Database
     assert (await harness.admit(gang("j2", "a", "n1"))).rejected[0].used == 3
     await harness.free(id_, 0, 1, 2)
     assert await harness.balances() == {}
+
+
+async def test_an_adopted_admission_counts_from_when_its_pods_were_admitted(muster: Database) -> None:
+    harness = await LedgerHarness.begin(muster, [queue("a")], {"n1": 9}, ["j1", "p1", "p2", "p3"])
+    before = replace(gang("p1", "a", "n1"), since=NOW - 500)
+    later = replace(gang("p2", "a", "n1"), since=NOW + 500)
+    ids = await harness.adopt(
+        *(Adopt(admit=each, pods={each.name: 0}) for each in (before, later, gang("p3", "a", "n1")))
+    )
+    async with muster.snapshot() as tx:
+        found, _ = await read_admissions(tx, admissions.c.state != "closed")
+        admitted = await tx.scalars(select(admissions.c.admitted_at).order_by(admissions.c.id))
+        assert {each.tzinfo is not None for each in admitted} == {True}, (
+            "when it was entered is known as well"
+        )
+    assert {each.id: each.opened_at for each in found} == dict(
+        zip(ids, (NOW - 500, NOW, NOW), strict=True)
+    ), "no admission begins after now"
 
 
 async def test_pods_of_an_unknown_queue_count_in_root(muster: Database) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import and_, func, null, select, union_all
+from sqlalchemy import ColumnElement, Table, and_, case, func, null, select, union_all
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.recorded.past_work import PastPods, PastStay, PastWorkload
@@ -17,9 +17,17 @@ from queues.workload import QueueName, WorkloadKey
 
 _SHARED: Final = (
     *("id", "kind", "uid", "namespace", "name", "queue", "priority", "username"),
-    *("opened_at", "evicted_at", "pod_sets", "shape_of", "shapes"),
+    *("evicted_at", "pod_sets", "shape_of", "shapes"),
 )
 _FACTS: Final = ("kind", "uid", "arrival", "created", "seen_at", "minimum")
+
+
+def _told(table: Table) -> list[ColumnElement[Any]]:
+    """The columns of an admission; ``opened_at`` of an adopted one is when it was entered in the books: until then
+    another one held its place."""
+    entered = func.coalesce(func.date_trunc("second", table.c.admitted_at), table.c.opened_at)
+    opened = case((func.cardinality(table.c.adopted_pods) > 0, entered), else_=table.c.opened_at)
+    return [*table.c[_SHARED], opened.label("opened_at")]
 
 
 async def count_past_work(tx: AsyncConnection, since: datetime) -> int:
@@ -39,10 +47,10 @@ async def past_work(tx: AsyncConnection, since: datetime) -> tuple[PastWorkload,
     All of them are read: ``count_past_work`` says before how many they are.
     """
     rows: defaultdict[WorkloadKey, list[Any]] = defaultdict(list)
-    closed = select(*closed_admissions.c[_SHARED], closed_admissions.c.closed_at.label("ended_at")).where(
+    closed = select(*_told(closed_admissions), closed_admissions.c.closed_at.label("ended_at")).where(
         closed_admissions.c.closed_at >= since
     )
-    running = select(*admissions.c[_SHARED], null().label("ended_at")).where(admissions.c.state != "closed")
+    running = select(*_told(admissions), null().label("ended_at")).where(admissions.c.state != "closed")
     for question in (closed, running):
         async for part in parts(tx, question):
             for row in part:

@@ -4,9 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from admission.engine.decide import decide
+from admission.engine.memo import Memo
 from admission.facts.cluster import NamespaceFact
 from admission.workloads.context import Context, in_context
-from queues.admissions import ClosedAdmission
+from queues.admissions import AdmissionState, ClosedAdmission
 from queues.resources import GPU
 from queues.workload import AdmissionId, NodeName, QueueName, Requirement, WorkloadKey, WorkloadKind
 from tests.builders.facts import (
@@ -86,13 +88,13 @@ def test_a_pod_that_its_job_left_stays_charged_to_the_queue_that_admitted_it() -
 
 def test_so_it_does_when_the_job_and_its_admission_are_long_gone() -> None:
     known = world([CLOSED, node("n1"), LEFT])
-    known.learn_closed({ONE}, {ONE: ClosedAdmission(JOB, TEAM)})
+    known.learn_closed({ONE}, {ONE: ClosedAdmission(JOB, TEAM, NOW - 500)})
     known.forget([JOB])
     known.mark_dirty(ALONE)
     known.refresh(NOW)
     found = known.states[ALONE].unbooked
     assert found is not None
-    assert found.queue == TEAM
+    assert (found.queue, found.since) == (TEAM, NOW - 500)
     known.observe([gone(LEFT)])
     assert known.admission_index.closed == {}
 
@@ -150,3 +152,60 @@ def test_a_pod_in_migration_mode_is_a_workload_only_while_that_lasts() -> None:
     adopted, late = (in_context(pod("a", "n1"), context) for context in (mode, replace(mode, adopt_until={})))
     assert world([node("n1"), adopted]).states[ALONE].unbooked is not None
     assert world([node("n1"), late]).states == {}
+
+
+# ── the time that they have held their place ───────────────────────────────────────────────────────────────────
+
+
+def test_the_time_of_a_pod_that_its_job_left_goes_on() -> None:
+    """From the admission that was open; an elastic part's pods from the first one of its gang."""
+    core = admission(JOB, "n1", started=True, opened_at=NOW - 500)
+    part = admission(JOB, "n1", number=2, first=1, started=True, opened_at=NOW - 100)
+    of_part = replace(LEFT, uid="b", name="b", admission=AdmissionId(2))
+    for closing in ((), (core,), (core, part), (part, core)):
+        known = world([node("n1"), LEFT, of_part], [core, part])
+        known.put_admissions([replace(each, state=AdmissionState.CLOSED) for each in closing])
+        for pod_uid in ("a", "b"):
+            key = WorkloadKey(WorkloadKind.POD, pod_uid)
+            known.mark_dirty(key)
+            known.refresh(NOW)
+            found = known.states[key].unbooked
+            assert found is not None
+            assert found.since == NOW - 500, (closing, pod_uid)
+
+
+def test_a_run_before_that_was_evicted_does_not_count() -> None:
+    before = admission(JOB, "n1", opened_at=NOW - 900)
+    known = world([node("n1"), LEFT])
+    known.put_admissions([before])
+    known.put_admissions([replace(before, state=AdmissionState.CLOSED)])
+    now = admission(JOB, "n1", number=2, opened_at=NOW - 300)
+    known.put_admissions([now])
+    known.observe([seen(replace(LEFT, admission=AdmissionId(2)))])
+    known.refresh(NOW)
+    found = known.states[ALONE].unbooked
+    assert found is not None
+    assert found.since == NOW - 300
+
+
+def test_pods_that_their_job_left_are_ended_when_its_time_is_over() -> None:
+    """``maxRunTime`` of the queue counts on, and so does ``minRunTime``, by the admission that is opened for them."""
+    limited = queue(TEAM, max_run_time=600)
+    known = world([limited, node("n1"), LEFT], [admission(JOB, "n1", started=True, opened_at=NOW - 500)])
+    plan = decide(known.freeze(NOW), Memo())[0]
+    (adopt,) = plan.adopts
+    assert adopt.admit.since == NOW - 500
+    (opened,) = plan.changed_admissions(known.admission_index.admissions, [AdmissionId(7)]).values()
+    assert opened.opened_at == NOW - 500
+    known = world([limited, node("n1"), LEFT], [opened])
+    for now, ended in ((NOW + 99, set()), (NOW + 100, {AdmissionId(7)})):
+        known.mark_dirty(ALONE)
+        known.refresh(now)
+        assert set(known.states[ALONE].evictable) == ended
+
+
+def test_pods_without_an_earlier_admission_have_the_whole_time() -> None:
+    known = world([node("n1"), job(1), migrated("a", "n1", owner=JOB)])
+    found = known.states[JOB].unbooked
+    assert found is not None
+    assert found.since == 0

@@ -362,7 +362,7 @@ def test_a_later_rollback_never_shortens_the_wait() -> None:
 def test_closed_admissions_are_remembered_as_long_as_their_workload() -> None:
     known = world([job(1)], [admission(JOB_KEY, "n1")])
     known.put_admissions([replace(admission(JOB_KEY, "n1"), state=AdmissionState.CLOSED)])
-    assert known.admission_index.closed == {AdmissionId(1): ClosedAdmission(JOB_KEY, TEAM)}
+    assert known.admission_index.closed == {AdmissionId(1): ClosedAdmission(JOB_KEY, TEAM, NOW - 60)}
     known.forget([JOB_KEY])
     assert known.admission_index.closed == {}
 

@@ -8,10 +8,12 @@ from admission.engine.preemption.held_admission import ChargesByShape, HeldAdmis
 from admission.engine.preemption.running import RunningWorkloads
 from admission.engine.snapshot import Snapshot
 from queues.quota.queue import Queue
+from queues.quota.usage import Usage
 from queues.workload import AdmissionId, QueueName, WorkloadKey, WorkloadKind
 from tests.builders.running_work import candidates_in, running, snapshot_of, tree_of
 
 TREE = tree_of({"q": Queue(name=QueueName("q")), "r": Queue(name=QueueName("r"))}, gpus=100)
+USAGE = Usage(TREE)
 ONE, TWO, THREE = running("one"), running("two", queue="r"), running("three")
 
 
@@ -47,12 +49,12 @@ def test_candidates_are_those_found_from_nothing_however_many_turns_did_not_ask(
     followed = Followed()
     first = snapshot_of([ONE, TWO])
     followed.go_on_to(first)
-    assert names(followed.running.candidates(first)) == {"q": ["one"], "r": ["two"]}
+    assert names(followed.running.candidates(first, USAGE)) == {"q": ["one"], "r": ["two"]}
     for works in ([ONE], [ONE, TWO, THREE], [TWO], [TWO, THREE]):
         followed.go_on_to(snapshot_of(works))
     last = snapshot_of([THREE, TWO])
     followed.go_on_to(last)
-    assert names(followed.running.candidates(last)) == names(candidates_in(last, TREE))
+    assert names(followed.running.candidates(last, USAGE)) == names(candidates_in(last, TREE))
 
 
 def test_workloads_that_come_and_go_unasked_are_not_remembered() -> None:
@@ -61,7 +63,7 @@ def test_workloads_that_come_and_go_unasked_are_not_remembered() -> None:
     followed.go_on_to(world)
     ended = [WorkloadKey(WorkloadKind.JOB, f"before-{number}") for number in range(100)]
     followed.running.mark_dirty(ended)
-    followed.running.candidates(world)
+    followed.running.candidates(world, USAGE)
     ended += [WorkloadKey(WorkloadKind.JOB, f"after-{number}") for number in range(100)]
     for key in ended[100:]:
         followed.running.mark_dirty([key])

@@ -1,0 +1,61 @@
+"""Laws of nodes that tenants keep, and bugs that break them."""
+
+import random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from admission.engine.closures import closing
+from admission.engine.closures.choice import chosen_nodes
+from admission.engine.snapshot import Snapshot
+from tests.laws.laws import decision
+from tests.laws.laws.tenant_nodes import (
+    a_tenant_clears_no_more_than_it_deserves,
+    a_tenant_keeps_no_more_than_it_deserves,
+    tenant_worlds,
+)
+from tests.laws.planted.bug import is_broken_in
+
+worlds = settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
+
+
+@worlds
+@given(tenant_worlds())
+def test_a_tenant_keeps_no_more_than_it_deserves(snapshot: Snapshot) -> None:
+    a_tenant_keeps_no_more_than_it_deserves(snapshot)
+
+
+@worlds
+@given(tenant_worlds(most=1))
+def test_a_tenant_clears_no_more_than_it_deserves(snapshot: Snapshot) -> None:
+    a_tenant_clears_no_more_than_it_deserves(snapshot)
+
+
+@worlds
+@given(tenant_worlds())
+def test_the_memo_decides_nothing_beside_nodes_of_tenants(snapshot: Snapshot) -> None:
+    decision.memo_decides_nothing(snapshot)
+
+
+@worlds
+@given(tenant_worlds())
+def test_the_order_decides_nothing_beside_nodes_of_tenants(snapshot: Snapshot) -> None:
+    decision.independent_of_order(snapshot, random.Random(1))
+
+
+@worlds
+@given(tenant_worlds())
+def test_turns_come_to_rest_beside_nodes_of_tenants(snapshot: Snapshot) -> None:
+    decision.reaches_a_fixed_point(snapshot)
+
+
+def test_nodes_without_a_bound_break_the_first_law(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(closing, "nodes_within_right", lambda *given: chosen_nodes(*given[:-1]))
+    is_broken_in(tenant_worlds(), a_tenant_keeps_no_more_than_it_deserves)
+
+
+def test_evictions_without_a_bound_break_the_second_law(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(closing, "clearable", lambda closed, leaving, *_: leaving.keys())
+    is_broken_in(tenant_worlds(most=1), a_tenant_clears_no_more_than_it_deserves)
