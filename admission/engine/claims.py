@@ -126,7 +126,7 @@ class HeldClaims:
             promised = self._promised
             later.free += np.maximum(promised - self._draining, 0) - np.maximum(promised - draining, 0)
         for queue, book in books.items():
-            promises, drains = self._promised_books.get(queue) or Counter(), self._draining_books[queue]
+            promises, drains = self._promised_books.get(queue, Counter()), self._draining_books[queue]
             more = {
                 each: max(units - drains[each] + book[each], 0) - max(units - drains[each], 0)
                 for each, units in promises.items()

@@ -16,7 +16,7 @@ from admission.engine.memo import EngineState
 from admission.engine.placement.need import member_charges, minimum_choices, missing_members
 from admission.engine.preemption.candidates import Candidate
 from admission.engine.preemption.protection import NEVER, keeps_beyond_deserved, protection_of
-from admission.engine.preemption.rules import EvictionRule, PreemptionRights, QueuePair, uses_less_than_half
+from admission.engine.preemption.rules import EvictionRule, PreemptionRights, QueuePair, uses_nothing
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
 from queues.quota.accounts import Account
@@ -313,7 +313,7 @@ def _reclaim(question: _Question, name: QueueName, pair: QueuePair, account: Acc
         begins = question.others_from
         message += (
             f", for a gang that has waited for {span(tree.policy(name).clear_after or 0)}, as queue"
-            f" {pair.beneficiary_side[-1]} uses less than half of what it deserves"
+            f" {pair.beneficiary_side[-1]} uses nothing of it"
         )
     return Taker(
         rule=TakerRule.RECLAIMED,
@@ -333,7 +333,7 @@ def _may_be_owed(question: _Question, name: QueueName, pair: QueuePair, account:
     """Whether gangs of a queue need not leave it what it keeps because it had waited."""
     usage = question.usage
     waits = usage.tree.policy(name).clear_after is not None
-    return waits and uses_less_than_half(usage, pair.beneficiary_side[-1], (account,))
+    return waits and uses_nothing(usage, pair.beneficiary_side[-1], (account,))
 
 
 def _clearing(question: _Question) -> Iterator[Taker]:
@@ -431,7 +431,7 @@ def _sentences(question: _Question) -> Iterator[str]:
     if whole.reclaimable_from > now:
         yield (
             f"Having waited long, it keeps lent quota until {rfc3339(whole.reclaimable_from)}, but not from gangs that"
-            " waited as long in queues with less than half of what they deserve"
+            " waited as long in queues that use nothing of what they deserve"
         )
     for budget in question.snapshot.budgets:
         if budget.pods.get(workload.key) and not budget.allowed:

@@ -54,7 +54,7 @@ class Candidate(msgspec.Struct, eq=False, gc=False):
     protected_in_queue: bool = False
     #: Other queues may not reclaim it now.
     keeps_quota: bool = False
-    #: Nor may they because it had waited, but for gangs that lack most of what is theirs (``is_owed`` in ``rules``).
+    #: Nor may they because it had waited, but for gangs of queues that use nothing (``is_owed`` in ``rules``).
     keeps_for_a_time: bool = False
 
     def follow(self, now: int) -> None:

@@ -5,7 +5,7 @@
   than ``maxEvictions`` times in all.
 - From reclaim: a gang that had waited for ``clearAfter`` keeps quota that was lent to it for a day. Without that its
   place would be asked back as soon as it was cleared. What it holds counts against its queue in the order of admission
-  meanwhile. It does not keep it from a gang that waited as long in a queue with less than half of what it deserves
+  meanwhile. It does not keep it from a gang that waited as long in a queue that uses nothing of what is asked
   (``rules.PreemptionRights.is_owed``).
 - By a wish of its user (``volcano.sh/preemptable``, ``muster.dev/min-run-time``, ``volcano.sh/cooldown-time``; the same
   holds for pods that no controller recreates).

@@ -18,7 +18,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from admission.engine.placement.need import size_of
+from admission.engine.placement.need import is_extended_resource, size_of
 from admission.engine.preemption.candidates import Candidate
 from queues.quota.accounts import Account
 from queues.quota.queue import ROOT
@@ -200,12 +200,11 @@ class PreemptionRights:
     def is_owed(self, side: Sequence[QueueName]) -> bool:
         """True if what gangs of other queues keep because they had waited is not kept from the beneficiary.
 
-        It is a gang that has waited for as long, and the queue below the common ancestor uses less than half of what it
-        deserves of all that is asked.
+        It is a gang that has waited for as long, and the queue below the common ancestor uses nothing of what is asked.
         """
         if not self.starved or not side:
             return False
-        return uses_less_than_half(self.usage, side[-1], self.asked)
+        return uses_nothing(self.usage, side[-1], self.asked)
 
     def _added_above(self, queue: QueueName, more: Mapping[Account, int]) -> Mapping[Account, int]:
         """What the parent counts more when a queue uses more: idle guarantees go first."""
@@ -270,10 +269,11 @@ class PreemptionRights:
         return QueuePair(beneficiary_side, victim_side, tree.reclaimable(other, self.workload.queue))
 
 
-def uses_less_than_half(usage: Usage, queue: QueueName, accounts: Iterable[Account]) -> bool:
-    """True if a queue with all below it uses less than half of what it deserves of each of these accounts."""
-    tree = usage.tree
-    return all(2 * usage.used(queue, account) < tree.deserved(queue, account) for account in accounts)
+def uses_nothing(usage: Usage, queue: QueueName, accounts: Iterable[Account]) -> bool:
+    """True if a queue with all below it uses nothing of these accounts; of those of devices, if there are any."""
+    every = list(accounts)
+    devices = [account for account in every if is_extended_resource(account.resource)]
+    return not any(usage.used(queue, account) for account in devices or every)
 
 
 def size_of_members(workload: Workload, ordinals: Mapping[str, Sequence[int]]) -> int:
