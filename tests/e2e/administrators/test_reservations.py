@@ -164,6 +164,39 @@ def test_a_reservation_clears_a_borrower_in_time_and_its_holders_gang_starts_in_
     sandbox.wait_running("borrower", 2, seconds=60)
 
 
+def test_what_a_tenant_runs_beside_nodes_that_it_keeps_is_reclaimed(
+    sandbox: Sandbox, made: ExitStack
+) -> None:
+    """A long lead time keeps half of the nodes; the tenant's own work takes the other half, and has to give it back."""
+    lead = user(sandbox, made, "lead", "muster-tenant-admin")
+    sandbox.add_nodes(4)
+    team = sandbox.add_queue("team", deserved={GPU: 16}, access={"admins": [{"user": lead.name}]})
+    leaves = [sandbox.add_queue(name, parent=team) for name in ("team-1", "team-2")]
+    others = sandbox.add_queue("others", deserved={GPU: 16})
+    hardware = flavor(sandbox, made)
+    plan = ("--gpus", "16", "--for", "1h", "--flavor", hardware, "--name", sandbox.name)
+    plan += ("--from", "100h", "--lead-time", "168h")
+    sandbox.wait(lambda: lead.muster("reserve", team, *plan)[0] == 0, "the right to reserve")
+    made.callback(lambda: lead.muster("reserve", "--cancel", sandbox.name))
+    sandbox.wait(
+        lambda: len(status(sandbox, "Reservation", sandbox.name).get("nodes", ())) == 2,
+        "the nodes to be chosen",
+    )
+    kept = set(status(sandbox, "Reservation", sandbox.name)["nodes"])
+    for number, leaf in enumerate(leaves):
+        sandbox.add(in_queue(batch_job(sandbox, f"own-{number}", 1, 8), leaf))
+    sandbox.wait_running("own-", 2)
+    for number in range(2):
+        sandbox.add(in_queue(batch_job(sandbox, f"owed-{number}", 1, 8), others))
+    sandbox.wait_running("owed-", 2, seconds=60)
+    assert not {each["spec"]["nodeName"] for each in sandbox.running("owed-")} & kept
+    assert "16 of it idle nodes that it has reserved" in str(
+        [sandbox.explain(f"job/own-{number}") for number in range(2)]
+        + [note["note"] for note in sandbox.api.get(path("Event", sandbox.name))["items"]]
+    )
+    assert set(status(sandbox, "Reservation", sandbox.name)["nodes"]) == kept, "the reservation stands"
+
+
 def test_a_drained_node_takes_no_gang_and_loses_what_it_has_at_the_time(
     sandbox: Sandbox, made: ExitStack
 ) -> None:

@@ -99,6 +99,24 @@ def test_pods_without_a_controller_are_deleted_and_not_made_again(sandbox: Sandb
     assert sandbox.running("late") == []
 
 
+def test_an_orphaning_deletion_prolongs_nothing(sandbox: Sandbox) -> None:
+    """The pods become admissions of their own, which end when the Job would have ended."""
+    sandbox.add_nodes(1)
+    queue = limited(sandbox)
+    with sandbox.as_user("alice") as alice:
+        alice.create(path("batch/v1 Job", sandbox.name), in_queue(batch_job(sandbox, "long", 2, 4), queue))
+        sandbox.wait_running("long", 2)
+        orphan = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Orphan"}
+        alice.request("DELETE", path("batch/v1 Job", sandbox.name, "long"), orphan)
+        sandbox.wait(lambda: sandbox.pods("long") == [], "its pods to go")
+    sandbox.wait_free()
+    opened = sandbox.ledger.ask(
+        "SELECT opened_at FROM closed_admissions WHERE namespace = $1 ORDER BY id", sandbox.name
+    )
+    assert len(opened) == 3
+    assert len({at for (at,) in opened}) == 1, "the pods' admissions count from that of the Job"
+
+
 def test_work_that_declares_a_longer_run_time_is_refused_before_it_starts(sandbox: Sandbox) -> None:
     sandbox.add_nodes(1)
     queue = limited(sandbox)

@@ -1,0 +1,72 @@
+"""What the status of a tenant's reservation says where it has too little, or is not empty."""
+
+from dataclasses import replace
+
+import pytest
+
+from admission.facts.cluster import ClosureFact
+from admission.reconcile.closure_status import closure_statuses
+from queues.closures.node_closures import ClosureKind, NodeClosure
+from queues.quota.queue import Limits
+from queues.resources import GPU, Resources
+from queues.workload import NodeName, QueueName
+from tests.builders.facts import JOB, NOW, TEAM, admission, job, node, queue, released, world
+
+HOLDER, PART = QueueName("holder"), QueueName("holder-part")
+DESERVES = Limits(deserved={GPU: 16_000})
+
+
+def reserved(*nodes: str, of_tenant: bool = True, start: int = NOW) -> ClosureFact:
+    closure = NodeClosure(
+        kind=ClosureKind.RESERVATION,
+        name="night",
+        lead_from=NOW - 600,
+        clear_at=start - 60,
+        start=start,
+        end=NOW + 3600,
+        queue=HOLDER,
+        amounts=Resources({GPU: 8000}),
+        of_tenant=of_tenant,
+        nodes=tuple(NodeName(each) for each in nodes),
+    )
+    return ClosureFact(kind=ClosureKind.RESERVATION, name="night", uid="night", closure=closure)
+
+
+def told(fact: ClosureFact, of: QueueName = TEAM) -> tuple[object, object]:
+    """Reason and message, where n1 has work of a queue."""
+    queues = [queue(TEAM), queue(HOLDER, limits=DESERVES), queue(PART, parent=HOLDER)]
+    held = replace(admission(JOB, "n1", started=True), queue=of)
+    known = world([*queues, node("n1"), node("n2"), job(1), released("a", "main/0", "n1", owner=JOB)], [held])
+    known.node_inventory.closures.put(fact.kind, fact.name, fact)
+    (wanted,) = closure_statuses(known, NOW)
+    return wanted.fields.get("reason"), wanted.fields.get("message")
+
+
+def test_too_few_nodes_within_the_right_are_told() -> None:
+    reason, message = told(reserved())
+    assert reason == "TooFewNodes"
+    assert message == (
+        "too few usable nodes within what holder deserves beside its work on others: 0 of 8 nvidia.com/gpu"
+    )
+    _, message = told(reserved(of_tenant=False))
+    assert message == "too few usable nodes: 0 of 8 nvidia.com/gpu"
+
+
+def test_work_of_others_that_stays_in_the_window_is_told() -> None:
+    reason, message = told(reserved("n1"))
+    assert reason == "NotEmpty"
+    assert "work of other queues is still on 1 of 1 node:" in str(message)
+
+
+@pytest.mark.parametrize(
+    ("fact", "of"),
+    [
+        (reserved("n1"), PART),
+        (reserved("n2"), TEAM),
+        (reserved("n1", of_tenant=False), TEAM),
+        (reserved("n1", start=NOW + 60), TEAM),
+    ],
+    ids=["its own work", "an empty node", "of a platform administrator", "before the window"],
+)
+def test_otherwise_nothing_is_told(fact: ClosureFact, of: QueueName) -> None:
+    assert told(fact, of) == (None, None)
