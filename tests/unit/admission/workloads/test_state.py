@@ -14,7 +14,7 @@ from admission.workloads.pod_shapes import shape_name
 from admission.workloads.state import _held_state, _waiting_state
 from queues.admissions import Recreation, Setbacks, Unready
 from queues.reason_codes import ReasonCode
-from queues.workload import AdmissionId, NodeName, Obstacle, PodSet, QueueName, WorkloadKey, WorkloadKind
+from queues.workload import AdmissionId, NodeName, Obstacle, PodSet, WorkloadKey, WorkloadKind
 from tests.builders.facts import (
     GRACE,
     GROUP,
@@ -28,12 +28,12 @@ from tests.builders.facts import (
     gpus,
     group,
     job,
-    migrated,
     pod,
     released,
     state_of,
     volcano_job,
     wanted,
+)
 
 ONE = AdmissionId(1)
 #: The longest that a sync of the job controller makes pods of a Job of up to five: 10 seconds, and 0.2 for each.
