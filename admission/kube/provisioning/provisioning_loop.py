@@ -145,7 +145,11 @@ class ProvisioningLoop:
 
     async def _page(self, after: str | None) -> tuple[list[dict[str, Any]], str | None]:
         """Requests with the label, and what the next ones are asked for with; None: these are the last."""
-        query = {"labelSelector": PROVISIONING_FOR, "limit": _PAGE, "continue": after}
+        query: dict[str, str | int | None] = {
+            "labelSelector": PROVISIONING_FOR,
+            "limit": _PAGE,
+            "continue": after,
+        }
         content = await self._client.get(PROVISIONING_REQUESTS.path(), **query)
         answer = msgspec.json.decode(content)
         return answer["items"], (answer.get("metadata") or {}).get("continue") or None
