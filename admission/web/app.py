@@ -37,7 +37,7 @@ from admission.web import bodies
 from admission.web.access.answer_cache import Kept
 from admission.web.access.limits import Gate, ProcessorShare, RequestLimits, counted_as
 from admission.web.access.redaction import redacted
-from admission.web.access.rights import MOST_ASKED, Forbidden
+from admission.web.access.rights import MOST_ASKED, Forbidden, HiddenNamespace
 from admission.web.health import METRICS_TYPE
 from admission.web.http import (
     BadQuery,
@@ -532,7 +532,7 @@ class ReadApi:
         sight = await self.rights.sight(caller, namespace)
         if namespace is not None and not any(sight.shows(kind, namespace) for kind in WorkloadKind):
             what = f"list jobs, podgroups or pods in namespace {namespace}"
-            raise Forbidden(user=caller.name, what=what)
+            raise HiddenNamespace(user=caller.name, what=what)
         return sight
 
     async def _leader(

@@ -19,7 +19,7 @@ from admission.trials.submitted import NothingToTry, UnusableDocument
 from admission.web import bodies
 from admission.web.access.callers import Unauthenticated
 from admission.web.access.limits import RETRY_AFTER, TooBusy
-from admission.web.access.rights import Forbidden
+from admission.web.access.rights import Forbidden, HiddenNamespace
 from admission.web.leader.channel import ChannelBroken
 from admission.web.leader.forwarding import LeaderFailed
 from admission.web.reader import NotLeading, PeriodTooLarge, UnknownName
@@ -42,10 +42,11 @@ _STATUS_AND_HINT: Final[tuple[tuple[type[MusterError], int, str], ...]] = (
         "Ask through the API server, as kubectl muster does, or send the token of a user or service account.",
     ),
     (
-        Forbidden,
+        HiddenNamespace,
         403,
         "-n NAMESPACE asks about another namespace. An administrator can grant that right by RBAC.",
     ),
+    (Forbidden, 403, "An administrator can grant that right by RBAC."),
     (NothingToTry, 400, ""),
     (UnusableDocument, 400, ""),
     (TrialRefused, 400, ""),
@@ -141,6 +142,9 @@ def errors_as_json(paths: str) -> Any:
         try:
             if "\0" in request.path or any("\0" in value for value in request.query.values()):
                 raise BadQuery("there is a NUL in the question", expected="names and values without it")
+            for name in request.query:
+                if len(request.query.getall(name)) > 1:
+                    raise BadQuery(f"{name[:100]} is given more than once", expected="each parameter once")
             answer: web.StreamResponse = await handler(request)
             return answer
         except web.HTTPException as error:

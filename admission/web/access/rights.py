@@ -38,6 +38,10 @@ class Forbidden(MusterError):
     """{user} may not {what}."""
 
 
+class HiddenNamespace(Forbidden):
+    """{user} may not {what}."""
+
+
 class Rights:
     """Authorizes users. Every method raises ApiError if the API server cannot be asked."""
 
