@@ -219,7 +219,8 @@ class RequestHandler(web.RequestHandler):
 
 
 def _connection(server: web.Server) -> web.RequestHandler:
-    return RequestHandler(server, loop=asyncio.get_running_loop(), access_log=None)
+    # None: no log of requests, as for ``AppRunner``; its type does not say so.
+    return RequestHandler(server, loop=asyncio.get_running_loop(), access_log=None)  # type: ignore[arg-type]
 
 
 @asynccontextmanager
