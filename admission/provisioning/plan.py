@@ -4,7 +4,7 @@ A gang that waits for nodes has one request. It goes as soon as the gang waits f
 that came to nothing stays as long as its pause lasts: people and a new leader see it, and the attempts are counted.
 
 Requests in their pause take places as well. When there are too few, queues and namespaces have equal shares
-(``admission.provisioning.turns``): what is beyond a share gives its place up once nothing is open for it.
+(``admission.provisioning.turns``): what is beyond a share gives its place up, if it is open after a while.
 """
 
 from collections import Counter
@@ -29,6 +29,8 @@ MOST_TOLD: Final = 200
 #: Seconds of the first pause after a failure, and of the longest; each is twice the one before.
 FIRST_PAUSE: Final = 60
 LONGEST_PAUSE: Final = 1800
+#: Seconds that an open request beyond a share is waited for, whatever time-out its queue states.
+MOST_BEYOND: Final = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,9 +155,12 @@ class _Shares:
         #: The gangs that may ask, the earliest of each queue and namespace first, and those that have no share left.
         self.entitled = in_turns(sorted(line[:MOST_REQUESTS], key=lambda each: (each.arrival, each.owner)))
         self.beyond = [each for each in beyond if each.owner not in kept]
-        #: Requests in their pause that are in the way of others. One that is open may still help: it is waited for.
+        #: Requests that are in the way of others. One that is open may still help: it is waited for a while.
         self.given_up = [
-            kept[each.owner] for each in beyond if each.owner in kept and each.owner not in is_open
+            request
+            for each in beyond
+            if (request := kept.get(each.owner)) is not None
+            and (each.owner not in is_open or now >= request.since + MOST_BEYOND)
         ]
 
     def _next(self, without: Sequence[NodeWish]) -> tuple[list[NodeWish], list[NodeWish]]:

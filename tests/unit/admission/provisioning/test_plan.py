@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from admission.provisioning.found_requests import FoundRequest, RequestPhase, found_request, is_made_by_muster
 from admission.provisioning.plan import (
+    MOST_BEYOND,
     MOST_CREATIONS,
     MOST_DELETIONS,
     MOST_REQUESTS,
@@ -200,6 +201,10 @@ def test_what_is_open_is_waited_for_even_beyond_a_share_and_then_not_asked_for_a
     effects = plan([*mine, *late], (), there, NOW)
     assert writes(effects) == []
     assert unasked(effects) == {each.owner: WhyNot.SHARE for each in late}
+    # But not for as long as its queue likes.
+    long_ago = [request(each, ago=MOST_BEYOND - (number < 197)) for number, each in enumerate(mine)]
+    assert set(created(plan([*mine, *late], (), long_ago, NOW))) == {each.owner for each in late}
+    assert writes(plan(mine, (), long_ago, NOW)) == [], "nobody needs their places"
     # One that came to nothing is over, and gives its place up though its pause is over too.
     there[-1] = request(mine[-1], RequestPhase.FAILED, ago=10_000)
     effects = plan([*mine, *late], (), there, NOW)
