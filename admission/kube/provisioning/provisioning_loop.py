@@ -78,6 +78,8 @@ class ProvisioningLoop:
         self._told: set[str] = set()
         #: What was logged in this term about requests of others with the label.
         self._warned: set[str] = set()
+        #: Requests of others with the label that have a name as Muster's have, by namespace and name.
+        self._in_the_way: set[str] = set()
         #: Some requests may be there: the last look saw or made some.
         self._any = False
 
@@ -133,6 +135,7 @@ class ProvisioningLoop:
                     found.append(found_request(each))
             if more is None:
                 break
+        self._in_the_way = {each for each in others if "/muster-" in each}
         if others:
             self._warn(
                 "requests with Muster's label that Muster did not make are left alone", len(others), others[0]
@@ -190,6 +193,13 @@ class ProvisioningLoop:
         wish, attempt = effect.wish, effect.attempt
         self._any = True
         namespace = wish.ref.namespace
+        if f"{namespace}/{wish.name(attempt)}" in self._in_the_way:
+            why = (
+                f"{wish.name(attempt)} is there, and Muster did not make it; whoever made it has to delete it"
+            )
+            raise ApiRefused(
+                method="POST", path=PROVISIONING_REQUESTS.path(namespace), status=409, reason=why
+            )
         for template in pod_templates(wish, attempt):
             await self._make(POD_TEMPLATES.path(namespace), template)
         await self._make(PROVISIONING_REQUESTS.path(namespace), request_document(wish, attempt))

@@ -266,6 +266,21 @@ async def test_requests_and_templates_that_muster_did_not_make_are_left_alone(
     assert [each.__dict__["object"] for each in told] == ["ns/nightly"], "once"
 
 
+async def test_who_finds_the_name_of_a_request_taken_is_told() -> None:
+    looks = Looks()
+    looks.waits(ReasonCode.NO_FIT)
+    await looks.look()
+    [path] = looks.api.under(REQUESTS)
+    looks.api.documents[path]["metadata"]["ownerReferences"] = []
+    assert await looks.look() == (1, 1)
+    [told] = [
+        each
+        for each in looks.api.under(EVENTS.path("ns"))
+        if "Refused" in looks.api.documents[each]["reason"]
+    ]
+    assert "Muster did not make it" in looks.api.documents[told]["message"]
+
+
 async def test_a_template_of_a_requests_name_goes_only_if_it_was_made_for_it() -> None:
     looks = Looks()
     looks.waits(ReasonCode.NO_FIT)
