@@ -58,6 +58,13 @@ def configure(*, form: Literal["json", "console"], level: str, stream: TextIO | 
     # Lines of these libraries about each statement or request do not help administrators.
     for noisy in ("sqlalchemy", "alembic", "aiohttp.access", "kubernetes_asyncio", "asyncio"):
         logging.getLogger(noisy).setLevel(max(logging.WARNING, root.level))
+    logging.getLogger("aiohttp.server").addFilter(_is_about_this_program)
+
+
+def _is_about_this_program(record: logging.LogRecord) -> bool:
+    """Not about requests that cannot be read: whoever connects can send these without end, and fill the log."""
+    error = record.exc_info[1] if record.exc_info else None
+    return record.levelno < logging.WARNING or type(error).__module__ != "aiohttp.http_exceptions"
 
 
 def _add_fields(record: logging.LogRecord) -> bool:

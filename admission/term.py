@@ -45,7 +45,7 @@ from admission.kube.writers.root_condition import RootCondition
 from admission.kube.writers.status_loop import StatusLoop
 from admission.kube.writers.volcano_jobs import VolcanoJobWriter
 from admission.leadership import PROVEN_SECONDS, Heart, LeaderLease, LedgerGuard, lease_clock
-from admission.provisioning.request_progress import RequestProgress
+from admission.provisioning.request_progress import NodesAsked
 from admission.reconcile.volcano_jobs import VolcanoJobController
 from admission.reconcile.world_status import WorldStatuses
 from admission.turn_report import TurnReport
@@ -398,7 +398,7 @@ class LeaderTerm:
         )
         tasks.create_task(provisioning.run(), name="requests for nodes")
 
-    def _tell_progress(self, known: Mapping[WorkloadKey, RequestProgress]) -> None:
+    def _tell_progress(self, known: Mapping[WorkloadKey, NodesAsked]) -> None:
         """How far requests for nodes are."""
         if self.cycle is not None and self.cycle.progress.put(known):
             self.cycle.world.snapshot_is_stale = True

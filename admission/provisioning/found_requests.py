@@ -1,5 +1,6 @@
 """ProvisioningRequests as the API server shows them, read for what Muster decides on. Pure."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,6 +11,8 @@ from queues.api.names import PROVISIONING_ATTEMPT, PROVISIONING_FOR
 
 #: Characters of a message of the autoscaler that are told.
 _LONGEST_MESSAGE: Final = 300
+#: What ``NodeWish.name`` gives: a digest, and the attempt.
+_NAME: Final = re.compile(r"muster-[0-9a-f]{12}-([1-9][0-9]{0,4})")
 
 
 class RequestPhase(StrEnum):
@@ -34,6 +37,11 @@ _BY_WEIGHT: Final = (
     RequestPhase.BOOKING_EXPIRED,
     RequestPhase.PROVISIONED,
 )
+
+
+def owner_value(kind: str, uid: str) -> str:
+    """A workload in the value of the label: ``job.8fd1…``."""
+    return f"{kind}.{uid}"[:63]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +85,39 @@ def found_request(document: Mapping[str, Any]) -> FoundRequest:
         message=message,
         templates=tuple((each.get("podTemplateRef") or {}).get("name", "") for each in sets),
     )
+
+
+def is_made_by_muster(document: Mapping[str, Any]) -> bool:
+    """Whether a request with Muster's label is in all its parts as Muster makes them.
+
+    Users may write the label on their own requests, and name in them PodTemplates of others. Such a request is none of
+    Muster's: it is neither looked at nor deleted.
+    """
+    metadata = document["metadata"]
+    name, labels = metadata["name"], metadata.get("labels") or {}
+    named = _NAME.fullmatch(name)
+    if named is None or (metadata.get("annotations") or {}).get(PROVISIONING_ATTEMPT) != named[1]:
+        return False
+    sets = (document.get("spec") or {}).get("podSets") or []
+    templates = [(each.get("podTemplateRef") or {}).get("name") for each in sets]
+    is_named = templates == [f"{name}-{index}" for index in range(len(templates))]
+    return is_named and _owned_by(metadata, labels.get(PROVISIONING_FOR, ""))
+
+
+def is_template_of(document: Mapping[str, Any], request: FoundRequest) -> bool:
+    """Whether a PodTemplate with a name of the request's is the one that was made for it."""
+    metadata = document["metadata"]
+    annotations, labels = metadata.get("annotations") or {}, metadata.get("labels") or {}
+    is_labelled = labels.get(PROVISIONING_FOR) == request.owner
+    is_same = annotations.get(PROVISIONING_ATTEMPT) == str(request.attempt)
+    return is_labelled and is_same and _owned_by(metadata, request.owner)
+
+
+def _owned_by(metadata: Mapping[str, Any], owner: str) -> bool:
+    """Whether the workload of the label is the one owner."""
+    kind, _, _ = owner.partition(".")
+    owners = metadata.get("ownerReferences") or []
+    return len(owners) == 1 and owner_value(kind, owners[0]["uid"]) == owner
 
 
 def _phase(document: Mapping[str, Any], created: int) -> tuple[RequestPhase, int, str]:

@@ -2,25 +2,35 @@
 
 A gang that waits for nodes has one request. It goes as soon as the gang waits for something else or is admitted. One
 that came to nothing stays as long as its pause lasts: people and a new leader see it, and the attempts are counted.
+
+Requests in their pause take places as well. When there are too few, queues and namespaces have equal shares
+(``admission.provisioning.turns``): what is beyond a share gives its place up, if it is open after a while.
 """
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
 from admission.provisioning.found_requests import FoundRequest, RequestPhase
+from admission.provisioning.turns import in_turns, taking_turns
 from admission.provisioning.wishes import NodeWish
 from queues.api.api_resources import ObjectRef
 from queues.reason_codes import ReasonCode
 
 #: Requests of all queues together, those included that wait for their next attempt.
 MOST_REQUESTS: Final = 200
-#: Writes of one look.
-MOST_EFFECTS: Final = 20
+#: Requests that one look makes, and that it deletes because their gangs ask no more: neither waits for the other.
+MOST_CREATIONS: Final = 20
+MOST_DELETIONS: Final = 20
+#: Gangs without a request that are told why.
+MOST_TOLD: Final = 200
 #: Seconds of the first pause after a failure, and of the longest; each is twice the one before.
 FIRST_PAUSE: Final = 60
 LONGEST_PAUSE: Final = 1800
+#: Seconds that an open request beyond a share is waited for, whatever time-out its queue states.
+MOST_BEYOND: Final = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +60,24 @@ class TellOwner:
     warning: bool = False
 
 
-Effect = CreateRequest | DeleteRequest | TellOwner
+class WhyNot(StrEnum):
+    """Why a gang that waits for nodes has no request."""
+
+    #: As many requests of its queue are open as may be.
+    MAX_OPEN = "MaxOpen"
+    #: All requests are in use, and its queue and namespace have their share of them.
+    SHARE = "Share"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotAsked:
+    """A gang that has no request yet. Its reason says so."""
+
+    wish: NodeWish
+    why: WhyNot
+
+
+Effect = CreateRequest | DeleteRequest | TellOwner | NotAsked
 
 
 def pause_after(attempt: int) -> int:
@@ -63,26 +90,30 @@ def plan(
     undecided: Collection[str],
     found: Iterable[FoundRequest],
     now: int,
+    put_off: Collection[str] = (),
 ) -> list[Effect]:
-    """The next steps, at most ``MOST_EFFECTS`` writes of requests. ``now``: seconds since the epoch.
+    """The next steps: at most ``MOST_CREATIONS`` and ``MOST_DELETIONS`` of requests. ``now``: seconds since the epoch.
 
     ``undecided``: owners (``NodeWish.owner``) of which it will be known soon what they wait for; their requests stay.
+    ``found``: requests that Muster made. ``put_off``: owners whose request could not be made just now.
     """
     wished = {wish.owner: wish for wish in wishes}
     kept: dict[str, FoundRequest] = {}
-    ended: list[Effect] = []
+    ended: list[FoundRequest] = []
     told: list[Effect] = []
     for request in sorted(found, key=lambda each: (each.created, each.name)):
         wish = wished.get(request.owner)
         is_waiting = request.owner in undecided if wish is None else is_of(request, wish)
         if not is_waiting or request.owner in kept:
-            ended.append(DeleteRequest(request=request))
+            ended.append(request)
             continue
         kept[request.owner] = request
         if wish is not None:
             told += _news(request, wish, now)
-    # Deletions first: there are never more requests than are allowed.
-    return [*ended, *_attempts(wishes, kept, now)][:MOST_EFFECTS] + told
+    shares = _Shares([each for each in wishes if each.owner in kept or each.owner not in put_off], kept, now)
+    gone = taking_turns([*ended, *shares.given_up], lambda each: each.namespace)[:MOST_DELETIONS]
+    room = MOST_REQUESTS - len(kept) + sum(kept.get(each.owner) == each for each in gone)
+    return [*(DeleteRequest(request=each) for each in gone), *_attempts(shares, room, put_off), *told]
 
 
 def is_of(request: FoundRequest, wish: NodeWish) -> bool:
@@ -100,29 +131,78 @@ def came_to_nothing(request: FoundRequest, wish: NodeWish, now: int) -> int | No
     return end if now >= end else None
 
 
-def _attempts(wishes: Sequence[NodeWish], kept: Mapping[str, FoundRequest], now: int) -> list[Effect]:
-    """First requests and further ones, in the order of arrival, as far as each queue and all together may have more."""
-    ordered = sorted(wishes, key=lambda each: (each.arrival, each.owner))
-    in_use = Counter(
-        wish.queue
-        for wish in ordered
-        if (request := kept.get(wish.owner)) is not None and came_to_nothing(request, wish, now) is None
-    )
-    room = MOST_REQUESTS - len(kept)
-    effects: list[Effect] = []
-    for wish in ordered:
-        request = kept.get(wish.owner)
-        if in_use[wish.queue] >= wish.rules.max_open or not _is_due(request, wish, now):
+class _Shares:
+    """Who may have one of the ``MOST_REQUESTS`` places."""
+
+    def __init__(self, wishes: Sequence[NodeWish], kept: Mapping[str, FoundRequest], now: int) -> None:
+        in_order = sorted(wishes, key=lambda each: (each.arrival, each.owner))
+        #: The request of each gang that has one.
+        self.kept = kept
+        self.now = now
+        is_open = {
+            wish.owner
+            for wish in in_order
+            if (request := kept.get(wish.owner)) is not None and came_to_nothing(request, wish, now) is None
+        }
+        #: Requests that are open, by queue.
+        self.open = Counter(wish.queue for wish in in_order if wish.owner in is_open)
+        next_ones, self.behind = self._next([each for each in in_order if each.owner not in kept])
+        with_place = sorted(
+            (each for each in in_order if each.owner in kept), key=lambda e: e.owner not in is_open
+        )
+        line = in_turns([*with_place, *next_ones])
+        beyond = line[MOST_REQUESTS:]
+        #: The gangs that may ask, the earliest of each queue and namespace first, and those that have no share left.
+        self.entitled = in_turns(sorted(line[:MOST_REQUESTS], key=lambda each: (each.arrival, each.owner)))
+        self.beyond = [each for each in beyond if each.owner not in kept]
+        #: Requests that are in the way of others. One that is open may still help: it is waited for a while.
+        self.given_up = [
+            request
+            for each in beyond
+            if (request := kept.get(each.owner)) is not None
+            and (each.owner not in is_open or now >= request.since + MOST_BEYOND)
+        ]
+
+    def _next(self, without: Sequence[NodeWish]) -> tuple[list[NodeWish], list[NodeWish]]:
+        """Of the gangs without a request those that their queue lets ask next, and the others."""
+        free = {wish.queue: wish.rules.max_open - self.open[wish.queue] for wish in without}
+        next_ones: list[NodeWish] = []
+        behind: list[NodeWish] = []
+        for wish in in_turns(without):
+            free[wish.queue] -= 1
+            (next_ones if free[wish.queue] >= 0 else behind).append(wish)
+        return next_ones, behind
+
+
+def _attempts(shares: _Shares, room: int, put_off: Collection[str]) -> list[Effect]:
+    """First requests and further ones, as far as each queue and all together may have more, and who has to wait."""
+    attempts: list[Effect] = []
+    waits: list[Effect] = []
+    creations, open_ = 0, shares.open.copy()
+    for wish in shares.entitled:
+        request = shares.kept.get(wish.owner)
+        if wish.owner in put_off or not _is_due(request, wish, shares.now):
             continue
-        if request is not None:
-            effects.append(DeleteRequest(request=request))
-        elif room > 0:
-            room -= 1
+        if open_[wish.queue] >= wish.rules.max_open:
+            why = WhyNot.MAX_OPEN
+        elif request is None and room <= 0:
+            why = WhyNot.SHARE
         else:
+            if creations == MOST_CREATIONS:
+                continue  # the next look
+            if request is None:
+                room -= 1
+            else:
+                attempts.append(DeleteRequest(request=request))
+            creations += 1
+            open_[wish.queue] += 1
+            attempts.append(CreateRequest(wish=wish, attempt=1 if request is None else request.attempt + 1))
             continue
-        in_use[wish.queue] += 1
-        effects.append(CreateRequest(wish=wish, attempt=1 if request is None else request.attempt + 1))
-    return effects
+        if request is None:
+            waits.append(NotAsked(wish=wish, why=why))
+    waits += [NotAsked(wish=each, why=WhyNot.SHARE) for each in shares.beyond]
+    waits += [NotAsked(wish=each, why=WhyNot.MAX_OPEN) for each in shares.behind]
+    return attempts + waits[:MOST_TOLD]
 
 
 def _is_due(request: FoundRequest | None, wish: NodeWish, now: int) -> bool:

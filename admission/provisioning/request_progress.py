@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from admission.provisioning.found_requests import FoundRequest, RequestPhase
-from admission.provisioning.plan import came_to_nothing, is_of, pause_after
+from admission.provisioning.plan import MOST_REQUESTS, NotAsked, WhyNot, came_to_nothing, is_of, pause_after
 from admission.provisioning.wishes import NodeWish
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode
@@ -79,12 +79,40 @@ class RequestProgress:
         return facts | {"nextAt": rfc3339(self.next_at)}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoRequest:
+    """Why a gang that waits for nodes has no request. The same as long as that is why: reasons are stored."""
+
+    why: WhyNot
+    #: Requests of its queue that may be open.
+    max_open: int
+
+    def told(self, reason: Reason) -> Reason:
+        """A reason for which the gang waits for nodes, with why nobody is asked for them."""
+        match self.why:
+            case WhyNot.MAX_OPEN:
+                text = f"its queue has as many open requests as it may have (maxOpen {self.max_open})"
+            case WhyNot.SHARE:
+                text = f"all {MOST_REQUESTS} requests are in use, shared evenly by queues and namespaces"
+        message = f"{reason.message}; nodes are not asked for yet: {text}"
+        return replace(reason, message=message, facts={**reason.facts, FACT: {"notAsked": str(self.why)}})
+
+
+#: What a gang that waits for nodes is told of them.
+NodesAsked = RequestProgress | NoRequest
+
+
+def no_requests(waits: Iterable[NotAsked]) -> dict[WorkloadKey, NodesAsked]:
+    """Of gangs that have no request yet."""
+    return {each.wish.key: NoRequest(why=each.why, max_open=each.wish.rules.max_open) for each in waits}
+
+
 def progress_of(
     wishes: Sequence[NodeWish], found: Iterable[FoundRequest], now: int
-) -> dict[WorkloadKey, RequestProgress]:
+) -> dict[WorkloadKey, NodesAsked]:
     """Of the gangs that have a request. ``now``: seconds since the epoch."""
     wished = {wish.owner: wish for wish in wishes}
-    known: dict[WorkloadKey, RequestProgress] = {}
+    known: dict[WorkloadKey, NodesAsked] = {}
     for request in found:
         wish = wished.get(request.owner)
         if wish is None or not is_of(request, wish):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final
 
+from admission.provisioning.found_requests import owner_value
 from queues.api.api_resources import POD_TEMPLATES, PROVISIONING_REQUESTS, Document, ObjectRef
 from queues.api.names import PROVISIONING_ATTEMPT, PROVISIONING_FOR
 from queues.quota.queue import ProvisioningRules
@@ -43,6 +44,14 @@ class NodeWish:
     arrival: int
     rules: ProvisioningRules
     pods: tuple[PodWish, ...]
+    #: Queues above its queue, from the root on.
+    above: tuple[QueueName, ...] = ()
+
+    @property
+    def place(self) -> tuple[str, ...]:
+        """Where it stands in the tree of those who take turns: the queues from the root on, and its namespace."""
+        # No queue has such a name.
+        return (*self.above, self.queue, f"namespace/{self.ref.namespace}")
 
     @property
     def owner(self) -> str:
@@ -61,7 +70,7 @@ class NodeWish:
 
 def owner_label(key: WorkloadKey) -> str:
     """The workload in the value of a label: ``job.8fd1…``."""
-    return f"{key.kind}.{key.uid}"[:63]
+    return owner_value(key.kind, key.uid)
 
 
 def pod_wishes(workload: Workload) -> tuple[PodWish, ...]:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
 
 from admission.settings import Address
 from admission.trials.submitted import NothingToTry, UnusableDocument
@@ -140,6 +141,9 @@ def errors_as_json(paths: str) -> Any:
         try:
             if "\0" in request.path or any("\0" in value for value in request.query.values()):
                 raise BadQuery("there is a NUL in the question", expected="names and values without it")
+            for name in request.query:
+                if len(request.query.getall(name)) > 1:
+                    raise BadQuery(f"{name[:100]} is given more than once", expected="each parameter once")
             answer: web.StreamResponse = await handler(request)
             return answer
         except web.HTTPException as error:
@@ -188,6 +192,37 @@ def _http_problem(request: web.Request, error: web.HTTPException, paths: str) ->
     return problem(error.status, f"{error.reason}.")
 
 
+class RequestHandler(web.RequestHandler):
+    """One connection. What no middleware sees, since it cannot be read, is answered as JSON too, and is nothing for the
+    log: whoever connects can send it without end."""
+
+    __slots__ = ()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """The answer for an error outside the application; it closes the connection."""
+        if not isinstance(exc, HttpProcessingError) or request.writer.output_size > 0:
+            return super().handle_error(request, status, exc, message)
+        self.logger.debug("a request from %s cannot be read", request.remote, exc_info=exc)
+        if isinstance(exc, LineTooLong):
+            expected = f"lines and headers of at most {self.max_line_size} bytes"
+            answer = problem(status, "A line of the request is too long.", expected=expected)
+        else:
+            answer = problem(status, "The request cannot be read.", expected="a request in HTTP/1.1")
+        answer.force_close()
+        return answer
+
+
+def _connection(server: web.Server) -> web.RequestHandler:
+    # None: no log of requests, as for ``AppRunner``; its type does not say so.
+    return RequestHandler(server, loop=asyncio.get_running_loop(), access_log=None)  # type: ignore[arg-type]
+
+
 @asynccontextmanager
 async def serving(
     application: web.Application,
@@ -234,7 +269,7 @@ async def _listening(
 ) -> asyncio.Server:
     loop, server = asyncio.get_running_loop(), runner.server
     assert server is not None, "the runner is set up"
-    protocol = server if most is None else lambda: _newest(server, most)
+    protocol = lambda: _connection(server) if most is None else _newest(server, most)  # noqa: E731
     for attempt in range(1, _PORT_ATTEMPTS + 1):
         try:
             return await loop.create_server(protocol, listen.host, listen.port, ssl=tls)
@@ -251,4 +286,4 @@ def _newest(server: web.Server, most: int) -> web.RequestHandler:
     for oldest in connections[: max(0, len(connections) - most + 1)]:
         if oldest.transport is not None:
             oldest.transport.abort()
-    return server()
+    return _connection(server)

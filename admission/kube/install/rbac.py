@@ -343,7 +343,13 @@ PROVISIONING: Final = (
         ("provisioningrequests",),
         ("create", "delete"),
     ),
-    PolicyRule("describe-pods", "what these requests are about", "", ("podtemplates",), ("create", "delete")),
+    PolicyRule(
+        "describe-pods",
+        "what these requests are about; read before they are deleted, since users make some too",
+        "",
+        ("podtemplates",),
+        ("create", "get", "delete"),
+    ),
 )
 
 #: Cluster-wide rights of the node agents. A policy holds what they write to the Node that their token names

@@ -16,9 +16,14 @@ from admission.kube.client.client import Client
 from admission.kube.node_recovery.retry_pauses import RetryPauses
 from admission.kube.provisioning.waiting_gangs import asking_queues, waiting_gangs
 from admission.kube.writers.events import event
-from admission.provisioning.found_requests import FoundRequest, found_request
-from admission.provisioning.plan import CreateRequest, DeleteRequest, Effect, TellOwner, plan
-from admission.provisioning.request_progress import RequestProgress, progress_of
+from admission.provisioning.found_requests import (
+    FoundRequest,
+    found_request,
+    is_made_by_muster,
+    is_template_of,
+)
+from admission.provisioning.plan import CreateRequest, DeleteRequest, NotAsked, TellOwner, plan
+from admission.provisioning.request_progress import NodesAsked, no_requests, progress_of
 from admission.provisioning.wishes import pod_templates, request_document
 from admission.reconcile.named_workloads import told_in
 from admission.reconcile.status import EventNote
@@ -32,8 +37,10 @@ _log = logging.getLogger(__name__)
 
 #: Seconds between two looks.
 PERIOD: Final = 5.0
-#: Requests that are read in one look. Muster makes fewer; users may write the label on theirs.
-_MOST_READ: Final = 1000
+#: Requests with the label that are read at a time, and how often in one look. Muster makes few of them; users may
+#: write the label on theirs, and those are not kept.
+_PAGE: Final = 100
+_MOST_PAGES: Final = 100
 _HINT: Final = (
     "a queue states policy.provisioning: install the definition of ProvisioningRequests that your autoscaler has, and "
     "give Muster the rights with `muster install --provisioning`"
@@ -55,7 +62,7 @@ class ProvisioningLoop:
         *,
         now: Callable[[], float],
         instance: str,
-        tell: Callable[[Mapping[WorkloadKey, RequestProgress]], None],
+        tell: Callable[[Mapping[WorkloadKey, NodesAsked]], None],
     ) -> None:
         """``now``: seconds since the epoch; ``instance``: the replica, as events name it; ``tell``: is given after each
         look how far the requests of gangs are."""
@@ -69,6 +76,10 @@ class ProvisioningLoop:
         self._put_off = RetryPauses("request for nodes")
         #: What was told in this term (``TellOwner.about``), of requests that are there.
         self._told: set[str] = set()
+        #: What was logged in this term about requests of others with the label.
+        self._warned: set[str] = set()
+        #: Requests of others with the label that have a name as Muster's have, by namespace and name.
+        self._in_the_way: set[str] = set()
         #: Some requests may be there: the last look saw or made some.
         self._any = False
 
@@ -99,21 +110,60 @@ class ProvisioningLoop:
             self._tell_progress({})
             return
         gangs = waiting_gangs(self._world, asking, {each.owner for each in found})
-        effects = plan(gangs.wishes, gangs.undecided, found, now)
+        put_off = {each.owner for each in gangs.wishes if self._put_off.holds(each.owner, now)}
+        effects = plan(gangs.wishes, gangs.undecided, found, now, put_off)
         self._any = bool(found)
         self._told = {each for each in self._told if each.partition("/")[0] in {one.uid for one in found}}
+        waits = [each for each in effects if isinstance(each, NotAsked)]
         for effect in effects:
-            await self._carry_out(effect, now)
+            if not isinstance(effect, NotAsked):
+                await self._carry_out(effect, now)
         # What was made in this look is seen in the next one.
-        self._tell_progress(progress_of(gangs.wishes, found, now))
+        self._tell_progress(no_requests(waits) | progress_of(gangs.wishes, found, now))
 
     async def _found(self) -> list[FoundRequest]:
-        path = PROVISIONING_REQUESTS.path()
-        content = await self._client.get(path, labelSelector=PROVISIONING_FOR, limit=_MOST_READ)
-        items: list[dict[str, Any]] = msgspec.json.decode(content)["items"]
-        return [found_request(each) for each in items if "deletionTimestamp" not in each["metadata"]]
+        """The requests that Muster made. Those of others with its label are passed over."""
+        found: list[FoundRequest] = []
+        others: list[str] = []
+        more: str | None = None
+        for _ in range(_MOST_PAGES):
+            items, more = await self._page(more)
+            for each in items:
+                if not is_made_by_muster(each):
+                    others.append(f"{each['metadata']['namespace']}/{each['metadata']['name']}")
+                elif "deletionTimestamp" not in each["metadata"]:
+                    found.append(found_request(each))
+            if more is None:
+                break
+        self._in_the_way = {each for each in others if "/muster-" in each}
+        if others:
+            self._warn(
+                "requests with Muster's label that Muster did not make are left alone", len(others), others[0]
+            )
+        if more is not None:
+            self._warn(
+                "too many requests have Muster's label: not all of them are read", len(others), others[-1]
+            )
+        return found
 
-    async def _carry_out(self, effect: Effect, now: int) -> None:
+    async def _page(self, after: str | None) -> tuple[list[dict[str, Any]], str | None]:
+        """Requests with the label, and what the next ones are asked for with; None: these are the last."""
+        query: dict[str, str | int | None] = {
+            "labelSelector": PROVISIONING_FOR,
+            "limit": _PAGE,
+            "continue": after,
+        }
+        content = await self._client.get(PROVISIONING_REQUESTS.path(), **query)
+        answer = msgspec.json.decode(content)
+        return answer["items"], (answer.get("metadata") or {}).get("continue") or None
+
+    def _warn(self, text: str, count: int, example: str) -> None:
+        """Once in a term: whoever makes such requests fills no log."""
+        if text not in self._warned:
+            self._warned.add(text)
+            _log.warning(text, extra={"count": count, "object": example})
+
+    async def _carry_out(self, effect: CreateRequest | DeleteRequest | TellOwner, now: int) -> None:
         match effect:
             case TellOwner():
                 await self._tell(effect)
@@ -143,6 +193,13 @@ class ProvisioningLoop:
         wish, attempt = effect.wish, effect.attempt
         self._any = True
         namespace = wish.ref.namespace
+        if f"{namespace}/{wish.name(attempt)}" in self._in_the_way:
+            why = (
+                f"{wish.name(attempt)} is there, and Muster did not make it; whoever made it has to delete it"
+            )
+            raise ApiRefused(
+                method="POST", path=PROVISIONING_REQUESTS.path(namespace), status=409, reason=why
+            )
         for template in pod_templates(wish, attempt):
             await self._make(POD_TEMPLATES.path(namespace), template)
         await self._make(PROVISIONING_REQUESTS.path(namespace), request_document(wish, attempt))
@@ -159,13 +216,20 @@ class ProvisioningLoop:
 
     async def _delete(self, request: FoundRequest) -> None:
         await self._remove(PROVISIONING_REQUESTS.path(request.namespace, request.name), request.uid)
-        # The templates of a request that Muster made have its name; those that a user names are left alone.
         for template in request.templates:
-            if template.startswith(f"{request.name}-"):
-                await self._remove(POD_TEMPLATES.path(request.namespace, template))
+            await self._delete_template(POD_TEMPLATES.path(request.namespace, template), request)
         _log.info("request for nodes deleted", extra={"request": request.name, "phase": str(request.phase)})
 
-    async def _remove(self, path: str, uid: str | None = None) -> None:
+    async def _delete_template(self, path: str, request: FoundRequest) -> None:
+        """The one that was made for the request, and no other of its name: users make PodTemplates too."""
+        try:
+            template = msgspec.json.decode(await self._client.get(path))
+        except NotFound:
+            return
+        if is_template_of(template, request):
+            await self._remove(path, template["metadata"]["uid"])
+
+    async def _remove(self, path: str, uid: str) -> None:
         try:
             await self._client.delete(path, uid=uid, check_lease=self._check_lease)
         except (NotFound, Conflict):

@@ -1,9 +1,9 @@
 """World → gangs that wait for nodes only, in queues that ask cluster autoscalers. Reads memory, and changes nothing."""
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from heapq import nsmallest
+from itertools import islice
 from typing import Final
 
 from admission.provisioning.request_progress import FOR_NODES
@@ -46,34 +46,42 @@ def asking_queues(world: World) -> dict[QueueName, ProvisioningRules]:
 def waiting_gangs(
     world: World, asking: dict[QueueName, ProvisioningRules], owners: Collection[str]
 ) -> WaitingGangs:
-    """The gangs with requests, and in each queue as many of the others as may get one, in the order of arrival.
+    """The gangs with requests, and of the others in each queue and namespace as many as may get one, the earliest.
 
     ``owners``: of the requests that there are (``NodeWish.owner``).
     """
     found = WaitingGangs()
-    waiting: defaultdict[QueueName, list[Workload]] = defaultdict(list)
-    for workload in _for_nodes(world, asking):
-        waiting[workload.queue].append(workload)
     with_request = set(owners)
-    for queue, workloads in waiting.items():
-        rules = asking[queue]
-        others = nsmallest(rules.max_open + len(owners), workloads, key=lambda each: each.arrival)
-        asked = [each for each in workloads if owner_label(each.key) in with_request]
-        for workload in {each.key: each for each in (*asked, *others)}.values():
-            if (pods := pod_wishes(workload)) and _within_limits(world, workload):
-                ref = object_ref(workload.key, workload.namespace, workload.name)
-                found.wishes.append(
-                    NodeWish(
-                        key=workload.key,
-                        ref=ref,
-                        queue=queue,
-                        arrival=workload.arrival,
-                        rules=rules,
-                        pods=pods,
-                    )
-                )
+    # By namespace too: gangs of one never hide those of another one.
+    others: defaultdict[tuple[QueueName, str], list[Workload]] = defaultdict(list)
+    for workload in _for_nodes(world, asking):
+        if owner_label(workload.key) in with_request:
+            found.wishes += _wish_of(world, asking, workload)
+        else:
+            others[workload.queue, workload.namespace].append(workload)
+    for (queue, _), workloads in others.items():
+        in_order = sorted(workloads, key=lambda each: each.arrival)
+        wishes = (wish for each in in_order for wish in _wish_of(world, asking, each))
+        found.wishes += islice(wishes, asking[queue].max_open)
     found.undecided = {owner for owner in with_request if _is_undecided(world, asking, owner)}
     return found
+
+
+def _wish_of(
+    world: World, asking: Mapping[QueueName, ProvisioningRules], workload: Workload
+) -> Iterator[NodeWish]:
+    """What the gang asks for; nothing: nodes can not be asked for, or would not let it start."""
+    if (pods := pod_wishes(workload)) and _within_limits(world, workload):
+        _, *above = (each.name for each in path_upwards(workload.queue, _queue_of(world)))
+        yield NodeWish(
+            key=workload.key,
+            ref=object_ref(workload.key, workload.namespace, workload.name),
+            queue=workload.queue,
+            arrival=workload.arrival,
+            rules=asking[workload.queue],
+            pods=pods,
+            above=tuple(reversed(above)),
+        )
 
 
 def _queue_of(world: World) -> Callable[[QueueName], Queue | None]:

@@ -33,6 +33,10 @@ class TooBusy(MusterError):
     """{who} too many requests are waiting for an answer."""
 
 
+class ShareUsed(TooBusy):
+    """Answers to users have used their share of this machine: what is left is the leader's."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestLimits:
     """How much is done at a time."""
@@ -149,12 +153,14 @@ class Gate:
 
     async def _wait(self) -> None:
         self._waiting += 1
+        has_place = False
         try:
             async with asyncio.timeout(self._limits.patience):
                 await self._free.acquire()
+                has_place = True
                 await self._be_within_share()
         except TimeoutError:
-            raise TooBusy(who="From all users") from None
+            raise ShareUsed if has_place else TooBusy(who="From all users") from None
         finally:
             self._waiting -= 1
 

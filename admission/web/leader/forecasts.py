@@ -7,7 +7,7 @@ and learns the rest anew.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping
 from math import inf
 from time import monotonic, thread_time
 from typing import Any, Final, NamedTuple, NoReturn
@@ -86,6 +86,11 @@ class _Told(NamedTuple):
         look_again = inf if first is None else max(seconds(first), now + _LOOK_AGAIN)
         return self._replace(lines=lines, encoded=encode(listed), look_again=look_again)
 
+    def of_those_who_wait(self, pending: Container[WorkloadKey], now: int) -> "_Told":
+        """The same without what was admitted or deleted since."""
+        lines = {key: line for key, line in self.lines.items() if key in pending}
+        return self if len(lines) == len(self.lines) else self._replace(lines=lines).told_again(now)
+
 
 _NOTHING: Final = _Told({}, encode(ExpectedList(computed=None)), {}, None)
 
@@ -111,9 +116,10 @@ class Forecasts:
 
     def encoded(self) -> bytes:
         """All expected starts, as JSON."""
-        last = self._last()
-        if last is not None and last.snapshot.now > self._told.look_again:
-            self._told = self._told.told_again(last.snapshot.now)
+        if (last := self._last()) is not None:
+            self._told = self._told.of_those_who_wait(last.snapshot.pending, last.snapshot.now)
+            if last.snapshot.now > self._told.look_again:
+                self._told = self._told.told_again(last.snapshot.now)
         return self._told.encoded
 
     def of(self, key: WorkloadKey) -> ExpectedStartBody | None:

@@ -5,7 +5,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from admission.engine.pending.classes import ClassAnswers
-from admission.provisioning.request_progress import FACT, FOR_NODES, RequestProgress
+from admission.provisioning.request_progress import FACT, FOR_NODES, NodesAsked
 from queues.plan import Plan, Reason
 from queues.reason_codes import ReasonCode
 from queues.workload import Workload, WorkloadKey
@@ -16,11 +16,11 @@ class ToldRequests:
 
     def __init__(self, stored: Mapping[WorkloadKey, Reason]) -> None:
         #: None: this term has not looked at the requests yet.
-        self._known: Mapping[WorkloadKey, RequestProgress] | None = None
+        self._known: Mapping[WorkloadKey, NodesAsked] | None = None
         #: Gangs whose stored reason tells of a request, or may do so.
         self._told = {key for key, reason in stored.items() if FACT in reason.facts}
 
-    def put(self, known: Mapping[WorkloadKey, RequestProgress]) -> bool:
+    def put(self, known: Mapping[WorkloadKey, NodesAsked]) -> bool:
         """What a look has found. Whether gangs are to be told something else."""
         changed = known != (self._known or {})
         # What the term before has told of requests that are gone has to go as well.

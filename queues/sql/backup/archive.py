@@ -21,6 +21,8 @@ from queues.errors import MusterError
 #: Of the archive, not of the schema.
 FORMAT: Final = 1
 _MANIFEST: Final = "manifest.json"
+#: The largest id.
+_LARGEST: Final = 2**63 - 1
 
 
 class NotABackup(MusterError):
@@ -134,6 +136,10 @@ class Archive:
             raise NotABackup(
                 path=path, reason=f"its schema is {manifest.schema[:40]!r}, which is no revision"
             )
+        for name, following in manifest.sequences.items():
+            if not 0 < following <= _LARGEST:
+                reason = f"its sequence {name[:40]!r} would go on with {following}, which is no id"
+                raise NotABackup(path=path, reason=reason)
         return manifest
 
 

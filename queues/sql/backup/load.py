@@ -18,6 +18,14 @@ _FOREIGN_KEYS: Final = text(
     " JOIN pg_class child ON child.oid = k.conrelid JOIN pg_class parent ON parent.oid = k.confrelid"
     " WHERE k.contype = 'f' AND k.conrelid <> k.confrelid"
 )
+#: Sequences, with the columns that they number.
+_NUMBERED: Final = text(
+    "SELECT s.relname AS name, t.relname AS table, a.attname AS column FROM pg_depend d"
+    " JOIN pg_class s ON s.oid = d.objid AND s.relkind = 'S' AND d.classid = 'pg_class'::regclass"
+    " JOIN pg_class t ON t.oid = d.refobjid AND d.refclassid = 'pg_class'::regclass"
+    " JOIN pg_attribute a ON a.attrelid = t.oid AND a.attnum = d.refobjsubid"
+    " WHERE d.deptype IN ('a', 'i') AND s.relnamespace = current_schema()::regnamespace"
+)
 _RELATIONS: Final = text(
     "SELECT count(*) FROM pg_class WHERE relnamespace = current_schema()::regnamespace"
     " AND relkind IN ('r', 'p', 'v') AND relname <> 'alembic_version'"
@@ -82,11 +90,20 @@ async def _fill(tx: AsyncConnection, archive: Archive) -> None:
     for name in ordered:
         with archive.table(name) as rows:
             await connection.copy_to_table(name, source=rows, columns=manifest.tables[name].columns)
-    for name, following in manifest.sequences.items():
+    await _number_on(tx, manifest)
+
+
+async def _number_on(tx: AsyncConnection, manifest: Manifest) -> None:
+    """No id is given twice, whatever the manifest says: a file may have been changed."""
+    last = {name: following - 1 for name, following in manifest.sequences.items()}
+    for row in (await tx.execute(_NUMBERED)).all():
+        largest = (await tx.execute(text(f'SELECT max("{row.column}") FROM "{row.table}"'))).scalar_one()
+        last[row.name] = max(last.get(row.name, 0), largest or 0)
+    for name, given in last.items():
         # As given already: Postgres tells of a sequence that has given nothing only where it begins.
         await tx.execute(
             text("SELECT setval(CAST(:name AS regclass), greatest(:last, 1), :last > 0)"),
-            {"name": name, "last": following - 1},
+            {"name": name, "last": given},
         )
 
 

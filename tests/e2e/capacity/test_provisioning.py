@@ -135,3 +135,64 @@ def test_a_gang_that_waits_for_nodes_asks_for_them_and_starts_when_they_come(
     sandbox.wait_running("train-", 3)
     sandbox.wait(lambda: not requests(sandbox) and not templates(sandbox), "the request to go", seconds=20)
     assert sandbox.reason("too-much")[0] == "QueueLimit"
+
+
+def may_ask(sandbox: Sandbox, user: str) -> Path:
+    """The kubeconfig of a user who may make ProvisioningRequests, and nothing else."""
+    group = "rbac.authorization.k8s.io"
+    rule = {"apiGroups": ["autoscaling.x-k8s.io"], "resources": ["provisioningrequests"], "verbs": ["create"]}
+    place = f"/apis/{group}/v1/namespaces/{sandbox.name}"
+    metadata = {"name": f"asks-{user}"}
+    sandbox.api.create(
+        f"{place}/roles",
+        {"apiVersion": f"{group}/v1", "kind": "Role", "metadata": metadata, "rules": [rule]},
+    )
+    sandbox.api.create(
+        f"{place}/rolebindings",
+        {
+            "apiVersion": f"{group}/v1",
+            "kind": "RoleBinding",
+            "metadata": metadata,
+            "roleRef": {"apiGroup": group, "kind": "Role", "name": metadata["name"]},
+            "subjects": [{"apiGroup": group, "kind": "User", "name": user}],
+        },
+    )
+    return sandbox.stack.cluster.kubeconfig_for(user)
+
+
+def test_a_forged_request_stays_with_the_template_it_names_and_who_does_not_ask_is_told_why(
+    sandbox: Sandbox, whole_stack: Stack, autoscaled: None
+) -> None:
+    sandbox.add_nodes(1)
+    rules = {"className": CLASS, "timeout": "5m", "maxOpen": 1}
+    sandbox.add_queue(deserved={GPU: 64}, capability={GPU: 64}, policy={"provisioning": rules})
+    colleagues = {"containers": [{"name": "c", "image": "i"}]}
+    sandbox.api.create(
+        POD_TEMPLATES.path(sandbox.name),
+        {**POD_TEMPLATES.document("nightly-base", sandbox.name), "template": {"spec": colleagues}},
+    )
+    forged = PROVISIONING_REQUESTS.document("nightly", sandbox.name)
+    forged["metadata"]["labels"] = {"muster.dev/provisioning-for": "job.x"}
+    sets = [{"count": 1, "podTemplateRef": {"name": "nightly-base"}}]
+    with LocalClient(may_ask(sandbox, "eve")) as eve:
+        place = PROVISIONING_REQUESTS.path(sandbox.name)
+        eve.create(place, {**forged, "spec": {"provisioningClassName": CLASS, "podSets": sets}})
+
+    alice = member(sandbox, "alice", sandbox.name)
+    with LocalClient(alice) as user:
+        user.create(path("Job", sandbox.name), volcano_job(sandbox, "train", 3, 8))
+        sandbox.wait(lambda: len(requests(sandbox)) == 2, "nodes to be asked for")
+        user.create(path("Job", sandbox.name), volcano_job(sandbox, "second", 4, 8))
+    told = "nodes are not asked for yet: its queue has as many open requests as it may have (maxOpen 1)"
+    sandbox.wait(lambda: told in sandbox.reason("second")[1], "why nobody asks to be told", seconds=20)
+    explained = Asking(whole_stack, alice).text("explain", "second", "-n", sandbox.name)
+    assert told in " ".join(explained.split())
+
+    with LocalClient(alice) as user:
+        for name in ("train", "second"):
+            user.delete(path("Job", sandbox.name, name))
+    sandbox.wait(
+        lambda: len(requests(sandbox)) == 1 == len(templates(sandbox)), "the request to go", seconds=20
+    )
+    assert requests(sandbox)[0]["metadata"]["name"] == "nightly"
+    assert templates(sandbox)[0]["metadata"]["name"] == "nightly-base"

@@ -30,7 +30,11 @@ def _deletes(resource: ApiResource) -> Ask:
 PURPOSES: dict[str, list[Ask]] = {
     "see-requests": [lambda client: client.get(PROVISIONING_REQUESTS.path(), limit=1)],
     "ask-for-nodes": [_creates(PROVISIONING_REQUESTS), _deletes(PROVISIONING_REQUESTS)],
-    "describe-pods": [_creates(POD_TEMPLATES), _deletes(POD_TEMPLATES)],
+    "describe-pods": [
+        _creates(POD_TEMPLATES),
+        lambda client: client.get(POD_TEMPLATES.path("default", "none")),
+        _deletes(POD_TEMPLATES),
+    ],
 }
 
 

@@ -205,6 +205,8 @@ def manifest(change: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, by
         (manifest(lambda body: body["tables"].pop("admissions")), MissingTable, "lacks table admissions"),
         (manifest(lambda body: body.update(schema="9999")), UnknownRevision, "9999"),
         (manifest(lambda body: body["sequences"].update(none_such=1)), UnknownTable, "none_such"),
+        (manifest(lambda body: body["sequences"].update(arrival_numbers=-5)), NotABackup, "go on with -5, which"),
+        (manifest(lambda body: body["sequences"].update(arrival_numbers=2**63)), NotABackup, "which is no id"),
         (
             manifest(lambda body: body["partitions"][0].update(bound="FOR VALUES FROM ('1') TO ('2'); DROP TABLE x")),
             UnknownTable,
@@ -231,6 +233,29 @@ async def test_a_file_that_is_no_whole_backup_is_refused(
     with pytest.raises(error, match=said):
         await restored(file, empty)
     assert not (await contents(empty)).get("queues")
+
+
+async def test_no_id_is_given_twice_though_the_file_says_so(
+    muster: Database, database: str, ledger: LedgerHarness, empty: str, tmp_path: Path
+) -> None:
+    file = await backup(muster, tmp_path)
+
+    def from_one(body: dict[str, Any]) -> None:
+        body["sequences"] = dict.fromkeys(body["sequences"], 1)
+
+    changed(file, manifest(from_one))
+    await restored(file, empty)
+    twin = await Database.connect(empty)
+    try:
+        again = LedgerHarness(twin, ledger.term)
+        again.seq = ledger.seq
+        await again.arrive("j3")
+        (new,) = (await again.admit(gang("j3", "a", "n1"))).accepted.values()
+        async with muster.snapshot() as tx:
+            ids = await tx.scalars(text("SELECT id FROM admissions UNION SELECT id FROM closed_admissions"))
+            assert new > max(ids)
+    finally:
+        await twin.close()
 
 
 @pytest.mark.parametrize(

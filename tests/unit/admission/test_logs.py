@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 import pytest
+from aiohttp.http_exceptions import LineTooLong
 
 from admission import logs
 
@@ -96,3 +97,12 @@ def test_the_console_form_is_one_readable_line() -> None:
         logger.warning("lease is late")
 
     assert stream.getvalue().rstrip().endswith("WARNING admission.test: lease is late  term=7")
+
+
+def test_requests_that_cannot_be_read_fill_no_log() -> None:
+    _, stream = logged()
+    logger = logging.getLogger("aiohttp.server")
+    logger.error("Error handling request", exc_info=LineTooLong("aaa"))
+    assert lines(stream) == []
+    logger.error("Error handling request", exc_info=ValueError("a defect"))
+    assert "a defect" in lines(stream)[0]["error"]

@@ -75,7 +75,8 @@ def reservation_violations(
     if duration_of(spec.clear_before, "") > duration_of(spec.lead_time, ""):
         yield Violation("spec.clearBefore", excerpt(spec.clear_before), "at most spec.leadTime")
     yield from _no_time(spec.for_)
-    yield from _time_violations(closure, "spec.from", around, is_moved=is_new or is_moved)
+    said = {"spec.leadTime": spec.lead_time, "spec.clearBefore": spec.clear_before, "spec.for": spec.for_}
+    yield from _time_violations(closure, "spec.from", around, said, is_moved=is_new or is_moved)
     yield from [*_beyond_capability(closure, around)] or _beyond_cluster(closure, around)
     yield from _count_violations(closure, around, is_new=is_new)
 
@@ -99,7 +100,8 @@ def drain_violations(
         if not is_label_key(key):
             yield Violation(f"spec.nodeSelector[{excerpt(key)}]", excerpt(key), "a node label key")
     yield from _no_time(spec.for_)
-    yield from _time_violations(closure, "spec.at", around, is_moved=is_new or is_moved)
+    said = {"spec.leadTime": spec.lead_time, "spec.for": spec.for_}
+    yield from _time_violations(closure, "spec.at", around, said, is_moved=is_new or is_moved)
     yield from _count_violations(closure, around, is_new=is_new)
 
 
@@ -123,17 +125,26 @@ def _no_time(lasts: str | None) -> Iterator[Violation]:
 
 
 def _time_violations(
-    closure: NodeClosure, path: str, around: ClosureSurroundings, *, is_moved: bool
+    closure: NodeClosure,
+    path: str,
+    around: ClosureSurroundings,
+    said: Mapping[str, str | None],
+    *,
+    is_moved: bool,
 ) -> Iterator[Violation]:
+    """``said``: durations as they are written, by their paths."""
     lead, clear = closure.start - closure.lead_from, closure.start - closure.clear_at
+
+    def beyond(where: str, most: int) -> Violation:
+        # As it was written: times beyond ten years are counted as ten years.
+        return Violation(where, excerpt(said[where] or ""), f"at most {go_duration(most)}")
+
     if clear > _LONGEST_LEAD:
-        yield Violation("spec.clearBefore", go_duration(clear), f"at most {go_duration(_LONGEST_LEAD)}")
+        yield beyond("spec.clearBefore", _LONGEST_LEAD)
     elif lead > _LONGEST_LEAD:
-        yield Violation("spec.leadTime", go_duration(lead), f"at most {go_duration(_LONGEST_LEAD)}")
-    if closure.end is not None:
-        lasts = closure.end - closure.start
-        if lasts > _LONGEST:
-            yield Violation("spec.for", go_duration(lasts), f"at most {go_duration(_LONGEST)}")
+        yield beyond("spec.leadTime", _LONGEST_LEAD)
+    if closure.end is not None and closure.end - closure.start > _LONGEST:
+        yield beyond("spec.for", _LONGEST)
     if around.now is None or not is_moved:
         return
     found = rfc3339(closure.start)

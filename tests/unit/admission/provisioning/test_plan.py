@@ -1,19 +1,24 @@
 """Which requests for nodes are made, renewed and deleted, and what the users of the gangs are told."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admission.provisioning.found_requests import FoundRequest, RequestPhase, found_request
+from admission.provisioning.found_requests import FoundRequest, RequestPhase, found_request, is_made_by_muster
 from admission.provisioning.plan import (
-    MOST_EFFECTS,
+    MOST_BEYOND,
+    MOST_CREATIONS,
+    MOST_DELETIONS,
     MOST_REQUESTS,
     CreateRequest,
     DeleteRequest,
     Effect,
+    NotAsked,
     TellOwner,
+    WhyNot,
     pause_after,
     plan,
 )
@@ -27,22 +32,31 @@ NOW = 1_795_000_000
 TIMEOUT = 900
 
 
-def wish(number: int = 1, queue: str = "q", gpus: int = 8, most: int = 10) -> NodeWish:
+def wish(
+    number: int = 1,
+    queue: str = "q",
+    gpus: int = 8,
+    most: int = 10,
+    *,
+    namespace: str = "ml",
+    above: tuple[str, ...] = (),
+) -> NodeWish:
     key = WorkloadKey(WorkloadKind.JOB, f"uid-{number}")
     return NodeWish(
         key=key,
-        ref=ObjectRef(resource=JOBS, namespace="ml", name=f"train-{number}", uid=key.uid),
+        ref=ObjectRef(resource=JOBS, namespace=namespace, name=f"train-{number}", uid=key.uid),
         queue=QueueName(queue),
         arrival=number,
         rules=ProvisioningRules(class_name="check-capacity", timeout=TIMEOUT, max_open=most),
         pods=(PodWish(count=2, takes=Resources({"nvidia.com/gpu": gpus * 1000}), nodes=EVERYWHERE),),
+        above=tuple(QueueName(each) for each in above),
     )
 
 
 def request(
     of: NodeWish, phase: RequestPhase = RequestPhase.OPEN, *, ago: int = 0, attempt: int = 1, **rest: Any
 ) -> FoundRequest:
-    fields = {"namespace": "ml", "name": of.name(attempt), "uid": f"request-{of.owner}-{attempt}"}
+    fields = {"namespace": of.ref.namespace, "name": of.name(attempt), "uid": f"request-{of.owner}-{attempt}"}
     return FoundRequest(
         **{**fields, **rest}, owner=of.owner, attempt=attempt, created=NOW - ago, phase=phase, since=NOW - ago
     )
@@ -62,6 +76,15 @@ def writes(effects: list[Effect]) -> list[tuple[str, str]]:
 
 def told(effects: list[Effect]) -> list[str]:
     return [each.reason for each in effects if isinstance(each, TellOwner)]
+
+
+def unasked(effects: list[Effect]) -> dict[str, WhyNot]:
+    """Gangs that are told that nobody asks for them."""
+    return {each.wish.owner: each.why for each in effects if isinstance(each, NotAsked)}
+
+
+def created(effects: list[Effect]) -> list[str]:
+    return [each.wish.owner for each in effects if isinstance(each, CreateRequest)]
 
 
 def test_a_gang_that_waits_for_nodes_gets_one_request() -> None:
@@ -131,21 +154,121 @@ def test_a_request_that_failed_leaves_its_turn_to_the_next_gang() -> None:
 
 def test_all_requests_together_and_the_writes_of_a_look_are_bounded() -> None:
     gangs = [wish(number, queue=f"q{number}") for number in range(MOST_REQUESTS + 5)]
-    assert len(writes(plan(gangs, (), [], NOW))) == MOST_EFFECTS
+    assert len(writes(plan(gangs, (), [], NOW))) == MOST_CREATIONS
     there = [request(each, RequestPhase.FAILED, ago=1) for each in gangs[:MOST_REQUESTS]]
     assert writes(plan(gangs, (), there, NOW)) == []
 
 
-def test_a_request_that_a_user_labelled_is_no_request_of_the_gang() -> None:
+def failed(gangs: list[NodeWish], ago: int = 1) -> list[FoundRequest]:
+    return [request(each, RequestPhase.FAILED, ago=ago) for each in gangs]
+
+
+@pytest.mark.parametrize("ago", [1, 10_000])
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"queue": "other", "above": ("root", "b")},
+        {"queue": "deep", "above": ("root", "b", "c")},
+        {"namespace": "theirs"},
+    ],
+)
+def test_failures_of_one_queue_or_namespace_leave_others_their_share(ago: int, other: Any) -> None:
+    mine = [wish(number, above=("root",)) for number in range(MOST_REQUESTS + 5)]
+    late = wish(9999, **{"above": ("root",), **other})
+    effects = plan([*mine, late], (), failed(mine[:MOST_REQUESTS], ago), NOW)
+    assert late.owner in created(effects)
+    assert len(unasked(effects)) == 5, "of the gangs whose share is used up"
+    assert set(unasked(effects).values()) <= {WhyNot.SHARE, WhyNot.MAX_OPEN}
+    # What made room is the request in its pause of the gang that came last.
+    last = mine[MOST_REQUESTS - 1]
+    assert ("delete", last.name(1)) in writes(effects)
+    made = created(effects)
+    gone = [name for what, name in writes(effects) if what == "delete"]
+    assert MOST_REQUESTS - len(gone) + len(made) <= MOST_REQUESTS
+
+
+def test_no_tenant_gains_by_splitting_its_gangs_into_many_queues() -> None:
+    mine = [wish(number, queue=f"a{number}", above=("root", "a")) for number in range(MOST_REQUESTS + 50)]
+    theirs = [wish(1000 + number, queue="b", above=("root",)) for number in range(10)]
+    effects = plan([*mine, *theirs], (), failed(mine[:MOST_REQUESTS]), NOW)
+    assert {each.owner for each in theirs} <= set(created(effects))
+
+
+def test_what_is_open_is_waited_for_even_beyond_a_share_and_then_not_asked_for_again() -> None:
+    mine = [wish(number, most=MOST_REQUESTS) for number in range(MOST_REQUESTS)]
+    late = [wish(9000 + number, queue="other") for number in range(3)]
+    there = [request(each, ago=10) for each in mine]
+    effects = plan([*mine, *late], (), there, NOW)
+    assert writes(effects) == []
+    assert unasked(effects) == {each.owner: WhyNot.SHARE for each in late}
+    # But not for as long as its queue likes.
+    long_ago = [request(each, ago=MOST_BEYOND - (number < 197)) for number, each in enumerate(mine)]
+    assert set(created(plan([*mine, *late], (), long_ago, NOW))) == {each.owner for each in late}
+    assert writes(plan(mine, (), long_ago, NOW)) == [], "nobody needs their places"
+    # One that came to nothing is over, and gives its place up though its pause is over too.
+    there[-1] = request(mine[-1], RequestPhase.FAILED, ago=10_000)
+    effects = plan([*mine, *late], (), there, NOW)
+    assert writes(effects) == [("delete", mine[-1].name(1)), ("create", late[0].name(1))]
+
+
+def test_a_gang_whose_queue_has_enough_open_requests_is_told_so() -> None:
+    gangs = [wish(number, most=1) for number in (1, 2, 3)]
+    effects = plan(gangs, (), [request(gangs[0])], NOW)
+    assert unasked(effects) == {each.owner: WhyNot.MAX_OPEN for each in gangs[1:]}
+    assert unasked(plan(gangs[:1], (), [request(gangs[0])], NOW)) == {}
+
+
+def test_new_requests_do_not_wait_behind_those_that_have_to_go() -> None:
+    gone = [request(wish(number)) for number in range(300)]
+    effects = plan([wish(9999)], (), gone, NOW)
+    assert created(effects) == [wish(9999).owner]
+    assert len(writes(effects)) == MOST_DELETIONS + 1
+
+
+def test_namespaces_take_turns_when_requests_have_to_go() -> None:
+    many = [request(wish(number), ago=1000) for number in range(300)]
+    one = request(wish(9999, namespace="other"))
+    assert ("delete", one.name) in writes(plan([], (), [*many, one], NOW))
+
+
+def test_what_could_not_be_made_just_now_keeps_nobody_else_from_asking() -> None:
+    gangs = [wish(number, most=1) for number in (1, 2)]
+    assert created(plan(gangs, (), [], NOW, {gangs[0].owner})) == [gangs[1].owner]
+    # And a further attempt does not lose the request that counts its attempts.
+    over = request(gangs[0], RequestPhase.FAILED, ago=1000)
+    assert writes(plan(gangs[:1], (), [over], NOW, {gangs[0].owner})) == []
+
+
+def test_a_request_of_another_name_or_namespace_is_no_request_of_the_gang() -> None:
     one = wish()
-    forged = [
-        request(one, name="mine"),
-        request(one, namespace="other", uid="u2"),
-        request(one, uid="u3", attempt=0),
-    ]
-    effects = plan([one], (), forged, NOW)
-    assert sum(what == "delete" for what, _ in writes(effects)) == 3
+    copies = [request(one, name=wish(2).name(1)), request(one, namespace="other", uid="u2")]
+    effects = plan([one], (), copies, NOW)
+    assert sum(what == "delete" for what, _ in writes(effects)) == 2
     assert ("create", one.name(1)) in writes(effects)
+
+
+def _changed(**metadata: Any) -> Mapping[str, Any]:
+    document = request_document(wish(), 2)
+    document["metadata"].update(metadata)
+    return document
+
+
+def test_requests_are_musters_when_name_digest_attempt_owner_and_templates_say_so() -> None:
+    assert is_made_by_muster(_changed())
+    [owner] = _changed()["metadata"]["ownerReferences"]
+    forged = [
+        _changed(name="nightly"),
+        _changed(name="muster"),
+        _changed(name=wish().name(3)),
+        _changed(annotations=None),
+        _changed(labels={"muster.dev/provisioning-for": "job.x"}),
+        _changed(labels=None),
+        _changed(ownerReferences=None),
+        _changed(ownerReferences=[owner, owner]),
+        _changed() | {"spec": {"podSets": [{"count": 1, "podTemplateRef": {"name": "nightly-base"}}]}},
+        _changed() | {"spec": {"podSets": [{"count": 1}]}},
+    ]
+    assert [is_made_by_muster(each) for each in forged] == [False] * len(forged)
 
 
 def test_conditions_are_read_as_the_autoscaler_writes_them() -> None:

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from admission.provisioning.found_requests import RequestPhase
-from admission.provisioning.request_progress import progress_of
+from admission.provisioning.plan import NotAsked, WhyNot
+from admission.provisioning.request_progress import no_requests, progress_of
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode
 from queues.text_format import rfc3339
@@ -72,3 +73,18 @@ def test_requests_of_other_gangs_and_forged_ones_tell_nothing() -> None:
     other = request(wish(2))
     forged = request(wish(), name="mine")
     assert progress_of([wish()], [other, forged], NOW) == {}
+
+
+@pytest.mark.parametrize(
+    ("why", "words"),
+    [
+        (WhyNot.MAX_OPEN, "its queue has as many open requests as it may have (maxOpen 10)"),
+        (WhyNot.SHARE, "all 200 requests are in use, shared evenly by queues and namespaces"),
+    ],
+)
+def test_a_gang_for_which_nobody_asks_is_told_why(why: WhyNot, words: str) -> None:
+    [known] = no_requests([NotAsked(wish=wish(), why=why)]).values()
+    reason = known.told(NO_FIT)
+    assert reason.code is ReasonCode.NO_FIT
+    assert reason.message == f"0 of 2 pods fit; nodes are not asked for yet: {words}"
+    assert reason.facts == {"asked": 2, "provisioning": {"notAsked": str(why)}}

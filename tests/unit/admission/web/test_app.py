@@ -65,6 +65,7 @@ async def test_nodes_are_told_page_by_page_to_those_who_may_list_nodes(server: s
 
     status, refused = await get(server, path, "alice")
     assert (status, refused["error"]) == (403, "alice may not list nodes.")
+    assert refused["hint"] == "An administrator can grant that right by RBAC.", "no namespace helps"
     status, wrong = await get(server, f"{path}?limit=many")
     assert (status, wrong["expected"]) == (400, "a whole number from 0 to 1000")
 
@@ -98,7 +99,8 @@ async def test_decisions_are_told_as_far_as_their_workloads_may_be_seen(server: 
     assert (after["items"], after["continue"]) == ([], body["continue"])
     _, of_alice = await get(server, path, "alice")
     assert [one["name"] for one in of_alice["items"]] == ["bert"]
-    assert (await get(server, f"{path}?namespace=vision", "alice"))[0] == 403
+    status, hidden = await get(server, f"{path}?namespace=vision", "alice")
+    assert (status, hidden["hint"].partition(" asks")[0]) == (403, "-n NAMESPACE")
     assert (await get(server, f"{path}?queue=trian"))[0] == 404
     for wrong in ("since=yesterday", "continue=x", "limit=2000", "until=now"):
         assert (await get(server, f"{path}?{wrong}"))[0] == 400
@@ -212,6 +214,11 @@ async def test_an_explanation_carries_the_reason_with_its_numbers(server: str) -
             "/apis/read.muster.dev/v1/pending?limit=many",
             400,
             {"error": "limit is 'many'.", "expected": "a whole number from 0 to 1000", "hint": ""},
+        ),
+        (
+            "/apis/read.muster.dev/v1/pending?limit=1&limit=2",
+            400,
+            {"error": "limit is given more than once.", "expected": "each parameter once", "hint": ""},
         ),
         (
             "/apis/read.muster.dev/v1/pending?continue=yes",

@@ -1,6 +1,8 @@
 """Health and metrics: for the kubelet and Prometheus, in plain HTTP."""
 
 import asyncio
+import json
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -108,3 +110,30 @@ async def test_connections_that_ask_nothing_keep_no_probe_out() -> None:
             assert await asyncio.wait_for(reader.read(), 10) == b""
         for _, writer in idle:
             writer.close()
+
+
+@pytest.mark.parametrize("most", [None, 4])
+@pytest.mark.parametrize(
+    ("asked", "error"),
+    [
+        (b"GET /%s HTTP/1.1\r\nHost: h\r\n\r\n" % (9000 * b"a"), "A line of the request is too long."),
+        (b"GET / HTTP/1.1\r\nX: %s\r\n\r\n" % (9000 * b"a"), "A line of the request is too long."),
+        (b"GET / HTTP/1.1\r\nHost h\r\n\r\n", "The request cannot be read."),
+        (b"\x16\x03\x01\r\n\r\n", "The request cannot be read."),
+    ],
+    ids=["path", "header", "no header", "no HTTP"],
+)
+async def test_what_cannot_be_read_is_answered_as_json_and_not_logged(
+    asked: bytes, error: str, most: int | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with health({}, most=most) as url:
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
+        writer.write(asked)
+        head, _, body = (await asyncio.wait_for(reader.read(), 10)).partition(b"\r\n\r\n")
+        writer.close()
+    assert head.split(b" ")[1] == b"400"
+    assert b"application/json" in head
+    answer = json.loads(body)
+    assert answer["error"] == error
+    assert answer["expected"]
+    assert not [each for each in caplog.records if each.levelno > logging.DEBUG]

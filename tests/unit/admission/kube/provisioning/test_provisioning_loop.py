@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,14 +10,14 @@ import pytest
 from admission.facts.changes import Change
 from admission.kube.provisioning.provisioning_loop import ProvisioningLoop
 from admission.provisioning.found_requests import RequestPhase
-from admission.provisioning.request_progress import RequestProgress
+from admission.provisioning.request_progress import NodesAsked
 from queues.api.api_resources import EVENTS, POD_TEMPLATES, PROVISIONING_REQUESTS
-from queues.errors import ApiRefused, NotFound
+from queues.errors import ApiRefused, Conflict, NotFound
 from queues.plan import Reason
 from queues.quota.queue import Limits, ProvisioningRules
 from queues.reason_codes import ReasonCode
 from queues.resources import GPU
-from queues.workload import WorkloadKey
+from queues.workload import WorkloadKey, WorkloadKind
 from tests.builders.facts import NOW, TEAM, VOLCANO, queue, seen, volcano_job, world
 from tests.fakes.fake_documents import FakeDocuments
 
@@ -33,16 +34,24 @@ class Documents(FakeDocuments):
         self.absent = False
 
     async def get(self, path: str, **query: Any) -> bytes:
+        if path.startswith(f"{TEMPLATES}/"):
+            return await super().get(path)
         assert path == PROVISIONING_REQUESTS.path()
         assert query["labelSelector"] == "muster.dev/provisioning-for"
         self.lists += 1
         if self.absent:
             raise NotFound(method="GET", path=path, status=404, reason="no such kind")
-        return json.dumps({"items": [self.documents[each] for each in self.under(REQUESTS)]}).encode()
+        first, most = int(query["continue"] or 0), query["limit"]
+        paths = self.under(REQUESTS)
+        items = [self.documents[each] for each in paths[first : first + most]]
+        more = str(first + most) if first + most < len(paths) else ""
+        return json.dumps({"metadata": {"continue": more}, "items": items}).encode()
 
     async def delete(
         self, path: str, *, uid: str | None = None, check_lease: Any = None, **rest: Any
     ) -> bytes:
+        if path in self.documents and uid != self.documents[path]["metadata"]["uid"]:
+            raise Conflict(method="DELETE", path=path, status=409, reason="another uid")
         return await super().delete(path, check_lease=check_lease)
 
     def under(self, collection: str) -> list[str]:
@@ -64,7 +73,7 @@ class Looks:
         self.world.number({VOLCANO: 1})
         self.world.refresh(NOW)
         self.api = Documents()
-        self.told: list[Mapping[WorkloadKey, RequestProgress]] = []
+        self.told: list[Mapping[WorkloadKey, NodesAsked]] = []
         self.loop = ProvisioningLoop(
             self.api,  # type: ignore[arg-type]
             lambda: None,
@@ -225,3 +234,118 @@ async def test_a_gang_that_is_gone_takes_its_request_with_it() -> None:
     looks.world.refresh(NOW)
     looks.waits(None)
     assert await looks.look() == (0, 0)
+
+
+def forged(name: str, template: str, **metadata: Any) -> dict[str, Any]:
+    """A request of a user who writes Muster's label on it."""
+    labelled = {"name": name, "namespace": "ns", "uid": f"uid-{name}", **metadata}
+    labelled.setdefault("labels", {"muster.dev/provisioning-for": "job.x"})
+    return {"metadata": labelled, "spec": {"podSets": [{"count": 1, "podTemplateRef": {"name": template}}]}}
+
+
+async def test_requests_and_templates_that_muster_did_not_make_are_left_alone(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    looks = Looks()
+    looks.api.documents[f"{TEMPLATES}/nightly-base"] = {"metadata": {"name": "nightly-base", "uid": "theirs"}}
+    looks.api.documents[f"{REQUESTS}/nightly"] = forged("nightly", "nightly-base")
+    looks.waits(ReasonCode.NO_FIT)
+    assert await looks.look() == (2, 2)
+    real = next(each for each in looks.api.under(REQUESTS) if "nightly" not in each).rpartition("/")[2]
+    looks.api.documents[f"{REQUESTS}/muster"] = forged("muster", f"{real}-0")
+    # With all that a user can copy, but for a template of another request.
+    copied = {
+        **looks.api.documents[f"{REQUESTS}/{real}"]["metadata"],
+        "name": "muster-0123456789ab-1",
+        "uid": "u",
+    }
+    looks.api.documents[f"{REQUESTS}/muster-0123456789ab-1"] = forged(template=f"{real}-0", **copied)
+    for _ in range(3):
+        assert await looks.look() == (4, 2)
+    told = [each for each in caplog.records if "did not make" in each.message]
+    assert [each.__dict__["object"] for each in told] == ["ns/nightly"], "once"
+
+
+async def test_who_finds_the_name_of_a_request_taken_is_told() -> None:
+    looks = Looks()
+    looks.waits(ReasonCode.NO_FIT)
+    await looks.look()
+    [path] = looks.api.under(REQUESTS)
+    looks.api.documents[path]["metadata"]["ownerReferences"] = []
+    assert await looks.look() == (1, 1)
+    [told] = [
+        each
+        for each in looks.api.under(EVENTS.path("ns"))
+        if "Refused" in looks.api.documents[each]["reason"]
+    ]
+    assert "Muster did not make it" in looks.api.documents[told]["message"]
+
+
+async def test_a_template_of_a_requests_name_goes_only_if_it_was_made_for_it() -> None:
+    looks = Looks()
+    looks.waits(ReasonCode.NO_FIT)
+    await looks.look()
+    [template] = looks.api.under(TEMPLATES)
+    looks.api.documents[template]["metadata"]["ownerReferences"] = []
+    looks.waits(ReasonCode.RESERVED)
+    assert await looks.look() == (0, 1)
+
+
+async def test_a_template_that_was_made_anew_since_it_was_read_stays() -> None:
+    looks = Looks()
+    looks.waits(ReasonCode.NO_FIT)
+    await looks.look()
+    [template] = looks.api.under(TEMPLATES)
+    read = looks.api.get
+
+    async def made_anew(path: str, **query: Any) -> bytes:
+        answer = await read(path, **query)
+        if path == template:
+            looks.api.documents[template]["metadata"]["uid"] = "another"
+        return answer
+
+    looks.api.get = made_anew  # type: ignore[method-assign]
+    looks.waits(ReasonCode.RESERVED)
+    assert await looks.look() == (0, 1)
+
+
+async def test_requests_of_others_hide_none_of_musters() -> None:
+    looks = Looks()
+    for number in range(350):
+        looks.api.documents[f"{REQUESTS}/f{number}"] = forged(f"f{number}", "zz")
+    looks.waits(ReasonCode.NO_FIT)
+    assert await looks.look() == (351, 1)
+    writes = len(looks.api.writes)
+    await looks.look()
+    assert {path for _, path in looks.api.writes[writes:]} == {EVENTS.path("ns")}, (
+        "it is found, and not made again"
+    )
+    assert (
+        looks.told[-1][VOLCANO].told(Reason(code=ReasonCode.NO_FIT, message="")).code
+        is ReasonCode.PROVISIONING
+    )
+    looks.waits(ReasonCode.RESERVED)
+    assert await looks.look() == (350, 0)
+
+
+async def test_gangs_that_do_not_ask_are_told_why_and_those_of_a_namespace_hide_no_other() -> None:
+    looks = Looks(ProvisioningRules(class_name="check-capacity", max_open=1))
+    keys = [WorkloadKey(WorkloadKind.JOB, f"uid-{number}") for number in range(5)]
+    jobs = [replace(volcano_job(4), key=key, name=key.uid) for key in keys[:4]]
+    late = replace(volcano_job(4), key=keys[4], name="late", namespace="theirs")
+    looks.world.observe([seen(each) for each in (*jobs, late)])
+    looks.world.number({key: number for number, key in enumerate(keys, 2)})
+    looks.world.refresh(NOW)
+    for key in (VOLCANO, *keys):
+        looks.waits(ReasonCode.NO_FIT, key)
+    assert await looks.look() == (1, 1)
+    # The earliest one asks; the next ones of each namespace are told.
+    assert set(looks.told[0]) == {keys[4]}
+    reason = looks.told[0][keys[4]].told(Reason(code=ReasonCode.NO_FIT, message="0 of 4 pods fit"))
+    assert reason.code is ReasonCode.NO_FIT
+    expected = (
+        "0 of 4 pods fit; nodes are not asked for yet: its queue has as many open requests as it may have"
+    )
+    assert reason.message == f"{expected} (maxOpen 1)"
+    await looks.look()
+    assert set(looks.told[1]) == {VOLCANO, keys[0], keys[4]}

@@ -11,6 +11,7 @@ from admission.web.access.limits import (
     Gate,
     ProcessorShare,
     RequestLimits,
+    ShareUsed,
     TooBusy,
     counted_as,
     processor_time,
@@ -153,7 +154,7 @@ async def test_requests_wait_until_the_process_is_within_its_share() -> None:
     clock.used += 3.4
     gate = Gate(RequestLimits(at_once=1, patience=0.01), share)
     for _ in range(2):  # the place is free again
-        with pytest.raises(TooBusy):
+        with pytest.raises(ShareUsed, match=r"^Answers to users have used their share of this machine"):
             async with gate.entered("ada"):
                 pass
     clock.now += 1000.0

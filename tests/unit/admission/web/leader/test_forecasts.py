@@ -116,6 +116,18 @@ async def test_those_who_wait_get_an_interval_and_those_who_run_none() -> None:
     assert replica.asked == [forecasts.LEARNED]
 
 
+async def test_what_was_admitted_or_deleted_since_is_listed_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forecasts, "_EVERY", 1000.0)
+    replica = Replica()
+    replica.last = decided()
+    async with replica.forecasting() as of:
+        await until(lambda: told(of).items)
+        gone, *others = replica.last.snapshot.pending.items()
+        replica.last = replace(replica.last, snapshot=replace(replica.last.snapshot, pending=dict(others)))
+        assert {line.uid for line in told(of).items} == {key.uid for key, _ in others}
+        assert of.of(gone[0]) is None
+
+
 async def test_nothing_is_told_once_another_replica_leads() -> None:
     replica = Replica()
     replica.last = decided()
