@@ -7,7 +7,7 @@ from typing import Final
 RUNBOOKS: Final = Path(__file__).parents[2] / "docs" / "runbooks"
 PAGES: Final = sorted(RUNBOOKS.glob("*.md"))
 _BLOCK: Final = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_INLINE: Final = re.compile(r"`((?:kubectl|muster) [^`]+)`")
+_INLINE: Final = re.compile(r"`((?:kubectl|muster)\s[^`]+)`")
 
 
 def commands(page: Path) -> list[str]:
