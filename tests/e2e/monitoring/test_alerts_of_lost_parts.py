@@ -101,7 +101,10 @@ def test_a_table_that_is_gone(harness: CrashHarness, prometheus: PrometheusServe
     harness.leave()
 
 
-def test_a_history_that_cannot_be_shortened(harness: CrashHarness, prometheus: PrometheusServer) -> None:
+def test_a_history_that_cannot_be_shortened(
+    harness: CrashHarness, prometheus: PrometheusServer, muster: Replica
+) -> None:
+    # It has made the tables.
     harness.leave()
     harness.ledger.ask(
         "CREATE TABLE decisions_2020_01_06 PARTITION OF decisions FOR VALUES FROM ('2020-01-06') TO ('2020-01-13')"
@@ -201,7 +204,7 @@ def test_rights_and_definitions_that_are_gone_until_muster_is_installed_again(
         harness.api.merge(CLUSTER_ROLES.path(name="muster"), {"rules": kept})
         sandbox.delete("batch/v1 Job", "leaves")
         prometheus.fires("MusterJobsUnlisted")
-        sandbox.add(batch_job(sandbox, "refused", 3, 2, completionMode="Indexed"))
+        sandbox.add(batch_job(sandbox, "refused", 3, 3, completionMode="Indexed"))
         told = prometheus.fires("MusterApiWritesFail", seconds=90)
         assert told["summary"].endswith(" of the writes to pods fail.")
         told = prometheus.fires("MusterWatchSilent", seconds=150)
