@@ -33,6 +33,10 @@ OTHERWISE: Final[dict[str, str | None]] = {
     "kubectl delete validatingwebhookconfigurations,mutatingwebhookconfigurations muster": (
         "kubectl delete validatingwebhookconfigurations,mutatingwebhookconfigurations muster --dry-run=server"
     ),
+    # There is nobody to ask.
+    "kubectl muster quota set QUEUE --capability nvidia.com/gpu=64": (
+        "kubectl muster quota set QUEUE --capability nvidia.com/gpu=64 --yes"
+    ),
     # Needs all replicas to be stopped: tests/e2e/failures/test_restore.py.
     "muster ledger adopt-cluster": "muster ledger adopt-cluster --help",
 }
@@ -60,9 +64,9 @@ def run(stack: Stack, command: str, folder: Path) -> "subprocess.CompletedProces
         return stack.run([*plugin, *words[2:], *(() if "--help" in words else kubeconfig)], check=True)
     if words == ["muster", "install"]:
         stack.install()
-        words = ["muster", "ledger", "show"]
+        return run(stack, "muster ledger show", folder)
     if words[0] == "muster":
-        needs = kubeconfig if words[1:2] == ["snapshot"] else ()
+        needs = kubeconfig if words[1] == "snapshot" or words[1:] == ["ledger", "show"] else ()
         return stack.muster(*words[1:], *needs)
     assert words[0] == "kubectl", command
     return stack.kubectl(*words[1:])
