@@ -20,8 +20,9 @@ from tests.e2e.support.sandbox import Sandbox
 MANIFEST: Final = Path("deploy/controller.yaml")
 #: Commands that are run otherwise, with what is run instead. None: they are not run here, for the reason beside them.
 OTHERWISE: Final[dict[str, str | None]] = {
-    # All commands of the plugin are meant.
+    # All commands of a group are meant.
     "kubectl muster": "kubectl muster --help",
+    "muster ledger": "muster ledger --help",
     # Pods have no containers here; what is run in one is run beside it, by `muster ledger show`.
     "kubectl exec -n muster-system deploy/muster -- muster ledger show": None,
     # No metrics-server measures anything here.
