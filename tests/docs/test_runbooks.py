@@ -1,31 +1,27 @@
-"""Commands of the runbooks exist, with the options that they are given."""
+"""What runbooks name exists: commands with their options, pods, metrics, and lines of the log."""
 
+import ast
 import re
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import pytest
+import yaml
 
 from admission.cli.kubectl_muster import kubectl_muster
 from admission.cli.muster import muster
+from admission.figures.agent_catalogue import AGENT
+from admission.figures.catalogue import CONTROLLER
+from deploy.monitoring.rules import rules
+from tests.docs.runbook_commands import PAGES, commands, every_command
 
-RUNBOOKS = Path(__file__).parents[2] / "docs" / "runbooks"
+ROOT = Path(__file__).parents[2]
 #: Verbs of kubectl that pages use. A verb that is not here is one more to look up.
 KUBECTL = {
     *("auth", "delete", "describe", "events", "exec", "get", "logs", "rollout", "top"),
 }
-_BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_INLINE = re.compile(r"`((?:kubectl|muster) [^`]+)`")
-PAGES = sorted(RUNBOOKS.glob("*.md"))
-
-
-def commands(page: Path) -> list[str]:
-    """Every command of a page: lines of shell blocks, and those in the text."""
-    text = page.read_text(encoding="utf-8")
-    blocks = [line for block in _BLOCK.findall(text) for line in block.splitlines() if line.strip()]
-    inline = [" ".join(found.split()) for found in _INLINE.findall(_BLOCK.sub("", text))]
-    return [*blocks, *inline]
 
 
 def parse(command: click.Command, name: str, words: list[str]) -> None:
@@ -76,3 +72,67 @@ def test_every_command_of_a_page_exists(page: Path) -> None:
 def test_a_command_that_does_not_exist_is_noticed(command: str) -> None:
     with pytest.raises(click.ClickException):
         check(command)
+
+
+def pod_labels() -> dict[str, set[str]]:
+    """By namespace the labels of the pods that the manifests make, as a selector writes them."""
+    found: dict[str, set[str]] = {}
+    for file in ("controller.yaml", "agent.yaml"):
+        for document in yaml.safe_load_all((ROOT / "deploy" / file).read_text(encoding="utf-8")):
+            if document["kind"] in ("Deployment", "DaemonSet"):
+                labels = document["spec"]["template"]["metadata"]["labels"]
+                told = found.setdefault(document["metadata"]["namespace"], set())
+                told |= {f"{name}={value}" for name, value in labels.items()}
+    return found
+
+
+def test_pods_are_looked_for_where_the_manifests_put_them() -> None:
+    labels = pod_labels()
+    selecting = [shlex.split(command) for command in every_command() if " -l " in command]
+    assert len(selecting) >= 4
+    for words in selecting:
+        namespace, selector = words[words.index("-n") + 1], words[words.index("-l") + 1]
+        assert selector in labels[namespace], shlex.join(words)
+
+
+def test_logs_of_selected_pods_are_shown_whole() -> None:
+    """With a selector kubectl shows ten lines of each pod, unless it is told otherwise."""
+    cut = [command for command in every_command() if command.startswith("kubectl logs")]
+    assert cut
+    assert [command for command in cut if "--tail=-1" not in command] == []
+
+
+#: What a page says to look for in the log: in quotes, after one of these.
+LOOK_FOR = re.compile(r"(?:Look for|The error and its place:) ((?:`[^`]+`(?:, or | and |, )?)+)")
+#: Sentences that pages quote beside that.
+QUOTED = ("waiting for Postgres",)
+
+
+def texts() -> Iterator[str]:
+    """Every text in the product's code, with the documentation of errors, which is what they say."""
+    for package in ("admission", "queues"):
+        for module in sorted((ROOT / package).rglob("*.py")):
+            for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                    yield node.value
+
+
+def test_what_is_looked_for_in_the_log_is_something_that_muster_says() -> None:
+    looked_for = {
+        quoted
+        for page in PAGES
+        for found in LOOK_FOR.findall(page.read_text(encoding="utf-8"))
+        for quoted in re.findall(r"`([^`]+)`", found)
+    } | set(QUOTED)
+    assert len(looked_for) >= 9
+    said = "\n".join(texts())
+    assert {each for each in looked_for if each not in said} == set()
+
+
+def test_metrics_that_pages_name_exist() -> None:
+    known = {metric.name for metric in (*CONTROLLER, *AGENT)} | {
+        rule["record"] for rule in rules() if "record" in rule
+    }
+    for page in PAGES:
+        named = set(re.findall(r"\bmuster[_:][a-z0-9_:]+", page.read_text(encoding="utf-8")))
+        assert named <= known, page.name

@@ -151,6 +151,8 @@ class Informer(Generic[S, V]):
         """The cluster does not serve the kind, so that there are no objects of it."""
         if self.is_served:
             _log.info("the cluster does not serve a kind", extra={"kind": self.kind.name})
+        # That there is no such kind is an answer: the software that it belongs to may have been removed for good.
+        self.heard = asyncio.get_running_loop().time()
         self.is_served, self.problem, self.resource_version = False, None, ""
         shifts: list[ObjectChange[V]] = []
         for place in self.collection.others(frozenset()):

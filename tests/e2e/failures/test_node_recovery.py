@@ -1,45 +1,14 @@
 """Nodes with an unhealthy GPU: taken out of service, recovered by an administrator's Job, and taken in again."""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
 
 from queues.api import names
-from queues.api.api_resources import CRON_JOBS, DEVICES, JOBS, NODES
+from queues.api.api_resources import CRON_JOBS, DEVICES, NODES
 from tests.builders.node_agents.node_devices import device, device_object
-from tests.e2e.support.api_paths import path
+from tests.e2e.failures.recovered_nodes import phase, recovering, repairs, report
 from tests.e2e.support.gang_kinds import finish_all
 from tests.e2e.support.manifests import volcano_job
 from tests.e2e.support.sandbox import Sandbox
-
-
-@contextmanager
-def recovering(sandbox: Sandbox, **rules: Any) -> Iterator[None]:
-    """Nodes are recovered while the block goes on, with a Job made from a CronJob of the sandbox."""
-    container = {"name": "repair", "image": "repair", "resources": {}}
-    pod = {"restartPolicy": "Never", "containers": [container]}
-    template = {"spec": {"backoffLimit": 0, "template": {"spec": pod}}}
-    repair = {
-        "apiVersion": CRON_JOBS.api_version,
-        "kind": CRON_JOBS.kind,
-        "metadata": {"name": "repair"},
-        "spec": {"schedule": "0 0 1 1 *", "suspend": True, "jobTemplate": template},
-    }
-    sandbox.api.create(CRON_JOBS.path(sandbox.name), repair)
-    recovery = {"job": f"{sandbox.name}/repair", **rules}
-    health = {"onFault": "recover", "recovery": recovery}
-    root = path("Queue", "", "root")
-    sandbox.api.merge(root, {"spec": {"policy": {"health": health}}})
-    yield
-    sandbox.api.merge(root, {"spec": {"policy": {"health": None}}})
-
-
-def report(sandbox: Sandbox, node: str, *faulty: int) -> None:
-    """These of the node's eight GPUs are unhealthy."""
-    devices = [device(minor, health=minor not in faulty) for minor in range(8)]
-    change = device_object(node, *devices)
-    sandbox.api.merge(DEVICES.path(name=node), {"spec": change["spec"]})
 
 
 def mark(sandbox: Sandbox, node: str, *marked: int) -> None:
@@ -64,17 +33,6 @@ def waits(sandbox: Sandbox, node: str) -> str:
 def taints(sandbox: Sandbox, node: str) -> list[str]:
     found = sandbox.api.get(NODES.path(name=node))
     return [each["key"] for each in found["spec"].get("taints", ())]
-
-
-def phase(sandbox: Sandbox, node: str) -> str:
-    """The phase of a node's recovery; "none": there is none, or nothing is remembered of it."""
-    annotations = sandbox.api.get(NODES.path(name=node))["metadata"].get("annotations") or {}
-    return str(json.loads(annotations.get(names.RECOVERY, '{"phase": "none"}'))["phase"])
-
-
-def repairs(sandbox: Sandbox) -> list[str]:
-    found = sandbox.api.get(JOBS.path(sandbox.name))["items"]
-    return [each["metadata"]["name"] for each in found]
 
 
 def test_a_node_is_drained_repaired_and_taken_in_again(sandbox: Sandbox) -> None:

@@ -1,7 +1,6 @@
 """Alerts fire when their fault is caused: a real Prometheus, a running Muster, rules in a sixtieth of their time.
 
-Those that are not here need an hour, or a fault that cannot be caused from outside; ``promtool`` tries them on made-up
-series (``tests/unit/deploy/monitoring``).
+More of them are in ``test_alerts_of_lost_parts``.
 """
 
 import base64

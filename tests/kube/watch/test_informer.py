@@ -429,6 +429,8 @@ async def test_a_kind_that_the_cluster_does_not_serve_has_no_objects_until_it_do
         await asyncio.gather(task, return_exceptions=True)
         task = asyncio.create_task(informer.run())
         await eventually(informer.collection.is_empty, "its objects to go with it")
+        heard = informer.heard
+        await eventually(lambda: informer.heard > heard, "the next answer to count as heard")
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
     assert warnings_in(caplog) == []

@@ -106,6 +106,16 @@ def test_each_alert_has_a_page_and_each_page_an_alert() -> None:
         assert headings == ["What it means", "How to check", "What to do"], path
 
 
+def test_each_alert_is_caused_in_a_running_muster() -> None:
+    folder = ROOT / "tests" / "e2e" / "monitoring"
+    caused = {
+        name
+        for module in folder.glob("test_alerts_*.py")
+        for name in re.findall(r'\.fires\("(\w+)"', module.read_text(encoding="utf-8"))
+    }
+    assert caused == {alert.name for alert in alerts()}
+
+
 def test_severities_are_few_and_names_are_muster_s() -> None:
     assert {alert.severity for alert in alerts()} == {"critical", "warning"}
     assert all(re.fullmatch(r"Muster[A-Z][A-Za-z]+", alert.name) for alert in alerts())

@@ -1,0 +1,105 @@
+"""Commands of the runbooks, run by the administrator of a running product: each ends with status 0."""
+
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+import yaml
+
+from deploy.local.stack import Stack
+from queues.api.api_resources import DEPLOYMENTS, DEVICES
+from tests.builders.node_agents.node_devices import device, device_object
+from tests.docs.runbook_commands import every_command
+from tests.e2e.support.manifests import volcano_job
+from tests.e2e.support.sandbox import Sandbox
+
+MANIFEST: Final = Path("deploy/controller.yaml")
+#: Commands that are run otherwise, with what is run instead. None: they are not run here, for the reason beside them.
+OTHERWISE: Final[dict[str, str | None]] = {
+    # All commands of a group are meant.
+    "kubectl muster": "kubectl muster --help",
+    "muster ledger": "muster ledger --help",
+    # Pods have no containers here; what is run in one is run beside it, by `muster ledger show`.
+    "kubectl exec -n muster-system deploy/muster -- muster ledger show": None,
+    # No metrics-server measures anything here.
+    "kubectl top pod -n muster-system": "kubectl top pod -n muster-system --help",
+    # What other tests of this product stand on stays: the API server decides, and deletes nothing.
+    "kubectl delete secret muster-webhook -n muster-system": (
+        "kubectl delete secret muster-webhook -n muster-system --dry-run=server"
+    ),
+    "kubectl delete validatingwebhookconfigurations,mutatingwebhookconfigurations muster": (
+        "kubectl delete validatingwebhookconfigurations,mutatingwebhookconfigurations muster --dry-run=server"
+    ),
+    # There is nobody to ask.
+    "kubectl muster quota set QUEUE --capability nvidia.com/gpu=64": (
+        "kubectl muster quota set QUEUE --capability nvidia.com/gpu=64 --yes"
+    ),
+    # Needs all replicas to be stopped: tests/e2e/failures/test_restore.py.
+    "muster ledger adopt-cluster": "muster ledger adopt-cluster --help",
+}
+#: Those that make what the others read come first, those that need it last.
+ORDER: Final = ("muster install", "muster snapshot", "kubectl muster drain")
+
+
+@pytest.fixture
+def deployed(sandbox: Sandbox) -> Iterator[None]:
+    """The Deployment of the manifests, without a pod: Muster runs beside the cluster."""
+    documents = yaml.safe_load_all(MANIFEST.read_text(encoding="utf-8"))
+    [deployment] = [each for each in documents if each["kind"] == DEPLOYMENTS.kind]
+    deployment["spec"]["replicas"] = 0
+    sandbox.api.create(DEPLOYMENTS.path("muster-system"), deployment)
+    yield
+    sandbox.api.delete(DEPLOYMENTS.path("muster-system", "muster"))
+
+
+def run(stack: Stack, command: str, folder: Path) -> "subprocess.CompletedProcess[str]":
+    """Run a command as the administrator of the cluster and of the ledger. Raises LocalCommandFailed."""
+    words = [word.replace("turn.json", str(folder / "turn.json")) for word in shlex.split(command)]
+    kubeconfig = ("--kubeconfig", stack.cluster.kubeconfig)
+    if words[:2] == ["kubectl", "muster"]:
+        plugin = [sys.executable, "-m", "admission.cli.kubectl_muster"]
+        return stack.run([*plugin, *words[2:], *(() if "--help" in words else kubeconfig)], check=True)
+    if words == ["muster", "install"]:
+        stack.install()
+        return run(stack, "muster ledger show", folder)
+    if words[0] == "muster":
+        needs = kubeconfig if words[1] == "snapshot" or words[1:] == ["ledger", "show"] else ()
+        return stack.muster(*words[1:], *needs)
+    assert words[0] == "kubectl", command
+    return stack.kubectl(*words[1:])
+
+
+def place(command: str) -> int:
+    return next((i for i, beginning in enumerate(ORDER) if command.startswith(beginning)), len(ORDER))
+
+
+def test_every_command_of_the_runbooks_does_what_its_page_says(
+    sandbox: Sandbox, whole_stack: Stack, tmp_path: Path, deployed: None
+) -> None:
+    [node] = sandbox.add_nodes(1)
+    queue = sandbox.add_queue()
+    sandbox.api.create(DEVICES.path(), device_object(node, *map(device, range(8))))
+    sandbox.add(volcano_job(sandbox, "waits", 1, 9))
+    sandbox.wait_reason("waits", "NoFit")
+    filled_in = {
+        "NODE": node,
+        "QUEUE": queue,
+        "NAME": "waits",
+        "NAMESPACE": sandbox.name,
+        "FILE": "turn.json",
+    }
+    run_now = {command: OTHERWISE.get(command, command) for command in every_command()}
+    assert {command for command in OTHERWISE if command not in run_now} == set(), "listed, and on no page"
+    failed = {}
+    for command in sorted(filter(None, run_now.values()), key=place):
+        ready = " ".join(filled_in.get(word, word) for word in command.split(" "))
+        try:
+            run(whole_stack, ready, tmp_path)
+        except Exception as error:  # all that fail are told at once
+            failed[ready] = str(error)
+    assert not failed, "\n".join(failed.values())
+    sandbox.api.delete(DEVICES.path(name=node))
