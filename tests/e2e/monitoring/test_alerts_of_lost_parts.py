@@ -27,7 +27,7 @@ from tests.e2e.monitoring.prometheus_server import PrometheusServer
 from tests.e2e.support.crash_harness import SHORT, CrashHarness
 from tests.e2e.support.gang_kinds import finish_all
 from tests.e2e.support.ledger_queries import LedgerQueries
-from tests.e2e.support.manifests import bare_pod, batch_job, volcano_job
+from tests.e2e.support.manifests import batch_job, volcano_job
 from tests.waiting import until
 
 pytestmark = pytest.mark.long
@@ -182,10 +182,6 @@ def test_a_library_of_devices_that_hangs(
         sandbox.api.delete(DEVICES.path(name=node.name))
 
 
-#: Writes to pods that were refused just now.
-REFUSED = 'increase(muster_api_writes_total{resource="pods",outcome="refused"}[5s])'
-
-
 def of_pods(rule: dict[str, Any]) -> set[str]:
     """What a rule of a role allows to do with pods."""
     return set(rule["verbs"]) if "pods" in rule["resources"] else set()
@@ -208,23 +204,14 @@ def test_rights_and_definitions_that_are_gone_until_muster_is_installed_again(
         harness.api.merge(CLUSTER_ROLES.path(name="muster"), {"rules": kept})
         sandbox.delete("batch/v1 Job", "leaves")
         prometheus.fires("MusterJobsUnlisted")
-        numbers = count()
-
-        def fails_again_and_again() -> bool:
-            # What was refused is tried again ever later, and ten seconds are a long time here.
-            if not prometheus.query(f"{REFUSED} > 0"):
-                sandbox.add(bare_pod(sandbox, f"refused-{next(numbers)}", 1))
-                until(lambda: bool(prometheus.query(f"{REFUSED} > 0")), "a write to be refused")
-            return "MusterApiWritesFail" in prometheus.firing()
-
-        until(fails_again_and_again, "MusterApiWritesFail to fire", seconds=90)
-        told = prometheus.fires("MusterApiWritesFail")
+        sandbox.add(batch_job(sandbox, "refused", 3, 3, completionMode="Indexed"))
+        told = prometheus.fires("MusterApiWritesFail", seconds=90)
         assert told["summary"].endswith(" of the writes to pods fail.")
         told = prometheus.fires("MusterWatchSilent", seconds=150)
         assert told["summary"].startswith("The watch of resourceflavors has heard nothing for ")
         harness.stack.install()
         for alert in ("MusterJobsUnlisted", "MusterApiWritesFail", "MusterWatchSilent"):
             prometheus.is_silent(alert, seconds=60)
-        sandbox.wait_running("refused-", next(numbers), seconds=60)
+        sandbox.wait_running("refused-", 3, seconds=60)
         finish_all(sandbox, "refused-")
     harness.leave()
