@@ -35,7 +35,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
         yield shown
 
 
-@pytest.fixture(params=["light", "dark", "phone"])
+@pytest.fixture(params=["light", "dark", pytest.param("phone", marks=pytest.mark.long)])
 def dressed(request: pytest.FixtureRequest, browser: "Browser", shown: Shown) -> Iterator[Tab]:
     options = {
         "light": {},
@@ -62,6 +62,7 @@ def test_axe_finds_nothing_serious(dressed: Tab, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", VIEWS.values(), ids=VIEWS)
+@pytest.mark.long
 def test_a_narrow_window_does_not_scroll_sideways(tab: Tab, path: str) -> None:
     page = tab.open(path)
     for width in (1000, 700, 390, 320):
@@ -70,6 +71,7 @@ def test_a_narrow_window_does_not_scroll_sideways(tab: Tab, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", VIEWS.values(), ids=VIEWS)
+@pytest.mark.long
 def test_the_keyboard_reaches_every_link_and_the_focus_is_seen(tab: Tab, path: str) -> None:
     page = tab.open(path)
     wanted = page.evaluate("document.querySelectorAll('a, summary').length")

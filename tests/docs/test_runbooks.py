@@ -15,7 +15,7 @@ from admission.cli.muster import muster
 from admission.figures.agent_catalogue import AGENT
 from admission.figures.catalogue import CONTROLLER
 from deploy.monitoring.rules import rules
-from tests.docs.runbook_commands import PAGES, commands, every_command
+from tests.runbook_commands import PAGES, commands, every_command
 
 ROOT = Path(__file__).parents[2]
 #: Verbs of kubectl that pages use. A verb that is not here is one more to look up.

@@ -16,11 +16,6 @@ from queues.errors import MusterError
 #: Names that are offered in place of one that is unknown.
 _MOST_NAMES: Final = 12
 _AGAIN: Final = "This page asks again by itself."
-#: ClusterRole with the right to list a kind that views show.
-_ROLES: Final = {
-    "nodes": "Ask for the right to list nodes.",
-    "devices": "The role muster-queue-admin has the right to list devices.scheduling.koordinator.sh.",
-}
 
 
 class NoSuchView(MusterError):
@@ -52,7 +47,7 @@ def problem_view(error: Exception) -> tuple[int, View]:
         case Unanswered(by_muster=False, status=HTTPStatus.NOT_FOUND):
             return _said(HTTPStatus.BAD_GATEWAY, "Muster does not answer", f"{error}\n{_AGAIN}")
         case Unanswered() | Refused() if error.status in _TITLES:
-            return _said(error.status, _TITLES[error.status], _with_right(error), _sections())
+            return _said(error.status, _TITLES[error.status], str(error), _sections())
         case MusterError():
             return _said(HTTPStatus.BAD_GATEWAY, "Muster does not answer", f"{error}\n{_AGAIN}")
     what = f"{type(error).__name__}: {error}. This is a fault of Muster."
@@ -65,14 +60,6 @@ _TITLES: Final = {
     403: "You may not see this",
     404: "Not found",
 }
-
-
-def _with_right(error: Exception) -> str:
-    """The sentence, with the role to ask for where it is known."""
-    told = str(error)
-    if not isinstance(error, Refused) or error.status != HTTPStatus.FORBIDDEN:
-        return told
-    return "\n".join([told, *(hint for plural, hint in _ROLES.items() if f'resource "{plural}"' in told)])
 
 
 def _said(status: int, title: str, sentence: str, ways: Iterable[Markup] = ()) -> tuple[int, View]:

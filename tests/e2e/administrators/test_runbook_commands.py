@@ -13,9 +13,9 @@ import yaml
 from deploy.local.stack import Stack
 from queues.api.api_resources import DEPLOYMENTS, DEVICES
 from tests.builders.node_agents.node_devices import device, device_object
-from tests.docs.runbook_commands import every_command
 from tests.e2e.support.manifests import volcano_job
 from tests.e2e.support.sandbox import Sandbox
+from tests.runbook_commands import every_command
 
 MANIFEST: Final = Path("deploy/controller.yaml")
 #: Commands that are run otherwise, with what is run instead. None: they are not run here, for the reason beside them.
@@ -27,6 +27,8 @@ OTHERWISE: Final[dict[str, str | None]] = {
     "kubectl exec -n muster-system deploy/muster -- muster ledger show": None,
     # No metrics-server measures anything here.
     "kubectl top pod -n muster-system": "kubectl top pod -n muster-system --help",
+    # There is no cert-manager here: its resources are unknown.
+    "kubectl describe certificate muster -n muster-system": None,
     # What other tests of this product stand on stays: the API server decides, and deletes nothing.
     "kubectl delete secret muster-webhook -n muster-system": (
         "kubectl delete secret muster-webhook -n muster-system --dry-run=server"

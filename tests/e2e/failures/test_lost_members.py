@@ -6,7 +6,7 @@ import pytest
 
 from tests.e2e.preemption.test_preemption import evicted
 from tests.e2e.support.api_paths import Document
-from tests.e2e.support.gang_kinds import EACH_KIND, GangMaker, as_pod_group, finish_all
+from tests.e2e.support.gang_kinds import EACH_KIND, GangMaker, as_batch_job, as_pod_group, finish_all
 from tests.e2e.support.sandbox import RACK, Sandbox
 
 IN_ONE_RACK = {"muster.dev/required-topology": RACK}
@@ -25,7 +25,11 @@ def in_one_rack(documents: list[Document]) -> list[Document]:
     return documents
 
 
-@pytest.mark.parametrize("gang", EACH_KIND)
+@pytest.mark.parametrize(
+    "gang",
+    [pytest.param(each, marks=[] if each is as_batch_job else [pytest.mark.long]) for each in EACH_KIND],
+    ids=lambda each: each.__name__,
+)
 def test_a_gang_that_lost_members_and_has_no_room_in_its_rack_moves_whole(
     sandbox: Sandbox, gang: GangMaker
 ) -> None:

@@ -26,6 +26,7 @@ def traced() -> Iterator[Collector]:
 
 
 def test_a_gang_that_outlives_its_leader_is_traced_once(harness: CrashHarness, traced: Collector) -> None:
+    harness.leave()
     leader = harness.start(MUSTER_TRACING="true", OTEL_EXPORTER_OTLP_ENDPOINT=traced.url)
     harness.leads(leader)
     with harness.sandbox("traced") as sandbox:

@@ -62,6 +62,7 @@ def with_planted_bug(whole_stack: Stack):  # type: ignore[no-untyped-def]
     whole_stack.start_muster()
 
 
+@pytest.mark.long
 def test_the_check_notices_an_engine_that_admits_gangs_piece_by_piece(
     with_planted_bug: None, sandbox: Sandbox
 ) -> None:

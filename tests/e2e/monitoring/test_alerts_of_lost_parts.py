@@ -19,7 +19,7 @@ from queues.api.api_resources import CLUSTER_ROLES, CRDS, CRON_JOBS, DEVICES, FL
 from queues.sql.tables import workloads
 from tests.builders.node_agents.node_devices import device, device_object
 from tests.cluster_faults import continue_muster
-from tests.e2e.failures.gpu_agents import GpuNode
+from tests.e2e.devices.gpu_agents import GpuNode
 from tests.e2e.failures.recovered_nodes import phase, recovering, repairs, report
 from tests.e2e.monitoring.conftest import address
 from tests.e2e.monitoring.muster_that_stumbles import SLOW

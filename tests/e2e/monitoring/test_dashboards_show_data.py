@@ -4,11 +4,13 @@ import math
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from deploy.local.processes import free_port
 from deploy.local.stack import Replica
 from deploy.monitoring.dashboards import DASHBOARDS
 from deploy.monitoring.queries import replaced
-from tests.e2e.failures.gpu_agents import GpuNode
+from tests.e2e.devices.gpu_agents import GpuNode
 from tests.e2e.monitoring.conftest import address
 from tests.e2e.monitoring.prometheus_server import PrometheusServer
 from tests.e2e.support.crash_harness import CrashHarness
@@ -87,6 +89,7 @@ def is_reclaimed(sandbox: Sandbox, lender: str) -> None:
     sandbox.wait_running("returns-", 2, seconds=60)
 
 
+@pytest.mark.long
 def test_every_query_of_every_dashboard_has_data(
     harness: CrashHarness, prometheus: PrometheusServer, muster: Replica, tmp_path: Path
 ) -> None:

@@ -54,6 +54,7 @@ async def _create_database(dsn: str, name: str) -> None:
     await connection.close()
 
 
+@pytest.mark.long
 def test_each_cluster_admits_by_itself_and_a_swapped_dsn_is_refused(
     clusters: dict[str, CrashHarness],
 ) -> None:

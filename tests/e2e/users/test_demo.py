@@ -216,6 +216,7 @@ def test_interrupted_after_its_end_the_demo_stops_in_order(kept_demo: Demo) -> N
     assert [path.name for path in kept_demo.temporary.rglob("*") if path.name == "etcd"] == []
 
 
+@pytest.mark.long
 def test_a_demo_whose_make_is_killed_leaves_no_process(start_demo: Start) -> None:
     # A shell in make's place. It must not replace itself by its only command.
     demo = start_demo(wrapper=("bash", "-c", '"$@"; exit $?', "make"), MAKELEVEL="1")
@@ -225,6 +226,7 @@ def test_a_demo_whose_make_is_killed_leaves_no_process(start_demo: Start) -> Non
     demo.wait_gone()
 
 
+@pytest.mark.long
 def test_a_demo_that_is_killed_leaves_no_process_and_the_next_start_removes_its_files(
     start_demo: Start,
 ) -> None:

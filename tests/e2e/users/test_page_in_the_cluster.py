@@ -110,7 +110,11 @@ def test_everybody_sees_what_the_own_token_may_see(sandbox: Sandbox, tmp_path: P
             assert by["annotations"]["muster.dev/changed-by"] in shown
             assert "You may not list nodedrains" in ask("reservations", member)[1]
             status, shown = ask("nodes", member)
-            assert (status, "Ask for the right to list nodes." in shown, node in shown) == (403, True, False)
+            assert (
+                status,
+                "may not list nodes; ask a cluster administrator for that right" in shown,
+                node in shown,
+            ) == (403, True, False)
 
             for token, headers in (
                 ("", {}),

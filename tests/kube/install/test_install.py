@@ -105,6 +105,7 @@ async def test_definitions_of_volcano_are_not_overwritten_unless_told_so(bare: C
 
 
 @pytest.mark.parametrize("adopt", [False, True])
+@pytest.mark.long
 async def test_the_definition_of_devices_is_left_to_koordinator_where_that_is_installed(
     bare: Client, adopt: bool
 ) -> None:

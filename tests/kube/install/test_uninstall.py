@@ -37,6 +37,7 @@ async def test_uninstalling_leaves_nothing(bare: Client) -> None:
     assert "namespace/muster-system kept: it was there before Muster" in lines
 
 
+@pytest.mark.long
 async def test_a_namespace_that_muster_made_goes_with_it_unless_others_moved_in(bare: Client) -> None:
     await bare.delete(HOME)
     await becomes(lambda: gone(bare, HOME), within=300)
@@ -172,6 +173,7 @@ async def _told(lines: list[str], text: str) -> bool:
     return any(text in line for line in lines)
 
 
+@pytest.mark.long
 async def test_uninstalling_leaves_what_waits_if_told_so(admin: Client) -> None:
     await installed(admin)
     await admin.create(PODS, pod("a", labels=QUEUED))
@@ -184,6 +186,7 @@ async def test_uninstalling_leaves_what_waits_if_told_so(admin: Client) -> None:
     await admin.patch(f"{PODS}/a", {"spec": {"schedulingGates": None}})
 
 
+@pytest.mark.long
 async def test_pods_whose_outcome_nobody_will_store_any_more_can_go(
     admin: Client, install_cluster: LocalCluster
 ) -> None:

@@ -304,10 +304,11 @@ async def test_a_defect_in_one_workloads_orders_stops_nobody_else(
         nodes: NodeInventory,
         timeouts: Timeouts,
         promised: Mapping[str, Promised],
+        **options: bool,
     ) -> list[Order]:
         if state.key == JOB:
             raise ZeroDivisionError
-        return orders_for(state, fact, nodes, timeouts, promised)
+        return orders_for(state, fact, nodes, timeouts, promised, **options)
 
     monkeypatch.setattr(release_module, "orders_for", breaks)
     known = world(

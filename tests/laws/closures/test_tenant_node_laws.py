@@ -56,6 +56,7 @@ def test_nodes_without_a_bound_break_the_first_law(monkeypatch: pytest.MonkeyPat
     is_broken_in(tenant_worlds(), a_tenant_keeps_no_more_than_it_deserves)
 
 
+@pytest.mark.long
 def test_evictions_without_a_bound_break_the_second_law(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(closing, "clearable", lambda closed, leaving, *_: leaving.keys())
     is_broken_in(tenant_worlds(most=1), a_tenant_clears_no_more_than_it_deserves)

@@ -34,7 +34,7 @@ def _unlimited(self: Any, workload: Any, pods: int) -> bool:
     return True
 
 
-def _unprotected(running: Any, tree: Any, now: int) -> Any:
+def _unprotected(running: Any, tree: Any, now: int, keeps_beyond: Any) -> Any:
     return protection.Protection(frozenset(), frozenset(), None)
 
 

@@ -8,7 +8,7 @@ import pytest
 from admission.containment.repeated_failures import TELL_AFTER, RepeatedFailures
 from queues.errors import DatabaseError, DatabaseUnavailable, Fenced
 from queues.reason_codes import ReasonCode
-from queues.text_format import duration, listed
+from queues.text_format import listed
 
 
 def failures(**options: float) -> RepeatedFailures:
@@ -97,7 +97,7 @@ def test_a_defect_is_the_same_if_it_comes_from_the_same_place_whatever_it_says()
 def test_a_defect_in_another_place_is_another_one() -> None:
     kept = failures()
     kept.note(raised(listed, "train"))
-    kept.note(raised(duration, "train"))
+    kept.note(raised(len, "train"))
     assert kept.count == 1
 
 

@@ -39,10 +39,10 @@ def unanswered(status: int, found: str, *, by_muster: bool) -> Unanswered:
             "ada may not get queue root",
         ),
         (
-            Refused(status=403, tried="", found='ada cannot list resource "nodes"', hint=""),
+            Refused(status=403, tried="", found="you (ada) may not list nodes", hint=""),
             403,
             "You may not see this",
-            "Ask for the right to list nodes.",
+            "you (ada) may not list nodes",
         ),
         (CommandFailed(tried="Asking", found="refused"), 502, "Muster does not answer", "Asking: refused"),
         (ZeroDivisionError("1/0"), 500, "Fault", "This is a fault of Muster."),

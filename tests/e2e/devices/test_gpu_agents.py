@@ -9,7 +9,7 @@ from queues.api import names
 from queues.api.api_resources import DEVICES, NODES
 from queues.errors import ApiError
 from tests.builders.node_agents.node_devices import device_object
-from tests.e2e.failures.gpu_agents import GpuNode
+from tests.e2e.devices.gpu_agents import GpuNode
 from tests.e2e.support.gang_kinds import finish_all
 from tests.e2e.support.manifests import volcano_job
 from tests.e2e.support.sandbox import Sandbox

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-RUNBOOKS: Final = Path(__file__).parents[2] / "docs" / "runbooks"
+RUNBOOKS: Final = Path(__file__).parents[1] / "docs" / "runbooks"
 PAGES: Final = sorted(RUNBOOKS.glob("*.md"))
 _BLOCK: Final = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _INLINE: Final = re.compile(r"`((?:kubectl|muster)\s[^`]+)`")
