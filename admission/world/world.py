@@ -106,16 +106,16 @@ class World:
         self.snapshot_is_stale = True
         self.states: dict[WorkloadKey, WorkloadState] = {}
         self._defects: dict[WorkloadKey, Exception] = {}
-        #: Workloads that a step of the turn fails on.
         self.aside = SetAside(rows.reasons)
         self.seen_times = SeenTimes()
-        self._dirty: set[WorkloadKey] = set()
+        #: Workloads of which more is known than their states were derived from.
+        self.dirty: set[WorkloadKey] = set()
         self._awaiting_timeout: set[WorkloadKey] = set()
         self._deadlines = Deadlines()
         #: What the API server refuses to the writers, by workload: a view of what they know.
         self.refusals: MutableMapping[WorkloadKey, Reason] = {}
         self.put_admissions(rows.admissions)
-        self._dirty |= self.arrivals.keys() | self.recreations.workloads()
+        self.dirty |= self.arrivals.keys() | self.recreations.workloads()
 
     def begin(
         self,
@@ -149,14 +149,14 @@ class World:
                 case FactKind.QUEUE, QueueFact() | None:
                     self._put_queue(QueueName(change.key), change.fact)
                 case kind, _ if kind in ABOUT_NODES:
-                    self._dirty |= self.node_inventory.observe(change)
+                    self.dirty |= self.node_inventory.observe(change)
                     self.snapshot_is_stale = True
                 case FactKind.NAMESPACE, NamespaceFact() | None:
                     labels = None if change.fact is None else change.fact.labels
                     self.snapshot_is_stale |= self.queue_permissions.put_namespace(change.key, labels)
                     self.templates.outdate(change.key)
                 case (kind, _) if (observe := self._observers.get(kind)) is not None:
-                    self._dirty.update(observe(change))
+                    self.dirty.update(observe(change))
                 case FactKind.RECREATION, Recreation() | None:
                     self.recreations.put(change.key, change.fact)
                 case FactKind.BUDGET, BudgetFact() | None:
@@ -167,16 +167,16 @@ class World:
 
     def _put_pod(self, uid: str, fact: PodFact | None) -> None:
         before, owner = self.pods.get(uid), self.pod_index.owner_of(uid)
-        self._dirty.update(self.admission_index.left_by(uid))
+        self.dirty.update(self.admission_index.left_by(uid))
         if fact is None:
             if before is not None and before.node is not None and owner is not None:
                 self.seen_times.lose_pod(owner)
             if before is not None and before.admission is not None:
                 self.admission_index.forget_foreign(before.admission)
             if before is not None:
-                self._dirty |= self.taken_names.free(before.namespace, before.name)
+                self.dirty |= self.taken_names.free(before.namespace, before.name)
             if uid in self.recreations.stored:
-                self._dirty.add(self.recreations.stored[uid].workload)
+                self.dirty.add(self.recreations.stored[uid].workload)
         else:
             self.recreations.update(fact)
             fact = following(before, fact)
@@ -200,7 +200,7 @@ class World:
         """Assign a pod to its workload; what it takes is charged to its node if no seat covers it."""
         fact = self.pods.get(uid)
         before, owner = self.pod_index.settle(uid)
-        self._dirty.update(filter(None, (before, owner)))
+        self.dirty.update(filter(None, (before, owner)))
         if fact is not None and owner is not None and fact.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED):
             self.pod_outcomes.note_outcome(owner, fact)
         place = ports = None
@@ -211,7 +211,7 @@ class World:
         self.snapshot_is_stale |= self.node_inventory.ports.occupy(uid, ports)
         for node in self.node_inventory.charge(uid, place):
             self.snapshot_is_stale = True
-            self._dirty |= self.admission_index.seated_on(node)
+            self.dirty |= self.admission_index.seated_on(node)
 
     def _put_workload(self, change: Change) -> None:
         assert change.workload_kind is not None
@@ -220,7 +220,7 @@ class World:
         if fact is not None and fact.stands_for is not None:
             self.pod_index.put_job_group(change.key, fact)
             # The status of its Job is written on it. It has no members, or none any more.
-            self._dirty.add(fact.stands_for)
+            self.dirty.add(fact.stands_for)
             if key not in self.facts and not self.admission_index.of(key):
                 return
             fact = None
@@ -230,22 +230,22 @@ class World:
         self.seen_times.note_object(key, fact)
         for uid in self.pod_index.put_workload(key, fact):
             self._settle(uid)
-        self._dirty.add(key)
+        self.dirty.add(key)
 
     def _put_node(self, name: NodeName, fact: NodeFact | None) -> None:
         before = self.node_inventory.nodes.get(name)
-        self._dirty |= self.admission_index.seated_on(*self.node_inventory.put_node(name, fact))
+        self.dirty |= self.admission_index.seated_on(*self.node_inventory.put_node(name, fact))
         self.snapshot_is_stale = True
         if before is None or fact is None or before.offer() != fact.offer():
-            self._dirty |= self.admission_index.seated_on(name)
+            self.dirty |= self.admission_index.seated_on(name)
 
     def _put_queue(self, name: QueueName, fact: QueueFact | None) -> None:
         counted = self.queue_facts.put(name, fact)
         self.queue_permissions.put_queue(name, None if fact is None else fact.queue)
         self.unsaved.queues[name] = counted
         if name == ROOT:
-            self._dirty |= self.admission_index.seated_on(*self.node_inventory.faulty.put_root(fact))
-        self._dirty |= self._deadlines.policy_dependents
+            self.dirty |= self.admission_index.seated_on(*self.node_inventory.faulty.put_root(fact))
+        self.dirty |= self._deadlines.policy_dependents
         self.snapshot_is_stale = self.usage_history.needs_reading = True
 
     # ── what the ledger says ────────────────────────────────────────────────────────────────────────────────
@@ -274,11 +274,11 @@ class World:
             # Pods that ask more than their seat are charged without it once it is given back.
             for uid in filter(self.node_inventory.is_charged, self.pod_index.uids_of(admission.workload)):
                 self._settle(uid)
-        self._dirty.add(admission.workload)
+        self.dirty.add(admission.workload)
 
     def learn_closed(self, asked: Iterable[AdmissionId], closed: ClosedAdmissions) -> None:
         """What the ledger says about admissions that the holdings did not know."""
-        self._dirty |= self.admission_index.learn_closed(asked, closed)
+        self.dirty |= self.admission_index.learn_closed(asked, closed)
 
     def put_claims(self, claims: Iterable[Claim], dropped: Iterable[WorkloadKey]) -> None:
         """Claims that an applied plan made or dropped."""
@@ -304,7 +304,7 @@ class World:
         """A Volcano Job's state changed in the ledger."""
         self.pod_outcomes.restart(key, self.job_states.of(key), state)
         self.jobs[key.uid] = state
-        self._dirty.add(key)
+        self.dirty.add(key)
 
     def put_setback(self, key: WorkloadKey, setback: Setback, now: int) -> None:
         """A workload was rolled back, or evicted for another one."""
@@ -315,13 +315,13 @@ class World:
             if (state := self.states.get(key)) and state.larger and (fact := self.facts.get(key)) is not None:
                 self.larger_pods.note(fact, state.larger)
         self.setbacks[key] = known.evicted(now) if setback.displaced else known
-        self._dirty.add(key)
+        self.dirty.add(key)
 
     def put_ready(self, keys: AbstractSet[WorkloadKey]) -> None:
         """The pods of these workloads were ready: what failed before does not count any more."""
         for key in keys & self.setbacks.keys():
             self.setbacks[key] = self.setbacks[key].got_ready()
-            self._dirty.add(key)
+            self.dirty.add(key)
 
     def _avoid_nodes(self, key: WorkloadKey, not_before: int) -> None:
         """Nodes on which a workload did not come up are left out of its next tries, and those with faulty devices."""
@@ -335,15 +335,15 @@ class World:
         self.number(arrivals)
         self.forget(departed)
         self.unsaved.discard(batch)
-        self._dirty |= self.recreations.saved(batch.recreations)
+        self.dirty |= self.recreations.saved(batch.recreations)
         if len(self.refused_rows):
-            self._dirty |= self.refused_rows.stored(batch)
+            self.dirty |= self.refused_rows.stored(batch)
 
     def refuse(self, row: UnsavedRow, content: object, about: WorkloadKey | None, why: str) -> None:
         """Postgres refuses a row for its content: it is set aside until that changes. ``about``: its workload."""
         self.refused_rows.add(row, content, about, why)
         if about is not None:
-            self._dirty.add(about)
+            self.dirty.add(about)
 
     def number(self, arrivals: Mapping[WorkloadKey, int]) -> None:
         """Arrival numbers given by intake. A recreated pod takes over the setbacks of the workload that it replaces."""
@@ -357,7 +357,7 @@ class World:
                     self._avoid_nodes(key, setbacks.not_before)
             if (last := self.last_evictions.get(before)) is not None:
                 self.last_evictions[key] = last
-        self._dirty.update(arrivals)
+        self.dirty.update(arrivals)
 
     def forget(self, keys: Iterable[WorkloadKey]) -> None:
         """These workloads are gone and hold nothing."""
@@ -382,7 +382,7 @@ class World:
         state = self.states.get(key)
         self.aside.add(key, error, None if state is None else state.lasting(), now)
         self.note_defect(key, error)
-        self._dirty.add(key)
+        self.dirty.add(key)
 
     def set_aside_count(self) -> int:
         """Workloads and rows that are left out of a step of the turn now."""
@@ -395,7 +395,7 @@ class World:
 
     def mark_dirty(self, key: WorkloadKey) -> None:
         """The state of a workload must be derived again, though nothing was seen to change."""
-        self._dirty.add(key)
+        self.dirty.add(key)
 
     # ── what follows ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -415,13 +415,13 @@ class World:
         if lent := self.queue_facts.tell_time(now):
             self.unsaved.queues.update(lent)
             self.snapshot_is_stale = True
-        self._dirty |= self.admission_index.seated_on(*self.node_inventory.faulty.tell_time(now))
-        self._dirty |= self._awaiting_timeout | self.avoided_nodes.expire(now) | self.aside.expire(now)
-        self._dirty |= self._deadlines.due(now) | self.namespace_quotas.expire(now)
-        self._dirty |= self.queue_permissions.changed(self._queue_users()) | self.taken_names.expire(now)
+        self.dirty |= self.admission_index.seated_on(*self.node_inventory.faulty.tell_time(now))
+        self.dirty |= self._awaiting_timeout | self.avoided_nodes.expire(now) | self.aside.expire(now)
+        self.dirty |= self._deadlines.due(now) | self.namespace_quotas.expire(now)
+        self.dirty |= self.queue_permissions.changed(self._queue_users()) | self.taken_names.expire(now)
         self._awaiting_timeout.clear()
-        for part in parts(list(self._dirty), size, self.weight):
-            self._dirty.difference_update(part)
+        for part in parts(list(self.dirty), size, self.weight):
+            self.dirty.difference_update(part)
             for key in sorted(part, key=attrgetter("kind", "uid")):
                 self._refresh(key, now, awaited(key))
             yield part

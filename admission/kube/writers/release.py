@@ -101,8 +101,13 @@ class ReleaseWriter:
         self._forget_refused_evictions(key, orders)
         if self.queue.is_backing_off(key):
             return
+        outdated = key in self.world.dirty
         for order in orders:
             item = (order.uid, order.intent)
+            if outdated and order.revision is not None:
+                # The object may ask something else by now than what its state was derived from, and was admitted. The
+                # turn that derives it anew has the workload reconciled again.
+                continue
             if order.intent == MAKER_WAITS and self._makers.are_suspended(key):
                 continue
             if self.queue.is_under_way(item) or self.queue.is_expected(key, order.uid, order.intent):

@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 from aiohttp import web
 
-from admission.facts.workloads import WorkloadFact
+from admission.facts.workloads import JobRevision, WorkloadFact
 from admission.kube.client.client import Client
 from admission.kube.writers import awaited_seats, work_queue
 from admission.kube.writers import release as release_module
@@ -32,6 +32,7 @@ from tests.builders.facts import (
     evicting,
     gated,
     gone,
+    gpus,
     group,
     job,
     node,
@@ -317,6 +318,33 @@ async def test_a_defect_in_one_workloads_orders_stops_nobody_else(
     )
     release = release_writer(client, known, allowed)
     release.reconcile([JOB, GROUP])
+    await quiet(release)
+    assert len(server.seen("PATCH")) == 1
+    await release.queue.stop()
+
+
+async def test_a_job_that_asks_something_else_by_now_is_not_resumed_before_that_is_looked_at(
+    server: FakeApiServer, client: Client
+) -> None:
+    """As long as turns are put off, what is known of an object is newer than what was made of it."""
+    suspended = job(1, suspended=True, revision=JobRevision(1, frozenset()))
+    known = world([node("n1"), suspended], [admission(JOB, "n1")])
+    larger = tuple(replace(pods, takes=gpus(2)) for pods in suspended.pod_sets)
+    known.observe([seen(replace(suspended, pod_sets=larger, revision=JobRevision(2, frozenset())))])
+    release = release_writer(client, known, allowed)
+    release.reconcile([JOB])
+    await quiet(release)
+    assert server.seen("PATCH") == []
+
+    known.refresh(NOW)
+    release.reconcile([JOB])
+    await quiet(release)
+    assert server.seen("PATCH") == []
+    assert list(known.states[JOB].evictable) == [1]
+
+    known.observe([seen(replace(suspended, revision=JobRevision(3, frozenset())))])
+    known.refresh(NOW)
+    release.reconcile([JOB])
     await quiet(release)
     assert len(server.seen("PATCH")) == 1
     await release.queue.stop()
