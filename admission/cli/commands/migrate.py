@@ -1,11 +1,16 @@
 """``muster migrate``: bring the database's schema to this version."""
 
-from typing import Any
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, Final
 
 import click
 
 from admission.cli.commands.run import SettingsCommand, settings_from
 from admission.cli.failures import CommandFailed
+
+#: Seconds before each further attempt.
+_PAUSES: Final = (0.5, 1.0, 2.0)
 
 
 @click.command(
@@ -40,15 +45,28 @@ def migrate(to: str | None, finish: bool, **flags: Any) -> None:
         click.echo(f"Once no older replica is left, `muster migrate --finish` brings it to {rest}.")
 
 
+async def _through(migration: Callable[[], Awaitable[None]]) -> None:
+    """Carry out a migration beside replicas at work: Postgres may end it for a deadlock with them, undone."""
+    import asyncio
+
+    from queues.errors import DatabaseUnavailable
+
+    for pause in _PAUSES:
+        try:
+            return await migration()
+        except DatabaseUnavailable as error:
+            if "deadlock" not in str(error):
+                raise
+        await asyncio.sleep(pause)
+    return await migration()
+
+
 async def _migrated(dsn: str, to: str | None, finish: bool) -> tuple[str, str | None]:
     """The revision that the schema is at now, and the newest one if that is another."""
     from queues.sql.database import Database, finish_migration, migrate, schema_version
     from queues.sql.revisions import READY, known_revisions
 
-    if finish:
-        await finish_migration(dsn)
-    else:
-        await migrate(dsn, to or READY)
+    await _through(partial(finish_migration, dsn) if finish else partial(migrate, dsn, to or READY))
     database = await Database.connect(dsn, pool_size=1)
     try:
         async with database.transaction() as tx:

@@ -10,12 +10,13 @@ import click
 import pytest
 import yaml
 
+from admission.cli.commands import migrate as migrate_command
 from admission.cli.commands.run import run
 from admission.cli.failures import finish
 from admission.cli.kubectl_muster import kubectl_muster
 from admission.cli.muster import muster
 from admission.settings import Settings
-from queues.errors import MusterError
+from queues.errors import DatabaseUnavailable, MusterError
 
 QUEUE = """\
 apiVersion: scheduling.volcano.sh/v1beta1
@@ -297,3 +298,18 @@ def test_a_reader_that_has_seen_enough_is_no_error() -> None:
 
     assert done.stdout.splitlines()[-1] == "0"
     assert done.stderr == ""
+
+
+async def test_a_migration_that_met_replicas_at_work_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(migrate_command, "_PAUSES", (0, 0))
+    answers = [DatabaseUnavailable(reason=why) for why in ("deadlock detected", "it is away")]
+
+    async def migration() -> None:
+        if answers:
+            raise answers.pop(0)
+
+    with pytest.raises(DatabaseUnavailable, match="it is away"):
+        await migrate_command._through(migration)
+    answers.append(DatabaseUnavailable(reason="deadlock detected"))
+    await migrate_command._through(migration)
+    assert answers == []
