@@ -9,6 +9,8 @@ import click
 from admission.cli.commands.run import SettingsCommand, settings_from
 from admission.cli.failures import CommandFailed
 
+#: SQLSTATE of a transaction that Postgres ended since it and another one waited for each other.
+_DEADLOCK: Final = "40P01"
 #: Seconds before each further attempt.
 _PAUSES: Final = (0.5, 1.0, 2.0)
 
@@ -55,7 +57,7 @@ async def _through(migration: Callable[[], Awaitable[None]]) -> None:
         try:
             return await migration()
         except DatabaseUnavailable as error:
-            if "deadlock" not in str(error):
+            if error.facts.get("sqlstate") != _DEADLOCK:
                 raise
         await asyncio.sleep(pause)
     return await migration()

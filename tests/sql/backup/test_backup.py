@@ -109,15 +109,20 @@ async def test_a_restored_database_is_the_same(
                 each.id for each in (await load_world(original)).admissions
             ]
         # It goes on where it was: no id is given twice.
-        again = LedgerHarness(twin, ledger.term)
-        again.seq = ledger.seq
-        await again.arrive("j3")
-        (new,) = (await again.admit(gang("j3", "a", "n1"))).accepted.values()
-        async with muster.snapshot() as tx:
-            ids = await tx.scalars(text("SELECT id FROM admissions UNION SELECT id FROM closed_admissions"))
-            assert new > max(ids)
+        await _gives_no_id_twice(twin, ledger, muster)
     finally:
         await twin.close()
+
+
+async def _gives_no_id_twice(twin: Database, ledger: LedgerHarness, original: Database) -> None:
+    """The restored database goes on with ids that the original never gave."""
+    again = LedgerHarness(twin, ledger.term)
+    again.seq = ledger.seq
+    await again.arrive("j3")
+    (new,) = (await again.admit(gang("j3", "a", "n1"))).accepted.values()
+    async with original.snapshot() as tx:
+        ids = await tx.scalars(text("SELECT id FROM admissions UNION SELECT id FROM closed_admissions"))
+        assert new > max(ids)
 
 
 async def test_a_backup_sees_one_moment_and_stops_nobody(
@@ -247,13 +252,7 @@ async def test_no_id_is_given_twice_though_the_file_says_so(
     await restored(file, empty)
     twin = await Database.connect(empty)
     try:
-        again = LedgerHarness(twin, ledger.term)
-        again.seq = ledger.seq
-        await again.arrive("j3")
-        (new,) = (await again.admit(gang("j3", "a", "n1"))).accepted.values()
-        async with muster.snapshot() as tx:
-            ids = await tx.scalars(text("SELECT id FROM admissions UNION SELECT id FROM closed_admissions"))
-            assert new > max(ids)
+        await _gives_no_id_twice(twin, ledger, muster)
     finally:
         await twin.close()
 

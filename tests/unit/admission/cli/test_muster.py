@@ -302,7 +302,8 @@ def test_a_reader_that_has_seen_enough_is_no_error() -> None:
 
 async def test_a_migration_that_met_replicas_at_work_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(migrate_command, "_PAUSES", (0, 0))
-    answers = [DatabaseUnavailable(reason=why) for why in ("deadlock detected", "it is away")]
+    deadlock = DatabaseUnavailable(reason="deadlock detected", sqlstate="40P01")
+    answers = [deadlock, DatabaseUnavailable(reason="it is away", sqlstate=None)]
 
     async def migration() -> None:
         if answers:
@@ -310,6 +311,6 @@ async def test_a_migration_that_met_replicas_at_work_is_tried_again(monkeypatch:
 
     with pytest.raises(DatabaseUnavailable, match="it is away"):
         await migrate_command._through(migration)
-    answers.append(DatabaseUnavailable(reason="deadlock detected"))
+    answers.append(deadlock)
     await migrate_command._through(migration)
     assert answers == []
