@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from admission.engine.nodes.closed_nodes import longest_run
 from admission.engine.nodes.table import Amounts, Mask, NodeTable
 from admission.engine.snapshot import Snapshot
-from queues.admissions import AdmissionState
+from queues.admissions import Admission, AdmissionState
 from queues.closures.node_closures import NodeClosure
 from queues.workload import NodeName, QueueName, WorkloadKey
 
@@ -70,31 +70,28 @@ class TurnWork:
     def offers(self) -> Amounts:
         """(R, N) what nodes offer without all work of queues: other pods stay."""
         snapshot, table = self._snapshot, self._snapshot.nodes
-        position, rows = table.layout.position, {name: row for row, name in enumerate(table.resources)}
-        offers = table.allocatable - table.used
-        for admission in snapshot.admissions.values():
-            for seat in snapshot.still_held(admission):
-                if (at := position.get(seat.node)) is not None:
-                    for name, units in seat.takes.items():
-                        if name in rows:
-                            offers[rows[name], at] += units
-        return offers
+        return self._with_held(table.allocatable - table.used, snapshot.admissions.values())
 
     def used_by(self, queue: QueueName) -> Amounts:
         """(R, N) what the work of a queue, and of all below it, holds on nodes."""
         if (known := self._used_by.get(queue)) is not None:
             return known
+        snapshot = self._snapshot
+        work = (each for each in snapshot.admissions.values() if self._has_above(each.queue, queue))
+        used = self._used_by[queue] = self._with_held(np.zeros_like(snapshot.nodes.allocatable), work)
+        return used
+
+    def _with_held(self, amounts: Amounts, admissions: Iterable[Admission]) -> Amounts:
+        """(R, N) these amounts, to which is added what admissions still hold on nodes."""
         snapshot, table = self._snapshot, self._snapshot.nodes
         position, rows = table.layout.position, {name: row for row, name in enumerate(table.resources)}
-        used = self._used_by[queue] = np.zeros_like(table.allocatable)
-        for admission in snapshot.admissions.values():
-            if self._has_above(admission.queue, queue):
-                for seat in snapshot.still_held(admission):
-                    if (at := position.get(seat.node)) is not None:
-                        for name, units in seat.takes.items():
-                            if name in rows:
-                                used[rows[name], at] += units
-        return used
+        for admission in admissions:
+            for seat in snapshot.still_held(admission):
+                if (at := position.get(seat.node)) is not None:
+                    for name, units in seat.takes.items():
+                        if name in rows:
+                            amounts[rows[name], at] += units
+        return amounts
 
     def _has_above(self, queue: QueueName, above: QueueName) -> bool:
         key = queue, above
