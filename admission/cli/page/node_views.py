@@ -39,7 +39,7 @@ class _Gpus:
     held: int
     #: Workloads with whole GPUs there that the user may see, and how many each has.
     holders: tuple[tuple[Mapping[str, Any], int], ...]
-    #: False: Muster did not answer, so who has what is not known, and ``held`` is 0.
+    #: False: Muster did not answer, so what workloads hold is not known, and ``held`` is 0.
     is_known: bool = True
 
     @property
@@ -206,7 +206,7 @@ def _rack(name: str, nodes: Sequence[Line]) -> Markup:
 
 
 def _holders(nodes: Sequence[Line]) -> list[Holders]:
-    """Who is on each node, in their order."""
+    """The workloads on each node, in the order of the nodes."""
     return [() if (gpus := _gpus(line)) is None else gpus.holders for line in nodes]
 
 

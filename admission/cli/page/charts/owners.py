@@ -1,4 +1,4 @@
-"""Who holds the devices of a rack: a letter and a colour for each workload, so that nobody needs the colour. Pure."""
+"""Which workloads hold the devices of a rack: a letter and a colour for each, since not all see colours. Pure."""
 
 import zlib
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ class OwnerMark:
 
 
 def marks_of(nodes: Sequence[Holders]) -> dict[str, OwnerMark]:
-    """The mark of each workload in a rack by its uid. ``nodes``: who is on each, in the order in which they are drawn.
+    """The mark of each workload in a rack by its uid. ``nodes``: the workloads on each, as they are drawn.
 
     A letter is one workload's alone. A colour is mostly the same in every rack, and not that of a workload on the same
     node or the one above, as long as there are enough colours.
