@@ -5,6 +5,7 @@ processor time to start and goes on taking some while it stands idle, so the tes
 and it is stopped when the last of them is over.
 """
 
+import gc
 from collections.abc import Generator
 from typing import Any, Final
 
@@ -109,6 +110,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 f"{item.nodeid} needs a control plane: say in tests/conftest.py which it shares"
             )
     items.sort(key=place)
+
+
+def pytest_collection_finish() -> None:
+    """Twelve thousand tests stay until the end: each search for garbage would look at all of them again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -4,6 +4,8 @@ They fail, and never skip, when something is missing: a green run has tried ever
 """
 
 import itertools
+import os
+import signal
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -30,6 +32,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure() -> None:
     """A killed ``make test`` ends its tests too."""
     die_with_parent()
+    # A shell without job control has what it runs in the background ignore Ctrl-C, and so would each program that
+    # a test starts and ends by it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Memory for processor time: collecting garbage is a quarter of what an API server does when it starts.
+    os.environ.setdefault("GOGC", "400")
 
 
 @pytest.fixture(scope="session")
