@@ -3,11 +3,13 @@
 import re
 import shlex
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 import pytest
 
+from admission.cli import times
 from admission.cli.kubectl_muster import kubectl_muster
 from admission.cli.muster import muster
 
@@ -17,6 +19,8 @@ PAGES = [
     *sorted((ROOT / "docs/how-to").glob("*.md")),
     ROOT / "docs/tutorial/first-gang.md",
 ]
+#: The times that the pages name are to come at this one.
+WRITTEN = datetime(2026, 11, 26, 12, tzinfo=UTC)
 PROGRAMS = {"kubectl muster": kubectl_muster, "muster": muster}
 _COMMAND = re.compile(r"(?:^|[|;(]\s*|&& )(?:[A-Z_]+=\S+ )*((?:kubectl )?muster) (.*)")
 #: What ends a command in a shell.
@@ -58,7 +62,8 @@ def complaint(program: str, arguments: str) -> str:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_every_command_of_a_page_is_understood(page: Path) -> None:
+def test_every_command_of_a_page_is_understood(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(times, "_now", lambda: WRITTEN)
     wrong = {
         f"{program} {arguments}": said
         for program, arguments in commands(page)

@@ -4,6 +4,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -220,9 +221,8 @@ def test_a_killed_run_leaves_nothing_alive_and_a_kept_directory_goes_on(tmp_path
 
 
 def _descendants(pid: int) -> list[int]:
-    children = [
-        int(child)
-        for task in Path(f"/proc/{pid}/task").iterdir()
-        for child in (task / "children").read_text().split()
-    ]
+    children: list[int] = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with suppress(FileNotFoundError):  # this thread has ended
+            children += map(int, (task / "children").read_text().split())
     return children + [below for child in children for below in _descendants(child)]
