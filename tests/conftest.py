@@ -23,7 +23,7 @@ SHARED: Final = (
     ("tests/e2e/failures/test_traces.py", "cluster of killed leaders"),
     ("tests/e2e/preemption/test_recreation.py::test_killed", "cluster of killed leaders"),
     ("tests/e2e/failures/test_leadership_takeover.py", "cluster of takeovers"),
-    ("tests/e2e/failures/test_restore.py", "cluster that loses its database"),
+    ("tests/e2e/failures/test_restore.py", "cluster of killed leaders"),
     ("tests/e2e/gangs/test_adoption.py", "cluster that Muster comes to and leaves"),
     ("tests/e2e/monitoring", "cluster that Prometheus watches"),
     ("tests/e2e/upgrades/test_upgrade.py", "cluster of upgrades"),
@@ -32,9 +32,12 @@ SHARED: Final = (
     ("tests/e2e/users/test_demo.py", "demo"),
     ("tests/e2e/installation", "image"),
     ("tests/e2e/support", ""),
-    # Those of administrators are half of all that a whole product is asked for.
+    # What a whole product is asked for, in three parts that take equally long.
     ("tests/e2e/administrators", "product of administrators"),
-    ("tests/e2e", "whole product"),
+    ("tests/e2e/users", "product of users"),
+    ("tests/e2e/trials", "product of users"),
+    ("tests/e2e/devices", "product of users"),
+    ("tests/e2e", "product of gangs"),
     ("tests/kube/client/test_eviction.py", "bare cluster"),
     ("tests/kube/client", ""),
     ("tests/kube/watch/test_api_server_contact.py", ""),
@@ -50,8 +53,9 @@ SHARED: Final = (
 )
 #: What begins first; the slowest first. Others follow by folder, so that nothing long is left for the end.
 FIRST: Final = (
-    "whole product",
     "product of administrators",
+    "product of gangs",
+    "product of users",
     "cluster of killed leaders",
     "guarded cluster",
     "image",
@@ -61,7 +65,6 @@ FIRST: Final = (
     "cluster to install in",
     "cluster that Prometheus watches",
     "bare cluster",
-    "cluster that loses its database",
     "demo",
     "cluster that Muster comes to and leaves",
     "browser",

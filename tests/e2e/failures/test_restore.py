@@ -1,37 +1,21 @@
 """With a backup that is older than the cluster, or with nothing, Muster takes the cluster as it is and stops no pod."""
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from queues.sql.database import raw_connection
 from tests.e2e.support.crash_harness import (
     CrashHarness,
     balances_are_sums_of_open_seats,
-    own_crash_harness,
 )
 from tests.e2e.support.gang_kinds import finish_all
-from tests.e2e.support.ledger_queries import LedgerQueries
 from tests.e2e.support.manifests import batch_job, volcano_job
 from tests.e2e.support.sandbox import GPU, Sandbox
-
-#: Of databases that took the place of the first one: closed at the end.
-OTHER_LEDGERS: list[LedgerQueries] = []
-
-
-@pytest.fixture(scope="module")
-def harness(kubernetes_binaries: dict[str, Path]) -> Iterator[CrashHarness]:
-    """A cluster of its own: its databases are replaced."""
-    with own_crash_harness(durable=False) as found:
-        yield found
-        while OTHER_LEDGERS:
-            OTHER_LEDGERS.pop().close()
 
 
 def test_a_backup_from_before_is_brought_up_to_the_cluster(harness: CrashHarness, tmp_path: Path) -> None:
     stack, file = harness.stack, tmp_path / "muster.backup"
+    harness.leave()
     harness.leads(harness.start())
     with harness.sandbox("hour-old") as sandbox:  # three nodes of 8 GPUs
         sandbox.add(volcano_job(sandbox, "ended", 4, 2), batch_job(sandbox, "running", 2, 4))
@@ -119,6 +103,5 @@ def begin_with(harness: CrashHarness, dsn: str, sandbox: Sandbox) -> None:
     stack.muster("migrate", "--dsn", dsn)
     stack.muster("ledger", "adopt-cluster", "--kubeconfig", stack.cluster.kubeconfig, "--dsn", dsn)
     harness.leads(harness.start(MUSTER_DSN=dsn))
-    stack.dsn = dsn
-    harness.ledger = sandbox.ledger = LedgerQueries(dsn)
-    OTHER_LEDGERS.append(harness.ledger)
+    harness.asks_ledger_of(dsn)
+    sandbox.ledger = harness.ledger

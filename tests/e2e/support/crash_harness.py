@@ -96,6 +96,11 @@ class CrashHarness:
     def leads(self, replica: Replica, *, seconds: float = 30.0) -> None:
         until(lambda: leads(replica), f"{replica.name} to lead\n{log_of(replica)}", seconds=seconds)
 
+    def asks_ledger_of(self, dsn: str) -> None:
+        """Another database has taken the place of the one before."""
+        self.ledger.close()
+        self.stack.dsn, self.ledger = dsn, LedgerQueries(dsn)
+
     # ── sandboxes ───────────────────────────────────────────────────────────────────────────────────────────────
 
     @contextmanager
@@ -114,10 +119,10 @@ def own_crash_harness(*, durable: bool) -> Iterator[CrashHarness]:
     """A cluster for one module of tests, in which everything may be killed. ``durable``: Postgres as well."""
     with Stack(durable=durable) as stack:
         stack.install()
-        ledger = LedgerQueries(stack.dsn)
         with stack.cluster.client() as api, NamespaceHistory(stack.cluster.kubeconfig) as history:
-            yield CrashHarness(stack, api, ledger, history)
-        ledger.close()
+            harness = CrashHarness(stack, api, LedgerQueries(stack.dsn), history)
+            yield harness
+        harness.ledger.close()
 
 
 @dataclass(slots=True)
