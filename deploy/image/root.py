@@ -1,6 +1,8 @@
 """The image's root file system: Debian's Python, Muster's packages, one user, and no shell."""
 
+import platform
 import shutil
+import tempfile
 from pathlib import Path
 from typing import Final
 
@@ -52,7 +54,7 @@ def build(root: Path, cache: Path, architecture: str, commit: str, *, compiled: 
     _write_commands(root)
     sbom.write(root, packages)
     if compiled:
-        wheels.compile_all(root)
+        _compile(root, cache, architecture)
     _set_modes(root)
 
 
@@ -101,6 +103,20 @@ def _write_commands(root: Path) -> None:
     for name, place in COMMANDS.items():
         module, function = place.split(":")
         (folder / name).write_text(_COMMAND.format(module=module, function=function))
+
+
+def _compile(root: Path, cache: Path, architecture: str) -> None:
+    """Byte code by the Python of the locked packages: the same bytes whatever Python builds the image."""
+    machine = debian.MACHINES.get(platform.machine(), platform.machine())
+    if machine == architecture:
+        wheels.compile_all(root, debian.python_of(root))
+        return
+    # The image's own does not run here; that of this machine's architecture writes the same.
+    with tempfile.TemporaryDirectory(prefix="muster-image-python-") as temporary:
+        here = Path(temporary)
+        for file in debian.fetch(debian.locked(machine), cache / "packages").values():
+            debian.unpack(file, here)
+        wheels.compile_all(root, debian.python_of(here))
 
 
 def _set_modes(root: Path) -> None:
