@@ -1,5 +1,6 @@
 """The image's root file system: Debian's Python, Muster's packages, one user, and no shell."""
 
+import os
 import platform
 import shutil
 import tempfile
@@ -55,7 +56,7 @@ def build(root: Path, cache: Path, architecture: str, commit: str, *, compiled: 
     sbom.write(root, packages)
     if compiled:
         _compile(root, cache, architecture)
-    _set_modes(root)
+    _set_modes_and_times(root)
 
 
 def _remove_what_nobody_reads(root: Path) -> None:
@@ -119,8 +120,8 @@ def _compile(root: Path, cache: Path, architecture: str) -> None:
         wheels.compile_all(root, debian.python_of(here))
 
 
-def _set_modes(root: Path) -> None:
-    """The same rights whatever the umask of who builds."""
+def _set_modes_and_times(root: Path) -> None:
+    """The same rights whatever the umask of who builds, and the same times whenever."""
     for folder in _EMPTY:
         (root / folder).mkdir(parents=True, exist_ok=True)
     programs = (root / "usr/bin", root / "usr/local/bin")
@@ -131,3 +132,6 @@ def _set_modes(root: Path) -> None:
         path.chmod(0o755 if executable else 0o644)
     for folder in ("tmp", "var/tmp"):
         (root / folder).chmod(0o1777)
+    # A container engine keeps the times that it finds.
+    for path in root.rglob("*"):
+        os.utime(path, (0, 0), follow_symlinks=False)

@@ -93,6 +93,10 @@ def test_it_has_no_other_program(image_root: Path) -> None:
     assert not [path for path in image_root.rglob("*") if path.stat(follow_symlinks=False).st_mode & 0o6000]
 
 
+def test_its_files_do_not_tell_when_it_was_built(image_root: Path) -> None:
+    assert {path.stat(follow_symlinks=False).st_mtime for path in image_root.rglob("*")} == {0}
+
+
 def test_its_byte_code_is_of_its_own_python(image_root: Path) -> None:
     """Another patch release of 3.11, such as the one that builds, compiles some functions otherwise."""
     package = Path("/usr/local/lib/python3.11/dist-packages/admission")
