@@ -191,6 +191,13 @@ def unpack(package: Path, root: Path) -> None:
         raise ImageError(f"dpkg-deb could not unpack {package.name}: {done.stderr.strip()[-400:]}")
 
 
+def python_of(root: Path) -> list[str]:
+    """The command of the Python that packages below ``root`` have, with their libraries instead of this machine's."""
+    [loader] = root.glob("lib/*-linux-gnu/ld-linux-*.so.*")
+    libraries = f"{loader.parent}:{root / 'usr' / loader.parent.relative_to(root)}"
+    return [str(loader), "--library-path", libraries, str(root / "usr/bin/python3.11")]
+
+
 def write_lock(
     folder: Path,
     lock: Path = LOCK,

@@ -1,6 +1,9 @@
 """The image's root file system: Debian's Python, Muster's packages, one user, and no shell."""
 
+import os
+import platform
 import shutil
+import tempfile
 from pathlib import Path
 from typing import Final
 
@@ -52,8 +55,8 @@ def build(root: Path, cache: Path, architecture: str, commit: str, *, compiled: 
     _write_commands(root)
     sbom.write(root, packages)
     if compiled:
-        wheels.compile_all(root)
-    _set_modes(root)
+        _compile(root, cache, architecture)
+    _set_modes_and_times(root)
 
 
 def _remove_what_nobody_reads(root: Path) -> None:
@@ -103,8 +106,22 @@ def _write_commands(root: Path) -> None:
         (folder / name).write_text(_COMMAND.format(module=module, function=function))
 
 
-def _set_modes(root: Path) -> None:
-    """The same rights whatever the umask of who builds."""
+def _compile(root: Path, cache: Path, architecture: str) -> None:
+    """Byte code by the Python of the locked packages: the same bytes whatever Python builds the image."""
+    machine = debian.MACHINES.get(platform.machine(), platform.machine())
+    if machine == architecture:
+        wheels.compile_all(root, debian.python_of(root))
+        return
+    # The image's own does not run here; that of this machine's architecture writes the same.
+    with tempfile.TemporaryDirectory(prefix="muster-image-python-") as temporary:
+        here = Path(temporary)
+        for file in debian.fetch(debian.locked(machine), cache / "packages").values():
+            debian.unpack(file, here)
+        wheels.compile_all(root, debian.python_of(here))
+
+
+def _set_modes_and_times(root: Path) -> None:
+    """The same rights whatever the umask of who builds, and the same times whenever."""
     for folder in _EMPTY:
         (root / folder).mkdir(parents=True, exist_ok=True)
     programs = (root / "usr/bin", root / "usr/local/bin")
@@ -115,3 +132,6 @@ def _set_modes(root: Path) -> None:
         path.chmod(0o755 if executable else 0o644)
     for folder in ("tmp", "var/tmp"):
         (root / folder).chmod(0o1777)
+    # A container engine keeps the times that it finds.
+    for path in root.rglob("*"):
+        os.utime(path, (0, 0), follow_symlinks=False)

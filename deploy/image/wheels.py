@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -33,7 +34,15 @@ _PLATFORMS: Final = {
 
 
 def install(root: Path, architecture: str, commit: str) -> None:
-    """Put the wheels and Muster below ``root``, without byte code. Raises ImageError."""
+    """Put the wheels and Muster below ``root``, without byte code.
+
+    Raises ImageError: also where this Python is another than the image's, as pip reads the lock's conditions by it.
+    """
+    found = f"{sys.version_info.major}.{sys.version_info.minor}"
+    if found != PYTHON:
+        raise ImageError(
+            f"this is Python {found}, and the image has {PYTHON}: make PYTHON=python{PYTHON} image"
+        )
     target = root / PACKAGES
     platforms = [word for platform in _PLATFORMS[architecture] for word in ("--platform", platform)]
     options = [
@@ -68,24 +77,21 @@ def _pip(*words: str) -> None:
         raise ImageError(f"pip could not install the image's packages: {done.stderr.strip()[-800:]}")
 
 
-def compile_all(root: Path) -> None:
+def compile_all(root: Path, python: Sequence[str]) -> None:
     """Byte code for everything, checked against no file at start: the image is read-only.
 
-    Raises ImageError: this Python is another than the image's.
+    Args: python: the command of the image's version; another patch release of 3.11 writes other bytes.
+    Raises ImageError.
     """
-    found = f"{sys.version_info.major}.{sys.version_info.minor}"
-    if found != PYTHON:
-        raise ImageError(
-            f"this is Python {found}, and the image has {PYTHON}: make PYTHON=python{PYTHON} image"
-        )
     folders = [root / PACKAGES, root / "usr/lib/python3.11"]
     options = ["-q", "-j1", "--invalidation-mode", "unchecked-hash", "-s", str(root), "-p", "/"]
     for folder in folders:
         done = subprocess.run(
-            [sys.executable, "-I", "-m", "compileall", *options, str(folder)],
+            # -B: what it imports may lie below root, and is compiled there as all the rest, not by the import.
+            [*python, "-I", "-S", "-B", "-m", "compileall", *options, str(folder)],
             capture_output=True,
             text=True,
             check=False,
         )
         if done.returncode != 0:
-            raise ImageError(f"byte code could not be made: {done.stdout.strip()[-400:]}")
+            raise ImageError(f"byte code could not be made: {(done.stdout + done.stderr).strip()[-400:]}")

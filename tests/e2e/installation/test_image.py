@@ -93,6 +93,27 @@ def test_it_has_no_other_program(image_root: Path) -> None:
     assert not [path for path in image_root.rglob("*") if path.stat(follow_symlinks=False).st_mode & 0o6000]
 
 
+def test_its_files_do_not_tell_when_it_was_built(image_root: Path) -> None:
+    assert {path.stat(follow_symlinks=False).st_mtime for path in image_root.rglob("*")} == {0}
+
+
+def test_its_byte_code_is_of_its_own_python(image_root: Path) -> None:
+    """Another patch release of 3.11, such as the one that builds, compiles some functions otherwise."""
+    package = Path("/usr/local/lib/python3.11/dist-packages/admission")
+    compare = (
+        "import marshal, pathlib\n"
+        f"files = list(pathlib.Path('{package}').rglob('*.py'))\n"
+        "for file in files:\n"
+        "    [kept] = file.parent.glob(f'__pycache__/{file.stem}.cpython-311.pyc')\n"
+        "    made = compile(file.read_bytes(), str(file), 'exec', dont_inherit=True)\n"
+        "    assert marshal.loads(kept.read_bytes()[16:]) == made, file\n"
+        "print(len(files))\n"
+    )
+    told = inside(image_root, "/usr/bin/python3.11", "-I", "-c", compare)
+    assert told.returncode == 0, told.stderr
+    assert int(told.stdout) > 100
+
+
 def test_its_parts_are_listed_with_licences(image_root: Path) -> None:
     body = json.loads((image_root / sbom.PATH).read_text())
     named = {each["purl"].split("@")[0] for each in body["components"]}

@@ -59,3 +59,16 @@ def test_a_package_that_is_here_as_locked_is_not_fetched(
     (tmp_path / "empty_1_all.deb").write_text("something else")
     with pytest.raises(ImageError, match="apt-get is not here"):
         debian.fetch([package], tmp_path)
+
+
+def test_python_of_unpacked_packages_takes_none_of_this_machine_s_libraries(tmp_path: Path) -> None:
+    libraries = tmp_path / "lib/x86_64-linux-gnu"
+    libraries.mkdir(parents=True)
+    loader = libraries / "ld-linux-x86-64.so.2"
+    loader.touch()
+    assert debian.python_of(tmp_path) == [
+        str(loader),
+        "--library-path",
+        f"{libraries}:{tmp_path / 'usr/lib/x86_64-linux-gnu'}",
+        str(tmp_path / "usr/bin/python3.11"),
+    ]
