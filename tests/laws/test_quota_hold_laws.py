@@ -80,7 +80,7 @@ def _forget(self: Any, entry: Any) -> None:
 _chance = random.Random(0)
 
 BUGS = (
-    Bug("quota is never refused", usage.Usage, "refusal", lambda *_: None, no_quota_is_promised_above_a_limit),
+    Bug("quota is never refused", usage.Usage, "refusal", lambda *_: None, no_quota_is_promised_above_a_limit, 1),
     Bug("what is held is not charged", claims.HeldClaims, "_promise", _charge_nothing,
         what_is_held_is_not_given_to_others, rare=True),
     Bug("quota is held again and again", claims, "_is_over", lambda claim, snapshot: False,

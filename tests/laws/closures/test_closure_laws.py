@@ -77,14 +77,14 @@ _chosen = closing.chosen_nodes
 
 MUTATIONS = (
     Bug("closed nodes are open", table, "open_to", lambda nodes, closed, mask: mask,
-        nothing_foreign_outlasts_the_start),
+        nothing_foreign_outlasts_the_start, 6),
     Bug("run times are not looked at", closed_nodes, "longest_run", lambda workload, queues: 1,
-        nothing_foreign_outlasts_the_start),
+        nothing_foreign_outlasts_the_start, 5),
     Bug("the window is open to all", closed_nodes.ClosedNodes, "is_of_holder", lambda self, path: True,
         nothing_foreign_outlasts_the_start),
     Bug("the holder comes early", closing, "ClosedNodes",
         lambda closure, mask, in_window: closed_nodes.ClosedNodes(closure, mask, True),
-        nothing_foreign_outlasts_the_start),
+        nothing_foreign_outlasts_the_start, 6),
     Bug("nobody has to leave", engine, "evicted_from", lambda *_: {}, what_is_in_the_way_is_evicted),
     Bug("nobody rests", closing, "rest_after", lambda evictions: 0, what_is_in_the_way_is_evicted,
         rare=True),

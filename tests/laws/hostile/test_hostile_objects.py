@@ -115,7 +115,7 @@ def _is_ours(record: logging.LogRecord) -> bool:
 
 
 @settings(
-    max_examples=300, deadline=None, suppress_health_check=[*CHECKS, HealthCheck.function_scoped_fixture]
+    max_examples=100, deadline=None, suppress_health_check=[*CHECKS, HealthCheck.function_scoped_fixture]
 )
 @given(objects=OBJECTS)
 def test_a_hostile_object_harms_itself_only(objects: list[Hostile], caplog: pytest.LogCaptureFixture) -> None:

@@ -64,7 +64,7 @@ def _own_queue_only(self: QueueTree, name: Any) -> RunLimit | None:
 LAW = decision.no_declared_run_time_above_a_limit
 
 BUGS = [
-    Bug("no run time is refused", PendingWorkloads, "_run_time_refusal", _never, LAW),
+    Bug("no run time is refused", PendingWorkloads, "_run_time_refusal", _never, LAW, 6),
     Bug("limits of queues above are not looked at", QueueTree, "run_limit", _own_queue_only, LAW, rare=True),
 ]
 

@@ -84,15 +84,16 @@ _place, _together, _open = pod_set.assign_nodes, gangs.all_or_none, trial.Trial.
 _need, _admit = need.missing_members, gangs.admit
 
 MUTATIONS = (
-    Bug("quota is never refused", usage.Usage, "refusal", lambda *_: None, decision.no_queue_above_a_limit, 1),
+    Bug("quota is never refused", usage.Usage, "refusal", lambda *_: None, decision.no_queue_above_a_limit, 4),
     Bug("only the queue's own limit counts", usage.Usage, "_first_hit", lambda self, queue, account, units: None
         if self.tree.capability(queue, account) is None
         or self.counted(queue, account) + units <= self.tree.capability(queue, account)
         else usage.LimitHit(queue=queue, account=account, limit=0, used=0, kept=0, asked=units),
-        decision.no_queue_above_a_limit),
+        decision.no_queue_above_a_limit, 4),
     Bug("quota is not taken", trial.Trial, "take", _take_quota_for_free, decision.no_queue_above_a_limit, 6,
         rare=True),
-    Bug("node space is not taken", trial.Trial, "take", _take_nodes_for_free, decision.no_node_above_what_it_has),
+    Bug("node space is not taken", trial.Trial, "take", _take_nodes_for_free, decision.no_node_above_what_it_has,
+        29),
     Bug("free is what nodes have", trial.Trial, "open", classmethod(
         lambda cls, table, books: replace(_open(table, books), free=table.allocatable.copy())),
         decision.no_node_above_what_it_has),
@@ -100,11 +101,11 @@ MUTATIONS = (
     Bug("a gang starts one short", gangs, "admit", _admit_unchecked, decision.gangs_whole_or_nothing),
     Bug("seats held are given again", classes, "missing_members", _blind_need, decision.gangs_whole_or_nothing),
     Bug("the like of a refused head vanish", classes.WorkloadClass, "answer_with", _only_the_head,
-        decision.in_the_plan_or_one_reason),
-    Bug("required topology is a wish", pod_set, "assign_nodes", _ignore_required, decision.required_topology_kept, 7),
+        decision.in_the_plan_or_one_reason, 4),
+    Bug("required topology is a wish", pod_set, "assign_nodes", _ignore_required, decision.required_topology_kept, 3),
     Bug("seated pods do not bind the others", pod_set, "_with_parts",
         lambda where, want, partitions: _with_parts(where, replace(want, seated={}), partitions),
-        decision.required_topology_kept, 101),
+        decision.required_topology_kept, 10),
     Bug("parts are anywhere", pod_set, "_seated", _parts_anywhere, decision.parts_kept, 7, rare=True),
     Bug("parts are not whole", need, "_whole_parts",
         lambda pods, missing, count: min(count, len(missing)), decision.parts_kept, 3, rare=True),
@@ -115,7 +116,7 @@ MUTATIONS = (
         lambda self, pods: self.trial.pods_per_node(pods.takes, self.usable(replace(pods, ports=()))),
         decision.ports_alone, rare=True),
     Bug("selectors and taints are ignored", Layout, "allowed",
-        lambda self, nodes: self.usable, decision.only_allowed_nodes, 1),
+        lambda self, nodes: self.usable, decision.only_allowed_nodes),
     Bug("dead nodes take pods", Layout, "allowed",
         lambda self, nodes: self.chosen(nodes) & self.tolerated(nodes), decision.only_allowed_nodes),
     Bug("paused queues go on", tree.QueueTree, "paused", lambda *_: None, decision.stopped_queues_admit_nothing, 2,
