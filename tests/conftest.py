@@ -37,6 +37,7 @@ SHARED: Final = (
     ("tests/e2e/users", "product of users"),
     ("tests/e2e/trials", "product of users"),
     ("tests/e2e/devices", "product of users"),
+    ("tests/e2e/capacity", "product of users"),
     ("tests/e2e", "product of gangs"),
     ("tests/kube/client/test_eviction.py", "bare cluster"),
     ("tests/kube/client", ""),

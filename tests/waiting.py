@@ -5,17 +5,21 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-#: Seconds between two looks: at first, and at most. A look may be a request that costs more than what it waits for.
-FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.1
+#: Seconds between two looks: at first, and at most, but never shorter than a look takes. A look may be a request or a
+#: command that costs more than what it waits for.
+FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.2
 
 
 def until(holds: Callable[[], bool], what: str, *, seconds: float = 30.0) -> None:
     """Return as soon as a condition holds; fail if it does not within some seconds."""
     deadline = time.monotonic() + seconds
     pause = FIRST_PAUSE
+    looked = time.monotonic()
     while not holds():
-        assert time.monotonic() < deadline, f"waited {seconds:.0f} s for {what}"
-        time.sleep(pause)
+        now = time.monotonic()
+        assert now < deadline, f"waited {seconds:.0f} s for {what}"
+        time.sleep(max(pause, now - looked))
+        looked = time.monotonic()
         pause = min(pause * 1.25, LONGEST_PAUSE)
 
 

@@ -35,7 +35,9 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
         yield shown
 
 
-@pytest.fixture(params=["light", "dark", pytest.param("phone", marks=pytest.mark.long)])
+@pytest.fixture(
+    params=["light", *(pytest.param(dress, marks=pytest.mark.long) for dress in ("dark", "phone"))]
+)
 def dressed(request: pytest.FixtureRequest, browser: "Browser", shown: Shown) -> Iterator[Tab]:
     options = {
         "light": {},
