@@ -170,7 +170,7 @@ class LocalCluster:
             for socket in self.directory.glob("*.sock"):
                 socket.unlink()
         if (before := self.running.pop(name, None)) is not None:
-            before.stop()  # it has ended; its guardian's input is still open
+            before.stop()  # it has ended; its supervisor's input is still open
         self.running[name] = SupervisedProcess.start(
             Program(
                 argv=COMMANDS[name](self._places, self.options),

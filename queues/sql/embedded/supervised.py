@@ -13,7 +13,7 @@ from pathlib import Path
 from queues.errors import MusterError
 from queues.sql.embedded import supervisor
 
-#: How much longer than a child's grace its guardian may need.
+#: How much longer than a child's grace its supervisor may need.
 MARGIN = 5.0
 
 
@@ -33,22 +33,22 @@ class Program:
     #: (uid, gid) to run as; only root can ask for that.
     user: tuple[int, int] | None = None
     stop_signal: signal.Signals = signal.SIGTERM
-    #: Sent by the kernel should the guardian itself be killed.
+    #: Sent by the kernel should the supervisor itself be killed.
     orphan_signal: signal.Signals = signal.SIGKILL
-    #: Seconds between the stop signal and SIGKILL. Fewer when we have died: ``guardian.ORPHAN_GRACE``.
+    #: Seconds between the stop signal and SIGKILL. Fewer when we have died: ``supervisor.ORPHAN_GRACE``.
     grace: float = 10.0
     #: A lock that stays held until the program has ended, even if we end first.
     lock: int | None = None
 
 
 class SupervisedProcess:
-    """A running program and its guardian (``guardian.py`` says why there is one)."""
+    """A running program and its supervisor (``supervisor.py`` says why there is one)."""
 
     def __init__(self, program: Program, process: "subprocess.Popen[bytes]", pid: int) -> None:
         self.program = program
-        #: Of the program, not of its guardian.
+        #: Of the program, not of its supervisor.
         self.pid = pid
-        self._guardian = process
+        self._supervisor = process
 
     @classmethod
     def start(cls, program: Program) -> "SupervisedProcess":
@@ -80,24 +80,24 @@ class SupervisedProcess:
         if word != "pid":
             _end(process)
             raise ProcessDidNotStart(
-                program=argv[0], reason=rest or "its guardian failed, see " + str(program.log)
+                program=argv[0], reason=rest or "its supervisor failed, see " + str(program.log)
             )
         return cls(program, process, int(rest))
 
     @property
     def returncode(self) -> int | None:
         """None while it runs; 128 + n when signal n ended it."""
-        return self._guardian.poll()
+        return self._supervisor.poll()
 
     @property
     def running(self) -> bool:
-        """Whether the program, or its guardian on its behalf, is still there."""
+        """Whether the program, or its supervisor on its behalf, is still there."""
         return self.returncode is None
 
     def wait(self, patience: float) -> bool:
         """Wait for its own end; false if it still runs after ``patience`` seconds."""
         try:
-            self._guardian.wait(patience)
+            self._supervisor.wait(patience)
         except subprocess.TimeoutExpired:
             return False
         return True
@@ -110,23 +110,23 @@ class SupervisedProcess:
 
     def stop(self) -> None:
         """End it politely, then by force. Does nothing when it has ended already."""
-        _end(self._guardian, self.program.grace + MARGIN)
+        _end(self._supervisor, self.program.grace + MARGIN)
         self._reap_orphan()
 
     def kill9(self) -> None:
         """End it as a crash would: SIGKILL, no warning."""
         self.send(signal.SIGKILL)
-        _end(self._guardian, MARGIN)
+        _end(self._supervisor, MARGIN)
 
     def _reap_orphan(self) -> None:
-        if self._guardian.returncode is not None and self._guardian.returncode < 0:
+        if self._supervisor.returncode is not None and self._supervisor.returncode < 0:
             # The parent-death signal may have been faster, or Postgres may be shutting down: then let it.
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(self.pid, signal.SIGKILL)
 
 
 def _end(process: "subprocess.Popen[bytes]", patience: float = MARGIN) -> None:
-    """Let a guardian finish: the end of its input is the order to stop."""
+    """Let a supervisor finish: the end of its input is the order to stop."""
     assert process.stdin is not None
     process.stdin.close()
     try:

@@ -220,7 +220,7 @@ def test_interrupted_after_its_end_the_demo_stops_in_order(kept_demo: Demo) -> N
 def test_a_demo_whose_make_is_killed_leaves_no_process(start_demo: Start) -> None:
     # A shell in make's place. It must not replace itself by its only command.
     demo = start_demo(wrapper=("bash", "-c", '"$@"; exit $?', "make"), MAKELEVEL="1")
-    # Then it has a child without a guardian: the command itself.
+    # Then it has a child without a supervisor: the command itself.
     demo.wait_for("`muster install`")
     demo.process.kill()
     demo.wait_gone()

@@ -211,7 +211,7 @@ def test_a_killed_run_leaves_nothing_alive_and_a_kept_directory_goes_on(tmp_path
             assert run.stdout is not None
             assert "with 2 nodes" in run.stdout.readline()
             family = _descendants(run.pid)
-            assert len(family) == 10, "five components, each with its guardian"
+            assert len(family) == 10, "five components, each with its supervisor"
         finally:
             run.kill()
     until(lambda: not any(alive(pid) for pid in family), "all processes to end", seconds=5)

@@ -87,10 +87,10 @@ def test_a_child_does_not_end_with_the_thread_that_started_it(
     assert not alive(started[0].pid)
 
 
-def test_a_child_ends_with_its_guardian(tmp_path: Path) -> None:
-    process = parent("one = start()\nprint(one._guardian.pid, flush=True)\ntime.sleep(600)", tmp_path)
-    child, guardian = int(said(process)), int(said(process))
-    os.kill(guardian, signal.SIGKILL)
+def test_a_child_ends_with_its_supervisor(tmp_path: Path) -> None:
+    process = parent("one = start()\nprint(one._supervisor.pid, flush=True)\ntime.sleep(600)", tmp_path)
+    child, supervisor = int(said(process)), int(said(process))
+    os.kill(supervisor, signal.SIGKILL)
     until(lambda: not alive(child), "the child to end", seconds=5)
     end(process, signal.SIGKILL)
 
