@@ -8,7 +8,7 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from admission.engine.decide import decide
@@ -22,13 +22,12 @@ from queues.admissions import AdmissionState
 from queues.plan import Plan
 from queues.workload import NodeName, WorkloadKey
 from tests.laws.laws import decision
+from tests.laws.settings import in_worlds
 from tests.laws.worlds.plan_effects import apply
 from tests.laws.worlds.snapshots import snapshots
 from tests.unit.admission.simulate.test_gangs import busy, folder
 
-worlds = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
-)
+worlds = in_worlds(60)
 
 
 @worlds

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from admission.engine.nodes.levels import HOST
@@ -12,12 +12,11 @@ from admission.engine.snapshot import Snapshot
 from queues.resources import Resources
 from queues.workload import NodeName, QueueName
 from tests.laws.laws import fairness
+from tests.laws.settings import in_worlds
 from tests.laws.worlds.fairness import capped, enlarged, pools, vector
 from tests.laws.worlds.snapshots import BLOCK, LEVELS, RACK, snapshots
 
-worlds = settings(
-    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
-)
+worlds = in_worlds(50)
 names = st.sampled_from([QueueName(f"q{number}") for number in range(4)])
 units = st.integers(0, 6)
 

@@ -21,8 +21,9 @@ from queues.resources import GPU, Resources
 from queues.workload import AdmissionId, NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
 from tests.laws.laws import preemption
 from tests.laws.laws.preemption import full_worlds, lent_worlds
+from tests.laws.settings import in_worlds
 
-worlds = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+worlds = in_worlds(80)
 
 
 @worlds

@@ -4,7 +4,7 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 from admission.engine import claims, quota_holds
 from admission.engine.pending import pending
@@ -19,10 +19,9 @@ from tests.laws.laws.quota_holds import (
     what_is_held_is_not_given_to_others,
 )
 from tests.laws.planted.bug import Bug, is_broken_in, tried
+from tests.laws.settings import in_worlds
 
-worlds = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
-)
+worlds = in_worlds(60)
 
 
 @worlds

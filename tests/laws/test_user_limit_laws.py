@@ -6,18 +6,17 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from admission.engine.snapshot import Snapshot
 from queues.quota.user_limits import UserUse
 from tests.laws.laws import decision
 from tests.laws.planted.bug import Bug, is_broken_in
+from tests.laws.settings import in_worlds
 from tests.laws.worlds.user_limits import user_limited
 
-worlds = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
-)
+worlds = in_worlds(60)
 
 
 @worlds

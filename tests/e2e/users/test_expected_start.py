@@ -3,6 +3,8 @@
 import re
 from datetime import datetime
 
+import pytest
+
 from deploy.local.stack import Stack
 from queues.text_format import rfc3339
 from tests.e2e.support.manifests import batch_job, grouped, pod_group, volcano_job
@@ -43,6 +45,7 @@ def test_a_user_is_told_when_a_waiting_gang_should_start(sandbox: Sandbox, whole
     assert rfc3339(int(now.timestamp())) >= str(expected["computed"])
 
 
+@pytest.mark.long
 def test_the_objects_of_a_user_say_when_they_should_start_until_they_are_admitted(
     sandbox: Sandbox, whole_stack: Stack
 ) -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 from admission.engine import decide as engine
 from admission.engine.closures import closing
@@ -21,10 +21,9 @@ from tests.laws.laws.closures import (
     what_is_in_the_way_is_evicted,
 )
 from tests.laws.planted.bug import Bug, is_broken_in, tried
+from tests.laws.settings import in_worlds
 
-worlds = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
-)
+worlds = in_worlds(60)
 
 
 @worlds

@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 from admission.engine.closures import closing
 from admission.engine.closures.choice import chosen_nodes
@@ -15,10 +15,9 @@ from tests.laws.laws.tenant_nodes import (
     tenant_worlds,
 )
 from tests.laws.planted.bug import is_broken_in
+from tests.laws.settings import in_worlds
 
-worlds = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
-)
+worlds = in_worlds(60)
 
 
 @worlds

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 from admission.engine import round as admission_round
 from admission.engine.placement import elastic_parts as splitting
@@ -11,8 +11,9 @@ from admission.engine.preemption import candidates, running
 from tests.laws.laws import elastic_parts
 from tests.laws.laws.elastic_parts import LentWorld, lent_gangs
 from tests.laws.planted.bug import Bug, is_broken_in
+from tests.laws.settings import in_worlds
 
-worlds = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+worlds = in_worlds(80)
 
 
 @worlds

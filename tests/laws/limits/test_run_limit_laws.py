@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from admission.engine.pending.pending import PendingWorkloads
@@ -15,11 +15,10 @@ from queues.quota.run_limits import RunLimit
 from queues.quota.tree import QueueTree
 from tests.laws.laws import decision
 from tests.laws.planted.bug import Bug, is_broken_in, tried
+from tests.laws.settings import in_worlds
 from tests.laws.worlds.run_limits import run_limited
 
-worlds = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
-)
+worlds = in_worlds(60)
 
 
 @worlds

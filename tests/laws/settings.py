@@ -1,0 +1,13 @@
+"""In how many worlds a law is tried."""
+
+from hypothesis import HealthCheck, settings
+
+
+def in_worlds(number: int) -> settings:
+    """``make test`` tries half of them, the same each time; ``make test-all`` tries all, and others each time."""
+    repeated = settings.get_current_profile_name() == "repeatable"
+    return settings(
+        max_examples=number // 2 if repeated else number,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    )
