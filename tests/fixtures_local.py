@@ -35,7 +35,7 @@ def pytest_configure() -> None:
     # A shell without job control has what it runs in the background ignore Ctrl-C, and so would each program that
     # a test starts and ends by it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    # Memory for processor time: collecting garbage is a quarter of what an API server does when it starts.
+    # Memory for processor time: at Go's default, a tenth of what an API server takes goes into garbage collection.
     os.environ.setdefault("GOGC", "400")
 
 
