@@ -92,7 +92,7 @@ async def database(
     """The SQLAlchemy URL of a database of the test's own, with the schema and no rows."""
     name = f"test_{next(_numbers)}"
     await _command(
-        postgres_server, f'CREATE DATABASE "{name}" TEMPLATE "{migrated_template}" STRATEGY wal_log'
+        postgres_server, f'CREATE DATABASE "{name}" TEMPLATE "{migrated_template}" STRATEGY file_copy'
     )
     yield postgres_server.dsn(name)
     await _command(postgres_server, f'DROP DATABASE "{name}" WITH (FORCE)')

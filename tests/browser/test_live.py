@@ -3,6 +3,8 @@
 import json
 from typing import TYPE_CHECKING
 
+import pytest
+
 from queues.api.api_resources import NODES, RESERVATIONS
 from tests.browser.conftest import Tab
 from tests.browser.world import Shown
@@ -37,6 +39,7 @@ def test_the_focus_stays_on_its_workload_when_others_come_and_go(tab: Tab, shown
     assert page.evaluate("document.activeElement.textContent") == "vcjob/llama-pretrain"
 
 
+@pytest.mark.long
 def test_what_was_unfolded_stays_unfolded(tab: Tab, shown: Shown) -> None:
     page = tab.open("charts")
     page.get_by_text("gpu in use as a table").click()
@@ -113,6 +116,7 @@ def test_no_row_is_lost_in_an_update(tab: Tab, shown: Shown) -> None:
     assert tab.complaints == []
 
 
+@pytest.mark.long
 def test_no_row_is_lost_that_has_no_link(tab: Tab, shown: Shown) -> None:
     """Reservations of one queue all have its link first."""
     page = tab.open("reservations")

@@ -34,7 +34,7 @@ def report(sandbox: Sandbox, node: str, *faulty: int) -> None:
     sandbox.api.merge(DEVICES.path(name=node), {"status": change["status"]})
 
 
-@pytest.mark.parametrize("kind", ["volcano", "batch"])
+@pytest.mark.parametrize("kind", ["volcano", pytest.param("batch", marks=pytest.mark.long)])
 def test_a_gang_on_a_gpu_that_fails_starts_again_whole_on_other_nodes(sandbox: Sandbox, kind: str) -> None:
     nodes = sandbox.add_nodes(3)
     sandbox.add_queue(policy={"health": {"onFault": "evict"}})

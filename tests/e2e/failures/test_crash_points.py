@@ -24,7 +24,7 @@ def points(*always: str) -> list[Any]:
     return [pytest.param(point, marks=[] if point in always else [pytest.mark.long]) for point in POINTS]
 
 
-@pytest.mark.parametrize("point", points("decided", "one-released"))
+@pytest.mark.parametrize("point", points("one-released"))
 def test_killed_at_any_point_and_restarted_nothing_is_lost_or_doubled(
     harness: CrashHarness, point: str
 ) -> None:

@@ -69,6 +69,7 @@ def kueues_job(sandbox: Sandbox, name: str) -> Document:
     return job
 
 
+@pytest.mark.long
 def test_converted_queues_hold_what_kueue_left_running_and_admit_up_to_its_quota(
     kueues_cluster: Sandbox, tmp_path: Path
 ) -> None:

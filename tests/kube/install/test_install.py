@@ -72,6 +72,7 @@ async def test_things_wait_as_soon_as_install_returns(admin: Client) -> None:
     assert made["spec"]["schedulingGates"] == [{"name": "muster.dev/admission"}]
 
 
+@pytest.mark.long
 async def test_jobs_that_were_made_ready_to_pass_the_gate_before_there_was_one_are_told(bare: Client) -> None:
     ready = batch_job("ready", template_labels={"muster.dev/released": "true"})
     ready["spec"]["suspend"] = True
@@ -86,6 +87,7 @@ async def test_jobs_that_were_made_ready_to_pass_the_gate_before_there_was_one_a
         await bare.delete(f"{JOBS}/{name}")
 
 
+@pytest.mark.long
 async def test_definitions_of_volcano_are_not_overwritten_unless_told_so(bare: Client) -> None:
     queues = next(one for one in crds() if one["spec"]["names"]["kind"] == "Queue")
     queues["metadata"]["labels"] = {"app.kubernetes.io/managed-by": "Helm"}
@@ -128,6 +130,7 @@ async def test_the_definition_of_devices_is_left_to_koordinator_where_that_is_in
     await bare.delete(path_of(devices))
 
 
+@pytest.mark.long
 async def test_without_url_and_service_there_is_no_webhook_and_install_says_so(
     bare: Client, install_cluster: LocalCluster
 ) -> None:
