@@ -22,8 +22,8 @@ from queues.admissions import AdmissionState
 from queues.plan import Plan
 from queues.workload import NodeName, WorkloadKey
 from tests.laws.laws import decision
-from tests.laws.settings import in_worlds
 from tests.laws.worlds.plan_effects import apply
+from tests.laws.worlds.settings import in_worlds
 from tests.laws.worlds.snapshots import snapshots
 from tests.unit.admission.simulate.test_gangs import busy, folder
 

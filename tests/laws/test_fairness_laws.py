@@ -12,8 +12,8 @@ from admission.engine.snapshot import Snapshot
 from queues.resources import Resources
 from queues.workload import NodeName, QueueName
 from tests.laws.laws import fairness
-from tests.laws.settings import in_worlds
 from tests.laws.worlds.fairness import capped, enlarged, pools, vector
+from tests.laws.worlds.settings import in_worlds
 from tests.laws.worlds.snapshots import BLOCK, LEVELS, RACK, snapshots
 
 worlds = in_worlds(50)

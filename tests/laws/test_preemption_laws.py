@@ -21,7 +21,7 @@ from queues.resources import GPU, Resources
 from queues.workload import AdmissionId, NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
 from tests.laws.laws import preemption
 from tests.laws.laws.preemption import full_worlds, lent_worlds
-from tests.laws.settings import in_worlds
+from tests.laws.worlds.settings import in_worlds
 
 worlds = in_worlds(80)
 

@@ -19,7 +19,7 @@ from tests.laws.laws.quota_holds import (
     what_is_held_is_not_given_to_others,
 )
 from tests.laws.planted.bug import Bug, is_broken_in, tried
-from tests.laws.settings import in_worlds
+from tests.laws.worlds.settings import in_worlds
 
 worlds = in_worlds(60)
 

@@ -13,7 +13,7 @@ from admission.engine.snapshot import Snapshot
 from queues.quota.user_limits import UserUse
 from tests.laws.laws import decision
 from tests.laws.planted.bug import Bug, is_broken_in
-from tests.laws.settings import in_worlds
+from tests.laws.worlds.settings import in_worlds
 from tests.laws.worlds.user_limits import user_limited
 
 worlds = in_worlds(60)

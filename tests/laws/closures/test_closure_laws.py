@@ -21,7 +21,7 @@ from tests.laws.laws.closures import (
     what_is_in_the_way_is_evicted,
 )
 from tests.laws.planted.bug import Bug, is_broken_in, tried
-from tests.laws.settings import in_worlds
+from tests.laws.worlds.settings import in_worlds
 
 worlds = in_worlds(60)
 

@@ -15,7 +15,7 @@ from tests.laws.laws.tenant_nodes import (
     tenant_worlds,
 )
 from tests.laws.planted.bug import is_broken_in
-from tests.laws.settings import in_worlds
+from tests.laws.worlds.settings import in_worlds
 
 worlds = in_worlds(60)
 

@@ -11,7 +11,7 @@ from admission.engine.preemption import candidates, running
 from tests.laws.laws import elastic_parts
 from tests.laws.laws.elastic_parts import LentWorld, lent_gangs
 from tests.laws.planted.bug import Bug, is_broken_in
-from tests.laws.settings import in_worlds
+from tests.laws.worlds.settings import in_worlds
 
 worlds = in_worlds(80)
 

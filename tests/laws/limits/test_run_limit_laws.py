@@ -15,8 +15,8 @@ from queues.quota.run_limits import RunLimit
 from queues.quota.tree import QueueTree
 from tests.laws.laws import decision
 from tests.laws.planted.bug import Bug, is_broken_in, tried
-from tests.laws.settings import in_worlds
 from tests.laws.worlds.run_limits import run_limited
+from tests.laws.worlds.settings import in_worlds
 
 worlds = in_worlds(60)
 
