@@ -23,7 +23,7 @@ from tests.laws.laws import preemption
 from tests.laws.laws.preemption import full_worlds, lent_worlds
 from tests.laws.worlds.settings import in_worlds
 
-worlds = in_worlds(80)
+worlds = in_worlds(80, may_be_large=False)
 
 
 @worlds

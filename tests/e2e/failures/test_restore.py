@@ -4,10 +4,7 @@ import asyncio
 from pathlib import Path
 
 from queues.sql.database import raw_connection
-from tests.e2e.support.crash_harness import (
-    CrashHarness,
-    balances_are_sums_of_open_seats,
-)
+from tests.e2e.support.crash_harness import CrashHarness, balances_are_sums_of_open_seats
 from tests.e2e.support.gang_kinds import finish_all
 from tests.e2e.support.manifests import batch_job, volcano_job
 from tests.e2e.support.sandbox import GPU, Sandbox

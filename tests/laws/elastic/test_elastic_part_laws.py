@@ -13,7 +13,7 @@ from tests.laws.laws.elastic_parts import LentWorld, lent_gangs
 from tests.laws.planted.bug import Bug, is_broken_in
 from tests.laws.worlds.settings import in_worlds
 
-worlds = in_worlds(80)
+worlds = in_worlds(80, may_be_large=False)
 
 
 @worlds

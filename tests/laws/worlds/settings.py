@@ -3,11 +3,14 @@
 from hypothesis import HealthCheck, settings
 
 
-def in_worlds(number: int) -> settings:
-    """``make test`` tries half of them, the same each time; ``make test-all`` tries all, and others each time."""
+def in_worlds(number: int, *, may_be_large: bool = True) -> settings:
+    """``make test`` tries half of them, the same each time; ``make test-all`` tries all, and others each time.
+
+    ``may_be_large``: drawing may give up many worlds because they become too large.
+    """
     repeated = settings.get_current_profile_name() == "repeatable"
     return settings(
         max_examples=number // 2 if repeated else number,
         deadline=None,
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+        suppress_health_check=[HealthCheck.too_slow, *([HealthCheck.data_too_large] if may_be_large else [])],
     )
