@@ -54,11 +54,14 @@ def reservation(name: str, hours: float, **status: Any) -> dict[str, Any]:
 
 
 NODES = [f"n{number}" for number in range(8)]
-DRAIN = {
-    "metadata": {"name": "rack"},
-    "spec": {"nodeSelector": {"rack": "r7"}, "at": in_hours(30.5)},
-    "status": {"phase": "Planned", "nodes": ["n9"]},
-}
+
+
+def rack_drain() -> dict[str, Any]:
+    return {
+        "metadata": {"name": "rack"},
+        "spec": {"nodeSelector": {"rack": "r7"}, "at": in_hours(30.5)},
+        "status": {"phase": "Planned", "nodes": ["n9"]},
+    }
 
 
 def test_what_is_reserved_is_told_in_a_table_that_fits(
@@ -67,7 +70,9 @@ def test_what_is_reserved_is_told_in_a_table_that_fits(
     planned = reservation("night", 2.01, phase="Planned")
     active = reservation("day", -1.01, phase="Active", nodes=NODES)
     ended = reservation("before", -9, phase="Ended")
-    Server(monkeypatch, reservations={"items": [planned, active, ended]}, nodedrains={"items": [DRAIN]})
+    Server(
+        monkeypatch, reservations={"items": [planned, active, ended]}, nodedrains={"items": [rack_drain()]}
+    )
     run(reservations)
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == ["NAME", "day", "night", "rack"]
