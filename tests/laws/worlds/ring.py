@@ -157,8 +157,8 @@ class Ring:
         self,
         delivered: Mapping[str, int] | None = None,
         fault: tuple[str, type[BaseException] | None] = ("", None),
-    ) -> None:
-        """Take in events, decide, apply; a fault at a point of the ring ends the term, or only the turn."""
+    ) -> bool:
+        """Take in events, decide, apply; a fault at a point of the ring ends the term, or only the turn: then False."""
         seen = self.cluster.watch.deliver(None if delivered is None else dict(delivered))
         self.world.observe([*seen, *self.recreate.drain()])
         self.recreate.queue.ring()
@@ -174,16 +174,17 @@ class Ring:
             while await self.cycle.store_rest():
                 pass
         except DatabaseUnavailable:
-            return
+            return False
         except (Killed, OutcomeUnknown):
             await self.lead()
-            return
+            return False
         finally:
             self._fault = ("", None)
         self._none_freed_too_early(open_before - self.world.admissions.keys())
         self._none_carried_out_twice(commands_before)
         held_back, self._held_back = self._held_back, set()
         self.reconcile(report.dirty_workloads | held_back)
+        return True
 
     def _resolve_creations(self) -> None:
         """Pods that came and went unseen are asked for."""
