@@ -38,7 +38,7 @@ from admission.metrics import Metrics, ProcessFigures, Watching
 from admission.node_recovery.figures import NodeHealth
 from admission.reconcile.expected_starts import ExpectedStart
 from admission.replay.fingerprint import fingerprint
-from admission.settings import IN_CLUSTER, Settings, ledger_dsn
+from admission.settings import IN_CLUSTER, STATE, Settings, ledger_dsn
 from admission.term import LeaderTerm, TermDependencies
 from admission.tracing.gang_traces import GangTraces
 from admission.tracing.otlp import OtlpExporter
@@ -71,8 +71,6 @@ SWITCH_INTERVAL = 0.0005
 #: Seconds of the pauses between attempts to migrate a database that cannot be reached, or is of another version.
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 10.0
-#: Where an administrator's tools look for what Muster leaves on disk.
-STATE = Path(".local") / "state" / "muster"
 #: Seconds that a replica takes at its end for traces that were not told yet.
 TRACES_END_WITHIN = 4.0
 #: Seconds by which a leader may be behind the cluster and still be ready.
@@ -276,9 +274,7 @@ class Controller:
             put_off=self._metrics.put_off,
             observe_dry_run=self._metrics.observe_dry_run,
             decision_thread=DecisionThread(settings.decision_limit_seconds),
-            keep_failed_turn=FailedTurns(
-                settings.failed_turns_dir or Path.home() / STATE / "failed-turns", fingerprint()
-            ).keep,
+            keep_failed_turn=FailedTurns(settings.failed_turns_folder, fingerprint()).keep,
             contact=ApiServerContact(client, settings.api_server_lost_seconds),
             ledger_guard=LedgerGuard(database, ClusterLedger(client)),
             failed_terms=failed_terms,

@@ -41,6 +41,9 @@ LEAST_RETENTION_DAYS: Final = 7
 #: A variable of every container that Kubernetes runs.
 IN_CLUSTER: Final = "KUBERNETES_SERVICE_HOST"
 
+#: In the home folder: where an administrator's tools look for what Muster leaves on disk.
+STATE: Final = Path(".local") / "state" / "muster"
+
 _PREFIX: Final = "MUSTER_"
 #: Variables of Muster that are no settings: the path of the file, variables of the command line, the folder of
 #: Postgres' programs, and a variable of tests.
@@ -281,6 +284,11 @@ class Settings(BaseModel):
                 f"expected at least backoffSeconds ({self.backoff_seconds:g})"
             )
         return self
+
+    @property
+    def failed_turns_folder(self) -> Path:
+        """Folder of the last turns that could not be decided."""
+        return self.failed_turns_dir or Path.home() / STATE / "failed-turns"
 
     @property
     def http_address(self) -> Address:

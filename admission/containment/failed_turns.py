@@ -19,6 +19,13 @@ MOST_BYTES: Final = 8 * 2**20
 MOST_ROWS: Final = 30_000
 
 
+def kept_files(folder: Path) -> list[Path]:
+    """The turns that are kept in a folder, the newest first; a folder that is not there has none. Raises OSError."""
+    return sorted(
+        folder.glob("turn-*.json.gz"), key=lambda file: (file.stat().st_mtime_ns, file.name), reverse=True
+    )
+
+
 class FailedTurns:
     """The last few turns that could not be decided, one compressed file each."""
 
@@ -52,11 +59,7 @@ class FailedTurns:
 
     def _make_room(self, size: int) -> None:
         """Remove the oldest files, so that one more of that size keeps the bounds."""
-        kept = sorted(
-            ((file.stat().st_mtime_ns, file.name, file) for file in self._folder.glob("turn-*.json.gz")),
-            reverse=True,
-        )
-        for number, (_, _, file) in enumerate(kept, start=1):
+        for number, file in enumerate(kept_files(self._folder), start=1):
             size += file.stat().st_size
             if number >= MOST_FILES or size > MOST_BYTES:
                 file.unlink(missing_ok=True)
