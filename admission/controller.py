@@ -270,7 +270,7 @@ class Controller:
             tells_traces=settings.tracing,
             turn_every=settings.turn_at_least_every_seconds,
             observe=self._observe,
-            address=settings.read_url or "",
+            address=settings.announced_url,
             put_off=self._metrics.put_off,
             observe_dry_run=self._metrics.observe_dry_run,
             decision_thread=DecisionThread(settings.decision_limit_seconds),

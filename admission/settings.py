@@ -10,8 +10,10 @@ import secrets
 import socket
 from collections.abc import Mapping
 from difflib import get_close_matches
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, NamedTuple, Self
+from urllib.parse import urlsplit
 
 import yaml
 from pydantic import (
@@ -69,9 +71,11 @@ class Address(NamedTuple):
     def parse(cls, text: str) -> "Address":
         """From ``host:port``, ``[v6]:port`` or ``:port``. Raises ValueError."""
         host, colon, port = text.rpartition(":")
-        if not colon or not port.isdecimal() or int(port) > 65535:
+        in_brackets = host.startswith("[") and host.endswith("]")
+        if not colon or not port.isdecimal() or int(port) > 65535 or (":" in host and not in_brackets):
             raise ValueError(
-                f"expected host:port or :port (0 to 65535), such as 127.0.0.1:8080; found {text!r}"
+                "expected host:port or :port (0 to 65535), such as 127.0.0.1:8080 or [::1]:8080; "
+                f"found {text!r}"
             )
         return cls(host.strip("[]") or None, int(port))
 
@@ -82,9 +86,24 @@ def _listen(text: str) -> str:
 
 
 def _url(text: str) -> str:
-    if not re.fullmatch(r"https://[^/\s]+(/\S*)?", text):
-        raise ValueError(f"expected https://host:port, the only scheme the API server calls; found {text!r}")
+    try:
+        address = urlsplit(text)
+        is_complete = bool(address.hostname) and address.port != 0
+    except ValueError:  # brackets that do not match, or a port that is no number up to 65535
+        is_complete = False
+    if not is_complete or not re.fullmatch(r"https://[^/\s]+(/\S*)?", text):
+        raise ValueError(
+            "expected https://host:port, the only scheme the API server calls, with an IPv6 address in brackets "
+            f"(https://[fd00::1]:8443); found {text!r}"
+        )
     return text.rstrip("/")
+
+
+def _ip(text: str) -> str:
+    try:
+        return str(ip_address(text))
+    except ValueError:
+        raise ValueError(f"expected an IPv4 or IPv6 address without port; found {text!r}") from None
 
 
 def _retention_days(days: int) -> int:
@@ -105,6 +124,7 @@ def _words(found: Any) -> Any:
 
 Listen = Annotated[str, AfterValidator(_listen)]
 HttpsUrl = Annotated[str, AfterValidator(_url)]
+IpAddress = Annotated[str, AfterValidator(_ip)]
 Words = Annotated[tuple[str, ...], BeforeValidator(_words)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 RetentionDays = Annotated[int, Field(le=36_500), AfterValidator(_retention_days)]
@@ -163,7 +183,11 @@ class Settings(BaseModel):
     read_url: HttpsUrl | None = Field(
         None,
         description="Where other replicas and, without a Service, the API server reach the read API: "
-        "https://host:port. Unset: by its Service only.",
+        "https://host:port. Unset: by its Service, and replicas by podIp.",
+    )
+    pod_ip: IpAddress | None = Field(
+        None,
+        description="Address of this pod, at which other replicas reach the read API if there is no readUrl.",
     )
     metrics_access: Literal["open", "authorized"] = Field(
         "open",
@@ -299,6 +323,14 @@ class Settings(BaseModel):
     def read_address(self) -> Address:
         """Address of the read API."""
         return Address.parse(self.read_listen)
+
+    @property
+    def announced_url(self) -> str:
+        """Where other replicas reach the read API of this one; "": nowhere but by the Service of all."""
+        port = self.read_address.port
+        if self.read_url is not None or self.pod_ip is None or port == 0:
+            return self.read_url or ""
+        return f"https://[{self.pod_ip}]:{port}" if ":" in self.pod_ip else f"https://{self.pod_ip}:{port}"
 
     @property
     def webhook_address(self) -> Address:

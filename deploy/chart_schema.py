@@ -10,7 +10,7 @@ OF_THE_CHART: Final = frozenset(
     {
         *("kubeconfig", "context", "namespace", "username", "dsn", "dataDir", "embeddedPostgres", "identity"),
         "certificatesDir",
-        *("httpListen", "readListen", "readUrl", "webhookListen", "webhookUrl", "failedTurnsDir"),
+        *("httpListen", "readListen", "readUrl", "podIp", "webhookListen", "webhookUrl", "failedTurnsDir"),
         *("schedulerName", "schedulerAliases", "tracing"),
     }
 )

@@ -77,6 +77,11 @@ def test_what_kubernetes_adds_for_services_called_muster_is_no_setting() -> None
         ({"flags": {"eviction_grace_seconds": "3601"}}, r"evictionGraceSeconds \(flag\): found '3601'.*3600"),
         ({"flags": {"eviction_grace_seconds": "0"}}, r"evictionGraceSeconds \(flag\): found '0'"),
         ({"flags": {"http_listen": "8080"}}, "expected host:port"),
+        ({"flags": {"http_listen": "::1"}}, r"or \[::1\]:8080; found '::1'"),
+        ({"flags": {"read_url": "https://fd00::1:8443"}}, r"readUrl .*\(https://\[fd00::1\]:8443\)"),
+        ({"flags": {"read_url": "https://[fd00::1:8443"}}, "in brackets"),
+        ({"flags": {"read_url": "https://muster:99999"}}, "found 'https://muster:99999'"),
+        ({"flags": {"pod_ip": "fd00::1:8443:"}}, "expected an IPv4 or IPv6 address"),
         ({"flags": {"webhook_url": "http://host"}}, "expected https://host:port"),
         ({"flags": {"log_level": "loud"}}, "logLevel"),
         ({"flags": {"backoff_seconds": "900"}}, "backoffMaxSeconds: found 300"),
@@ -139,6 +144,21 @@ def test_addresses_have_a_host_or_mean_every_interface() -> None:
     assert Address.parse(":8080") == (None, 8080)
     assert Address.parse("127.0.0.1:0") == ("127.0.0.1", 0)
     assert Address.parse("[::1]:80") == ("::1", 80)
+
+
+@pytest.mark.parametrize(
+    ("given", "url"),
+    [
+        ({"pod_ip": "10.1.2.3"}, "https://10.1.2.3:8443"),
+        ({"pod_ip": "FD00::0:1"}, "https://[fd00::1]:8443"),
+        ({"pod_ip": "fd00::1", "read_listen": ":9000"}, "https://[fd00::1]:9000"),
+        ({"pod_ip": "fd00::1", "read_url": "https://[fd00::2]/"}, "https://[fd00::2]"),
+        ({"pod_ip": "fd00::1", "read_listen": ":0"}, ""),
+        ({}, ""),
+    ],
+)
+def test_replicas_are_told_a_url_of_the_pod_with_ipv6_in_brackets(given: dict[str, str], url: str) -> None:
+    assert read(environment={}, flags=given).announced_url == url
 
 
 def test_every_setting_is_documented_in_all_three_spellings() -> None:

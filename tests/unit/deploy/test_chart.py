@@ -136,9 +136,7 @@ def test_every_setting_becomes_the_variable_that_muster_reads(helm_program: Path
     values = tmp_path / "values.yaml"
     values.write_text(yaml.safe_dump({"settings": wanted}))
     made = environment(rendered(helm_program, *SECRET, "-f", str(values)), "muster-system")
-    variables = {
-        name: each["value"] for name, each in made.items() if "value" in each and name != "MUSTER_READ_URL"
-    }
+    variables = {name: each["value"] for name, each in made.items() if "value" in each}
     found = read(environment=variables).model_dump(mode="json", by_alias=True)
     assert {name: found[name] for name in wanted} == wanted
     assert len([name for name in variables if name.startswith("MUSTER_")]) == len(wanted) + 1
