@@ -56,6 +56,7 @@ from admission.workloads.inputs import Timeouts
 from queues.errors import DatabaseUnavailable, MusterError, SchemaTooFarBehind, SchemaTooNew
 from queues.plan import Reason
 from queues.sql.database import IDLE_TIMEOUT, Database, check_schema, migrate
+from queues.sql.dsn import Dsn
 from queues.sql.embedded.server import EmbeddedPostgres
 from queues.sql.history.ended_runs import EndedRun, ended_runs
 from queues.sql.history.kept_turns import TurnBounds
@@ -200,7 +201,7 @@ class Controller:
         await stack.enter_async_context(http.serving(answers.application(), channel))
         return channel, answers
 
-    def _serving(self, dsn: str, channel: Path) -> dict[str, ServingProcess]:
+    def _serving(self, dsn: Dsn, channel: Path) -> dict[str, ServingProcess]:
         """The processes beside this one, by role.
 
         There is a webhook where the API server can reach it: at a URL, or by its Service.

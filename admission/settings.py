@@ -29,6 +29,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 
 from queues.errors import InvalidSettings
+from queues.sql.dsn import Dsn, UnusableDsnFile, dsn_text
 from queues.sql.lease_times import LEASE_SECONDS, RETRY_SECONDS
 
 #: A lease and one retry together stay below this, so that a dead leader is replaced in time.
@@ -45,6 +46,9 @@ IN_CLUSTER: Final = "KUBERNETES_SERVICE_HOST"
 
 #: In the home folder: where an administrator's tools look for what Muster leaves on disk.
 STATE: Final = Path(".local") / "state" / "muster"
+
+#: Settings that say where the ledger is, but for an embedded one.
+_LEDGERS: Final = frozenset({"dsn", "dsnFile"})
 
 _PREFIX: Final = "MUSTER_"
 #: Variables of Muster that are no settings: the path of the file, variables of the command line, the folder of
@@ -157,6 +161,11 @@ class Settings(BaseModel):
     dsn: SecretStr | None = Field(
         None,
         description="Postgres (secret): postgresql://user:password@host/database. Unset: an embedded one.",
+    )
+    dsn_file: Path | None = Field(
+        None,
+        description="File with the dsn, in place of it, read again for each connection: a new password needs no "
+        "restart.",
     )
     data_dir: Path | None = Field(
         None, description="Folder of the embedded Postgres. Unset: in the user's state folder."
@@ -286,8 +295,12 @@ class Settings(BaseModel):
                 "dsn: found an empty text, expected postgresql://user:password@host/database. Is the secret filled in? "
                 "Without any dsn, and outside a cluster, an embedded Postgres is started"
             )
-        if self.dsn is not None and self.embedded_postgres:
-            raise ValueError("found dsn and embeddedPostgres, expected one of them: they are two ledgers")
+        ways = {"dsn": self.dsn, "dsnFile": self.dsn_file, "embeddedPostgres": self.embedded_postgres or None}
+        given = [name for name, value in ways.items() if value is not None]
+        if len(given) > 1:
+            raise ValueError(
+                f"found {' and '.join(given)}, expected one of them: they are {len(given)} ledgers"
+            )
         return self
 
     @model_validator(mode="after")
@@ -358,6 +371,8 @@ def read(
         ("environment", _from_environment(variables)),
         ("flag", {to_camel(name): value for name, value in (flags or {}).items() if value not in (None, ())}),
     ):
+        if _LEDGERS & found.keys():  # the one of a file is no wish beside that of a flag
+            values = {name: value for name, value in values.items() if name not in _LEDGERS}
         values.update(found)
         origins.update(dict.fromkeys(found, origin))
     try:
@@ -368,18 +383,29 @@ def read(
         ) from None
 
 
-def ledger_dsn(settings: Settings, environment: Mapping[str, str] | None = None) -> str | None:
+def given_dsn(settings: Settings) -> Dsn | None:
+    """The DSN that is set, or the file that has it; None: neither. Raises InvalidSettings: the file has none."""
+    if settings.dsn_file is not None:
+        try:
+            dsn_text(settings.dsn_file)
+        except UnusableDsnFile as error:
+            raise InvalidSettings(problems=f"dsnFile: {error}. Is the secret filled in?") from error
+        return settings.dsn_file
+    return None if settings.dsn is None else settings.dsn.get_secret_value()
+
+
+def ledger_dsn(settings: Settings, environment: Mapping[str, str] | None = None) -> Dsn | None:
     """DSN of the ledger; None: that of an embedded Postgres, which inside a cluster has to be asked for.
 
     Each replica would start one of its own there, and each would lead. Raises InvalidSettings.
     """
-    if settings.dsn is not None:
-        return settings.dsn.get_secret_value()
+    if (dsn := given_dsn(settings)) is not None:
+        return dsn
     if IN_CLUSTER in (os.environ if environment is None else environment) and not settings.embedded_postgres:
         raise InvalidSettings(
             problems=f"found no dsn inside a cluster ({IN_CLUSTER} is set), expected the Postgres that all replicas "
-            "share: set MUSTER_DSN. To try Muster out with one replica and a ledger that goes with its pod: "
-            "MUSTER_EMBEDDED_POSTGRES=true"
+            "share: set MUSTER_DSN or MUSTER_DSN_FILE. To try Muster out with one replica and a ledger that goes with "
+            "its pod: MUSTER_EMBEDDED_POSTGRES=true"
         )
     return None
 

@@ -67,4 +67,4 @@ def print_(name: str | None, **flags: Any) -> None:
             if files
             else "Each replica has its own: ask the other pods too.",
         )
-    click.get_binary_stream("stdout").write(chosen.read_bytes())
+    sys.stdout.buffer.write(chosen.read_bytes())
