@@ -11,6 +11,7 @@ from collections.abc import Coroutine, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from admission import garbage_collection
 from admission.containment.decision_thread import DecisionThread
@@ -49,7 +50,6 @@ from admission.volcano_jobs.pods import PodRules
 from admission.web import http
 from admission.web.health import MOST_CONNECTIONS, HealthApi, KeptText
 from admission.web.leader.answers import LeaderAnswers
-from admission.web.leader.forecasts import Forecasts
 from admission.web.reader import Check
 from admission.web.supervision import ServingProcess, order
 from admission.workloads.inputs import Timeouts
@@ -87,6 +87,7 @@ class Controller:
         self._client: Client | None = None
         self._leadership: Leadership | None = None
         self._watchdog = LoopWatchdog()
+        self._failed_turns = FailedTurns(settings.failed_turns_folder, fingerprint())
         #: None: traces are not told.
         self._traces: GangTraces | None = None
         #: The processes beside this one, by role.
@@ -149,25 +150,27 @@ class Controller:
             health = HealthApi(ready=checks, metrics=metrics).application()
             plain = http.serving(health, settings.http_address, most=MOST_CONNECTIONS)
             await stack.enter_async_context(plain)
-            lead = self._lead(leadership, dependencies)
-            await self._run_tasks(lead, answers.forecasts, serving, stop)
+            tasks = {
+                "lead": self._lead(leadership, dependencies),
+                "forecasts": answers.forecasts.run(),
+                "failed turns": self._failed_turns.run(database, settings.identity),
+            }
+            await self._run_tasks(tasks, serving, stop)
         return 0
 
     async def _run_tasks(
         self,
-        lead: Coroutine[None, None, None],
-        forecasts: Forecasts,
+        work: Mapping[str, Coroutine[Any, Any, None]],
         serving: Mapping[str, ServingProcess],
         stop: asyncio.Event,
     ) -> None:
-        """Serve and lead, until stopped. Raises MusterError for a database that can never be used."""
+        """Serve and do this work, by name, until stopped. Raises MusterError for a database that can never be used."""
         failure: BaseException | None = None
         try:
             async with asyncio.TaskGroup() as tasks:
                 running = [
                     tasks.create_task(self._watchdog.run(), name="loop watchdog"),
-                    tasks.create_task(lead, name="lead"),
-                    tasks.create_task(forecasts.run(), name="forecasts"),
+                    *(tasks.create_task(each, name=name) for name, each in work.items()),
                     *([tasks.create_task(self._traces.run(), name="traces")] if self._traces else ()),
                     *(tasks.create_task(process.run(), name=role) for role, process in serving.items()),
                 ]
@@ -275,7 +278,7 @@ class Controller:
             put_off=self._metrics.put_off,
             observe_dry_run=self._metrics.observe_dry_run,
             decision_thread=DecisionThread(settings.decision_limit_seconds),
-            keep_failed_turn=FailedTurns(settings.failed_turns_folder, fingerprint()).keep,
+            keep_failed_turn=self._failed_turns.keep,
             contact=ApiServerContact(client, settings.api_server_lost_seconds),
             ledger_guard=LedgerGuard(database, ClusterLedger(client)),
             failed_terms=failed_terms,

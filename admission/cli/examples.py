@@ -154,7 +154,9 @@ EXAMPLES: Final[Mapping[str, tuple[Example, ...]]] = {
     "muster resume": (Example("muster resume team-a"),),
     "muster snapshot": (Example("muster snapshot --out turn.json"),),
     "muster failed-turns list": (
-        Example("muster failed-turns list", "In a pod: kubectl exec -n muster-system POD -- muster …"),
+        Example(
+            "muster failed-turns list", "In a pod: kubectl exec -n muster-system deploy/muster -- muster …"
+        ),
     ),
     "muster failed-turns print": (Example("muster failed-turns print > turn.json.gz", "The newest one"),),
     "muster replay": (
