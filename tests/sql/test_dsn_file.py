@@ -8,6 +8,8 @@ import pytest
 import pytest_asyncio
 from sqlalchemy import make_url, text
 
+from admission.cli.failures import finish
+from admission.cli.muster import muster as muster_command
 from deploy.local.processes import StateDirectory
 from queues.errors import DatabaseError, DatabaseUnavailable
 from queues.sql.database import Database, migrate, raw_connection, schema_version
@@ -146,6 +148,20 @@ async def test_the_schema_is_made_by_a_dsn_of_a_file(administrator: str, tmp_pat
         assert await schema_version(tx)
     await muster.close()
     await migrate(file, "base")
+
+
+def test_commands_in_a_pod_have_the_dsn_of_its_file(
+    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("MUSTER_DSN", raising=False)
+    monkeypatch.setenv("MUSTER_DSN_FILE", str(tmp_path / "dsn"))
+    monkeypatch.setenv("MUSTER_FAILED_TURNS_DIR", str(tmp_path / "turns"))
+    assert finish(muster_command, "muster", ["migrate"]) == 1
+    assert f"dsnFile: {tmp_path / 'dsn'} cannot be read" in capsys.readouterr().err.replace("\n", " ")
+    (tmp_path / "dsn").write_text(database)
+    for words in (["migrate"], ["failed-turns", "list"]):
+        assert finish(muster_command, "muster", words) == 0
+    assert "No failed turn is kept." in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
