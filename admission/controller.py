@@ -11,6 +11,7 @@ from collections.abc import Coroutine, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from admission import garbage_collection
 from admission.containment.decision_thread import DecisionThread
@@ -38,7 +39,7 @@ from admission.metrics import Metrics, ProcessFigures, Watching
 from admission.node_recovery.figures import NodeHealth
 from admission.reconcile.expected_starts import ExpectedStart
 from admission.replay.fingerprint import fingerprint
-from admission.settings import IN_CLUSTER, Settings, ledger_dsn
+from admission.settings import IN_CLUSTER, STATE, Settings, ledger_dsn
 from admission.term import LeaderTerm, TermDependencies
 from admission.tracing.gang_traces import GangTraces
 from admission.tracing.otlp import OtlpExporter
@@ -49,13 +50,13 @@ from admission.volcano_jobs.pods import PodRules
 from admission.web import http
 from admission.web.health import MOST_CONNECTIONS, HealthApi, KeptText
 from admission.web.leader.answers import LeaderAnswers
-from admission.web.leader.forecasts import Forecasts
 from admission.web.reader import Check
 from admission.web.supervision import ServingProcess, order
 from admission.workloads.inputs import Timeouts
 from queues.errors import DatabaseUnavailable, MusterError, SchemaTooFarBehind, SchemaTooNew
 from queues.plan import Reason
 from queues.sql.database import IDLE_TIMEOUT, Database, check_schema, migrate
+from queues.sql.dsn import Dsn
 from queues.sql.embedded.server import EmbeddedPostgres
 from queues.sql.history.ended_runs import EndedRun, ended_runs
 from queues.sql.history.kept_turns import TurnBounds
@@ -71,8 +72,6 @@ SWITCH_INTERVAL = 0.0005
 #: Seconds of the pauses between attempts to migrate a database that cannot be reached, or is of another version.
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 10.0
-#: Where an administrator's tools look for what Muster leaves on disk.
-STATE = Path(".local") / "state" / "muster"
 #: Seconds that a replica takes at its end for traces that were not told yet.
 TRACES_END_WITHIN = 4.0
 #: Seconds by which a leader may be behind the cluster and still be ready.
@@ -88,6 +87,7 @@ class Controller:
         self._client: Client | None = None
         self._leadership: Leadership | None = None
         self._watchdog = LoopWatchdog()
+        self._failed_turns = FailedTurns(settings.failed_turns_folder, fingerprint())
         #: None: traces are not told.
         self._traces: GangTraces | None = None
         #: The processes beside this one, by role.
@@ -150,25 +150,27 @@ class Controller:
             health = HealthApi(ready=checks, metrics=metrics).application()
             plain = http.serving(health, settings.http_address, most=MOST_CONNECTIONS)
             await stack.enter_async_context(plain)
-            lead = self._lead(leadership, dependencies)
-            await self._run_tasks(lead, answers.forecasts, serving, stop)
+            tasks = {
+                "lead": self._lead(leadership, dependencies),
+                "forecasts": answers.forecasts.run(),
+                "failed turns": self._failed_turns.run(database, settings.identity),
+            }
+            await self._run_tasks(tasks, serving, stop)
         return 0
 
     async def _run_tasks(
         self,
-        lead: Coroutine[None, None, None],
-        forecasts: Forecasts,
+        work: Mapping[str, Coroutine[Any, Any, None]],
         serving: Mapping[str, ServingProcess],
         stop: asyncio.Event,
     ) -> None:
-        """Serve and lead, until stopped. Raises MusterError for a database that can never be used."""
+        """Serve and do this work, by name, until stopped. Raises MusterError for a database that can never be used."""
         failure: BaseException | None = None
         try:
             async with asyncio.TaskGroup() as tasks:
                 running = [
                     tasks.create_task(self._watchdog.run(), name="loop watchdog"),
-                    tasks.create_task(lead, name="lead"),
-                    tasks.create_task(forecasts.run(), name="forecasts"),
+                    *(tasks.create_task(each, name=name) for name, each in work.items()),
                     *([tasks.create_task(self._traces.run(), name="traces")] if self._traces else ()),
                     *(tasks.create_task(process.run(), name=role) for role, process in serving.items()),
                 ]
@@ -202,7 +204,7 @@ class Controller:
         await stack.enter_async_context(http.serving(answers.application(), channel))
         return channel, answers
 
-    def _serving(self, dsn: str, channel: Path) -> dict[str, ServingProcess]:
+    def _serving(self, dsn: Dsn, channel: Path) -> dict[str, ServingProcess]:
         """The processes beside this one, by role.
 
         There is a webhook where the API server can reach it: at a URL, or by its Service.
@@ -272,13 +274,11 @@ class Controller:
             tells_traces=settings.tracing,
             turn_every=settings.turn_at_least_every_seconds,
             observe=self._observe,
-            address=settings.read_url or "",
+            address=settings.announced_url,
             put_off=self._metrics.put_off,
             observe_dry_run=self._metrics.observe_dry_run,
             decision_thread=DecisionThread(settings.decision_limit_seconds),
-            keep_failed_turn=FailedTurns(
-                settings.failed_turns_dir or Path.home() / STATE / "failed-turns", fingerprint()
-            ).keep,
+            keep_failed_turn=self._failed_turns.keep,
             contact=ApiServerContact(client, settings.api_server_lost_seconds),
             ledger_guard=LedgerGuard(database, ClusterLedger(client)),
             failed_terms=failed_terms,

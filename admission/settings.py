@@ -10,8 +10,10 @@ import secrets
 import socket
 from collections.abc import Mapping
 from difflib import get_close_matches
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, NamedTuple, Self
+from urllib.parse import urlsplit
 
 import yaml
 from pydantic import (
@@ -27,6 +29,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 
 from queues.errors import InvalidSettings
+from queues.sql.dsn import Dsn, UnusableDsnFile, dsn_text
 from queues.sql.lease_times import LEASE_SECONDS, RETRY_SECONDS
 
 #: A lease and one retry together stay below this, so that a dead leader is replaced in time.
@@ -40,6 +43,12 @@ LEAST_RETENTION_DAYS: Final = 7
 
 #: A variable of every container that Kubernetes runs.
 IN_CLUSTER: Final = "KUBERNETES_SERVICE_HOST"
+
+#: In the home folder: where an administrator's tools look for what Muster leaves on disk.
+STATE: Final = Path(".local") / "state" / "muster"
+
+#: Settings that say where the ledger is, but for an embedded one.
+_LEDGERS: Final = frozenset({"dsn", "dsnFile"})
 
 _PREFIX: Final = "MUSTER_"
 #: Variables of Muster that are no settings: the path of the file, variables of the command line, the folder of
@@ -66,9 +75,11 @@ class Address(NamedTuple):
     def parse(cls, text: str) -> "Address":
         """From ``host:port``, ``[v6]:port`` or ``:port``. Raises ValueError."""
         host, colon, port = text.rpartition(":")
-        if not colon or not port.isdecimal() or int(port) > 65535:
+        in_brackets = host.startswith("[") and host.endswith("]")
+        if not colon or not port.isdecimal() or int(port) > 65535 or (":" in host and not in_brackets):
             raise ValueError(
-                f"expected host:port or :port (0 to 65535), such as 127.0.0.1:8080; found {text!r}"
+                "expected host:port or :port (0 to 65535), such as 127.0.0.1:8080 or [::1]:8080; "
+                f"found {text!r}"
             )
         return cls(host.strip("[]") or None, int(port))
 
@@ -79,9 +90,24 @@ def _listen(text: str) -> str:
 
 
 def _url(text: str) -> str:
-    if not re.fullmatch(r"https://[^/\s]+(/\S*)?", text):
-        raise ValueError(f"expected https://host:port, the only scheme the API server calls; found {text!r}")
+    try:
+        address = urlsplit(text)
+        is_complete = bool(address.hostname) and address.port != 0
+    except ValueError:  # brackets that do not match, or a port that is no number up to 65535
+        is_complete = False
+    if not is_complete or not re.fullmatch(r"https://[^/\s]+(/\S*)?", text):
+        raise ValueError(
+            "expected https://host:port, the only scheme the API server calls, with an IPv6 address in brackets "
+            f"(https://[fd00::1]:8443); found {text!r}"
+        )
     return text.rstrip("/")
+
+
+def _ip(text: str) -> str:
+    try:
+        return str(ip_address(text))
+    except ValueError:
+        raise ValueError(f"expected an IPv4 or IPv6 address without port; found {text!r}") from None
 
 
 def _retention_days(days: int) -> int:
@@ -102,6 +128,7 @@ def _words(found: Any) -> Any:
 
 Listen = Annotated[str, AfterValidator(_listen)]
 HttpsUrl = Annotated[str, AfterValidator(_url)]
+IpAddress = Annotated[str, AfterValidator(_ip)]
 Words = Annotated[tuple[str, ...], BeforeValidator(_words)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 RetentionDays = Annotated[int, Field(le=36_500), AfterValidator(_retention_days)]
@@ -135,6 +162,11 @@ class Settings(BaseModel):
         None,
         description="Postgres (secret): postgresql://user:password@host/database. Unset: an embedded one.",
     )
+    dsn_file: Path | None = Field(
+        None,
+        description="File with the dsn, in place of it, read again for each connection: a new password needs no "
+        "restart.",
+    )
     data_dir: Path | None = Field(
         None, description="Folder of the embedded Postgres. Unset: in the user's state folder."
     )
@@ -160,7 +192,11 @@ class Settings(BaseModel):
     read_url: HttpsUrl | None = Field(
         None,
         description="Where other replicas and, without a Service, the API server reach the read API: "
-        "https://host:port. Unset: by its Service only.",
+        "https://host:port. Unset: by its Service, and replicas by podIp.",
+    )
+    pod_ip: IpAddress | None = Field(
+        None,
+        description="Address of this pod, at which other replicas reach the read API if there is no readUrl.",
     )
     metrics_access: Literal["open", "authorized"] = Field(
         "open",
@@ -259,8 +295,12 @@ class Settings(BaseModel):
                 "dsn: found an empty text, expected postgresql://user:password@host/database. Is the secret filled in? "
                 "Without any dsn, and outside a cluster, an embedded Postgres is started"
             )
-        if self.dsn is not None and self.embedded_postgres:
-            raise ValueError("found dsn and embeddedPostgres, expected one of them: they are two ledgers")
+        ways = {"dsn": self.dsn, "dsnFile": self.dsn_file, "embeddedPostgres": self.embedded_postgres or None}
+        given = [name for name, value in ways.items() if value is not None]
+        if len(given) > 1:
+            raise ValueError(
+                f"found {' and '.join(given)}, expected one of them: they are {len(given)} ledgers"
+            )
         return self
 
     @model_validator(mode="after")
@@ -283,6 +323,11 @@ class Settings(BaseModel):
         return self
 
     @property
+    def failed_turns_folder(self) -> Path:
+        """Folder of the last turns that could not be decided."""
+        return self.failed_turns_dir or Path.home() / STATE / "failed-turns"
+
+    @property
     def http_address(self) -> Address:
         """Address of health, metrics and the read API."""
         return Address.parse(self.http_listen)
@@ -291,6 +336,14 @@ class Settings(BaseModel):
     def read_address(self) -> Address:
         """Address of the read API."""
         return Address.parse(self.read_listen)
+
+    @property
+    def announced_url(self) -> str:
+        """Where other replicas reach the read API of this one; "": nowhere but by the Service of all."""
+        port = self.read_address.port
+        if self.read_url is not None or self.pod_ip is None or port == 0:
+            return self.read_url or ""
+        return f"https://[{self.pod_ip}]:{port}" if ":" in self.pod_ip else f"https://{self.pod_ip}:{port}"
 
     @property
     def webhook_address(self) -> Address:
@@ -318,6 +371,8 @@ def read(
         ("environment", _from_environment(variables)),
         ("flag", {to_camel(name): value for name, value in (flags or {}).items() if value not in (None, ())}),
     ):
+        if _LEDGERS & found.keys():  # the one of a file is no wish beside that of a flag
+            values = {name: value for name, value in values.items() if name not in _LEDGERS}
         values.update(found)
         origins.update(dict.fromkeys(found, origin))
     try:
@@ -328,18 +383,29 @@ def read(
         ) from None
 
 
-def ledger_dsn(settings: Settings, environment: Mapping[str, str] | None = None) -> str | None:
+def given_dsn(settings: Settings) -> Dsn | None:
+    """The DSN that is set, or the file that has it; None: neither. Raises InvalidSettings: the file has none."""
+    if settings.dsn_file is not None:
+        try:
+            dsn_text(settings.dsn_file)
+        except UnusableDsnFile as error:
+            raise InvalidSettings(problems=f"dsnFile: {error}. Is the secret filled in?") from error
+        return settings.dsn_file
+    return None if settings.dsn is None else settings.dsn.get_secret_value()
+
+
+def ledger_dsn(settings: Settings, environment: Mapping[str, str] | None = None) -> Dsn | None:
     """DSN of the ledger; None: that of an embedded Postgres, which inside a cluster has to be asked for.
 
     Each replica would start one of its own there, and each would lead. Raises InvalidSettings.
     """
-    if settings.dsn is not None:
-        return settings.dsn.get_secret_value()
+    if (dsn := given_dsn(settings)) is not None:
+        return dsn
     if IN_CLUSTER in (os.environ if environment is None else environment) and not settings.embedded_postgres:
         raise InvalidSettings(
             problems=f"found no dsn inside a cluster ({IN_CLUSTER} is set), expected the Postgres that all replicas "
-            "share: set MUSTER_DSN. To try Muster out with one replica and a ledger that goes with its pod: "
-            "MUSTER_EMBEDDED_POSTGRES=true"
+            "share: set MUSTER_DSN or MUSTER_DSN_FILE. To try Muster out with one replica and a ledger that goes with "
+            "its pod: MUSTER_EMBEDDED_POSTGRES=true"
         )
     return None
 

@@ -8,9 +8,19 @@ Schema = dict[str, Any]
 #: Settings that follow from the Deployment or from the policies, which the chart writes itself.
 OF_THE_CHART: Final = frozenset(
     {
-        *("kubeconfig", "context", "namespace", "username", "dsn", "dataDir", "embeddedPostgres", "identity"),
+        *(
+            "kubeconfig",
+            "context",
+            "namespace",
+            "username",
+            "dsn",
+            "dsnFile",
+            "dataDir",
+            "embeddedPostgres",
+            "identity",
+        ),
         "certificatesDir",
-        *("httpListen", "readListen", "readUrl", "webhookListen", "webhookUrl", "failedTurnsDir"),
+        *("httpListen", "readListen", "readUrl", "podIp", "webhookListen", "webhookUrl", "failedTurnsDir"),
         *("schedulerName", "schedulerAliases", "tracing"),
     }
 )

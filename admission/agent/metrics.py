@@ -6,6 +6,7 @@ A device that exactly one pod has carries the names of the pod; one that several
 ``muster_gpu_pod`` tells which these are.
 """
 
+import socket
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -353,7 +354,17 @@ class MetricsServer(ThreadingHTTPServer):
         self.registry = CollectorRegistry(auto_describe=False)
         self.registry.register(metrics)
         self.is_alive = is_alive
-        super().__init__(address(listen), _Handler)
+        host, port = address(listen)
+        # Every interface is those of IPv4 and of IPv6: a pod may have addresses of one of them only.
+        self._takes_both = not host and socket.has_dualstack_ipv6()
+        self.address_family = socket.AF_INET6 if self._takes_both or ":" in host else socket.AF_INET
+        super().__init__((host, port), _Handler)
+
+    def server_bind(self) -> None:
+        """Bind, to addresses of both families where every interface is meant."""
+        if self.address_family == socket.AF_INET6:
+            self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, not self._takes_both)
+        super().server_bind()
 
     def start(self) -> None:
         """Serve in a thread."""

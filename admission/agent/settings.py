@@ -76,8 +76,11 @@ def read(flags: Mapping[str, str | None], environment: Mapping[str, str]) -> Age
 def address(text: str) -> tuple[str, int]:
     """Host ("": every interface) and port of ``host:port`` or ``:port``. Raises ValueError."""
     host, colon, port = text.rpartition(":")
-    if not colon or not port.isdecimal() or int(port) > 65535:
-        raise ValueError(f"found {text!r}, expected host:port or :port (0 to 65535), such as :9402")
+    in_brackets = host.startswith("[") and host.endswith("]")
+    if not colon or not port.isdecimal() or int(port) > 65535 or (":" in host and not in_brackets):
+        raise ValueError(
+            f"found {text!r}, expected host:port or :port (0 to 65535), such as :9402 or [::1]:9402"
+        )
     return host.strip("[]"), int(port)
 
 

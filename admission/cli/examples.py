@@ -153,6 +153,12 @@ EXAMPLES: Final[Mapping[str, tuple[Example, ...]]] = {
     "muster pause": (Example("muster pause team-a --reason 'maintenance until noon'"),),
     "muster resume": (Example("muster resume team-a"),),
     "muster snapshot": (Example("muster snapshot --out turn.json"),),
+    "muster failed-turns list": (
+        Example(
+            "muster failed-turns list", "In a pod: kubectl exec -n muster-system deploy/muster -- muster …"
+        ),
+    ),
+    "muster failed-turns print": (Example("muster failed-turns print > turn.json.gz", "The newest one"),),
     "muster replay": (
         Example("muster replay turn.json --all"),
         Example("muster replay --at 2h", "What was decided two hours ago, and why"),

@@ -1,5 +1,6 @@
 """Decides turns, whatever a workload brings to light in the engine: one that it fails on is left out."""
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -37,7 +38,7 @@ class Decider:
     """The decisions of one term, and what they remember of one another."""
 
     def __init__(self, thread: DecisionThread, keep: Callable[[Snapshot], Path | None]) -> None:
-        """``keep`` stores the snapshot of a turn that cannot be decided; called in the thread."""
+        """``keep`` stores the snapshot of a turn that cannot be decided; called in a thread."""
         self._thread = thread
         self._keep = keep
         self.memo = Memo()
@@ -56,6 +57,9 @@ class Decider:
                 plan, self.memo = await self._decided(snapshot, limit)
                 return TurnDecision(snapshot=snapshot, plan=plan)
             except DecisionTooLong:
+                # Not in the thread of decisions, in which this one may still run.
+                kept = await asyncio.to_thread(self._kept, snapshot)
+                _log.error("decision took too long", extra={"kept": str(kept or "")})
                 raise
             except Exception as error:
                 # What the failed decision left in it cannot be trusted.

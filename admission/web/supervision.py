@@ -16,6 +16,7 @@ from typing import Final, NoReturn
 import msgspec
 
 from admission.settings import Settings
+from queues.sql.dsn import Dsn
 
 _log = logging.getLogger(__name__)
 
@@ -49,6 +50,7 @@ class ServingOrder(msgspec.Struct, frozen=True, kw_only=True):
 
     #: read | webhook
     role: str
+    #: Where Postgres is; "": the settings name a file that has it.
     dsn: str
     #: The settings, by field name, without ``dsn``.
     settings: dict[str, object]
@@ -56,10 +58,11 @@ class ServingOrder(msgspec.Struct, frozen=True, kw_only=True):
     channel: str
 
 
-def order(role: str, settings: Settings, *, dsn: str, channel: Path) -> ServingOrder:
+def order(role: str, settings: Settings, *, dsn: Dsn, channel: Path) -> ServingOrder:
     """The order for a process with this role."""
     plain = settings.model_dump(mode="json", exclude={"dsn"})
-    return ServingOrder(role=role, dsn=dsn, settings=plain, channel=str(channel))
+    text = dsn if isinstance(dsn, str) else ""
+    return ServingOrder(role=role, dsn=text, settings=plain, channel=str(channel))
 
 
 class ServingProcess:

@@ -73,7 +73,10 @@ async def _serve(
     proxy = await _persistently("the API server's proxy", lambda: front_proxy(client))
     trust(keeper.tls, proxy)
     database = Database.open(
-        order.dsn, statement_timeout=_STATEMENT_SECONDS, pool_size=_CONNECTIONS, read_only=True
+        settings.dsn_file or order.dsn,
+        statement_timeout=_STATEMENT_SECONDS,
+        pool_size=_CONNECTIONS,
+        read_only=True,
     )
     reader = SqlReader(database, keep=_KEEP)
     async with AsyncExitStack() as stack:

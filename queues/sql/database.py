@@ -8,13 +8,15 @@ import re
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from importlib.resources import files
+from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import asyncpg
 import msgspec
-from sqlalchemy import Connection, text
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError, StatementError
+from sqlalchemy import Connection, event, text
+from sqlalchemy.exc import DBAPIError, DisconnectionError, SQLAlchemyError, StatementError
 from sqlalchemy.exc import TimeoutError as NoFreeConnection
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
@@ -28,6 +30,7 @@ from queues.errors import (
     SchemaTooOld,
     UnknownRevision,
 )
+from queues.sql.dsn import Dsn, UnusableDsnFile, database_of, dsn_text
 from queues.sql.revisions import (
     HEAD,
     READY,
@@ -84,7 +87,7 @@ Transaction = AsyncConnection
 class Database:
     """A pool of connections to one Postgres."""
 
-    def __init__(self, engine: AsyncEngine, dsn: str, timeouts: tuple[float, float]) -> None:
+    def __init__(self, engine: AsyncEngine, dsn: Dsn, timeouts: tuple[float, float]) -> None:
         """``timeouts``: seconds of a statement, and of a transaction in which nothing is asked."""
         self._engine = engine
         self.dsn = dsn
@@ -95,7 +98,7 @@ class Database:
     @classmethod
     def open(
         cls,
-        dsn: str,
+        dsn: Dsn,
         *,
         statement_timeout: float = STATEMENT_TIMEOUT,
         idle_timeout: float = IDLE_TIMEOUT,
@@ -103,6 +106,9 @@ class Database:
         read_only: bool = False,
     ) -> "Database":
         """A pool on a ``postgresql://`` DSN as libpq takes it (a directory as ``?host=``: unix socket).
+
+        A file that has the DSN is read for each connection: a new password needs no restart. If it names another
+        database, connections to the one before are used no more.
 
         Connects when it is used, so the server may still be down. Timeouts in seconds, 0 = none. ``read_only``: the
         server refuses writes.
@@ -117,19 +123,18 @@ class Database:
         if read_only:
             settings["default_transaction_read_only"] = "on"
         patience = statement_timeout + SILENCE if statement_timeout else None
-
-        async def open_one() -> asyncpg.Connection:
-            return await raw_connection(dsn, command_timeout=patience, server_settings=settings)
-
+        opener = _Opener(dsn, command_timeout=patience, server_settings=settings)
         engine = create_async_engine(
             "postgresql+asyncpg://",
-            async_creator=open_one,
+            async_creator=opener.open,
             pool_size=pool_size,
             max_overflow=0,
             pool_timeout=statement_timeout or None,
             json_serializer=as_json,
             json_deserializer=msgspec.json.decode,
         )
+        if isinstance(dsn, Path):
+            event.listen(engine.sync_engine, "checkout", opener.check)
         return cls(engine, dsn, (statement_timeout, idle_timeout))
 
     def another(self, pool_size: int) -> "Database":
@@ -140,7 +145,7 @@ class Database:
     @classmethod
     async def connect(
         cls,
-        dsn: str,
+        dsn: Dsn,
         *,
         statement_timeout: float = STATEMENT_TIMEOUT,
         idle_timeout: float = IDLE_TIMEOUT,
@@ -211,6 +216,35 @@ class Database:
         await self._engine.dispose()
 
 
+class _Opener:
+    """Opens the connections of a pool, and knows to which databases they are."""
+
+    def __init__(self, dsn: Dsn, **options: Any) -> None:
+        self._dsn = dsn
+        self._options = options
+        #: What the last connection was opened to, and each other one.
+        self._database = ""
+        self._of: WeakKeyDictionary[asyncpg.Connection, str] = WeakKeyDictionary()
+
+    async def open(self) -> asyncpg.Connection:
+        """A new connection. Raises what asyncpg does, and UnusableDsnFile."""
+        text = dsn_text(self._dsn)
+        try:
+            connection = await raw_connection(text, **self._options)
+        except asyncpg.InvalidAuthorizationSpecificationError as error:
+            if isinstance(self._dsn, str):
+                raise
+            # An outage that can end: server and file get a new password one after the other.
+            raise UnusableDsnFile(f"{error} (as {self._dsn} says)") from error
+        self._database = self._of[connection] = database_of(text)
+        return connection
+
+    def check(self, connection: Any, *_: Any) -> None:
+        """Raises DisconnectionError, at which the pool opens another one: two databases are two ledgers."""
+        if self._of.get(connection.driver_connection) != self._database:
+            raise DisconnectionError
+
+
 def as_json(value: Any) -> str:
     """JSON as Postgres takes it: what it has no place for, the character NUL, becomes U+FFFD."""
     encoded = msgspec.json.encode(value).decode()
@@ -224,7 +258,7 @@ async def raw_connection(dsn: str, **options: Any) -> asyncpg.Connection:
     return await asyncpg.connect(address, timeout=CONNECT_TIMEOUT, **options)
 
 
-async def migrate(dsn: str, to: str = HEAD) -> None:
+async def migrate(dsn: Dsn, to: str = HEAD) -> None:
     """Bring the schema to a revision, up (``head``, ``0002``) or down (``base``), one caller at a time.
 
     ``ready``: up, as far as replicas of the version before can live with.
@@ -236,7 +270,7 @@ async def migrate(dsn: str, to: str = HEAD) -> None:
         await connection.run_sync(_migrate, to)
 
 
-async def finish_migration(dsn: str) -> None:
+async def finish_migration(dsn: Dsn) -> None:
     """Run also the migrations that replicas of an older version could not live with: none is left.
 
     Raises as ``migrate``, and OlderReplicasAtWork: connections of an older version are open, and nothing was done.
@@ -253,7 +287,7 @@ async def finish_migration(dsn: str) -> None:
 
 
 @asynccontextmanager
-async def _migrating(dsn: str) -> AsyncIterator[AsyncConnection]:
+async def _migrating(dsn: Dsn) -> AsyncIterator[AsyncConnection]:
     """A connection without timeouts, under the lock of migrations."""
     database = await Database.connect(dsn, statement_timeout=0, idle_timeout=0, pool_size=1)
     try:

@@ -38,6 +38,7 @@ def parse(command: click.Command, name: str, words: list[str]) -> None:
 def check(command: str) -> None:
     """Raises if the command does not exist."""
     words = shlex.split(command)
+    words = words[: words.index(">")] if ">" in words else words
     if words[:2] == ["kubectl", "muster"]:
         parse(kubectl_muster, "kubectl muster", words[2:])
     elif words[0] == "muster":

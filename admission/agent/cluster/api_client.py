@@ -228,7 +228,8 @@ class ApiClient:
         return connection.getresponse()
 
     def _open(self, timeout: float) -> http.client.HTTPConnection:
-        host, port = self._url.hostname or "", self._url.port
+        # Without a port http.client looks for one in an IPv6 address.
+        host, port = self._url.hostname or "", self._url.port or (80 if self._tls is None else 443)
         if self._tls is None:
             return _Plain(host, port, timeout=timeout)
         return _Https(host, port, timeout=timeout, context=self._tls)

@@ -8,6 +8,7 @@ from admission.cli.failures import CommandFailed
 if TYPE_CHECKING:
     from admission.settings import Settings
     from queues.sql.database import Database
+    from queues.sql.dsn import Dsn
 
 _Found = TypeVar("_Found")
 
@@ -15,15 +16,19 @@ _Found = TypeVar("_Found")
 _PATIENCE = 60.0
 
 
-def dsn_of(tried: str, settings: "Settings") -> str:
-    """The DSN that the settings have. Raises CommandFailed: they have none."""
-    if settings.dsn is None:
+def dsn_of(tried: str, settings: "Settings") -> "Dsn":
+    """The DSN that the settings have, or the file that has it. Raises CommandFailed (they have none) or InvalidSettings
+    (the file has none)."""
+    from admission.settings import given_dsn
+
+    if (dsn := given_dsn(settings)) is None:
         raise CommandFailed(
             tried=tried,
             found="no DSN is given",
-            hint="Give one with --dsn or MUSTER_DSN, as Muster itself has.",
+            hint="Give one with --dsn or MUSTER_DSN, or a file that has it with --dsn-file or MUSTER_DSN_FILE, as "
+            "Muster itself has.",
         )
-    return settings.dsn.get_secret_value()
+    return dsn
 
 
 def with_database(

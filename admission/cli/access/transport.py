@@ -70,24 +70,35 @@ def stream(access: Access, target: str, *, timeout: float) -> Iterator[http.clie
 
 
 def _connection(access: Access, timeout: float) -> http.client.HTTPConnection:
-    url = urlsplit(access.server)
-    host, port = url.hostname or "", url.port
-    if url.scheme not in ("http", "https") or not host:
-        raise CommandFailed(
-            tried=f"Reading the server's address {access.server!r}", found="expected http(s)://host:port"
-        )
+    scheme, host, port = _parts(access.server, "the server's")
     first, first_port = host, port
     if access.proxy:
-        proxy = urlsplit(access.proxy)
-        first, first_port = proxy.hostname or "", proxy.port
+        _, first, first_port = _parts(access.proxy, "the proxy's")
     connection: http.client.HTTPConnection
-    if url.scheme == "https":
+    if scheme == "https":
         connection = _Https(first, first_port, timeout, access)
     else:
         connection = http.client.HTTPConnection(first, first_port, timeout=timeout)
     if access.proxy:
-        connection.set_tunnel(host, port or (443 if url.scheme == "https" else 80))
+        connection.set_tunnel(host, port)
     return connection
+
+
+def _parts(url: str, whose: str) -> tuple[str, str, int]:
+    """Scheme, host and port, that of the scheme if the URL has none: http.client would look for one in an IPv6 address.
+
+    Raises CommandFailed."""
+    try:
+        parts = urlsplit(url)
+        scheme, host, port = parts.scheme, parts.hostname, parts.port
+    except ValueError:  # brackets that do not match, or a port that is none
+        scheme, host, port = "", None, None
+    if scheme not in ("http", "https") or not host:
+        raise CommandFailed(
+            tried=f"Reading {whose} address {url!r}",
+            found="expected http(s)://host:port, an IPv6 address in brackets",
+        )
+    return scheme, host, port or (443 if scheme == "https" else 80)
 
 
 class _Https(http.client.HTTPSConnection):

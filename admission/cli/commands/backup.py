@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from admission.cli.access.database import dsn_of
-from admission.cli.commands.run import SettingsCommand, settings_from
+from admission.cli.commands.run import DATABASE, SettingsCommand, settings_from
 from admission.cli.failures import CommandFailed
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    cls=SettingsCommand, only=("dsn",), short_help="Write the database into a file, while Muster runs."
+    cls=SettingsCommand, only=DATABASE, short_help="Write the database into a file, while Muster runs."
 )
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--overwrite", is_flag=True, help="Replace FILE if it is there.")
@@ -58,7 +58,7 @@ def backup(file: Path, overwrite: bool, **flags: Any) -> None:
     click.echo(f"{file}: {_described(manifest)}, {file.stat().st_size} bytes")
 
 
-@click.command(cls=SettingsCommand, only=("dsn",), short_help="Fill an empty database from a backup.")
+@click.command(cls=SettingsCommand, only=DATABASE, short_help="Fill an empty database from a backup.")
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--check", is_flag=True, help="Only say what FILE is, and whether it is whole.")
 def restore(file: Path, check: bool, **flags: Any) -> None:

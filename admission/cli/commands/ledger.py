@@ -7,7 +7,7 @@ import click
 
 from admission.cli.access.cluster import connected
 from admission.cli.access.database import with_database
-from admission.cli.commands.run import CONNECTION, SettingsCommand, settings_from
+from admission.cli.commands.run import CONNECTION, DATABASE, SettingsCommand, settings_from
 
 if TYPE_CHECKING:
     from queues.ledger_record import LedgerRecord
@@ -26,7 +26,7 @@ def ledger() -> None:
     """
 
 
-@ledger.command(cls=SettingsCommand, only=("dsn",), short_help="Say which balances are wrong.")
+@ledger.command(cls=SettingsCommand, only=DATABASE, short_help="Say which balances are wrong.")
 def verify(**flags: Any) -> int:
     """Say which balances of queues and nodes are not what the admissions hold. Exit code 1: some are not.
 
@@ -48,7 +48,7 @@ def verify(**flags: Any) -> int:
     return 1
 
 
-@ledger.command(cls=SettingsCommand, only=("dsn",), short_help="Put wrong balances right.")
+@ledger.command(cls=SettingsCommand, only=DATABASE, short_help="Put wrong balances right.")
 def repair(**flags: Any) -> None:
     """Put every balance right that is not what the admissions hold.
 
@@ -67,7 +67,7 @@ def repair(**flags: Any) -> None:
 
 
 @ledger.command(
-    cls=SettingsCommand, only=("dsn", *CONNECTION), short_help="Say which ledger leads the cluster."
+    cls=SettingsCommand, only=(*DATABASE, *CONNECTION), short_help="Say which ledger leads the cluster."
 )
 def show(**flags: Any) -> int:
     """Say which ledger the database is, and which one leads the cluster. Exit code 1: Muster would not lead with it."""
@@ -101,7 +101,7 @@ def show(**flags: Any) -> int:
 @ledger.command(
     "adopt-cluster",
     cls=SettingsCommand,
-    only=("dsn", *CONNECTION),
+    only=(*DATABASE, *CONNECTION),
     short_help="Have this ledger lead the cluster, in place of another.",
 )
 def adopt_cluster(**flags: Any) -> None:

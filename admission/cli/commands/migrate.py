@@ -2,12 +2,15 @@
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from admission.cli.commands.run import SettingsCommand, settings_from
-from admission.cli.failures import CommandFailed
+from admission.cli.access.database import dsn_of
+from admission.cli.commands.run import DATABASE, SettingsCommand, settings_from
+
+if TYPE_CHECKING:
+    from queues.sql.dsn import Dsn
 
 #: SQLSTATE of a transaction that Postgres ended since it and another one waited for each other.
 _DEADLOCK: Final = "40P01"
@@ -16,7 +19,7 @@ _PAUSES: Final = (0.5, 1.0, 2.0)
 
 
 @click.command(
-    cls=SettingsCommand, only=("dsn", "data_dir"), short_help="Bring the database's schema up to date."
+    cls=SettingsCommand, only=(*DATABASE, "data_dir"), short_help="Bring the database's schema up to date."
 )
 @click.option("--to", metavar="REVISION", help="Revision to go to, up or down; head: the newest.")
 @click.option(
@@ -35,13 +38,8 @@ def migrate(to: str | None, finish: bool, **flags: Any) -> None:
     if finish and to is not None:
         raise click.UsageError("--to and --finish exclude each other.")
     settings = settings_from(flags)
-    if settings.dsn is None:
-        raise CommandFailed(
-            tried="Migrating the database",
-            found="no DSN is given",
-            hint="Give one with --dsn or MUSTER_DSN. `muster run` migrates the embedded one by itself.",
-        )
-    reached, rest = asyncio.run(_migrated(settings.dsn.get_secret_value(), to, finish))
+    dsn = dsn_of("Migrating the database", settings)
+    reached, rest = asyncio.run(_migrated(dsn, to, finish))
     click.echo(f"The schema is at {reached}.")
     if rest and to is None:
         click.echo(f"Once no older replica is left, `muster migrate --finish` brings it to {rest}.")
@@ -63,7 +61,7 @@ async def _through(migration: Callable[[], Awaitable[None]]) -> None:
     return await migration()
 
 
-async def _migrated(dsn: str, to: str | None, finish: bool) -> tuple[str, str | None]:
+async def _migrated(dsn: "Dsn", to: str | None, finish: bool) -> tuple[str, str | None]:
     """The revision that the schema is at now, and the newest one if that is another."""
     from queues.sql.database import Database, finish_migration, migrate, schema_version
     from queues.sql.revisions import READY, known_revisions

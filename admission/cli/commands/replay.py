@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from admission.cli.commands.run import SettingsCommand, settings_from
+from admission.cli.commands.run import DATABASE, SettingsCommand, settings_from
 from admission.cli.failures import TRACEBACK, complain
 from admission.cli.times import PastTime
 from admission.cli.trials.command import changes
@@ -36,7 +36,7 @@ _INVALID: Final = 2
 
 
 @click.command(
-    cls=SettingsCommand, only=("dsn",), short_help="Decide a saved turn, or one of the last day, again."
+    cls=SettingsCommand, only=DATABASE, short_help="Decide a saved turn, or one of the last day, again."
 )
 @click.argument("file", type=click.Path(path_type=Path), metavar="[FILE]", required=False)
 @click.option("--all", "everything", is_flag=True, help="Show everything, not only the first of each kind.")

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from admission.settings import Settings
 
 
+#: Settings that name the ledger's database.
+DATABASE: Final = ("dsn", "dsn_file")
 #: Settings that name a cluster, and an installation in one.
 CONNECTION: Final = ("kubeconfig", "context")
 INSTALLATION: Final = (*CONNECTION, "namespace")
@@ -76,7 +78,9 @@ def _metavar(name: str) -> str:
     ):
         if name.endswith(ending):
             return metavar
-    return {"kubeconfig": "FILE", "dsn": "DSN", "api_concurrency": "COUNT"}.get(name, "TEXT")
+    return {"kubeconfig": "FILE", "dsn": "DSN", "dsn_file": "FILE", "api_concurrency": "COUNT"}.get(
+        name, "TEXT"
+    )
 
 
 def settings_from(flags: dict[str, Any]) -> "Settings":

@@ -12,6 +12,7 @@ from queues.errors import MusterError
 from queues.sql.backup.archive import Archive, Manifest
 from queues.sql.backup.dump import NOT_OURS, TABLES
 from queues.sql.database import Database, migrate, schema_version
+from queues.sql.dsn import Dsn
 
 _FOREIGN_KEYS: Final = text(
     "SELECT DISTINCT child.relname AS child, parent.relname AS parent FROM pg_constraint k"
@@ -44,7 +45,7 @@ class MissingTable(MusterError):
     """The backup lacks table {table}, which schema {schema} has: it is not whole, or it was changed."""
 
 
-async def restore(dsn: str, archive: Archive) -> None:
+async def restore(dsn: Dsn, archive: Archive) -> None:
     """Bring an empty database to the backup's schema, fill it, and bring it to the schema of this version.
 
     Raises DatabaseNotEmpty, UnknownTable, UnknownRevision (the backup is of a newer version), DatabaseError; then the

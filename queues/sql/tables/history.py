@@ -194,3 +194,17 @@ kept_turns: Final = Table(
     Column("content", LargeBinary, nullable=False),
     Index(None, "decided_at"),
 )
+
+failed_turns: Final = Table(
+    "failed_turns",
+    metadata,
+    #: As its file on the disk of the replica is called.
+    string("name", primary_key=True),
+    moment("kept_at"),
+    #: Name of the replica that failed on it.
+    string("replica"),
+    #: Bytes of the content.
+    number("size"),
+    #: A saved turn, compressed by gzip.
+    Column("content", LargeBinary, nullable=False),
+)

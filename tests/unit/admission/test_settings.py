@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from admission.engine.claims import LONGEST_GRACE
-from admission.settings import LONGEST_EVICTION_GRACE_SECONDS, Address, Settings, ledger_dsn, read
+from admission.settings import LONGEST_EVICTION_GRACE_SECONDS, Address, Settings, given_dsn, ledger_dsn, read
 from queues.errors import InvalidSettings
 
 REFERENCE = Path(__file__).parents[3] / "docs/reference/settings.md"
@@ -77,6 +77,11 @@ def test_what_kubernetes_adds_for_services_called_muster_is_no_setting() -> None
         ({"flags": {"eviction_grace_seconds": "3601"}}, r"evictionGraceSeconds \(flag\): found '3601'.*3600"),
         ({"flags": {"eviction_grace_seconds": "0"}}, r"evictionGraceSeconds \(flag\): found '0'"),
         ({"flags": {"http_listen": "8080"}}, "expected host:port"),
+        ({"flags": {"http_listen": "::1"}}, r"or \[::1\]:8080; found '::1'"),
+        ({"flags": {"read_url": "https://fd00::1:8443"}}, r"readUrl .*\(https://\[fd00::1\]:8443\)"),
+        ({"flags": {"read_url": "https://[fd00::1:8443"}}, "in brackets"),
+        ({"flags": {"read_url": "https://muster:99999"}}, "found 'https://muster:99999'"),
+        ({"flags": {"pod_ip": "fd00::1:8443:"}}, "expected an IPv4 or IPv6 address"),
         ({"flags": {"webhook_url": "http://host"}}, "expected https://host:port"),
         ({"flags": {"log_level": "loud"}}, "logLevel"),
         ({"flags": {"backoff_seconds": "900"}}, "backoffMaxSeconds: found 300"),
@@ -131,14 +136,54 @@ def test_inside_a_cluster_an_embedded_postgres_has_to_be_asked_for() -> None:
     assert ledger_dsn(read(environment={"MUSTER_EMBEDDED_POSTGRES": "true"}), pod) is None
     shared = {"MUSTER_DSN": "postgresql://db/muster"}
     assert ledger_dsn(read(environment=shared), pod) == "postgresql://db/muster"
+    file = {"MUSTER_DSN_FILE": "/etc/muster/database/dsn"}
+    with pytest.raises(InvalidSettings, match="found dsnFile and embeddedPostgres, expected one of them"):
+        read(environment={**file, "MUSTER_EMBEDDED_POSTGRES": "true"})
+    with pytest.raises(InvalidSettings, match="found dsn and dsnFile, expected one of them"):
+        read(environment={**shared, **file})
     with pytest.raises(InvalidSettings, match="found dsn and embeddedPostgres, expected one of them"):
         read(environment={**shared, "MUSTER_EMBEDDED_POSTGRES": "true"})
+
+
+def test_a_dsn_of_a_flag_counts_more_than_the_file_of_the_environment(tmp_path: Path) -> None:
+    """As for `muster ledger adopt-cluster --dsn …` in a pod of Muster, and the other way round."""
+    file, dsn = tmp_path / "dsn", "postgresql://db/restored"
+    file.write_text("postgresql://db/muster\n")
+
+    by_flag = read(environment={"MUSTER_DSN_FILE": str(file)}, flags={"dsn": dsn, "dsn_file": None})
+    by_file = read(environment={"MUSTER_DSN": dsn}, flags={"dsn": None, "dsn_file": str(file)})
+
+    assert (given_dsn(by_flag), given_dsn(by_file)) == (dsn, file)
+    assert ledger_dsn(by_file, {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}) == file
+
+
+def test_a_file_without_a_dsn_is_told_at_the_start(tmp_path: Path) -> None:
+    file = tmp_path / "dsn"
+    for told in ("cannot be read [(]No such file", "is empty, expected a file with postgresql://"):
+        with pytest.raises(InvalidSettings, match=f"dsnFile: {file} {told}.*Is the secret filled in"):
+            ledger_dsn(read(environment={}, flags={"dsn_file": str(file)}))
+        file.write_text("\n")
 
 
 def test_addresses_have_a_host_or_mean_every_interface() -> None:
     assert Address.parse(":8080") == (None, 8080)
     assert Address.parse("127.0.0.1:0") == ("127.0.0.1", 0)
     assert Address.parse("[::1]:80") == ("::1", 80)
+
+
+@pytest.mark.parametrize(
+    ("given", "url"),
+    [
+        ({"pod_ip": "10.1.2.3"}, "https://10.1.2.3:8443"),
+        ({"pod_ip": "FD00::0:1"}, "https://[fd00::1]:8443"),
+        ({"pod_ip": "fd00::1", "read_listen": ":9000"}, "https://[fd00::1]:9000"),
+        ({"pod_ip": "fd00::1", "read_url": "https://[fd00::2]/"}, "https://[fd00::2]"),
+        ({"pod_ip": "fd00::1", "read_listen": ":0"}, ""),
+        ({}, ""),
+    ],
+)
+def test_replicas_are_told_a_url_of_the_pod_with_ipv6_in_brackets(given: dict[str, str], url: str) -> None:
+    assert read(environment={}, flags=given).announced_url == url
 
 
 def test_every_setting_is_documented_in_all_three_spellings() -> None:

@@ -111,8 +111,25 @@ def test_a_database_of_the_operator_is_used_by_its_secret(helm_program: Path) ->
     made = rendered(helm_program, "--set", "database.cloudNativePG.enabled=true")
     cluster = made["Cluster", "muster-system", "muster-postgres"]
     assert cluster["spec"]["bootstrap"]["initdb"] == {"database": "muster", "owner": "muster"}
-    dsn = environment(made, "muster-system")["MUSTER_DSN"]["valueFrom"]["secretKeyRef"]
-    assert dsn == {"name": "muster-postgres-app", "key": "uri"}
+    assert secret_of(made) == ("muster-postgres-app", "uri")
+
+
+def test_the_dsn_is_a_file_of_the_secret_that_changes_with_it(helm_program: Path) -> None:
+    made = rendered(helm_program, *SECRET, "--set", "database.existingSecretKey=postgres-uri")
+    assert secret_of(made) == ("muster-database", "postgres-uri")
+    assert "MUSTER_DSN" not in environment(made, "muster-system")
+
+
+def secret_of(made: dict[Key, Any]) -> tuple[str, str]:
+    """Name and key of the Secret with the DSN, which the pod has as the file that Muster reads."""
+    pod = made["Deployment", "muster-system", "muster"]["spec"]["template"]["spec"]
+    file = Path(environment(made, "muster-system")["MUSTER_DSN_FILE"]["value"])
+    [mount] = [each for each in pod["containers"][0]["volumeMounts"] if each["mountPath"] == str(file.parent)]
+    assert "subPath" not in mount, "the kubelet renews no file that is mounted by itself"
+    [volume] = [each["secret"] for each in pod["volumes"] if each["name"] == mount["name"]]
+    [item] = volume["items"]
+    assert item["path"] == file.name
+    return volume["secretName"], item["key"]
 
 
 def environment(made: dict[Key, Any], namespace: str) -> dict[str, Any]:
@@ -136,12 +153,10 @@ def test_every_setting_becomes_the_variable_that_muster_reads(helm_program: Path
     values = tmp_path / "values.yaml"
     values.write_text(yaml.safe_dump({"settings": wanted}))
     made = environment(rendered(helm_program, *SECRET, "-f", str(values)), "muster-system")
-    variables = {
-        name: each["value"] for name, each in made.items() if "value" in each and name != "MUSTER_READ_URL"
-    }
+    variables = {name: each["value"] for name, each in made.items() if "value" in each}
     found = read(environment=variables).model_dump(mode="json", by_alias=True)
     assert {name: found[name] for name in wanted} == wanted
-    assert len([name for name in variables if name.startswith("MUSTER_")]) == len(wanted) + 1
+    assert len([name for name in variables if name.startswith("MUSTER_")]) == len(wanted) + 2
 
 
 def test_traces_go_to_the_collector_that_the_values_name(helm_program: Path, tmp_path: Path) -> None:

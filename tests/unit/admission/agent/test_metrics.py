@@ -276,6 +276,27 @@ def test_metrics_and_health_are_served(told: _Told, served: tuple[str, list[bool
         urllib.request.urlopen(f"{url}/", timeout=5)
 
 
+@pytest.mark.parametrize(
+    ("listen", "answering"),
+    [(":0", ("127.0.0.1", "[::1]")), ("[::1]:0", ("[::1]",)), ("127.0.0.1:0", ("127.0.0.1",))],
+)
+def test_metrics_are_served_on_addresses_of_both_families(
+    told: _Told, listen: str, answering: tuple[str, ...]
+) -> None:
+    server = MetricsServer(listen, told.metrics, lambda: True)
+    server.start()
+    try:
+        for host in answering:
+            with urllib.request.urlopen(f"http://{host}:{server.server_port}/healthz", timeout=5) as answer:
+                assert answer.read() == b"ok\n"
+        for host in {"127.0.0.1", "[::1]"} - set(answering):
+            with pytest.raises(urllib.error.URLError):
+                urllib.request.urlopen(f"http://{host}:{server.server_port}/healthz", timeout=5)
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
 def test_the_loop_counts_as_dead_when_it_stands_still(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -141,12 +141,13 @@ async def test_a_decision_that_takes_too_long_names_the_workloads_that_take_the_
         return found
 
     monkeypatch.setattr(gangs, "admit", hangs)
-    thread = DecisionThread(0.2)
+    thread, kept, asked = DecisionThread(0.2), list[Snapshot](), snapshot()
     failures = RepeatedFailures("terms", first=1.0, longest=1.0)
     with pytest.raises(DecisionTooLong) as raised:
-        await Decider(thread, nowhere).decide(snapshot())
+        await Decider(thread, kept.append).decide(asked)
     go.set()
     thread._thread.join(30)  # type: ignore[union-attr]
+    assert kept == [asked], "whoever looks into it needs the turn"
     assert "It tried job/ns/job-4 (" in raised.value.__notes__[0]
     assert set(raised.value.culprits) == set(KEYS), "all of them ask for the same"
     for name in ("job-4", "job-5"):

@@ -14,6 +14,7 @@ from admission.settings import Address
 from admission.web.health import HealthApi, KeptText
 from admission.web.http import serving
 from admission.web.reader import Check
+from deploy.local.processes import free_port
 
 
 async def one_metric() -> bytes:
@@ -29,6 +30,16 @@ async def health(
     application = HealthApi(ready=checks, metrics=metrics).application()
     async with serving(application, Address("127.0.0.1", 0), most=most) as port:
         yield f"http://127.0.0.1:{port}"
+
+
+async def test_every_interface_is_those_of_both_families() -> None:
+    """As pods of a cluster with IPv6 only need it."""
+    application = HealthApi(ready={}, metrics=None).application()
+    async with serving(application, Address.parse(f":{free_port()}")) as port:
+        for host in ("127.0.0.1", "[::1]"):
+            assert (await get(f"http://{host}:{port}/livez"))[0] == 200
+    async with serving(application, Address.parse("[::1]:0")) as port:
+        assert (await get(f"http://[::1]:{port}/livez"))[0] == 200
 
 
 async def get(url: str) -> tuple[int, Any]:

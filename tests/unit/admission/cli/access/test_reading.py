@@ -19,7 +19,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from admission.cli.access.read_api import Route, ask, fetch
+from admission.cli.access.transport import _connection
 from admission.cli.failures import CommandFailed
+from admission.kube.client.kubeconfig import Access
 from tests.fakes.fake_reader import FakeLeader, FakeReader, served
 
 BEGIN = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
@@ -226,3 +228,22 @@ async def test_a_question_that_only_the_leader_answers_is_asked_once() -> None:
     async with served(FakeReader(), leader=leader) as url:
         with pytest.raises(CommandFailed, match=r"This replica \(b\) does not lead; a does"):
             await asyncio.to_thread(fetch, Route(server=url), "snapshot")
+
+
+@pytest.mark.parametrize(
+    ("url", "found"),
+    [
+        ("https://[fd00::1]", ("fd00::1", 443)),
+        ("http://[fd00::1]/prefix", ("fd00::1", 80)),
+        ("https://api.example:6443", ("api.example", 6443)),
+    ],
+)
+def test_a_port_is_never_taken_from_an_ipv6_address(url: str, found: tuple[str, int]) -> None:
+    connection = _connection(Access(server=url), 1)
+    assert (connection.host, connection.port) == found
+
+
+@pytest.mark.parametrize("url", ["https://fd00::1:8443", "https://[fd00::1", "https://muster:x", "ftp://a"])
+def test_an_address_that_cannot_be_read_is_told(url: str) -> None:
+    with pytest.raises(CommandFailed, match="an IPv6 address in brackets"):
+        _connection(Access(server=url), 1)

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from admission.kube.webhook.certificates import Keyring, renewed
-from admission.settings import Address
+from admission.settings import Address, Settings
 from admission.turn_report import Decided
 from admission.web.access.limits import TooBusy
 from admission.web.app import PREFIX
@@ -46,15 +46,17 @@ def keyring() -> Keyring:
 
 
 @asynccontextmanager
-async def leading(keyring: Keyring, tmp_path: Path, leader: FakeLeader | None = None) -> AsyncIterator[str]:
-    """Another replica, which leads."""
+async def leading(
+    keyring: Keyring, tmp_path: Path, leader: FakeLeader | None = None, *, pod_ip: str = "127.0.0.1"
+) -> AsyncIterator[str]:
+    """Another replica, which leads; gives what it announces."""
     pem = tmp_path / "serving.pem"
     pem.write_bytes(keyring.serving.certificate_pem + keyring.serving.key_pem)
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(pem)
     application = fake_api(FakeReader(), leader=leader).application()
-    async with serving(application, Address("127.0.0.1", 0), tls=tls) as port:
-        yield f"https://127.0.0.1:{port}"
+    async with serving(application, Address(pod_ip, 0), tls=tls) as port:
+        yield Settings(pod_ip=pod_ip, read_listen=f":{port}").announced_url
 
 
 def questions(
@@ -90,8 +92,9 @@ async def test_the_leaders_own_replica_answers_by_itself(keyring: Keyring) -> No
     assert await asked(questions(200, keyring)) == b"from here"
 
 
-async def test_another_replica_passes_the_question_on(keyring: Keyring, tmp_path: Path) -> None:
-    async with leading(keyring, tmp_path) as url:
+@pytest.mark.parametrize("pod_ip", ["127.0.0.1", "::1"])
+async def test_another_replica_passes_the_question_on(keyring: Keyring, tmp_path: Path, pod_ip: str) -> None:
+    async with leading(keyring, tmp_path, pod_ip=pod_ip) as url:
         (outlook,) = msgspec.json.decode(await asked(questions(409, keyring, address=url)))
 
     assert outlook["name"] == "tune-3"
