@@ -91,6 +91,16 @@ def test_an_agent_that_does_not_answer(prometheus: PrometheusServer, muster: Rep
     prometheus.is_silent("MusterAgentAway")
 
 
+def test_a_leader_that_is_scraped_twice(prometheus: PrometheusServer, muster: Replica) -> None:
+    under_another_name = address(muster).replace("127.0.0.1", "localhost")
+    assert under_another_name != address(muster)
+    prometheus.scrape(muster=[address(muster), under_another_name])
+    told = prometheus.fires("MusterSeveralLeaders")
+    assert told["summary"].startswith("2 leaders are counted as of one cluster")
+    prometheus.scrape(muster=[address(muster)])
+    prometheus.is_silent("MusterSeveralLeaders")
+
+
 @contextmanager
 def taken(*ports: int) -> Iterator[None]:
     """Something else listens at these ports while the block goes on."""

@@ -20,6 +20,13 @@ CASES: Final = (
         summary="No replica of Muster has led for 30 seconds. Nothing is admitted; running work goes on.",
     ),
     Case(
+        alert="MusterSeveralLeaders",
+        series={'muster_leader{instance="east"}': "1x30", 'muster_leader{instance="west"}': "_x5 1x30"},
+        quiet="14m",
+        fires="17m",
+        summary="2 leaders are counted as of one cluster, so an outage of one of them would not be noticed.",
+    ),
+    Case(
         alert="MusterTurnStuck",
         series={'muster_turn_age_seconds{instance="a"}': "5x10 90+60x10"},
         quiet="11m",

@@ -2,7 +2,10 @@
 
 import re
 import subprocess
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -69,6 +72,68 @@ def test_a_quiet_cluster_fires_nothing(promtool: Path, tmp_path: Path) -> None:
         ],
     }
     assert run(promtool, tmp_path, [document]) == ""
+
+
+#: What a healthy cluster shows of all that alerts count.
+HEALTHY = {
+    'muster_leader{instance="a"}': "1x400",
+    "muster_turn_age_seconds": "1x400",
+    'muster_serving_process_up{role="webhook"}': "1x400",
+    'muster_serving_process_up{role="read"}': "1x400",
+    'muster_transaction_seconds_count{instance="a",outcome="committed"}': "0+100x400",
+    'muster_api_writes_total{resource="pods",outcome="ok"}': "0+10000x400",
+    'muster_turn_phase_seconds_bucket{phase="decide",le="1.0"}': "0+100000x400",
+    'muster_turn_phase_seconds_bucket{phase="decide",le="+Inf"}': "0+100000x400",
+}
+
+
+def of_cluster(cluster: str, series: Mapping[str, str]) -> list[dict[str, str]]:
+    """The series as promtool reads them, with the label ``cluster``."""
+    split = [(*name.removesuffix("}").partition("{"), values) for name, values in series.items()]
+    return [
+        {"series": f'{metric}{{cluster="{cluster}",{labels}}}', "values": values}
+        for metric, _, labels, values in split
+    ]
+
+
+def test_an_alert_of_one_cluster_is_not_hidden_by_another(promtool: Path, tmp_path: Path) -> None:
+    by_name = {alert.name: alert for alert in alerts()}
+    documents = []
+    for case in CASES:
+        document = case.document(by_name[case.alert])
+        document["input_series"] = of_cluster("east", HEALTHY) + of_cluster("west", case.series)
+        document["alert_rule_test"][1]["exp_alerts"][0]["exp_labels"]["cluster"] = "west"
+        documents.append(document)
+    assert run(promtool, tmp_path, documents) == ""
+
+
+def no_leader(*, at: str, **labels: str) -> dict[str, Any]:
+    """MusterNoLeader fires at that time, with these labels."""
+    [case, *_] = [case for case in CASES if case.alert == "MusterNoLeader"]
+    [alert] = [alert for alert in alerts() if alert.name == case.alert]
+    return {**replace(case, fires=at, labels=labels).document(alert)["alert_rule_test"][1]}
+
+
+def test_a_muster_that_was_never_scraped_has_no_leader(promtool: Path, tmp_path: Path) -> None:
+    document = {"interval": "1m", "input_series": [], "alert_rule_test": [no_leader(at="2m")]}
+    assert run(promtool, tmp_path, [document]) == ""
+
+
+def test_a_cluster_of_which_nothing_is_left_is_known_for_a_day(promtool: Path, tmp_path: Path) -> None:
+    gone = {'muster_leader{instance="a"}': "1x10 stale"}
+    document = {
+        "interval": "1m",
+        "input_series": [
+            *of_cluster("east", {'muster_leader{instance="a"}': "1x2000"}),
+            *of_cluster("west", gone),
+        ],
+        "alert_rule_test": [
+            no_leader(at="20m", cluster="west"),
+            no_leader(at="24h", cluster="west"),
+            {"eval_time": "24h15m", "alertname": "MusterNoLeader", "exp_alerts": []},
+        ],
+    }
+    assert run(promtool, tmp_path, [document], every="5m") == ""
 
 
 def test_the_page_shows_a_configuration_that_prometheus_reads(promtool: Path, tmp_path: Path) -> None:
