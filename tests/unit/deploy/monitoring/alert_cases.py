@@ -66,10 +66,13 @@ CASES: Final = (
     ),
     Case(
         alert="MusterPostgresUnreachable",
-        series={'muster_transaction_seconds_count{instance="a",outcome="unavailable"}': "0x10 0+6x20"},
-        quiet="10m",
+        series={
+            'muster_transaction_seconds_count{instance="a",outcome="committed"}': "0+30x10 300x20",
+            'muster_transaction_seconds_count{instance="a",outcome="unavailable"}': "0x10 0+6x20",
+        },
+        quiet="11m",
         fires="15m",
-        summary="Postgres did not serve 12 transactions of a in two minutes.",
+        summary="Postgres does not serve 100% of the transactions of a.",
         labels={"instance": "a"},
     ),
     Case(

@@ -136,6 +136,38 @@ def test_a_cluster_of_which_nothing_is_left_is_known_for_a_day(promtool: Path, t
     assert run(promtool, tmp_path, [document], every="5m") == ""
 
 
+#: Samples of counters, half a minute apart: transactions of an idle leader, and some that Postgres did not serve.
+COMMITTED = "0+15x60"
+HARMLESS = {
+    "one that failed": "0x10 1x50",
+    "one a minute, as when a backup holds an old partition": " ".join(f"{n // 2}" for n in range(60)),
+    "a failover of half a minute": "0x10 20x50",
+}
+
+
+@pytest.mark.parametrize("unavailable", HARMLESS.values(), ids=HARMLESS)
+def test_transactions_that_fail_now_and_then_are_no_outage(
+    unavailable: str, promtool: Path, tmp_path: Path
+) -> None:
+    counted = "muster_transaction_seconds_count"
+    document = {
+        "interval": "30s",
+        "input_series": [
+            {"series": f'{counted}{{instance="a",outcome="committed"}}', "values": COMMITTED},
+            {"series": f'{counted}{{instance="a",outcome="unavailable"}}', "values": unavailable},
+        ],
+        "alert_rule_test": [
+            {
+                "eval_time": f"{half / 2:g}m".replace(".5m", "m30s"),
+                "alertname": "MusterPostgresUnreachable",
+                "exp_alerts": [],
+            }
+            for half in range(60)
+        ],
+    }
+    assert run(promtool, tmp_path, [document]) == ""
+
+
 def test_the_page_shows_a_configuration_that_prometheus_reads(promtool: Path, tmp_path: Path) -> None:
     page = (ROOT / "docs" / "how-to" / "monitor.md").read_text(encoding="utf-8")
     blocks = "".join(re.findall(r"^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL))
