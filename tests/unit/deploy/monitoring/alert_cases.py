@@ -133,7 +133,9 @@ CASES: Final = (
         series={
             # Ten days from the second 0 on, of which an hour and a quarter has gone.
             'muster_certificate_expiry_timestamp_seconds{role="read",certificate="serving"}': "864000x90",
+            'muster_certificate_lifetime_seconds{role="read",certificate="serving"}': "5184000x90",
             'muster_certificate_expiry_timestamp_seconds{role="read",certificate="authority"}': "9999999x90",
+            'muster_certificate_lifetime_seconds{role="read",certificate="authority"}': "31536000x90",
         },
         quiet="14m",
         fires="75m",

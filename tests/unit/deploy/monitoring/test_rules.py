@@ -62,6 +62,7 @@ def test_a_quiet_cluster_fires_nothing(promtool: Path, tmp_path: Path) -> None:
         'muster_decisions_total{what="drop"}': "1x100",
         'muster_informer_silent_seconds{kind="pods"}': "30x100",
         'muster_certificate_expiry_timestamp_seconds{role="read",certificate="serving"}': "5184000x100",
+        'muster_certificate_lifetime_seconds{role="read",certificate="serving"}': "5184000x100",
         'up{job="muster-agent",instance="n1"}': "1x100",
     }
     document = {
@@ -134,6 +135,45 @@ def test_a_cluster_of_which_nothing_is_left_is_known_for_a_day(promtool: Path, t
         ],
     }
     assert run(promtool, tmp_path, [document], every="5m") == ""
+
+
+DAY = 86_400
+
+
+@pytest.mark.parametrize(
+    ("lives", "left", "fires"),
+    [
+        # cert-manager renews when a third is left.
+        (90 * DAY, 30 * DAY, False),
+        (90 * DAY, 15 * DAY, False),
+        (90 * DAY, 13 * DAY, True),
+        (7 * DAY, 7 * DAY, False),
+        (7 * DAY, 2 * DAY, False),
+        (7 * DAY, 1 * DAY, True),
+        # Muster's own.
+        (60 * DAY, 20 * DAY, False),
+        (60 * DAY, 11 * DAY, True),
+        (365 * DAY, 15 * DAY, False),
+        (365 * DAY, 13 * DAY, True),
+        (90 * DAY, -DAY, True),
+    ],
+)
+def test_a_certificate_is_told_of_when_its_renewal_is_late_for_its_life(
+    lives: int, left: int, fires: bool, promtool: Path, tmp_path: Path
+) -> None:
+    labels = 'role="webhook",certificate="serving"'
+    query = 'count(ALERTS{alertname="MusterCertificateExpires",alertstate="firing"}) or vector(0)'
+    document = {
+        "interval": "1m",
+        "input_series": [
+            {"series": f"muster_certificate_expiry_timestamp_seconds{{{labels}}}", "values": f"{left}x40"},
+            {"series": f"muster_certificate_lifetime_seconds{{{labels}}}", "values": f"{lives}x40"},
+        ],
+        "promql_expr_test": [
+            {"expr": query, "eval_time": "30m", "exp_samples": [{"labels": "{}", "value": int(fires)}]}
+        ],
+    }
+    assert run(promtool, tmp_path, [document]) == ""
 
 
 #: Samples of counters, half a minute apart: transactions of an idle leader, and some that Postgres did not serve.
