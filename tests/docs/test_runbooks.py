@@ -20,7 +20,7 @@ from tests.runbook_commands import PAGES, commands, every_command
 ROOT = Path(__file__).parents[2]
 #: Verbs of kubectl that pages use. A verb that is not here is one more to look up.
 KUBECTL = {
-    *("auth", "delete", "describe", "events", "exec", "get", "logs", "rollout", "top"),
+    *("annotate", "auth", "delete", "describe", "events", "exec", "get", "logs", "rollout", "top"),
 }
 
 
