@@ -25,6 +25,7 @@ from admission.kube.client.client import Client
 from admission.kube.cluster_ledger import ClusterLedger
 from admission.kube.watch.api_server_contact import ApiServerContact
 from admission.kube.watch.lag import Lag
+from admission.kube.webhook.validity import Validity
 from admission.kube.writers.dry_runs import PATIENCE
 from admission.leadership import (
     LeaderLease,
@@ -357,11 +358,11 @@ class Controller:
         last = self._last()
         return last.snapshot if last is not None else None
 
-    def _certificates(self) -> dict[tuple[str, str], float]:
+    def _certificates(self) -> dict[tuple[str, str], Validity]:
         return {
-            (role, name): ends
+            (role, name): valid
             for role, process in self._beside.items()
-            for name, ends in process.certificates.items()
+            for name, valid in process.certificates.items()
         }
 
     def _retention_lag(self) -> Mapping[str, float]:

@@ -21,6 +21,7 @@ from admission.engine.snapshot import Snapshot
 from admission.figures.catalogue import BY_NAME
 from admission.figures.metric import Kind
 from admission.figures.wide_metrics import QueueBooks, WideMetrics
+from admission.kube.webhook.validity import Validity
 from admission.node_recovery.figures import NodeHealth
 from admission.tracing.sender import SpanCounts
 from admission.turn_report import EvictionCost, TurnReport
@@ -90,8 +91,8 @@ class ProcessFigures:
     retries: Callable[[], Mapping[str, int]] = dict
     #: By role: whether the process beside this one serves.
     serving: Callable[[], Mapping[str, bool]] = dict
-    #: By role and certificate: the second (since the epoch) at which it ends.
-    certificates: Callable[[], Mapping[tuple[str, str], float]] = dict
+    #: By role and certificate: when it is valid.
+    certificates: Callable[[], Mapping[tuple[str, str], Validity]] = dict
     #: What the last turn of this replica decided on; None: it does not lead.
     snapshot: Callable[[], Snapshot | None] = _nothing
     #: Spans that were sent, and dropped; None: traces are not told.
@@ -254,7 +255,10 @@ class Metrics:
         serving = sorted(self._process.serving().items())
         yield _family("muster_serving_process_up", {(role,): is_open for role, is_open in serving})
         certificates = dict(sorted(self._process.certificates().items()))
-        yield _family("muster_certificate_expiry_timestamp_seconds", certificates)
+        ends = {labels: valid.ends for labels, valid in certificates.items()}
+        yield _family("muster_certificate_expiry_timestamp_seconds", ends)
+        lifetimes = {labels: valid.ends - valid.begins for labels, valid in certificates.items()}
+        yield _family("muster_certificate_lifetime_seconds", lifetimes)
         answers = sorted(self._process.answers().items())
         requests, writes = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
         for (verb, resource, code), count in answers:

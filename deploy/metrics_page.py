@@ -52,8 +52,8 @@ sum by (queue) (increase(muster_queue_device_seconds_total{kind="borrowed"}[1d])
 # GPU-hours of the last day that were admitted and idle, by queue
 sum by (queue) (increase(muster_gpu_admitted_idle_seconds_total[1d])) / 3600
 
-# No replica leads
-(sum(muster_leader) or vector(0)) == 0
+# No replica leads (a recording rule, see Monitor)
+muster:leaders:sum == 0
 
 # One term after the other fails
 sum(increase(muster_terms_ended_total[10m])) > 5

@@ -127,9 +127,17 @@ SERVERS: Final = (
         values="read, webhook; serving, authority",
         series="4",
         meaning=(
-            "Muster renews its own certificates when two thirds of their life are over, so less than "
-            "14 days left mean that it cannot"
+            "Renewed when two thirds of its life are over, by Muster or by cert-manager; so less than a "
+            "fifth of its life left means that this fails"
         ),
+    ),
+    Metric(
+        "muster_certificate_lifetime_seconds",
+        Kind.GAUGE,
+        "Seconds from the beginning to the end of a certificate that this replica serves with.",
+        labels=("role", "certificate"),
+        values="read, webhook; serving, authority",
+        series="4",
     ),
     Metric(
         "muster_transaction_seconds",

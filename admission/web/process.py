@@ -20,6 +20,7 @@ import uvloop
 
 from admission import logs
 from admission.kube.client.client import Client
+from admission.kube.webhook.validity import Validity
 from admission.settings import Settings
 from admission.web.supervision import OPEN, ServingOrder, certificates_line
 
@@ -96,7 +97,7 @@ def _say_open() -> None:
     _say(OPEN)
 
 
-def _say_certificates(serving: float, authority: float) -> None:
+def _say_certificates(serving: Validity, authority: Validity) -> None:
     _say(certificates_line(serving, authority))
 
 

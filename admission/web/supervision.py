@@ -15,6 +15,7 @@ from typing import Final, NoReturn
 
 import msgspec
 
+from admission.kube.webhook.validity import Validity
 from admission.settings import Settings
 from queues.sql.dsn import Dsn
 
@@ -32,16 +33,21 @@ OPEN: Final = b"open\n"
 _CERTIFICATES: Final = b"certificates"
 
 
-def certificates_line(serving: float, authority: float) -> bytes:
-    """What a process writes when it has loaded certificates that end then (seconds since the epoch)."""
-    return b"%s %d %d\n" % (_CERTIFICATES, serving, authority)
+def certificates_line(serving: Validity, authority: Validity) -> bytes:
+    """What a process writes when it has loaded certificates: when each begins and ends."""
+    moments = (serving.begins, serving.ends, authority.begins, authority.ends)
+    return b"%s %d %d %d %d\n" % (_CERTIFICATES, *moments)
 
 
-def _certificates(line: bytes) -> dict[str, float] | None:
-    """The end of each certificate; None: the line tells of none."""
+def _certificates(line: bytes) -> dict[str, Validity] | None:
+    """When each certificate is valid; None: the line tells of none."""
     match line.split():
-        case [word, serving, authority] if word == _CERTIFICATES:
-            return {"serving": float(serving), "authority": float(authority)}
+        case [word, *moments] if word == _CERTIFICATES and len(moments) == 4:
+            begins, ends, authority_begins, authority_ends = map(float, moments)
+            return {
+                "serving": Validity(begins=begins, ends=ends),
+                "authority": Validity(begins=authority_begins, ends=authority_ends),
+            }
     return None
 
 
@@ -75,8 +81,8 @@ class ServingProcess:
         self._argv = argv
         #: Set while it serves.
         self.open = asyncio.Event()
-        #: When its certificates end, in seconds since the epoch, by name; empty: it has told of none yet.
-        self.certificates: dict[str, float] = {}
+        #: When its certificates are valid, by name; empty: it has told of none yet.
+        self.certificates: dict[str, Validity] = {}
 
     async def run(self) -> NoReturn:
         """Keep it running until cancelled; then end it."""
@@ -109,8 +115,8 @@ class ServingProcess:
             while line := await process.stdout.readline():
                 if line == OPEN:
                     self.open.set()
-                elif (ends := _certificates(line)) is not None:
-                    self.certificates = ends
+                elif (loaded := _certificates(line)) is not None:
+                    self.certificates = loaded
             return await process.wait()
         finally:
             self.open.clear()

@@ -12,8 +12,8 @@ from admission.kube.access_reviews import FrontProxy, front_proxy
 from admission.kube.client.client import Client
 from admission.kube.install.availability import look_again
 from admission.kube.webhook.configuration import Callee
-from admission.kube.webhook.keyring import CertificatesLoaded, tell_nobody
 from admission.kube.webhook.mounted_certificates import CertificatesUnusable, serving_certificates
+from admission.kube.webhook.validity import CertificatesLoaded, tell_nobody
 from admission.settings import Settings
 from admission.web.access.callers import Callers
 from admission.web.access.rights import Rights

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from deploy.monitoring.queries import of_chosen_clusters
+
 #: Of Grafana 12; newer versions migrate it.
 SCHEMA_VERSION: Final = 41
 #: Columns of Grafana's grid, and the height of a panel in it.
@@ -15,7 +17,7 @@ _DATA_SOURCE: Final = {"type": "prometheus", "uid": "${datasource}"}
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A PromQL expression, and the legend of its series."""
+    """A PromQL expression, of all clusters, and the legend of its series."""
 
     expr: str
     legend: str = ""
@@ -55,6 +57,10 @@ class Variable:
     several: bool = True
 
 
+#: Every dashboard has it. Empty where the series have no such label.
+CLUSTER: Final = Variable(name="cluster", metric="muster_leader", label="cluster")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dashboard:
     """One dashboard."""
@@ -79,7 +85,9 @@ class Dashboard:
             "refresh": "30s",
             "time": {"from": "now-6h", "to": "now"},
             "timezone": "browser",
-            "templating": {"list": [_data_source_variable(), *map(_variable, self.variables)]},
+            "templating": {
+                "list": [_data_source_variable(), _variable(CLUSTER), *map(_variable, self.variables)]
+            },
             "annotations": {"list": []},
             "links": [
                 {
@@ -133,7 +141,8 @@ def _data_source_variable() -> dict[str, Any]:
 
 
 def _variable(variable: Variable) -> dict[str, Any]:
-    query = f"label_values({variable.metric}, {variable.label})"
+    metric = variable.metric if variable is CLUSTER else of_chosen_clusters(variable.metric)
+    query = f"label_values({metric}, {variable.label})"
     return {
         "name": variable.name,
         "label": variable.name.capitalize(),
@@ -197,7 +206,7 @@ def _panel(panel: Panel, number: int, place: dict[str, int]) -> dict[str, Any]:
             {
                 "refId": chr(ord("A") + index),
                 "datasource": _DATA_SOURCE,
-                "expr": query.expr,
+                "expr": of_chosen_clusters(query.expr),
                 "legendFormat": query.legend or "__auto",
                 **({"format": "heatmap"} if panel.kind == "heatmap" else {}),
             }

@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from admission.kube.webhook.validity import Validity
 from queues.errors import MusterError
 
 
@@ -71,6 +72,11 @@ class CertificatePair:
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
 
+    @property
+    def validity(self) -> Validity:
+        """When the certificate is valid."""
+        return validity_of(self.certificate)
+
     def worn(self, now: datetime) -> bool:
         """Two thirds of its life are over."""
         begin, end = self.certificate.not_valid_before_utc, self.certificate.not_valid_after_utc
@@ -103,6 +109,12 @@ class Keyring:
                 *(str(address) for address in extension.value.get_values_for_type(x509.IPAddress)),
             ]
         )
+
+
+def validity_of(certificate: x509.Certificate) -> Validity:
+    """When a certificate is valid."""
+    begins, ends = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    return Validity(begins=begins.timestamp(), ends=ends.timestamp())
 
 
 def renewed(

@@ -27,6 +27,7 @@ from admission.kube.webhook.certificates import (
     renewed,
 )
 from admission.kube.webhook.configuration import CONFIGURATION, SECRET, TENANT_CONFIGURATION
+from admission.kube.webhook.validity import CertificatesLoaded, tell_nobody
 from queues.api.api_resources import API_SERVICES, SECRETS, WEBHOOK_CONFIGURATIONS, api_service_name
 from queues.api.names import READ_API
 from queues.errors import ApiError, ApiRefused, Conflict, NotFound
@@ -44,14 +45,6 @@ CHECK_EVERY: Final = 300.0
 RETRY_AFTER: Final = 10.0
 #: Writers that lose against others this often in a row do not meet each other by chance.
 _ATTEMPTS: Final = 8
-
-
-#: Told when the serving certificate and the newest authority end, in seconds since the epoch.
-CertificatesLoaded = Callable[[float, float], None]
-
-
-def tell_nobody(_serving: float, _authority: float) -> None:
-    """Certificates were loaded, and nobody counts them."""
 
 
 def utc_now() -> datetime:
@@ -105,8 +98,7 @@ class KeyringStore:
             self._loaded = certificate
             until = keyring.serving.certificate.not_valid_after_utc
             _log.info("serving certificate loaded", extra={"valid_until": until.isoformat()})
-        ends = [pair.certificate.not_valid_after_utc for pair in (keyring.serving, keyring.authorities[-1])]
-        self.loaded(ends[0].timestamp(), ends[1].timestamp())
+        self.loaded(keyring.serving.validity, keyring.authorities[-1].validity)
         await self.publish(keyring)
         return keyring
 

@@ -9,21 +9,16 @@ import logging
 import ssl
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Final, NoReturn
 
 from cryptography import x509
 
 from admission.kube.client.client import Client
+from admission.kube.webhook.certificates import validity_of
 from admission.kube.webhook.configuration import Callee
-from admission.kube.webhook.keyring import (
-    CertificatesLoaded,
-    KeyringStore,
-    load,
-    tell_nobody,
-    tls_context,
-)
+from admission.kube.webhook.keyring import KeyringStore, load, tls_context
+from admission.kube.webhook.validity import CertificatesLoaded, Validity, tell_nobody
 from queues.errors import MusterError
 
 _log = logging.getLogger(__name__)
@@ -57,7 +52,8 @@ class MountedCertificates:
         self._folder = folder
         self._names = frozenset(names)
         self._loaded: _Files | None = None
-        self._until = (0.0, 0.0)
+        #: Of the serving certificate and of the newest authority.
+        self._valid = (Validity(begins=0.0, ends=0.0), Validity(begins=0.0, ends=0.0))
         #: The last failure that was logged; "": none since the last success.
         self._failure = ""
         #: Called after each look.
@@ -83,7 +79,7 @@ class MountedCertificates:
         files = await asyncio.to_thread(self._read)
         if files != self._loaded:
             self._take(files)
-        self.loaded(*self._until)
+        self.loaded(*self._valid)
 
     def bundle(self) -> bytes:
         """The authorities that clients of any replica believe, as PEM; empty before the first look."""
@@ -112,10 +108,12 @@ class MountedCertificates:
             raise self._unusable(f"{KEY} does not belong to {CERTIFICATE}, or is none: {error}") from error
         if missing := sorted(self._names - names_of(serving[0])):
             _log.warning("the certificate is not good for %s: callers refuse it", ", ".join(missing))
-        ends = serving[0].not_valid_after_utc
-        self._until = (ends.timestamp(), _last_end(authorities).timestamp())
+        newest = max(authorities, key=lambda each: each.not_valid_after_utc)
+        self._valid = (validity_of(serving[0]), validity_of(newest))
         self._loaded = files
-        _log.info("serving certificate loaded", extra={"valid_until": ends.isoformat()})
+        _log.info(
+            "serving certificate loaded", extra={"valid_until": serving[0].not_valid_after_utc.isoformat()}
+        )
 
     def _parsed(self, name: str, pem: bytes) -> list[x509.Certificate]:
         try:
@@ -125,10 +123,6 @@ class MountedCertificates:
 
     def _unusable(self, reason: str) -> CertificatesUnusable:
         return CertificatesUnusable(folder=self._folder, reason=reason)
-
-
-def _last_end(authorities: Iterable[x509.Certificate]) -> datetime:
-    return max(each.not_valid_after_utc for each in authorities)
 
 
 def names_of(certificate: x509.Certificate) -> frozenset[str]:

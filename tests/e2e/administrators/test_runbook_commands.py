@@ -37,12 +37,28 @@ OTHERWISE: Final[dict[str, str | None]] = {
     "kubectl delete validatingwebhookconfigurations,mutatingwebhookconfigurations muster": (
         "kubectl delete validatingwebhookconfigurations,mutatingwebhookconfigurations muster --dry-run=server"
     ),
+    # The node is healthy and stays in service.
+    **{
+        f"kubectl annotate node NODE muster.dev/recovery-step={step}": (
+            f"kubectl annotate node NODE muster.dev/recovery-step={step} --dry-run=server"
+        )
+        for step in ("verify", "done", "recover")
+    },
     # There is nobody to ask.
     "kubectl muster quota set QUEUE --capability nvidia.com/gpu=64": (
         "kubectl muster quota set QUEUE --capability nvidia.com/gpu=64 --yes"
     ),
     # Needs all replicas to be stopped: tests/e2e/failures/test_restore.py.
     "muster ledger adopt-cluster": "muster ledger adopt-cluster --help",
+    "kubectl exec -n muster-system deploy/muster -- muster ledger verify": "muster ledger verify",
+    "kubectl exec -n muster-system deploy/muster -- muster ledger repair": "muster ledger repair",
+    # Neither replicas nor agents are pods here, and no victim is leaving.
+    "kubectl port-forward -n muster-system POD 8080": None,
+    "kubectl logs -n muster-system POD --previous": None,
+    "kubectl logs -n muster-agents POD --since=15m": None,
+    "kubectl logs -n muster-agents POD --previous": None,
+    "kubectl describe pod -n muster-agents POD": None,
+    "kubectl delete pod NAME -n NAMESPACE --grace-period=10": None,
 }
 #: Those that make what the others read come first, those that need it last.
 ORDER: Final = ("muster install", "muster snapshot", "kubectl muster drain")

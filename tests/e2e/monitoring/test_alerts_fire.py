@@ -7,11 +7,12 @@ import base64
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
+from pathlib import Path
 
 import pytest
 
-from admission.kube.webhook.certificates import Lifetimes, decoded, encoded, renewed
+from admission.kube.webhook.certificates import decoded, encoded, renewed
 from admission.kube.webhook.configuration import SECRET
 from admission.kube.webhook.keyring import utc_now
 from deploy.local.processes import free_port
@@ -91,6 +92,16 @@ def test_an_agent_that_does_not_answer(prometheus: PrometheusServer, muster: Rep
     prometheus.is_silent("MusterAgentAway")
 
 
+def test_a_leader_that_is_scraped_twice(prometheus: PrometheusServer, muster: Replica) -> None:
+    under_another_name = address(muster).replace("127.0.0.1", "localhost")
+    assert under_another_name != address(muster)
+    prometheus.scrape(muster=[address(muster), under_another_name])
+    told = prometheus.fires("MusterSeveralLeaders")
+    assert told["summary"].startswith("2 leaders are counted as of one cluster")
+    prometheus.scrape(muster=[address(muster)])
+    prometheus.is_silent("MusterSeveralLeaders")
+
+
 @contextmanager
 def taken(*ports: int) -> Iterator[None]:
     """Something else listens at these ports while the block goes on."""
@@ -123,25 +134,28 @@ def test_a_killed_leader_without_a_successor_and_servers_that_cannot_be_opened(
         prometheus.is_silent(alert, seconds=60)
 
 
-def test_certificates_that_end_soon(
-    harness: CrashHarness, prometheus: PrometheusServer, muster: Replica
+def test_certificates_that_nobody_renews(
+    harness: CrashHarness, prometheus: PrometheusServer, muster: Replica, tmp_path: Path
 ) -> None:
-    path = SECRETS.path("muster-system", SECRET)
-    stored = {name: base64.b64decode(value) for name, value in harness.api.get(path)["data"].items()}
-    soon = renewed(None, decoded(stored).names(), utc_now(), Lifetimes(serving=timedelta(days=13)))
-    data = {name: base64.b64encode(value).decode() for name, value in encoded(soon).items()}
-    harness.api.merge(path, {"data": data})
+    stored = harness.api.get(SECRETS.path("muster-system", SECRET))["data"]
+    names = decoded({name: base64.b64decode(value) for name, value in stored.items()}).names()
+
+    def mount(made: datetime) -> None:
+        for name, content in encoded(renewed(None, names, made)).items():
+            (tmp_path / name).write_bytes(content)
+
+    mount(utc_now() - timedelta(days=50))
     harness.forget(muster)
-    fresh = harness.start()
+    # The API server does not believe them: nobody writes their authority into what it reads.
+    fresh = harness.start(wait=False, MUSTER_CERTIFICATES_DIR=str(tmp_path))
+    harness.leads(fresh)
     prometheus.scrape(muster=[address(fresh)])
     told = prometheus.fires("MusterCertificateExpires")
     assert told["summary"].startswith("The serving certificate of")
-    assert "ends in 12d 23h" in told["summary"]
-    # As the page says.
-    harness.api.delete(path)
-    harness.forget(fresh)
-    prometheus.scrape(muster=[address(harness.start())])
+    assert "ends in 9d 23h" in told["summary"]
+    mount(utc_now())
     prometheus.is_silent("MusterCertificateExpires")
+    harness.leave()
 
 
 def test_a_workload_that_the_engine_fails_on(harness: CrashHarness, prometheus: PrometheusServer) -> None:

@@ -9,7 +9,7 @@ import pytest
 from deploy.local.processes import free_port
 from deploy.local.stack import Replica
 from deploy.monitoring.dashboards import DASHBOARDS
-from deploy.monitoring.queries import replaced
+from deploy.monitoring.queries import of_chosen_clusters, replaced
 from tests.e2e.devices.gpu_agents import GpuNode
 from tests.e2e.monitoring.conftest import address
 from tests.e2e.monitoring.prometheus_server import PrometheusServer
@@ -46,7 +46,11 @@ class Queries:
     def look(self) -> None:
         """Ask each of them once more."""
         for expr in list(self.missing):
-            asked = {replaced(expr, {"queue": queue, "resource": ".*"}) for queue in self._queues}
+            chosen = of_chosen_clusters(expr)
+            asked = {
+                replaced(chosen, {"cluster": ".*", "queue": queue, "resource": ".*"})
+                for queue in self._queues
+            }
             series = [each for query in asked for each in self._prometheus.query(query)]
             if any(not math.isnan(float(each["value"][1])) for each in series):
                 del self.missing[expr]

@@ -17,6 +17,7 @@ from sqlalchemy import URL, make_url, text
 from admission import controller
 from admission.containment.failed_turns import FailedTurns
 from admission.controller import Controller
+from admission.kube.webhook.validity import Validity
 from admission.settings import Settings
 from deploy.local.processes import free_port
 from queues.sql.database import Database
@@ -44,7 +45,7 @@ class NoProcess:
     def __init__(self, order: object) -> None:
         self._order = order
         self.open = asyncio.Event()
-        self.certificates: dict[str, float] = {}
+        self.certificates: dict[str, Validity] = {}
 
     async def run(self) -> None:
         await asyncio.Event().wait()

@@ -11,6 +11,7 @@ from admission.figures.agent_catalogue import AGENT
 from admission.figures.catalogue import CONTROLLER
 from admission.figures.gang_waits import GangWait
 from admission.figures.metric import Metric
+from admission.kube.webhook.validity import Validity
 from admission.metrics import Metrics, ProcessFigures, Watching
 from admission.node_recovery.figures import NodeHealth, RecoveryFigures
 from admission.tracing.sender import SpanCounts
@@ -54,7 +55,7 @@ def everything() -> Metrics:
             answers=lambda: {("PATCH", "pods", 409): 1},
             retries=lambda: {"pods": 1},
             serving=lambda: {"read": True},
-            certificates=lambda: {("read", "serving"): 1.0},
+            certificates=lambda: {("read", "serving"): Validity(begins=1.0, ends=2.0)},
             snapshot=lambda: snapshot,
         ),
         informers=lambda: {"pods": Watching(silent_seconds=1, lists=1, objects=1)},

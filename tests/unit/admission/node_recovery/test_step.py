@@ -418,6 +418,15 @@ def test_a_failed_test_is_not_taken_for_a_fault_that_is_gone() -> None:
     assert step(view(failed, lease_renewed_at=NOW + 99), CONTEXT, POLICY, NOW + 100).effects == ()
 
 
+def test_a_node_whose_test_failed_comes_back_by_another_test_that_a_person_asks_for() -> None:
+    known = state(RecoveryPhase.FAILED, cause=FaultCause.VERIFICATION, attempts=POLICY.attempts)
+    asked = step(view(known, order="verify"), CONTEXT, POLICY, NOW).state
+    assert asked.phase is RecoveryPhase.VERIFYING
+    later = NOW + 10
+    tested = view(asked, lease_renewed_at=later, jobs=job_of(asked, JobProgress.SUCCEEDED))
+    assert step(tested, CONTEXT, POLICY, later).state.phase is RecoveryPhase.NONE
+
+
 def test_after_a_failed_test_the_recovery_job_runs_though_no_fault_is_reported() -> None:
     known = state(RecoveryPhase.RECOVERING, cause=FaultCause.VERIFICATION)
     (create,) = step(view(known), CONTEXT, POLICY, NOW).effects

@@ -5,8 +5,10 @@ import os
 import subprocess
 import sys
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
+from admission.kube.webhook.validity import Validity
 from admission.web.supervision import ServingOrder, ServingProcess, certificates_line
 from tests.waiting import alive, until
 
@@ -57,8 +59,10 @@ async def test_a_process_that_ends_is_started_again_and_ends_with_its_supervisor
     assert not serving.open.is_set()
 
 
-async def test_a_process_tells_when_its_certificates_end(tmp_path: Path) -> None:
-    line = certificates_line(1_800_000_000.7, 1_900_000_000).decode()
+async def test_a_process_tells_when_its_certificates_are_valid(tmp_path: Path) -> None:
+    serves = Validity(begins=1_790_000_000, ends=1_800_000_000)
+    signs = Validity(begins=1_780_000_000, ends=1_900_000_000)
+    line = certificates_line(replace(serves, ends=serves.ends + 0.7), signs).decode()
     program = f"import sys; print({line!r}, end='', flush=True); print('open', flush=True); sys.stdin.read()"
     serving = ServingProcess(ORDER, [sys.executable, "-c", program])
     assert serving.certificates == {}
@@ -67,7 +71,7 @@ async def test_a_process_tells_when_its_certificates_end(tmp_path: Path) -> None
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task
-    assert serving.certificates == {"serving": 1_800_000_000, "authority": 1_900_000_000}
+    assert serving.certificates == {"serving": serves, "authority": signs}
 
 
 STARTS = """

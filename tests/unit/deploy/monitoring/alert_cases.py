@@ -20,6 +20,13 @@ CASES: Final = (
         summary="No replica of Muster has led for 30 seconds. Nothing is admitted; running work goes on.",
     ),
     Case(
+        alert="MusterSeveralLeaders",
+        series={'muster_leader{instance="east"}': "1x30", 'muster_leader{instance="west"}': "_x5 1x30"},
+        quiet="14m",
+        fires="17m",
+        summary="2 leaders are counted as of one cluster, so an outage of one of them would not be noticed.",
+    ),
+    Case(
         alert="MusterTurnStuck",
         series={'muster_turn_age_seconds{instance="a"}': "5x10 90+60x10"},
         quiet="11m",
@@ -59,10 +66,13 @@ CASES: Final = (
     ),
     Case(
         alert="MusterPostgresUnreachable",
-        series={'muster_transaction_seconds_count{instance="a",outcome="unavailable"}': "0x10 0+6x20"},
-        quiet="10m",
+        series={
+            'muster_transaction_seconds_count{instance="a",outcome="committed"}': "0+30x10 300x20",
+            'muster_transaction_seconds_count{instance="a",outcome="unavailable"}': "0x10 0+6x20",
+        },
+        quiet="11m",
         fires="15m",
-        summary="Postgres did not serve 12 transactions of a in two minutes.",
+        summary="Postgres does not serve 100% of the transactions of a.",
         labels={"instance": "a"},
     ),
     Case(
@@ -123,7 +133,9 @@ CASES: Final = (
         series={
             # Ten days from the second 0 on, of which an hour and a quarter has gone.
             'muster_certificate_expiry_timestamp_seconds{role="read",certificate="serving"}': "864000x90",
+            'muster_certificate_lifetime_seconds{role="read",certificate="serving"}': "5184000x90",
             'muster_certificate_expiry_timestamp_seconds{role="read",certificate="authority"}': "9999999x90",
+            'muster_certificate_lifetime_seconds{role="read",certificate="authority"}': "31536000x90",
         },
         quiet="14m",
         fires="75m",
@@ -160,10 +172,11 @@ CASES: Final = (
     ),
     Case(
         alert="MusterNodeRecoveryFailed",
-        series={"muster_node_recoveries_failed_total": "0x10 0+1x60"},
-        quiet="10m",
-        fires="70m",
-        summary="59 recoveries of nodes were given up in the last hour.",
+        # Between two samples an increase is extrapolated, to 1.008 here.
+        series={"muster_node_recoveries_failed_total": "0x70 1x60"},
+        quiet="70m",
+        fires="80m30s",
+        summary="1 recoveries of nodes were given up in the last hour.",
     ),
     Case(
         alert="MusterAgentLibrarySilent",

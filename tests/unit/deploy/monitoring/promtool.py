@@ -41,12 +41,12 @@ class Case:
         }
 
 
-def run(promtool: Path, folder: Path, tests: Iterable[Mapping[str, Any]]) -> str:
-    """What promtool complains of; empty: all holds."""
+def run(promtool: Path, folder: Path, tests: Iterable[Mapping[str, Any]], *, every: str = "30s") -> str:
+    """What promtool complains of; empty: all holds. ``every``: between two evaluations of the rules."""
     file = folder / "rules.test.yaml"
     document = {
         "rule_files": [str(path) for path in files()],
-        "evaluation_interval": "30s",
+        "evaluation_interval": every,
         "tests": list(tests),
     }
     file.write_text(yaml.safe_dump(document), encoding="utf-8")

@@ -12,7 +12,7 @@ import yaml
 from deploy.monitoring.dashboards import DASHBOARDS, FOLDER, texts
 from deploy.monitoring.panels import Dashboard, Panel
 from deploy.monitoring.prometheus import NoPrometheus, programs
-from deploy.monitoring.queries import replaced
+from deploy.monitoring.queries import of_chosen_clusters, replaced
 from deploy.monitoring.rules import rules
 from tests.unit.deploy.monitoring.test_rules import KNOWN
 
@@ -57,6 +57,17 @@ def test_queries_ask_for_what_there_is(name: str, panel: Panel) -> None:
         assert set(re.findall(r"\$(\w+)", query.expr)) <= variables | {"__rate_interval"}
 
 
+@pytest.mark.parametrize("dashboard", DASHBOARDS.values(), ids=DASHBOARDS)
+def test_every_series_of_a_panel_is_of_the_chosen_clusters(dashboard: Dashboard) -> None:
+    document: dict[str, Any] = json.loads(json.dumps(dashboard.document()))
+    assert [each["name"] for each in document["templating"]["list"]][:2] == ["datasource", "cluster"]
+    for panel in document["panels"]:
+        for target in panel["targets"]:
+            asked = re.findall(r"\b(?:muster[_:][a-z0-9_:]+|up)\b(.{0,21})", target["expr"])
+            assert asked
+            assert set(asked) <= {'{cluster=~"$cluster"}', '{cluster=~"$cluster",'}, target["expr"]
+
+
 def test_prometheus_reads_every_query(tmp_path: Path) -> None:
     try:
         promtool = programs()["promtool"]
@@ -65,7 +76,9 @@ def test_prometheus_reads_every_query(tmp_path: Path) -> None:
     queries = [
         {
             "record": "asked",
-            "expr": replaced(query.expr, {"queue": "a", "resource": ".*"}),
+            "expr": replaced(
+                of_chosen_clusters(query.expr), {"cluster": ".*", "queue": "a", "resource": ".*"}
+            ),
             "labels": {"n": f"{n}"},
         }
         for n, query in enumerate(query for _, panel in EVERY for query in panel.queries)

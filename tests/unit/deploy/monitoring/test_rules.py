@@ -2,7 +2,10 @@
 
 import re
 import subprocess
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -59,6 +62,7 @@ def test_a_quiet_cluster_fires_nothing(promtool: Path, tmp_path: Path) -> None:
         'muster_decisions_total{what="drop"}': "1x100",
         'muster_informer_silent_seconds{kind="pods"}': "30x100",
         'muster_certificate_expiry_timestamp_seconds{role="read",certificate="serving"}': "5184000x100",
+        'muster_certificate_lifetime_seconds{role="read",certificate="serving"}': "5184000x100",
         'up{job="muster-agent",instance="n1"}': "1x100",
     }
     document = {
@@ -66,6 +70,139 @@ def test_a_quiet_cluster_fires_nothing(promtool: Path, tmp_path: Path) -> None:
         "input_series": [{"series": name, "values": values} for name, values in healthy.items()],
         "alert_rule_test": [
             {"eval_time": "90m", "alertname": alert.name, "exp_alerts": []} for alert in alerts()
+        ],
+    }
+    assert run(promtool, tmp_path, [document]) == ""
+
+
+#: What a healthy cluster shows of all that alerts count.
+HEALTHY = {
+    'muster_leader{instance="a"}': "1x400",
+    "muster_turn_age_seconds": "1x400",
+    'muster_serving_process_up{role="webhook"}': "1x400",
+    'muster_serving_process_up{role="read"}': "1x400",
+    'muster_transaction_seconds_count{instance="a",outcome="committed"}': "0+100x400",
+    'muster_api_writes_total{resource="pods",outcome="ok"}': "0+10000x400",
+    'muster_turn_phase_seconds_bucket{phase="decide",le="1.0"}': "0+100000x400",
+    'muster_turn_phase_seconds_bucket{phase="decide",le="+Inf"}': "0+100000x400",
+}
+
+
+def of_cluster(cluster: str, series: Mapping[str, str]) -> list[dict[str, str]]:
+    """The series as promtool reads them, with the label ``cluster``."""
+    split = [(*name.removesuffix("}").partition("{"), values) for name, values in series.items()]
+    return [
+        {"series": f'{metric}{{cluster="{cluster}",{labels}}}', "values": values}
+        for metric, _, labels, values in split
+    ]
+
+
+def test_an_alert_of_one_cluster_is_not_hidden_by_another(promtool: Path, tmp_path: Path) -> None:
+    by_name = {alert.name: alert for alert in alerts()}
+    documents = []
+    for case in CASES:
+        document = case.document(by_name[case.alert])
+        document["input_series"] = of_cluster("east", HEALTHY) + of_cluster("west", case.series)
+        document["alert_rule_test"][1]["exp_alerts"][0]["exp_labels"]["cluster"] = "west"
+        documents.append(document)
+    assert run(promtool, tmp_path, documents) == ""
+
+
+def no_leader(*, at: str, **labels: str) -> dict[str, Any]:
+    """MusterNoLeader fires at that time, with these labels."""
+    [case, *_] = [case for case in CASES if case.alert == "MusterNoLeader"]
+    [alert] = [alert for alert in alerts() if alert.name == case.alert]
+    return {**replace(case, fires=at, labels=labels).document(alert)["alert_rule_test"][1]}
+
+
+def test_a_muster_that_was_never_scraped_has_no_leader(promtool: Path, tmp_path: Path) -> None:
+    document = {"interval": "1m", "input_series": [], "alert_rule_test": [no_leader(at="2m")]}
+    assert run(promtool, tmp_path, [document]) == ""
+
+
+def test_a_cluster_of_which_nothing_is_left_is_known_for_a_day(promtool: Path, tmp_path: Path) -> None:
+    gone = {'muster_leader{instance="a"}': "1x10 stale"}
+    document = {
+        "interval": "1m",
+        "input_series": [
+            *of_cluster("east", {'muster_leader{instance="a"}': "1x2000"}),
+            *of_cluster("west", gone),
+        ],
+        "alert_rule_test": [
+            no_leader(at="20m", cluster="west"),
+            no_leader(at="24h", cluster="west"),
+            {"eval_time": "24h15m", "alertname": "MusterNoLeader", "exp_alerts": []},
+        ],
+    }
+    assert run(promtool, tmp_path, [document], every="5m") == ""
+
+
+DAY = 86_400
+
+
+@pytest.mark.parametrize(
+    ("lives", "left", "fires"),
+    [
+        # cert-manager renews when a third is left.
+        (90 * DAY, 30 * DAY, False),
+        (90 * DAY, 15 * DAY, False),
+        (90 * DAY, 13 * DAY, True),
+        (7 * DAY, 7 * DAY, False),
+        (7 * DAY, 2 * DAY, False),
+        (7 * DAY, 1 * DAY, True),
+        # Muster's own.
+        (60 * DAY, 20 * DAY, False),
+        (60 * DAY, 11 * DAY, True),
+        (365 * DAY, 15 * DAY, False),
+        (365 * DAY, 13 * DAY, True),
+        (90 * DAY, -DAY, True),
+    ],
+)
+def test_a_certificate_is_told_of_when_its_renewal_is_late_for_its_life(
+    lives: int, left: int, fires: bool, promtool: Path, tmp_path: Path
+) -> None:
+    labels = 'role="webhook",certificate="serving"'
+    query = 'count(ALERTS{alertname="MusterCertificateExpires",alertstate="firing"}) or vector(0)'
+    document = {
+        "interval": "1m",
+        "input_series": [
+            {"series": f"muster_certificate_expiry_timestamp_seconds{{{labels}}}", "values": f"{left}x40"},
+            {"series": f"muster_certificate_lifetime_seconds{{{labels}}}", "values": f"{lives}x40"},
+        ],
+        "promql_expr_test": [
+            {"expr": query, "eval_time": "30m", "exp_samples": [{"labels": "{}", "value": int(fires)}]}
+        ],
+    }
+    assert run(promtool, tmp_path, [document]) == ""
+
+
+#: Samples of counters, half a minute apart: transactions of an idle leader, and some that Postgres did not serve.
+COMMITTED = "0+15x60"
+HARMLESS = {
+    "one that failed": "0x10 1x50",
+    "one a minute, as when a backup holds an old partition": " ".join(f"{n // 2}" for n in range(60)),
+    "a failover of half a minute": "0x10 20x50",
+}
+
+
+@pytest.mark.parametrize("unavailable", HARMLESS.values(), ids=HARMLESS)
+def test_transactions_that_fail_now_and_then_are_no_outage(
+    unavailable: str, promtool: Path, tmp_path: Path
+) -> None:
+    counted = "muster_transaction_seconds_count"
+    document = {
+        "interval": "30s",
+        "input_series": [
+            {"series": f'{counted}{{instance="a",outcome="committed"}}', "values": COMMITTED},
+            {"series": f'{counted}{{instance="a",outcome="unavailable"}}', "values": unavailable},
+        ],
+        "alert_rule_test": [
+            {
+                "eval_time": f"{half / 2:g}m".replace(".5m", "m30s"),
+                "alertname": "MusterPostgresUnreachable",
+                "exp_alerts": [],
+            }
+            for half in range(60)
         ],
     }
     assert run(promtool, tmp_path, [document]) == ""

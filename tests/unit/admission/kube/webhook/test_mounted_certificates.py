@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from admission.kube.webhook.certificates import Keyring, encoded, renewed
+from admission.kube.webhook.certificates import LIFETIMES, Keyring, encoded, renewed
 from admission.kube.webhook.configuration import Callee
 from admission.kube.webhook.keyring import KeyringStore, utc_now
 from admission.kube.webhook.mounted_certificates import (
@@ -16,6 +16,7 @@ from admission.kube.webhook.mounted_certificates import (
     MountedCertificates,
     serving_certificates,
 )
+from admission.kube.webhook.validity import Validity
 
 CALLEE = Callee(namespace="muster-system")
 NOW = utc_now()
@@ -57,7 +58,7 @@ def mounted(tmp_path: Path) -> MountedCertificates:
 async def test_a_renewed_certificate_is_served_without_a_restart(
     tmp_path: Path, mounted: MountedCertificates
 ) -> None:
-    told: list[tuple[float, float]] = []
+    told: list[tuple[Validity, Validity]] = []
     mounted.loaded = lambda serving, authority: told.append((serving, authority))
     assert mounted.bundle() == b""
     first, second = keyring(10), keyring()
@@ -68,11 +69,12 @@ async def test_a_renewed_certificate_is_served_without_a_restart(
     await mounted.keep()
     assert served(mounted, second.bundle) == second.serving.certificate.serial_number
     assert mounted.bundle() == second.bundle
-    ends = [
-        (each.serving.certificate.not_valid_after_utc, each.authorities[0].certificate.not_valid_after_utc)
-        for each in (first, second)
+    assert told == [(each.serving.validity, each.authorities[0].validity) for each in (first, second)]
+    lived = [valid.ends - valid.begins for valid in told[1]]
+    assert lived == [
+        (LIFETIMES.serving + LIFETIMES.skew).total_seconds(),
+        (LIFETIMES.authority + LIFETIMES.skew).total_seconds(),
     ]
-    assert told == [(serving.timestamp(), authority.timestamp()) for serving, authority in ends]
 
 
 async def test_half_a_renewal_is_not_served(tmp_path: Path, mounted: MountedCertificates) -> None:
