@@ -32,7 +32,8 @@ def values_schema() -> Schema:
 def _values() -> Schema:
     return _closed(
         image=_closed(repository=_TEXT, tag=_TEXT, pullPolicy=_pull_policy(), pullSecrets=_LIST),
-        replicas=_COUNT,
+        # None while a backup is restored.
+        replicas={**_COUNT, "minimum": 0},
         database=_database(),
         settings=_settings(),
         tracing=_closed(

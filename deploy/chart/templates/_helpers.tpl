@@ -22,6 +22,22 @@
 {{- end }}
 {{- end }}
 
+{{- /* The spec of the Cluster of CloudNativePG: the chart's, with the fields of database.cloudNativePG.spec over it. Ways to
+begin exclude one another, so a bootstrap there takes the place of the chart's; database and owner are those of the DSN. */}}
+{{- define "muster.databaseSpec" -}}
+{{- $given := deepCopy (.spec | default dict) }}
+{{- $storage := dict "size" .storage.size }}
+{{- with .storage.storageClass }}{{ $_ := set $storage "storageClass" . }}{{ end }}
+{{- $bootstrap := $given.bootstrap | default (dict "initdb" dict) }}
+{{- range $way := list "initdb" "recovery" "pg_basebackup" }}
+{{- if hasKey $bootstrap $way }}
+{{- $_ := set $bootstrap $way (merge (get $bootstrap $way | default dict) (dict "database" "muster" "owner" "muster")) }}
+{{- end }}
+{{- end }}
+{{- $spec := dict "instances" .instances "storage" $storage "bootstrap" $bootstrap }}
+{{- toYaml (mergeOverwrite $spec (omit $given "bootstrap")) }}
+{{- end }}
+
 {{- define "muster.caInjection" -}}
 {{- if eq .Values.webhook.certificates "cert-manager" }}
   annotations:

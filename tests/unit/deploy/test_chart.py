@@ -1,54 +1,31 @@
 """The Helm chart: rendered without a cluster, it makes what the manifests make, and refuses what it does not know."""
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-import deploy
 from admission.kube.webhook.configuration import SECRET as SECRET_OF_MUSTER
 from admission.kube.webhook.configuration import Callee
 from admission.settings import Settings, read
 from deploy.chart_files import chart_files
 from deploy.chart_schema import OF_THE_CHART, values_schema
-from deploy.local.helm import helm
 from deploy.manifests import files
+from tests.unit.deploy.chart_rendering import (
+    CHART,
+    DEPLOY,
+    SECRET,
+    Key,
+    by_key,
+    environment,
+    refused,
+    rendered,
+    run_helm,
+)
 
-DEPLOY = Path(deploy.__file__).parent
-CHART = DEPLOY / "chart"
-SECRET = ("--set", "database.existingSecret=muster-database")
 DSN = "postgresql://muster:CHANGE-ME@postgres.example:5432/muster"
-Key = tuple[str, str, str]
-
-
-@pytest.fixture(scope="session")
-def helm_program() -> Path:
-    return helm()
-
-
-def rendered(program: Path, *arguments: str, namespace: str = "muster-system") -> dict[Key, Any]:
-    """What the chart makes, by kind, namespace and name."""
-    done = _helm(program, "template", "muster", str(CHART), "--namespace", namespace, *arguments)
-    assert done.returncode == 0, done.stderr
-    return by_key(done.stdout)
-
-
-def refused(program: Path, *arguments: str) -> str:
-    """What helm says of values that are wrong."""
-    done = _helm(program, "template", "muster", str(CHART), *arguments)
-    assert done.returncode != 0
-    return done.stderr
-
-
-def by_key(text: str) -> dict[Key, Any]:
-    return {
-        (one["kind"], one["metadata"].get("namespace", ""), one["metadata"]["name"]): one
-        for one in yaml.safe_load_all(text)
-        if one
-    }
 
 
 def manifests() -> dict[Key, Any]:
@@ -59,10 +36,6 @@ def manifests() -> dict[Key, Any]:
         if not path.startswith("crds/"):
             found |= by_key((DEPLOY / path).read_text())
     return found
-
-
-def _helm(program: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run([program, *arguments], capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize("path", sorted(chart_files(files(), DEPLOY)))
@@ -78,7 +51,7 @@ def test_no_definition_is_left_that_is_none_any_more() -> None:
 
 
 def test_it_has_no_fault_that_helm_knows_of(helm_program: Path) -> None:
-    done = _helm(helm_program, "lint", "--strict", str(CHART), *SECRET)
+    done = run_helm(helm_program, "lint", "--strict", str(CHART), *SECRET)
     assert done.returncode == 0, done.stdout
 
 
@@ -105,20 +78,6 @@ def test_with_a_dsn_it_makes_the_secret_and_another_dsn_rolls_the_pods(helm_prog
         return pod["metadata"]["annotations"]["checksum/database"]
 
     assert mark(made) != mark(rendered(helm_program, "--set", f"database.dsn={DSN}2"))
-
-
-def test_a_database_of_the_operator_is_used_by_its_secret(helm_program: Path) -> None:
-    made = rendered(helm_program, "--set", "database.cloudNativePG.enabled=true")
-    cluster = made["Cluster", "muster-system", "muster-postgres"]
-    assert cluster["spec"]["bootstrap"]["initdb"] == {"database": "muster", "owner": "muster"}
-    dsn = environment(made, "muster-system")["MUSTER_DSN"]["valueFrom"]["secretKeyRef"]
-    assert dsn == {"name": "muster-postgres-app", "key": "uri"}
-
-
-def environment(made: dict[Key, Any], namespace: str) -> dict[str, Any]:
-    """Of the container of the Deployment, by name."""
-    pod = made["Deployment", namespace, "muster"]["spec"]["template"]["spec"]
-    return {each["name"]: each for each in pod["containers"][0]["env"]}
 
 
 def test_in_another_namespace_nothing_names_the_usual_one(helm_program: Path) -> None:
@@ -276,7 +235,7 @@ def test_monitoring_is_made_of_the_files_of_the_chart(helm_program: Path) -> Non
         ("settings.leaseSecond=3", "additional properties 'leaseSecond' not allowed"),
         ("settings.dsn=x", "additional properties 'dsn' not allowed"),
         ("settings.logLevel=loud", "value must be one of"),
-        ("replicas=0", "minimum: got 0, want 1"),
+        ("replicas=-1", "minimum: got -1, want 0"),
         ("tracing.endpoint=collector:4318", "does not match pattern"),
         ("database.dsn=mysql://a/b", "does not match pattern"),
         ("tenants[0].namespaces.team=a", "missing property 'name'"),
@@ -297,3 +256,8 @@ def test_it_wants_exactly_one_database(helm_program: Path, values: tuple[str, ..
 def test_older_clusters_are_refused_with_their_version(helm_program: Path) -> None:
     said = refused(helm_program, *SECRET, "--kube-version", "1.33.0")
     assert "chart requires kubeVersion: >=1.36.0-0 which is incompatible with Kubernetes v1.33.0" in said
+
+
+def test_a_key_that_is_there_twice_is_noticed() -> None:
+    with pytest.raises(ValueError, match="found twice: size"):
+        by_key("kind: A\nmetadata: {name: a}\nspec:\n  size: 1\n  size: 2\n")
