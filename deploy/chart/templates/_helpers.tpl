@@ -35,6 +35,11 @@ begin exclude one another, so a bootstrap there takes the place of the chart's; 
 {{- end }}
 {{- end }}
 {{- $spec := dict "instances" .instances "storage" $storage "bootstrap" $bootstrap }}
+{{- /* An older way to ask for it, which excludes the other. */}}
+{{- $told := or (hasKey ($given.postgresql | default dict) "synchronous") (hasKey $given "minSyncReplicas") (hasKey $given "maxSyncReplicas") }}
+{{- if and (ge (int ($given.instances | default .instances)) 2) (not $told) }}
+{{- $_ := set $spec "postgresql" (dict "synchronous" (dict "method" "any" "number" 1 "dataDurability" "required")) }}
+{{- end }}
 {{- toYaml (mergeOverwrite $spec (omit $given "bootstrap")) }}
 {{- end }}
 

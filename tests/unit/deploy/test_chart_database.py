@@ -1,9 +1,13 @@
 """The Cluster of CloudNativePG that the chart makes, with further fields that an administrator gives."""
 
+import re
 from pathlib import Path
 from typing import Any
 
-from tests.unit.deploy.chart_rendering import environment, rendered, values_file
+import pytest
+import yaml
+
+from tests.unit.deploy.chart_rendering import DEPLOY, environment, rendered, values_file
 
 FROM_BACKUP = {"source": "before", "recoveryTarget": {"targetImmediate": True}}
 
@@ -52,3 +56,36 @@ def test_for_a_restore_there_may_be_no_replica(helm_program: Path, tmp_path: Pat
     assert made["Deployment", "muster-system", "muster"]["spec"]["replicas"] == 0
     budget = made["PodDisruptionBudget", "muster-system", "muster"]["spec"]
     assert budget["maxUnavailable"] == 1
+
+
+SYNCHRONOUS = {"method": "any", "number": 1, "dataDurability": "required"}
+
+
+def test_commits_wait_for_a_standby_as_the_page_demands(helm_program: Path, tmp_path: Path) -> None:
+    page = (DEPLOY.parent / "docs/how-to/postgres-ha.md").read_text()
+    (example,) = [
+        each for each in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if "kind: Cluster" in each
+    ]
+    parameters = {"parameters": {"shared_buffers": "1GB"}}
+    made = cluster(helm_program, tmp_path, instances=2, spec={"postgresql": parameters})
+    assert made["postgresql"] == yaml.safe_load(example)["spec"]["postgresql"]
+    assert made["postgresql"]["synchronous"] == SYNCHRONOUS
+
+
+@pytest.mark.parametrize(
+    ("values", "postgresql"),
+    [
+        ({"instances": 1}, None),
+        ({"spec": {"instances": 1}}, None),
+        ({"instances": 1, "spec": {"instances": 3}}, {"synchronous": SYNCHRONOUS}),
+        ({"spec": {"minSyncReplicas": 1, "maxSyncReplicas": 1}}, None),
+        (
+            {"spec": {"postgresql": {"synchronous": {"method": "first", "number": 2}}}},
+            {"synchronous": {"method": "first", "number": 2}},
+        ),
+    ],
+)
+def test_how_a_commit_is_replicated_is_a_value(
+    helm_program: Path, tmp_path: Path, values: dict[str, Any], postgresql: Any
+) -> None:
+    assert cluster(helm_program, tmp_path, **values).get("postgresql") == postgresql
