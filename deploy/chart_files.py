@@ -21,17 +21,17 @@ COPIED: Final = {
 _BELIEVERS: Final = ("policies-webhooks.yaml", "read-api.yaml")
 #: What their metadata ends with.
 _LABELS: Final = "  labels:\n    app.kubernetes.io/part-of: muster\n"
-#: In the manifest of the agents, and what stands there in the template.
+#: In the manifest of the agents, and what stands there in the template. Lists are JSON, on the line of their key.
 _AGENT_VALUES: Final = (
     ("image: muster:0.1.0\n", '{{ include "muster.image" . | printf "image: %s" }}\n'),
     (
         "tolerations:\n      - operator: Exists\n",
-        "tolerations:\n{{ toYaml .Values.agent.tolerations | indent 6 }}\n",
+        "tolerations: {{ toJson .Values.agent.tolerations }}\n",
     ),
     (
         "resources:\n          requests:\n            cpu: 10m\n            memory: 64Mi\n"
         "          limits:\n            memory: 128Mi\n",
-        "resources:\n{{ toYaml .Values.agent.resources | indent 10 }}\n",
+        "resources: {{ toJson .Values.agent.resources }}\n",
     ),
     (
         "metadata.name: monitoring\n",
@@ -39,11 +39,11 @@ _AGENT_VALUES: Final = (
     ),
     (
         "except:\n        - 10.244.0.0/16\n",
-        "except:\n{{ toYaml .Values.networkPolicy.podCIDRs.ipv4 | indent 8 }}\n",
+        "except: {{ toJson .Values.networkPolicy.podCIDRs.ipv4 }}\n",
     ),
     (
         "except:\n        - fd00::/8\n",
-        "except:\n{{ toYaml .Values.networkPolicy.podCIDRs.ipv6 | indent 8 }}\n",
+        "except: {{ toJson .Values.networkPolicy.podCIDRs.ipv6 }}\n",
     ),
 )
 
