@@ -1,5 +1,7 @@
 """The manifests in ``deploy``: what ``muster install`` applies, as files."""
 
+import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +12,10 @@ import deploy
 from admission.kube.install.queues import first_queue
 from admission.kube.install.rbac import AGENT, AGENT_AT_HOME, AT_HOME, CONTROLLER, PolicyRule
 from admission.kube.webhook.configuration import SERVICE
+from deploy.local.kubernetes import binaries
 from deploy.manifests import INSTALLATION, files
 from queues.api.api_resources import PART_OF
+from tests.unit.deploy.chart_rendering import by_key, environment
 
 DEPLOY = Path(deploy.__file__).parent
 
@@ -85,6 +89,51 @@ def test_a_quota_allows_the_priority_of_the_agents_in_their_namespace() -> None:
     assert scope["scopeName"] == "PriorityClass"
     assert scope["values"] == [daemon_set["spec"]["template"]["spec"]["priorityClassName"]]
     assert set(quota["spec"]["hard"]) == {"pods"}, "limits of anything else would have pods name it"
+
+
+def test_no_manifest_has_a_secret_which_would_be_reset_when_it_is_applied_again() -> None:
+    kinds = {one["kind"] for path in ("controller.yaml", "page.yaml") for one in _documents(path)}
+    assert "Deployment" in kinds
+    assert "Secret" not in kinds
+
+
+def test_the_overlay_of_the_page_changes_what_it_says(tmp_path: Path) -> None:
+    page = (DEPLOY.parent / "docs/how-to/install.md").read_text()
+    (overlay,) = (
+        each for each in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if "kind: Kustomization" in each
+    )
+    (tmp_path / "kustomization.yaml").write_text(overlay)
+    for path in DEPLOY.rglob("*.yaml"):
+        copy = tmp_path / "muster/deploy" / path.relative_to(DEPLOY)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_text(path.read_text())
+    done = subprocess.run([binaries()["kubectl"], "kustomize", tmp_path], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    made = by_key(done.stdout.decode())
+
+    wanted = {
+        key: one
+        for path in _documents("kustomization.yaml")[0]["resources"]
+        for key, one in by_key((DEPLOY / path).read_text()).items()
+    }
+    assert made.keys() == wanted.keys()
+    changed = {key for key in made if made[key] != wanted[key]}
+    assert changed == {
+        ("Deployment", "muster-system", "muster"),
+        ("DaemonSet", "muster-agents", "muster-agent"),
+        ("NetworkPolicy", "muster-system", "muster"),
+        ("NetworkPolicy", "muster-agents", "muster-agent"),
+    }
+    for key in changed:
+        if key[0] == "NetworkPolicy":
+            _, v4, _ = made[key]["spec"]["ingress"][-1]["from"]
+            assert v4["ipBlock"] == {"cidr": "0.0.0.0/0", "except": ["10.0.0.0/8"]}
+        else:
+            (container,) = made[key]["spec"]["template"]["spec"]["containers"]
+            assert container["image"] == "registry.example/muster:0.1.0"
+    variables = environment(made)
+    assert variables["MUSTER_LOG_LEVEL"]["value"] == "debug"
+    assert "MUSTER_DSN" in variables
 
 
 def test_kustomize_applies_every_file() -> None:
