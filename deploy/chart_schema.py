@@ -21,6 +21,12 @@ _OBJECT: Final[Schema] = {"type": "object"}
 _LIST: Final[Schema] = {"type": "array"}
 _TEXTS: Final[Schema] = {"type": "object", "additionalProperties": {"type": "string"}}
 _CIDRS: Final[Schema] = {"type": "array", "items": {"type": "string", "pattern": "/[0-9]+$"}}
+_IMAGE: Final[dict[str, Schema]] = {"repository": _TEXT, "tag": _TEXT}
+#: Entries of a container's env.
+_VARIABLES: Final[Schema] = {
+    "type": "array",
+    "items": {"type": "object", "required": ["name"], "properties": {"name": _TEXT}},
+}
 _COUNT: Final[Schema] = {"type": "integer", "minimum": 1}
 
 
@@ -31,7 +37,7 @@ def values_schema() -> Schema:
 
 def _values() -> Schema:
     return _closed(
-        image=_closed(repository=_TEXT, tag=_TEXT, pullPolicy=_pull_policy(), pullSecrets=_LIST),
+        image=_closed(**_IMAGE, pullPolicy=_pull_policy(), pullSecrets=_LIST),
         # None while a backup is restored.
         replicas={**_COUNT, "minimum": 0},
         database=_database(),
@@ -55,7 +61,7 @@ def _values() -> Schema:
         networkPolicy=_closed(
             enabled=_FLAG, monitoringNamespace=_TEXT, podCIDRs=_closed(ipv4=_CIDRS, ipv6=_CIDRS)
         ),
-        agent=_closed(enabled=_FLAG, resources=_OBJECT, tolerations=_LIST),
+        agent=_agent(),
         provisioning=_closed(enabled=_FLAG),
         firstQueues=_closed(create=_FLAG),
         tenants={"type": "array", "items": _tenant()},
@@ -82,6 +88,25 @@ def _database() -> Schema:
     cluster = _closed(enabled=_FLAG, instances=_COUNT, storage=storage, spec=_OBJECT)
     dsn = {"type": "string", "pattern": "^$|^postgres(ql)?://"}
     return _closed(dsn=dsn, existingSecret=_TEXT, existingSecretKey=_TEXT, cloudNativePG=cluster)
+
+
+def _agent() -> Schema:
+    return _closed(
+        enabled=_FLAG,
+        image=_closed(**_IMAGE),
+        resources=_OBJECT,
+        securityContext=_OBJECT,
+        priorityClassName=_TEXT,
+        runtimeClassName=_TEXT,
+        nodeSelector=_TEXTS,
+        tolerations=_LIST,
+        affinity=_OBJECT,
+        podAnnotations=_TEXTS,
+        podLabels=_TEXTS,
+        extraEnv=_VARIABLES,
+        extraVolumes=_LIST,
+        extraVolumeMounts=_LIST,
+    )
 
 
 def _webhook() -> Schema:

@@ -2,6 +2,42 @@
 {{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
 {{- end }}
 
+{{- define "muster.agentImage" -}}
+{{- if .Values.agent.image.repository }}
+{{- include "muster.image" (dict "Values" (dict "image" .Values.agent.image) "Chart" .Chart) }}
+{{- else }}
+{{- include "muster.image" . }}
+{{- end }}
+{{- end }}
+
+{{- /* Labels of pods, with further ones: (list PATH NAME LABELS). Services and policies find the pods by the name. */}}
+{{- define "muster.podLabels" -}}
+{{- $name := index . 1 }}
+{{- $further := index . 2 | default dict }}
+{{- $found := get $further "app.kubernetes.io/name" }}
+{{- if and $found (ne $found $name) }}
+{{- fail (printf "%s: found app.kubernetes.io/name: %s, expected other labels, since the pods are found by %s. Leave it out" (index . 0) $found $name) }}
+{{- end }}
+{{- toYaml (mergeOverwrite (dict "app.kubernetes.io/name" $name "app.kubernetes.io/part-of" "muster") $further) }}
+{{- end }}
+
+{{- /* Further variables of a container: (list PATH VARIABLES PATTERN). The pattern has the names that the chart sets. */}}
+{{- define "muster.extraEnv" -}}
+{{- $names := list }}
+{{- range index . 1 }}
+{{- if or (regexMatch (index $ 2) .name) (has .name $names) }}
+{{- fail (printf "%s: found %s, which the chart sets itself or which is there twice, expected each name once. Settings of `muster run` belong into settings" (index $ 0) .name) }}
+{{- end }}
+{{- $names = append $names .name }}
+{{- end }}
+{{- toYaml (index . 1) }}
+{{- end }}
+
+{{- /* Not empty if a variable is among others: (list NAME VARIABLES). */}}
+{{- define "muster.hasVariable" -}}
+{{- range index . 1 }}{{ if eq .name (index $ 0) }}true{{ end }}{{ end }}
+{{- end }}
+
 {{- define "muster.databaseSecret" -}}
 {{- $ways := 0 }}
 {{- if .Values.database.dsn }}{{ $ways = add1 $ways }}{{ end }}
