@@ -10,6 +10,7 @@ from typing import Final
 
 from deploy.chart_agents import NotInManifest, agent_template, only_if
 from deploy.chart_schema import values_schema
+from queues.api.names import DEFAULT_SCHEDULER, VOLCANO_SCHEDULER
 
 _NAMESPACE: Final = "muster-system"
 #: Where both the chart and the manifests have it: folder of the chart ← folder of ``deploy``.
@@ -18,6 +19,12 @@ COPIED: Final = {
     "monitoring/rules": ("monitoring/rules", "*.yaml"),
     "monitoring/dashboards": ("monitoring/dashboards", "*.json"),
 }
+#: Of the policies that name schedulers, and what stands there in the template. Inside of quotes YAML doubles a quote.
+_SCHEDULERS: Final = (
+    (DEFAULT_SCHEDULER, '{{ include "muster.schedulerName" . }}'),
+    (f"[''{VOLCANO_SCHEDULER}'']", """[{{ include "muster.schedulerAliases" (list "''" .) }}]"""),
+    (f"['{VOLCANO_SCHEDULER}']", """[{{ include "muster.schedulerAliases" (list "'" .) }}]"""),
+)
 #: Templates of objects that say which certificates the API server believes.
 _BELIEVERS: Final = ("policies-webhooks.yaml", "read-api.yaml")
 #: What their metadata ends with.
@@ -41,6 +48,9 @@ def chart_files(manifests: Mapping[str, str], deploy: Path) -> dict[str, str]:
     found["chart/templates/rbac-agent.yaml"] = only_if(
         ".Values.agent.enabled", _template(manifests["rbac/agent.yaml"])
     )
+    found["chart/templates/policies-gate.yaml"] = _with_schedulers(
+        found["chart/templates/policies-gate.yaml"]
+    )
     for path in _BELIEVERS:
         found[f"chart/templates/{path}"] = _with_ca_injection(found[f"chart/templates/{path}"])
     for target, (source, names) in COPIED.items():
@@ -60,3 +70,12 @@ def _with_ca_injection(text: str) -> str:
     if text.count(_LABELS) != text.count("\nmetadata:\n"):
         raise NotInManifest(_LABELS)
     return text.replace(_LABELS, _LABELS + '{{- include "muster.caInjection" . }}\n')
+
+
+def _with_schedulers(text: str) -> str:
+    """The names of schedulers are settings, which the policies have as well."""
+    for there, instead in _SCHEDULERS:
+        if there not in text:
+            raise NotInManifest(there)
+        text = text.replace(there, instead)
+    return text

@@ -5,13 +5,13 @@ from typing import Any, Final
 from admission.settings import Settings
 
 Schema = dict[str, Any]
-#: Settings that follow from the Deployment or from the policies, which the chart writes itself.
+#: Settings that follow from the Deployment or from other values.
 OF_THE_CHART: Final = frozenset(
     {
         *("kubeconfig", "context", "namespace", "username", "dsn", "dataDir", "embeddedPostgres", "identity"),
         "certificatesDir",
         *("httpListen", "readListen", "readUrl", "webhookListen", "webhookUrl", "failedTurnsDir"),
-        *("schedulerName", "schedulerAliases", "tracing"),
+        "tracing",
     }
 )
 _TEXT: Final[Schema] = {"type": "string"}
@@ -21,11 +21,22 @@ _OBJECT: Final[Schema] = {"type": "object"}
 _LIST: Final[Schema] = {"type": "array"}
 _TEXTS: Final[Schema] = {"type": "object", "additionalProperties": {"type": "string"}}
 _CIDRS: Final[Schema] = {"type": "array", "items": {"type": "string", "pattern": "/[0-9]+$"}}
-_IMAGE: Final[dict[str, Schema]] = {"repository": _TEXT, "tag": _TEXT}
+_IMAGE: Final[dict[str, Schema]] = {
+    "repository": _TEXT,
+    "tag": _TEXT,
+    "digest": {"type": "string", "pattern": "^$|^sha256:[0-9a-f]{64}$"},
+}
 #: Entries of a container's env.
 _VARIABLES: Final[Schema] = {
     "type": "array",
     "items": {"type": "object", "required": ["name"], "properties": {"name": _TEXT}},
+}
+#: They are written into expressions of the admission policies.
+_SCHEDULER: Final[Schema] = {"type": "string", "pattern": "^[A-Za-z0-9]([-A-Za-z0-9._]*[A-Za-z0-9])?$"}
+#: Stricter than what Muster itself takes.
+_STRICTER: Final[dict[str, Schema]] = {
+    "schedulerName": _SCHEDULER,
+    "schedulerAliases": {"type": "array", "minItems": 1, "items": _SCHEDULER},
 }
 _COUNT: Final[Schema] = {"type": "integer", "minimum": 1}
 
@@ -55,6 +66,9 @@ def _values() -> Schema:
         affinity=_OBJECT,
         podAnnotations=_TEXTS,
         podLabels=_TEXTS,
+        topologySpreadConstraints=_LIST,
+        serviceAccount=_closed(annotations=_TEXTS),
+        extraEnv=_VARIABLES,
         extraVolumes=_LIST,
         extraVolumeMounts=_LIST,
         podDisruptionBudget=_closed(enabled=_FLAG, maxUnavailable={"type": ["integer", "string"]}),
@@ -133,7 +147,7 @@ def _settings() -> Schema:
     kept = ("type", "enum", "minimum", "maximum", "exclusiveMinimum", "description", "default")
     return _closed(
         **{
-            name: {key: field[key] for key in kept if key in field}
+            name: {key: field[key] for key in kept if key in field} | _STRICTER.get(name, {})
             for name, field in fields.items()
             if name not in OF_THE_CHART
         }

@@ -1,5 +1,9 @@
 {{- define "muster.image" -}}
-{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- if .Values.image.digest }}
+{{- .Values.image.repository }}@{{ .Values.image.digest }}
+{{- else }}
+{{- .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end }}
 {{- end }}
 
 {{- define "muster.agentImage" -}}
@@ -8,6 +12,20 @@
 {{- else }}
 {{- include "muster.image" . }}
 {{- end }}
+{{- end }}
+
+{{- define "muster.schedulerName" -}}
+{{ .Values.settings.schedulerName | default "default-scheduler" }}
+{{- end }}
+
+{{- /* As the elements of a list in an expression: (list QUOTE CONTEXT). */}}
+{{- define "muster.schedulerAliases" -}}
+{{- $quote := index . 0 }}
+{{- $names := list }}
+{{- range (index . 1).Values.settings.schedulerAliases | default (list "volcano") }}
+{{- $names = append $names (print $quote . $quote) }}
+{{- end }}
+{{- join ", " $names }}
 {{- end }}
 
 {{- /* Labels of pods, with further ones: (list PATH NAME LABELS). Services and policies find the pods by the name. */}}
@@ -19,6 +37,11 @@
 {{- fail (printf "%s: found app.kubernetes.io/name: %s, expected other labels, since the pods are found by %s. Leave it out" (index . 0) $found $name) }}
 {{- end }}
 {{- toYaml (mergeOverwrite (dict "app.kubernetes.io/name" $name "app.kubernetes.io/part-of" "muster") $further) }}
+{{- end }}
+
+{{- /* Labels of an object that another program looks for: (list LABELS). */}}
+{{- define "muster.labels" -}}
+{{- toYaml (mergeOverwrite (dict "app.kubernetes.io/part-of" "muster") (index . 0 | default dict)) }}
 {{- end }}
 
 {{- /* Further variables of a container: (list PATH VARIABLES PATTERN). The pattern has the names that the chart sets. */}}
