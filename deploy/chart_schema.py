@@ -80,7 +80,9 @@ def _values() -> Schema:
         firstQueues=_closed(create=_FLAG),
         tenants={"type": "array", "items": _tenant()},
         monitoring=_closed(
-            podMonitors=_closed(enabled=_FLAG, labels=_TEXTS, interval=_TEXT),
+            podMonitors=_closed(
+                enabled=_FLAG, labels=_TEXTS, interval=_TEXT, tokenSecret=_closed(name=_TEXT, key=_TEXT)
+            ),
             rules=_closed(enabled=_FLAG, labels=_TEXTS),
             dashboards=_closed(enabled=_FLAG, labels=_TEXTS),
         ),

@@ -216,21 +216,6 @@ def test_networks_and_the_namespace_of_prometheus_are_values_of_both_policies(he
         assert v4["ipBlock"]["except"] == ["10.0.0.0/8", "172.16.0.0/12"]
 
 
-def test_monitoring_is_made_of_the_files_of_the_chart(helm_program: Path) -> None:
-    parts = ("podMonitors", "rules", "dashboards")
-    values = [word for part in parts for word in ("--set", f"monitoring.{part}.enabled=true")]
-    made = rendered(helm_program, *SECRET, *values)
-    count = {kind: len([key for key in made if key[0] == kind]) for kind in ("PodMonitor", "PrometheusRule")}
-    rules = sorted((CHART / "monitoring/rules").glob("*.yaml"))
-    assert count == {"PodMonitor": 2, "PrometheusRule": len(rules)}
-    for file in rules:
-        rule = made["PrometheusRule", "muster-system", f"muster-{file.stem}"]
-        assert rule["spec"] == yaml.safe_load(file.read_text())
-    for file in (CHART / "monitoring/dashboards").glob("*.json"):
-        board = made["ConfigMap", "muster-system", f"muster-{file.stem}"]
-        assert board["data"] == {file.name: file.read_text()}
-
-
 @pytest.mark.parametrize(
     ("values", "told"),
     [
