@@ -104,7 +104,12 @@ Listen = Annotated[str, AfterValidator(_listen)]
 HttpsUrl = Annotated[str, AfterValidator(_url)]
 Words = Annotated[tuple[str, ...], BeforeValidator(_words)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-RetentionDays = Annotated[int, Field(le=36_500), AfterValidator(_retention_days)]
+RetentionDays = Annotated[
+    int,
+    # For the schema of the chart's values; what is told of a wrong one is the validator's.
+    Field(le=36_500, json_schema_extra={"anyOf": [{"const": 0}, {"minimum": LEAST_RETENTION_DAYS}]}),
+    AfterValidator(_retention_days),
+]
 
 
 def own_identity() -> str:

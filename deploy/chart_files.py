@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from deploy.chart_agents import NotInManifest, agent_template, only_if
-from deploy.chart_schema import values_schema
+from deploy.chart_schema import settings_template, values_schema
 from queues.api.names import DEFAULT_SCHEDULER, VOLCANO_SCHEDULER
 
 _NAMESPACE: Final = "muster-system"
@@ -56,6 +56,7 @@ def chart_files(manifests: Mapping[str, str], deploy: Path) -> dict[str, str]:
     for target, (source, names) in COPIED.items():
         for file in sorted((deploy / source).glob(names)):
             found[f"chart/{target}/{file.name}"] = file.read_text()
+    found["chart/templates/_settings.tpl"] = settings_template()
     found["chart/values.schema.json"] = json.dumps(values_schema(), indent=2) + "\n"
     return found
 

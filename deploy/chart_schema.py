@@ -2,7 +2,9 @@
 
 from typing import Any, Final
 
-from admission.settings import Settings
+from pydantic.alias_generators import to_camel
+
+from admission.settings import TAKEOVER_LIMIT_SECONDS, Settings
 
 Schema = dict[str, Any]
 #: Settings that follow from the Deployment or from other values.
@@ -146,7 +148,7 @@ def _tenant() -> Schema:
 
 def _settings() -> Schema:
     fields = Settings.model_json_schema()["properties"]
-    kept = ("type", "enum", "minimum", "maximum", "exclusiveMinimum", "description", "default")
+    kept = ("type", "enum", "anyOf", "minimum", "maximum", "exclusiveMinimum", "description", "default")
     return _closed(
         **{
             name: {key: field[key] for key in kept if key in field} | _STRICTER.get(name, {})
@@ -154,3 +156,30 @@ def _settings() -> Schema:
             if name not in OF_THE_CHART
         }
     )
+
+
+def settings_template() -> str:
+    """A template that refuses settings which fit one by one, and not together, as ``Settings`` does."""
+    lease, retry, backoff, longest = (
+        f"(float64 (.Values.settings.{to_camel(name)} | default {Settings.model_fields[name].default:g}))"
+        for name in ("lease_seconds", "retry_seconds", "backoff_seconds", "backoff_max_seconds")
+    )
+    limit = TAKEOVER_LIMIT_SECONDS
+    return f"""\
+{{{{- /* Written by `python -m deploy.manifests`; do not edit. Muster refuses these when it starts. */}}}}
+{{{{- define "muster.checkSettings" -}}}}
+{{{{- $lease := {lease} }}}}
+{{{{- $retry := {retry} }}}}
+{{{{- $backoff := {backoff} }}}}
+{{{{- $longest := {longest} }}}}
+{{{{- if ge (addf $lease $retry) {limit:.1f} }}}}
+{{{{- fail (printf "settings: found leaseSeconds %v, retrySeconds %v, expected below {limit} together" $lease $retry) }}}}
+{{{{- end }}}}
+{{{{- if gt (mulf $retry 2.0) $lease }}}}
+{{{{- fail (printf "settings.retrySeconds: found %v, expected at most half of leaseSeconds (%v)" $retry $lease) }}}}
+{{{{- end }}}}
+{{{{- if lt $longest $backoff }}}}
+{{{{- fail (printf "settings.backoffMaxSeconds: found %v, expected at least backoffSeconds (%v)" $longest $backoff) }}}}
+{{{{- end }}}}
+{{{{- end }}}}
+"""
