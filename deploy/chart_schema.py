@@ -85,7 +85,9 @@ def _values() -> Schema:
             podMonitors=_closed(
                 enabled=_FLAG, labels=_TEXTS, interval=_TEXT, tokenSecret=_closed(name=_TEXT, key=_TEXT)
             ),
-            rules=_closed(enabled=_FLAG, labels=_TEXTS),
+            rules=_closed(
+                enabled=_FLAG, labels=_TEXTS, runbookBase={"type": "string", "pattern": "^$|^https?://[^/]+"}
+            ),
             dashboards=_closed(enabled=_FLAG, labels=_TEXTS),
         ),
         # Helm's own: values of a chart that has this one as a part.
@@ -173,7 +175,7 @@ def settings_template() -> str:
 {{{{- $backoff := {backoff} }}}}
 {{{{- $longest := {longest} }}}}
 {{{{- if ge (addf $lease $retry) {limit:.1f} }}}}
-{{{{- fail (printf "settings: found leaseSeconds %v, retrySeconds %v, expected below {limit} together" $lease $retry) }}}}
+{{{{- fail (printf "settings: found leaseSeconds %v, retrySeconds %v, expected a sum below {limit}" $lease $retry) }}}}
 {{{{- end }}}}
 {{{{- if gt (mulf $retry 2.0) $lease }}}}
 {{{{- fail (printf "settings.retrySeconds: found %v, expected at most half of leaseSeconds (%v)" $retry $lease) }}}}

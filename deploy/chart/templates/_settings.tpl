@@ -5,7 +5,7 @@
 {{- $backoff := (float64 (.Values.settings.backoffSeconds | default 5)) }}
 {{- $longest := (float64 (.Values.settings.backoffMaxSeconds | default 300)) }}
 {{- if ge (addf $lease $retry) 15.0 }}
-{{- fail (printf "settings: found leaseSeconds %v, retrySeconds %v, expected below 15 together" $lease $retry) }}
+{{- fail (printf "settings: found leaseSeconds %v, retrySeconds %v, expected a sum below 15" $lease $retry) }}
 {{- end }}
 {{- if gt (mulf $retry 2.0) $lease }}
 {{- fail (printf "settings.retrySeconds: found %v, expected at most half of leaseSeconds (%v)" $retry $lease) }}

@@ -4,10 +4,12 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from admission.kube.webhook.configuration import SECRET as SECRET_OF_MUSTER
 from admission.kube.webhook.configuration import Callee
+from deploy.monitoring.rules import alerts
 from tests.unit.deploy.chart_rendering import CHART, DEPLOY, SECRET, Key, refused, rendered, values_file
 
 ENABLED = ("--set", "monitoring.podMonitors.enabled=true")
@@ -76,3 +78,18 @@ def test_monitoring_is_made_of_the_files_of_the_chart(helm_program: Path) -> Non
     for file in (CHART / "monitoring/dashboards").glob("*.json"):
         board = made["ConfigMap", "muster-system", f"muster-{file.stem}"]
         assert board["data"] == {file.name: file.read_text()}
+
+
+@pytest.mark.parametrize("base", ["https://git.example/muster/main/", "https://git.example/muster/main"])
+def test_alerts_link_to_their_runbooks_where_users_read_them(helm_program: Path, base: str) -> None:
+    values = ("--set", "monitoring.rules.enabled=true", "--set", f"monitoring.rules.runbookBase={base}")
+    made = rendered(helm_program, *SECRET, *values)
+    rules = [
+        rule
+        for key, document in made.items()
+        if key[0] == "PrometheusRule"
+        for group in document["spec"]["groups"]
+        for rule in group["rules"]
+    ]
+    links = {rule["alert"]: rule["annotations"]["runbook_url"] for rule in rules if "alert" in rule}
+    assert links == {one.name: f"https://git.example/muster/main/{one.runbook}" for one in alerts()}

@@ -9,7 +9,7 @@ from admission.settings import read
 from queues.errors import InvalidSettings
 from tests.unit.deploy.chart_rendering import environment, refused, rendered, values_file
 
-TOGETHER = "expected below 15 together"
+TOGETHER = "expected a sum below 15"
 HALF = "expected at most half of leaseSeconds"
 
 
