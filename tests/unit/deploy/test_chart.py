@@ -198,7 +198,7 @@ def test_parts_can_be_left_out(helm_program: Path) -> None:
     off = ("agent.enabled", "networkPolicy.enabled", "podDisruptionBudget.enabled", "firstQueues.create")
     made = rendered(helm_program, *SECRET, *(word for name in off for word in ("--set", f"{name}=false")))
     kinds = {kind for kind, _, _ in made}
-    assert not kinds & {"DaemonSet", "NetworkPolicy", "PodDisruptionBudget", "Queue", "ResourceQuota"}
+    assert not kinds & {"DaemonSet", "NetworkPolicy", "PodDisruptionBudget", "Queue"}
     assert not [namespace for _, namespace, _ in made if namespace == "muster-agents"]
 
 

@@ -107,3 +107,17 @@ def test_names_of_schedulers_are_those_of_the_policies_too(
 )
 def test_wrong_names_are_refused(helm_program: Path, value: Any, told: str) -> None:
     assert told in refused(helm_program, *SECRET, "--set", value)
+
+
+@pytest.mark.parametrize(
+    ("priority", "values"),
+    [("system-node-critical", ["system-node-critical"]), ("platform", None), ("", None)],
+)
+def test_a_priority_of_the_system_has_a_quota(
+    helm_program: Path, priority: str, values: list[str] | None
+) -> None:
+    made = rendered(helm_program, *SECRET, "--set", f"priorityClassName={priority}", namespace="queues")
+    pod = made["Deployment", "queues", "muster"]["spec"]["template"]["spec"]
+    assert pod.get("priorityClassName", "") == priority
+    quota = made.get(("ResourceQuota", "queues", "muster"))
+    assert (quota and quota["spec"]["scopeSelector"]["matchExpressions"][0]["values"]) == values

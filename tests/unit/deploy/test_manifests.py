@@ -81,13 +81,14 @@ def test_agents_have_no_more_rights_on_their_node_than_the_page_gives_reasons_fo
         assert each in page
 
 
-def test_a_quota_allows_the_priority_of_the_agents_in_their_namespace() -> None:
-    documents = {one["kind"]: one for one in _documents("agent.yaml")}
-    quota, daemon_set = documents["ResourceQuota"], documents["DaemonSet"]
-    assert quota["metadata"]["namespace"] == daemon_set["metadata"]["namespace"]
+@pytest.mark.parametrize(("file", "kind"), [("agent.yaml", "DaemonSet"), ("controller.yaml", "Deployment")])
+def test_a_quota_allows_the_priority_of_the_pods_in_their_namespace(file: str, kind: str) -> None:
+    documents = {one["kind"]: one for one in _documents(file)}
+    quota, owner = documents["ResourceQuota"], documents[kind]
+    assert quota["metadata"]["namespace"] == owner["metadata"]["namespace"]
     (scope,) = quota["spec"]["scopeSelector"]["matchExpressions"]
-    assert scope["scopeName"] == "PriorityClass"
-    assert scope["values"] == [daemon_set["spec"]["template"]["spec"]["priorityClassName"]]
+    assert (scope["scopeName"], scope["operator"]) == ("PriorityClass", "In"), "others would be counted"
+    assert scope["values"] == [owner["spec"]["template"]["spec"]["priorityClassName"]]
     assert set(quota["spec"]["hard"]) == {"pods"}, "limits of anything else would have pods name it"
 
 
