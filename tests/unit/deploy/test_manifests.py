@@ -98,6 +98,28 @@ def test_no_manifest_has_a_secret_which_would_be_reset_when_it_is_applied_again(
     assert "Secret" not in kinds
 
 
+@pytest.mark.parametrize(
+    ("file", "page"), [("controller.yaml", "install.md"), ("page.yaml", "page-in-the-cluster.md")]
+)
+def test_a_page_shows_how_the_secret_is_made_that_a_deployment_reads(file: str, page: str) -> None:
+    (deployment,) = [one for one in _documents(file) if one["kind"] == "Deployment"]
+    wanted: dict[str, set[str]] = {}
+    for container in deployment["spec"]["template"]["spec"]["containers"]:
+        for variable in container.get("env", ()):
+            reference = variable.get("valueFrom", {}).get("secretKeyRef")
+            if reference:
+                wanted.setdefault(reference["name"], set()).add(reference["key"])
+    text = (DEPLOY.parent / "docs/how-to" / page).read_text().replace("\\\n", " ")
+    made = {
+        name: set(re.findall(r"--from-literal=([a-z-]+)=", rest))
+        for name, rest in re.findall(
+            r"^kubectl create secret generic (\S+) -n muster-system(.*)$", text, re.M
+        )
+    }
+    assert wanted
+    assert made == wanted
+
+
 def test_the_overlay_of_the_page_changes_what_it_says(tmp_path: Path) -> None:
     page = (DEPLOY.parent / "docs/how-to/install.md").read_text()
     (overlay,) = (
