@@ -58,7 +58,7 @@ def _values() -> Schema:
         tracing=_closed(
             endpoint={"type": "string", "pattern": "^$|^https?://[^/]+"},
             clusterName={"type": "string", "pattern": "^[^,=]*$"},
-            env=_LIST,
+            env=_VARIABLES,
         ),
         webhook=_webhook(),
         resources=_OBJECT,
