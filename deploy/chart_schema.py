@@ -163,7 +163,7 @@ def _settings() -> Schema:
 def settings_template() -> str:
     """A template that refuses settings which fit one by one, and not together, as ``Settings`` does."""
     lease, retry, backoff, longest = (
-        f"(float64 (.Values.settings.{to_camel(name)} | default {Settings.model_fields[name].default:g}))"
+        f"(float64 ((.Values.settings).{to_camel(name)} | default {Settings.model_fields[name].default:g}))"
         for name in ("lease_seconds", "retry_seconds", "backoff_seconds", "backoff_max_seconds")
     )
     limit = TAKEOVER_LIMIT_SECONDS

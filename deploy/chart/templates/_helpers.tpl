@@ -7,7 +7,7 @@
 {{- end }}
 
 {{- define "muster.agentImage" -}}
-{{- if .Values.agent.image.repository }}
+{{- if (.Values.agent.image).repository }}
 {{- include "muster.image" (dict "Values" (dict "image" .Values.agent.image) "Chart" .Chart) }}
 {{- else }}
 {{- include "muster.image" . }}
@@ -15,14 +15,14 @@
 {{- end }}
 
 {{- define "muster.schedulerName" -}}
-{{ .Values.settings.schedulerName | default "default-scheduler" }}
+{{ (.Values.settings).schedulerName | default "default-scheduler" }}
 {{- end }}
 
 {{- /* As the elements of a list in an expression: (list QUOTE CONTEXT). */}}
 {{- define "muster.schedulerAliases" -}}
 {{- $quote := index . 0 }}
 {{- $names := list }}
-{{- range (index . 1).Values.settings.schedulerAliases | default (list "volcano") }}
+{{- range ((index . 1).Values.settings).schedulerAliases | default (list "volcano") }}
 {{- $names = append $names (print $quote . $quote) }}
 {{- end }}
 {{- join ", " $names }}

@@ -7,7 +7,7 @@ import pytest
 
 from admission.settings import read
 from queues.errors import InvalidSettings
-from tests.unit.deploy.chart_rendering import environment, refused, rendered, values_file
+from tests.unit.deploy.chart_rendering import SECRET, environment, refused, rendered, values_file
 
 TOGETHER = "expected a sum below 15"
 HALF = "expected at most half of leaseSeconds"
@@ -72,3 +72,11 @@ def test_what_muster_takes_the_chart_takes(
     read(environment=wanted)
     made = environment(rendered(helm_program, *values_file(tmp_path, {"settings": settings})))
     assert {name: made[name]["value"] for name in wanted} == wanted
+
+
+def test_sections_without_a_value_are_as_by_default(helm_program: Path, tmp_path: Path) -> None:
+    """All lines below them are comments."""
+    empty = {"settings": None, "serviceAccount": None, "agent": {"image": None}}
+    arguments = (*values_file(tmp_path, empty), "--set", "monitoring.podMonitors.enabled=true")
+    told = ("--set", "monitoring.podMonitors.enabled=true")
+    assert rendered(helm_program, *arguments) == rendered(helm_program, *SECRET, *told)
