@@ -131,7 +131,12 @@ HttpsUrl = Annotated[str, AfterValidator(_url)]
 IpAddress = Annotated[str, AfterValidator(_ip)]
 Words = Annotated[tuple[str, ...], BeforeValidator(_words)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-RetentionDays = Annotated[int, Field(le=36_500), AfterValidator(_retention_days)]
+RetentionDays = Annotated[
+    int,
+    # For the schema of the chart's values; what is told of a wrong one is the validator's.
+    Field(le=36_500, json_schema_extra={"anyOf": [{"const": 0}, {"minimum": LEAST_RETENTION_DAYS}]}),
+    AfterValidator(_retention_days),
+]
 
 
 def own_identity() -> str:

@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from deploy.chart_schema import values_schema
+from deploy.chart_agents import NotInManifest, agent_template, only_if
+from deploy.chart_schema import settings_template, values_schema
+from queues.api.names import DEFAULT_SCHEDULER, VOLCANO_SCHEDULER
 
 _NAMESPACE: Final = "muster-system"
 #: Where both the chart and the manifests have it: folder of the chart ← folder of ``deploy``.
@@ -17,39 +19,16 @@ COPIED: Final = {
     "monitoring/rules": ("monitoring/rules", "*.yaml"),
     "monitoring/dashboards": ("monitoring/dashboards", "*.json"),
 }
+#: Of the policies that name schedulers, and what stands there in the template. Inside of quotes YAML doubles a quote.
+_SCHEDULERS: Final = (
+    (DEFAULT_SCHEDULER, '{{ include "muster.schedulerName" . }}'),
+    (f"[''{VOLCANO_SCHEDULER}'']", """[{{ include "muster.schedulerAliases" (list "''" .) }}]"""),
+    (f"['{VOLCANO_SCHEDULER}']", """[{{ include "muster.schedulerAliases" (list "'" .) }}]"""),
+)
 #: Templates of objects that say which certificates the API server believes.
 _BELIEVERS: Final = ("policies-webhooks.yaml", "read-api.yaml")
 #: What their metadata ends with.
 _LABELS: Final = "  labels:\n    app.kubernetes.io/part-of: muster\n"
-#: In the manifest of the agents, and what stands there in the template.
-_AGENT_VALUES: Final = (
-    ("image: muster:0.1.0\n", '{{ include "muster.image" . | printf "image: %s" }}\n'),
-    (
-        "tolerations:\n      - operator: Exists\n",
-        "tolerations:\n{{ toYaml .Values.agent.tolerations | indent 6 }}\n",
-    ),
-    (
-        "resources:\n          requests:\n            cpu: 10m\n            memory: 64Mi\n"
-        "          limits:\n            memory: 128Mi\n",
-        "resources:\n{{ toYaml .Values.agent.resources | indent 10 }}\n",
-    ),
-    (
-        "metadata.name: monitoring\n",
-        "metadata.name: {{ .Values.networkPolicy.monitoringNamespace }}\n",
-    ),
-    (
-        "except:\n        - 10.244.0.0/16\n",
-        "except:\n{{ toYaml .Values.networkPolicy.podCIDRs.ipv4 | indent 8 }}\n",
-    ),
-    (
-        "except:\n        - fd00::/8\n",
-        "except:\n{{ toYaml .Values.networkPolicy.podCIDRs.ipv6 | indent 8 }}\n",
-    ),
-)
-
-
-class NotInManifest(ValueError):
-    """A part of the agents' manifest that values of the chart replace is not there exactly once."""
 
 
 def chart_files(manifests: Mapping[str, str], deploy: Path) -> dict[str, str]:
@@ -63,15 +42,21 @@ def chart_files(manifests: Mapping[str, str], deploy: Path) -> dict[str, str]:
         if path not in ("agent.yaml", "rbac/agent.yaml", "provisioning.yaml")
     }
     provisioning = _template(manifests["provisioning.yaml"])
-    found["chart/templates/provisioning.yaml"] = _if("provisioning.enabled", provisioning)
-    agents = _with_agent_values(_template(manifests["agent.yaml"]))
-    found["chart/templates/agent.yaml"] = _if("agent.enabled", agents)
-    found["chart/templates/rbac-agent.yaml"] = _if("agent.enabled", _template(manifests["rbac/agent.yaml"]))
+    found["chart/templates/provisioning.yaml"] = only_if(".Values.provisioning.enabled", provisioning)
+    agents = agent_template(_template(manifests["agent.yaml"]))
+    found["chart/templates/agent.yaml"] = only_if(".Values.agent.enabled", agents)
+    found["chart/templates/rbac-agent.yaml"] = only_if(
+        ".Values.agent.enabled", _template(manifests["rbac/agent.yaml"])
+    )
+    found["chart/templates/policies-gate.yaml"] = _with_schedulers(
+        found["chart/templates/policies-gate.yaml"]
+    )
     for path in _BELIEVERS:
         found[f"chart/templates/{path}"] = _with_ca_injection(found[f"chart/templates/{path}"])
     for target, (source, names) in COPIED.items():
         for file in sorted((deploy / source).glob(names)):
             found[f"chart/{target}/{file.name}"] = file.read_text()
+    found["chart/templates/_settings.tpl"] = settings_template()
     found["chart/values.schema.json"] = json.dumps(values_schema(), indent=2) + "\n"
     return found
 
@@ -88,14 +73,10 @@ def _with_ca_injection(text: str) -> str:
     return text.replace(_LABELS, _LABELS + '{{- include "muster.caInjection" . }}\n')
 
 
-def _with_agent_values(text: str) -> str:
-    for there, instead in _AGENT_VALUES:
-        if text.count(there) != 1:
+def _with_schedulers(text: str) -> str:
+    """The names of schedulers are settings, which the policies have as well."""
+    for there, instead in _SCHEDULERS:
+        if there not in text:
             raise NotInManifest(there)
         text = text.replace(there, instead)
-    *others, network_policy = text.split("\n---\n")
-    return "\n---\n".join([*others, _if("networkPolicy.enabled", network_policy)])
-
-
-def _if(value: str, text: str) -> str:
-    return f"{{{{- if .Values.{value} }}}}\n{text}{{{{- end }}}}\n"
+    return text

@@ -36,7 +36,7 @@ from queues.api.names import AGENT_NAMESPACE
 DEPLOY = Path(__file__).parent
 #: The installation of the files: Muster in its own namespace, reached by its Service.
 INSTALLATION = Installation()
-#: As in ``controller.yaml``; kustomize puts the one of ``kustomization.yaml`` in its place.
+#: As in ``controller.yaml``; an administrator's kustomization puts the one of a registry in its place.
 _IMAGE = "muster:0.1.0"
 _HEADER = "# Written by `python -m deploy.manifests`; do not edit.\n"
 

@@ -22,24 +22,19 @@ pytestmark = pytest.mark.skipif(
 )
 MANIFESTS = Path(deploy.__file__).parent
 TEAM = "vision"
-#: What an administrator fills in.
-PLACEHOLDER = "postgresql://muster:CHANGE-ME@postgres.example:5432/muster"
 
 
 @pytest.fixture(scope="module")
 def deployed(image_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployed]:
     """The manifests are applied, and two replicas are ready."""
     folder = tmp_path_factory.mktemp("deployed")
-    manifests = folder / "deploy"
-    shutil.copytree(MANIFESTS, manifests, ignore=shutil.ignore_patterns("*.py", "local", "image", "demo"))
-    controller = manifests / "controller.yaml"
-    text = controller.read_text()
-    assert PLACEHOLDER in text
-    controller.write_text(text.replace(PLACEHOLDER, DSN))
     with deployment_cluster(image_root, folder) as found:
-        found.kubectl("apply", "--server-side", "-f", manifests / "crds")
-        found.kubectl("apply", "--server-side", "-k", manifests)
-        found.kubectl("apply", "-f", manifests / "queues.yaml")
+        found.kubectl("create", "namespace", NAMESPACE)
+        secret = ("secret", "generic", "muster-database", "-n", NAMESPACE)
+        found.kubectl("create", *secret, f"--from-literal=dsn={DSN}")
+        found.kubectl("apply", "--server-side", "-f", MANIFESTS / "crds")
+        found.kubectl("apply", "--server-side", "-k", MANIFESTS)
+        found.kubectl("apply", "-f", MANIFESTS / "queues.yaml")
         found.roll_out()
         yield found
 

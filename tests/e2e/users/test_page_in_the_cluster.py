@@ -136,7 +136,6 @@ def test_everybody_sees_what_the_own_token_may_see(sandbox: Sandbox, tmp_path: P
 def test_the_api_server_takes_the_manifest(sandbox: Sandbox) -> None:
     plurals = {
         "ServiceAccount": "/api/v1/namespaces/{}/serviceaccounts",
-        "Secret": "/api/v1/namespaces/{}/secrets",
         "Service": "/api/v1/namespaces/{}/services",
         "Deployment": "/apis/apps/v1/namespaces/{}/deployments",
     }

@@ -10,7 +10,7 @@ from admission.kube.install.drain import DrainMode
 from admission.kube.install.install import Installation
 from admission.kube.install.uninstall import Removal, uninstall
 from deploy.local.cluster import LocalCluster
-from queues.api.api_resources import CRDS, JOB_SETS, QUEUES
+from queues.api.api_resources import CRDS, JOB_SETS, QUEUES, RESOURCE_QUOTAS
 from tests.kube.support.cluster_objects import batch_job, becomes, exists, pod
 from tests.kube.support.guarded_namespace import MUSTER
 from tests.kube.support.installation import (
@@ -31,7 +31,11 @@ _SLOWLY = "namespace/muster-system is being deleted: not done after 60 seconds"
 
 async def test_uninstalling_leaves_nothing(bare: Client) -> None:
     await installed(bare)
+    # What only the manifests and the chart have.
+    quota = RESOURCE_QUOTAS.document("muster", "muster-system", spec={"hard": {"pods": "9"}})
+    await bare.create(RESOURCE_QUOTAS.path("muster-system"), quota)
     lines = await removed(bare)
+    assert "resourcequotas/muster deleted" in lines
     assert await of_muster(bare) == {}
     assert "customresourcedefinition/queues.scheduling.volcano.sh deleted" in lines
     assert "namespace/muster-system kept: it was there before Muster" in lines

@@ -1,54 +1,32 @@
 """The Helm chart: rendered without a cluster, it makes what the manifests make, and refuses what it does not know."""
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-import deploy
 from admission.kube.webhook.configuration import SECRET as SECRET_OF_MUSTER
 from admission.kube.webhook.configuration import Callee
 from admission.settings import Settings, read
 from deploy.chart_files import chart_files
 from deploy.chart_schema import OF_THE_CHART, values_schema
-from deploy.local.helm import helm
 from deploy.manifests import files
+from tests.unit.deploy.chart_rendering import (
+    CHART,
+    DEPLOY,
+    SECRET,
+    Key,
+    by_key,
+    environment,
+    refused,
+    rendered,
+    run_helm,
+    secret_of,
+)
 
-DEPLOY = Path(deploy.__file__).parent
-CHART = DEPLOY / "chart"
-SECRET = ("--set", "database.existingSecret=muster-database")
-DSN = "postgresql://muster:CHANGE-ME@postgres.example:5432/muster"
-Key = tuple[str, str, str]
-
-
-@pytest.fixture(scope="session")
-def helm_program() -> Path:
-    return helm()
-
-
-def rendered(program: Path, *arguments: str, namespace: str = "muster-system") -> dict[Key, Any]:
-    """What the chart makes, by kind, namespace and name."""
-    done = _helm(program, "template", "muster", str(CHART), "--namespace", namespace, *arguments)
-    assert done.returncode == 0, done.stderr
-    return by_key(done.stdout)
-
-
-def refused(program: Path, *arguments: str) -> str:
-    """What helm says of values that are wrong."""
-    done = _helm(program, "template", "muster", str(CHART), *arguments)
-    assert done.returncode != 0
-    return done.stderr
-
-
-def by_key(text: str) -> dict[Key, Any]:
-    return {
-        (one["kind"], one["metadata"].get("namespace", ""), one["metadata"]["name"]): one
-        for one in yaml.safe_load_all(text)
-        if one
-    }
+DSN = "postgresql://muster:word@postgres.example:5432/muster"
 
 
 def manifests() -> dict[Key, Any]:
@@ -59,10 +37,6 @@ def manifests() -> dict[Key, Any]:
         if not path.startswith("crds/"):
             found |= by_key((DEPLOY / path).read_text())
     return found
-
-
-def _helm(program: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run([program, *arguments], capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize("path", sorted(chart_files(files(), DEPLOY)))
@@ -78,14 +52,14 @@ def test_no_definition_is_left_that_is_none_any_more() -> None:
 
 
 def test_it_has_no_fault_that_helm_knows_of(helm_program: Path) -> None:
-    done = _helm(helm_program, "lint", "--strict", str(CHART), *SECRET)
+    done = run_helm(helm_program, "lint", "--strict", str(CHART), *SECRET)
     assert done.returncode == 0, done.stdout
 
 
 def test_by_default_it_makes_what_the_manifests_make(helm_program: Path) -> None:
     wanted, made = manifests(), rendered(helm_program, *SECRET)
-    # Helm makes the namespace of a release; the Secret is the administrator's.
-    del wanted["Namespace", "", "muster-system"], wanted["Secret", "muster-system", "muster-database"]
+    # Helm makes the namespace of a release.
+    del wanted["Namespace", "", "muster-system"]
     assert made.keys() == wanted.keys()
     for key, document in made.items():
         if key[0] == "Queue":
@@ -97,8 +71,8 @@ def test_by_default_it_makes_what_the_manifests_make(helm_program: Path) -> None
 
 def test_with_a_dsn_it_makes_the_secret_and_another_dsn_rolls_the_pods(helm_program: Path) -> None:
     made = rendered(helm_program, "--set", f"database.dsn={DSN}")
-    key = ("Secret", "muster-system", "muster-database")
-    assert made[key] == manifests()[key]
+    assert made["Secret", "muster-system", "muster-database"]["stringData"] == {"dsn": DSN}
+    assert secret_of(made) == ("muster-database", "dsn")
 
     def mark(found: dict[Key, Any]) -> Any:
         pod = found["Deployment", "muster-system", "muster"]["spec"]["template"]
@@ -107,35 +81,10 @@ def test_with_a_dsn_it_makes_the_secret_and_another_dsn_rolls_the_pods(helm_prog
     assert mark(made) != mark(rendered(helm_program, "--set", f"database.dsn={DSN}2"))
 
 
-def test_a_database_of_the_operator_is_used_by_its_secret(helm_program: Path) -> None:
-    made = rendered(helm_program, "--set", "database.cloudNativePG.enabled=true")
-    cluster = made["Cluster", "muster-system", "muster-postgres"]
-    assert cluster["spec"]["bootstrap"]["initdb"] == {"database": "muster", "owner": "muster"}
-    assert secret_of(made) == ("muster-postgres-app", "uri")
-
-
 def test_the_dsn_is_a_file_of_the_secret_that_changes_with_it(helm_program: Path) -> None:
     made = rendered(helm_program, *SECRET, "--set", "database.existingSecretKey=postgres-uri")
     assert secret_of(made) == ("muster-database", "postgres-uri")
-    assert "MUSTER_DSN" not in environment(made, "muster-system")
-
-
-def secret_of(made: dict[Key, Any]) -> tuple[str, str]:
-    """Name and key of the Secret with the DSN, which the pod has as the file that Muster reads."""
-    pod = made["Deployment", "muster-system", "muster"]["spec"]["template"]["spec"]
-    file = Path(environment(made, "muster-system")["MUSTER_DSN_FILE"]["value"])
-    [mount] = [each for each in pod["containers"][0]["volumeMounts"] if each["mountPath"] == str(file.parent)]
-    assert "subPath" not in mount, "the kubelet renews no file that is mounted by itself"
-    [volume] = [each["secret"] for each in pod["volumes"] if each["name"] == mount["name"]]
-    [item] = volume["items"]
-    assert item["path"] == file.name
-    return volume["secretName"], item["key"]
-
-
-def environment(made: dict[Key, Any], namespace: str) -> dict[str, Any]:
-    """Of the container of the Deployment, by name."""
-    pod = made["Deployment", namespace, "muster"]["spec"]["template"]["spec"]
-    return {each["name"]: each for each in pod["containers"][0]["env"]}
+    assert "MUSTER_DSN" not in environment(made)
 
 
 def test_in_another_namespace_nothing_names_the_usual_one(helm_program: Path) -> None:
@@ -251,7 +200,7 @@ def test_parts_can_be_left_out(helm_program: Path) -> None:
     off = ("agent.enabled", "networkPolicy.enabled", "podDisruptionBudget.enabled", "firstQueues.create")
     made = rendered(helm_program, *SECRET, *(word for name in off for word in ("--set", f"{name}=false")))
     kinds = {kind for kind, _, _ in made}
-    assert not kinds & {"DaemonSet", "NetworkPolicy", "PodDisruptionBudget", "Queue", "ResourceQuota"}
+    assert not kinds & {"DaemonSet", "NetworkPolicy", "PodDisruptionBudget", "Queue"}
     assert not [namespace for _, namespace, _ in made if namespace == "muster-agents"]
 
 
@@ -269,21 +218,6 @@ def test_networks_and_the_namespace_of_prometheus_are_values_of_both_policies(he
         assert v4["ipBlock"]["except"] == ["10.0.0.0/8", "172.16.0.0/12"]
 
 
-def test_monitoring_is_made_of_the_files_of_the_chart(helm_program: Path) -> None:
-    parts = ("podMonitors", "rules", "dashboards")
-    values = [word for part in parts for word in ("--set", f"monitoring.{part}.enabled=true")]
-    made = rendered(helm_program, *SECRET, *values)
-    count = {kind: len([key for key in made if key[0] == kind]) for kind in ("PodMonitor", "PrometheusRule")}
-    rules = sorted((CHART / "monitoring/rules").glob("*.yaml"))
-    assert count == {"PodMonitor": 2, "PrometheusRule": len(rules)}
-    for file in rules:
-        rule = made["PrometheusRule", "muster-system", f"muster-{file.stem}"]
-        assert rule["spec"] == yaml.safe_load(file.read_text())
-    for file in (CHART / "monitoring/dashboards").glob("*.json"):
-        board = made["ConfigMap", "muster-system", f"muster-{file.stem}"]
-        assert board["data"] == {file.name: file.read_text()}
-
-
 @pytest.mark.parametrize(
     ("values", "told"),
     [
@@ -291,7 +225,7 @@ def test_monitoring_is_made_of_the_files_of_the_chart(helm_program: Path) -> Non
         ("settings.leaseSecond=3", "additional properties 'leaseSecond' not allowed"),
         ("settings.dsn=x", "additional properties 'dsn' not allowed"),
         ("settings.logLevel=loud", "value must be one of"),
-        ("replicas=0", "minimum: got 0, want 1"),
+        ("replicas=-1", "minimum: got -1, want 0"),
         ("tracing.endpoint=collector:4318", "does not match pattern"),
         ("database.dsn=mysql://a/b", "does not match pattern"),
         ("tenants[0].namespaces.team=a", "missing property 'name'"),
@@ -312,3 +246,8 @@ def test_it_wants_exactly_one_database(helm_program: Path, values: tuple[str, ..
 def test_older_clusters_are_refused_with_their_version(helm_program: Path) -> None:
     said = refused(helm_program, *SECRET, "--kube-version", "1.33.0")
     assert "chart requires kubeVersion: >=1.36.0-0 which is incompatible with Kubernetes v1.33.0" in said
+
+
+def test_a_key_that_is_there_twice_is_noticed() -> None:
+    with pytest.raises(ValueError, match="found twice: size"):
+        by_key("kind: A\nmetadata: {name: a}\nspec:\n  size: 1\n  size: 2\n")

@@ -1,5 +1,7 @@
 """The manifests in ``deploy``: what ``muster install`` applies, as files."""
 
+import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +12,10 @@ import deploy
 from admission.kube.install.queues import first_queue
 from admission.kube.install.rbac import AGENT, AGENT_AT_HOME, AT_HOME, CONTROLLER, PolicyRule
 from admission.kube.webhook.configuration import SERVICE
+from deploy.local.kubernetes import binaries
 from deploy.manifests import INSTALLATION, files
 from queues.api.api_resources import PART_OF
+from tests.unit.deploy.chart_rendering import by_key, environment
 
 DEPLOY = Path(deploy.__file__).parent
 
@@ -77,14 +81,85 @@ def test_agents_have_no_more_rights_on_their_node_than_the_page_gives_reasons_fo
         assert each in page
 
 
-def test_a_quota_allows_the_priority_of_the_agents_in_their_namespace() -> None:
-    documents = {one["kind"]: one for one in _documents("agent.yaml")}
-    quota, daemon_set = documents["ResourceQuota"], documents["DaemonSet"]
-    assert quota["metadata"]["namespace"] == daemon_set["metadata"]["namespace"]
+@pytest.mark.parametrize(("file", "kind"), [("agent.yaml", "DaemonSet"), ("controller.yaml", "Deployment")])
+def test_a_quota_allows_the_priority_of_the_pods_in_their_namespace(file: str, kind: str) -> None:
+    documents = {one["kind"]: one for one in _documents(file)}
+    quota, owner = documents["ResourceQuota"], documents[kind]
+    assert quota["metadata"]["namespace"] == owner["metadata"]["namespace"]
     (scope,) = quota["spec"]["scopeSelector"]["matchExpressions"]
-    assert scope["scopeName"] == "PriorityClass"
-    assert scope["values"] == [daemon_set["spec"]["template"]["spec"]["priorityClassName"]]
+    assert (scope["scopeName"], scope["operator"]) == ("PriorityClass", "In"), "others would be counted"
+    assert scope["values"] == [owner["spec"]["template"]["spec"]["priorityClassName"]]
     assert set(quota["spec"]["hard"]) == {"pods"}, "limits of anything else would have pods name it"
+
+
+def test_no_manifest_has_a_secret_which_would_be_reset_when_it_is_applied_again() -> None:
+    kinds = {one["kind"] for path in ("controller.yaml", "page.yaml") for one in _documents(path)}
+    assert "Deployment" in kinds
+    assert "Secret" not in kinds
+
+
+@pytest.mark.parametrize(
+    ("file", "page"), [("controller.yaml", "install.md"), ("page.yaml", "page-in-the-cluster.md")]
+)
+def test_a_page_shows_how_the_secret_is_made_that_a_deployment_reads(file: str, page: str) -> None:
+    (deployment,) = [one for one in _documents(file) if one["kind"] == "Deployment"]
+    pod = deployment["spec"]["template"]["spec"]
+    wanted: dict[str, set[str]] = {}
+    for container in pod["containers"]:
+        for variable in container.get("env", ()):
+            reference = variable.get("valueFrom", {}).get("secretKeyRef")
+            if reference:
+                wanted.setdefault(reference["name"], set()).add(reference["key"])
+    for secret in (volume["secret"] for volume in pod["volumes"] if "secret" in volume):
+        wanted.setdefault(secret["secretName"], set()).update(item["key"] for item in secret["items"])
+    text = (DEPLOY.parent / "docs/how-to" / page).read_text().replace("\\\n", " ")
+    made = {
+        name: set(re.findall(r"--from-literal=([a-z-]+)=", rest))
+        for name, rest in re.findall(
+            r"^kubectl create secret generic (\S+) -n muster-system(.*)$", text, re.M
+        )
+    }
+    assert wanted
+    assert made == wanted
+
+
+def test_the_overlay_of_the_page_changes_what_it_says(tmp_path: Path) -> None:
+    page = (DEPLOY.parent / "docs/how-to/install.md").read_text()
+    (overlay,) = (
+        each for each in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if "kind: Kustomization" in each
+    )
+    (tmp_path / "kustomization.yaml").write_text(overlay)
+    for path in DEPLOY.rglob("*.yaml"):
+        copy = tmp_path / "muster/deploy" / path.relative_to(DEPLOY)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_text(path.read_text())
+    done = subprocess.run([binaries()["kubectl"], "kustomize", tmp_path], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    made = by_key(done.stdout.decode())
+
+    wanted = {
+        key: one
+        for path in _documents("kustomization.yaml")[0]["resources"]
+        for key, one in by_key((DEPLOY / path).read_text()).items()
+    }
+    assert made.keys() == wanted.keys()
+    changed = {key for key in made if made[key] != wanted[key]}
+    assert changed == {
+        ("Deployment", "muster-system", "muster"),
+        ("DaemonSet", "muster-agents", "muster-agent"),
+        ("NetworkPolicy", "muster-system", "muster"),
+        ("NetworkPolicy", "muster-agents", "muster-agent"),
+    }
+    for key in changed:
+        if key[0] == "NetworkPolicy":
+            _, v4, _ = made[key]["spec"]["ingress"][-1]["from"]
+            assert v4["ipBlock"] == {"cidr": "0.0.0.0/0", "except": ["10.0.0.0/8"]}
+        else:
+            (container,) = made[key]["spec"]["template"]["spec"]["containers"]
+            assert container["image"] == "registry.example/muster:0.1.0"
+    variables = environment(made)
+    assert variables["MUSTER_LOG_LEVEL"]["value"] == "debug"
+    assert "MUSTER_DSN_FILE" in variables
 
 
 def test_kustomize_applies_every_file() -> None:

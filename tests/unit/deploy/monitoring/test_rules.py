@@ -210,16 +210,21 @@ def test_transactions_that_fail_now_and_then_are_no_outage(
 
 def test_the_page_shows_a_configuration_that_prometheus_reads(promtool: Path, tmp_path: Path) -> None:
     page = (ROOT / "docs" / "how-to" / "monitor.md").read_text(encoding="utf-8")
-    blocks = "".join(re.findall(r"^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL))
-    # Debian's Prometheus is built without the discovery of pods.
-    configuration, jobs = re.subn(r"kubernetes_sd_configs: .*", "static_configs: []", blocks)
-    assert jobs == 2
-    file = tmp_path / "prometheus.yml"
-    file.write_text(configuration, encoding="utf-8")
-    done = subprocess.run(
-        [promtool, "check", "config", "--syntax-only", file], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    # The others are values of the chart.
+    blocks = re.findall(r"^```yaml\n((?:scrape_configs|rule_files).*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 3
+    jobs = 0
+    for block in blocks:
+        # Debian's Prometheus is built without the discovery of pods.
+        configuration, found = re.subn(r"kubernetes_sd_configs: .*", "static_configs: []", block)
+        jobs += found
+        file = tmp_path / "prometheus.yml"
+        file.write_text(configuration, encoding="utf-8")
+        done = subprocess.run(
+            [promtool, "check", "config", "--syntax-only", file], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert jobs == 3
 
 
 def test_rules_ask_for_metrics_that_there_are() -> None:

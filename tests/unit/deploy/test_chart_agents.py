@@ -1,0 +1,121 @@
+"""The node agents of the chart: what an administrator can change about their pods."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.unit.deploy.chart_rendering import DEPLOY, SECRET, Key, refused, rendered, values_file
+
+QUOTA = ("ResourceQuota", "muster-agents", "muster-agent")
+
+
+def agent_pod(made: dict[Key, Any]) -> Any:
+    """Spec of the agents' pods."""
+    return made["DaemonSet", "muster-agents", "muster-agent"]["spec"]["template"]["spec"]
+
+
+@pytest.mark.parametrize("empty", ["null", "[]"])
+def test_what_is_empty_is_left_empty(helm_program: Path, empty: str) -> None:
+    names = ("networkPolicy.podCIDRs.ipv4", "networkPolicy.podCIDRs.ipv6", "agent.tolerations")
+    told = [word for name in names for word in ("--set-json", f"{name}={empty}")]
+    made = rendered(helm_program, *SECRET, *told, "--set", "agent.resources=null")
+    assert not agent_pod(made)["tolerations"]
+    assert not agent_pod(made)["containers"][0]["resources"]
+    policies = [document for key, document in made.items() if key[0] == "NetworkPolicy"]
+    assert len(policies) == 2
+    for policy in policies:
+        _, *blocks = policy["spec"]["ingress"][-1]["from"]
+        assert [each["ipBlock"]["except"] or [] for each in blocks] == [[], []]
+
+
+def test_nodes_and_images_of_other_clusters_are_values(helm_program: Path, tmp_path: Path) -> None:
+    term = {"matchExpressions": [{"key": "example.com/gpu", "operator": "Exists"}]}
+    affinity = {
+        "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    }
+    mount = {"name": "driver", "mountPath": "/usr/local/nvidia", "readOnly": True}
+    volume = {"name": "driver", "hostPath": {"path": "/home/kubernetes/bin/nvidia"}}
+    values = {
+        "image": {"pullSecrets": [{"name": "registry"}], "pullPolicy": "Always"},
+        "agent": {
+            "image": {"repository": "registry.example/muster-amd", "tag": "1"},
+            "runtimeClassName": "nvidia",
+            "priorityClassName": "platform",
+            "nodeSelector": {"pool": "gpu"},
+            "affinity": affinity,
+            "securityContext": {"privileged": True, "allowPrivilegeEscalation": True},
+            "podAnnotations": {"sidecar.istio.io/inject": "false"},
+            "podLabels": {"team": "platform", "app.kubernetes.io/part-of": "gpu-nodes"},
+            "extraVolumes": [volume],
+            "extraVolumeMounts": [mount],
+        },
+    }
+    made = rendered(helm_program, *values_file(tmp_path, values))
+    pod = agent_pod(made)
+    assert pod["imagePullSecrets"] == [{"name": "registry"}]
+    assert (pod["runtimeClassName"], pod["priorityClassName"]) == ("nvidia", "platform")
+    assert (pod["nodeSelector"], pod["affinity"]) == ({"pool": "gpu"}, affinity)
+    assert volume in pod["volumes"]
+    (container,) = pod["containers"]
+    assert (container["image"], container["imagePullPolicy"]) == ("registry.example/muster-amd:1", "Always")
+    assert mount in container["volumeMounts"]
+    assert container["securityContext"]["privileged"] is True
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+    metadata = made["DaemonSet", "muster-agents", "muster-agent"]["spec"]["template"]["metadata"]
+    assert metadata["annotations"] == {"sidecar.istio.io/inject": "false"}
+    assert metadata["labels"] == {
+        "team": "platform",
+        "app.kubernetes.io/part-of": "gpu-nodes",
+        "app.kubernetes.io/name": "muster-agent",
+    }
+    assert QUOTA not in made, "no cluster wants one for this class"
+
+
+@pytest.mark.parametrize(
+    ("priority", "values"), [("system-cluster-critical", ["system-cluster-critical"]), ("", None)]
+)
+def test_the_quota_is_for_the_priority_that_the_agents_have(
+    helm_program: Path, priority: str, values: list[str] | None
+) -> None:
+    made = rendered(helm_program, *SECRET, "--set", f"agent.priorityClassName={priority}")
+    assert agent_pod(made).get("priorityClassName", "") == priority
+    quota = made.get(QUOTA)
+    assert (quota and quota["spec"]["scopeSelector"]["matchExpressions"][0]["values"]) == values
+
+
+def test_a_variable_of_an_administrator_takes_the_place_of_the_charts(
+    helm_program: Path, tmp_path: Path
+) -> None:
+    own = [
+        {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"},
+        {"name": "MUSTER_AGENT_POLL_SECONDS", "value": "30"},
+    ]
+    made = rendered(helm_program, *values_file(tmp_path, {"agent": {"extraEnv": own}}))
+    variables = agent_pod(made)["containers"][0]["env"]
+    assert [each["name"] for each in variables] == [
+        "MUSTER_AGENT_NODE_NAME",
+        "NVIDIA_DRIVER_CAPABILITIES",
+        "NVIDIA_VISIBLE_DEVICES",
+        "MUSTER_AGENT_POLL_SECONDS",
+    ]
+    assert own[0] in variables
+
+
+def test_what_the_agents_are_found_by_is_no_value(helm_program: Path, tmp_path: Path) -> None:
+    values = {"agent": {"podLabels": {"app.kubernetes.io/name": "gpu"}}}
+    said = refused(helm_program, *values_file(tmp_path, values))
+    assert "agent.podLabels: found app.kubernetes.io/name: gpu, expected other labels" in said
+    values = {"agent": {"extraEnv": [{"name": "MUSTER_AGENT_NODE_NAME", "value": "node-1"}]}}
+    said = refused(helm_program, *values_file(tmp_path, values))
+    assert "agent.extraEnv: found MUSTER_AGENT_NODE_NAME" in said
+
+
+def test_the_values_of_the_page_about_gpu_nodes_are_taken(helm_program: Path, tmp_path: Path) -> None:
+    page = (DEPLOY.parent / "docs/how-to/gpu-nodes.md").read_text()
+    (values,) = re.findall(r"```yaml\n(agent:.*?)```", page, re.DOTALL)
+    pod = agent_pod(rendered(helm_program, *values_file(tmp_path, yaml.safe_load(values))))
+    assert {each["name"] for each in pod["volumes"]} == {"device-plugins", "kfd", "dri"}
+    assert {each["mountPath"] for each in pod["containers"][0]["volumeMounts"]} >= {"/dev/kfd", "/dev/dri"}

@@ -1,0 +1,82 @@
+"""Settings in the values of the chart: what Muster would refuse when it starts is refused when they are rendered."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from admission.settings import read
+from queues.errors import InvalidSettings
+from tests.unit.deploy.chart_rendering import SECRET, environment, refused, rendered, values_file
+
+TOGETHER = "expected a sum below 15"
+HALF = "expected at most half of leaseSeconds"
+
+
+def variables(settings: dict[str, Any]) -> dict[str, str]:
+    """As the chart writes them."""
+    words = {"leaseSeconds": "LEASE_SECONDS", "retrySeconds": "RETRY_SECONDS"} | {
+        "backoffSeconds": "BACKOFF_SECONDS",
+        "backoffMaxSeconds": "BACKOFF_MAX_SECONDS",
+        "retentionDecisionsDays": "RETENTION_DECISIONS_DAYS",
+    }
+    return {f"MUSTER_{words[name]}": str(value) for name, value in settings.items()}
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"leaseSeconds": 20}, TOGETHER),
+        ({"leaseSeconds": 13}, TOGETHER),
+        ({"leaseSeconds": 10, "retrySeconds": 5}, TOGETHER),
+        ({"leaseSeconds": 12.5, "retrySeconds": 2.5}, TOGETHER),
+        ({"retrySeconds": 7}, TOGETHER),
+        ({"retrySeconds": 4.5}, HALF),
+        ({"leaseSeconds": 3}, HALF),
+        (
+            {"backoffMaxSeconds": 4},
+            "settings.backoffMaxSeconds: found 4, expected at least backoffSeconds (5)",
+        ),
+        (
+            {"backoffSeconds": 301},
+            "settings.backoffMaxSeconds: found 300, expected at least backoffSeconds (301)",
+        ),
+        ({"retentionDecisionsDays": 3}, "settings/retentionDecisionsDays"),
+        ({"retentionDecisionsDays": -1}, "settings/retentionDecisionsDays"),
+        ({"retentionDecisionsDays": 36_501}, "settings/retentionDecisionsDays"),
+    ],
+)
+def test_what_muster_refuses_the_chart_refuses(
+    helm_program: Path, tmp_path: Path, settings: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(InvalidSettings):
+        read(environment=variables(settings))
+    assert told in refused(helm_program, *values_file(tmp_path, {"settings": settings}))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"leaseSeconds": 12.9},
+        {"leaseSeconds": 4},
+        {"leaseSeconds": 9.5, "retrySeconds": 4.75},
+        {"backoffSeconds": 300, "backoffMaxSeconds": 300},
+        {"retentionDecisionsDays": 0},
+        {"retentionDecisionsDays": 7},
+    ],
+)
+def test_what_muster_takes_the_chart_takes(
+    helm_program: Path, tmp_path: Path, settings: dict[str, Any]
+) -> None:
+    wanted = variables(settings)
+    read(environment=wanted)
+    made = environment(rendered(helm_program, *values_file(tmp_path, {"settings": settings})))
+    assert {name: made[name]["value"] for name in wanted} == wanted
+
+
+def test_sections_without_a_value_are_as_by_default(helm_program: Path, tmp_path: Path) -> None:
+    """All lines below them are comments."""
+    empty = {"settings": None, "serviceAccount": None, "agent": {"image": None}}
+    arguments = (*values_file(tmp_path, empty), "--set", "monitoring.podMonitors.enabled=true")
+    told = ("--set", "monitoring.podMonitors.enabled=true")
+    assert rendered(helm_program, *arguments) == rendered(helm_program, *SECRET, *told)
