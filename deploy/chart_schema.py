@@ -63,6 +63,14 @@ def _values() -> Schema:
             rules=_closed(enabled=_FLAG, labels=_TEXTS),
             dashboards=_closed(enabled=_FLAG, labels=_TEXTS),
         ),
+        backup=_backup(),
+        tools=_closed(
+            enabled=_FLAG,
+            existingSecret=_TEXT,
+            existingSecretKey=_TEXT,
+            temporarySpace=_TEXT,
+            resources=_OBJECT,
+        ),
         # Helm's own: values of a chart that has this one as a part.
         **{"global": _OBJECT},
     )
@@ -81,6 +89,18 @@ def _database() -> Schema:
     cluster = _closed(enabled=_FLAG, instances=_COUNT, storage=storage, spec=_OBJECT)
     dsn = {"type": "string", "pattern": "^$|^postgres(ql)?://"}
     return _closed(dsn=dsn, existingSecret=_TEXT, existingSecretKey=_TEXT, cloudNativePG=cluster)
+
+
+def _backup() -> Schema:
+    return _closed(
+        enabled=_FLAG,
+        # Five fields; which numbers they may have is Kubernetes' to say.
+        schedule={"type": "string", "pattern": r"^(@\w+|\S+( \S+){4})$"},
+        keep=_COUNT,
+        deadlineSeconds=_COUNT,
+        storage=_closed(existingClaim=_TEXT, size=_TEXT, storageClass=_TEXT),
+        resources=_OBJECT,
+    )
 
 
 def _webhook() -> Schema:
