@@ -1,5 +1,7 @@
 """The pods for commands of the database: the backup CronJob and the tools, as manifests and by the chart."""
 
+import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -220,3 +222,14 @@ def test_wrong_values_are_refused_by_name(helm_program: Path, values: str, told:
     done = template(helm_program, *DATABASE, "--set", values)
     assert done.returncode != 0
     assert told in done.stderr
+
+
+def test_the_page_starts_the_tools_by_a_command_that_makes_them(helm_program: Path) -> None:
+    """As docs/how-to/operate.md shows it, up to the pipe."""
+    page = (DEPLOY.parent / "docs/how-to/operate.md").read_text(encoding="utf-8")
+    [line] = re.findall(r"^helm (template .*) \| kubectl apply -f -$", page, re.MULTILINE)
+    words = line.replace("deploy/chart", str(DEPLOY / "chart")).replace(
+        "--values values.yaml", " ".join(DATABASE)
+    )
+    done = subprocess.run([helm_program, *shlex.split(words)], capture_output=True, text=True, check=False)
+    assert documents(done.stdout) == documents((DEPLOY / "tools.yaml").read_text()), done.stderr
