@@ -63,6 +63,7 @@ def _values() -> Schema:
             rules=_closed(enabled=_FLAG, labels=_TEXTS),
             dashboards=_closed(enabled=_FLAG, labels=_TEXTS),
         ),
+        hostNetwork=_FLAG,
         backup=_backup(),
         tools=_closed(
             enabled=_FLAG,
