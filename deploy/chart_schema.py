@@ -100,6 +100,15 @@ def _values() -> Schema:
             ),
             dashboards=_closed(enabled=_FLAG, labels=_TEXTS),
         ),
+        hostNetwork=_FLAG,
+        backup=_backup(),
+        tools=_closed(
+            enabled=_FLAG,
+            existingSecret=_TEXT,
+            existingSecretKey=_TEXT,
+            temporarySpace=_TEXT,
+            resources=_OBJECT,
+        ),
         # Helm's own: values of a chart that has this one as a part.
         **{"global": _OBJECT},
     )
@@ -136,6 +145,18 @@ def _agent() -> Schema:
         extraEnv=_VARIABLES,
         extraVolumes=_LIST,
         extraVolumeMounts=_LIST,
+    )
+
+
+def _backup() -> Schema:
+    return _closed(
+        enabled=_FLAG,
+        # Five fields; which numbers they may have is Kubernetes' to say.
+        schedule={"type": "string", "pattern": r"^(@\w+|\S+( \S+){4})$"},
+        keep=_COUNT,
+        deadlineSeconds=_COUNT,
+        storage=_closed(existingClaim=_TEXT, size=_TEXT, storageClass=_TEXT),
+        resources=_OBJECT,
     )
 
 

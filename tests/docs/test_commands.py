@@ -22,9 +22,9 @@ PAGES = [
 #: The times that the pages name are to come at this one.
 WRITTEN = datetime(2026, 11, 26, 12, tzinfo=UTC)
 PROGRAMS = {"kubectl muster": kubectl_muster, "muster": muster}
-_COMMAND = re.compile(r"(?:^|[|;(]\s*|&& )(?:[A-Z_]+=\S+ )*((?:kubectl )?muster) (.*)")
+_COMMAND = re.compile(r"(?:^|[|;(]\s*|&& |^kubectl exec .* -- )(?:[A-Z_]+=\S+ )*((?:kubectl )?muster) (.*)")
 #: What ends a command in a shell.
-_END = re.compile(r"\s(?:\||>|>>|&&|;)\s.*| #.*|;$|\)$")
+_END = re.compile(r"\s(?:\||<|>|>>|&&|;)\s.*| #.*|;$|\)$")
 #: Complaints about names in place of files and values, which the reader puts in.
 _PLACEHOLDER = re.compile(r"does not exist|No such file")
 
@@ -83,6 +83,7 @@ def test_many_commands_were_looked_at() -> None:
         ("MUSTER_DSN=a muster run --context muster", ("muster", "run --context muster")),
         ("kubectl get x | muster check -", ("muster", "check -")),
         ("kubectl muster usage -o csv > usage.csv", ("kubectl muster", "usage -o csv")),
+        ("kubectl exec -i -n a deploy/b -- muster restore - < FILE", ("muster", "restore -")),
         ("kubectl create -f -", None),
     ],
 )

@@ -12,7 +12,7 @@ from datetime import datetime
 from hashlib import file_digest
 from io import BufferedReader
 from pathlib import Path
-from typing import Final, cast
+from typing import IO, Final, cast
 
 import msgspec
 
@@ -21,6 +21,8 @@ from queues.errors import MusterError
 #: Of the archive, not of the schema.
 FORMAT: Final = 1
 _MANIFEST: Final = "manifest.json"
+#: The archive until it is complete, beside the tables: whatever stops the command, one folder is all that is left.
+_DRAFT: Final = ".archive"
 #: The largest id.
 _LARGEST: Final = 2**63 - 1
 
@@ -78,29 +80,31 @@ def digest_of(file: BufferedReader) -> str:
 
 
 def write(path: Path, manifest: Manifest, contents: Path) -> None:
-    """Write the archive from files below ``contents``, named as the tables: whole or not at all, for its owner only."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with (
-            open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file,
-            tarfile.open(fileobj=file, mode="w:gz") as tar,
-        ):
-            for name in manifest.tables:
-                tar.add(contents / name, arcname=f"tables/{name}")
-            (contents / _MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(manifest)))
-            tar.add(contents / _MANIFEST, arcname=_MANIFEST)
-            file.flush()
-        with draft.open("rb") as written:
-            os.fsync(written.fileno())
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
+    """Write the archive as a file: whole or not at all, for its owner only.
+
+    Args: contents: as of ``write_to``, on the file system of ``path``.
+    """
+    draft = contents / _DRAFT
+    with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        write_to(file, manifest, contents)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
+
+
+def write_to(output: IO[bytes], manifest: Manifest, contents: Path) -> None:
+    """Write the archive into a stream. ``contents``: a folder with a file for each table, named as the table."""
+    with tarfile.open(fileobj=output, mode="w|gz") as tar:
+        for name in manifest.tables:
+            tar.add(contents / name, arcname=f"tables/{name}")
+        (contents / _MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(manifest)))
+        tar.add(contents / _MANIFEST, arcname=_MANIFEST)
 
 
 class Archive:
     """A backup, opened and held to its manifest: every table is there, with its hash."""
 
-    def __init__(self, path: Path, tar: tarfile.TarFile) -> None:
+    def __init__(self, path: Path | str, tar: tarfile.TarFile) -> None:
         self._tar = tar
         try:
             self.manifest = self._read_manifest(path)
@@ -122,7 +126,7 @@ class Archive:
         with file:
             yield cast(BufferedReader, file)  # as tarfile makes it
 
-    def _read_manifest(self, path: Path) -> Manifest:
+    def _read_manifest(self, path: Path | str) -> Manifest:
         file = self._tar.extractfile(_MANIFEST)
         content = file.read() if file is not None else b""
         try:
@@ -144,16 +148,17 @@ class Archive:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Archive]:
-    """Open a backup. Raises NotABackup, NewerBackup."""
+def opened(path: Path, called: str = "") -> Iterator[Archive]:
+    """Open a backup. Raises NotABackup, NewerBackup. ``called``: by errors; "": its path."""
+    name = called or path
     try:
         tar = tarfile.open(path, mode="r:gz")  # noqa: SIM115 - closed below; errors of opening are told apart
     except FileNotFoundError:
-        raise NotABackup(path=path, reason="there is no such file") from None
+        raise NotABackup(path=name, reason="there is no such file") from None
     except (OSError, tarfile.TarError, EOFError) as error:
-        raise NotABackup(path=path, reason=f"it is not a compressed archive ({error})") from None
+        raise NotABackup(path=name, reason=f"it is not a compressed archive ({error})") from None
     with tar:
         try:
-            yield Archive(path, tar)
+            yield Archive(name, tar)
         except (tarfile.TarError, EOFError, OSError) as error:
-            raise NotABackup(path=path, reason=f"it ends too early or is damaged ({error})") from None
+            raise NotABackup(path=name, reason=f"it ends too early or is damaged ({error})") from None

@@ -3,12 +3,20 @@
 import tempfile
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from queues.sql.backup.archive import FORMAT, Manifest, TableContent, TablePartition, digest_of, write
+from queues.sql.backup.archive import (
+    FORMAT,
+    Manifest,
+    TableContent,
+    TablePartition,
+    digest_of,
+    write,
+    write_to,
+)
 from queues.sql.database import Database, check_schema, schema_version
 from queues.sql.ledger_identity import read_identity
 
@@ -41,11 +49,28 @@ async def backup(database: Database, path: Path) -> Manifest:
     Raises SchemaTooOld, SchemaTooNew, DatabaseError; OSError if the file cannot be written, and then it is as before.
     """
     with tempfile.TemporaryDirectory(prefix=".muster-backup-", dir=path.parent) as folder:
-        async with database.snapshot() as tx:
-            await check_schema(tx)
-            manifest = await _dump(tx, Path(folder))
+        manifest = await dump_tables(database, Path(folder))
         write(path, manifest, Path(folder))
     return manifest
+
+
+async def backup_to(database: Database, output: IO[bytes]) -> Manifest:
+    """Write the whole database as of now into a stream; what it is of. It is in the folder for temporary files before.
+
+    Raises as ``backup``; of a stream that cannot be written to the end, what was written is no backup.
+    """
+    with tempfile.TemporaryDirectory(prefix="muster-backup-") as folder:
+        manifest = await dump_tables(database, Path(folder))
+        write_to(output, manifest, Path(folder))
+        output.flush()
+    return manifest
+
+
+async def dump_tables(database: Database, folder: Path) -> Manifest:
+    """Write each table, as of one moment, into a file below ``folder``. Raises as ``backup``."""
+    async with database.snapshot() as tx:
+        await check_schema(tx)
+        return await _dump(tx, folder)
 
 
 async def _dump(tx: AsyncConnection, folder: Path) -> Manifest:

@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -56,6 +57,14 @@ def test_it_is_the_first_process_of_its_own_as_the_user_that_was_asked_for(conta
         f"pid 1 user {root.USER}",
         "Read-only file system",
     ]
+
+
+def test_a_command_runs_beside_its_first_process_as_its_user(container: Container) -> None:
+    assert container.entered
+    asked = "import os, sys; os.write(1, b'%d %d ' % (os.getuid(), os.getppid()) + sys.stdin.buffer.read())"
+    command = container.inside("/usr/bin/python3.11", "-I", "-c", asked)
+    done = subprocess.run(command, input=b"\0\r\n\xff", capture_output=True, env={}, check=True)
+    assert done.stdout == b"%d 0 \0\r\n\xff" % root.USER
 
 
 def test_it_is_told_to_end_and_its_exit_code_is_known(container: Container) -> None:

@@ -5,14 +5,14 @@ import io
 import json
 import os
 import tarfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
-from sqlalchemy import make_url, text
+from sqlalchemy import text
 
 from queues.errors import UnknownRevision
 from queues.sql.backup import dump
@@ -27,18 +27,6 @@ from tests.sql.ledger_harness import NOW, LedgerHarness, eviction, gang, queue
 MONDAY = datetime(2027, 1, 11, tzinfo=UTC)
 #: All that could be taken for something else in COPY's text format.
 ODD = "a\tb\nc\\d \\N \\. é 𝄞 '\" ,;"
-
-
-@pytest_asyncio.fixture
-async def empty(database: str) -> AsyncIterator[str]:
-    """The DSN of a database in which nothing is, beside the test's own."""
-    url = make_url(database)
-    name = f"{url.database}_empty"
-    admin = await raw_connection(database)
-    await admin.execute(f'CREATE DATABASE "{name}"')
-    yield url.set(database=name).render_as_string(hide_password=False)
-    await admin.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
-    await admin.close()
 
 
 @pytest_asyncio.fixture

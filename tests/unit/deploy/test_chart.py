@@ -191,6 +191,22 @@ def test_how_long_certificates_live_and_who_signs_them_are_values(helm_program: 
     assert (certificate["duration"], certificate["renewBefore"]) == ("720h", "240h")
 
 
+def test_replicas_with_the_network_of_their_nodes_leave_before_their_successors_come(
+    helm_program: Path,
+) -> None:
+    """Two of them have no room on one node: both want its ports."""
+    key = ("Deployment", "muster-system", "muster")
+    without = rendered(helm_program, *SECRET)[key]["spec"]
+    spec = rendered(helm_program, *SECRET, "--set", "hostNetwork=true")[key]["spec"]
+    pod = spec["template"]["spec"]
+    assert (pod.pop("hostNetwork"), pod.pop("dnsPolicy")) == (True, "ClusterFirstWithHostNet")
+    assert spec["strategy"]["rollingUpdate"] == {"maxUnavailable": 1, "maxSurge": 0}
+    spec["strategy"]["rollingUpdate"]["maxSurge"] = 1
+    assert spec == without
+    said = refused(helm_program, *SECRET, "--set-string", "hostNetwork=true")
+    assert "got string, want boolean" in said
+
+
 def test_cert_manager_needs_an_issuer(helm_program: Path) -> None:
     said = refused(helm_program, *SECRET, *CERT_MANAGER)
     assert "webhook.certManager.issuerRef.name: found nothing, expected the name of an Issuer" in said

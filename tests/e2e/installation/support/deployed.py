@@ -4,7 +4,9 @@ The control plane, the scheduler and the pods' containers are real; ``kubelet.py
 the rest.
 """
 
+import subprocess
 import sys
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -77,6 +79,29 @@ class Deployed:
     def leaders(self) -> list[RunningPod]:
         """Running pods that say that they lead."""
         return [pod for pod in self.pods() if "\nmuster_leader 1.0\n" in self.metrics(pod)]
+
+    def execute(self, pod: RunningPod, *command: str, given: bytes = b"") -> bytes:
+        """What a command prints in the container of a pod, as `kubectl exec -i` has it: bytes in, bytes out."""
+        until(lambda: pod.container.entered, f"the container of {pod.name} to begin")
+        done = subprocess.run(
+            pod.container.inside(*command),
+            input=given,
+            capture_output=True,
+            env=pod.container.environment(),
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr.decode()
+        return done.stdout
+
+    def readiness(self, pod: RunningPod) -> str:
+        """What `/readyz` of a pod says; empty: it does not answer."""
+        try:
+            with urllib.request.urlopen(f"http://{pod.interface.address}:8080/readyz", timeout=5) as answer:
+                return str(answer.read().decode())
+        except urllib.error.HTTPError as not_ready:
+            return not_ready.read().decode()
+        except OSError:
+            return ""
 
     def metrics(self, pod: RunningPod) -> str:
         """What Prometheus reads from a pod; empty: it does not answer."""

@@ -44,8 +44,8 @@ class ContainerSpec:
 class Container:
     """A container that was started."""
 
-    def __init__(self, process: SupervisedProcess, log: Path) -> None:
-        self._process, self.log = process, log
+    def __init__(self, spec: ContainerSpec, process: SupervisedProcess, log: Path) -> None:
+        self._spec, self._process, self.log = spec, process, log
 
     @classmethod
     def start(cls, spec: ContainerSpec, folder: Path) -> "Container":
@@ -68,7 +68,7 @@ class Container:
                 stop_signal=signal.SIGKILL,
             )
         )
-        return cls(process, folder / "log")
+        return cls(spec, process, folder / "log")
 
     @property
     def running(self) -> bool:
@@ -90,6 +90,25 @@ class Container:
         """The container's own first process; None: it has not begun, or is gone."""
         found = [first for outer in _children(self.pid) for first in _children(outer)]
         return found[0] if found else None
+
+    @property
+    def entered(self) -> bool:
+        """Whether its first process has the container's file system: then a command finds the programs of the image."""
+        try:
+            return os.readlink(f"/proc/{self.first_process}/cwd").endswith(IMAGE_FOLDER)
+        except OSError:
+            return False
+
+    def inside(self, *command: str) -> list[str]:
+        """Arguments that run a command beside its first process, as its user."""
+        assert self.first_process is not None
+        who = (f"--setgid={self._spec.group}", f"--setuid={self._spec.user}")
+        at = (f"--target={self.first_process}", "--mount", "--net", "--pid", "--root", "--wd")
+        return ["/usr/bin/nsenter", *at, *who, "--", *command]
+
+    def environment(self) -> dict[str, str]:
+        """Of the container, which further commands in it have too."""
+        return dict(self._spec.environment)
 
     def stop(self, grace: float) -> int:
         """SIGTERM to its first process, SIGKILL after the grace period in seconds; its exit code."""

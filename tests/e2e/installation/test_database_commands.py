@@ -1,0 +1,129 @@
+"""A backup and a restore where the database is reached from inside the cluster only, as docs/how-to/operate.md says."""
+
+import asyncio
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+import deploy
+from queues.errors import ApiError
+from queues.sql.database import raw_connection
+from tests.e2e.installation.support.deployed import DSN, NAMESPACE, Deployed, deployment_cluster
+from tests.e2e.installation.support.kubelet import RunningPod
+from tests.e2e.support.api_paths import path
+from tests.waiting import until
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("dpkg-deb") is None or shutil.which("ip") is None or os.geteuid() != 0,
+    reason="the image is built on Debian; pods get namespaces of Linux, by root",
+)
+MANIFESTS = Path(deploy.__file__).parent
+#: Whose Secret Muster has.
+SECRET = "muster-database"
+RESTORED = DSN.removesuffix("/postgres") + "/restored"
+
+
+@pytest.fixture(scope="module")
+def deployed(image_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployed]:
+    """The manifests are applied, and two replicas are ready."""
+    with deployment_cluster(image_root, tmp_path_factory.mktemp("deployed")) as found:
+        found.kubectl("apply", "--server-side", "-f", MANIFESTS / "crds")
+        found.kubectl("apply", "--server-side", "-k", MANIFESTS)
+        give_dsn(found, SECRET, DSN)
+        found.kubectl("apply", "-f", MANIFESTS / "queues.yaml")
+        found.kubectl("rollout", "restart", "deployment/muster", "-n", NAMESPACE)
+        found.roll_out()
+        yield found
+
+
+def give_dsn(deployed: Deployed, name: str, dsn: str) -> None:
+    """A Secret with a DSN, whether it is there or not."""
+    deployed.kubectl("delete", "secret", name, "-n", NAMESPACE, "--ignore-not-found")
+    deployed.kubectl("create", "secret", "generic", name, "-n", NAMESPACE, f"--from-literal=dsn={dsn}")
+
+
+def tools(deployed: Deployed, secret: str, folder: Path) -> RunningPod:
+    """The running tools with the DSN of a Secret."""
+    text = (MANIFESTS / "tools.yaml").read_text()
+    assert f"name: {SECRET}\n" in text
+    file = folder / "tools.yaml"
+    file.write_text(text.replace(f"name: {SECRET}\n", f"name: {secret}\n"))
+    deployed.kubectl("apply", "-f", file)
+    wanted = {"valueFrom": {"secretKeyRef": {"name": secret, "key": "dsn"}}, "name": "MUSTER_DSN"}
+    found: list[str] = []
+
+    def is_there() -> bool:
+        pods = deployed.api.get(path("Pod", NAMESPACE))["items"]
+        found[:] = [
+            pod["metadata"]["name"]
+            for pod in pods
+            if pod["spec"]["containers"][0].get("env") == [wanted] and pod["status"]["phase"] == "Running"
+        ]
+        return len(found) == 1
+
+    until(is_there, f"the tools with {secret} to run", seconds=60)
+    return deployed.kubelet.running(found[0])
+
+
+def scale(deployed: Deployed, replicas: int) -> None:
+    """As by hand; returns when so many run, ready or not."""
+    deployed.kubectl("scale", "deployment", "muster", "-n", NAMESPACE, f"--replicas={replicas}")
+    until(lambda: len(running_replicas(deployed)) == replicas, f"{replicas} replicas to run", seconds=90)
+
+
+def running_replicas(deployed: Deployed) -> list[RunningPod]:
+    return [pod for pod in deployed.pods() if not pod.name.startswith("muster-tools-")]
+
+
+async def create_database(dsn: str, name: str) -> None:
+    connection = await raw_connection(dsn)
+    await connection.execute(f'CREATE DATABASE "{name}"')
+    await connection.close()
+
+
+def test_a_backup_is_restored_into_another_database(deployed: Deployed, tmp_path: Path) -> None:
+    backup = deployed.execute(tools(deployed, SECRET, tmp_path), "muster", "backup", "-")
+    # Another replica is elected, which the backup does not know: else it could be the ledger itself.
+    scale(deployed, 0)
+    scale(deployed, 2)
+    deployed.roll_out()
+    asyncio.run(create_database(deployed.stack.dsn, "restored"))
+    give_dsn(deployed, "muster-restored", RESTORED)
+    pod = tools(deployed, "muster-restored", tmp_path)
+    assert b"it is whole" in deployed.execute(pod, "muster", "restore", "-", "--check", given=backup)
+
+    scale(deployed, 0)
+    assert b"Restored: " in deployed.execute(pod, "muster", "restore", "-", given=backup)
+    give_dsn(deployed, SECRET, RESTORED)
+    scale(deployed, 2)
+    first, second = running_replicas(deployed)
+    for replica in (first, second):
+        until(lambda: "adopt-cluster" in deployed.readiness(replica), "a replica to refuse", seconds=60)  # noqa: B023
+    assert deployed.leaders() == []
+    assert b"Now it is led by" in deployed.execute(first, "muster", "ledger", "adopt-cluster")
+    deployed.roll_out()
+    assert deployed.execute(first, "muster", "ledger", "verify").startswith(b"Every balance")
+
+    # Told to end, it ends: it does not wait for the end of its grace period.
+    deployed.kubectl("delete", "-f", MANIFESTS / "tools.yaml")
+    until(lambda: pod.exit_code is not None, "the tools to end", seconds=60)
+    assert pod.exit_code == 0
+
+
+def test_pods_for_backups_fit_the_pod_security_of_the_namespace(deployed: Deployed) -> None:
+    deployed.kubectl("apply", "--dry-run=server", "-f", MANIFESTS / "backup.yaml")
+    documents = yaml.safe_load_all((MANIFESTS / "backup.yaml").read_text())
+    [job] = [each for each in documents if each["kind"] == "CronJob"]
+    pod = {"apiVersion": "v1", "kind": "Pod", **job["spec"]["jobTemplate"]["spec"]["template"]}
+    pod["metadata"] |= {"name": "backup", "namespace": NAMESPACE}
+    # Its own was not stored.
+    pod["spec"]["serviceAccountName"] = "muster"
+    at = f"{path('Pod', NAMESPACE)}?dryRun=All"
+    deployed.api.create(at, pod)
+    pod["spec"]["hostNetwork"] = True
+    with pytest.raises(ApiError, match="violates PodSecurity"):
+        deployed.api.create(at, pod)
