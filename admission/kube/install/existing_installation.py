@@ -13,7 +13,7 @@ import msgspec
 from admission.kube.client.client import Client
 from admission.kube.install.rbac import ACCOUNT, PROXY_NAMESPACE
 from admission.kube.install.server_side_apply import found_at
-from queues.api.api_resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, PART_OF, ROLE_BINDINGS
+from queues.api.api_resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, PART_OF, ROLE_BINDINGS, Document
 from queues.api.names import HELM_NAMESPACE, HELM_RELEASE
 from queues.errors import MusterError
 
@@ -54,7 +54,7 @@ class ExistingInstallation:
 
 async def existing_installation(client: Client) -> ExistingInstallation:
     """Whatever there is of an installation. Raises ApiError."""
-    subjects = []
+    subjects: list[Document] = []
     for path in _CLUSTER_WIDE:
         found = await found_at(client, path)
         if found is None or not PART_OF.items() <= (found["metadata"].get("labels") or {}).items():
