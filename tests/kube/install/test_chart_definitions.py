@@ -1,4 +1,4 @@
-"""Helm with the chart in a cluster whose definitions are not Muster's: it stops, and says what to do."""
+"""In a cluster whose definitions are not Muster's the chart stops and no replica leads, and both say what to do."""
 
 import asyncio
 import subprocess
@@ -11,10 +11,12 @@ import deploy
 from admission.kube.client.client import Client
 from admission.kube.install.install import Installation
 from admission.kube.install.uninstall import Removal
+from admission.kube.queue_definition import QueueDefinition
 from deploy.local.cluster import LocalCluster
 from deploy.local.helm import helm
 from queues.api.api_resources import CRDS, Document, path_of
 from queues.api.crd import SHARED, crds
+from tests.kube.support.cluster_objects import becomes
 from tests.kube.support.installation import installed, removed
 
 CHART = Path(deploy.__file__).parent / "chart"
@@ -39,6 +41,18 @@ def older(definition: Document) -> Document:
     return definition
 
 
+async def is_refused(client: Client) -> bool:
+    """Whether a replica would refuse to lead."""
+    why = await QueueDefinition(client).why_refused()
+    return why is not None and "drops spec.policy, spec.access from Queues" in why
+
+
+async def is_led(client: Client) -> bool:
+    """Whether a replica would lead, since all fields are kept."""
+    definition = QueueDefinition(client)
+    return await definition.why_refused() is None and definition._keeps_all
+
+
 @pytest.mark.long
 async def test_helm_goes_on_only_with_the_definitions_of_this_version(
     bare: Client, install_cluster: LocalCluster
@@ -51,9 +65,11 @@ async def test_helm_goes_on_only_with_the_definitions_of_this_version(
     told = await told_by_helm(install_cluster)
     assert "customresourcedefinition queues.scheduling.volcano.sh: found that of another owner" in told
     assert "`muster install --only-definitions --adopt-crds`" in told
+    await becomes(lambda: is_refused(bare))
 
     lines = await installed(bare, Installation(only_definitions=True, adopt_crds=True))
     assert {line.partition("/")[0] for line in lines} == {"customresourcedefinition"}
+    await becomes(lambda: is_led(bare))
     assert await told_by_helm(install_cluster) == ""
 
     found = msgspec.json.decode(await bare.get(path_of(queues)))
