@@ -23,6 +23,7 @@ from admission.engine.snapshot import Snapshot
 from admission.failpoints import armed
 from admission.kube.client.client import Client
 from admission.kube.cluster_ledger import ClusterLedger
+from admission.kube.queue_definition import QueueDefinition
 from admission.kube.watch.api_server_contact import ApiServerContact
 from admission.kube.watch.lag import Lag
 from admission.kube.webhook.validity import Validity
@@ -134,12 +135,13 @@ class Controller:
             )
             timing = LeaseTiming(lease=settings.lease_seconds, retry=settings.retry_seconds)
             dependencies = self._dependencies(database, self._client, terms_in_a_row(timing))
+            definition = QueueDefinition(self._client)
             leadership = self._leadership = Leadership(
                 database,
                 settings.identity,
                 timing,
                 failures=dependencies.failed_terms,
-                unfit=lambda: _why_unfit(dependencies),
+                unfit=lambda: _why_unfit(dependencies, definition),
                 after_term=garbage_collection.collect_all,
                 standing=self._watchdog.standing,
             )
@@ -414,12 +416,14 @@ async def _migrate_when_up(database: Database) -> None:
         await asyncio.sleep(seconds)
 
 
-async def _why_unfit(dependencies: TermDependencies) -> str | None:
+async def _why_unfit(dependencies: TermDependencies, definition: QueueDefinition) -> str | None:
     """Why this process must not lead now; None: it may."""
     if dependencies.decision_thread.is_busy():
         return "a decision of an earlier term still runs"
     if await dependencies.contact.is_lost():
         return "the API server does not answer"
+    if (why := await definition.why_refused()) is not None:
+        return why
     return await dependencies.ledger_guard.why_refused()
 
 

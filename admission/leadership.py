@@ -28,6 +28,7 @@ from queues.errors import (
     DatabaseUnavailable,
     Fenced,
     MusterError,
+    NoRootQueue,
     TooManyRequests,
 )
 from queues.ledger_record import NONCE_EVERY, LedgerRecord, require_same, require_same_ledger
@@ -259,7 +260,8 @@ class LedgerGuard:
     def __init__(self, database: Database, cluster: ClusterLedger) -> None:
         self._database = database
         self._cluster = cluster
-        #: What is wrong, as found before the last election; None: nothing, or another replica of this ledger leads.
+        #: What is wrong, as found before the last election; None: nothing, or another replica of this ledger leads, or
+        #: there is no root queue yet.
         self.problem: str | None = None
         #: The leader of this database under which its ledger was last found to be that of the cluster.
         self._compared: str | None = None
@@ -283,6 +285,11 @@ class LedgerGuard:
         except DatabaseError:
             return None  # the election finds the same, and says so
         except ApiError as error:
+            return str(error)
+        except NoRootQueue as error:
+            # The ledger is right, and the replica serves the webhook and people. Tools that install wait until replicas
+            # are ready, and make the queue afterwards.
+            self.problem = None
             return str(error)
         except MusterError as error:
             self.problem = str(error)

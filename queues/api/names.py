@@ -202,6 +202,7 @@ MANAGED_BY_LABEL: Final = "app.kubernetes.io/managed-by"
 
 #: Annotation of objects that Helm applied: the name of the release.
 HELM_RELEASE: Final = "meta.helm.sh/release-name"
+HELM_NAMESPACE: Final = "meta.helm.sh/release-namespace"
 
 #: Labels and annotations that only Muster's identity may write.
 OWN_NAMES: Final = (RELEASED, ADMISSION_ID, SEAT, DEVICES, RECREATED_FROM, USER, CHANGED_BY, OF_TENANT)

@@ -20,7 +20,11 @@ async def connected(settings: "Settings") -> "AsyncIterator[Client]":
 
 
 def installation_of(
-    settings: "Settings", *, adopt_crds: bool = False, provisioning: bool = False
+    settings: "Settings",
+    *,
+    adopt_crds: bool = False,
+    only_definitions: bool = False,
+    provisioning: bool = False,
 ) -> "Installation":
     """The installation that the settings describe."""
     from admission.kube.install.install import Installation
@@ -33,5 +37,6 @@ def installation_of(
         webhook_url=settings.webhook_url,
         read_url=settings.read_url,
         adopt_crds=adopt_crds,
+        only_definitions=only_definitions,
         provisioning=provisioning,
     )

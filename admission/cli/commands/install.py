@@ -8,6 +8,8 @@ from admission.cli.access.cluster import connected, installation_of
 from admission.cli.commands.run import INSTALLATION, SettingsCommand, settings_from
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from admission.settings import Settings
 
 
@@ -20,26 +22,37 @@ if TYPE_CHECKING:
     "--adopt-crds", is_flag=True, help="Take over definitions that Volcano or another program has created."
 )
 @click.option(
+    "--only-definitions",
+    is_flag=True,
+    help="Only the definitions, before a Helm release is installed or upgraded: Helm never changes them.",
+)
+@click.option(
     "--provisioning",
     is_flag=True,
     help="Also the rights to ask cluster autoscalers for nodes (policy.provisioning of queues).",
 )
-def install(adopt_crds: bool, provisioning: bool, **flags: Any) -> None:
+def install(adopt_crds: bool, only_definitions: bool, provisioning: bool, **flags: Any) -> None:
     """Apply definitions, RBAC, policies, webhook configuration, the read API and the queues root and default.
 
     Jobs that were made ready to pass the gate before there was one are named. Doing it again changes nothing, or
-    brings an older installation up to date.
+    brings an older installation up to date. It refuses where Helm installed Muster, or where Muster is in another
+    namespace.
     """
     import asyncio
 
-    asyncio.run(_install(settings_from(flags), adopt_crds, provisioning))
+    options = {
+        "adopt_crds": adopt_crds,
+        "only_definitions": only_definitions,
+        "provisioning": provisioning,
+    }
+    asyncio.run(_install(settings_from(flags), options))
 
 
-async def _install(settings: "Settings", adopt_crds: bool, provisioning: bool) -> None:
+async def _install(settings: "Settings", options: "Mapping[str, bool]") -> None:
     from admission.kube.install.install import install as install_into
 
     async with connected(settings) as client:
-        wanted = installation_of(settings, adopt_crds=adopt_crds, provisioning=provisioning)
+        wanted = installation_of(settings, **options)
         await install_into(client, wanted, click.echo)
 
 
@@ -60,7 +73,8 @@ def uninstall(waiting: str, delete_crds: bool, **flags: Any) -> None:
     """Remove everything that `muster install` applied; first free the pods and Jobs that wait, or leave them.
 
     Definitions that still have objects stay, unless --delete-crds is given. Doing it again finishes an
-    interrupted run. It does not ask.
+    interrupted run. It does not ask. A release of Helm is freed of what waits first; then remove the rest by `helm
+    uninstall`.
     """
     import asyncio
 

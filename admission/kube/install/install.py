@@ -15,6 +15,7 @@ import msgspec
 from admission.kube.client.client import Client
 from admission.kube.install.agent_pods import AGENTS_MAY
 from admission.kube.install.crds import apply_definitions
+from admission.kube.install.existing_installation import InstalledByHelm, existing_installation
 from admission.kube.install.queues import create_first_queue, first_queue
 from admission.kube.install.rbac import TENANT_ADMIN, agent_identity, agent_rbac, provisioning_rbac, rbac
 from admission.kube.install.read_api import read_api
@@ -90,6 +91,8 @@ class Installation:
     read_url: str | None = None
     #: Take over definitions that Volcano or another owner installed.
     adopt_crds: bool = False
+    #: Nothing but the definitions: the rest is Helm's.
+    only_definitions: bool = False
     #: Give it the rights to ask cluster autoscalers for nodes. They stay once they are given.
     provisioning: bool = False
 
@@ -107,7 +110,11 @@ class Installation:
 async def install(client: Client, installation: Installation, tell: Tell) -> None:
     """Apply everything, in an order in which each part finds what it needs. Raises MusterError."""
     await _check_version(client)
+    if not installation.only_definitions:
+        await _check_existing(client, installation.namespace)
     await apply_definitions(client, tell, adopt=installation.adopt_crds)
+    if installation.only_definitions:
+        return
     await _create_namespace(client, installation.namespace, tell)
     await _apply_account(client, installation, tell)
     roles = rbac(installation.namespace, installation.identity)
@@ -148,6 +155,14 @@ async def _check_version(client: Client) -> None:
     minor = re.match(r"\d+", str(version.get("minor", "")))
     if version.get("major") != "1" or minor is None or int(minor[0]) < OLDEST_MINOR:
         raise ServerTooOld(found=version.get("gitVersion", "of unknown version"))
+
+
+async def _check_existing(client: Client, namespace: str) -> None:
+    """Raises InstalledByHelm, InstalledElsewhere, ApiError."""
+    existing = await existing_installation(client)
+    if existing.release is not None:
+        raise InstalledByHelm(release=existing.release, namespace=existing.namespace or "?")
+    existing.require_namespace(namespace)
 
 
 async def _create_namespace(client: Client, name: str, tell: Tell, labels: Mapping[str, str] = {}) -> None:

@@ -11,6 +11,7 @@ import msgspec
 from admission.kube.client.client import Client
 from admission.kube.install.crds import remove_definitions
 from admission.kube.install.drain import DrainMode, free_or_leave, let_return
+from admission.kube.install.existing_installation import existing_installation
 from admission.kube.install.rbac import PROXY_NAMESPACE, TENANT_ADMIN
 from admission.kube.install.server_side_apply import StillThere, Tell, found_at, gone, items_of
 from queues.api.api_resources import (
@@ -63,6 +64,8 @@ class Removal:
 async def uninstall(client: Client, removal: Removal, tell: Tell) -> None:
     """Remove everything. An interrupted removal goes on when called again. Raises MusterError."""
     home = removal.namespace
+    existing = await existing_installation(client)
+    existing.require_namespace(home)
     await let_return(client, tell)
     # Muster itself first: it would make wait, or release, what is being freed. Before it what depends on it: while an
     # API that is announced does not answer, no namespace can be deleted.
@@ -98,6 +101,8 @@ async def uninstall(client: Client, removal: Removal, tell: Tell) -> None:
         await _delete_all(client, resource, AGENT_NAMESPACE, tell)
     await _remove_namespace(client, AGENT_NAMESPACE, tell)
     await _remove_namespace(client, home, tell)
+    if existing.release is not None:
+        tell(f"The Helm release is left: helm uninstall {existing.release} --namespace {home}")
 
 
 # -- objects --------------------------------------------------------------------------------------------------

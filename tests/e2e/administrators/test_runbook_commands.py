@@ -86,7 +86,7 @@ def run(stack: Stack, command: str, folder: Path) -> "subprocess.CompletedProces
         stack.install()
         return run(stack, "muster ledger show", folder)
     if words[0] == "muster":
-        needs = kubeconfig if words[1] == "snapshot" or words[1:] == ["ledger", "show"] else ()
+        needs = kubeconfig if words[1] in ("install", "snapshot") or words[1:] == ["ledger", "show"] else ()
         return stack.muster(*words[1:], *needs)
     assert words[0] == "kubectl", command
     return stack.kubectl(*words[1:])

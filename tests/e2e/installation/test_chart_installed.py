@@ -16,6 +16,7 @@ import yaml
 import deploy
 from deploy.local.helm import helm
 from queues.errors import ApiError
+from queues.sql.revisions import known_revisions
 from tests.e2e.installation.support.deployed import DSN, NAMESPACE, Deployed, deployment_cluster, gang
 from tests.e2e.support.api_paths import Document, path
 from tests.waiting import until
@@ -30,6 +31,7 @@ pytestmark = [
 REPOSITORY = Path(deploy.__file__).parents[1]
 PAGE = REPOSITORY / "docs/how-to/install.md"
 TEAM = "vision"
+BACKUP = "before-the-upgrade.backup"
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +47,7 @@ class Guide:
 
     deployed: Deployed
     folder: Path
-    #: Installing, upgrading, uninstalling.
+    #: Installing, upgrading, going back, uninstalling.
     blocks: list[str] = field(init=False)
     _values: Path = field(init=False)
 
@@ -74,19 +76,30 @@ class Guide:
 
     def run(self, commands: str) -> str:
         """What commands print, run by an administrator in the repository's folder."""
+        done = self.attempt(commands)
+        assert done.returncode == 0, done.stdout + done.stderr + self.deployed.kubelet.logs()
+        return done.stdout
+
+    def attempt(self, commands: str) -> "subprocess.CompletedProcess[str]":
+        """The same, whether they succeed or not."""
         kubeconfig = str(self.deployed.stack.cluster.kubeconfig)
+        for named in ("values.yaml", BACKUP):
+            commands = commands.replace(named, str(self.folder / named))
         programs = f"{self.folder}:{os.environ['PATH']}"
-        done = subprocess.run(
-            ["/bin/bash", "-euc", commands.replace("values.yaml", str(self._values))],
-            env={**os.environ, "PATH": programs, "KUBECONFIG": kubeconfig},
+        return subprocess.run(
+            ["/bin/bash", "-euc", commands],
+            env={
+                **os.environ,
+                "PATH": programs,
+                "KUBECONFIG": kubeconfig,
+                "MUSTER_DSN": self.deployed.stack.dsn,
+            },
             cwd=REPOSITORY,
             capture_output=True,
             text=True,
             timeout=180,
             check=False,
         )
-        assert done.returncode == 0, done.stdout + done.stderr + self.deployed.kubelet.logs()
-        return done.stdout
 
     def _write_program(self, name: str, text: str) -> None:
         file = self.folder / name
@@ -104,7 +117,7 @@ def test_by_the_guide_from_an_empty_cluster_to_a_gang_that_runs_and_back(
     deployed: Deployed, tmp_path: Path
 ) -> None:
     guide = Guide(deployed, tmp_path)
-    installing, upgrading, uninstalling = guide.blocks
+    installing, upgrading, going_back, uninstalling = guide.blocks
     assert "─ default " in guide.run(installing), "the queues are told"
     deployed.roll_out()
     assert deployed.api.get(path("Queue", "", TEAM))["spec"]["weight"] == 2
@@ -113,6 +126,7 @@ def test_by_the_guide_from_an_empty_cluster_to_a_gang_that_runs_and_back(
     deployed.api.merge(path("Queue", "", "default"), {"spec": {"weight": 7}})
     bundle = _bundle(deployed)
     assert bundle
+    _put_right(deployed, guide)
 
     guide.change(logLevel="debug")
     guide.run(upgrading)
@@ -122,16 +136,28 @@ def test_by_the_guide_from_an_empty_cluster_to_a_gang_that_runs_and_back(
     assert _bundle(deployed) == bundle
     _run_a_gang(deployed, "after", tmp_path)
 
-    guide.run("helm rollback muster 1 --namespace muster-system")
+    guide.run(going_back.replace("REVISION", known_revisions()[-1].number))
     assert "MUSTER_LOG_LEVEL" not in {each["name"] for each in container(deployed)["env"]}
     deployed.roll_out()
     assert deployed.api.get(path("Queue", "", "default"))["spec"]["weight"] == 7
 
     _create(deployed, gang("waits", 9, 8), tmp_path)
-    guide.run(uninstalling)
+    assert "helm uninstall muster --namespace muster-system" in guide.run(uninstalling)
     assert not deployed.pods()
     assert deployed.api.get(path("batch/v1 Job", TEAM, "waits"))["spec"]["suspend"] is False
     assert _left(deployed) == {"queues/default", "queues/root", f"queues/{TEAM}"}
+
+
+def _put_right(deployed: Deployed, guide: Guide) -> None:
+    """What somebody has deleted comes back by Helm, and ``muster install`` leaves the release alone."""
+    deployed.kubectl("delete", "clusterrolebinding", "muster")
+    refused = guide.attempt("muster install")
+    assert refused.returncode != 0
+    assert "installed as the Helm release muster in the namespace muster-system" in refused.stderr
+    (command,) = re.findall(r"\| Helm \| `(helm upgrade [^`]+)`", PAGE.read_text())
+    guide.run(command)
+    subjects = deployed.api.get("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/muster")["subjects"]
+    assert [each["namespace"] for each in subjects] == [NAMESPACE]
 
 
 def _create(deployed: Deployed, job: Document, folder: Path) -> None:

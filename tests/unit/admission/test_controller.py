@@ -185,6 +185,28 @@ async def test_a_schema_that_only_a_newer_version_knows_is_waited_out(
     await connected.close()
 
 
+async def test_a_cluster_that_drops_fields_of_queues_is_not_led(
+    server: FakeApiServer, tmp_path: Path, database: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As with Volcano's definitions: who may use a queue would not count."""
+    kinds = [{"group": "scheduling.volcano.sh", "version": "v1beta1", "kind": "Queue"}]
+    spec = {"properties": {"weight": {"type": "integer"}}}
+    schema = {"properties": {"spec": spec}, "x-kubernetes-group-version-kind": kinds}
+    described = {"metadata": {"name": "v1beta1"}, "components": {"schemas": {"Queue": schema}}}
+    place = "/openapi/v3/apis/scheduling.volcano.sh"
+    await server.put(place, described)
+    async with running(server, tmp_path, database) as (address, _):
+
+        def told() -> list[str]:
+            return [one.__dict__["why"] for one in caplog.records if one.message == "cannot run for leader"]
+
+        await eventually(lambda: told() != [], "a line that says why")
+        assert "drops spec." in told()[0]
+        assert "muster_leader 0" in (await answer(f"{address}/metrics"))[1]
+        await server.remove(place, "v1beta1")
+        await answers_with(200, f"{address}/metrics", "muster_leader 1")
+
+
 def _attempts(caplog: pytest.LogCaptureFixture) -> int:
     return sum(each.message == "waiting for a schema that this version knows" for each in caplog.records)
 

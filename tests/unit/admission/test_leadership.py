@@ -22,7 +22,7 @@ from admission.containment.repeated_failures import RepeatedFailures
 from admission.kube.client.client import Client
 from admission.kube.cluster_ledger import ClusterLedger
 from admission.leadership import LOOP_LOST, LeaderLease, Leadership, LeaseTiming, LedgerGuard
-from queues.errors import DatabaseError, DatabaseUnavailable, Fenced
+from queues.errors import DatabaseError, DatabaseUnavailable, Fenced, NoRootQueue
 from queues.ledger_record import LedgerRecord, require_same
 from queues.sql.database import Database
 from queues.sql.leadership import LeaseTrust, Term, database_time, elect, resign
@@ -456,14 +456,42 @@ class Cluster(ClusterLedger):
 
     def __init__(self) -> None:
         self.record: LedgerRecord | None = None
+        self.has_root = True
 
     async def recorded(self) -> LedgerRecord | None:
+        if not self.has_root:
+            raise NoRootQueue
         return self.record
 
     async def claim(self, own: LedgerRecord, check_lease: Callable[[], None]) -> None:
         require_same(own, self.record)
         check_lease()
         self.record = replace(own, other_nonce="")
+
+
+async def test_without_a_root_queue_none_is_elected_and_no_ledger_is_said_to_be_wrong(
+    postgres: Flaky, caplog: pytest.LogCaptureFixture
+) -> None:
+    reign, database, cluster = Reign(), cast(Database, postgres), Cluster()
+    guard = LedgerGuard(database, cluster)
+    cluster.record = LedgerRecord(ledger="another", term=7, holder="them")
+    assert await guard.why_refused() == guard.problem is not None, "another ledger fails the readiness"
+    cluster.record, cluster.has_root = None, False
+    leadership = Leadership(database, "me", QUICK, unfit=guard.why_refused)
+    task = asyncio.create_task(leadership.run(reign.lead))
+    await eventually(lambda: _why_not_elected(caplog) != [], "a line that says why")
+    assert "There is no queue root" in _why_not_elected(caplog)[0]
+    assert guard.problem is None, "a replica that waits for the queue is ready"
+    assert reign.mandates == []
+    cluster.has_root = True
+    await eventually(lambda: reign.at_work == 1, "an election")
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+
+
+def _why_not_elected(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [each.__dict__["why"] for each in caplog.records if each.message == "cannot run for leader"]
 
 
 class Ledger:

@@ -1,6 +1,7 @@
 """The Helm chart: rendered without a cluster, it makes what the manifests make, and refuses what it does not know."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from admission.settings import Settings, read
 from deploy.chart_files import chart_files
 from deploy.chart_schema import OF_THE_CHART, values_schema
 from deploy.manifests import files
+from queues.api.crd import SHARED
 from tests.unit.deploy.chart_rendering import (
     CHART,
     DEPLOY,
@@ -49,6 +51,11 @@ def test_a_file_that_follows_from_the_manifests_is_up_to_date(path: str) -> None
 def test_no_definition_is_left_that_is_none_any_more() -> None:
     there = {path.name for path in (CHART / "crds").iterdir()}
     assert there == {path.name for path in (DEPLOY / "crds").iterdir()}
+
+
+def test_a_definition_that_may_be_anothers_is_not_looked_at() -> None:
+    text = (CHART / "templates" / "definitions.yaml").read_text()
+    assert set(re.findall(r'ne \$name "([^"]+)"', text)) == SHARED
 
 
 def test_it_has_no_fault_that_helm_knows_of(helm_program: Path) -> None:
