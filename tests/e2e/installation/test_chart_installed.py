@@ -72,7 +72,11 @@ class Guide:
 
     def change(self, **settings: str) -> None:
         """Values with other settings."""
-        self.write(json.loads(self._values.read_text()) | {"settings": settings})
+        self.add({"settings": settings})
+
+    def add(self, values: Document) -> None:
+        """Values beside those that there are."""
+        self.write(json.loads(self._values.read_text()) | values)
 
     def run(self, commands: str) -> str:
         """What commands print, run by an administrator in the repository's folder."""
@@ -121,7 +125,7 @@ def test_by_the_guide_from_an_empty_cluster_to_a_gang_that_runs_and_back(
     assert "─ default " in guide.run(installing), "the queues are told"
     deployed.roll_out()
     assert deployed.api.get(path("Queue", "", TEAM))["spec"]["weight"] == 2
-    _run_a_gang(deployed, "before", tmp_path)
+    run_a_gang(deployed, "before", tmp_path)
     # What an administrator changes in a first queue is not undone by an upgrade or a rollback.
     deployed.api.merge(path("Queue", "", "default"), {"spec": {"weight": 7}})
     bundle = _bundle(deployed)
@@ -134,7 +138,7 @@ def test_by_the_guide_from_an_empty_cluster_to_a_gang_that_runs_and_back(
     deployed.roll_out()
     assert deployed.api.get(path("Queue", "", "default"))["spec"]["weight"] == 7
     assert _bundle(deployed) == bundle
-    _run_a_gang(deployed, "after", tmp_path)
+    run_a_gang(deployed, "after", tmp_path)
 
     guide.run(going_back.replace("REVISION", known_revisions()[-1].number))
     assert "MUSTER_LOG_LEVEL" not in {each["name"] for each in container(deployed)["env"]}
@@ -166,7 +170,8 @@ def _create(deployed: Deployed, job: Document, folder: Path) -> None:
     deployed.kubectl("create", "-n", TEAM, "-f", file)
 
 
-def _run_a_gang(deployed: Deployed, name: str, folder: Path) -> None:
+def run_a_gang(deployed: Deployed, name: str, folder: Path) -> None:
+    """A team's Job is admitted, and all its pods run."""
     namespaces = {each["metadata"]["name"] for each in deployed.api.get(path("Namespace", ""))["items"]}
     if TEAM not in namespaces:
         deployed.kubectl("create", "namespace", TEAM)

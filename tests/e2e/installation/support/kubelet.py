@@ -25,6 +25,8 @@ from tests.e2e.support.api_paths import Document, path
 
 #: Seconds between two looks at the pods.
 _PERIOD = 0.1
+#: Seconds between two looks at the Secrets of a pod.
+_REFILL = 2.0
 #: Where the API server is for pods, as in every cluster.
 API_SERVER = ("10.96.0.1", 443)
 _STRATEGIC = "application/strategic-merge-patch+json"
@@ -42,6 +44,8 @@ class RunningPod:
     #: The deletion was seen, and the container was told to stop.
     stopping: threading.Thread | None = None
     exit_code: int | None = None
+    #: When its Secrets were last compared with its volumes (monotonic seconds).
+    filled: float = 0.0
 
 
 class Kubelet:
@@ -113,6 +117,7 @@ class Kubelet:
                 self.failures.append(f"{meta['name']} ended by itself with {known.exit_code}: {end}")
                 self._report(api, pod, known, ready=False)
         else:
+            self._refill(api, pod, known)
             ready = self._probe(pod, known, "readinessProbe")
             if ready != known.ready:
                 known.ready = ready
@@ -139,6 +144,8 @@ class Kubelet:
         meta, spec = pod["metadata"], pod["spec"]
         (container,) = spec["containers"]
         folder = self._folder / meta["name"]
+        # A Secret that is not there yet: the pod is tried again, and has no network till then.
+        mounts = self._mounts(api, pod, container, folder / "volumes")
         interface = self._network.add_pod()
         security = {**spec.get("securityContext", {}), **container.get("securityContext", {})}
         asked = ContainerSpec(
@@ -146,7 +153,7 @@ class Kubelet:
             command=[*container.get("command", ()), *container.get("args", ())],
             environment=self._environment(api, pod, container, interface.address),
             network=interface.namespace,
-            mounts=self._mounts(api, pod, container, folder / "volumes"),
+            mounts=mounts,
             user=security.get("runAsUser", 0),
             group=security.get("runAsGroup", 0),
             read_only=security.get("readOnlyRootFilesystem", False),
@@ -199,17 +206,39 @@ class Kubelet:
                 source = folder / "host" / volume["hostPath"]["path"].lstrip("/")
                 source.mkdir(parents=True, exist_ok=True)
             if not source.exists():
-                source.mkdir(parents=True)
-                self._fill(api, pod, volume, source)
+                self._fill(source, self._contents(api, pod, volume))
             mounts.append(Mount(path=mount["mountPath"], source=source))
         return mounts
 
-    def _fill(self, api: LocalClient, pod: Document, volume: Document, folder: Path) -> None:
+    def _contents(self, api: LocalClient, pod: Document, volume: Document) -> dict[str, bytes]:
         sources = volume["projected"]["sources"] if "projected" in volume else [_as_source(volume)]
-        for source in sources:
-            for name, content in self._files(api, pod, source).items():
-                (folder / name).write_bytes(content)
-                (folder / name).chmod(0o644)
+        return {
+            name: content for source in sources for name, content in self._files(api, pod, source).items()
+        }
+
+    def _fill(self, folder: Path, files: Mapping[str, bytes]) -> None:
+        """All files change at one moment: each is a link into a folder that a link points to."""
+        version = f"..{time.monotonic_ns()}"
+        (folder / version).mkdir(parents=True)
+        for name, content in files.items():
+            (folder / version / name).write_bytes(content)
+            (folder / version / name).chmod(0o644)
+            if not (folder / name).is_symlink():
+                (folder / name).symlink_to(f"..data/{name}")
+        (folder / "..next").symlink_to(version)
+        (folder / "..next").replace(folder / "..data")
+
+    def _refill(self, api: LocalClient, pod: Document, known: RunningPod) -> None:
+        """Writes Secrets that have changed into their volumes, as a kubelet does within a minute."""
+        if time.monotonic() < known.filled + _REFILL:
+            return
+        known.filled = time.monotonic()
+        for volume in pod["spec"].get("volumes", ()):
+            folder = self._folder / known.name / "volumes" / volume["name"]
+            if "secret" in volume and folder.exists():
+                wanted = self._contents(api, pod, volume)
+                if wanted != {file.name: file.read_bytes() for file in (folder / "..data").iterdir()}:
+                    self._fill(folder, wanted)
 
     def _files(self, api: LocalClient, pod: Document, source: Document) -> dict[str, bytes]:
         if token := source.get("serviceAccountToken"):
