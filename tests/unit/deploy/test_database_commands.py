@@ -11,43 +11,20 @@ from typing import Any
 import pytest
 import yaml
 
-import deploy
 from admission.cli.commands.backup import backup
 from deploy.image import root
-from deploy.local.helm import helm
+from tests.unit.deploy.chart_rendering import CHART, DEPLOY, SECRET, by_key, run_helm
 
-DEPLOY = Path(deploy.__file__).parent
 ON = ("--set", "backup.enabled=true", "--set", "tools.enabled=true")
-DATABASE = ("--set", "database.existingSecret=muster-database")
 Key = tuple[str, str]
 
 
-@pytest.fixture(scope="module")
-def helm_program() -> Path:
-    return helm()
-
-
-class OneOfEachKey(yaml.SafeLoader):
-    """YAML as parsers have it that refuse a key which is there twice."""
-
-
-def _mapping(loader: OneOfEachKey, node: yaml.MappingNode) -> dict[Any, Any]:
-    keys = [loader.construct_object(key) for key, _ in node.value]  # type: ignore[no-untyped-call]
-    assert len(keys) == len(set(keys)), f"a key is there twice: {keys}"
-    return dict(loader.construct_pairs(node, deep=True))
-
-
-OneOfEachKey.add_constructor("tag:yaml.org,2002:map", _mapping)
-
-
 def documents(text: str) -> dict[Key, Any]:
-    found = yaml.load_all(text, Loader=OneOfEachKey)
-    return {(one["kind"], one["metadata"]["name"]): one for one in found if one}
+    return {(kind, name): one for (kind, _, name), one in by_key(text).items()}
 
 
 def template(program: Path, *values: str) -> "subprocess.CompletedProcess[str]":
-    words = [program, "template", "muster", str(DEPLOY / "chart"), "--namespace", "muster-system", *values]
-    return subprocess.run(words, capture_output=True, text=True, check=False)
+    return run_helm(program, "template", "muster", str(CHART), "--namespace", "muster-system", *values)
 
 
 def made(program: Path, *values: str) -> dict[Key, Any]:
@@ -72,7 +49,7 @@ def pods(found: dict[Key, Any]) -> Iterator[Any]:
 
 
 def test_the_chart_makes_what_the_manifests_make(helm_program: Path) -> None:
-    wanted, found = manifests(), made(helm_program, *DATABASE, *ON)
+    wanted, found = manifests(), made(helm_program, *SECRET, *ON)
     claim = found["PersistentVolumeClaim", "muster-backups"]["metadata"].pop("annotations")
     assert claim == {"helm.sh/resource-policy": "keep"}
     tools = wanted["Deployment", "muster-tools"]["spec"]["template"]["spec"]
@@ -81,9 +58,9 @@ def test_the_chart_makes_what_the_manifests_make(helm_program: Path) -> None:
 
 
 def test_without_backups_the_tools_have_a_folder_of_their_own(helm_program: Path) -> None:
-    found = made(helm_program, *DATABASE, "--set", "tools.enabled=true")
+    found = made(helm_program, *SECRET, "--set", "tools.enabled=true")
     assert found == documents((DEPLOY / "tools.yaml").read_text())
-    assert made(helm_program, *DATABASE) == {}
+    assert made(helm_program, *SECRET) == {}
 
 
 def test_they_fit_the_strictest_level_of_pod_security_and_have_no_rights() -> None:
@@ -111,7 +88,7 @@ def test_they_fit_the_strictest_level_of_pod_security_and_have_no_rights() -> No
 
 def test_nothing_takes_them_for_replicas(helm_program: Path) -> None:
     """Services would send them requests, and the budget would count them."""
-    done = template(helm_program, *DATABASE, *ON)
+    done = template(helm_program, *SECRET, *ON)
     deployed = documents(done.stdout)
     selectors = [one["spec"]["selector"] for (kind, _), one in deployed.items() if kind == "Service"] + [
         deployed["PodDisruptionBudget", "muster"]["spec"]["selector"]["matchLabels"]
@@ -179,7 +156,7 @@ def test_they_go_where_muster_goes_with_its_database_and_its_files(
 
 def test_a_database_to_restore_into_is_named_by_its_secret(helm_program: Path) -> None:
     other = ("--set", "tools.existingSecret=muster-postgres-2-app", "--set", "tools.existingSecretKey=uri")
-    backups, tools = pods(made(helm_program, *DATABASE, *ON, *other))
+    backups, tools = pods(made(helm_program, *SECRET, *ON, *other))
     [dsn] = tools["spec"]["containers"][0]["env"]
     assert dsn["valueFrom"]["secretKeyRef"] == {"name": "muster-postgres-2-app", "key": "uri"}
     [dsn] = backups["spec"]["containers"][0]["env"]
@@ -191,7 +168,7 @@ def test_schedule_and_storage_are_values(helm_program: Path) -> None:
         *("--set", "backup.schedule=0 3 * * *", "--set", "backup.keep=14"),
         *("--set", "backup.storage.size=1Ti", "--set", "backup.storage.storageClass=slow"),
     )
-    found = made(helm_program, *DATABASE, *ON, *values)
+    found = made(helm_program, *SECRET, *ON, *values)
     job = found["CronJob", "muster-backup"]["spec"]
     assert job["schedule"] == "0 3 * * *"
     (container,) = job["jobTemplate"]["spec"]["template"]["spec"]["containers"]
@@ -202,7 +179,7 @@ def test_schedule_and_storage_are_values(helm_program: Path) -> None:
 
 
 def test_a_claim_of_the_administrator_is_used_and_none_is_made(helm_program: Path) -> None:
-    found = made(helm_program, *DATABASE, *ON, "--set", "backup.storage.existingClaim=nfs")
+    found = made(helm_program, *SECRET, *ON, "--set", "backup.storage.existingClaim=nfs")
     assert ("PersistentVolumeClaim", "muster-backups") not in found
     for pod in pods(found):
         [claim] = [each for each in pod["spec"]["volumes"] if each["name"] == "backups"]
@@ -219,7 +196,7 @@ def test_a_claim_of_the_administrator_is_used_and_none_is_made(helm_program: Pat
     ],
 )
 def test_wrong_values_are_refused_by_name(helm_program: Path, values: str, told: str) -> None:
-    done = template(helm_program, *DATABASE, "--set", values)
+    done = template(helm_program, *SECRET, "--set", values)
     assert done.returncode != 0
     assert told in done.stderr
 
@@ -229,7 +206,7 @@ def test_the_page_starts_the_tools_by_a_command_that_makes_them(helm_program: Pa
     page = (DEPLOY.parent / "docs/how-to/operate.md").read_text(encoding="utf-8")
     [line] = re.findall(r"^helm (template .*) \| kubectl apply -f -$", page, re.MULTILINE)
     words = line.replace("deploy/chart", str(DEPLOY / "chart")).replace(
-        "--values values.yaml", " ".join(DATABASE)
+        "--values values.yaml", " ".join(SECRET)
     )
-    done = subprocess.run([helm_program, *shlex.split(words)], capture_output=True, text=True, check=False)
+    done = run_helm(helm_program, *shlex.split(words))
     assert documents(done.stdout) == documents((DEPLOY / "tools.yaml").read_text()), done.stderr
