@@ -233,8 +233,14 @@ MUSTER_KEYS: Final = (
     KnownKey(
         key=names.HELM_RELEASE,
         use=KeyUse.READ,
-        meaning="`install` names the release that owns a definition",
-        places=places("CustomResourceDefinition"),
+        meaning="`install` names the release that owns a definition, or Muster itself, and leaves that one alone",
+        places=places("CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding"),
+    ),
+    KnownKey(
+        key=names.HELM_NAMESPACE,
+        use=KeyUse.READ,
+        meaning="`install` names the namespace of the release that owns Muster",
+        places=places("ClusterRole", "ClusterRoleBinding"),
     ),
     KnownKey(
         key=names.GPU_FRACTION,
