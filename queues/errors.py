@@ -92,7 +92,11 @@ class OutcomeUnknown(DatabaseError):
 
 
 class SchemaTooOld(DatabaseError):
-    """The database's schema is at revision {found}, this version of Muster needs {expected}. Run ``muster migrate``."""
+    """The database's schema is at revision {found}, this version of Muster needs {expected}. Run `muster migrate`."""
+
+
+class EmptyDatabase(SchemaTooOld):
+    """The database has none of Muster's tables: it is new, another one than Muster had, or all is lost. Check the DSN, or restore a backup (docs/how-to/operate.md). To begin with this one, run `muster migrate`."""
 
 
 class UnknownRevision(DatabaseError):

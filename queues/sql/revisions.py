@@ -11,7 +11,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Final
 
-from queues.errors import SchemaTooFarBehind, SchemaTooNew, SchemaTooOld
+from queues.errors import EmptyDatabase, SchemaTooFarBehind, SchemaTooNew, SchemaTooOld
 
 #: Beginning of the name of every connection (``pg_stat_activity``); the newest revision that its code knows follows.
 SESSION_NAME: Final = "muster"
@@ -61,8 +61,10 @@ def require_fitting(found: str | None, known: Sequence[Revision] | None = None) 
     if found is not None and found not in numbers:
         raise SchemaTooNew(found=found, expected=numbers[-1])
     needed = _needed(revisions)
-    if found is None or numbers.index(found) < numbers.index(needed):
-        raise SchemaTooOld(found=found or "none", expected=needed)
+    if found is None:
+        raise EmptyDatabase
+    if numbers.index(found) < numbers.index(needed):
+        raise SchemaTooOld(found=found, expected=needed)
 
 
 def target_beside_older(found: str | None, known: Sequence[Revision] | None = None) -> str:

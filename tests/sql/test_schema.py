@@ -130,7 +130,7 @@ async def test_several_migrations_at_once_wait_for_one_another(database: str) ->
 async def test_an_old_schema_says_what_to_do(database: str) -> None:
     await migrate(database, "base")
     muster = await Database.connect(database)
-    with pytest.raises(SchemaTooOld, match="Run ``muster migrate``"):
+    with pytest.raises(SchemaTooOld, match="run `muster migrate`"):
         async with muster.transaction() as tx:
             await check_schema(tx)
     await muster.close()

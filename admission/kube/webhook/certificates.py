@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from typing import Final, Self
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -53,10 +54,10 @@ class CertificatePair:
         """From PEM. Raises UnreadableKeyring."""
         try:
             parsed = x509.load_pem_x509_certificate(certificate)
-            private = serialization.load_pem_private_key(key, None)
-        except (ValueError, TypeError) as error:
+            private, public = serialization.load_pem_private_key(key, None), parsed.public_key()
+        except (ValueError, TypeError, UnsupportedAlgorithm) as error:
             raise UnreadableKeyring(reason=error) from error
-        if not isinstance(private, ec.EllipticCurvePrivateKey) or private.public_key() != parsed.public_key():
+        if not isinstance(private, ec.EllipticCurvePrivateKey) or private.public_key() != public:
             raise UnreadableKeyring(reason="a key does not belong to its certificate")
         return cls(parsed, private)
 
@@ -78,13 +79,13 @@ class CertificatePair:
         return validity_of(self.certificate)
 
     def worn(self, now: datetime) -> bool:
-        """Two thirds of its life are over."""
+        """Two thirds of its life are over, or it was made by a clock that was wrong and is not valid yet."""
         begin, end = self.certificate.not_valid_before_utc, self.certificate.not_valid_after_utc
-        return now >= begin + (end - begin) * 2 / 3
+        return now < begin or now >= begin + (end - begin) * 2 / 3
 
     def over(self, now: datetime) -> bool:
-        """Whether the authority has expired."""
-        return now >= self.certificate.not_valid_after_utc
+        """Whether the authority has expired, or is not valid yet."""
+        return not self.certificate.not_valid_before_utc <= now < self.certificate.not_valid_after_utc
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

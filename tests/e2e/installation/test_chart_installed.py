@@ -121,10 +121,14 @@ def test_by_the_guide_from_an_empty_cluster_to_a_gang_that_runs_and_back(
     deployed: Deployed, tmp_path: Path
 ) -> None:
     guide = Guide(deployed, tmp_path)
+    # Nothing binds claims here, as where they are bound by their first pod: `--wait` must not wait for that.
+    guide.add({"backup": {"enabled": True, "schedule": "0 0 1 1 *"}})
     installing, upgrading, going_back, uninstalling = guide.blocks
     assert "─ default " in guide.run(installing), "the queues are told"
     deployed.roll_out()
     assert deployed.api.get(path("Queue", "", TEAM))["spec"]["weight"] == 2
+    claim = path("PersistentVolumeClaim", NAMESPACE, "muster-backups")
+    made = deployed.api.get(claim)["metadata"]["uid"]
     run_a_gang(deployed, "before", tmp_path)
     # What an administrator changes in a first queue is not undone by an upgrade or a rollback.
     deployed.api.merge(path("Queue", "", "default"), {"spec": {"weight": 7}})
@@ -133,6 +137,7 @@ def test_by_the_guide_from_an_empty_cluster_to_a_gang_that_runs_and_back(
     _put_right(deployed, guide)
 
     guide.change(logLevel="debug")
+    guide.add({"backup": {"enabled": False}})
     guide.run(upgrading)
     assert {"name": "MUSTER_LOG_LEVEL", "value": "debug"} in container(deployed)["env"]
     deployed.roll_out()
@@ -149,7 +154,9 @@ def test_by_the_guide_from_an_empty_cluster_to_a_gang_that_runs_and_back(
     assert "helm uninstall muster --namespace muster-system" in guide.run(uninstalling)
     assert not deployed.pods()
     assert deployed.api.get(path("batch/v1 Job", TEAM, "waits"))["spec"]["suspend"] is False
-    assert _left(deployed) == {"queues/default", "queues/root", f"queues/{TEAM}"}
+    backups = "persistentvolumeclaims/muster-backups"
+    assert _left(deployed) == {"queues/default", "queues/root", f"queues/{TEAM}", backups}
+    assert deployed.api.get(claim)["metadata"]["uid"] == made
 
 
 def _put_right(deployed: Deployed, guide: Guide) -> None:

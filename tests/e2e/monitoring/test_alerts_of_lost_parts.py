@@ -87,6 +87,8 @@ def test_a_table_that_is_gone(harness: CrashHarness, prometheus: PrometheusServe
     leader = harness.start(MUSTER_RETRY_SECONDS="0.1")
     harness.leads(leader)
     prometheus.scrape(muster=[address(leader)])
+    # Terms that end before the first sample are not counted as an increase.
+    until(lambda: prometheus.query("muster_leader == 1"), "the leader to be scraped")
     with harness.sandbox("gone") as sandbox:
         harness.ledger.ask("ALTER TABLE workloads RENAME TO workloads_elsewhere")
         try:

@@ -11,6 +11,7 @@ _PATHS = {
     "Service": "/api/v1/namespaces/{}/services",
     "Secret": "/api/v1/namespaces/{}/secrets",
     "ConfigMap": "/api/v1/namespaces/{}/configmaps",
+    "PersistentVolumeClaim": "/api/v1/namespaces/{}/persistentvolumeclaims",
     "Event": "/apis/events.k8s.io/v1/namespaces/{}/events",
     "Deployment": "/apis/apps/v1/namespaces/{}/deployments",
     "ReplicaSet": "/apis/apps/v1/namespaces/{}/replicasets",

@@ -51,7 +51,11 @@ def pods(found: dict[Key, Any]) -> Iterator[Any]:
 def test_the_chart_makes_what_the_manifests_make(helm_program: Path) -> None:
     wanted, found = manifests(), made(helm_program, *SECRET, *ON)
     claim = found["PersistentVolumeClaim", "muster-backups"]["metadata"].pop("annotations")
-    assert claim == {"helm.sh/resource-policy": "keep"}
+    assert claim == {
+        "helm.sh/hook": "pre-install,pre-upgrade",
+        "helm.sh/hook-delete-policy": "hook-failed",
+        "helm.sh/resource-policy": "keep",
+    }
     tools = wanted["Deployment", "muster-tools"]["spec"]["template"]["spec"]
     tools["volumes"][1] = {"name": "backups", "persistentVolumeClaim": {"claimName": "muster-backups"}}
     assert found == wanted

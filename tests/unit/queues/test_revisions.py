@@ -2,7 +2,7 @@
 
 import pytest
 
-from queues.errors import SchemaTooFarBehind, SchemaTooNew, SchemaTooOld
+from queues.errors import EmptyDatabase, SchemaTooFarBehind, SchemaTooNew, SchemaTooOld
 from queues.sql.revisions import (
     Revision,
     is_older_session,
@@ -26,8 +26,13 @@ def test_code_works_on_both_sides_of_its_last_post_revisions(found: str) -> None
     require_fitting(found, KNOWN)
 
 
-@pytest.mark.parametrize("found", [None, "0001", "0002"])
-def test_an_older_schema_is_told_with_the_revision_that_is_needed(found: str | None) -> None:
+def test_an_empty_database_is_not_told_as_an_old_one() -> None:
+    with pytest.raises(EmptyDatabase, match="new, another one than Muster had, or all is lost"):
+        require_fitting(None, KNOWN)
+
+
+@pytest.mark.parametrize("found", ["0001", "0002"])
+def test_an_older_schema_is_told_with_the_revision_that_is_needed(found: str) -> None:
     with pytest.raises(SchemaTooOld, match="needs 0003"):
         require_fitting(found, KNOWN)
 

@@ -124,9 +124,22 @@ CASES: Final = (
     Case(
         alert="MusterReadApiAway",
         series={'muster_serving_process_up{instance="a",role="read"}': "1x10 0x20"},
-        quiet="10m",
-        fires="13m",
-        summary="No replica serves the read API. kubectl muster gets no answers.",
+        quiet="11m",
+        fires="14m",
+        summary="The read API does not answer. kubectl muster gets no answers, and no namespace of the "
+        "cluster can be deleted.",
+    ),
+    Case(
+        alert="MusterReadApiAway",
+        series={
+            'muster_serving_process_up{instance="a",role="read"}': "1x30",
+            'aggregator_unavailable_apiservice{name="v1.read.muster.dev"}': "0x10 1x20",
+            'aggregator_unavailable_apiservice{name="v1beta1.metrics.k8s.io"}': "1x30",
+        },
+        quiet="11m",
+        fires="14m",
+        summary="The read API does not answer. kubectl muster gets no answers, and no namespace of the "
+        "cluster can be deleted.",
     ),
     Case(
         alert="MusterCertificateExpires",

@@ -77,6 +77,15 @@ def test_at_every_hour_of_three_years_what_replicas_serve_is_believed_by_what_th
     assert len(authorities) > 10
 
 
+def test_a_keyring_that_was_made_by_a_clock_ahead_is_replaced_at_once() -> None:
+    ahead = renewed(None, NAMES, BIRTH + timedelta(days=30), LIFETIMES)
+    assert not believed(ahead.serving.certificate, ahead.bundle, BIRTH)
+    keyring = renewed(ahead, NAMES, BIRTH, LIFETIMES)
+    assert believed(keyring.serving.certificate, keyring.bundle, BIRTH)
+    assert renewed(keyring, NAMES, BIRTH + timedelta(minutes=1), LIFETIMES) is keyring
+    assert renewed(keyring, NAMES, BIRTH - LIFETIMES.skew / 2, LIFETIMES) is keyring, "clocks differ"
+
+
 def test_an_authority_that_is_over_leaves_the_bundle() -> None:
     keyring = renewed(None, NAMES, BIRTH, LIFETIMES)
     keyring = renewed(keyring, NAMES, BIRTH + timedelta(days=61), LIFETIMES)
