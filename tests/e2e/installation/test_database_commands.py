@@ -17,10 +17,13 @@ from tests.e2e.installation.support.kubelet import RunningPod
 from tests.e2e.support.api_paths import path
 from tests.waiting import until
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("dpkg-deb") is None or shutil.which("ip") is None or os.geteuid() != 0,
-    reason="the image is built on Debian; pods get namespaces of Linux, by root",
-)
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(
+        shutil.which("dpkg-deb") is None or shutil.which("ip") is None or os.geteuid() != 0,
+        reason="the image is built on Debian; pods get namespaces of Linux, by root",
+    ),
+]
 MANIFESTS = Path(deploy.__file__).parent
 #: Whose Secret Muster has.
 SECRET = "muster-database"

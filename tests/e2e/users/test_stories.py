@@ -31,6 +31,11 @@ def stages(story: Story) -> dict[int | None, list[str]]:
     return found
 
 
+def since_last_stage(story: Story) -> timedelta:
+    last = max(datetime.fromisoformat(each["at"]) for each in story["stages"])
+    return datetime.fromisoformat(story["now"]) - last
+
+
 def times_are_plausible(story: Story, sandbox: Sandbox) -> None:
     """Each stage comes after the one before, none took long, and all are of this test."""
     # Objects are created at a whole second, cut off.
@@ -71,6 +76,8 @@ def test_a_preempted_job_tells_its_user_its_whole_story_also_when_it_is_gone(
     assert "Who could take its place" in text
     assert "(none waits now) [Preempted]" in text
 
+    # What an eviction costs is counted in whole seconds.
+    sandbox.wait(lambda: since_last_stage(told(ann, sandbox)) > timedelta(seconds=2), "something to lose")
     sandbox.add(volcano_job(sandbox, "urgent", 1, 8, priorityClassName=urgent))
     sandbox.wait_running("urgent-", 1)
     sandbox.wait(lambda: told(ann, sandbox)["state"] == "pending", "the victim to wait again")
