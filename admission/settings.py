@@ -31,6 +31,7 @@ from pydantic.alias_generators import to_camel
 from queues.errors import InvalidSettings
 from queues.sql.dsn import Dsn, UnusableDsnFile, dsn_text
 from queues.sql.lease_times import LEASE_SECONDS, RETRY_SECONDS
+from queues.text_format import host_and_port
 
 #: A lease and one retry together stay below this, so that a dead leader is replaced in time.
 TAKEOVER_LIMIT_SECONDS: Final = 15
@@ -74,14 +75,13 @@ class Address(NamedTuple):
     @classmethod
     def parse(cls, text: str) -> "Address":
         """From ``host:port``, ``[v6]:port`` or ``:port``. Raises ValueError."""
-        host, colon, port = text.rpartition(":")
-        in_brackets = host.startswith("[") and host.endswith("]")
-        if not colon or not port.isdecimal() or int(port) > 65535 or (":" in host and not in_brackets):
+        if (found := host_and_port(text)) is None:
             raise ValueError(
                 "expected host:port or :port (0 to 65535), such as 127.0.0.1:8080 or [::1]:8080; "
                 f"found {text!r}"
             )
-        return cls(host.strip("[]") or None, int(port))
+        host, port = found
+        return cls(host or None, port)
 
 
 def _listen(text: str) -> str:

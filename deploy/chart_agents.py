@@ -4,7 +4,7 @@ from typing import Final
 
 #: In the manifest, and what stands there in the template. Lists are JSON, on the line of their key.
 _VALUES: Final = (
-    # The quota, whose only class it is.
+    # The ResourceQuota counts pods of this class only.
     ("      - system-node-critical\n", "      - {{ .Values.agent.priorityClassName }}\n"),
     (
         "      labels:\n        app.kubernetes.io/name: muster-agent\n        app.kubernetes.io/part-of: muster\n"

@@ -10,20 +10,9 @@ Schema = dict[str, Any]
 #: Settings that follow from the Deployment or from other values.
 OF_THE_CHART: Final = frozenset(
     {
-        *(
-            "kubeconfig",
-            "context",
-            "namespace",
-            "username",
-            "dsn",
-            "dsnFile",
-            "dataDir",
-            "embeddedPostgres",
-            "identity",
-        ),
-        "certificatesDir",
-        *("httpListen", "readListen", "readUrl", "podIp", "webhookListen", "webhookUrl", "failedTurnsDir"),
-        "tracing",
+        *("kubeconfig", "context", "namespace", "username", "identity", "podIp", "tracing"),
+        *("dsn", "dsnFile", "dataDir", "embeddedPostgres", "certificatesDir", "failedTurnsDir"),
+        *("httpListen", "readListen", "readUrl", "webhookListen", "webhookUrl"),
     }
 )
 _TEXT: Final[Schema] = {"type": "string"}

@@ -1,4 +1,4 @@
-"""Counts, lists of names, durations and times as sentences and Kubernetes documents write them."""
+"""Counts, lists of names, durations, times and addresses as sentences, Kubernetes documents and settings write them."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -95,3 +95,15 @@ def second_at(text: str) -> int | None:
     except (ValueError, OverflowError):
         return None
     return int(seconds) if 0 <= seconds < _TOO_LATE else None
+
+
+def host_and_port(text: str) -> tuple[str, int] | None:
+    """Host ("": every interface; IPv6 without brackets) and port of ``host:port``, ``[v6]:port`` or ``:port``.
+
+    None: it is none of them.
+    """
+    host, colon, port = text.rpartition(":")
+    in_brackets = host.startswith("[") and host.endswith("]")
+    if not colon or not port.isdecimal() or int(port) > 65535 or (":" in host and not in_brackets):
+        return None
+    return host.strip("[]"), int(port)

@@ -12,6 +12,7 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from queues.errors import InvalidSettings
+from queues.text_format import host_and_port
 
 PREFIX: Final = "MUSTER_AGENT_"
 #: Variables that Kubernetes sets where a Service is called muster-agent.
@@ -75,13 +76,11 @@ def read(flags: Mapping[str, str | None], environment: Mapping[str, str]) -> Age
 
 def address(text: str) -> tuple[str, int]:
     """Host ("": every interface) and port of ``host:port`` or ``:port``. Raises ValueError."""
-    host, colon, port = text.rpartition(":")
-    in_brackets = host.startswith("[") and host.endswith("]")
-    if not colon or not port.isdecimal() or int(port) > 65535 or (":" in host and not in_brackets):
+    if (found := host_and_port(text)) is None:
         raise ValueError(
             f"found {text!r}, expected host:port or :port (0 to 65535), such as :9402 or [::1]:9402"
         )
-    return host.strip("[]"), int(port)
+    return found
 
 
 def _listen(text: str) -> str:

@@ -46,7 +46,7 @@ class FailedTurns:
         """``configuration``: fingerprint of what decides here."""
         self._folder = folder
         self._configuration = configuration
-        #: Names and contents that Postgres does not have yet; written by the thread of decisions.
+        #: Names and contents that Postgres does not have yet; written by the threads that keep turns.
         self._unstored: deque[tuple[str, bytes]] = deque(maxlen=_MOST_UNSTORED)
 
     def keep(self, snapshot: Snapshot) -> Path | None:

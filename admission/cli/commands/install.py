@@ -8,8 +8,7 @@ from admission.cli.access.cluster import connected, installation_of
 from admission.cli.commands.run import INSTALLATION, SettingsCommand, settings_from
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+    from admission.kube.install.install import Installation
     from admission.settings import Settings
 
 
@@ -40,19 +39,17 @@ def install(adopt_crds: bool, only_definitions: bool, provisioning: bool, **flag
     """
     import asyncio
 
-    options = {
-        "adopt_crds": adopt_crds,
-        "only_definitions": only_definitions,
-        "provisioning": provisioning,
-    }
-    asyncio.run(_install(settings_from(flags), options))
+    settings = settings_from(flags)
+    wanted = installation_of(
+        settings, adopt_crds=adopt_crds, only_definitions=only_definitions, provisioning=provisioning
+    )
+    asyncio.run(_install(settings, wanted))
 
 
-async def _install(settings: "Settings", options: "Mapping[str, bool]") -> None:
+async def _install(settings: "Settings", wanted: "Installation") -> None:
     from admission.kube.install.install import install as install_into
 
     async with connected(settings) as client:
-        wanted = installation_of(settings, **options)
         await install_into(client, wanted, click.echo)
 
 

@@ -5,7 +5,7 @@ Each replica may store its own, whether it leads or not: none of them changes th
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from sqlalchemy import delete, select
@@ -46,8 +46,7 @@ async def store(tx: AsyncConnection, name: str, replica: str, content: bytes, no
 
 async def drop_old(tx: AsyncConnection, now: int) -> None:
     """Drop turns that were kept for long enough. ``now``: seconds since the epoch."""
-    before = datetime.fromtimestamp(now, UTC) - KEPT_FOR
-    await tx.execute(delete(failed_turns).where(failed_turns.c.kept_at < before))
+    await tx.execute(delete(failed_turns).where(failed_turns.c.kept_at < moment(now) - KEPT_FOR))
 
 
 async def stored(tx: AsyncConnection) -> Sequence[FailedTurn]:

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,17 +16,18 @@ import deploy
 from deploy.local.helm import helm
 from queues.errors import ApiError
 from queues.sql.revisions import known_revisions
-from tests.e2e.installation.support.deployed import DSN, NAMESPACE, Deployed, deployment_cluster, gang
+from tests.e2e.installation.support.deployed import (
+    DSN,
+    NAMESPACE,
+    NEEDS_PODS,
+    Deployed,
+    deployment_cluster,
+    gang,
+)
 from tests.e2e.support.api_paths import Document, path
 from tests.waiting import until
 
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.skipif(
-        shutil.which("dpkg-deb") is None or shutil.which("ip") is None or os.geteuid() != 0,
-        reason="the image is built on Debian; pods get namespaces of Linux, by root",
-    ),
-]
+pytestmark = [pytest.mark.long, NEEDS_PODS]
 REPOSITORY = Path(deploy.__file__).parents[1]
 PAGE = REPOSITORY / "docs/how-to/install.md"
 TEAM = "vision"

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from queues.sql.embedded.supervised import Program, SupervisedProcess
-from tests.e2e.installation.support.deployed import NAMESPACE, Deployed, deployment_cluster
+from tests.e2e.installation.support.deployed import NAMESPACE, NEEDS_PODS, Deployed, deployment_cluster
 from tests.e2e.installation.test_chart_installed import Guide, run_a_gang
 from tests.e2e.support.api_paths import Document, path
 from tests.waiting import until
@@ -22,6 +22,7 @@ from tests.waiting import until
 FOLDER = Path(os.environ.get("CERT_MANAGER", "missing"))
 pytestmark = [
     pytest.mark.long,
+    NEEDS_PODS,
     pytest.mark.skipif(
         not FOLDER.is_dir(), reason="CERT_MANAGER names no folder with cert-manager's programs"
     ),

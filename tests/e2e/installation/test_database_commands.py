@@ -1,30 +1,28 @@
 """A backup and a restore where the database is reached from inside the cluster only, as docs/how-to/operate.md says."""
 
 import asyncio
-import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
-import deploy
 from queues.errors import ApiError
 from queues.sql.database import raw_connection
-from tests.e2e.installation.support.deployed import DSN, NAMESPACE, Deployed, deployment_cluster
+from tests.e2e.installation.support.deployed import (
+    DSN,
+    MANIFESTS,
+    NAMESPACE,
+    NEEDS_PODS,
+    Deployed,
+    apply_manifests,
+    deployment_cluster,
+)
 from tests.e2e.installation.support.kubelet import RunningPod
 from tests.e2e.support.api_paths import path
 from tests.waiting import until
 
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.skipif(
-        shutil.which("dpkg-deb") is None or shutil.which("ip") is None or os.geteuid() != 0,
-        reason="the image is built on Debian; pods get namespaces of Linux, by root",
-    ),
-]
-MANIFESTS = Path(deploy.__file__).parent
+pytestmark = [pytest.mark.long, NEEDS_PODS]
 #: Whose Secret Muster has.
 SECRET = "muster-database"
 RESTORED = DSN.removesuffix("/postgres") + "/restored"
@@ -34,12 +32,7 @@ RESTORED = DSN.removesuffix("/postgres") + "/restored"
 def deployed(image_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployed]:
     """The manifests are applied, and two replicas are ready."""
     with deployment_cluster(image_root, tmp_path_factory.mktemp("deployed")) as found:
-        found.kubectl("apply", "--server-side", "-f", MANIFESTS / "crds")
-        found.kubectl("apply", "--server-side", "-k", MANIFESTS)
-        give_dsn(found, SECRET, DSN)
-        found.kubectl("apply", "-f", MANIFESTS / "queues.yaml")
-        found.kubectl("rollout", "restart", "deployment/muster", "-n", NAMESPACE)
-        found.roll_out()
+        apply_manifests(found)
         yield found
 
 

@@ -1,26 +1,26 @@
 """The manifests, applied as the guide says, with the pods of the Deployment run from the image."""
 
 import json
-import os
 import re
-import shutil
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-import deploy
 from deploy.local.stack import LocalCommandFailed
-from tests.e2e.installation.support.deployed import DSN, NAMESPACE, Deployed, deployment_cluster, gang
+from tests.e2e.installation.support.deployed import (
+    NAMESPACE,
+    NEEDS_PODS,
+    Deployed,
+    apply_manifests,
+    deployment_cluster,
+    gang,
+)
 from tests.e2e.support.api_paths import condition, path
 from tests.waiting import until
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("dpkg-deb") is None or shutil.which("ip") is None or os.geteuid() != 0,
-    reason="the image is built on Debian; pods get namespaces of Linux, by root",
-)
-MANIFESTS = Path(deploy.__file__).parent
+pytestmark = NEEDS_PODS
 TEAM = "vision"
 
 
@@ -29,13 +29,7 @@ def deployed(image_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
     """The manifests are applied, and two replicas are ready."""
     folder = tmp_path_factory.mktemp("deployed")
     with deployment_cluster(image_root, folder) as found:
-        found.kubectl("create", "namespace", NAMESPACE)
-        secret = ("secret", "generic", "muster-database", "-n", NAMESPACE)
-        found.kubectl("create", *secret, f"--from-literal=dsn={DSN}")
-        found.kubectl("apply", "--server-side", "-f", MANIFESTS / "crds")
-        found.kubectl("apply", "--server-side", "-k", MANIFESTS)
-        found.kubectl("apply", "-f", MANIFESTS / "queues.yaml")
-        found.roll_out()
+        apply_manifests(found)
         yield found
 
 

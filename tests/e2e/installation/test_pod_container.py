@@ -1,7 +1,6 @@
 """Containers of the tests: they end when they are told to, and never outlive the test that started them."""
 
 import os
-import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -10,14 +9,12 @@ from pathlib import Path
 import pytest
 
 from deploy.image import root
+from tests.e2e.installation.support.deployed import NEEDS_PODS
 from tests.e2e.installation.support.pod_container import Container, ContainerSpec
 from tests.e2e.installation.support.pod_network import PodNetwork
 from tests.waiting import alive, until
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("dpkg-deb") is None or shutil.which("ip") is None or os.geteuid() != 0,
-    reason="the image is built on Debian; pods get namespaces of Linux, by root",
-)
+pytestmark = NEEDS_PODS
 #: Says that it runs, and as who; ends by SIGTERM as it is asked to.
 PROGRAM = """
 import os, signal, sys

@@ -4,6 +4,8 @@ The control plane, the scheduler and the pods' containers are real; ``kubelet.py
 the rest.
 """
 
+import os
+import shutil
 import subprocess
 import sys
 import urllib.error
@@ -14,6 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
+import pytest
+
+import deploy
 from deploy.local.client import LocalClient
 from deploy.local.components import ALIVE, ClusterOptions
 from deploy.local.nodes import NodeShape, node
@@ -24,6 +29,12 @@ from tests.e2e.installation.support.pod_network import PodNetwork
 from tests.e2e.support.api_paths import Document, path
 from tests.waiting import until
 
+#: Of tests that run pods from the image.
+NEEDS_PODS = pytest.mark.skipif(
+    shutil.which("dpkg-deb") is None or shutil.which("ip") is None or os.geteuid() != 0,
+    reason="the image is built on Debian; pods get namespaces of Linux, by root",
+)
+MANIFESTS = Path(deploy.__file__).parent
 NAMESPACE = "muster-system"
 #: Where pods find the database.
 _POSTGRES = ("10.96.0.20", 5432)
@@ -137,6 +148,17 @@ def deployment_cluster(image: Path, folder: Path) -> Iterator[Deployed]:
             )
             with kubelet.playing(), agents.playing():
                 yield Deployed(stack, api, kubelet, agents)
+
+
+def apply_manifests(deployed: Deployed) -> None:
+    """Install by the manifests, in the order of the page; two replicas are ready afterwards."""
+    deployed.kubectl("create", "namespace", NAMESPACE)
+    secret = ("secret", "generic", "muster-database", "-n", NAMESPACE)
+    deployed.kubectl("create", *secret, f"--from-literal=dsn={DSN}")
+    deployed.kubectl("apply", "--server-side", "-f", MANIFESTS / "crds")
+    deployed.kubectl("apply", "--server-side", "-k", MANIFESTS)
+    deployed.kubectl("apply", "-f", MANIFESTS / "queues.yaml")
+    deployed.roll_out()
 
 
 def _add_nodes(api: LocalClient) -> None:
