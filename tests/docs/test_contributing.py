@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/contributing.md").read_text(encoding="utf-8")
 TABLE = PAGE.partition("## I want to change")[2].partition("\n## ")[0]
 PRODUCT = ("queues", "admission", "deploy", "migrations")
-MOST_LINES, MOST_MODULES = 600, 14
+MOST_LINES, MOST_MODULES = 800, 25
 #: Has one more module with each change of the schema, and loses none.
 MIGRATIONS = ROOT / "migrations/versions"
 
