@@ -122,6 +122,7 @@ def pod_fact(pod: WirePod, controller: PodController | None) -> PodFact:
         forced=meta.deletion_timestamp is not None and not meta.deletion_grace_period_seconds,
         ended_first=_ended_first(meta, status),
         kept=names.FINALIZER in (meta.finalizers or ()),
+        uncounted=names.JOB_TRACKING in (meta.finalizers or ()),
         shape=one(shape),
         priority=spec.priority or 0,
         preempts=spec.preemption_policy != "Never"
@@ -248,6 +249,7 @@ def minimal_pod_fact(
         deleting=meta.deletion_timestamp is not None,
         forced=meta.deletion_timestamp is not None and not meta.deletion_grace_period_seconds,
         kept=names.FINALIZER in (meta.finalizers or ()),
+        uncounted=names.JOB_TRACKING in (meta.finalizers or ()),
         shape=one(PodShape(takes=_minimal_takes(parts.spec))),
         created=seconds(meta.creation_timestamp),
         owner=owner,

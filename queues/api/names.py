@@ -254,6 +254,8 @@ LWS_EXCLUSIVE_TOPOLOGY: Final = "leaderworkerset.sigs.k8s.io/exclusive-topology"
 
 #: The completion index of an Indexed batch/v1 Job's pod (annotation, and label since 1.28).
 COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
+#: Finalizer of the job controller on the pods of a Job, until it has counted how they ended.
+JOB_TRACKING: Final = "batch.kubernetes.io/job-tracking"
 #: Label of the job controller on the pods of a Job: the Job's uid.
 CONTROLLER_UID: Final = "batch.kubernetes.io/controller-uid"
 #: Labels of that controller on the pods of a Job, by today's names and the former: generated selectors match them.
