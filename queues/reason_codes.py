@@ -42,6 +42,8 @@ class ReasonCode(StrEnum):
     BACKOFF = "Backoff"
     #: Its pods did not get ready as often as its queue allows; it is not tried again before its object changes.
     BACKOFF_LIMIT_EXCEEDED = "BackoffLimitExceeded"
+    #: Its owner has suspended it.
+    ON_HOLD = "OnHold"
     #: The pods of an earlier admission are not gone yet.
     DRAINING = "Draining"
     #: As Draining, before the workload is considered again.
@@ -194,6 +196,7 @@ NEEDS_A_CHANGE: Final = frozenset(
         ReasonCode.UNKNOWN_LEVEL,
         ReasonCode.UNKNOWN_PRIORITY_CLASS,
         ReasonCode.BACKOFF_LIMIT_EXCEEDED,
+        ReasonCode.ON_HOLD,
         ReasonCode.GANG_TOO_LARGE,
         ReasonCode.RUN_TIME_TOO_LONG,
         ReasonCode.INVALID_SPEC,

@@ -145,6 +145,8 @@ class WorkloadFact:
     deleting: bool = False
     #: batch/v1: spec.suspend now.
     suspended: bool = False
+    #: Its owner has suspended it; of a kind that is suspended while it waits.
+    held: bool = False
     #: batch/v1: lastTransitionTime (seconds) of the condition Suspended while it is True; 0: it is not.
     suspended_at: int = 0
     #: batch/v1: spec.parallelism and status.active.

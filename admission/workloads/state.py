@@ -40,6 +40,7 @@ from admission.workloads.rollback import (
 from admission.workloads.run_time.run_end import RunEnd, run_end, run_out
 from admission.workloads.seats import SeatMap, is_live, seat_maps_of
 from admission.workloads.workload import (
+    held_by_owner,
     is_idle,
     only_has_an_obstacle,
     result_of,
@@ -266,7 +267,14 @@ def _held_state(
         started=tuple(
             place.admission.id for place in open_ if not place.admission.started and _all_bound(place)
         ),
-        evictable={**missing.late, **readiness.late, **faulty, **rollbacks, **run_out(end, open_, now)}
+        evictable={
+            **missing.late,
+            **readiness.late,
+            **faulty,
+            **rollbacks,
+            **run_out(end, open_, now),
+            **({} if over else held_by_owner(inputs, open_)),
+        }
         or _NOTHING,
         run_end=end,
         is_run_out=inputs.setbacks.is_run_out,

@@ -149,6 +149,11 @@ COOLDOWN_TIME: Final = "volcano.sh/cooldown-time"
 
 #: Any other value than before has a workload tried again that was held back because its pods did not get ready.
 RETRY: Final = "muster.dev/retry"
+#: Annotation of what is suspended while it waits: "true": its owner holds it back. Written by a policy when the owner
+#: suspends it, and by whoever may change it.
+HOLD: Final = "muster.dev/hold"
+#: Annotation, written by a policy: the object was created suspended. To suspend it once more changes nothing.
+CREATED_SUSPENDED: Final = "muster.dev/created-suspended"
 #: Annotation of work: a span, as W3C's ``traceparent`` writes it; the trace of the gang is below it.
 TRACEPARENT: Final = "muster.dev/traceparent"
 

@@ -154,6 +154,7 @@ def job_fact(job: WireJob) -> WorkloadFact:
         told=_told(status.conditions),
         deleting=meta.deletion_timestamp is not None,
         suspended=bool(spec.suspend),
+        held=annotations.get(names.HOLD) == "true",
         suspended_at=_suspended_at(status.conditions),
         parallelism=parallelism,
         active=status.active or 0,
