@@ -289,7 +289,7 @@ class NodeInventory:
             tree = (
                 hypernode_tree(self.hypernodes.values(), list(self.nodes.values())) if self.hypernodes else ()
             )
-            self._table = NodeTable.build(self._rows(), self._levels(), tree)
+            self._table = NodeTable.build(self._rows(), self.levels(), tree)
         elif self._changes:
             self._table = self._table.with_used(self._changes)
         self._changes = {}
@@ -325,7 +325,8 @@ class NodeInventory:
             return "out of service because of its GPUs"
         return "unschedulable" if fact.unschedulable else self.faulty.closed(fact.name)
 
-    def _levels(self) -> list[tuple[str, ...]]:
+    def levels(self) -> list[tuple[str, ...]]:
+        """Labels of topology levels, by Topology."""
         return [fact.levels for _, fact in sorted(self.topologies.items())]
 
 

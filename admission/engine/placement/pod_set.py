@@ -5,6 +5,7 @@ Seats are taken in the trial piece by piece; the caller undoes them if the rest 
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
@@ -35,6 +36,9 @@ from queues.workload import (
     Partition,
     PodSet,
 )
+
+#: Why a node is left out that would do otherwise.
+_REFUSED: Final = "on which the stock scheduler refused its pods"
 
 
 def seats_for(scope: NodeScope, request: PodSetRequest) -> list[Seat] | Reason:
@@ -242,11 +246,15 @@ def no_place_reason(
     """Why there is no place: too little room, too little in one domain of a level, or not for whole parts."""
     reason = _no_place_reason(scope, pods, query, partitions)
     layout = scope.trial.layout
-    if not layout.closed or reason.code == ReasonCode.NO_FIT:
+    if reason.code in (ReasonCode.NO_FIT, ReasonCode.REFUSED):
         return reason  # which says itself why nodes are left out
-    unclosed = layout.usable & layout.chosen(pods.nodes) & layout.tolerated(pods.nodes)
-    closed = closed_to(pods.nodes, layout.closed, unclosed)
-    return reasons.beside_closed_nodes(reason, {why: int(nodes.sum()) for why, nodes in closed.items()})
+    own = pods.nodes.with_refused()
+    tolerated = layout.usable & layout.tolerated(own)
+    chosen = layout.chosen(pods.nodes)
+    left_out = closed_to(pods.nodes, layout.closed, tolerated & chosen) if layout.closed else {}
+    if own is not pods.nodes:
+        left_out = {**left_out, _REFUSED: tolerated & layout.chosen(own) & ~chosen}
+    return reasons.beside_left_out(reason, {why: int(nodes.sum()) for why, nodes in left_out.items()})
 
 
 def _no_place_reason(
@@ -304,9 +312,13 @@ def _taken(ports: Sequence[HostPort]) -> str:
 
 def _no_fit(scope: NodeScope, pods: PodSet, query: DomainQuery) -> Reason:
     layout = scope.trial.layout
-    chosen, tolerated = layout.chosen(pods.nodes), layout.tolerated(pods.nodes)
+    own = pods.nodes.with_refused()
+    chosen, tolerated = layout.chosen(own), layout.tolerated(pods.nodes)
     usable = layout.usable
-    unclosed = usable & chosen & tolerated
+    unrefused = usable & chosen & tolerated
+    unclosed = unrefused if own is pods.nodes else unrefused & layout.chosen(pods.nodes)
+    if unrefused.any() and not unclosed.any():
+        return reasons.refused_everywhere(int(unrefused.sum()))
     rest = open_to(pods.nodes, layout.closed, unclosed)
     free = scope.trial.ports.free(pods.ports)
     no_room = rest & scope.mask & free & (query.room == 0)
@@ -315,6 +327,7 @@ def _no_fit(scope: NodeScope, pods: PodSet, query: DomainQuery) -> Reason:
         "not usable": ~usable,
         "not chosen by nodeSelector or affinity": usable & ~chosen,
         "with taints that are not tolerated": usable & chosen & ~tolerated,
+        _REFUSED: unrefused & ~unclosed,
         **closed_to(pods.nodes, layout.closed, unclosed),
         "of other flavors": rest & ~scope.mask,
         _taken(pods.ports): rest & scope.mask & ~free,
