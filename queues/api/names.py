@@ -186,11 +186,6 @@ MEMBER_OF: Final = "muster.dev/member-of"
 #: Finalizer of pods until their outcome is stored.
 FINALIZER: Final = "muster.dev/outcome"
 
-#: Label of a PriorityClass that Muster made: the class of the same value that it stands for.
-TWIN_OF: Final = "muster.dev/twin-of"
-#: Names of these classes begin so.
-TWIN_PREFIX: Final = "muster-never-preempts-"
-
 #: Annotation of a definition that another product installed before: uninstalling Muster never deletes it.
 ADOPTED: Final = "muster.dev/adopted"
 

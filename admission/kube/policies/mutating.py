@@ -60,7 +60,6 @@ from queues.api.api_resources import (
     NAMESPACES,
     NODE_DRAINS,
     PODS,
-    PRIORITY_CLASSES,
     QUEUES,
     RESERVATIONS,
     VOLCANO_CRON_JOBS,
@@ -68,6 +67,7 @@ from queues.api.api_resources import (
     Document,
 )
 from queues.api.json_patch import escaped
+from queues.api.kueue_names import KUEUE_PRIORITY
 from queues.api.names import (
     CHANGE_REASON,
     CHANGED_BY,
@@ -81,7 +81,6 @@ from queues.api.names import (
     QUEUE_ANNOTATION,
     QUEUE_LABEL,
     RELEASED,
-    TWIN_OF,
     USER,
     VOLCANO_SCHEDULER,
 )
@@ -110,6 +109,15 @@ class PolicyOptions:
     #: Scheduler names that mean "through the queues": replaced by ``scheduler`` at creation.
     aliases: tuple[str, ...] = (VOLCANO_SCHEDULER,)
 
+
+#: On a pod between the two times that policies are asked about it; nobody sees it.
+_NEVER_NEXT: Final = "muster.dev/never-preempts-next"
+#: A class of users: what runs for the cluster itself may remove others.
+_HAS_CLASS: Final = (
+    "(object.spec.?priorityClassName.orValue('') != ''"
+    " && !object.spec.priorityClassName.startsWith('system-'))"
+)
+_PREEMPTS: Final = "object.spec.?preemptionPolicy.orValue('') != 'Never'"
 
 #: A pod is made for one that is gone, not for one that is still ending.
 _REPLACES_LATE: Final = "object.spec.?podReplacementPolicy.orValue('') == 'Failed'"
@@ -262,36 +270,31 @@ def _ending_on_their_nodes() -> list[Document]:
 
 
 def _never_preempting(options: PolicyOptions) -> list[Document]:
-    """Pods of queues rank as their class says, and have no others removed by the scheduler: which work is evicted is
-    decided by the queues. Else the scheduler removes the work of others that stands against a pod's anti-affinity.
+    """Pods of queues keep their class, and have no others removed by the scheduler: which work is evicted is decided by
+    the queues. Else the scheduler removes the work of others that stands against a pod's anti-affinity.
 
-    Muster keeps the twins of classes (``admission.kube.writers.priority_classes``). A class without a twin stays.
+    The API server compares a pod's ``preemptionPolicy`` with that of its class (admission plugin ``Priority``). After a
+    policy changed a pod, it asks its own plugins once more, and then the policies a second and last time. So the first
+    time the pod is only marked, and the second time it gets its preemption policy and loses the mark.
     """
-    twin_of = f"params.metadata.?labels[?{text(TWIN_OF)}].orValue('')"
-    of_class = f"object.spec.?priorityClassName.orValue('') == {twin_of}"
-    has_twin = f"{of_class} && object.spec.?priority.orValue(0) == params.value"
+    at = f"/metadata/annotations/{escaped(_NEVER_NEXT)}"
+    marked = f"{annotation(_NEVER_NEXT)} != ''"
     patches = join(
-        add("/spec/priorityClassName", "params.metadata.name"), add("/spec/preemptionPolicy", "'Never'")
+        only_if(f"!({marked})", map_exists("object", "", "annotations")),
+        only_if(f"!({marked})", add(at, "'true'")),
+        only_if(marked, remove(at)),
+        only_if(marked, add("/spec/preemptionPolicy", "'Never'")),
     )
-    twin = {"name": "has-a-twin", "expression": has_twin}
-    volcano = {
-        "name": "meant-for-volcano",
-        "expression": _pod_of_volcano(options),
+    preempts = {
+        "name": "preempts-by-its-class",
+        "expression": f"({_HAS_CLASS} && {_PREEMPTS}) || {label(KUEUE_PRIORITY)} != ''",
     }
-    policies = [
-        _policy("muster-never-preempt", PODS, ["CREATE"], patches, conditions=[twin]),
-        _policy("muster-never-preempt-volcano", PODS, ["CREATE"], patches, conditions=[volcano, twin]),
+    volcano = {"name": "meant-for-volcano", "expression": _pod_of_volcano(options)}
+    return [
+        _policy("muster-never-preempt", PODS, ["CREATE"], patches, conditions=[preempts]),
+        _policy("muster-never-preempt-volcano", PODS, ["CREATE"], patches, conditions=[volcano, preempts]),
+        *bindings("never-preempt", []),
     ]
-    bound = bindings("never-preempt", [])
-    for each in policies:
-        each["spec"]["paramKind"] = {
-            "apiVersion": PRIORITY_CLASSES.api_version,
-            "kind": PRIORITY_CLASSES.kind,
-        }
-    for each in bound:
-        twins = {"matchExpressions": [{"key": TWIN_OF, "operator": "Exists"}]}
-        each["spec"]["paramRef"] = {"selector": twins, "parameterNotFoundAction": "Allow"}
-    return [*policies, *bound]
 
 
 def _gated_namespaces() -> list[Document]:

@@ -207,12 +207,6 @@ MUSTER_KEYS: Final = (
         places=places(POD_OWNER, POD, of=(ANNOTATION,)),
     ),
     KnownKey(
-        key=names.TWIN_OF,
-        use=KeyUse.WRITTEN,
-        meaning="the class of the same value that this one stands for, which never preempts",
-        places=places("PriorityClass", of=(LABEL,)),
-    ),
-    KnownKey(
         key=names.ADOPTED,
         use=KeyUse.WRITTEN,
         meaning="`install --adopt-crds` took the definition over",
