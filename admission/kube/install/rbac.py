@@ -372,7 +372,6 @@ AGENT: Final = (
         ("update",),
     ),
     PolicyRule("watch-pods", "whose devices are used, and what was admitted", "", ("pods",), _SEE),
-    PolicyRule("tell-pods", "a pod got other devices than it was admitted for", "", ("events",), ("create",)),
 )
 #: Rights of the node agents in their namespace.
 AGENT_AT_HOME: Final = (

@@ -335,6 +335,12 @@ MUSTER_KEYS: Final = (
             (names.DEVICE_LINKS, "how each two devices are connected", (DEVICE_OBJECT,), (ANNOTATION,)),
             (names.MIG_INSTANCES, "MIG instances of each device", (DEVICE_OBJECT,), (ANNOTATION,)),
             (
+                names.DEVICE_MISMATCHES,
+                "pods whose devices are not as they should be",
+                (DEVICE_OBJECT,),
+                (ANNOTATION,),
+            ),
+            (
                 names.HEALTH_MEMORY,
                 "what the agent has to remember of faults when it starts again",
                 (DEVICE_OBJECT,),
