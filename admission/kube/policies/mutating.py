@@ -51,6 +51,7 @@ from admission.kube.policies.policy_forms import (
     not_by,
     policy,
     queue_of,
+    understands_kueue,
 )
 from admission.kube.policies.train_jobs import train_job_policies
 from admission.workloads.kinds import KINDS, OPERATOR_KINDS
@@ -67,7 +68,7 @@ from queues.api.api_resources import (
     Document,
 )
 from queues.api.json_patch import escaped
-from queues.api.kueue_names import KUEUE_PRIORITY
+from queues.api.kueue_names import KUEUE_PRIORITY, KUEUE_QUEUE
 from queues.api.names import (
     CHANGE_REASON,
     CHANGED_BY,
@@ -276,24 +277,27 @@ def _never_preempting(options: PolicyOptions) -> list[Document]:
     The API server compares a pod's ``preemptionPolicy`` with that of its class (admission plugin ``Priority``). After a
     policy changed a pod, it asks its own plugins once more, and then the policies a second and last time. So the first
     time the pod is only marked, and the second time it gets its preemption policy and loses the mark.
+
+    One binding for all pods: labels that other policies add would have another binding match the second time.
     """
-    at = f"/metadata/annotations/{escaped(_NEVER_NEXT)}"
+    name, at = "muster-never-preempt", f"/metadata/annotations/{escaped(_NEVER_NEXT)}"
     marked = f"{annotation(_NEVER_NEXT)} != ''"
-    patches = join(
-        only_if(f"!({marked})", map_exists("object", "", "annotations")),
-        only_if(f"!({marked})", add(at, "'true'")),
-        only_if(marked, remove(at)),
-        only_if(marked, add("/spec/preemptionPolicy", "'Never'")),
+    gated = f"namespaceObject.metadata.?labels[?{text(GATED_NAMESPACE)}].orValue('') == 'true'"
+    in_queue = (
+        f"{label(QUEUE_LABEL)} != '' || {_pod_of_volcano(options)} || {gated}"
+        f" || ({label(KUEUE_QUEUE)} != '' && {understands_kueue()})"
     )
+    mark = join(map_exists("object", "", "annotations"), add(at, "'true'"))
+    never = join(remove(at), add("/spec/preemptionPolicy", "'Never'"))
+    patches = f"({marked} ? {never} : {only_if(in_queue, mark)})"
     preempts = {
         "name": "preempts-by-its-class",
         "expression": f"({_HAS_CLASS} && {_PREEMPTS}) || {label(KUEUE_PRIORITY)} != ''",
     }
-    volcano = {"name": "meant-for-volcano", "expression": _pod_of_volcano(options)}
+    ordinary = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system"]}
     return [
-        _policy("muster-never-preempt", PODS, ["CREATE"], patches, conditions=[preempts]),
-        _policy("muster-never-preempt-volcano", PODS, ["CREATE"], patches, conditions=[volcano, preempts]),
-        *bindings("never-preempt", []),
+        _policy(name, PODS, ["CREATE"], patches, conditions=[preempts]),
+        binding(name, name, {"namespaceSelector": {"matchExpressions": [ordinary]}}),
     ]
 
 

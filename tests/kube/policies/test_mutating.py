@@ -1,5 +1,7 @@
 """The mutating admission policies, evaluated by a real API server: what waits, and who asked for it."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -86,6 +88,29 @@ async def test_a_pod_in_a_queue_keeps_its_class_and_has_no_others_removed(guarde
         high,
         "PreemptLowerPriority",
     )
+
+
+@pytest.mark.parametrize(
+    "pod_of_queue",
+    [
+        {"schedulerName": "volcano"},
+        {"annotations": {"scheduling.k8s.io/group-name": "training"}, "schedulerName": "volcano"},
+        {"annotations": {"scheduling.volcano.sh/queue-name": "team-b"}},
+    ],
+    ids=["Volcano's scheduler", "in a group", "Volcano's queue"],
+)
+async def test_a_pod_keeps_its_class_whatever_names_its_queue(
+    guarded: GuardedNamespace, pod_of_queue: dict[str, Any]
+) -> None:
+    high = await priority_class(guarded)
+    spec = (await guarded.create("pods", pod("queued", priorityClassName=high, **pod_of_queue)))["spec"]
+    assert (spec["priorityClassName"], spec["preemptionPolicy"]) == (high, "Never")
+
+
+async def test_a_pod_keeps_its_class_in_a_gated_namespace(gated: GuardedNamespace) -> None:
+    high = await priority_class(gated)
+    made = await gated.create("pods", pod("queued", priorityClassName=high))
+    assert (made["spec"]["priorityClassName"], made["spec"]["preemptionPolicy"]) == (high, "Never")
 
 
 async def test_a_quota_of_a_class_counts_pods_in_queues(guarded: GuardedNamespace) -> None:
