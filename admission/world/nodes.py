@@ -125,6 +125,8 @@ class NodeInventory:
             case FactKind.NODE_RECOVERY, NodeRecoveryFact() | None:
                 # Whether it takes gangs is in the table.
                 self._table = None
+                if change.key in self.nodes:
+                    self.unsaved.add(NodeName(change.key))
                 return self.faulty.put_recovery(NodeName(change.key), change.fact)
             case FactKind.FLAVOR, FlavorFact() | None:
                 self.put_flavor(change.key, change.fact)

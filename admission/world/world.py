@@ -190,7 +190,7 @@ class World:
         else:
             self.recreations.update(fact)
             fact = following(before, fact)
-            self.ended_pods.observe(before, fact)
+            self.ended_pods.observe(before, fact, self.admission_index.admission_of(fact))
             if fact.admission is not None and is_live(fact):
                 self.admission_index.note_unknown(fact.admission)
         if before is not None and before.node and is_live(before) and (fact is None or not is_live(fact)):
