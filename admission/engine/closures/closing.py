@@ -200,7 +200,7 @@ class _Windows:
 
     def taken(self, closure: NodeClosure) -> Mask:
         """(N,) nodes that others have in the window of a closure."""
-        taken: Mask = self._masks[self._beside(closure)[0]].any(axis=0)
+        taken: Mask = np.logical_or.reduce(self._masks[self._beside(closure)[0]], axis=0)
         return taken
 
     def kept(self, closure: NodeClosure, may_be: Mask) -> NDArray[np.intp]:
@@ -213,7 +213,7 @@ class _Windows:
 
     def soon(self, closure: NodeClosure) -> Mask:
         """(N,) nodes that others need shortly before its window or after it."""
-        soon: Mask = self._masks[self._beside(closure)[1]].any(axis=0)
+        soon: Mask = np.logical_or.reduce(self._masks[self._beside(closure)[1]], axis=0)
         return soon
 
     def put(self, closure: NodeClosure, mask: Mask) -> None:
