@@ -82,6 +82,8 @@ class QueueFact:
     loans: tuple[Loan, ...] = ()
     #: The state in its status; "": none.
     shown: str = ""
+    #: What of it is not read, because it is beyond its bounds; "": nothing.
+    unread: str = ""
     #: The ledger that leads the cluster, as root says; None: it says nothing, or is another queue.
     ledger: LedgerRecord | None = None
 

@@ -352,6 +352,8 @@ class QueueStatusFacts:
     busy: bool = False
     #: Why the queue cannot be used; None: it can.
     broken: str | None = None
+    #: What of it is not read, because it is beyond its bounds; "": nothing.
+    unread: str = ""
     allocated: Resources = field(default_factory=Resources)
     pending: int = 0
     inqueue: int = 0
@@ -363,6 +365,10 @@ class QueueStatusFacts:
     failing: Reason | None = None
     #: Of root: why seats of Jobs that are gone are not given back; None: all is well.
     keeping: Reason | None = None
+
+
+#: Condition of a queue: whether all of it is read.
+WITHIN_BOUNDS: Final = "WithinBounds"
 
 
 def deciding_condition(failing: Reason | None) -> StatusCondition:
@@ -396,6 +402,10 @@ def queue_status(queue: QueueStatusFacts) -> StatusWanted:
         if queue.broken is not None
         else StatusCondition(type="Usable", status="True", reason="Usable", quiet=True)
     )
+    bounded = StatusCondition(type=WITHIN_BOUNDS, status="True", reason=WITHIN_BOUNDS, quiet=True)
+    if queue.unread:
+        message = f"what is beyond these bounds is not read: {queue.unread}"
+        bounded = StatusCondition(type=WITHIN_BOUNDS, status="False", reason="BeyondBounds", message=message)
     return StatusWanted(
         ref=queue.ref,
         fields=without_blanks(
@@ -409,9 +419,9 @@ def queue_status(queue: QueueStatusFacts) -> StatusWanted:
                 "completed": queue.completed,
             }
         ),
-        conditions=(usable, deciding_condition(queue.failing), freeing_condition(queue.keeping))
+        conditions=(usable, bounded, deciding_condition(queue.failing), freeing_condition(queue.keeping))
         if queue.is_root
-        else (usable, by_parent),
+        else (usable, bounded, by_parent),
         kept=("ledger",) if queue.is_root else (),
         seen=queue.shown,
     )
