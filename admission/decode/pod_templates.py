@@ -22,9 +22,10 @@ from queues.api.json_patch import escaped
 from queues.api.model import excerpt
 from queues.api.node_affinity import unpinned
 from queues.api.reading.user_values import MOST_CONTAINERS, UserValues, number, resource_problem
+from queues.api.resource_names import problem_of_request
 from queues.api.validation.pod_rules import beyond_nodes
 from queues.reason_codes import ReasonCode
-from queues.resources import Resources, in_bytes, scale, show
+from queues.resources import PODS, Resources, in_bytes, scale, show
 from queues.text_format import listed
 from queues.workload import AdmissionId, Obstacle, PodSet
 
@@ -149,6 +150,9 @@ _large_template_set: Final = LargeTemplates(_template_set.__wrapped__)
 def _note_impossible(takes: Resources, values: UserValues, where: str) -> None:
     if problem := resource_problem(takes):
         values.refuse(f"{where}.spec", *problem)
+    for resource in takes:
+        if resource != PODS and (problem := problem_of_request(resource)):
+            values.refuse(f"{where}.spec", *problem)
     for resource, units in takes.items():
         found, expected = f"{show(resource, units)} {resource}", ""
         if beyond := beyond_nodes(resource, units):

@@ -275,6 +275,7 @@ def queue_statuses(
                 busy=name in states.busy,
                 shown=fact.shown,
                 broken=problems.get(name),
+                without_effect=fact.without_effect,
                 allocated=totals.allocated(name),
                 pending=totals.workloads[name, Standing.PENDING] - enqueued.get(name, 0),
                 inqueue=totals.workloads[name, Standing.INQUEUE] + enqueued.get(name, 0),

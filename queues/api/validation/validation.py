@@ -20,7 +20,8 @@ from queues.api.names import (
     SCHEDULING_VOLCANO,
     TOPOLOGY_VOLCANO,
 )
-from queues.api.reading.user_values import SUBDOMAIN, is_device_resource, is_dns_name, is_label_key
+from queues.api.reading.user_values import SUBDOMAIN, is_dns_name, is_label_key
+from queues.api.resource_names import EXTENDED_EXPECTED, doubt_about, is_extended, meant_by
 from queues.api.schedules.cron_job_rules import cron_job_violations
 from queues.api.schedules.job_flow_rules import job_flow_violations, job_template_violations
 from queues.api.types.batch_job import BatchJob
@@ -48,6 +49,7 @@ from queues.api.validation.podgroup_rules import podgroup_violations
 from queues.api.validation.queue_rules import queue_violations
 from queues.api.validation.run_time_rules import run_time_violations
 from queues.api.validation.violations import Violation, of_model
+from queues.api.validation.zero_fields import zero_field_warnings
 from queues.closures.node_closures import NodeClosure
 from queues.quota.access import access_refusal
 from queues.quota.queue import ROOT
@@ -95,6 +97,8 @@ KINDS: Mapping[tuple[str, str], type[Model]] = {
     (CORE, "Pod"): Pod,
 }
 
+#: Volcano Jobs, and kinds that these are made from.
+_MAKES_JOBS: Final = (VolcanoJob, VolcanoCronJob, JobTemplate, JobFlow)
 #: The path of violations that follow from the labels of an object's namespace.
 NAMESPACE: Final = "metadata.namespace"
 #: Where an object's metadata names its queue; the first that is given counts.
@@ -135,9 +139,10 @@ def violations_of(
         parsed = model.parse(document if old is not None else defaulted(document, known))
     except ValidationError as error:
         return of_model(error)
+    zeros = misread_zeros(document)
     if old is not None and isinstance(parsed, VolcanoJob):
         try:
-            return job_update_violations(VolcanoJob.parse(old), parsed)
+            return [*zeros, *job_update_violations(VolcanoJob.parse(old), parsed)]
         except ValidationError:
             # The stored object cannot be read, so any change is accepted: it may repair it.
             return []
@@ -147,9 +152,28 @@ def violations_of(
         and (old.get("spec") or {}).get("queue") == parsed.spec.queue
     ):
         known = replace(known, queues=None)  # it is in that queue already, even if the queue is closed by now
+    found = [*_metadata(parsed), *zeros]
     if isinstance(parsed, Reservation | NodeDrain):
-        return [*_metadata(parsed), *_closure_violations(parsed, known, document, old)]
-    return [*_metadata(parsed), *_RULES[model](parsed, known), *_by_queue(parsed, known, is_new=old is None)]
+        found += _closure_violations(parsed, known, document, old)
+    else:
+        found += [*_RULES[model](parsed, known), *_by_queue(parsed, known, is_new=old is None)]
+    return found if old is None else _but_for_old(found, old)
+
+
+def _but_for_old(found: Sequence[Violation], old: dict[str, Any]) -> list[Violation]:
+    """Violations of a change; those that the object had before and may keep are warnings."""
+    if not any(each.may_stay and not each.tolerable for each in found):
+        return list(found)
+    before = {(each.found, each.expected) for each in violations_of(old) if each.may_stay}
+    return [
+        replace(each, tolerable=True) if each.may_stay and (each.found, each.expected) in before else each
+        for each in found
+    ]
+
+
+def misread_zeros(document: dict[str, Any]) -> list[Violation]:
+    """Warnings about each 0 that a user wrote and for which a default will be filled in."""
+    return list(zero_field_warnings(document)) if kind_of(document) in _MAKES_JOBS else []
 
 
 def unknown_fields(document: dict[str, Any]) -> tuple[str, ...]:
@@ -282,10 +306,11 @@ def _flavor(flavor: ResourceFlavor, known: Known) -> Iterator[Violation]:
         path = f"spec.deviceClasses[{excerpt(name)}]"
         if not is_dns_name(name):
             yield Violation(path, excerpt(name), "the name of a DeviceClass")
-        if not is_device_resource(resource):
-            yield Violation(
-                path, excerpt(resource), "the name of an extended resource, such as nvidia.com/gpu"
-            )
+        if not is_extended(resource):
+            meant = meant_by(resource)
+            yield Violation(path, excerpt(resource), f"{meant}?" if meant else EXTENDED_EXPECTED)
+        elif problem := doubt_about(resource):
+            yield Violation(path, *problem, tolerable=True)
     if not flavor.spec.node_labels:
         yield Violation(
             "spec.nodeLabels", "nothing", "labels; without any no node is of this flavor", tolerable=True
