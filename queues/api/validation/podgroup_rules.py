@@ -7,7 +7,11 @@ from queues.api.names import HOLD_MIN_RESOURCES
 from queues.api.reading.user_values import HOLD_EXPECTED, hold_seconds
 from queues.api.resource_names import problem_of_limit
 from queues.api.types.podgroup import PodGroup, PodGroupSpec
-from queues.api.validation.job_rules import network_topology_violations, queue_reference_violations
+from queues.api.validation.job_rules import (
+    network_topology_violations,
+    queue_reference_violations,
+    size_warnings,
+)
 from queues.api.validation.pod_rules import annotation_violations
 from queues.api.validation.violations import Violation, entry_path, quantity_violations, selector_violations
 from queues.quota.queue import Queue
@@ -18,6 +22,7 @@ def podgroup_violations(group: PodGroup, queues: Mapping[str, Queue] | None) -> 
     spec = group.spec
     found = list(queue_reference_violations(spec.queue, queues, "spec.queue", what="workload"))
     found += quantity_violations(spec.min_resources, "spec.minResources")
+    found += size_warnings(spec.min_member, "spec.minMember")
     found += resource_name_violations(spec.min_resources)
     found += network_topology_violations(spec.network_topology, "spec.networkTopology")
     for index, policy in enumerate(spec.sub_group_policy):

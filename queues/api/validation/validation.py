@@ -10,6 +10,7 @@ from queues.api.model import Model, excerpt, path_of
 from queues.api.names import (
     BATCH,
     BATCH_VOLCANO,
+    BUS_VOLCANO,
     CORE,
     DEFAULT_QUEUE,
     FLOW_VOLCANO,
@@ -25,6 +26,7 @@ from queues.api.resource_names import EXTENDED_EXPECTED, doubt_about, is_extende
 from queues.api.schedules.cron_job_rules import cron_job_violations
 from queues.api.schedules.job_flow_rules import job_flow_violations, job_template_violations
 from queues.api.types.batch_job import BatchJob
+from queues.api.types.command import CommandDocument
 from queues.api.types.cron_job import VolcanoCronJob
 from queues.api.types.flavor import ResourceFlavor
 from queues.api.types.hypernode import HyperNode
@@ -42,6 +44,7 @@ from queues.api.validation.closures.closure_rules import (
     drain_violations,
     reservation_violations,
 )
+from queues.api.validation.command_rules import command_violations
 from queues.api.validation.hypernode_rules import hypernode_violations
 from queues.api.validation.job_rules import job_update_violations, job_violations, queue_reference_violations
 from queues.api.validation.pod_rules import annotation_violations, pod_spec_violations, template_violations
@@ -84,6 +87,7 @@ NOTHING_KNOWN = Known()
 KINDS: Mapping[tuple[str, str], type[Model]] = {
     (BATCH_VOLCANO, "Job"): VolcanoJob,
     (BATCH_VOLCANO, "CronJob"): VolcanoCronJob,
+    (BUS_VOLCANO, "Command"): CommandDocument,
     (FLOW_VOLCANO, "JobFlow"): JobFlow,
     (FLOW_VOLCANO, "JobTemplate"): JobTemplate,
     (SCHEDULING_VOLCANO, "PodGroup"): PodGroup,
@@ -301,14 +305,16 @@ def _named_queue(document: BatchJob | Pod, known: Known) -> Iterator[Violation]:
 def _flavor(flavor: ResourceFlavor, known: Known) -> Iterator[Violation]:
     for key in flavor.spec.node_labels:
         if not is_label_key(key):
-            yield Violation(f"spec.nodeLabels[{key}]", excerpt(key), "a node label key")
+            yield Violation(f"spec.nodeLabels[{key}]", excerpt(key), "a node label key", may_stay=True)
     for name, resource in flavor.spec.device_classes.items():
         path = f"spec.deviceClasses[{excerpt(name)}]"
         if not is_dns_name(name):
-            yield Violation(path, excerpt(name), "the name of a DeviceClass")
+            yield Violation(path, excerpt(name), "the name of a DeviceClass", may_stay=True)
         if not is_extended(resource):
             meant = meant_by(resource)
-            yield Violation(path, excerpt(resource), f"{meant}?" if meant else EXTENDED_EXPECTED)
+            yield Violation(
+                path, excerpt(resource), f"{meant}?" if meant else EXTENDED_EXPECTED, may_stay=True
+            )
         elif problem := doubt_about(resource):
             yield Violation(path, *problem, tolerable=True)
     if not flavor.spec.node_labels:
@@ -322,9 +328,11 @@ def _topology(topology: Topology, known: Known) -> Iterator[Violation]:
     for index, level in enumerate(topology.spec.levels):
         path = f"spec.levels[{index}].nodeLabel"
         if not is_label_key(level.node_label):
-            yield Violation(path, excerpt(level.node_label), "a node label key")
+            yield Violation(path, excerpt(level.node_label), "a node label key", may_stay=True)
         elif level.node_label in seen:
-            yield Violation(path, excerpt(level.node_label), "a label that is not a level before")
+            yield Violation(
+                path, excerpt(level.node_label), "a label that is not a level before", may_stay=True
+            )
         seen.add(level.node_label)
 
 
@@ -335,6 +343,7 @@ _RULES: Mapping[type[Model], Callable[[Any, Known], Any]] = {
     JobTemplate: lambda template, known: job_template_violations(template, known.queues, known.levels),
     PodGroup: lambda group, known: podgroup_violations(group, known.queues),
     QueueDocument: lambda queue, known: queue_violations(queue, known.queues),
+    CommandDocument: lambda command, _: command_violations(command),
     HyperNode: lambda hypernode, _: hypernode_violations(hypernode),
     ResourceFlavor: _flavor,
     Topology: _topology,

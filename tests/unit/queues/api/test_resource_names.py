@@ -48,6 +48,7 @@ def places() -> list[tuple[type[BaseModel], str]]:
     return [
         (model, path)
         for model in KINDS.values()
+        if "spec" in model.model_fields
         for path in amounts_in(model.model_fields["spec"].annotation, "spec")
     ]
 
