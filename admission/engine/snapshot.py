@@ -194,9 +194,10 @@ class Snapshot:
             if evict.displaces and key in self.holders:
                 before = self.holders[key]
                 holders[key] = pending[key] = replace(
-                    before, evictions=before.evictions + 1, waiting_since=plan.now
+                    before, evictions=before.evictions + 1, waiting_since=plan.now, held_since=0
                 )
         holders |= {admit.workload: self.pending[admit.workload] for admit in plan.admits}
+        holders |= self._going_on({admit.workload for admit in plan.admits}, holders)
         seats = Counter[WorkloadKey]()
         for admission in admissions.values():
             if admission.state is AdmissionState.OPEN:
@@ -222,6 +223,21 @@ class Snapshot:
             ),
             **self._left_out(plan),
         )
+
+    def _going_on(
+        self, joined: Collection[WorkloadKey], holders: Mapping[WorkloadKey, Workload]
+    ) -> dict[WorkloadKey, Workload]:
+        """Holders among these that held seats before they got more: they hold them without a break."""
+        since: dict[WorkloadKey, int] = {}
+        for admission in self.admissions.values():
+            if admission.workload in joined:
+                known = since.get(admission.workload, admission.opened_at)
+                since[admission.workload] = min(known, admission.opened_at)
+        return {
+            key: replace(holders[key], held_since=min(opened, self.holders[key].held_since or opened))
+            for key, opened in since.items()
+            if key in self.holders
+        }
 
     def _left_out(self, plan: Plan) -> dict[str, Any]:
         """Forced changes that the plan leaves to the next turn."""
