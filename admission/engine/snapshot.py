@@ -111,6 +111,10 @@ class Snapshot:
         """The user whose admission it is; "": none is known."""
         return admission.user or self.user_of_workload(admission.workload)
 
+    def workload_of(self, admission: Admission) -> Workload | None:
+        """The workload that holds an admission, or gets it in this turn; None: it is gone."""
+        return self.holders.get(admission.workload) or self.pending.get(admission.workload)
+
     def user_of_workload(self, key: WorkloadKey) -> str:
         """The user whose workload it is; "": none is known."""
         workload = self.holders.get(key) or self.pending.get(key)

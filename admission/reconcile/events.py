@@ -135,7 +135,9 @@ def waiting_event(world: World, key: WorkloadKey, reason: Reason | None) -> Even
     if reason.code == ReasonCode.UNKNOWN_QUEUE:
         # Which queue was meant is told only to who may see that queue; whoever sees the object sees its events.
         message += f": `kubectl muster explain {ref.name} -n {ref.namespace}` names those that look alike"
-    return EventNote(ref=ref, reason=reason.code, message=message, action=WAIT)
+    # Nobody is called for what time brings; what never fits is for its owner to change.
+    warning = reason.code is ReasonCode.NEVER_FITS
+    return EventNote(ref=ref, reason=reason.code, message=message, action=WAIT, warning=warning)
 
 
 def start_event(ref: ObjectRef, expected: ExpectedStart) -> EventNote:

@@ -316,6 +316,7 @@ class NodeInventory:
                 why_not=why_not,
                 flavor=_flavor(fact.labels, flavors),
                 devices=fact.devices,
+                unhealthy=fact.unhealthy,
             )
 
     def _why_not(self, fact: NodeFact) -> str:

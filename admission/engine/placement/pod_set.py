@@ -14,7 +14,7 @@ from admission.engine.nodes.capacity import Capacity, DomainShare
 from admission.engine.nodes.closed_nodes import closed_to, open_to
 from admission.engine.nodes.demand import shape_of
 from admission.engine.nodes.fragmentation import UNTOUCHED_BIT
-from admission.engine.nodes.table import Amounts, Chain, Mask
+from admission.engine.nodes.table import Amounts, Chain, Layout, Mask
 from admission.engine.placement.device_seats import seats_on_devices, seats_on_nodes
 from admission.engine.placement.domain_search import DomainQuery, assign_nodes
 from admission.engine.placement.domains import (
@@ -39,6 +39,8 @@ from queues.workload import (
 
 #: Why a node is left out that would do otherwise.
 _REFUSED: Final = "on which the stock scheduler refused its pods"
+#: Nodes that a reason names of those that are left out for one cause.
+_MOST_NAMED: Final = 3
 
 
 def seats_for(scope: NodeScope, request: PodSetRequest) -> list[Seat] | Reason:
@@ -251,10 +253,36 @@ def no_place_reason(
     own = pods.nodes.with_refused()
     tolerated = layout.usable & layout.tolerated(own)
     chosen = layout.chosen(pods.nodes)
-    left_out = closed_to(pods.nodes, layout.closed, tolerated & chosen) if layout.closed else {}
+    left_out = _shut(scope, pods)
+    if layout.closed:
+        left_out = left_out | closed_to(pods.nodes, layout.closed, tolerated & chosen)
+    named = {_named(layout, why, nodes): int(nodes.sum()) for why, nodes in left_out.items()}
     if own is not pods.nodes:
-        left_out = {**left_out, _REFUSED: tolerated & layout.chosen(own) & ~chosen}
-    return reasons.beside_left_out(reason, {why: int(nodes.sum()) for why, nodes in left_out.items()})
+        named[_REFUSED] = int((tolerated & layout.chosen(own) & ~chosen).sum())
+    return reasons.beside_left_out(reason, named)
+
+
+def _shut(scope: NodeScope, pods: PodSet) -> dict[str, Mask]:
+    """(N,) nodes that take no pods now and would hold some of these if they were open and empty, by why."""
+    trial, layout = scope.trial, scope.trial.layout
+    if layout.usable.all():
+        return {}
+    lasting = layout.taints.lasting().tolerated(pods.nodes.tolerations)
+    mask = ~layout.usable & scope.mask & layout.chosen(pods.nodes) & lasting
+    mask &= trial.room_on(trial.table.allocatable, pods, slice(None)) > 0
+    found: dict[str, Mask] = {}
+    for column in np.flatnonzero(mask).tolist():
+        why = layout.why_not[column] or "not usable"
+        found.setdefault(why, np.zeros_like(mask))[column] = True
+    return found
+
+
+def _named(layout: Layout, why: str, nodes: Mask) -> str:
+    """Why nodes are left out, with the names of the first of them."""
+    columns = np.flatnonzero(nodes).tolist()
+    names: list[str] = [layout.names[column] for column in columns[:_MOST_NAMED]]
+    more = len(columns) - len(names)
+    return f"{why}: {', '.join(names)}{f' and {more} more' if more else ''}"
 
 
 def _no_place_reason(
@@ -319,16 +347,21 @@ def _no_fit(scope: NodeScope, pods: PodSet, query: DomainQuery) -> Reason:
     unclosed = unrefused if own is pods.nodes else unrefused & layout.chosen(pods.nodes)
     if unrefused.any() and not unclosed.any():
         return reasons.refused_everywhere(int(unrefused.sum()))
+    shut = _shut(scope, pods)
     rest = open_to(pods.nodes, layout.closed, unclosed)
     free = scope.trial.ports.free(pods.ports)
     no_room = rest & scope.mask & free & (query.room == 0)
     unlinked, untold = _unlinked(scope, pods, no_room)
     excluded = {
-        "not usable": ~usable,
+        "not usable": np.logical_and.reduce([~usable, *(~nodes for nodes in shut.values())]),
+        **{_named(layout, why, nodes): nodes for why, nodes in shut.items()},
         "not chosen by nodeSelector or affinity": usable & ~chosen,
         "with taints that are not tolerated": usable & chosen & ~tolerated,
         _REFUSED: unrefused & ~unclosed,
-        **closed_to(pods.nodes, layout.closed, unclosed),
+        **{
+            _named(layout, why, nodes): nodes
+            for why, nodes in closed_to(pods.nodes, layout.closed, unclosed).items()
+        },
         "of other flavors": rest & ~scope.mask,
         _taken(pods.ports): rest & scope.mask & ~free,
         "that do not tell how NVLinks join their devices": untold,
