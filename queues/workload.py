@@ -266,7 +266,12 @@ class PodRules:
 
     def selections(self) -> tuple[PodSelection, ...]:
         """The pods that the rules are about, each selection once."""
-        rules = (*self.spread, *self.apart, *self.near, *self.wishes)
+        rules: tuple[SpreadRule | ApartRule | NearRule | PodWish, ...] = (
+            *self.spread,
+            *self.apart,
+            *self.near,
+            *self.wishes,
+        )
         return tuple(dict.fromkeys(rule.pods for rule in rules))
 
 

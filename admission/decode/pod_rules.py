@@ -151,7 +151,8 @@ def _rules_of(
 
 
 def _spread_rule(constraint: WireSpreadConstraint, owner: PodOwner) -> SpreadRule:
-    labels = _labels_of(constraint.label_selector, constraint.match_label_keys, (), owner)
+    # Here, other than in terms of affinity, an empty selector counts no pod.
+    labels = _labels_of(constraint.label_selector, constraint.match_label_keys, (), owner) or _NO_POD
     return SpreadRule(
         key=constraint.topology_key,
         pods=_named((PodTerm((owner.namespace,), labels),)),

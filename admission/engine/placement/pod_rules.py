@@ -6,7 +6,7 @@ What they mean is what kube-scheduler's filters PodTopologySpread and InterPodAf
   hard constraints of the pod, and, as the policies say, if the pod's nodeSelector and required node affinity choose it
   and the pod tolerates its taints. The selected pods of a domain, with this one if it is selected itself, may be
   ``maxSkew`` more than those of the emptiest domain, which counts as empty if there are fewer domains than
-  ``minDomains``. A node without the label is no place.
+  ``minDomains``. A node without the label is no place. A selector without any requirement counts no pod.
 - Anti-affinity: no selected pod in the domain; a node without the label is in no domain, so nothing is against it. It
   holds the other way round for the selected pods while a pod with the term is there.
 - Affinity: for each term, a pod in the domain that meets all terms; a node without one of the labels is no place. As
@@ -165,7 +165,8 @@ class PodSetRules:
             return None
         parts = [counts.on_nodes(counts.pods) * weight for counts, weight in self.wishes]
         parts += [-_HIGHEST * counts.on_nodes(counts.pods) for counts in self.evened]
-        return np.sum(parts, axis=0)
+        score: Amounts = np.sum(parts, axis=0)
+        return score
 
 
 class RuleBoard:

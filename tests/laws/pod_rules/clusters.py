@@ -46,15 +46,11 @@ def a_pod(
     }
 
 
-class Drawn:
-    """One random case."""
+class Case:
+    """A cluster, and a gang that comes to it."""
 
-    def __init__(self, seed: int) -> None:
-        self._random = Random(seed)
-        self.cluster = Cluster(self._nodes(), NAMESPACES)
-        for number in range(self._random.randint(0, 4)):
-            self._add_running(number)
-        self.tasks = self._tasks()
+    def __init__(self, cluster: Cluster, tasks: list[tuple[str, int, Manifest]]) -> None:
+        self.cluster, self.tasks = cluster, tasks
 
     @property
     def pods(self) -> list[Manifest]:
@@ -64,6 +60,17 @@ class Drawn:
             for name, count, template in self.tasks
             for index in range(count)
         ]
+
+
+class Drawn(Case):
+    """One random case."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = Random(seed)
+        self.cluster = Cluster(self._nodes(), NAMESPACES)
+        for number in range(self._random.randint(0, 4)):
+            self._add_running(number)
+        self.tasks = self._tasks()
 
     def _nodes(self) -> list[Manifest]:
         draw, nodes = self._random, []
@@ -132,9 +139,9 @@ class Drawn:
             of_team = {"namespaceSelector": {"matchLabels": {"team": "a"}}}
             term.update(draw.choice(({"namespaces": ["ns"]}, {"namespaceSelector": {}}, of_team)))
         if draw.random() < 0.15:
-            term["matchLabelKeys"] = ["app"]
+            term["matchLabelKeys"] = _other_keys(term, "app")
         elif draw.random() < 0.15:
-            term["mismatchLabelKeys"] = ["role"]
+            term["mismatchLabelKeys"] = _other_keys(term, "role")
         return term
 
     def _spread(self, spec: dict[str, Any]) -> None:
@@ -152,7 +159,7 @@ class Drawn:
             if draw.random() < 0.3:
                 constraint["nodeTaintsPolicy"] = draw.choice(("Honor", "Ignore"))
             if draw.random() < 0.2:
-                constraint["matchLabelKeys"] = ["role"]
+                constraint["matchLabelKeys"] = _other_keys(constraint, "role")
             if draw.random() < 0.2:
                 constraint["minDomains"] = draw.randint(1, 3)
             constraints.append(constraint)
@@ -167,7 +174,12 @@ class Drawn:
         spec.setdefault("affinity", {})["podAntiAffinity"] = {RULES: terms}
 
 
-def placed_by_muster(drawn: Drawn) -> list[str] | Reason:
+def _other_keys(term: Manifest, key: str) -> list[str]:
+    """The key, unless the selector names it as well: the API server refuses that."""
+    return [] if key in repr(term["labelSelector"]) else [key]
+
+
+def placed_by_muster(drawn: Case) -> list[str] | Reason:
     """Nodes of the gang's pods, or why it waits."""
     job = {
         "apiVersion": "batch.volcano.sh/v1alpha1",

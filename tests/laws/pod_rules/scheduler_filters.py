@@ -122,11 +122,11 @@ def _counts(constraint: Manifest, pod: Manifest, other: Manifest) -> bool:
     labels = pod["metadata"]["labels"]
     if other["metadata"]["namespace"] != pod["metadata"]["namespace"]:
         return False
-    same = all(
-        other["metadata"]["labels"].get(key) == labels[key]
-        for key in constraint.get("matchLabelKeys", ())
-        if key in labels
-    )
+    keys = [key for key in constraint.get("matchLabelKeys", ()) if key in labels]
+    selector = constraint.get("labelSelector") or {}
+    if not (selector.get("matchLabels") or selector.get("matchExpressions") or keys):
+        return False  # an empty selector counts no pod
+    same = all(other["metadata"]["labels"].get(key) == labels[key] for key in keys)
     return same and selected(constraint.get("labelSelector"), other["metadata"]["labels"])
 
 

@@ -6,14 +6,14 @@ the filters allow (``scheduler_filters``).
 
 import pytest
 
-from tests.laws.pod_rules.clusters import Drawn, placed_by_muster
+from tests.laws.pod_rules.clusters import Case, Drawn, placed_by_muster
 from tests.laws.pod_rules.scheduler_filters import all_placed, found_wrong
 
 #: The first of them are run always.
 ALWAYS, EVERY = range(300), range(300, 6000)
 
 
-def keeps_the_rules(drawn: Drawn) -> bool:
+def keeps_the_rules(drawn: Case) -> bool:
     """Places of a gang meet every rule; a gang without places has none. Returns whether it has."""
     answer = placed_by_muster(drawn)
     if isinstance(answer, list):
