@@ -404,9 +404,10 @@ class PodSet:
     def has_rules(self) -> bool:
         """Whether other pods decide about where its pods may go."""
         rules = self.rules
-        return bool(
-            rules.near or rules.apart or self.kept_from or any(rule.required for rule in rules.spread)
-        )
+        if rules is NO_RULES:
+            return bool(self.kept_from)
+        hard = any(rule.required for rule in rules.spread)
+        return bool(hard or rules.near or rules.apart or self.kept_from)
 
     def beside_devices(self) -> Resources:
         """Requests of one pod without its parts of devices."""

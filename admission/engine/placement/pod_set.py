@@ -32,6 +32,7 @@ from queues.reason_codes import ReasonCode
 from queues.workload import (
     ANTI_AFFINITY,
     NO_FLAVOR,
+    NO_RULES,
     HostPort,
     Partition,
     PodSet,
@@ -215,7 +216,7 @@ def _query(
 
 def _cost(scope: NodeScope, pods: PodSet) -> Amounts | None:
     """(N,) cost of a pod on each node; of equal nodes those cost least where the pods want to be."""
-    if scope.cost is not None or not pods.rules:
+    if scope.cost is not None or pods.rules is NO_RULES:
         return scope.cost
     return wished_cost(scope.trial, pods)
 

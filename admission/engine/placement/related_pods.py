@@ -28,6 +28,9 @@ from queues.workload import NO_FLAVOR, PodSet, QueueName
 
 #: Pods that are put onto a node beyond one for each of the gang, before the search gives up.
 MOST_STEPS: Final = 1500
+#: The more nodes, the fewer steps: each costs time in proportion to them.
+_NODES_STEPS: Final = 200_000
+_FEWEST_STEPS: Final = 100
 
 _WORD: Final = 2**64 - 1
 
@@ -144,10 +147,20 @@ class _Search:
         self._chosen: dict[Hashable, tuple[int, int]] = self._seated_domains()
         self._seen: set[int] = set()
         self._state = 0
-        self._steps = MOST_STEPS + sum(len(unit.ordinals) for unit in self._units)
+        self._steps = self._most_steps()
         #: What the search got to at best: pods with a node, and why one more has none.
         self._most = -1
         self._why: Reason | None = None
+
+    def _most_steps(self) -> int:
+        """Pods that may be put onto nodes before the search gives up: none without room, and one way down where no
+        other can succeed."""
+        pods = sum(len(unit.ordinals) for unit in self._units)
+        if any(int(unit.room.sum()) < unit.left for unit in self._units):
+            return 0
+        if any(self._domains_needed(index, unit.mask) is not None for index, unit in enumerate(self._units)):
+            return pods
+        return pods + min(MOST_STEPS, max(_FEWEST_STEPS, _NODES_STEPS // max(1, len(self._trial.table))))
 
     def run(self) -> bool:
         """Look for nodes. True: all pods have one."""

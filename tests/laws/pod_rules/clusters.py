@@ -9,7 +9,9 @@ from admission.decode.nodes import node_fact
 from admission.decode.pods import pod_fact
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
+from admission.facts.changes import Fact
 from admission.facts.cluster import NamespaceFact
+from admission.facts.workloads import WorkloadFact
 from admission.wire import WireNode, WirePod
 from admission.workloads.kinds.volcano_job import WireVolcanoJob, volcano_job_fact
 from queues.plan import Reason
@@ -179,8 +181,8 @@ def _other_keys(term: Manifest, key: str) -> list[str]:
     return [] if key in repr(term["labelSelector"]) else [key]
 
 
-def placed_by_muster(drawn: Case) -> list[str] | Reason:
-    """Nodes of the gang's pods, or why it waits."""
+def job_of(drawn: Case) -> WorkloadFact:
+    """The gang, as a Volcano Job."""
     job = {
         "apiVersion": "batch.volcano.sh/v1alpha1",
         "kind": "Job",
@@ -202,7 +204,11 @@ def placed_by_muster(drawn: Case) -> list[str] | Reason:
         },
     }
     raw = msgspec.json.encode(job)
-    fact = volcano_job_fact(msgspec.json.decode(raw, type=WireVolcanoJob), raw)
+    return volcano_job_fact(msgspec.json.decode(raw, type=WireVolcanoJob), raw)
+
+
+def facts_of(drawn: Case) -> list[Fact]:
+    """What informers show of the cluster, without the gang."""
     pods = [
         pod_fact(
             msgspec.json.decode(msgspec.json.encode({**pod, "status": {"phase": "Running"}}), type=WirePod),
@@ -215,8 +221,13 @@ def placed_by_muster(drawn: Case) -> list[str] | Reason:
         for node in drawn.cluster.nodes
     ]
     namespaces = [NamespaceFact(name=name, labels=labels) for name, labels in NAMESPACES.items()]
-    facts = [queue("team"), *namespaces, *nodes, *pods, fact]
-    plan, _ = decide(world(facts, arrivals={fact.key: 1}).freeze(NOW), Memo())
+    return [queue("team"), *namespaces, *nodes, *pods]
+
+
+def placed_by_muster(drawn: Case) -> list[str] | Reason:
+    """Nodes of the gang's pods, or why it waits."""
+    fact = job_of(drawn)
+    plan, _ = decide(world([*facts_of(drawn), fact], arrivals={fact.key: 1}).freeze(NOW), Memo())
     if not plan.admits:
         return plan.reasons[fact.key]
     seats = {(seat.pod_set, seat.ordinal): seat.node for seat in plan.admits[0].seats}
