@@ -43,7 +43,8 @@ class ReasonCode(StrEnum):
     NOT_ENOUGH_PODS = "NotEnoughPods"
     #: The workload was evicted a short time ago and is not tried again before a given time.
     BACKOFF = "Backoff"
-    #: Its pods did not get ready as often as its queue allows; it is not tried again before its object changes.
+    #: Its pods did not get ready as often as its queue allows, or were refused too often; it is not tried again before
+    #: its object, or the cause of a refusal, changes.
     BACKOFF_LIMIT_EXCEEDED = "BackoffLimitExceeded"
     #: The pods of an earlier admission are not gone yet.
     DRAINING = "Draining"
@@ -105,7 +106,7 @@ class ReasonCode(StrEnum):
 
     # ── why an admission was evicted
 
-    #: The stock scheduler refused a pod for longer than the grace time.
+    #: The stock scheduler refused a pod for longer than the grace time. On a workload that waits: on all its nodes.
     REFUSED = "Refused"
     #: A node of a seat cannot take pods any more.
     NODE_LOST = "NodeLost"

@@ -12,6 +12,7 @@ from admission.facts.cluster import (
     HyperNodeFact,
     HyperNodeMember,
     NamespaceFact,
+    PriorityClassFact,
     QueueFact,
     TopologyFact,
 )
@@ -23,6 +24,7 @@ from admission.wire import (
     WireNamespace,
     WireOwnerReference,
     WirePodDisruptionBudget,
+    WirePriorityClass,
     WireResourceQuota,
 )
 from queues.api import names
@@ -215,6 +217,15 @@ def _limited_by(name: str) -> str | None:
         return name
     resource = name.removeprefix("requests.")
     return None if resource in (name, "storage") else resource
+
+
+def priority_class_fact(found: WirePriorityClass) -> PriorityClassFact:
+    """A PriorityClass."""
+    return PriorityClassFact(
+        value=found.value,
+        is_default=found.global_default,
+        preempts=found.preemption_policy != "Never",
+    )
 
 
 def namespace_fact(namespace: WireNamespace) -> NamespaceFact:

@@ -60,14 +60,24 @@ def no_fit(
     return _reason(ReasonCode.NO_FIT, message, **facts)
 
 
-def beside_closed_nodes(reason: Reason, closed: Mapping[str, int]) -> Reason:
-    """The reason, with the nodes that Reservations and NodeDrains close. ``closed``: how many, by why."""
-    told = {why: count for why, count in closed.items() if count}
+def refused_everywhere(nodes: int) -> Reason:
+    """The stock scheduler refused pods of the workload on all nodes that they may use."""
+    places = f"all {nodes} nodes" if nodes > 1 else "the only node"
+    message = (
+        f"refused by the stock scheduler on {places} that its pods may use; it is tried again when one of them or the "
+        "object changes"
+    )
+    return _reason(ReasonCode.REFUSED, message, nodes=nodes)
+
+
+def beside_left_out(reason: Reason, left_out: Mapping[str, int]) -> Reason:
+    """The reason, with the nodes that Reservations, NodeDrains or refusals leave out: how many, by why."""
+    told = {why: count for why, count in left_out.items() if count}
     if not told:
         return reason
     nodes = ", ".join(f"{counted(count, 'node')} {why}" for why, count in told.items())
     message = f"{reason.message} ({nodes})"
-    return replace(reason, message=message, facts={**reason.facts, "closed": told})
+    return replace(reason, message=message, facts={**reason.facts, "left_out": told})
 
 
 def topology_no_fit(

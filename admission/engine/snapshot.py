@@ -26,7 +26,8 @@ class Rollback(NamedTuple):
     message: str
     #: The workload is not tried again before that second (since the epoch).
     not_before: int
-    #: Its pods were not ready in time, which counts for this revision of its object; None: it has another cause.
+    #: Its pods were not ready in time, or were refused, which counts for this revision of its object; None: it has
+    #: another cause.
     revision: str | None = None
 
 

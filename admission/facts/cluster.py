@@ -174,6 +174,15 @@ class BudgetFact:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PriorityClassFact:
+    """A PriorityClass: what pods that name it rank as, and whether others may be evicted for them."""
+
+    value: int
+    is_default: bool = False
+    preempts: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NamespaceFact:
     """A Namespace: its labels, the queue of objects in it that name none, and whether running pods are adopted."""
 

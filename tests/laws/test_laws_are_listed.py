@@ -37,6 +37,7 @@ def laws_in(module: str) -> set[str]:
         "node_recovery",
         "preemption",
         "quota_holds",
+        "refusals",
         "release",
         "starvation",
         "tenant_nodes",

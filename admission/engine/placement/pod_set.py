@@ -4,7 +4,7 @@ Seats are taken in the trial piece by piece; the caller undoes them if the rest 
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -39,6 +39,8 @@ from queues.workload import (
 
 #: Nodes that a reason names of those that are left out for one cause.
 _MOST_NAMED: Final = 3
+#: Why a node is left out that would do otherwise.
+_REFUSED: Final = "on which the stock scheduler refused its pods"
 
 
 def seats_for(scope: NodeScope, request: PodSetRequest) -> list[Seat] | Reason:
@@ -246,12 +248,16 @@ def no_place_reason(
     """Why there is no place: too little room, too little in one domain of a level, or not for whole parts."""
     reason = _no_place_reason(scope, pods, query, partitions)
     layout = scope.trial.layout
-    if reason.code == ReasonCode.NO_FIT or not (layout.closed or not layout.usable.all()):
+    if reason.code in (ReasonCode.NO_FIT, ReasonCode.REFUSED):
         return reason  # which says itself why nodes are left out
-    unclosed = layout.usable & layout.chosen(pods.nodes) & layout.tolerated(pods.nodes)
-    closed = _shut(scope, pods) | closed_to(pods.nodes, layout.closed, unclosed)
-    named = {_named(layout, why, nodes): int(nodes.sum()) for why, nodes in closed.items()}
-    return reasons.beside_closed_nodes(reason, named)
+    own = pods.nodes.with_refused()
+    tolerated = layout.usable & layout.tolerated(own)
+    chosen = layout.chosen(pods.nodes)
+    left_out = closed_to(pods.nodes, layout.closed, tolerated & chosen) if layout.closed else {}
+    left_out = _named(layout, {**_shut(scope, pods), **left_out})
+    if own is not pods.nodes:
+        left_out = {**left_out, _REFUSED: tolerated & layout.chosen(own) & ~chosen}
+    return reasons.beside_left_out(reason, {why: int(nodes.sum()) for why, nodes in left_out.items()})
 
 
 def _shut(scope: NodeScope, pods: PodSet) -> dict[str, Mask]:
@@ -269,12 +275,15 @@ def _shut(scope: NodeScope, pods: PodSet) -> dict[str, Mask]:
     return found
 
 
-def _named(layout: Layout, why: str, nodes: Mask) -> str:
-    """Why nodes are left out, with the names of the first of them."""
-    columns = np.flatnonzero(nodes).tolist()
-    names: list[str] = [layout.names[column] for column in columns[:_MOST_NAMED]]
-    more = len(columns) - len(names)
-    return f"{why}: {', '.join(names)}{f' and {more} more' if more else ''}"
+def _named(layout: Layout, left_out: Mapping[str, Mask]) -> dict[str, Mask]:
+    """Nodes that are left out, by why and the names of the first of them."""
+    named: dict[str, Mask] = {}
+    for why, nodes in left_out.items():
+        columns = np.flatnonzero(nodes).tolist()
+        names: list[str] = [layout.names[column] for column in columns[:_MOST_NAMED]]
+        more = len(columns) - len(names)
+        named[f"{why}: {', '.join(names)}{f' and {more} more' if more else ''}"] = nodes
+    return named
 
 
 def _no_place_reason(
@@ -332,23 +341,25 @@ def _taken(ports: Sequence[HostPort]) -> str:
 
 def _no_fit(scope: NodeScope, pods: PodSet, query: DomainQuery) -> Reason:
     layout = scope.trial.layout
-    chosen, tolerated = layout.chosen(pods.nodes), layout.tolerated(pods.nodes)
+    own = pods.nodes.with_refused()
+    chosen, tolerated = layout.chosen(own), layout.tolerated(pods.nodes)
     usable = layout.usable
-    unclosed = usable & chosen & tolerated
     shut = _shut(scope, pods)
+    unrefused = usable & chosen & tolerated
+    unclosed = unrefused if own is pods.nodes else unrefused & layout.chosen(pods.nodes)
+    if unrefused.any() and not unclosed.any():
+        return reasons.refused_everywhere(int(unrefused.sum()))
     rest = open_to(pods.nodes, layout.closed, unclosed)
     free = scope.trial.ports.free(pods.ports)
     no_room = rest & scope.mask & free & (query.room == 0)
     unlinked, untold = _unlinked(scope, pods, no_room)
     excluded = {
         "not usable": np.logical_and.reduce([~usable, *(~nodes for nodes in shut.values())]),
-        **{_named(layout, why, nodes): nodes for why, nodes in shut.items()},
+        **_named(layout, shut),
         "not chosen by nodeSelector or affinity": usable & ~chosen,
         "with taints that are not tolerated": usable & chosen & ~tolerated,
-        **{
-            _named(layout, why, nodes): nodes
-            for why, nodes in closed_to(pods.nodes, layout.closed, unclosed).items()
-        },
+        _REFUSED: unrefused & ~unclosed,
+        **_named(layout, closed_to(pods.nodes, layout.closed, unclosed)),
         "of other flavors": rest & ~scope.mask,
         _taken(pods.ports): rest & scope.mask & ~free,
         "that do not tell how NVLinks join their devices": untold,
