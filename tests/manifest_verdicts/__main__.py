@@ -1,8 +1,8 @@
-"""``python -m tests.manifest_verdicts DIR…``: other projects' manifests, judged by ``muster check`` and by an API server.
+"""``python -m tests.manifest_verdicts DIR…``: other projects' manifests, judged by check and by an API server.
 
-Each DIR is a folder with manifests, such as a checkout. Every object of a kind that can be tried is created in a dry run
-on a control plane with Muster's policies and webhook, as it is and once more with a queue; where ``muster check`` says
-something else of it, that is printed. Operators' kinds are served without their schemas.
+Each DIR is a folder with manifests, such as a checkout. Every object of a kind that can be tried is created in a dry
+run on a control plane with Muster's policies and webhook, as it is and once more with a queue; where ``muster check``
+says something else of it, that is printed. Operators' kinds are served without their schemas.
 """
 
 import argparse
