@@ -115,6 +115,10 @@ class OlderReplicasAtWork(DatabaseError):
     """{found} connections of an older version of Muster are open (the oldest: {oldest!r}, expected {expected!r} or newer); the rest of the migrations would break it. Nothing was done. Replace or stop these replicas, then run `muster migrate --finish` again."""
 
 
+class SchemaInUse(DatabaseUnavailable):
+    """A migration could not get a table within 5 seconds, because something else uses it: {reason}. Migrations that were done before stay, and this one has changed nothing. Run `muster migrate` again; `SELECT pid, query FROM pg_stat_activity` shows what runs for long."""
+
+
 class LedgerMismatch(DatabaseError):
     """The ledger's balances refused a plan that had been checked against them: {reason}. Nothing was written; the world is read again."""
 

@@ -8,11 +8,12 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from admission.decode.affinity import affinity_of, kept_apart
+from admission.decode.affinity import affinity_of
 from admission.decode.devices.resource_claims import claims_of
 from admission.decode.fields import explained, one, other_gates
 from admission.decode.ignored_values import ignored_in_template
 from admission.decode.interruption import image_of
+from admission.decode.pod_rules import OF_ONE_POD, PodOwner, with_rules
 from admission.decode.topology_requests import pod_shape_of
 from admission.facts.devices import PodResourceClaim
 from admission.facts.pods import PodShape
@@ -21,7 +22,13 @@ from queues.api import names
 from queues.api.json_patch import escaped
 from queues.api.model import excerpt
 from queues.api.node_affinity import unpinned
-from queues.api.reading.user_values import MOST_CONTAINERS, UserValues, number, resource_problem
+from queues.api.reading.user_values import (
+    MOST_CONTAINERS,
+    UserValues,
+    counted_labels,
+    number,
+    resource_problem,
+)
 from queues.api.resource_names import problem_of_request
 from queues.api.validation.pod_rules import beyond_nodes
 from queues.api.validation.queued_work import NO_NODE_NAME, NO_SYSTEM_CLASS
@@ -75,6 +82,8 @@ class TemplatePods(NamedTuple):
     image: str = ""
     #: Values of annotations that cannot be read and do not matter to whether it is considered.
     ignored: tuple[str, ...] = ()
+    #: Labels of the pods, without those that are made for one Job and those in which they differ.
+    labels: tuple[tuple[str, str], ...] = ()
 
 
 class _Annotated(msgspec.Struct, gc=False):
@@ -122,7 +131,8 @@ def _template_set(raw: bytes, name: str, where: str, namespace: str) -> Template
     affinity = affinity_of(spec.affinity, values, f"{where}.spec", namespace=namespace, pinned=pinned)
     labels = template.metadata.labels if template.metadata else None
     shape = pod_shape_of(spec, annotations, values, f"{where}.", affinity=affinity, pinned=pinned)
-    shape = shape.with_ports(kept_apart(affinity, labels, namespace))
+    owner = PodOwner(namespace, labels or {})
+    shape = with_rules(shape, spec, affinity, values, f"{where}.", owner=owner)
     claims = claims_of(spec, None, values, f"{where}.")
     _note_impossible(shape.takes, values, where)
     priority_class = values.name(f"{where}.spec.priorityClassName", spec.priority_class_name)
@@ -137,7 +147,14 @@ def _template_set(raw: bytes, name: str, where: str, namespace: str) -> Template
         claims,
         one(image_of(spec)),
         ignored_in_template(annotations, f"{where}."),
+        _labels_of(labels or {}),
     )
+
+
+def _labels_of(labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    left_out = OF_ONE_POD.union(names.CONTROLLER_LABELS)
+    kept = counted_labels({key: value for key, value in labels.items() if key not in left_out})
+    return one(tuple(one((one(key), one(value))) for key, value in kept))
 
 
 _large_template_set: Final = LargeTemplates(_template_set.__wrapped__)

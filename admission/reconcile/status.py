@@ -352,6 +352,8 @@ class QueueStatusFacts:
     busy: bool = False
     #: Why the queue cannot be used; None: it can.
     broken: str | None = None
+    #: What of it is not read, because it is beyond its bounds; "": nothing.
+    unread: str = ""
     #: What its object says to no effect, in words.
     without_effect: tuple[str, ...] = ()
     allocated: Resources = field(default_factory=Resources)
@@ -365,6 +367,10 @@ class QueueStatusFacts:
     failing: Reason | None = None
     #: Of root: why seats of Jobs that are gone are not given back; None: all is well.
     keeping: Reason | None = None
+
+
+#: Condition of a queue: whether all of it is read.
+WITHIN_BOUNDS: Final = "WithinBounds"
 
 
 def deciding_condition(failing: Reason | None) -> StatusCondition:
@@ -398,6 +404,10 @@ def queue_status(queue: QueueStatusFacts) -> StatusWanted:
         if queue.broken is not None
         else StatusCondition(type="Usable", status="True", reason="Usable", quiet=True)
     )
+    bounded = StatusCondition(type=WITHIN_BOUNDS, status="True", reason=WITHIN_BOUNDS, quiet=True)
+    if queue.unread:
+        message = f"what is beyond these bounds is not read: {queue.unread}"
+        bounded = StatusCondition(type=WITHIN_BOUNDS, status="False", reason="BeyondBounds", message=message)
     of_root = (deciding_condition(queue.failing), freeing_condition(queue.keeping))
     without_effect = _without_effect(queue.without_effect)
     return StatusWanted(
@@ -413,9 +423,7 @@ def queue_status(queue: QueueStatusFacts) -> StatusWanted:
                 "completed": queue.completed,
             }
         ),
-        conditions=(usable, *of_root, *without_effect)
-        if queue.is_root
-        else (usable, by_parent, *without_effect),
+        conditions=(usable, bounded, *(of_root if queue.is_root else (by_parent,)), *without_effect),
         dropped=() if without_effect else (UNSUPPORTED_FIELD,),
         kept=("ledger",) if queue.is_root else (),
         seen=queue.shown,

@@ -292,6 +292,7 @@ def queue_statuses(
                 busy=name in states.busy,
                 shown=fact.shown,
                 broken=problems.get(name),
+                unread=fact.unread,
                 without_effect=fact.without_effect,
                 allocated=totals.allocated(name),
                 pending=totals.workloads[name, Standing.PENDING] - enqueued.get(name, 0),

@@ -321,6 +321,12 @@ def app(surroundings: ReviewContext) -> web.Application:
                     verdict: ReviewAnswer = await answer(body)
             except web.HTTPException:
                 raise
+            except ConnectionError as error:
+                # Nobody waits for the answer any more: the API server has decided without it, by failurePolicy.
+                _log.info(
+                    "the API server gave a review up before it was received", extra={"why": repr(error)}
+                )
+                raise web.HTTPRequestTimeout(text="The review was given up.\n") from error
             except InvalidReview as error:
                 return web.Response(status=400, text=f"{error}\n")
             except Exception as error:

@@ -238,6 +238,8 @@ def _guarantees(parent: DomainQueue, children: list[DomainQueue], path: str) -> 
             if together > own[resource]:
                 resource_name = f"{resource} of flavor {flavor_name}" if flavor_name else resource
                 total, most = show(resource, together), show(resource, own[resource])
+                if resource not in own:
+                    most = f"{most} (it states no guarantee of this, which counts as 0)"
                 error = GuaranteesExceedParent(
                     queue=parent.name, children=total, resource=resource_name, own=most
                 )

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
 
+from queues.api.bounds import Excess, excesses, within_bounds
 from queues.api.model import Model, excerpt, path_of
 from queues.api.names import (
     BATCH,
@@ -139,6 +140,21 @@ def violations_of(
     model = kind_of(document)
     if model is None or (old is not None and old.get("spec") == document.get("spec")):
         return []
+    if model in (BatchJob, Pod):
+        return _violations_within(document, model, known, old)
+    # What is stored beyond a bound may stay as it is, as for the API server.
+    document, beyond = within_bounds(document, model)
+    stored = excesses(old, model) if old is not None and beyond else []
+    if new := [_beyond(excess) for excess in beyond if excess not in stored]:
+        return new
+    found = [replace(_beyond(excess), tolerable=True) for excess in beyond]
+    return found + _violations_within(document, model, known, old)
+
+
+def _violations_within(
+    document: dict[str, Any], model: type[Model], known: Known, old: dict[str, Any] | None
+) -> list[Violation]:
+    """Violations of a document that is within its bounds."""
     try:
         parsed = model.parse(document if old is not None else defaulted(document, known))
     except ValidationError as error:
@@ -178,6 +194,10 @@ def _but_for_old(found: Sequence[Violation], old: dict[str, Any]) -> list[Violat
 def misread_zeros(document: dict[str, Any]) -> list[Violation]:
     """Warnings about each 0 that a user wrote and for which a default will be filled in."""
     return list(zero_field_warnings(document)) if kind_of(document) in _MAKES_JOBS else []
+
+
+def _beyond(excess: Excess) -> Violation:
+    return Violation(excess.path, f"{excess.found} {excess.unit}", f"at most {excess.most}")
 
 
 def unknown_fields(document: dict[str, Any]) -> tuple[str, ...]:

@@ -251,6 +251,7 @@ class _Found(NamedTuple):
     #: Of the first container; "": unknown.
     image: str
     ignored: tuple[str, ...]
+    labels: tuple[tuple[str, str], ...]
 
 
 def fact_of(description: OperatorKind, job: WireOperatorJob) -> WorkloadFact | None:
@@ -304,6 +305,7 @@ def fact_of(description: OperatorKind, job: WireOperatorJob) -> WorkloadFact | N
         pod_sets=left,
         progress=progress or NOTHING_BY_NAME,
         claims=claims or NOTHING_BY_NAME,
+        pod_labels={each.pods.name: each.labels for each in found if each.labels} or NOTHING_BY_NAME,
         priority_class=priority_class
         or next((each.priority_class for each in found if each.priority_class), ""),
         generation=counted_generation(
@@ -376,7 +378,7 @@ def _found(description: OperatorKind, job: WireOperatorJob, values: UserValues) 
         pods = pod_set_of(each.name, count, each.content or b"", each.where, job.metadata.namespace)
         if pods.obstacle is not None:
             values.note(pods.obstacle.message, pods.obstacle.code)
-        more = (each.existing, each.is_marked, pods.image, pods.ignored)
+        more = (each.existing, each.is_marked, pods.image, pods.ignored, pods.labels)
         yield _Found(pods.pods, each.written, pods.priority_class, pods.claims, *more)
 
 

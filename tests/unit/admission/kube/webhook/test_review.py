@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, cast
 import msgspec
 import pytest
 from aiohttp import web
+from aiohttp.test_utils import make_mocked_request
 
 from admission.kube.webhook import review as webhook
 from admission.kube.webhook.review import (
@@ -250,3 +251,18 @@ async def test_what_is_neither_a_queue_nor_a_command_is_not_answered_with_yes() 
         await authorized(operation="CREATE", object={"apiVersion": "v1", "kind": "Pod"})
     told = await authorize(review(5000), cast(ReviewContext, TwoTenants()))
     assert told.refusals
+
+
+async def test_a_review_that_is_given_up_is_a_line_in_the_log_and_no_defect(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def reset(self: web.Request) -> bytes:
+        raise ConnectionResetError("Cannot read: the connection was closed")
+
+    monkeypatch.setattr(web.Request, "read", reset)
+    caplog.set_level("INFO", "admission.kube.webhook.review")
+    handle = next(iter(app(NothingKnown()).router.routes())).handler
+    with pytest.raises(web.HTTPRequestTimeout):
+        await handle(make_mocked_request("POST", "/mutate"))
+    (line,) = (record for record in caplog.records if record.name == "admission.kube.webhook.review")
+    assert (line.levelname, line.exc_info) == ("INFO", None)

@@ -82,6 +82,12 @@ def test_a_queue_cannot_shrink_below_what_its_children_are_guaranteed(guarantee,
     assert any("guaranteed 3 cpu together" in one for one in messages(smaller, queues=TREE)) is not fine
 
 
+def test_a_parent_without_a_guarantee_is_said_to_count_as_one_of_nothing():
+    spec = {"parent": "inner", "guarantee": {"resource": {"nvidia.com/gpu": 2}}}
+    [message] = messages(changed(QUEUE, ("spec", spec)), queues=TREE)
+    assert "inner itself has only 0 (it states no guarantee of this, which counts as 0)" in message
+
+
 def test_queues_that_others_need_cannot_be_deleted():
     assert queue_deletion_violations("leaf", TREE) == []
     assert [one.message for one in queue_deletion_violations("default", TREE)] == [
