@@ -36,7 +36,7 @@ class UnusableName(MusterError):
 
 
 class InvalidQuantity(MusterError):
-    """{found!r} is not a Kubernetes quantity. Expected a number with an optional suffix, such as 4, 500m, 32Gi or 1e3."""
+    """found {found!r}, expected {expected}"""
 
 
 class QuantityTooLarge(InvalidQuantity):

@@ -12,6 +12,7 @@ from admission.facts.cluster import (
     HyperNodeFact,
     HyperNodeMember,
     NamespaceFact,
+    PriorityClassFact,
     QueueFact,
     TopologyFact,
 )
@@ -23,6 +24,7 @@ from admission.wire import (
     WireNamespace,
     WireOwnerReference,
     WirePodDisruptionBudget,
+    WirePriorityClass,
     WireResourceQuota,
 )
 from queues.api import names
@@ -33,11 +35,11 @@ from queues.api.reading.user_values import (
     LONGEST_MESSAGE,
     UserValues,
     counted_selector,
-    is_device_resource,
     is_dns_name,
     number,
     shortened,
 )
+from queues.api.resource_names import is_extended
 from queues.api.types.flavor import ResourceFlavor
 from queues.api.types.hypernode import HyperNode
 from queues.api.types.hypernode import HyperNodeMemberSpec as MemberSpec
@@ -45,6 +47,7 @@ from queues.api.types.queue import QueueDocument
 from queues.api.types.topology import Topology
 from queues.api.validation.defaults import namespace_queue
 from queues.api.validation.hypernode_rules import member_violations
+from queues.api.validation.queue_rules import queue_violations
 from queues.command import Command
 from queues.errors import InvalidDocument, InvalidQuantity
 from queues.ledger_record import LedgerRecord
@@ -63,10 +66,11 @@ def queue_fact(raw: bytes) -> QueueFact:
     meta = bare.metadata
     document, beyond = within_bounds(msgspec.json.decode(raw), QueueDocument)
     ledger: LedgerRecord | None = None
-    shown = ""
+    shown, without_effect = "", tuple[str, ...]()
     try:
         read = QueueDocument.read(document)
         queue, shown = read.to_domain(), read.status.state or ""
+        without_effect = tuple(each.message for each in queue_violations(read, None) if each.may_stay)
         ledger = read.status.recorded() if meta.name == ROOT else None
         if ledger is not None:  # no news for a turn, however often it changes
             ledger = replace(ledger, nonce="")
@@ -79,6 +83,7 @@ def queue_fact(raw: bytes) -> QueueFact:
         uid=meta.uid,
         changed_by=shortened(annotations.get(names.CHANGED_BY, "")),
         document={"spec": document.get("spec") or {}, **({"reason": reason} if reason else {})},
+        without_effect=without_effect,
         loans=() if queue.broken else loans_of(document.get("spec") or {}),
         shown=str(shown),
         unread=shortened("; ".join(map(str, beyond[:_MOST_SHOWN])), LONGEST_MESSAGE),
@@ -112,7 +117,7 @@ def flavor_fact(raw: bytes) -> FlavorFact:
         device_classes={
             name: resource
             for name, resource in flavor.spec.device_classes.items()
-            if is_dns_name(name) and is_device_resource(resource)
+            if is_dns_name(name) and is_extended(resource)
         },
     )
 
@@ -223,6 +228,15 @@ def _limited_by(name: str) -> str | None:
         return name
     resource = name.removeprefix("requests.")
     return None if resource in (name, "storage") else resource
+
+
+def priority_class_fact(found: WirePriorityClass) -> PriorityClassFact:
+    """A PriorityClass."""
+    return PriorityClassFact(
+        value=found.value,
+        is_default=found.global_default,
+        preempts=found.preemption_policy != "Never",
+    )
 
 
 def namespace_fact(namespace: WireNamespace) -> NamespaceFact:

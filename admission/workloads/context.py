@@ -117,14 +117,15 @@ def _pod_in_context(pod: PodFact, context: Context) -> PodFact:
     Else it ran past the admission policies: it was there before them, or its namespace is said not to be gated.
     """
     until = context.adopt_until.get(pod.namespace, 0)
+    preempts = pod.priority_class not in context.never_preempting
     queue, obstacle = pod.queue, pod.obstacle
     if queue is None and (pod.gated or until):
         queue = context.queues.get(pod.namespace)
         obstacle = obstacle or _unusable(queue, pod.namespace)
     return (
         pod
-        if (queue, until) == (pod.queue, pod.adopt_until)
-        else replace(pod, queue=queue, adopt_until=until, obstacle=obstacle)
+        if (queue, until, preempts) == (pod.queue, pod.adopt_until, pod.preempts)
+        else replace(pod, queue=queue, adopt_until=until, obstacle=obstacle, preempts=preempts)
     )
 
 

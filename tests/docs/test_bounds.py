@@ -31,7 +31,10 @@ class Row(NamedTuple):
 
 #: By the first cell. A constant is named by its module and its name.
 ROWS = {
-    "the name of a queue, a PodGroup, a priority class": Row(
+    "the name of a queue": Row(
+        "a DNS name of {} characters, as a label takes it", ("user_values.LONGEST_LABEL_VALUE",)
+    ),
+    "the name of a PodGroup, a priority class": Row(
         "a DNS name of {} characters", ("user_values.LONGEST_NAME",)
     ),
     "the name of a task": Row("a DNS label of 63 characters", ()),

@@ -55,7 +55,7 @@ class ClearingRule:
         if sum([pods.wanted_count() for pods in workload.pod_sets]) > 1 or _size(workload) >= self._size:
             return NEVER
         # As if the wish of its user counted: whether it is within what the queue deserves then cannot be told now.
-        wish = wish_end(workload, admitted_at, admitted_at, policy)
+        wish = wish_end(workload, admitted_at, policy)
         return max(evictable_from(workload, admitted_at, policy), wish)
 
     def _policy(self, queue: QueueName) -> QueuePolicy | None:

@@ -21,6 +21,7 @@ from admission.decode.admin_documents import (
     hypernode_fact,
     namespace_fact,
     namespace_quota,
+    priority_class_fact,
     queue_fact,
     topology_fact,
 )
@@ -44,13 +45,12 @@ from admission.decode.pod_defaults import pod_defaults_fact
 from admission.decode.pods import minimal_pod_fact
 from admission.decode.workload_facts import asks, unreadable_fact
 from admission.facts.changes import Change, Fact, FactKind
-from admission.facts.cluster import HyperNodeFact, NamespaceFact, QueueFact, TopologyFact
+from admission.facts.cluster import HyperNodeFact, NamespaceFact, PriorityClassFact, QueueFact, TopologyFact
 from admission.facts.pods import PodFact
 from admission.facts.workloads import WorkloadFact
 from admission.kube.client.client import Client
 from admission.kube.watch.informer import Informer, Timing
 from admission.kube.watch.store import ObjectChange, WatchedKind
-from admission.kube.writers.priority_classes import ClassFact, class_fact
 from admission.reconcile.pod_manifest import with_successor
 from admission.wire import (
     Bare,
@@ -208,7 +208,7 @@ def _in_context(fact: Any, context: Context) -> Any:
         return replace(fact, obstacle=fact.obstacle or Obstacle(ReasonCode.DEFECT, defect(error)))
 
 
-_CONTEXT: Final = (_kind(PRIORITY_CLASSES, WirePriorityClass, lambda found, raw: class_fact(found)),)
+_CONTEXT: Final = (_kind(PRIORITY_CLASSES, WirePriorityClass, lambda found, raw: priority_class_fact(found)),)
 
 #: Facts that others are read with, besides namespaces and the kinds of ``_CONTEXT``.
 _IN_CONTEXT: Final = (FactKind.TOPOLOGY, FactKind.HYPERNODE)
@@ -467,7 +467,7 @@ class Informers:
             self._read_slice()
             await asyncio.sleep(0)
 
-    def classes(self) -> dict[str, ClassFact]:
+    def classes(self) -> dict[str, PriorityClassFact]:
         """Priority classes by name."""
         return self._values("priorityclasses")
 
@@ -494,15 +494,13 @@ class Informers:
         classes = self.classes()
         # The API server takes the lowest where several claim to be the default.
         defaults = sorted((each for each in classes.values() if each.is_default), key=lambda each: each.value)
-        default = defaults[0] if defaults else ClassFact(value=0)
+        default = defaults[0] if defaults else PriorityClassFact(value=0)
         topologies: dict[str, TopologyFact] = self._values("topologies")
         first = min(topologies, default=None)
         hypernodes: list[HyperNodeFact] = list(self._values("hypernodes").values())
         return Context(
             priorities={name: found.value for name, found in classes.items()},
-            never_preempting=frozenset(
-                name for name, found in classes.items() if not found.preempts and found.twin_of is None
-            ),
+            never_preempting=frozenset(name for name, found in classes.items() if not found.preempts),
             default_priority=default.value,
             default_preempts=default.preempts,
             levels=topologies[first].levels if first is not None else (),

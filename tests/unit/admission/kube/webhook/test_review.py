@@ -56,6 +56,20 @@ async def test_a_job_of_more_tasks_than_can_be_considered_is_refused_before_any_
     assert not any(step["path"].startswith("/spec/tasks") for step in mutate(review, nothing).patch)
 
 
+async def test_a_zero_for_which_a_default_is_filled_in_is_warned_of() -> None:
+    template = {"spec": {"containers": [{"name": "main", "image": "x"}]}}
+    spec = {"maxRetry": 0, "tasks": [{"name": "w", "replicas": 1, "maxRetry": 0, "template": template}]}
+    job = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "a"}, "spec": spec}
+    asked = {"uid": "u", "operation": "CREATE", "object": job}
+    body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": asked}
+    answer = mutate(msgspec.json.encode(body), cast(ReviewContext, NothingKnown()))
+    assert [text.partition(":")[0] for text in answer.warnings] == ["spec.maxRetry", "spec.tasks[0].maxRetry"]
+    assert all("0 counts as 3, as in Volcano" in text for text in answer.warnings)
+    del spec["maxRetry"], spec["tasks"][0]["maxRetry"]
+    answer = mutate(msgspec.json.encode(body), cast(ReviewContext, NothingKnown()))
+    assert answer.warnings == ()
+
+
 class NothingKnown:
     """A replica that knows nothing of the cluster."""
 

@@ -164,7 +164,7 @@ def test_a_loan_to_a_queue_that_exists_is_accepted():
         ({"resources": {"cpu": 0}}, "spec.loans[0].resources[cpu]"),
         ({"resources": {"cpu": -1}}, "spec.loans[0].resources.cpu"),
         ({"resources": {"cpu": "many"}}, "spec.loans[0].resources.cpu"),
-        ({"resources": {"no name": 1}}, "spec.loans[0].resources"),
+        ({"resources": {"no name": 1}}, "spec.loans[0].resources[no name]"),
     ],
 )
 def test_a_loan_that_says_nothing_that_can_count_is_refused(loan, path):
