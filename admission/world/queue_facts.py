@@ -7,7 +7,7 @@ from dataclasses import replace
 from admission.facts.cluster import QueueFact
 from queues.admissions import Admission, AdmissionState
 from queues.quota.loans import LoansInForce, loans_in_force
-from queues.quota.queue import Queue, keeps_from_autoscalers, with_removed
+from queues.quota.queue import ROOT, Queue, keeps_from_autoscalers, with_removed
 from queues.quota.tree import QueueTree
 from queues.workload import QueueName
 
@@ -83,6 +83,14 @@ class QueueFacts:
     def keeps_from_autoscalers(self, name: QueueName) -> bool:
         """Whether pods of a queue are marked so that cluster autoscalers do not end them."""
         return keeps_from_autoscalers(name, self._stated)
+
+    def tenant_of(self, name: QueueName) -> QueueName:
+        """The top-level queue above a queue, itself included."""
+        seen = {name}
+        while (queue := self._stated(name)) is not None and queue.parent not in (None, ROOT, *seen):
+            name = queue.parent  # type: ignore[assignment]
+            seen.add(name)
+        return name
 
     def _stated(self, name: QueueName) -> Queue | None:
         fact = self.queues.get(name)
