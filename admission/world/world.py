@@ -267,12 +267,16 @@ class World:
             self.dirty |= self.admission_index.seated_on(name)
 
     def _put_queue(self, name: QueueName, fact: QueueFact | None) -> None:
+        before = self.queues.get(name)
         counted = self.queue_facts.put(name, fact)
+        if before is not None and fact is not None and before.decides() == fact.decides():
+            return  # its status changes every few seconds
         self.queue_permissions.put_queue(name, None if fact is None else fact.queue)
         self.unsaved.queues[name] = counted
         if name == ROOT:
             self.dirty |= self.admission_index.seated_on(*self.node_inventory.faulty.put_root(fact))
-        self.dirty |= self._deadlines.policy_dependents
+        if before is None or fact is None or before.queue != fact.queue:
+            self.dirty |= self._deadlines.policy_dependents
         self.snapshot_is_stale = self.usage_history.needs_reading = True
 
     # ── what the ledger says ────────────────────────────────────────────────────────────────────────────────
@@ -287,6 +291,7 @@ class World:
         closed = admission.state is AdmissionState.CLOSED
         before = self.admission_index.put(admission)
         self.queue_totals.replace_admission(before, admission)
+        self.queue_facts.replace_admission(before, admission)
         if before is not None:
             self.node_inventory.give_back(before.holding())
         if closed:
@@ -451,7 +456,7 @@ class World:
         self.dirty |= self._awaiting_timeout | self.avoided_nodes.changed() | self.aside.expire(now)
         self.dirty |= self._deadlines.due(now) | self.namespace_quotas.expire(now)
         self.dirty |= self.refused_nodes.expire(now)
-        self.dirty |= self.queue_permissions.changed(self._queue_users()) | self.taken_names.expire(now)
+        self.dirty |= self.queue_permissions.changed() | self.taken_names.expire(now)
         self._awaiting_timeout.clear()
         for part in parts(list(self.dirty), size, self.weight):
             self.dirty.difference_update(part)
@@ -535,12 +540,6 @@ class World:
         queue = next((each.queue for each in named if each.queue), DEFAULT_QUEUE)
         return QueueUser(key, named[0].namespace, queue) if named else None
 
-    def _queue_users(self) -> Iterator[QueueUser]:
-        """Workloads that hold seats or have pods."""
-        for key, state in self.states.items():
-            if state.pods or state.seat_maps:
-                yield QueueUser(key, state.workload.namespace, state.workload.queue)
-
     def _derive(self, key: WorkloadKey, now: int, awaited: SeatIndices) -> WorkloadState | None:
         inputs = self._inputs(key, now, awaited)
         try:
@@ -610,7 +609,7 @@ class World:
         return Snapshot(
             now=now,
             ledger_seq=self.ledger_seq,
-            queues=self.queue_facts.with_removed(self.admissions.values()),
+            queues=self.queue_facts.with_removed(),
             nodes=self.node_inventory.table().with_ports(
                 self.node_inventory.ports.by_node(self.admission_index.of, self.pod_relations.counted_pods())
             ),
@@ -633,5 +632,4 @@ class World:
 
     def queue_problems(self) -> dict[QueueName, str]:
         """Queues that cannot be used, with all that is wrong with them."""
-        capacity = self.node_inventory.table().capacity()
-        return {**self.queue_facts.problems(self.admissions.values(), capacity), **self.refused_rows.queues}
+        return {**self.queue_facts.problems(), **self.refused_rows.queues}
