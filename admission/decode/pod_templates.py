@@ -14,8 +14,10 @@ from admission.decode.fields import explained, one, other_gates
 from admission.decode.ignored_values import ignored_in_template
 from admission.decode.interruption import image_of
 from admission.decode.topology_requests import pod_shape_of
+from admission.decode.volumes import volumes_of
 from admission.facts.devices import PodResourceClaim
 from admission.facts.pods import PodShape
+from admission.facts.volumes import PodVolume
 from admission.wire import WireMetadata, WirePodSpec, WirePodTemplate, WireStruct
 from queues.api import names
 from queues.api.json_patch import escaped
@@ -75,6 +77,8 @@ class TemplatePods(NamedTuple):
     image: str = ""
     #: Values of annotations that cannot be read and do not matter to whether it is considered.
     ignored: tuple[str, ...] = ()
+    #: Volumes of each pod that say something about nodes.
+    volumes: tuple[PodVolume, ...] = ()
 
 
 class _Annotated(msgspec.Struct, gc=False):
@@ -140,6 +144,7 @@ def _template_set(raw: bytes, name: str, where: str, namespace: str) -> Template
         claims,
         one(image_of(spec)),
         ignored_in_template(annotations, f"{where}."),
+        volumes_of(spec),
     )
 
 

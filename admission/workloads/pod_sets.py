@@ -162,6 +162,7 @@ def _as_made(pods: PodSet, shape: PodShape) -> PodSet:
     own, made = pods.nodes.tolerations, shape.nodes.tolerations
     kept = tuple(each for each in made if each in own or each not in _TOLERATED)
     nodes = shape.nodes if kept == made else replace(shape.nodes, tolerations=kept)
+    nodes = replace(nodes, also=pods.nodes.also) if pods.nodes.also else nodes
     if nodes == pods.nodes and shape.ports == pods.ports and shape.takes.fits(pods.takes):
         return pods
     takes = pods.takes.largest(shape.takes)

@@ -21,6 +21,7 @@ from admission.decode.pod_templates import pod_set_of
 from admission.decode.workload_facts import counted_generation, digest, of_possible_size, queue_said
 from admission.facts.devices import PodResourceClaim
 from admission.facts.pods import PodController
+from admission.facts.volumes import PodVolume
 from admission.facts.workloads import ADMITTED, NO_CONDITION, NOTHING_BY_NAME, JobRevision, WorkloadFact
 from admission.wire import WireCondition, WireMetadata, WireStruct
 from admission.workloads.inputs import WorkloadInputs
@@ -233,6 +234,7 @@ class _Found(NamedTuple):
     written: Path
     priority_class: str
     claims: tuple[PodResourceClaim, ...]
+    volumes: tuple[PodVolume, ...]
     #: Fields from the object to those of them, and of what contains them, that are there.
     existing: tuple[Path, ...]
     #: It says that Muster resumed the object.
@@ -290,6 +292,7 @@ def fact_of(description: OperatorKind, job: WireOperatorJob) -> WorkloadFact | N
         pod_sets=left,
         progress=progress or NOTHING_BY_NAME,
         claims=claims or NOTHING_BY_NAME,
+        volumes={each.pods.name: each.volumes for each in found if each.volumes} or NOTHING_BY_NAME,
         priority_class=priority_class
         or next((each.priority_class for each in found if each.priority_class), ""),
         generation=counted_generation(
@@ -364,7 +367,7 @@ def _found(description: OperatorKind, job: WireOperatorJob, values: UserValues) 
         if pods.obstacle is not None:
             values.note(pods.obstacle.message, pods.obstacle.code)
         more = (each.existing, each.is_marked, pods.image, pods.ignored)
-        yield _Found(pods.pods, each.written, pods.priority_class, pods.claims, *more)
+        yield _Found(pods.pods, each.written, pods.priority_class, pods.claims, pods.volumes, *more)
     if not seen and values.obstacle is None:
         where = description.templates[0].at if description.templates else ("spec",)
         values.refuse(".".join(where), "no pod template", "at least one")
