@@ -18,6 +18,9 @@ class ReasonCode(StrEnum):
     NO_FIT = "NoFit"
     #: No domain of the required topology level holds the pods, though the nodes together may.
     TOPOLOGY_NO_FIT = "TopologyNoFit"
+    #: It would not fit if every node that exists were empty, healthy and open, or limits of its queue allow no such
+    #: gang. It keeps its place by arrival, and is considered again when nodes or limits change.
+    NEVER_FITS = "NeverFits"
     #: The requested topology level is in no Topology.
     UNKNOWN_LEVEL = "UnknownLevel"
     #: No node offers the requested resource.
@@ -196,6 +199,7 @@ NEEDS_A_CHANGE: Final = frozenset(
         ReasonCode.QUEUE_CLOSED,
         ReasonCode.QUEUE_BROKEN,
         ReasonCode.QUEUE_NOT_LEAF,
+        ReasonCode.NEVER_FITS,
         ReasonCode.UNKNOWN_LEVEL,
         ReasonCode.UNKNOWN_PRIORITY_CLASS,
         ReasonCode.BACKOFF_LIMIT_EXCEEDED,

@@ -33,6 +33,7 @@ def laws_in(module: str) -> set[str]:
         "device_health",
         "elastic_parts",
         "fairness",
+        "impossible",
         "node_recovery",
         "preemption",
         "quota_holds",

@@ -4,7 +4,7 @@ Seats are taken in the trial piece by piece; the caller undoes them if the rest 
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -15,7 +15,7 @@ from admission.engine.nodes.capacity import Capacity, DomainShare
 from admission.engine.nodes.closed_nodes import closed_to, open_to
 from admission.engine.nodes.demand import shape_of
 from admission.engine.nodes.fragmentation import UNTOUCHED_BIT
-from admission.engine.nodes.table import Amounts, Chain, Mask
+from admission.engine.nodes.table import Amounts, Chain, Layout, Mask
 from admission.engine.placement.device_seats import seats_on_devices, seats_on_nodes
 from admission.engine.placement.domain_search import DomainQuery, assign_nodes
 from admission.engine.placement.domains import (
@@ -26,6 +26,7 @@ from admission.engine.placement.domains import (
     unknown_level,
 )
 from admission.engine.placement.node_scope import NodeScope, PodSetRequest
+from admission.engine.placement.pod_rules import kept_free, wished_cost
 from queues.admissions import Seat
 from queues.plan import Reason
 from queues.quota.limit_hit import LimitHit
@@ -33,11 +34,14 @@ from queues.reason_codes import ReasonCode
 from queues.workload import (
     ANTI_AFFINITY,
     NO_FLAVOR,
+    NO_RULES,
     HostPort,
     Partition,
     PodSet,
 )
 
+#: Nodes that a reason names of those that are left out for one cause.
+_MOST_NAMED: Final = 3
 #: Why a node is left out that would do otherwise.
 _REFUSED: Final = "on which the stock scheduler refused its pods"
 
@@ -211,10 +215,17 @@ def _query(
         # A part around the level that holds all of them keeps itself.
         parts=tuple(part for part in parts if part.at >= at) if required else parts,
         score=trial.layout.score(pods.prefers),
-        cost=scope.cost if measured is None else measured[0],
+        cost=_cost(scope, pods) if measured is None else measured[0],
         cost_is_fragmentation=measured is not None,
         capacities=known,
     )
+
+
+def _cost(scope: NodeScope, pods: PodSet) -> Amounts | None:
+    """(N,) cost of a pod on each node; of equal nodes those cost least where the pods want to be."""
+    if scope.cost is not None or pods.rules is NO_RULES:
+        return scope.cost
+    return wished_cost(scope.trial, pods)
 
 
 def _measured(scope: NodeScope, request: PodSetRequest, chain: Chain) -> tuple[Amounts, Amounts] | None:
@@ -253,9 +264,36 @@ def no_place_reason(
     tolerated = layout.usable & layout.tolerated(own)
     chosen = layout.chosen(pods.nodes)
     left_out = closed_to(pods.nodes, layout.closed, tolerated & chosen) if layout.closed else {}
+    left_out = _named(layout, {**_shut(scope, pods), **left_out})
     if own is not pods.nodes:
         left_out = {**left_out, _REFUSED: tolerated & layout.chosen(own) & ~chosen}
     return reasons.beside_left_out(reason, {why: int(nodes.sum()) for why, nodes in left_out.items()})
+
+
+def _shut(scope: NodeScope, pods: PodSet) -> dict[str, Mask]:
+    """(N,) nodes that take no pods now and would hold some of these if they were open and empty, by why."""
+    trial, layout = scope.trial, scope.trial.layout
+    if layout.usable.all():
+        return {}
+    lasting = layout.taints.lasting().tolerated(pods.nodes.tolerations)
+    mask = ~layout.usable & scope.mask & layout.chosen(pods.nodes) & lasting
+    mask &= trial.room_on(trial.table.allocatable, pods, slice(None)) > 0
+    found: dict[str, Mask] = {}
+    for column in np.flatnonzero(mask).tolist():
+        why = layout.why_not[column] or "not usable"
+        found.setdefault(why, np.zeros_like(mask))[column] = True
+    return found
+
+
+def _named(layout: Layout, left_out: Mapping[str, Mask]) -> dict[str, Mask]:
+    """Nodes that are left out, by why and the names of the first of them."""
+    named: dict[str, Mask] = {}
+    for why, nodes in left_out.items():
+        columns = np.flatnonzero(nodes).tolist()
+        names: list[str] = [layout.names[column] for column in columns[:_MOST_NAMED]]
+        more = len(columns) - len(names)
+        named[f"{why}: {', '.join(names)}{f' and {more} more' if more else ''}"] = nodes
+    return named
 
 
 def _no_place_reason(
@@ -319,21 +357,25 @@ def _no_fit(scope: NodeScope, pods: PodSet, query: DomainQuery) -> Reason:
     if own.also:
         chosen = layout.chosen(replace(own, also=()))
     usable = layout.usable
+    shut = _shut(scope, pods)
     unrefused = usable & reached & tolerated
     unclosed = unrefused if own is pods.nodes else unrefused & layout.chosen(pods.nodes)
     if unrefused.any() and not unclosed.any():
         return reasons.refused_everywhere(int(unrefused.sum()))
     rest = open_to(pods.nodes, layout.closed, unclosed)
     free = scope.trial.ports.free(pods.ports)
+    if (kept := kept_free(scope.trial, pods)) is not None:
+        free &= kept
     no_room = rest & scope.mask & free & (query.room == 0)
     unlinked, untold = _unlinked(scope, pods, no_room)
     excluded = {
-        "not usable": ~usable,
+        "not usable": np.logical_and.reduce([~usable, *(~nodes for nodes in shut.values())]),
+        **_named(layout, shut),
         "not chosen by nodeSelector or affinity": usable & ~chosen,
         "with taints that are not tolerated": usable & chosen & ~tolerated,
         "where their volumes cannot be used": usable & chosen & tolerated & ~reached,
         _REFUSED: unrefused & ~unclosed,
-        **closed_to(pods.nodes, layout.closed, unclosed),
+        **_named(layout, closed_to(pods.nodes, layout.closed, unclosed)),
         "of other flavors": rest & ~scope.mask,
         _taken(pods.ports): rest & scope.mask & ~free,
         "that do not tell how NVLinks join their devices": untold,
