@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from admission.facts.devices import PodResourceClaim
+from admission.facts.volumes import PodVolume
 from queues.api.reading.device_shares import with_share
 from queues.resources import Resources
 from queues.workload import (
@@ -205,6 +206,8 @@ class PodFact:
     claims: tuple[PodResourceClaim, ...] = ()
     #: It may have claimed devices that ``shape`` does not have: of a class that nothing counts, or shared with a pod.
     claims_uncounted: bool = False
+    #: Volumes that say something about nodes.
+    volumes: tuple[PodVolume, ...] = ()
     #: Why the pod cannot be considered as it is written; None: it can. What it uses is counted all the same.
     obstacle: Obstacle | None = None
 

@@ -250,7 +250,12 @@ def _held_state(
         if place.admission.state is AdmissionState.OPEN
     )
     # It is about to be known: a gang that is held back for a moment starts, one that is too large goes back.
-    untried = _untried_until(inputs, workload) if not (over or inputs.admissions) else None
+    untried = None
+    if inputs.admissions:
+        # Members that come are known by where their volumes are: seats for them are not asked for a second time.
+        untried = inputs.volumes_awaited_until or None
+    elif not over:
+        untried = _untried_until(inputs, workload)
     return WorkloadState(
         key=inputs.key,
         workload=workload,
@@ -317,9 +322,10 @@ def _budgets_end(inputs: WorkloadInputs) -> int:
 
 
 def _untried_until(inputs: WorkloadInputs, workload: Workload) -> int | None:
-    """Until when a workload without seats waits for what its templates become; None: it does not. Not looked at in
-    every turn: all that wait may wait for this when a term begins."""
-    return inputs.templates.awaited_until or None if workload.obstacle is None else None
+    """Until when a workload without seats waits for what its templates become, and where its volumes are; None: it does
+    not. Not looked at in every turn: all that wait may wait for this when a term begins."""
+    until = max(inputs.templates.awaited_until, inputs.volumes_awaited_until)
+    return until or None if workload.obstacle is None else None
 
 
 def _with_pods_as_made(inputs: WorkloadInputs) -> WorkloadInputs:

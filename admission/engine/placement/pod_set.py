@@ -5,6 +5,7 @@ Seats are taken in the trial piece by piece; the caller undoes them if the rest 
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -351,10 +352,13 @@ def _taken(ports: Sequence[HostPort]) -> str:
 def _no_fit(scope: NodeScope, pods: PodSet, query: DomainQuery) -> Reason:
     layout = scope.trial.layout
     own = pods.nodes.with_refused()
-    chosen, tolerated = layout.chosen(own), layout.tolerated(pods.nodes)
+    tolerated = layout.tolerated(pods.nodes)
+    chosen = reached = layout.chosen(own)
+    if own.also:
+        chosen = layout.chosen(replace(own, also=()))
     usable = layout.usable
     shut = _shut(scope, pods)
-    unrefused = usable & chosen & tolerated
+    unrefused = usable & reached & tolerated
     unclosed = unrefused if own is pods.nodes else unrefused & layout.chosen(pods.nodes)
     if unrefused.any() and not unclosed.any():
         return reasons.refused_everywhere(int(unrefused.sum()))
@@ -369,6 +373,7 @@ def _no_fit(scope: NodeScope, pods: PodSet, query: DomainQuery) -> Reason:
         **_named(layout, shut),
         "not chosen by nodeSelector or affinity": usable & ~chosen,
         "with taints that are not tolerated": usable & chosen & ~tolerated,
+        "where their volumes cannot be used": usable & chosen & tolerated & ~reached,
         _REFUSED: unrefused & ~unclosed,
         **_named(layout, closed_to(pods.nodes, layout.closed, unclosed)),
         "of other flavors": rest & ~scope.mask,
