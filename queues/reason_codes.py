@@ -46,6 +46,8 @@ class ReasonCode(StrEnum):
     #: Its pods did not get ready as often as its queue allows, or were refused too often; it is not tried again before
     #: its object, or the cause of a refusal, changes.
     BACKOFF_LIMIT_EXCEEDED = "BackoffLimitExceeded"
+    #: Its owner has suspended it.
+    ON_HOLD = "OnHold"
     #: The pods of an earlier admission are not gone yet.
     DRAINING = "Draining"
     #: As Draining, before the workload is considered again.
@@ -203,6 +205,7 @@ NEEDS_A_CHANGE: Final = frozenset(
         ReasonCode.UNKNOWN_LEVEL,
         ReasonCode.UNKNOWN_PRIORITY_CLASS,
         ReasonCode.BACKOFF_LIMIT_EXCEEDED,
+        ReasonCode.ON_HOLD,
         ReasonCode.GANG_TOO_LARGE,
         ReasonCode.RUN_TIME_TOO_LONG,
         ReasonCode.INVALID_SPEC,

@@ -155,6 +155,8 @@ class PodFact:
     ended_first: bool | None = True
     #: Carries Muster's finalizer: the pod does not disappear before Muster removes it.
     kept: bool = False
+    #: Carries the job controller's finalizer: that has not counted yet how the pod ended.
+    uncounted: bool = False
     shape: PodShape
     priority: int = 0
     #: The class by which it ranks; "": it has none.

@@ -76,18 +76,6 @@ def numbered(pods: PodSet, held: Collection[int], count: int) -> PodSet:
     return pods if same else replace(pods, count=len(wanted), ordinals=ordinals)
 
 
-def without_indexes(pod_sets: tuple[PodSet, ...], succeeded: frozenset[int]) -> tuple[PodSet, ...]:
-    """The same pod sets without the pods of these completion indexes. An Indexed Job has one pod set."""
-    return tuple(
-        pods if succeeded <= pods.done else one(replace(pods, done=pods.done | _below(succeeded, pods.count)))
-        for pods in pod_sets
-    )
-
-
-def _below(indexes: frozenset[int], count: int) -> frozenset[int]:
-    return frozenset(index for index in indexes if index < count)
-
-
 def without_succeeded(
     pod_sets: tuple[PodSet, ...], progress: Mapping[str, PodSetProgress], succeeded: Mapping[str, int]
 ) -> tuple[PodSet, ...]:

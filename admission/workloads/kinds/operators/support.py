@@ -274,6 +274,7 @@ def fact_of(description: OperatorKind, job: WireOperatorJob) -> WorkloadFact | N
         generation=str(meta.generation),
         finished=bool(ended),
         failed=any(said.lower() == "failed" for said in ended),
+        held=(meta.annotations or {}).get(names.HOLD) == "true",
         told=_told(conditions),
         deleting=meta.deletion_timestamp is not None,
         conduct=conduct_of(meta.annotations, meta.labels),
