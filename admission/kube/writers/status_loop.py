@@ -206,9 +206,9 @@ class StatusLoop:
             return
         for note, shown in notes:
             self._events.tell(note, shown=shown)
-        for note in (*ignored, ending, overruled):
-            if note is not None:
-                self._events.tell(note)
+        for about in (*ignored, ending, overruled):
+            if about is not None:
+                self._events.tell(about)
 
     def _tell_of_hypernodes(self) -> None:
         for note in self._hypernode_events.new(self._world.node_inventory.hypernodes.values()):
