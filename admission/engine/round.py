@@ -102,17 +102,19 @@ class AdmissionRound:
         """All pending workloads."""
         return self.state.pending
 
-    def complete_gangs(self) -> None:
+    def complete_gangs(self, held: HeldClaims) -> None:
         """Gangs that run below their minimum come before all that is new, whatever the share of their queues.
 
-        What they lack keeps the quota that it needs until the end of the round: their nodes may come back.
+        Those for which a place is being made are beneficiaries. What the others lack keeps the quota that it needs
+        until the end of the round: their nodes may come back.
         """
         entries = [
             entry
             for each in self.pending.seated_classes
             if each.blocked is None and not each.request.need.complete
             for entry in each.class_queue.candidates
-            if self._is_below_minimum(entry.workload, each.request.need)
+            if entry.workload.key not in held.claims
+            and self._is_below_minimum(entry.workload, each.request.need)
         ]
         gangs_below = self.pending.take_out([each.workload.key for each in entries[:_COMPLETED_FIRST]])
         self.tried_apart.update(each.workload.key for each in gangs_below)
@@ -141,8 +143,11 @@ class AdmissionRound:
     def try_beneficiaries(self, held: HeldClaims) -> None:
         """Beneficiaries of claims come next, each with the space that its claim holds.
 
-        What is more urgent in their queue, and fits there, goes before them.
+        What is more urgent in their queue, and fits there, goes before them. One that never fits any more, since nodes
+        or limits are others than they were, gives its claim up.
         """
+        for key in self.pending.unfit(held.claims):
+            held.drop(key, self.trial)
         beneficiaries = self.pending.take_out(held.claims)
         for each in sorted(beneficiaries, key=lambda each: arrival_order(each.workload)):
             workload = each.workload
@@ -225,7 +230,12 @@ class AdmissionRound:
             for each in self._not_behind_others(classes)
         ]
         backfill = Backfill.reserving_for(
-            snapshot, heads, self.trial, self.state.open_admissions, ends_matter=ends_known
+            snapshot,
+            heads,
+            self.trial,
+            self.state.open_admissions,
+            admitted=self.admits,
+            ends_matter=ends_known,
         )
         backfill.revisit_at(until)
         return backfill

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from admission.engine.nodes.demand import Typical
-from admission.engine.nodes.host_ports import ports_of
+from admission.engine.nodes.host_ports import NotedPorts, ports_of
 from admission.engine.nodes.table import NodeTable
 from queues.admissions import Admission, AdmissionState, Claim, Seat
 from queues.closures.node_closures import NodeClosure
@@ -26,7 +26,8 @@ class Rollback(NamedTuple):
     message: str
     #: The workload is not tried again before that second (since the epoch).
     not_before: int
-    #: Its pods were not ready in time, which counts for this revision of its object; None: it has another cause.
+    #: Its pods were not ready in time, or were refused, which counts for this revision of its object; None: it has
+    #: another cause.
     revision: str | None = None
 
 
@@ -109,6 +110,10 @@ class Snapshot:
     def user_of(self, admission: Admission) -> str:
         """The user whose admission it is; "": none is known."""
         return admission.user or self.user_of_workload(admission.workload)
+
+    def workload_of(self, admission: Admission) -> Workload | None:
+        """The workload that holds an admission, or gets it in this turn; None: it is gone."""
+        return self.holders.get(admission.workload) or self.pending.get(admission.workload)
 
     def user_of_workload(self, key: WorkloadKey) -> str:
         """The user whose workload it is; "": none is known."""
@@ -255,20 +260,16 @@ class Snapshot:
 
     def _ports_after(self, plan: Plan) -> dict[NodeName, tuple[HostPort, ...]]:
         """Host ports that are taken when the plan is committed. Adopted pods have theirs already."""
-        taken = {node: set(ports) for node, ports in self.nodes.ports.items()}
+        noted = NotedPorts(self.nodes.ports)
         for free in plan.frees:
             admission = self.admissions[free.admission]
             if (workload := self.holders.get(admission.workload)) is not None:
-                for each in ports_of(workload, [admission.seats[index] for index in free.seats]):
-                    taken.get(each.node, set()).difference_update(each.ports)
+                for place in ports_of(workload, [admission.seats[index] for index in free.seats]):
+                    noted.remove(*place)
         for admit in plan.admits:
-            for each in ports_of(self.pending[admit.workload], admit.seats):
-                taken.setdefault(each.node, set()).update(each.ports)
-        return {
-            node: tuple(sorted(ports, key=lambda port: (port.port, port.protocol, port.ip)))
-            for node, ports in sorted(taken.items())
-            if ports
-        }
+            for place in ports_of(self.pending[admit.workload], admit.seats):
+                noted.add(*place)
+        return noted.by_node()
 
     def _moved(self, plan: Plan) -> dict[NodeName, Resources]:
         """By how much the use of nodes changes with the plan. Adopted pods are on their nodes already."""

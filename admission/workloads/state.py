@@ -26,6 +26,7 @@ from admission.workloads.lost_pods import lost_pods
 from admission.workloads.pod_sets import as_made, elsewhere, enlarged, without_indexes, without_succeeded
 from admission.workloads.readiness.gang_readiness import GangReadiness, follows_policy, gang_readiness
 from admission.workloads.readiness.missing_pods import MissingPods, missing_pods
+from admission.workloads.refusals import refusals_of
 from admission.workloads.request_changes import request_changes
 from admission.workloads.rollback import (
     faulty_gangs,
@@ -36,7 +37,6 @@ from admission.workloads.rollback import (
     pods_that_count_as_refused,
     pods_to_recreate,
     quota_lacks,
-    refusing_nodes,
     rollbacks_of,
 )
 from admission.workloads.run_time.run_end import RunEnd, run_end, run_out
@@ -99,8 +99,9 @@ class WorkloadState:
     problem: Reason | None = None
     #: Pods that lost their seat after the gang started: they are removed, and their seats end then.
     unschedulable: tuple[PodFact, ...] = ()
-    #: Nodes that refuse pods of the workload now. Where pods are misplaced, the workload asks for other nodes already.
-    refusing_nodes: frozenset[NodeName] = _NO_NODES
+    #: Nodes on which the scheduler refuses pods of the workload now, with its words. Where pods are misplaced, the
+    #: workload asks for other nodes already.
+    refusing: Mapping[NodeName, str] = field(default_factory=lambda: _NOTHING)
     #: Nodes on which its pods have unhealthy devices.
     faulty_nodes: frozenset[NodeName] = _NO_NODES
     #: Live pods of admissions that are closed: to be removed.
@@ -199,10 +200,11 @@ def _held_state(
         for place in open_
         if place.admission.started
         for pod in (*place.seated.values(), *outgrowing_pods(place))
-        if is_refused(pod, inputs, now, timeouts)
+        if is_refused(pod, place, inputs, now, timeouts)
     )
-    refusing = refusing_nodes(seat_maps)
-    avoided = inputs.refusing_nodes | refusing if misplaced else inputs.refusing_nodes
+    refusing = refusals_of(seat_maps, inputs, now, timeouts)
+    left_out = inputs.refused.with_nodes(refusing) if misplaced else inputs.refused
+    avoided = inputs.avoided_nodes | left_out.nodes.keys()
     changes = request_changes(inputs, open_)
     ended: dict[AdmissionId, frozenset[int]] = {}
     syncs = syncs_of(inputs, seat_maps, now, timeouts) if support.holding is Holding.SUSPENDED else NO_SYNCS
@@ -226,7 +228,8 @@ def _held_state(
         # The pod sets of a group follow from its seats too; seats that end now have no successor.
         pod_sets = support.pod_sets(inputs, left)
     lost = lost_pods(inputs, now, timeouts)
-    workload = workload_of(inputs, elsewhere(pod_sets, avoided), seat_maps, lost.reason)
+    placeable = elsewhere(pod_sets, left_out, inputs.avoided_nodes)
+    workload = workload_of(inputs, placeable, seat_maps, lost.reason)
     if extra.foreign:
         workload = replace(workload, obstacle=foreign_obstacle(extra.foreign[0], inputs, now))
     refused = [
@@ -276,7 +279,7 @@ def _held_state(
         larger=changes.larger() or _NOTHING,
         problem=changes.reason() or lost.reason or readiness.problem or missing.problem,
         unschedulable=misplaced,
-        refusing_nodes=refusing or _NO_NODES,
+        refusing=refusing or _NOTHING,
         faulty_nodes=frozenset(
             pod.node for place in open_ for pod in pods_on_faulty_devices(inputs, place) if pod.node
         ),
@@ -370,7 +373,8 @@ def _ended_state(inputs: WorkloadInputs) -> WorkloadState:
 def _waiting_state(inputs: WorkloadInputs, support: KindSupport) -> WorkloadState:
     """The same state where there are no pods and no admissions: most of the workloads that wait are like that."""
     pod_sets = enlarged(support.pod_sets(inputs, ()), inputs.larger)
-    workload = workload_of(inputs, elsewhere(pod_sets, inputs.refusing_nodes), ())
+    placeable = elsewhere(pod_sets, inputs.refused, inputs.avoided_nodes)
+    workload = workload_of(inputs, placeable, ())
     untried = _untried_until(inputs, workload)
     return WorkloadState(
         key=inputs.key,

@@ -312,6 +312,13 @@ class AdmissionIndex:
         seat = self._seat(admission, pod)
         return takes if seat is None else beyond(seat, takes)
 
+    def has_seat(self, pod: PodFact, owner: WorkloadKey | None) -> bool:
+        """Whether a bound pod has a seat of this workload on its node."""
+        admission = self.admission_of(pod)
+        return (
+            admission is not None and admission.workload == owner and self._seat(admission, pod) is not None
+        )
+
     def _seat(self, admission: Admission, pod: PodFact) -> Seat | None:
         """The seat that a pod has in an admission; of a directed Job any seat on the pod's node. None: none."""
         index = (admission.adopted or {}).get(pod.uid)

@@ -16,7 +16,14 @@ from admission.facts.cluster import BudgetFact, NamespaceFact, NodeFact, QueueFa
 from admission.facts.pods import PodFact, PodPhase
 from admission.facts.workloads import WorkloadFact
 from admission.volcano_jobs.state import JobState, Phase
-from admission.workloads.inputs import DEFAULT_QUEUE, AwaitedSeatsOf, SeatIndices, Timeouts, WorkloadInputs
+from admission.workloads.inputs import (
+    DEFAULT_QUEUE,
+    AwaitedSeatsOf,
+    SeatIndices,
+    Timeouts,
+    WorkloadInputs,
+    revision_of,
+)
 from admission.workloads.kinds import support_of
 from admission.workloads.pod_sets import NOTHING_ASKED
 from admission.workloads.readiness.deadlines import Deadlines
@@ -30,12 +37,14 @@ from admission.world.learned.avoided_nodes import AvoidedNodes
 from admission.world.learned.ended_pods import EndedPods
 from admission.world.learned.larger_pods import LargerPods
 from admission.world.learned.namespace_quotas import NamespaceQuotas
+from admission.world.learned.refused_nodes import RefusedNodes
 from admission.world.learned.seen_times import SeenTimes
 from admission.world.learned.taken_names import TakenNames
 from admission.world.learned.templates import TemplateIndex
 from admission.world.nodes import ABOUT_NODES, NodeInventory
 from admission.world.past_use import UsageHistory
 from admission.world.persistence import RefusedRows, Unsaved, UnsavedRow, current_outcomes
+from admission.world.pod_relations import PodRelations
 from admission.world.pods import PODS_OF_ONE, PodIndex
 from admission.world.queue_facts import QueueFacts
 from admission.world.queue_totals import QueueTotals
@@ -49,6 +58,7 @@ from queues.parts import parts
 from queues.plan import Reason, Setback
 from queues.quota.permissions import QueuePermissions, QueueUser
 from queues.quota.queue import DEFAULT_POLICY, ROOT
+from queues.reason_codes import ReasonCode
 from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey
 from queues.world_rows import WorldRows
 
@@ -60,6 +70,7 @@ class World:
         self.timeouts = timeouts
         inventory = self.node_inventory = NodeInventory()
         self.avoided_nodes = AvoidedNodes(inventory.is_faulty, inventory.offers_faulty_devices)
+        self.refused_nodes = RefusedNodes(inventory.nodes, inventory.levels)
         self.budgets = Budgets()
         self.devices = DeviceFacts()
         self.admission_index = AdmissionIndex()
@@ -85,11 +96,15 @@ class World:
         self.jobs = self.job_states.stored
         outcomes = current_outcomes(rows.outcomes, self.jobs)
         self.pod_outcomes = PodOutcomes(self.pod_index, self.job_states, outcomes, self.unsaved.outcomes)
-        self.snapshot_rows = SnapshotRows(self.node_inventory, self.budgets)
+        self.states: dict[WorkloadKey, WorkloadState] = {}
+        self.queue_permissions = QueuePermissions()
+        self.pod_relations = PodRelations(
+            self.states, self.pod_index.facts, self.queue_permissions.labels, self._seatless_pods
+        )
+        self.snapshot_rows = SnapshotRows(self.node_inventory, self.budgets, self.pod_relations)
         self.queue_totals = QueueTotals(rows.ended)
         self.queue_facts = QueueFacts(rows.parents)
         self.queues: Mapping[QueueName, QueueFact] = self.queue_facts.queues
-        self.queue_permissions = QueuePermissions()
         self.pods: Mapping[str, PodFact] = self.pod_index.pods
         self.facts: Mapping[WorkloadKey, WorkloadFact] = self.pod_index.facts
         self.admissions: Mapping[AdmissionId, Admission] = self.admission_index.admissions
@@ -104,7 +119,6 @@ class World:
         self.reasons = dict(rows.reasons)
         #: Something that a decision may see has changed since the last snapshot.
         self.snapshot_is_stale = True
-        self.states: dict[WorkloadKey, WorkloadState] = {}
         self._defects: dict[WorkloadKey, Exception] = {}
         self.aside = SetAside(rows.reasons)
         self.seen_times = SeenTimes()
@@ -155,6 +169,7 @@ class World:
                     labels = None if change.fact is None else change.fact.labels
                     self.snapshot_is_stale |= self.queue_permissions.put_namespace(change.key, labels)
                     self.templates.outdate(change.key)
+                    self.pod_relations.put_namespace()
                 case (kind, _) if (observe := self._observers.get(kind)) is not None:
                     self.dirty.update(observe(change))
                 case FactKind.RECREATION, Recreation() | None:
@@ -180,9 +195,11 @@ class World:
         else:
             self.recreations.update(fact)
             fact = following(before, fact)
-            self.ended_pods.observe(before, fact)
+            self.ended_pods.observe(before, fact, self.admission_index.admission_of(fact))
             if fact.admission is not None and is_live(fact):
                 self.admission_index.note_unknown(fact.admission)
+        if before is not None and before.node and is_live(before) and (fact is None or not is_live(fact)):
+            self.dirty |= self.refused_nodes.pod_left(before.node, owner)
         self.namespace_quotas.replace_pod(before, fact)
         self.pod_index.put_pod(uid, fact)
         self.pod_outcomes.update(uid, fact)
@@ -203,15 +220,24 @@ class World:
         self.dirty.update(filter(None, (before, owner)))
         if fact is not None and owner is not None and fact.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED):
             self.pod_outcomes.note_outcome(owner, fact)
-        place = ports = None
+        place = ports = seatless = None
         if fact is not None and fact.node is not None and is_live(fact):
             uncovered = self.admission_index.uncovered(fact, owner)
             place = (fact.node, uncovered) if uncovered else None
             ports = (fact.node, fact.shape.ports) if fact.shape.ports else None
+            seatless = None if self.admission_index.has_seat(fact, owner) else fact
         self.snapshot_is_stale |= self.node_inventory.ports.occupy(uid, ports)
+        self.snapshot_is_stale |= self.pod_relations.put_pod(uid, seatless) or self.pod_relations.is_stale
         for node in self.node_inventory.charge(uid, place):
             self.snapshot_is_stale = True
             self.dirty |= self.admission_index.seated_on(node)
+
+    def _seatless_pods(self) -> Iterator[tuple[str, PodFact]]:
+        """Bound pods that have no seat, by uid."""
+        for uid in self.node_inventory.charged_pods():
+            pod = self.pods.get(uid)
+            if pod is not None and not self.admission_index.has_seat(pod, self.pod_index.owner_of(uid)):
+                yield uid, pod
 
     def _put_workload(self, change: Change) -> None:
         assert change.workload_kind is not None
@@ -235,6 +261,7 @@ class World:
     def _put_node(self, name: NodeName, fact: NodeFact | None) -> None:
         before = self.node_inventory.nodes.get(name)
         self.dirty |= self.admission_index.seated_on(*self.node_inventory.put_node(name, fact))
+        self.dirty |= self.refused_nodes.put_node(name, before, fact)
         self.snapshot_is_stale = True
         if before is None or fact is None or before.offer() != fact.offer():
             self.dirty |= self.admission_index.seated_on(name)
@@ -311,7 +338,7 @@ class World:
         known = self.setbacks.get(key, NO_SETBACKS)
         if setback.not_before:
             known = known.rolled_back(setback.not_before, setback.unready)
-            self._avoid_nodes(key, setback.not_before)
+            self._avoid_nodes(key, now)
             if (state := self.states.get(key)) and state.larger and (fact := self.facts.get(key)) is not None:
                 self.larger_pods.note(fact, state.larger)
         self.setbacks[key] = known.evicted(now) if setback.displaced else known
@@ -323,10 +350,15 @@ class World:
             self.setbacks[key] = self.setbacks[key].got_ready()
             self.dirty.add(key)
 
-    def _avoid_nodes(self, key: WorkloadKey, not_before: int) -> None:
+    def _avoid_nodes(self, key: WorkloadKey, now: int) -> None:
         """Nodes on which a workload did not come up are left out of its next tries, and those with faulty devices."""
         if (state := self.states.get(key)) is not None:
-            self.avoided_nodes.note_setback(key, state, not_before + self.timeouts.detour)
+            self.avoided_nodes.note_setback(key, state)
+            if any(rollback.code is ReasonCode.REFUSED for rollback in state.evictable.values()):
+                self.refused_nodes.note(key, self._revision(key), state.refusing, now)
+
+    def _revision(self, key: WorkloadKey) -> str:
+        return revision_of(self.facts.get(key), self.pod_index.of(key))
 
     def saved(
         self, batch: Unsaved, arrivals: Mapping[WorkloadKey, int], departed: Iterable[WorkloadKey]
@@ -351,10 +383,9 @@ class World:
         for key in arrivals.keys() & self.recreations.successions.keys():
             before = self.recreations.successions.pop(key)
             self.avoided_nodes.pass_on(before, key)
+            self.refused_nodes.pass_on(before, key)
             if (setbacks := self.setbacks.get(before)) is not None:
                 self.setbacks[key] = setbacks
-                if setbacks.not_before:
-                    self._avoid_nodes(key, setbacks.not_before)
             if (last := self.last_evictions.get(before)) is not None:
                 self.last_evictions[key] = last
         self.dirty.update(arrivals)
@@ -368,6 +399,7 @@ class World:
             self.queue_totals.replace_state(key, self.states.pop(key, None), None)
             self.jobs.pop(key.uid, None)
             self.avoided_nodes.forget(key)
+            self.refused_nodes.forget(key)
             self.larger_pods.forget(key)
             self.admission_index.forget(key)
             self.aside.forget(key)
@@ -416,8 +448,9 @@ class World:
             self.unsaved.queues.update(lent)
             self.snapshot_is_stale = True
         self.dirty |= self.admission_index.seated_on(*self.node_inventory.faulty.tell_time(now))
-        self.dirty |= self._awaiting_timeout | self.avoided_nodes.expire(now) | self.aside.expire(now)
+        self.dirty |= self._awaiting_timeout | self.avoided_nodes.changed() | self.aside.expire(now)
         self.dirty |= self._deadlines.due(now) | self.namespace_quotas.expire(now)
+        self.dirty |= self.refused_nodes.expire(now)
         self.dirty |= self.queue_permissions.changed(self._queue_users()) | self.taken_names.expire(now)
         self._awaiting_timeout.clear()
         for part in parts(list(self.dirty), size, self.weight):
@@ -434,7 +467,7 @@ class World:
         before, ended_in = self.states.get(key), self.pod_index.ended_in(key)
         state = self._derive(key, now, awaited) if ended_in is None else None
         if state is not None and state.unschedulable:
-            self.avoided_nodes.note(key, state.refusing_nodes, now + self.timeouts.detour)
+            self.refused_nodes.note(key, self._revision(key), state.refusing, now)
         if before is not None and state is not None and before.workload == state.workload:
             # The engine's memo goes by identity.
             state = replace(state, workload=before.workload)
@@ -554,7 +587,8 @@ class World:
             quotas=() if fact is None else self.namespace_quotas.of(fact.namespace),
             held_back=self.namespace_quotas.obstacle_of(key) or self.taken_names.obstacle_of(key),
             larger={} if fact is None else self.larger_pods.of(fact),
-            refusing_nodes=self.avoided_nodes.nodes(key),
+            refused=self.refused_nodes.of(key, lambda: revision_of(fact, pods)),
+            avoided_nodes=self.avoided_nodes.nodes(key),
             taken_nodes=taken_nodes,
             awaited=self.admission_index.with_left(key, awaited, self.pods),
             refusal=self.refusals.get(key),
@@ -572,12 +606,13 @@ class World:
     def freeze(self, now: int) -> Snapshot:
         """The snapshot for one decision. ``refresh`` and intake come before."""
         self.snapshot_is_stale = False
+        self.snapshot_rows.recount()
         return Snapshot(
             now=now,
             ledger_seq=self.ledger_seq,
             queues=self.queue_facts.with_removed(self.admissions.values()),
             nodes=self.node_inventory.table().with_ports(
-                self.node_inventory.ports.by_node(self.admission_index.of)
+                self.node_inventory.ports.by_node(self.admission_index.of, self.pod_relations.counted_pods())
             ),
             pending=self.snapshot_rows.pending.freeze(),
             admissions=self.snapshot_rows.admissions.freeze(),

@@ -85,7 +85,7 @@ def expected_departures(
             or admission.id in snapshot.leaving
         ):
             seconds.append(now)
-        elif (holder := snapshot.holders.get(admission.workload)) is not None:
+        elif (holder := snapshot.workload_of(admission)) is not None:
             if holder.run_time is not None:
                 seconds.append(_expected_end(opened, max(1, holder.run_time), now))
             if clears_from is not None:
@@ -233,9 +233,9 @@ class Departures:
         self._free_nodes(world, gone)
         for index in range(gone):
             self._free_quota(world, index)
-        if any(pods.ports for pods in self.workload.pod_sets):
+        if any(pods.ports or pods.has_rules for pods in self.workload.pod_sets):
             for _, admission in self.leaving[:gone]:
-                holder = self.snapshot.holders.get(admission.workload)
+                holder = self.snapshot.workload_of(admission)
                 if holder is not None:
                     world.ports.vacate(ports_of(holder, self.snapshot.still_held(admission)))
         return fit_in(world, self.workload, self.need)

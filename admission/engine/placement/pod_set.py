@@ -5,6 +5,7 @@ Seats are taken in the trial piece by piece; the caller undoes them if the rest 
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from admission.engine.nodes.capacity import Capacity, DomainShare
 from admission.engine.nodes.closed_nodes import closed_to, open_to
 from admission.engine.nodes.demand import shape_of
 from admission.engine.nodes.fragmentation import UNTOUCHED_BIT
-from admission.engine.nodes.table import Amounts, Chain, Mask
+from admission.engine.nodes.table import Amounts, Chain, Layout, Mask
 from admission.engine.placement.device_seats import seats_on_devices, seats_on_nodes
 from admission.engine.placement.domain_search import DomainQuery, assign_nodes
 from admission.engine.placement.domains import (
@@ -24,6 +25,7 @@ from admission.engine.placement.domains import (
     unknown_level,
 )
 from admission.engine.placement.node_scope import NodeScope, PodSetRequest
+from admission.engine.placement.pod_rules import kept_free, wished_cost
 from admission.engine.trial import Trial
 from queues.admissions import Seat
 from queues.plan import Reason
@@ -32,10 +34,16 @@ from queues.reason_codes import ReasonCode
 from queues.workload import (
     ANTI_AFFINITY,
     NO_FLAVOR,
+    NO_RULES,
     HostPort,
     Partition,
     PodSet,
 )
+
+#: Why a node is left out that would do otherwise.
+_REFUSED: Final = "on which the stock scheduler refused its pods"
+#: Nodes that a reason names of those that are left out for one cause.
+_MOST_NAMED: Final = 3
 
 
 def seats_for(scope: NodeScope, request: PodSetRequest) -> list[Seat] | Reason:
@@ -207,10 +215,17 @@ def _query(
         # A part around the level that holds all of them keeps itself.
         parts=tuple(part for part in parts if part.at >= at) if required else parts,
         score=trial.layout.score(pods.prefers),
-        cost=scope.cost if measured is None else measured[0],
+        cost=_cost(scope, pods) if measured is None else measured[0],
         cost_is_fragmentation=measured is not None,
         capacities=known,
     )
+
+
+def _cost(scope: NodeScope, pods: PodSet) -> Amounts | None:
+    """(N,) cost of a pod on each node; of equal nodes those cost least where the pods want to be."""
+    if scope.cost is not None or pods.rules is NO_RULES:
+        return scope.cost
+    return wished_cost(scope.trial, pods)
 
 
 def _measured(scope: NodeScope, request: PodSetRequest, chain: Chain) -> tuple[Amounts, Amounts] | None:
@@ -243,11 +258,41 @@ def no_place_reason(
     """Why there is no place: too little room, too little in one domain of a level, or not for whole parts."""
     reason = _no_place_reason(scope, pods, query, partitions)
     layout = scope.trial.layout
-    if not layout.closed or reason.code == ReasonCode.NO_FIT:
+    if reason.code in (ReasonCode.NO_FIT, ReasonCode.REFUSED):
         return reason  # which says itself why nodes are left out
-    unclosed = layout.usable & layout.chosen(pods.nodes) & layout.tolerated(pods.nodes)
-    closed = closed_to(pods.nodes, layout.closed, unclosed)
-    return reasons.beside_closed_nodes(reason, {why: int(nodes.sum()) for why, nodes in closed.items()})
+    own = pods.nodes.with_refused()
+    tolerated = layout.usable & layout.tolerated(own)
+    chosen = layout.chosen(pods.nodes)
+    left_out = _shut(scope, pods)
+    if layout.closed:
+        left_out = left_out | closed_to(pods.nodes, layout.closed, tolerated & chosen)
+    named = {_named(layout, why, nodes): int(nodes.sum()) for why, nodes in left_out.items()}
+    if own is not pods.nodes:
+        named[_REFUSED] = int((tolerated & layout.chosen(own) & ~chosen).sum())
+    return reasons.beside_left_out(reason, named)
+
+
+def _shut(scope: NodeScope, pods: PodSet) -> dict[str, Mask]:
+    """(N,) nodes that take no pods now and would hold some of these if they were open and empty, by why."""
+    trial, layout = scope.trial, scope.trial.layout
+    if layout.usable.all():
+        return {}
+    lasting = layout.taints.lasting().tolerated(pods.nodes.tolerations)
+    mask = ~layout.usable & scope.mask & layout.chosen(pods.nodes) & lasting
+    mask &= trial.room_on(trial.table.allocatable, pods, slice(None)) > 0
+    found: dict[str, Mask] = {}
+    for column in np.flatnonzero(mask).tolist():
+        why = layout.why_not[column] or "not usable"
+        found.setdefault(why, np.zeros_like(mask))[column] = True
+    return found
+
+
+def _named(layout: Layout, why: str, nodes: Mask) -> str:
+    """Why nodes are left out, with the names of the first of them."""
+    columns = np.flatnonzero(nodes).tolist()
+    names: list[str] = [layout.names[column] for column in columns[:_MOST_NAMED]]
+    more = len(columns) - len(names)
+    return f"{why}: {', '.join(names)}{f' and {more} more' if more else ''}"
 
 
 def _no_place_reason(
@@ -315,20 +360,32 @@ def _taken(ports: Sequence[HostPort]) -> str:
 
 def _no_fit(scope: NodeScope, pods: PodSet, query: DomainQuery) -> Reason:
     layout = scope.trial.layout
-    chosen, tolerated = layout.chosen(pods.nodes), layout.tolerated(pods.nodes)
+    own = pods.nodes.with_refused()
+    chosen, tolerated = layout.chosen(own), layout.tolerated(pods.nodes)
     usable = layout.usable
-    unclosed = usable & chosen & tolerated
+    unrefused = usable & chosen & tolerated
+    unclosed = unrefused if own is pods.nodes else unrefused & layout.chosen(pods.nodes)
+    if unrefused.any() and not unclosed.any():
+        return reasons.refused_everywhere(int(unrefused.sum()))
+    shut = _shut(scope, pods)
     rest = open_to(pods.nodes, layout.closed, unclosed)
     free = scope.trial.ports.free(pods.ports)
+    if (kept := kept_free(scope.trial, pods)) is not None:
+        free &= kept
     no_room = rest & scope.mask & free & (query.room == 0)
     unlinked, untold = _unlinked(scope, pods, no_room)
     no_room &= ~unlinked & ~untold
     promised = _promised_to_others(scope.trial, pods, no_room)
     excluded = {
-        "not usable": ~usable,
+        "not usable": np.logical_and.reduce([~usable, *(~nodes for nodes in shut.values())]),
+        **{_named(layout, why, nodes): nodes for why, nodes in shut.items()},
         "not chosen by nodeSelector or affinity": usable & ~chosen,
         "with taints that are not tolerated": usable & chosen & ~tolerated,
-        **closed_to(pods.nodes, layout.closed, unclosed),
+        _REFUSED: unrefused & ~unclosed,
+        **{
+            _named(layout, why, nodes): nodes
+            for why, nodes in closed_to(pods.nodes, layout.closed, unclosed).items()
+        },
         "of other flavors": rest & ~scope.mask,
         _taken(pods.ports): rest & scope.mask & ~free,
         "that do not tell how NVLinks join their devices": untold,

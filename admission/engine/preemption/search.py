@@ -119,7 +119,9 @@ def failed_request(
         return None
     ((name, ordinals),) = need.minimum.items()
     pods = workload.pod_set(name)
-    if pods is None or pods.required_topology or pods.partitions or pods.ports or pods.needs_single_devices():
+    if pods is None or pods.required_topology or pods.partitions or pods.ports or pods.has_rules:
+        return None
+    if pods.needs_single_devices():
         return None
     return FailedRequest(pods, len(ordinals), workload.priority, waited_long(workload, context))
 
@@ -334,7 +336,12 @@ class VictimSearch:
     def _take_seat(self, workload: Workload, column: int) -> tuple[Seat, ...] | None:
         """Take a seat on that node for a single pod. None: a limit refuses it, or the node needs a closer look."""
         pods, drained = self.estimate.pods, self.context.drained
-        if pods.ports or pods.needs_single_devices() or pods.required_topology is not None:
+        if (
+            pods.occupies
+            or pods.has_rules
+            or pods.needs_single_devices()
+            or pods.required_topology is not None
+        ):
             return None
         if drained.device_rows(pods) or drained.names_devices(pods.takes, np.array([column], np.intp)):
             return None
