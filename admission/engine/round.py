@@ -41,6 +41,7 @@ from queues.order.shares import UserShares
 from queues.parts import parts
 from queues.plan import Admit, Reason
 from queues.quota.accounts import Account, charges
+from queues.quota.queue import ROOT
 from queues.quota.user_limits import UserUse
 from queues.reason_codes import ReasonCode
 from queues.workload import AdmissionId, QueueName, Workload, WorkloadKey
@@ -74,7 +75,7 @@ class AdmissionRound:
     #: Gangs below their minimum, which are tried before the line, and more urgent work that a claim served: they are
     #: sorted again in the next turn.
     tried_apart: set[WorkloadKey] = field(default_factory=set)
-    _kept_quota: list[tuple[QueueName, Mapping[Account, int]]] = field(default_factory=list)
+    _kept_quota: list[tuple[QueueName, Mapping[Account, int], int]] = field(default_factory=list)
     #: Beneficiaries of claims, and gangs below their minimum, that were refused again.
     refused_beneficiaries: list[RefusedClass] = field(default_factory=list)
     #: Why classes and placement classes were refused, in the order in which they were tried.
@@ -123,9 +124,17 @@ class AdmissionRound:
                 continue
             workload, minimum = each.workload, each.request.need.minimum
             asked = next(iter(each.request.minimum_charges), {})
-            if minimum and self.trial.usage.refusal(workload.queue, asked) is None:
-                self.trial.usage.add(workload.queue, asked)
-                self._kept_quota.append((workload.queue, asked))
+            hit = self.trial.usage.refusal(workload.queue, asked)
+            if not minimum or (hit is not None and hit.queue != ROOT):
+                continue
+            self._keep_quota(workload.queue, asked, 1)
+            # A node that is away is not part of the cluster now: root has less than is kept.
+            if hit is not None:
+                self._keep_quota(ROOT, asked, -1)
+
+    def _keep_quota(self, queue: QueueName, asked: Mapping[Account, int], times: int) -> None:
+        self.trial.usage.add(queue, asked, times)
+        self._kept_quota.append((queue, asked, times))
 
     def _is_below_minimum(self, workload: Workload, need: MissingMembers) -> bool:
         """Whether a gang with seats has fewer than it was admitted with; one that asks for more now may have them."""
@@ -136,8 +145,8 @@ class AdmissionRound:
 
     def return_kept_quota(self) -> None:
         """Give back the quota that was kept for gangs below their minimum."""
-        for queue, asked in self._kept_quota:
-            self.trial.usage.remove(queue, asked)
+        for queue, asked, times in self._kept_quota:
+            self.trial.usage.add(queue, asked, -times)
         self._kept_quota.clear()
 
     def try_beneficiaries(self, held: HeldClaims) -> None:
