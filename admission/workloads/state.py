@@ -256,13 +256,7 @@ def _held_state(
         for place in (left if support.is_group else seat_maps)
         if place.admission.state is AdmissionState.OPEN
     )
-    # It is about to be known: a gang that is held back for a moment starts, one that is too large goes back.
-    untried = None
-    if inputs.admissions:
-        # Members that come are known by where their volumes are: seats for them are not asked for a second time.
-        untried = inputs.volumes_awaited_until or None
-    elif not over:
-        untried = _untried_until(inputs, workload)
+    untried = _about_to_be_known(inputs, workload, over=over)
     return WorkloadState(
         key=inputs.key,
         workload=workload,
@@ -334,6 +328,17 @@ def _budgets_end(inputs: WorkloadInputs) -> int:
     """The second from which on disruption budgets keep nothing that it was lent."""
     started = inputs.held_since or min(each.opened_at for each in inputs.admissions)
     return budgets_end(started, inputs.held_by)
+
+
+def _about_to_be_known(inputs: WorkloadInputs, workload: Workload, *, over: bool) -> int | None:
+    """Until when what the workload asks is about to be known; None if nothing of that is awaited.
+
+    A gang that is held back for a moment starts then, and one that is too large goes back.
+    """
+    if inputs.admissions:
+        # Members that come are known by where their volumes are: seats for them are not asked for a second time.
+        return inputs.volumes_awaited_until or None
+    return None if over else _untried_until(inputs, workload)
 
 
 def _untried_until(inputs: WorkloadInputs, workload: Workload) -> int | None:
