@@ -243,17 +243,14 @@ class Controller:
         self, database: Database, client: Client, failed_terms: RepeatedFailures
     ) -> TermDependencies:
         settings = self._settings
-        twins: dict[str, str] = {}
         rules = PodRules(
             scheduler=settings.scheduler_name,
             aliases=frozenset(settings.scheduler_aliases),
-            non_preempting=twins,
         )
         return TermDependencies(
             database=database,
             client=client,
             rules=rules,
-            twins=twins,
             patience=Timeouts(
                 refusal_grace=math.ceil(settings.refusal_grace_seconds),
                 dead_node=math.ceil(settings.dead_node_seconds),

@@ -208,7 +208,10 @@ def _node_limits(world: World, changed: Iterable[NodeName]) -> dict[NodeName, wo
     table = inventory.table()
     return {
         name: workloads.NodeLimit(
-            limits=limit, flavor=table.flavor(name), usable=inventory.can_take_pods(name)
+            limits=limit,
+            flavor=table.flavor(name),
+            usable=inventory.can_take_pods(name),
+            closed=inventory.faulty.closed(name),
         )
         for name in sorted(changed)
         if (limit := inventory.limit(name)) is not None

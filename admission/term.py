@@ -38,7 +38,6 @@ from admission.kube.watch.unseen_pods import UnseenPods
 from admission.kube.writers.awaited_seats import joined
 from admission.kube.writers.dry_runs import DryRunWriter
 from admission.kube.writers.finalizers import FinalizerRemover
-from admission.kube.writers.priority_classes import ClassFact, NonPreemptingClasses
 from admission.kube.writers.recreate import RecreationWriter
 from admission.kube.writers.release import ReleaseWriter
 from admission.kube.writers.root_condition import RootCondition
@@ -75,8 +74,6 @@ REST = 0.05
 STORE_REST = 0.5
 #: Seconds for which statuses and events wait after pods were released: more pods may follow.
 BUSY = 0.5
-#: Seconds between two looks at the priority classes.
-TWINS_EVERY = 1.0
 #: Seconds for which the API server may work on a request that an earlier term sent.
 INHERITED_FOR = 60.0
 #: Seconds between two moments at which what was read so far is left out of garbage collection, until the first turn.
@@ -90,8 +87,6 @@ class TermDependencies:
     database: Database
     client: Client
     rules: PodRules
-    #: Priority class → its twin that never preempts; kept by the leader, read by the writer that makes pods.
-    twins: dict[str, str]
     patience: Timeouts
     #: Templates are tried by dry runs before their workloads are decided on.
     dry_runs: bool
@@ -366,7 +361,6 @@ class LeaderTerm:
     def _run_beside(self, world: World, tasks: asyncio.TaskGroup) -> None:
         """What goes on beside the turns."""
         self._keep_history(world, tasks)
-        tasks.create_task(self._keep_twins(), name="priority class twins")
         self._recover_nodes(world, tasks)
         self._start_jobs(tasks)
         self._ask_for_nodes(world, tasks)
@@ -495,14 +489,6 @@ class LeaderTerm:
         if self.world is not None and self.world.usage_history.missing & half_lives:
             self.world.usage_history.needs_reading = True
             self.informers.changed.set()
-
-    async def _keep_twins(self) -> NoReturn:
-        twins = NonPreemptingClasses(self._dependencies.client, self._check_lease, self._dependencies.twins)
-        seen: dict[str, ClassFact] = {}
-        while True:
-            if (classes := self.informers.classes()) != seen:
-                seen = classes if await twins.keep(classes) else {}
-            await asyncio.sleep(TWINS_EVERY)
 
     def _requeue(self, key: WorkloadKey) -> None:
         if self.world is not None:

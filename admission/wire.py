@@ -238,7 +238,6 @@ class WirePodSpec(WireStruct):
     tolerations: tuple[WireToleration, ...] | None = None
     priority: Int32 | None = None
     priority_class_name: str | None = None
-    preemption_policy: str | None = None
     active_deadline_seconds: Int64 | None = None
     scheduling_gates: tuple[WireSchedulingGate, ...] | None = None
     resource_claims: tuple[WirePodResourceClaim, ...] | None = None

@@ -74,6 +74,8 @@ class Admission:
     opened_at: int
     #: When it began to be evicted (seconds since the epoch); 0: it did not.
     evicted_at: int = 0
+    #: It is evicted because another queue gets back what it deserves.
+    reclaimed: bool = False
     #: Generation of the workload that was admitted.
     generation: str = ""
     #: Pods that had to start together when the workload was admitted, also of what joined it later; 0: not known. Who
@@ -183,7 +185,8 @@ class LastEviction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unready:
-    """How often the pods of a workload did not get ready in time, as its object was then."""
+    """How often the pods of a workload did not get ready in time, or were refused by the stock scheduler, as its object
+    was then. The revision says which of the two."""
 
     #: What the object was: the count does not hold for another one.
     revision: str
@@ -207,7 +210,7 @@ class Setbacks:
     not_before: int = 0
     #: Times its pods did not come up and it was rolled back, since they were last ready.
     rollbacks: int = 0
-    #: How often its pods did not get ready in time.
+    #: How often its pods did not get ready in time, or were refused, in a row.
     unready: Unready | None = None
     #: Times it was evicted for another workload.
     evictions: int = 0

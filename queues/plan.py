@@ -86,7 +86,8 @@ class Evict:
     message: str
     #: The workload may be tried again from this time on (seconds since the epoch).
     not_before: int = 0
-    #: Its pods were not ready in time, which counts for this revision of its object; None: it has another cause.
+    #: Its pods were not ready in time, or were refused, which counts for this revision of its object; None: it has
+    #: another cause.
     revision: str | None = None
     #: Workload that gets the room (preemption, reclaim); None: none does.
     beneficiary: WorkloadKey | None = None
@@ -110,7 +111,7 @@ class Setback:
     not_before: int = 0
     #: It was evicted for another workload.
     displaced: bool = False
-    #: Its pods were not ready in time; None: they were, or there was none of that.
+    #: Its pods were not ready in time, or were refused; None: neither.
     unready: Unready | None = None
 
 
@@ -195,7 +196,12 @@ class Plan:
             changed[id_] = replace(changed.get(id_, before[id_]), ready=True)
         for evict in self.evicts:
             admission = changed.get(evict.admission, before[evict.admission])
-            changed[evict.admission] = replace(admission, state=AdmissionState.EVICTING, evicted_at=self.now)
+            changed[evict.admission] = replace(
+                admission,
+                state=AdmissionState.EVICTING,
+                evicted_at=self.now,
+                reclaimed=evict.code is ReasonCode.RECLAIMED,
+            )
         for free in self.frees:
             admission = changed.get(free.admission, before[free.admission])
             changed[free.admission] = replace(

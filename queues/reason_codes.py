@@ -18,6 +18,9 @@ class ReasonCode(StrEnum):
     NO_FIT = "NoFit"
     #: No domain of the required topology level holds the pods, though the nodes together may.
     TOPOLOGY_NO_FIT = "TopologyNoFit"
+    #: It would not fit if every node that exists were empty, healthy and open, or limits of its queue allow no such
+    #: gang. It keeps its place by arrival, and is considered again when nodes or limits change.
+    NEVER_FITS = "NeverFits"
     #: The requested topology level is in no Topology.
     UNKNOWN_LEVEL = "UnknownLevel"
     #: No node offers the requested resource.
@@ -40,7 +43,8 @@ class ReasonCode(StrEnum):
     NOT_ENOUGH_PODS = "NotEnoughPods"
     #: The workload was evicted a short time ago and is not tried again before a given time.
     BACKOFF = "Backoff"
-    #: Its pods did not get ready as often as its queue allows; it is not tried again before its object changes.
+    #: Its pods did not get ready as often as its queue allows, or were refused too often; it is not tried again before
+    #: its object, or the cause of a refusal, changes.
     BACKOFF_LIMIT_EXCEEDED = "BackoffLimitExceeded"
     #: The pods of an earlier admission are not gone yet.
     DRAINING = "Draining"
@@ -102,7 +106,7 @@ class ReasonCode(StrEnum):
 
     # ── why an admission was evicted
 
-    #: The stock scheduler refused a pod for longer than the grace time.
+    #: The stock scheduler refused a pod for longer than the grace time. On a workload that waits: on all its nodes.
     REFUSED = "Refused"
     #: A node of a seat cannot take pods any more.
     NODE_LOST = "NodeLost"
@@ -191,6 +195,7 @@ NEEDS_A_CHANGE: Final = frozenset(
         ReasonCode.QUEUE_CLOSED,
         ReasonCode.QUEUE_BROKEN,
         ReasonCode.QUEUE_NOT_LEAF,
+        ReasonCode.NEVER_FITS,
         ReasonCode.UNKNOWN_LEVEL,
         ReasonCode.UNKNOWN_PRIORITY_CLASS,
         ReasonCode.BACKOFF_LIMIT_EXCEEDED,

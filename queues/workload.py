@@ -1,6 +1,7 @@
 """Workloads: their kinds, their pod sets with requests and placement wishes, and the ids of other domain values."""
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final, NamedTuple, NewType
 
@@ -13,6 +14,9 @@ QueueName = NewType("QueueName", str)
 NodeName = NewType("NodeName", str)
 FlavorName = NewType("FlavorName", str)
 AdmissionId = NewType("AdmissionId", int)
+
+#: Key of the requirement, of a node's name, that leaves out nodes whose pods the stock scheduler refused.
+NOT_REFUSED: Final = "muster.dev/not-refused"
 
 #: The queue of objects that name one which no Queue can be called; it is no DNS name itself.
 UNUSABLE_QUEUE = QueueName("?")
@@ -151,6 +155,21 @@ class NodeFilter:
                 self, "_hash", hash((self.selector, self.affinity, self.tolerations, self.enters))
             )
         return self._hash or 0
+
+    def narrowed(self, more: Sequence[Requirement]) -> "NodeFilter":
+        """The same nodes, as far as they meet these requirements as well."""
+        if not self.affinity:
+            return replace(self, affinity=(tuple(more),))
+        # A term that asks nothing matches nothing, and stays so.
+        return replace(self, affinity=tuple((*term, *more) if term else term for term in self.affinity))
+
+    def with_refused(self) -> "NodeFilter":
+        """The same nodes, and those that are left out only because the stock scheduler refused them."""
+        if not any(each.key == NOT_REFUSED for term in self.affinity for each in term):
+            return self
+        terms = [tuple(each for each in term if each.key != NOT_REFUSED) for term in self.affinity]
+        # The term had nothing else: it is none of the pod's own.
+        return replace(self, affinity=() if terms == [()] else tuple(terms))
 
 
 #: No conditions on labels, no tolerations.
@@ -483,6 +502,8 @@ class Workload:
     evictions: int = 0
     #: Start of the current waiting time (seconds since the epoch); 0: ``created``.
     waiting_since: int = 0
+    #: Since when it holds seats without a break (seconds since the epoch); 0: since the first of its open admissions.
+    held_since: int = 0
     #: A device under it failed, or its nodes were closed: among equals of its queue it comes first, whatever its size.
     comes_first: bool = False
 

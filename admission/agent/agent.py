@@ -24,12 +24,11 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
-from admission.agent.allocations import Allocation, DeviceMismatch, allocations, mismatches
+from admission.agent.allocations import Allocation, LastingMismatches, allocations, mismatches
 from admission.agent.cgroups import pod_of_process
 from admission.agent.cluster.api_client import ApiClient
 from admission.agent.cluster.backoff import RetryBackoff
 from admission.agent.cluster.heartbeat import LeaseHeartbeat
-from admission.agent.cluster.mismatch_events import MismatchEvents
 from admission.agent.cluster.node_watch import NodeWatch, WatchedNode
 from admission.agent.cluster.reporter import Report, Reporter
 from admission.agent.device_object import device_document, node_labels
@@ -53,7 +52,6 @@ from admission.agent.remembered import (
 from admission.agent.settings import AgentSettings
 from admission.agent.vendors.expected import ExpectedDevices, remedy
 from admission.agent.vendors.vendor import Vendor
-from queues.api.api_resources import Document
 from queues.api.names import AGENT_NAMESPACE
 from queues.errors import ApiError
 
@@ -145,7 +143,7 @@ class Agent:
         self._events: list[DeviceEvent] = []
         self._load_at = 0.0
         self._backoff = RetryBackoff(parts.rng)
-        self._mismatch_events = MismatchEvents(parts.settings.node_name)
+        self._lasting = LastingMismatches()
         self._stepped_at = time.monotonic()
         parts.metrics.requests = lambda: parts.client.requests
         parts.metrics.writes = lambda: {**parts.reporter.writes, "lease": parts.heartbeat.renewals}
@@ -323,13 +321,13 @@ class Agent:
         device = None
         if self._has_device:
             offered = offered_devices(readings, kubelet.registered)
-            device = device_document(name, node.uid, readings, health, uses, resources, offered)
+            lasting = self._lasting.of(found, ticks, at_least=self._settings.poll_seconds)
+            device = device_document(name, node.uid, readings, health, uses, resources, offered, lasting)
         self._parts.reporter.offer(
             Report(
                 device=device,
                 labels=node_labels(readings),
                 node_labels=node.labels,
-                events=self._told_mismatches(found, now, ticks),
             )
         )
 
@@ -350,12 +348,6 @@ class Agent:
                     remedy(each.vendor),
                 )
         return found
-
-    def _told_mismatches(
-        self, found: Sequence[DeviceMismatch], now: float, ticks: float
-    ) -> Mapping[str, Document]:
-        # What does not outlast a reading may be a pod that the watch of pods has not shown yet.
-        return self._mismatch_events.lasting(found, now, ticks, at_least=self._settings.poll_seconds)
 
     def _kubelet(self) -> KubeletDevices:
         try:

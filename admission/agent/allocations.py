@@ -47,8 +47,6 @@ class DeviceMismatch:
     #: ``DeviceReading.index``, ascending; with ``NOT_GIVEN`` only the devices too many.
     found: tuple[int, ...]
     expected: tuple[int, ...]
-    #: A sentence with both.
-    message: str
 
 
 def allocations(
@@ -100,6 +98,27 @@ def mismatches(
         found += _not_as_admitted(node, use)
         found += _not_given(node, use)
     return tuple(found)
+
+
+class LastingMismatches:
+    """Those of the mismatches that last. Others may be about a pod that the watch of pods has not shown yet."""
+
+    def __init__(self) -> None:
+        #: When each was seen first (monotonic seconds), by pod and kind.
+        self._first: dict[tuple[str, MismatchKind], float] = {}
+
+    def of(
+        self, found: Sequence[DeviceMismatch], ticks: float, *, at_least: float
+    ) -> tuple[DeviceMismatch, ...]:
+        """Those that have lasted ``at_least`` so many seconds."""
+        self._first = {
+            key: self._first.get(key, ticks)
+            for mismatch in found
+            for key in [(mismatch.pod_uid, mismatch.kind)]
+        }
+        return tuple(
+            mismatch for mismatch in found if ticks - self._first[mismatch.pod_uid, mismatch.kind] >= at_least
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,11 +179,7 @@ def _not_as_admitted(node: NamedDevices, use: _Use) -> list[DeviceMismatch]:
     expected = use.pod.devices
     if expected is None or not found or found == expected:
         return []
-    message = (
-        f"The kubelet gave {_told(found)} of this node to the pod; expected {_told(expected)}, which Muster admitted"
-        " it to (muster.dev/devices)."
-    )
-    return [_mismatch(MismatchKind.NOT_AS_ADMITTED, use, found, expected, message)]
+    return [_mismatch(MismatchKind.NOT_AS_ADMITTED, use, found, expected)]
 
 
 def _not_given(node: NamedDevices, use: _Use) -> list[DeviceMismatch]:
@@ -175,15 +190,7 @@ def _not_given(node: NamedDevices, use: _Use) -> list[DeviceMismatch]:
     if not found:
         return []
     expected = node.indices(part.device for part in given)
-    source = "the kubelet gave it" if use.given else "Muster admitted it to" if given else "it was given"
-    message = (
-        f"The pod computes on {_told(found)} of this node; expected only {_told(expected)}, which {source}."
-    )
-    if set(found) <= set(expected):
-        message = f"The pod computes on other MIG instances of {_told(found)} of this node than it was given."
-    elif not expected:
-        message = f"The pod computes on {_told(found)} of this node; expected none: it was given no device."
-    return [_mismatch(MismatchKind.NOT_GIVEN, use, found, expected, message)]
+    return [_mismatch(MismatchKind.NOT_GIVEN, use, found, expected)]
 
 
 def _covered(part: DevicePart, given: set[DevicePart]) -> bool:
@@ -194,12 +201,8 @@ def _covered(part: DevicePart, given: set[DevicePart]) -> bool:
     return part in given or DevicePart(part.device) in given
 
 
-def _told(indices: tuple[int, ...]) -> str:
-    return f"device {indices[0]}" if len(indices) == 1 else f"devices {', '.join(map(str, indices))}"
-
-
 def _mismatch(
-    kind: MismatchKind, use: _Use, found: tuple[int, ...], expected: tuple[int, ...], message: str
+    kind: MismatchKind, use: _Use, found: tuple[int, ...], expected: tuple[int, ...]
 ) -> DeviceMismatch:
     return DeviceMismatch(
         kind=kind,
@@ -208,5 +211,4 @@ def _mismatch(
         name=use.pod.name,
         found=found,
         expected=expected,
-        message=message,
     )

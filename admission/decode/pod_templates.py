@@ -29,14 +29,14 @@ from queues.api.reading.user_values import (
     number,
     resource_problem,
 )
+from queues.api.resource_names import problem_of_request
 from queues.api.validation.pod_rules import beyond_nodes
+from queues.api.validation.queued_work import NO_NODE_NAME, NO_SYSTEM_CLASS
 from queues.reason_codes import ReasonCode
-from queues.resources import Resources, in_bytes, scale, show
+from queues.resources import PODS, Resources, in_bytes, scale, show
 from queues.text_format import listed
 from queues.workload import AdmissionId, Obstacle, PodSet
 
-#: Beginning of the names of Kubernetes' own priority classes; those of users may not begin so.
-_SYSTEM_CLASSES: Final = "system-"
 _TEMPLATE: Final = msgspec.json.Decoder(WirePodTemplate)
 #: Bytes of templates that are kept, by which what was read of them is found; of larger ones a digest is kept.
 _SMALL: Final = 8192
@@ -124,10 +124,8 @@ def _template_set(raw: bytes, name: str, where: str, namespace: str) -> Template
     containers = len(spec.containers) + len(spec.init_containers or ())
     if not values.at_most(f"{where}.spec.containers", containers, MOST_CONTAINERS, "containers"):
         return TemplatePods(empty, obstacle=values.obstacle)
-    if spec.node_name:
-        # Such pods go past the scheduler: past cordons and taints, and past what others have of that node.
-        expected = "none: Muster gives each pod its node; use nodeSelector or affinity to choose"
-        values.refuse(f"{where}.spec.nodeName", excerpt(spec.node_name), expected)
+    if NO_NODE_NAME.is_broken_by(spec.node_name):
+        values.refuse(f"{where}.spec.nodeName", excerpt(spec.node_name), NO_NODE_NAME.expected)
     annotations = template.metadata.annotations if template.metadata else None
     pinned = directed_by(raw) is not None
     affinity = affinity_of(spec.affinity, values, f"{where}.spec", namespace=namespace, pinned=pinned)
@@ -138,10 +136,9 @@ def _template_set(raw: bytes, name: str, where: str, namespace: str) -> Template
     claims = claims_of(spec, None, values, f"{where}.")
     _note_impossible(shape.takes, values, where)
     priority_class = values.name(f"{where}.spec.priorityClassName", spec.priority_class_name)
-    if (priority_class or "").startswith(_SYSTEM_CLASSES):
+    if NO_SYSTEM_CLASS.is_broken_by(priority_class):
         # Refused by a policy as well, which sees no Job that comes into a queue with its namespace.
-        expected = "a class for workloads: such pods would have others evicted from their nodes"
-        values.refuse(f"{where}.spec.priorityClassName", excerpt(priority_class), expected)
+        values.refuse(f"{where}.spec.priorityClassName", excerpt(priority_class), NO_SYSTEM_CLASS.expected)
     _note_other_gates(spec, values, where)
     return TemplatePods(
         one(shape).pod_set(name),
@@ -166,6 +163,9 @@ _large_template_set: Final = LargeTemplates(_template_set.__wrapped__)
 def _note_impossible(takes: Resources, values: UserValues, where: str) -> None:
     if problem := resource_problem(takes):
         values.refuse(f"{where}.spec", *problem)
+    for resource in takes:
+        if resource != PODS and (problem := problem_of_request(resource)):
+            values.refuse(f"{where}.spec", *problem)
     for resource, units in takes.items():
         found, expected = f"{show(resource, units)} {resource}", ""
         if beyond := beyond_nodes(resource, units):

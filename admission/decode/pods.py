@@ -115,8 +115,7 @@ def pod_fact(pod: WirePod, controller: PodController | None) -> PodFact:
         kept=names.FINALIZER in (meta.finalizers or ()),
         shape=one(shape),
         priority=spec.priority or 0,
-        preempts=spec.preemption_policy != "Never"
-        or (spec.priority_class_name or "").startswith(names.TWIN_PREFIX),
+        priority_class=one(spec.priority_class_name or ""),
         created=seconds(meta.creation_timestamp),
         queue=one(queue),
         owner=owner,

@@ -53,7 +53,7 @@ def no_fit(
     ``fit`` of ``pods`` have a place. ``excluded``: how many nodes were left out, and why.
     """
     left_out = ", ".join(f"{count} {why}" for why, count in excluded.items() if count)
-    shape = _shape(takes, in_one_island=in_one_island)
+    shape = shape_text(takes, in_one_island=in_one_island)
     message = f"{fit} of {counted(pods, 'pod')} of {shape} fit on {nodes} nodes"
     message += f" ({left_out})" if left_out else ""
     facts = {"asked": pods, "takes": dict(takes), "fit": fit, "nodes": nodes, "excluded": dict(excluded)}
@@ -82,14 +82,24 @@ def rules_no_fit(
     return _extended(reason, more, key=key, needed=needed, fitting=fitting)
 
 
-def beside_closed_nodes(reason: Reason, closed: Mapping[str, int]) -> Reason:
-    """The reason, with the nodes that Reservations and NodeDrains close. ``closed``: how many, by why."""
-    told = {why: count for why, count in closed.items() if count}
+def refused_everywhere(nodes: int) -> Reason:
+    """The stock scheduler refused pods of the workload on all nodes that they may use."""
+    places = f"all {nodes} nodes" if nodes > 1 else "the only node"
+    message = (
+        f"refused by the stock scheduler on {places} that its pods may use; it is tried again when one of them or the "
+        "object changes"
+    )
+    return _reason(ReasonCode.REFUSED, message, nodes=nodes)
+
+
+def beside_left_out(reason: Reason, left_out: Mapping[str, int]) -> Reason:
+    """The reason, with the nodes that Reservations, NodeDrains or refusals leave out: how many, by why."""
+    told = {why: count for why, count in left_out.items() if count}
     if not told:
         return reason
     nodes = ", ".join(f"{counted(count, 'node')} {why}" for why, count in told.items())
     message = f"{reason.message} ({nodes})"
-    return replace(reason, message=message, facts={**reason.facts, "closed": told})
+    return replace(reason, message=message, facts={**reason.facts, "left_out": told})
 
 
 def topology_no_fit(
@@ -110,7 +120,7 @@ def topology_no_fit(
         text = f"no usable node belongs to a domain of {level}"
     else:
         have = "has" if pods == 1 else "have"
-        shape = _shape(takes, in_one_island=in_one_island)
+        shape = shape_text(takes, in_one_island=in_one_island)
         text = f"{counted(pods, 'pod')} of {shape} {have} to be in one {level}; "
         text += f"of {domains} the best, {domain}, holds {fit}"
     facts = {"level": level, "asked": pods, "takes": dict(takes), "fit": fit}
@@ -125,8 +135,8 @@ def parts_no_fit(
     ``fit`` of ``parts`` have a place; all of them have to be in one domain of ``inside``, if that is not None.
     """
     together = f", all in one {inside}" if inside else ""
-    message = f"{parts} parts of {counted(size, 'pod')} of {_shape(takes)} have to be in one {level} each{together}; "
-    message += f"{fit} of them fit"
+    pods = f"{counted(size, 'pod')} of {shape_text(takes)}"
+    message = f"{parts} parts of {pods} have to be in one {level} each{together}; {fit} of them fit"
     facts = {"level": level, "size": size, "asked": parts, "fit": fit, "takes": dict(takes)}
     return _reason(ReasonCode.TOPOLOGY_NO_FIT, message, **facts, inside=inside)
 
@@ -137,6 +147,11 @@ def together_no_fit(*, level: str | None, sets: Mapping[str, int], domains: int)
     where = f"in one {level} together; none of {domains} holds them" if level else "placed together"
     message = f"{pods} have to be {where}"
     return _reason(ReasonCode.TOPOLOGY_NO_FIT, message, level=level, sets=dict(sets), domains=domains)
+
+
+def never_fits(message: str, **facts: Any) -> Reason:
+    """Nothing that ends can let it in. ``message`` begins with what is asked and what there is at most."""
+    return _reason(ReasonCode.NEVER_FITS, message, **facts)
 
 
 def not_split(reason: Reason, fits: Mapping[FlavorName, int]) -> Reason:
@@ -297,9 +312,10 @@ def run_time_too_long(limit: RunLimit, declared: int) -> Reason:
     return _reason(ReasonCode.RUN_TIME_TOO_LONG, message, **facts)
 
 
-def pending_limit(*, queue: QueueName, limit: int) -> Reason:
-    """access.maxPending."""
-    message = f"queue {queue} considers {limit} waiting workloads at a time, and as many came earlier"
+def pending_limit(*, queue: QueueName, limit: int, never_fit: bool = False) -> Reason:
+    """access.maxPending. ``never_fit``: of those that never fit, which count by themselves."""
+    which = " that never fit" if never_fit else ""
+    message = f"queue {queue} considers {limit} waiting workloads{which} at a time, and as many came earlier"
     return _reason(ReasonCode.PENDING_LIMIT, message, queue=queue, limit=limit)
 
 
@@ -310,11 +326,13 @@ def making_room(*, pods: int, names: Sequence[str]) -> Reason:
     return _reason(ReasonCode.MAKING_ROOM, message, pods=pods, victims=first)
 
 
-def user_limit(*, queue: QueueName, limit: int, user: str) -> Reason:
-    """access.maxPendingPerUser. ``user`` "": workloads without a known user count as one user's."""
-    whose = user or "work without a known user"
+def user_limit(*, queue: QueueName, limit: int, user: str, never_fit: bool = False) -> Reason:
+    """access.maxPendingPerUser. ``user`` "": workloads without a known user count as one user's. ``never_fit``: of
+    those that never fit, which count by themselves."""
+    whose, which = user or "work without a known user", " that never fit" if never_fit else ""
     message = (
-        f"queue {queue} considers {limit} waiting workloads of one user at a time, and {whose} has as many "
+        f"queue {queue} considers {limit} waiting workloads{which} of one user at a time, "
+        f"and {whose} has as many "
     )
     return _reason(
         ReasonCode.PENDING_LIMIT, message + "that came earlier", queue=queue, limit=limit, user=user
@@ -348,8 +366,9 @@ def _extended(reason: Reason, message: str, **facts: Any) -> Reason:
     return replace(reason, message=f"{reason.message}; {message}", facts={**reason.facts, **facts})
 
 
-def _shape(takes: Resources, *, in_one_island: bool = False) -> str:
+def shape_text(takes: Resources, *, in_one_island: bool = False) -> str:
+    """What one pod takes, in a sentence."""
     if in_one_island:
-        return f"{_shape(takes)} (devices in one NVLink island)"
+        return f"{shape_text(takes)} (devices in one NVLink island)"
     rest = Resources({name: units for name, units in takes.items() if name != "pods"})
     return str(rest) if rest else "no requests"

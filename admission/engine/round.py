@@ -94,7 +94,12 @@ class AdmissionRound:
         return self.state.pending
 
     def try_beneficiaries(self, held: HeldClaims) -> None:
-        """Beneficiaries of claims come first, each with the space that its claim holds."""
+        """Beneficiaries of claims come first, each with the space that its claim holds.
+
+        One that never fits any more, since nodes or limits are others than they were, gives it up.
+        """
+        for key in self.pending.unfit(held.claims):
+            held.drop(key, self.trial)
         beneficiaries = self.pending.take_out(held.claims)
         for each in sorted(beneficiaries, key=lambda each: arrival_order(each.workload)):
             workload, need = each.workload, each.request.need
@@ -149,7 +154,12 @@ class AdmissionRound:
             for each in self._not_behind_others(classes)
         ]
         backfill = Backfill.reserving_for(
-            snapshot, heads, self.trial, self.state.open_admissions, ends_matter=ends_known
+            snapshot,
+            heads,
+            self.trial,
+            self.state.open_admissions,
+            admitted=self.admits,
+            ends_matter=ends_known,
         )
         backfill.revisit_at(until)
         return backfill

@@ -26,7 +26,8 @@ class Rollback(NamedTuple):
     message: str
     #: The workload is not tried again before that second (since the epoch).
     not_before: int
-    #: Its pods were not ready in time, which counts for this revision of its object; None: it has another cause.
+    #: Its pods were not ready in time, or were refused, which counts for this revision of its object; None: it has
+    #: another cause.
     revision: str | None = None
 
 
@@ -109,6 +110,10 @@ class Snapshot:
     def user_of(self, admission: Admission) -> str:
         """The user whose admission it is; "": none is known."""
         return admission.user or self.user_of_workload(admission.workload)
+
+    def workload_of(self, admission: Admission) -> Workload | None:
+        """The workload that holds an admission, or gets it in this turn; None: it is gone."""
+        return self.holders.get(admission.workload) or self.pending.get(admission.workload)
 
     def user_of_workload(self, key: WorkloadKey) -> str:
         """The user whose workload it is; "": none is known."""
@@ -193,9 +198,10 @@ class Snapshot:
             if evict.displaces and key in self.holders:
                 before = self.holders[key]
                 holders[key] = pending[key] = replace(
-                    before, evictions=before.evictions + 1, waiting_since=plan.now
+                    before, evictions=before.evictions + 1, waiting_since=plan.now, held_since=0
                 )
         holders |= {admit.workload: self.pending[admit.workload] for admit in plan.admits}
+        holders |= self._going_on({admit.workload for admit in plan.admits}, holders)
         seats = Counter[WorkloadKey]()
         for admission in admissions.values():
             if admission.state is AdmissionState.OPEN:
@@ -221,6 +227,21 @@ class Snapshot:
             ),
             **self._left_out(plan),
         )
+
+    def _going_on(
+        self, joined: Collection[WorkloadKey], holders: Mapping[WorkloadKey, Workload]
+    ) -> dict[WorkloadKey, Workload]:
+        """Holders among these that held seats before they got more: they hold them without a break."""
+        since: dict[WorkloadKey, int] = {}
+        for admission in self.admissions.values():
+            if admission.workload in joined:
+                known = since.get(admission.workload, admission.opened_at)
+                since[admission.workload] = min(known, admission.opened_at)
+        return {
+            key: replace(holders[key], held_since=min(opened, self.holders[key].held_since or opened))
+            for key, opened in since.items()
+            if key in self.holders
+        }
 
     def _left_out(self, plan: Plan) -> dict[str, Any]:
         """Forced changes that the plan leaves to the next turn."""

@@ -230,7 +230,7 @@ class Trial:
         room = self.pods_per_node(pods.beside_devices(), mask, pods.in_one_island)
         return room if pods.share is None else np.minimum(room, self._shares(self.free, pods.share, _EVERY))
 
-    def room_on(self, free: Amounts, pods: PodSet, columns: Columns) -> Amounts:
+    def room_on(self, free: Amounts, pods: PodSet, columns: Columns | slice) -> Amounts:
         """(n,) the same of these nodes, if (R, n) were free."""
         room = self._count_pods(free, self.vector(pods.beside_devices()))
         if pods.in_one_island:

@@ -100,7 +100,8 @@ def capability_raised(what_if: WhatIf, refused: Reason) -> QuotaRaise | None:
         if (
             raised.outcome
             or reason is None
-            or reason.code != ReasonCode.QUEUE_LIMIT
+            or reason.code not in (ReasonCode.QUEUE_LIMIT, ReasonCode.NEVER_FITS)
+            or "over" not in reason.facts
             or reason.facts["queue"] == ROOT
         ):
             break

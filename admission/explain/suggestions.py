@@ -129,7 +129,7 @@ def _nodes(what_if: WhatIf, refused: Reason) -> Iterator[Suggestion]:
         more = account.amount(refused.facts["over"])
         yield Suggestion(SuggestionKind.NODES, f"nodes with {more} more, at the least")
         return
-    if refused.code not in (ReasonCode.NO_FIT, ReasonCode.TOPOLOGY_NO_FIT):
+    if refused.code not in (ReasonCode.NO_FIT, ReasonCode.TOPOLOGY_NO_FIT, ReasonCode.NEVER_FITS):
         return
     for pods in workload.pod_sets:
         if not _fits_an_empty_node(table, pods):
@@ -155,7 +155,7 @@ def _untried(snapshot: Snapshot, workload: Workload, reason: Reason) -> Suggesti
         return Suggestion(SuggestionKind.WORKLOAD, _corrected(workload, reason))
     facts = reason.facts
     queue = facts.get("by", facts.get("queue", workload.queue))
-    match reason.code:
+    match ReasonCode.USER_LIMIT if facts.get("of_user") else reason.code:
         case ReasonCode.BACKOFF:
             seconds = max(0, workload.not_before - snapshot.now)
             return Suggestion(
@@ -215,7 +215,7 @@ def _access_limit_text(reason: Reason, queue: str) -> str:
     if reason.code is ReasonCode.PENDING_LIMIT:
         limit = "maxPendingPerUser" if "user" in facts else "maxPending"
         return f"fewer workloads that came earlier, or access.{limit} above {facts['limit']} in {queue}"
-    account, needed = Account(NO_FLAVOR, facts["resource"]), facts["used"] + facts["asked"]
+    account, needed = Account(NO_FLAVOR, facts["resource"]), facts.get("used", 0) + facts["asked"]
     raised = f"access.maxPerUser {account.amount(needed)} instead of {account.show(facts['limit'])} in queue {queue}"
     if facts["asked"] > facts["limit"]:
         return raised
@@ -333,19 +333,36 @@ def _less(what_if: WhatIf, refused: Reason) -> Iterator[Suggestion]:
             yield Suggestion(
                 SuggestionKind.WORKLOAD, f"{NVLINK} preferred instead of required", {"levels": [NVLINK]}
             )
-    fit = refused.facts.get("fit")
-    if len(workload.pod_sets) == 1 and isinstance(fit, int) and 0 < fit < workload.minimum:
+    fit = _fitting(workload, refused)
+    if len(workload.pod_sets) == 1 and fit is not None and 0 < fit < workload.minimum:
         (pods,) = workload.pod_sets
         # The reason counts the pods that fit; a few more may fit in another flavor, for instance.
         for count in sorted({fit, *range(workload.minimum - 1, fit, -1)[:_LARGER_TRIED]}, reverse=True):
             fewer = (replace(pods, count=count, minimum=min(pods.minimum, count)),)
-            if what_if.outcome_of_workload(pod_sets=fewer, minimum=count).is_admitted:
+            outcome = what_if.outcome_of_workload(pod_sets=fewer, minimum=count)
+            # What never fits is let in by less, even if that has to wait for its turn.
+            waits = refused.code is ReasonCode.NEVER_FITS and _may_fit(outcome.reason)
+            if outcome.is_admitted or waits:
+                text = f"{counted(count, 'pod')} instead of {workload.minimum}"
                 yield Suggestion(
                     SuggestionKind.WORKLOAD,
-                    f"{counted(count, 'pod')} instead of {workload.minimum}",
+                    text if outcome.is_admitted else f"{text}: they fit when there is room for them",
                     {"pods": count, "minimum": workload.minimum},
                 )
                 return
+
+
+def _fitting(workload: Workload, refused: Reason) -> int | None:
+    """Pods that a refusal leaves room for. None: it does not say."""
+    fit, facts = refused.facts.get("fit"), refused.facts
+    if refused.code is ReasonCode.NEVER_FITS and "over" in facts and len(workload.pod_sets) == 1:
+        each = workload.pod_sets[0].takes.get(facts["resource"])
+        return (facts["limit"] - facts["kept"]) // each if each else None
+    return fit if isinstance(fit, int) else None
+
+
+def _may_fit(reason: Reason | None) -> bool:
+    return reason is None or reason.code is not ReasonCode.NEVER_FITS
 
 
 def _priority(what_if: WhatIf) -> Iterator[Suggestion]:

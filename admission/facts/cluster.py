@@ -30,6 +30,8 @@ class NodeFact:
     withheld: Resources = NOTHING
     #: Unhealthy devices. ``allocatable`` is without them.
     faults: tuple[DeviceFault, ...] = ()
+    #: What ``allocatable`` is without because of them, beyond what is withheld.
+    faulty: Resources = NOTHING
     #: Faults of devices that pods have, by the pod's uid: the first one of each.
     faulty_pods: Mapping[str, DeviceFault] = field(default_factory=dict)
     #: Whether the kubelet may give unhealthy devices to new pods: it is the device plugin that chooses, and it does not
@@ -53,6 +55,11 @@ class NodeFact:
         return any(
             (taint.key, taint.value) == (names.GPU_FAULT, names.GPU_FAULT_BY_MUSTER) for taint in self.taints
         )
+
+    @property
+    def unhealthy(self) -> Resources:
+        """What it would offer besides if all of its devices were healthy."""
+        return self.withheld if self.faulty is NOTHING else self.withheld + self.faulty
 
     def offer(self) -> tuple[object, ...]:
         """What of the node matters to the seats on it."""
@@ -80,8 +87,12 @@ class QueueFact:
     document: Mapping[str, object] = field(default_factory=dict)
     #: What it lends to other queues, ended loans included.
     loans: tuple[Loan, ...] = ()
+    #: What it says to no effect, in words.
+    without_effect: tuple[str, ...] = ()
     #: The state in its status; "": none.
     shown: str = ""
+    #: What of it is not read, because it is beyond its bounds; "": nothing.
+    unread: str = ""
     #: The ledger that leads the cluster, as root says; None: it says nothing, or is another queue.
     ledger: LedgerRecord | None = None
 
@@ -164,6 +175,15 @@ class BudgetFact:
     def selects(self, labels: Mapping[str, str]) -> bool:
         """Whether a pod of the namespace with these labels is under it. An empty selector selects every pod."""
         return self.selector is not None and selects(self.selector, labels)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriorityClassFact:
+    """A PriorityClass: what pods that name it rank as, and whether others may be evicted for them."""
+
+    value: int
+    is_default: bool = False
+    preempts: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

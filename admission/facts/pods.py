@@ -156,7 +156,9 @@ class PodFact:
     kept: bool = False
     shape: PodShape
     priority: int = 0
-    #: False: it says ``preemptionPolicy: Never``, as the API server fills it in from the priority class.
+    #: The class by which it ranks; "": it has none.
+    priority_class: str = ""
+    #: False: that class says ``preemptionPolicy: Never``. The pod's own field says so of every pod in a queue.
     preempts: bool = True
     created: int = 0
     #: Queue named on the pod itself (label or Volcano's annotation); None: not ours unless its owner is.

@@ -1,9 +1,10 @@
 """Nodes that kill the pods of whatever gang they get, found from how pods end.
 
-A pod that fails soon after its start may be the fault of its program. Pods of several gangs, of different namespaces,
-that fail so on one node, and none that does not, are the fault of the node. Gangs of one namespace alone show nothing
-while others have gangs as well: one tenant can start as many programs that fail, and would close nodes to everybody.
-Where no other namespace has gangs they count, and the node is open again as soon as another one has.
+A pod that fails soon after its start may be the fault of its program. Pods of several gangs, of different tenants and
+different users, that fail so on one node, and none that does not, are the fault of the node. Gangs of one tenant or one
+user alone show nothing while others have gangs as well: one person can start as many programs that fail, in all
+namespaces and queues that she may use, and would close nodes to everybody. Where nobody else has gangs they count, and
+the node is open again as soon as somebody else has. Pods that named the node show nothing either.
 
 What a gang shows is limited in two ways: of the pods of one admission only the first failure counts, for the others may
 be its consequence; and a gang that fails in this way on several nodes, admission after admission, shows nothing of any
@@ -14,8 +15,9 @@ All this is about pods with devices of the node.
 Kept in memory only: a new leader finds it out again.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from admission.node_recovery.policy import BlackHoleRule
 from admission.node_recovery.view import BlackHole
@@ -27,16 +29,26 @@ MOST_GANGS: Final = 10_000
 _MOST_DOUBLINGS: Final = 5
 
 
+class Submitter(NamedTuple):
+    """Whose work a gang is: what of it others would have to share before its failures count as a node's."""
+
+    #: The top-level queue above the gang's queue.
+    tenant: str
+    #: "": unknown.
+    user: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodRun:
     """How a pod with devices fared on a node. Times in seconds since the epoch.
 
-    Not for pods that were deleted or evicted: they show nothing. A pod that the kubelet refuses started when it failed.
+    Not for pods that were deleted or evicted, nor for failures of pods that named the node: they show nothing. A pod
+    that the kubelet refuses started when it failed.
     """
 
     node: NodeName
     gang: WorkloadKey
-    namespace: str
+    submitter: Submitter
     admission: AdmissionId
     started: int
     #: When it ended; of a pod that still runs: now. That is worth telling when it has run longer than ``within``.
@@ -49,7 +61,7 @@ class _EarlyFailure:
     """What a gang shows."""
 
     node: NodeName
-    namespace: str
+    submitter: Submitter
     admission: AdmissionId
     failed: int
     #: It failed in this way on several nodes.
@@ -68,8 +80,8 @@ class _Hole:
     trials: int = 0
     #: The gang on trial, and when it came; None: there is none.
     on_trial: tuple[WorkloadKey, int] | None = None
-    #: The namespace of all gangs that failed; "": they are of several.
-    namespace: str = ""
+    #: The submitters of the gangs that failed.
+    submitters: frozenset[Submitter] = frozenset()
 
 
 class BlackHoleDetector:
@@ -77,8 +89,8 @@ class BlackHoleDetector:
 
     def __init__(self, rule: BlackHoleRule) -> None:
         self.rule = rule
-        #: Namespaces that have gangs; of many, two at least.
-        self.namespaces: frozenset[str] = frozenset()
+        #: Submitters that have gangs; of many, those of two tenants and two users at least.
+        self.submitters: frozenset[Submitter] = frozenset()
         #: The gangs whose failure is the oldest come first.
         self._failures: dict[WorkloadKey, _EarlyFailure] = {}
         self._on_node: dict[NodeName, set[WorkloadKey]] = {}
@@ -143,9 +155,9 @@ class BlackHoleDetector:
             del self._holes[node]
 
     def open_to_others(self) -> None:
-        """What the gangs of one namespace showed closes no node to others."""
+        """What the gangs of one tenant or one user showed closes no node to others."""
         for node, hole in list(self._holes.items()):
-            if hole.namespace and self.namespaces - {hole.namespace}:
+            if not self._are_enough(hole.submitters):
                 del self._holes[node]
 
     def forget_all(self) -> None:
@@ -214,7 +226,7 @@ class BlackHoleDetector:
         while len(self._failures) >= MOST_GANGS:
             self._withdraw(next(iter(self._failures)))
         self._failures[run.gang] = _EarlyFailure(
-            run.node, run.namespace, run.admission, run.until, everywhere
+            run.node, run.submitter, run.admission, run.until, everywhere
         )
 
     def _judge(self, run: PodRun) -> None:
@@ -227,11 +239,11 @@ class BlackHoleDetector:
         elif hole is not None and hole.retry_at <= run.started:
             self._close(run, recent, hole, trials=hole.trials + 1)
 
-    def _close(self, run: PodRun, recent: list[str], before: _Hole, *, trials: int) -> None:
+    def _close(self, run: PodRun, recent: list[Submitter], before: _Hole, *, trials: int) -> None:
         pause = self.rule.retry_after << min(trials, _MOST_DOUBLINGS)
-        gangs, alone = max(len(recent), before.gangs), len(set(recent)) == 1
+        gangs = max(len(recent), before.gangs)
         self._holes[run.node] = _Hole(
-            run.until, gangs, run.until + pause, trials, namespace=run.namespace if alone else ""
+            run.until, gangs, run.until + pause, trials, submitters=frozenset(recent)
         )
 
     def _judge_again(self, node: NodeName) -> None:
@@ -240,13 +252,23 @@ class BlackHoleDetector:
         if hole is not None and not hole.trials and len(self._recent(node, hole.since)) < self.rule.gangs:
             del self._holes[node]
 
-    def _recent(self, node: NodeName, now: int) -> list[str]:
-        """Namespaces of the gangs with an early failure on the node within the window; empty: they show nothing."""
+    def _recent(self, node: NodeName, now: int) -> list[Submitter]:
+        """Submitters of the gangs with an early failure on the node within the window; empty: they show nothing."""
         since = now - self.rule.window
         failures = [self._failures[gang] for gang in self._on_node.get(node, ())]
-        namespaces = [failure.namespace for failure in failures if failure.failed > since]
-        several = len(set(namespaces)) > 1 or not self.namespaces.difference(namespaces)
-        return namespaces if several else []
+        submitters = [failure.submitter for failure in failures if failure.failed > since]
+        return submitters if self._are_enough(submitters) else []
+
+    def _are_enough(self, submitters: Collection[Submitter]) -> bool:
+        """True if failures of these show something of a node.
+
+        They do if they are of several tenants, or no other tenant has gangs; and the same of users.
+        """
+        return all(
+            len(failed) > 1 or not {submitter[part] for submitter in self.submitters} - failed
+            for part in range(len(Submitter._fields))
+            for failed in [{submitter[part] for submitter in submitters}]
+        )
 
     def _withdraw(self, gang: WorkloadKey) -> None:
         known = self._failures.pop(gang, None)

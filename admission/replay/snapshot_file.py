@@ -20,7 +20,7 @@ from queues.errors import InvalidDocument, MusterError
 from queues.plan import Plan
 from queues.quota.decayed_usage import PastUse
 from queues.quota.queue import Queue
-from queues.resources import MOST_ON_NODE
+from queues.resources import MOST_ON_NODE, NOTHING
 from queues.workload import QueueName
 
 #: Grows when the form changes in a way that older files cannot be read.
@@ -29,7 +29,7 @@ SCHEMA: Final = "muster.dev/turn/v3"
 #: Fields of a table and its layout that follow from the nodes and their levels.
 _STATED_BY_NODES: Final = frozenset(
     (
-        *("layout", "resources", "allocatable", "used"),
+        *("layout", "resources", "allocatable", "used", "unhealthy"),
         *("names", "position", "flavors", "chains", "levels", "labels", "taints", "usable", "why_not"),
         *("devices", "links", "closed"),
     )
@@ -164,6 +164,7 @@ def nodes_of(table: NodeTable) -> Iterator[Node]:
             why_not=layout.why_not[column],
             flavor=layout.flavors[column],
             devices=layout.devices.get(name, ()),
+            unhealthy=table.unhealthy.get(name, NOTHING),
         )
 
 

@@ -5,7 +5,7 @@ everything that does not depend on the pod is encoded once.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -39,8 +39,6 @@ class PodRules:
     scheduler: str = names.DEFAULT_SCHEDULER
     #: Scheduler names that stand for the stock scheduler.
     aliases: frozenset[str] = frozenset({names.VOLCANO_SCHEDULER})
-    #: Priority class → class of the same value that never preempts. A class that is absent is used itself.
-    non_preempting: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,7 +157,7 @@ def _manifest(job: JobSpec, task: TaskSpec, settings: PodSettings, position: _Po
     spec["schedulerName"] = scheduler_of(spec.get("schedulerName") or job.scheduler_name, settings.rules)
     priority_class = spec.get("priorityClassName") or job.priority_class
     if priority_class:
-        spec["priorityClassName"] = settings.rules.non_preempting.get(priority_class, priority_class)
+        spec["priorityClassName"] = priority_class
     if spec.get("terminationGracePeriodSeconds") == 0:
         # The API server drops such a pod at once, also while its containers run: the next one would run beside them.
         spec["terminationGracePeriodSeconds"] = 1

@@ -156,6 +156,8 @@ class NodeBody(Body, frozen=True, kw_only=True):
     flavor: str
     #: Ready, not cordoned, present: takes new seats.
     usable: bool
+    #: Why it takes no gangs all the same, in words; "": it does.
+    closed: str = ""
     #: What Muster may give, by resource: allocatable less the pods that it has not admitted.
     limits: Mapping[str, str]
     #: What seats hold, by resource.

@@ -207,7 +207,7 @@ class SqlReader:
             total=page.total,
             total_everywhere=page.total_everywhere,
             items=items,
-            continue_=f"{items[-1].position}.{items[-1].queue}" if is_full else "",
+            continue_=f"{page.lines[-1][1]}.{items[-1].queue}" if is_full else "",
         )
 
     async def workloads(
@@ -496,6 +496,8 @@ def explanation(
 ) -> bodies.ExplanationBody:
     """One workload, with its queues up to root. ``place``: in its queue; None: it does not wait."""
     body = waiting_body(rows.workload, None if place is None else place.position)
+    if body.position is None:
+        place = None
     if rows.state not in ("pending", "admitted"):
         body = msgspec.structs.replace(body, reason=None)
     return bodies.ExplanationBody(

@@ -6,10 +6,11 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from admission.decode.workload_facts import digest
 from admission.facts.devices import DeviceFault
 from admission.facts.pods import PodFact, PodPhase
 from admission.facts.workloads import WorkloadFact
-from admission.workloads.pod_sets import NOTHING_ASKED, TemplateShapes
+from admission.workloads.pod_sets import NOTHING_ASKED, NOWHERE_REFUSED, RefusedPlaces, TemplateShapes
 from queues.admissions import NO_SETBACKS, Admission, Recreation, Setbacks
 from queues.plan import Reason
 from queues.quota.namespace_quota import NamespaceQuota
@@ -54,11 +55,6 @@ class Timeouts:
     job_sync_per_pod: float = 0.2
     #: A workload waits so long at most for what its templates become; 0: it does not wait.
     dry_run: int = 0
-
-    @property
-    def detour(self) -> int:
-        """Nodes that refused a gang are left out for so long after its pause: as long as it takes to notice again."""
-        return 3 * self.refusal_grace
 
     def next_try(self, rollbacks: int, now: int) -> int:
         """When a gang is tried again that goes back now, after so many rollbacks before."""
@@ -106,6 +102,8 @@ class WorkloadInputs(msgspec.Struct, frozen=True, kw_only=True):
     pods: Sequence[PodFact]
     #: Its admissions that are not closed, oldest first.
     admissions: Sequence[Admission]
+    #: Since when it holds seats without a break (seconds since the epoch); 0: since the first of these was opened.
+    held_since: int = 0
     #: None: not numbered yet.
     arrival: int | None
     #: Terminal outcomes of a Volcano Job's seats.
@@ -119,6 +117,8 @@ class WorkloadInputs(msgspec.Struct, frozen=True, kw_only=True):
     last_eviction: ReasonCode | None = None
     #: The policy that counts for its queue.
     policy: QueuePolicy = DEFAULT_POLICY
+    #: The policy of the queue in which it was admitted.
+    held_by: QueuePolicy = DEFAULT_POLICY
     #: How long it may hold its seats, by the queue in which it was admitted; None: for ever, or it holds none.
     run_limit: RunLimit | None = None
     #: When (seconds) one of its bound pods was last seen to go, which made room; 0: not in this term.
@@ -145,8 +145,10 @@ class WorkloadInputs(msgspec.Struct, frozen=True, kw_only=True):
     #: Nodes that are not ready, on which pods of it are being deleted: since when (seconds). None: somebody has vouched
     #: that nothing runs there any more.
     silent_nodes: Mapping[NodeName, int | None] = {}
-    #: Nodes that refused its pods a moment ago: it is not to be seated there.
-    refusing_nodes: frozenset[NodeName] = frozenset()
+    #: Where the stock scheduler refused its pods: it is not to be seated there.
+    refused: RefusedPlaces = NOWHERE_REFUSED
+    #: Nodes that may give it an unhealthy device that it had before: neither there.
+    avoided_nodes: frozenset[NodeName] = frozenset()
     #: Seats (indices) by admission for which a pod may still come although none is seen: a write that brings one is
     #: queued, under way, or was sent and its effect is not seen yet.
     awaited: SeatIndices = {}
@@ -171,3 +173,10 @@ class WorkloadInputs(msgspec.Struct, frozen=True, kw_only=True):
     may_use_queue: bool = True
     #: Pods of it that were taken back, or are about to be, and are to be made again.
     recreations: tuple[Recreation, ...] = ()
+
+
+def revision_of(fact: WorkloadFact | None, pods: Sequence[PodFact]) -> str:
+    """A digest of what the object of a workload is now: of what it asks, and of the annotation for another try."""
+    if fact is not None:
+        return digest(fact.generation, fact.conduct.retry)
+    return digest(pods[0].conduct.retry if pods else "")

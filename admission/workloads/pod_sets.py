@@ -2,21 +2,28 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from types import MappingProxyType
+from typing import Any, Final
 
 from admission.decode.fields import one
 from admission.facts.pods import PodShape
 from admission.facts.workloads import NOTHING_BY_NAME
 from queues.resources import Resources
+from queues.text_format import listed
 from queues.workload import (
-    NodeFilter,
+    NOT_REFUSED,
     NodeName,
     Obstacle,
     PodSet,
     PodSetProgress,
+    Preference,
     Requirement,
     Toleration,
 )
+
+_NOTHING: Final[Mapping[Any, Any]] = MappingProxyType({})
+#: Nodes that a sentence names.
+_NAMED: Final = 6
 
 #: What Kubernetes lets every pod tolerate for a while that does not say otherwise: no node is chosen for it.
 _TOLERATED: Final = frozenset(
@@ -98,19 +105,50 @@ def _left(pods: PodSet, progress: PodSetProgress | None, seen: int) -> PodSet:
     return pods if left >= pods.count else one(replace(pods, count=left))
 
 
-def elsewhere(pod_sets: Sequence[PodSet], nodes: frozenset[NodeName]) -> tuple[PodSet, ...]:
-    """The same pod sets, kept off these nodes."""
-    if not nodes:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefusedPlaces:
+    """Where the stock scheduler refused pods of a workload, as far as that still counts."""
+
+    #: The scheduler's words by node.
+    nodes: Mapping[NodeName, str] = field(default_factory=lambda: _NOTHING)
+    #: Domains with such nodes are the last to be tried: the cause may be one of the whole domain. So are nodes that
+    #: refused it long ago.
+    prefers: tuple[Preference, ...] = ()
+    #: Since the last refusal something has changed that may have been a cause.
+    may_differ: bool = False
+
+    def with_nodes(self, more: Mapping[NodeName, str]) -> "RefusedPlaces":
+        """The same with nodes that refuse a pod at the moment."""
+        return replace(self, nodes={**self.nodes, **more}) if more else self
+
+    def named(self) -> str:
+        """The nodes in a sentence."""
+        nodes = sorted(self.nodes)
+        return f"node {nodes[0]}" if len(nodes) == 1 else f"{len(nodes)} nodes ({listed(nodes, _NAMED)})"
+
+
+NOWHERE_REFUSED: Final = RefusedPlaces()
+
+
+def elsewhere(
+    pod_sets: Sequence[PodSet], refused: RefusedPlaces, faulty: frozenset[NodeName] = frozenset()
+) -> tuple[PodSet, ...]:
+    """The same pod sets, kept off nodes that refused them, and off those whose ``faulty`` devices they had."""
+    off = [
+        Requirement(key=key, operator="NotIn", values=tuple(sorted(nodes)), field=True)
+        for key, nodes in ((NOT_REFUSED, refused.nodes), ("metadata.name", faulty))
+        if nodes
+    ]
+    if not (off or refused.prefers):
         return tuple(pod_sets)
-    off = Requirement(key="metadata.name", operator="NotIn", values=tuple(sorted(nodes)), field=True)
-    return tuple(replace(pods, nodes=_with(pods.nodes, off)) for pods in pod_sets)
-
-
-def _with(own: NodeFilter, requirement: Requirement) -> NodeFilter:
-    if not own.affinity:
-        return replace(own, affinity=((requirement,),))
-    # A term that asks nothing matches nothing, and stays so.
-    return replace(own, affinity=tuple((*term, requirement) if term else term for term in own.affinity))
+    return tuple(
+        replace(
+            pods,
+            nodes=pods.nodes.narrowed(off) if off else pods.nodes,
+            prefers=(*pods.prefers, *refused.prefers),
+        )
+        for pods in pod_sets
+    )
 
 
 def as_made(pod_sets: tuple[PodSet, ...], shapes: Mapping[str, PodShape]) -> tuple[PodSet, ...]:

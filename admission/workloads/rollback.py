@@ -1,12 +1,13 @@
 """Pods to remove, and gangs to be rolled back whole, because a pod cannot start. Pure."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from admission.engine.snapshot import Rollback
 from admission.facts.pods import PodFact
 from admission.workloads.inputs import Timeouts, WorkloadInputs
 from admission.workloads.kinds import Holding, support_of
+from admission.workloads.refusals import last_bound, next_try_after_refusal, refusal_revision
 from admission.workloads.request_changes import RequestChanges, change_of
 from admission.workloads.seats import SeatMap, is_live
 from queues.admissions import AdmissionState
@@ -84,23 +85,11 @@ def pods_that_count_as_refused(place: SeatMap) -> tuple[PodFact, ...]:
     return (*place.seated.values(), *(() if leaving else place.unseated))
 
 
-def is_refused(pod: PodFact, inputs: WorkloadInputs, now: int, timeouts: Timeouts) -> bool:
-    """Whether the scheduler has had its time, from when there was room for the pod."""
+def is_refused(pod: PodFact, place: SeatMap, inputs: WorkloadInputs, now: int, timeouts: Timeouts) -> bool:
+    """Whether the scheduler has had its time, from when there was room for the pod, and its siblings were bound."""
     if pod.refused is None or pod.node is not None:
         return False
-    return now - max(pod.refused[0], inputs.pod_left_at) >= timeouts.refusal_grace
-
-
-def refusing_nodes(places: Iterable[SeatMap]) -> frozenset[NodeName]:
-    """Nodes for which the scheduler refuses pods of a workload now, whether or not their time to start is over."""
-    nodes: set[NodeName] = set()
-    for place in places:
-        seats = place.admission.seats
-        nodes |= {seats[index].node for index, pod in place.seated.items() if pod.refused and not pod.node}
-        if any(pod.refused and not pod.node for pod in place.unseated):
-            # Pods of a directed Job may use any vacant seat.
-            nodes |= {seats[index].node for index in place.vacant()}
-    return frozenset(nodes)
+    return now - max(pod.refused[0], inputs.pod_left_at, last_bound(place)) >= timeouts.refusal_grace
 
 
 def rollbacks_of(
@@ -129,11 +118,12 @@ def rollbacks_of(
             continue
         lost = inputs.dead_nodes & {admission.seats[index].node for index in place.vacant()}
         refusals = [
-            pod for pod in pods_that_count_as_refused(place) if is_refused(pod, inputs, now, timeouts)
+            pod for pod in pods_that_count_as_refused(place) if is_refused(pod, place, inputs, now, timeouts)
         ]
         if refusals and refusals[0].refused:
             message = f"the scheduler refuses pod {refusals[0].name}: {refusals[0].refused[1]}"
-            found[admission.id] = Rollback(ReasonCode.REFUSED, message, not_before)
+            again_at = next_try_after_refusal(inputs, now, timeouts)
+            found[admission.id] = Rollback(ReasonCode.REFUSED, message, again_at, refusal_revision(inputs))
         elif lost:
             found[admission.id] = _lost(min(lost), min(lost) in inputs.taken_nodes, now)
         elif taken := _name_taken(inputs, place):

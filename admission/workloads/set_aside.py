@@ -11,9 +11,8 @@ from typing import Any, Final
 
 from admission.decode.fields import defect
 from admission.decode.workload_facts import digest
-from admission.workloads.inputs import WorkloadInputs
+from admission.workloads.inputs import WorkloadInputs, revision_of
 from admission.workloads.kinds import support_of
-from admission.workloads.readiness.gang_readiness import revision_of
 from admission.workloads.state import WorkloadState, state_beside
 from queues.api.names import RETRY
 from queues.plan import Reason
@@ -118,7 +117,7 @@ def asked_by(inputs: WorkloadInputs) -> str:
     fact = inputs.fact
     said = () if fact is None else (fact.queue, fact.priority)
     members = sorted(pod.uid for pod in inputs.pods) if support_of(inputs.key).is_group else []
-    return digest(revision_of(inputs), said, members)
+    return digest(revision_of(inputs.fact, inputs.pods), said, members)
 
 
 def _stored(facts: Mapping[str, Any]) -> tuple[str, int] | None:

@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from admission.decode.ignored_values import first_ignored
+from admission.engine.preemption.protection import budgets_end
 from admission.engine.snapshot import Rollback, Unbooked
 from admission.facts.pods import PodFact, PodPhase
 from admission.workloads.adoption import PodsWithoutSeat, foreign_obstacle, pods_without_seat, unbooked_of
@@ -25,6 +26,7 @@ from admission.workloads.lost_pods import lost_pods
 from admission.workloads.pod_sets import as_made, elsewhere, enlarged, without_indexes, without_succeeded
 from admission.workloads.readiness.gang_readiness import GangReadiness, follows_policy, gang_readiness
 from admission.workloads.readiness.missing_pods import MissingPods, missing_pods
+from admission.workloads.refusals import refusals_of
 from admission.workloads.request_changes import request_changes
 from admission.workloads.rollback import (
     faulty_gangs,
@@ -35,7 +37,6 @@ from admission.workloads.rollback import (
     pods_that_count_as_refused,
     pods_to_recreate,
     quota_lacks,
-    refusing_nodes,
     rollbacks_of,
 )
 from admission.workloads.run_time.run_end import RunEnd, run_end, run_out
@@ -56,6 +57,7 @@ from queues.workload import AdmissionId, NodeName, Obstacle, Result, Workload, W
 #: States share these: there may be 200,000 of them.
 _NOTHING: Final[Mapping[Any, Any]] = MappingProxyType({})
 _NO_NODES: Final = frozenset[NodeName]()
+_NO_ADMISSIONS: Final = frozenset[AdmissionId]()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,12 +93,15 @@ class WorkloadState:
     run_end: RunEnd | None = None
     #: It was ended for that: its pods go in any case, and none is made again.
     is_run_out: bool = False
+    #: Admissions that are evicted, and whose pods no disruption budget keeps: it has kept lent quota for long enough.
+    beyond_budgets: frozenset[AdmissionId] = _NO_ADMISSIONS
     #: What keeps it from going on though it is admitted; None: nothing.
     problem: Reason | None = None
     #: Pods that lost their seat after the gang started: they are removed, and their seats end then.
     unschedulable: tuple[PodFact, ...] = ()
-    #: Nodes that refuse pods of the workload now. Where pods are misplaced, the workload asks for other nodes already.
-    refusing_nodes: frozenset[NodeName] = _NO_NODES
+    #: Nodes on which the scheduler refuses pods of the workload now, with its words. Where pods are misplaced, the
+    #: workload asks for other nodes already.
+    refusing: Mapping[NodeName, str] = field(default_factory=lambda: _NOTHING)
     #: Nodes on which its pods have unhealthy devices.
     faulty_nodes: frozenset[NodeName] = _NO_NODES
     #: Live pods of admissions that are closed: to be removed.
@@ -195,10 +200,11 @@ def _held_state(
         for place in open_
         if place.admission.started
         for pod in (*place.seated.values(), *outgrowing_pods(place))
-        if is_refused(pod, inputs, now, timeouts)
+        if is_refused(pod, place, inputs, now, timeouts)
     )
-    refusing = refusing_nodes(seat_maps)
-    avoided = inputs.refusing_nodes | refusing if misplaced else inputs.refusing_nodes
+    refusing = refusals_of(seat_maps, inputs, now, timeouts)
+    left_out = inputs.refused.with_nodes(refusing) if misplaced else inputs.refused
+    avoided = inputs.avoided_nodes | left_out.nodes.keys()
     changes = request_changes(inputs, open_)
     ended: dict[AdmissionId, frozenset[int]] = {}
     syncs = syncs_of(inputs, seat_maps, now, timeouts) if support.holding is Holding.SUSPENDED else NO_SYNCS
@@ -222,7 +228,8 @@ def _held_state(
         # The pod sets of a group follow from its seats too; seats that end now have no successor.
         pod_sets = support.pod_sets(inputs, left)
     lost = lost_pods(inputs, now, timeouts)
-    workload = workload_of(inputs, elsewhere(pod_sets, avoided), seat_maps, lost.reason)
+    placeable = elsewhere(pod_sets, left_out, inputs.avoided_nodes)
+    workload = workload_of(inputs, placeable, seat_maps, lost.reason)
     if extra.foreign:
         workload = replace(workload, obstacle=foreign_obstacle(extra.foreign[0], inputs, now))
     refused = [
@@ -235,6 +242,8 @@ def _held_state(
     rollbacks = {} if over else rollbacks_of(inputs, open_, changes, now, timeouts)
     faulty = {} if over else faulty_gangs(inputs, open_, now, timeouts)
     end = None if over else run_end(inputs, open_)
+    reclaimed = [each for each in inputs.admissions if each.reclaimed]
+    budgets_until = _budgets_end(inputs) if reclaimed else None
     held = sum(
         len(place.admission.holding())
         for place in (left if support.is_group else seat_maps)
@@ -263,11 +272,14 @@ def _held_state(
         or _NOTHING,
         run_end=end,
         is_run_out=inputs.setbacks.is_run_out,
+        beyond_budgets=frozenset(each.id for each in reclaimed)
+        if budgets_until is not None and budgets_until <= now
+        else _NO_ADMISSIONS,
         outgrown=changes.outgrown or _NOTHING,
         larger=changes.larger() or _NOTHING,
         problem=changes.reason() or lost.reason or readiness.problem or missing.problem,
         unschedulable=misplaced,
-        refusing_nodes=refusing or _NO_NODES,
+        refusing=refusing or _NOTHING,
         faulty_nodes=frozenset(
             pod.node for place in open_ for pod in pods_on_faulty_devices(inputs, place) if pod.node
         ),
@@ -289,12 +301,19 @@ def _held_state(
             untried,
             syncs.until,
             None if end is None else end.next_look(now),
+            budgets_until,
         ),
         is_stopped=support.holding is Holding.SUSPENDED and syncs.are_over(inputs.admissions),
         missing_since=missing.since,
         ignored=_ignored(inputs),
         follows_policy=bool(missing.since or inputs.device_faults) or follows_policy(inputs, seat_maps),
     )
+
+
+def _budgets_end(inputs: WorkloadInputs) -> int:
+    """The second from which on disruption budgets keep nothing that it was lent."""
+    started = inputs.held_since or min(each.opened_at for each in inputs.admissions)
+    return budgets_end(started, inputs.held_by)
 
 
 def _untried_until(inputs: WorkloadInputs, workload: Workload) -> int | None:
@@ -354,7 +373,8 @@ def _ended_state(inputs: WorkloadInputs) -> WorkloadState:
 def _waiting_state(inputs: WorkloadInputs, support: KindSupport) -> WorkloadState:
     """The same state where there are no pods and no admissions: most of the workloads that wait are like that."""
     pod_sets = enlarged(support.pod_sets(inputs, ()), inputs.larger)
-    workload = workload_of(inputs, elsewhere(pod_sets, inputs.refusing_nodes), ())
+    placeable = elsewhere(pod_sets, inputs.refused, inputs.avoided_nodes)
+    workload = workload_of(inputs, placeable, ())
     untried = _untried_until(inputs, workload)
     return WorkloadState(
         key=inputs.key,

@@ -10,6 +10,7 @@ from admission.workloads.inputs import DEFAULT_QUEUE, WorkloadInputs
 from admission.workloads.kinds import Holding, support_of
 from admission.workloads.pod_shapes import task_of
 from admission.workloads.readiness.gang_readiness import held_back
+from admission.workloads.refusals import held_back_by_refusals
 from admission.workloads.run_time.run_end import obstacle_of_run_out
 from admission.workloads.seats import SeatMap, awaits_seat, is_live
 from queues.admissions import COMING_FIRST, AdmissionState
@@ -49,7 +50,7 @@ def workload_of(
         pod_sets = ()  # nothing considers them: even to compare them would take seconds
     obstacle = obstacle_of_run_out(inputs) or fact.obstacle
     obstacle = obstacle or too_many or _evicting(inputs, seat_maps, delay)
-    obstacle = obstacle or held_back(inputs)
+    obstacle = obstacle or held_back(inputs) or held_back_by_refusals(inputs)
     if obstacle is None and not inputs.admissions:
         # What runs has its pods already.
         obstacle = _runs_already(fact) or inputs.templates.refusal or _lacks_room_or_name(inputs, fact)
@@ -164,6 +165,7 @@ def _interruption(inputs: WorkloadInputs, conduct: Conduct) -> dict[str, Any]:
         "preemptable": False not in said and (True in said or not alone),
         "evictions": inputs.setbacks.evictions,
         "waiting_since": inputs.setbacks.waiting_since,
+        "held_since": inputs.held_since,
         "comes_first": inputs.last_eviction in COMING_FIRST,
     }
 
@@ -311,7 +313,7 @@ def _workload_of_pod(inputs: WorkloadInputs, pod_sets: tuple[PodSet, ...], arriv
             " it will count on its node. To have it wait, delete it and create it again",
         )
     elif pod is not None:
-        obstacle = _eviction_refused(inputs) or held_back(inputs)
+        obstacle = _eviction_refused(inputs) or held_back(inputs) or held_back_by_refusals(inputs)
     named = pod or last or again
     return Workload(
         key=inputs.key,

@@ -232,6 +232,16 @@ class AdmissionIndex:
             return []
         return [self.admissions[id_] for id_ in sorted(self._of.of(key))]
 
+    def held_since(self, admissions: Sequence[Admission]) -> int:
+        """Since when a workload with these admissions holds seats without a break (seconds since the epoch).
+
+        0: since the first of them was opened. A new leader knows of no admission that was closed before its term.
+        """
+        if len(admissions) == 1 and self._since[admissions[0].id] == admissions[0].opened_at:
+            return 0
+        since = min((self._since[each.id] for each in admissions), default=0)
+        return since if any(each.opened_at != since for each in admissions[:1]) else 0
+
     def seat_count(self, key: WorkloadKey) -> int:
         """Number of seats in these, also those that were given back."""
         return sum(len(self.admissions[id_].seats) for id_ in self._of.of(key))

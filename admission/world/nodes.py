@@ -123,6 +123,8 @@ class NodeInventory:
             case FactKind.NODE_RECOVERY, NodeRecoveryFact() | None:
                 # Whether it takes gangs is in the table.
                 self._table = None
+                if change.key in self.nodes:
+                    self.unsaved.add(NodeName(change.key))
                 return self.faulty.put_recovery(NodeName(change.key), change.fact)
             case FactKind.FLAVOR, FlavorFact() | None:
                 self.put_flavor(change.key, change.fact)
@@ -291,7 +293,7 @@ class NodeInventory:
             tree = (
                 hypernode_tree(self.hypernodes.values(), list(self.nodes.values())) if self.hypernodes else ()
             )
-            self._table = NodeTable.build(self._rows(), self._levels(), tree)
+            self._table = NodeTable.build(self._rows(), self.levels(), tree)
         elif self._changes:
             self._table = self._table.with_used(self._changes)
         self._changes = {}
@@ -316,6 +318,7 @@ class NodeInventory:
                 why_not=why_not,
                 flavor=_flavor(fact.labels, flavors),
                 devices=fact.devices,
+                unhealthy=fact.unhealthy,
             )
 
     def _why_not(self, fact: NodeFact) -> str:
@@ -327,7 +330,8 @@ class NodeInventory:
             return "out of service because of its GPUs"
         return "unschedulable" if fact.unschedulable else self.faulty.closed(fact.name)
 
-    def _levels(self) -> list[tuple[str, ...]]:
+    def levels(self) -> list[tuple[str, ...]]:
+        """Labels of topology levels, by Topology."""
         return [fact.levels for _, fact in sorted(self.topologies.items())]
 
 

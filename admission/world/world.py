@@ -16,7 +16,14 @@ from admission.facts.cluster import BudgetFact, NamespaceFact, NodeFact, QueueFa
 from admission.facts.pods import PodFact, PodPhase
 from admission.facts.workloads import WorkloadFact
 from admission.volcano_jobs.state import JobState, Phase
-from admission.workloads.inputs import DEFAULT_QUEUE, AwaitedSeatsOf, SeatIndices, Timeouts, WorkloadInputs
+from admission.workloads.inputs import (
+    DEFAULT_QUEUE,
+    AwaitedSeatsOf,
+    SeatIndices,
+    Timeouts,
+    WorkloadInputs,
+    revision_of,
+)
 from admission.workloads.kinds import support_of
 from admission.workloads.pod_sets import NOTHING_ASKED
 from admission.workloads.readiness.deadlines import Deadlines
@@ -30,6 +37,7 @@ from admission.world.learned.avoided_nodes import AvoidedNodes
 from admission.world.learned.ended_pods import EndedPods
 from admission.world.learned.larger_pods import LargerPods
 from admission.world.learned.namespace_quotas import NamespaceQuotas
+from admission.world.learned.refused_nodes import RefusedNodes
 from admission.world.learned.seen_times import SeenTimes
 from admission.world.learned.taken_names import TakenNames
 from admission.world.learned.templates import TemplateIndex
@@ -50,6 +58,7 @@ from queues.parts import parts
 from queues.plan import Reason, Setback
 from queues.quota.permissions import QueuePermissions, QueueUser
 from queues.quota.queue import DEFAULT_POLICY, ROOT
+from queues.reason_codes import ReasonCode
 from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey
 from queues.world_rows import WorldRows
 
@@ -61,6 +70,7 @@ class World:
         self.timeouts = timeouts
         inventory = self.node_inventory = NodeInventory()
         self.avoided_nodes = AvoidedNodes(inventory.is_faulty, inventory.offers_faulty_devices)
+        self.refused_nodes = RefusedNodes(inventory.nodes, inventory.levels)
         self.budgets = Budgets()
         self.devices = DeviceFacts()
         self.admission_index = AdmissionIndex()
@@ -185,9 +195,11 @@ class World:
         else:
             self.recreations.update(fact)
             fact = following(before, fact)
-            self.ended_pods.observe(before, fact)
+            self.ended_pods.observe(before, fact, self.admission_index.admission_of(fact))
             if fact.admission is not None and is_live(fact):
                 self.admission_index.note_unknown(fact.admission)
+        if before is not None and before.node and is_live(before) and (fact is None or not is_live(fact)):
+            self.dirty |= self.refused_nodes.pod_left(before.node, owner)
         self.namespace_quotas.replace_pod(before, fact)
         self.pod_index.put_pod(uid, fact)
         self.pod_outcomes.update(uid, fact)
@@ -249,6 +261,7 @@ class World:
     def _put_node(self, name: NodeName, fact: NodeFact | None) -> None:
         before = self.node_inventory.nodes.get(name)
         self.dirty |= self.admission_index.seated_on(*self.node_inventory.put_node(name, fact))
+        self.dirty |= self.refused_nodes.put_node(name, before, fact)
         self.snapshot_is_stale = True
         if before is None or fact is None or before.offer() != fact.offer():
             self.dirty |= self.admission_index.seated_on(name)
@@ -325,7 +338,7 @@ class World:
         known = self.setbacks.get(key, NO_SETBACKS)
         if setback.not_before:
             known = known.rolled_back(setback.not_before, setback.unready)
-            self._avoid_nodes(key, setback.not_before)
+            self._avoid_nodes(key, now)
             if (state := self.states.get(key)) and state.larger and (fact := self.facts.get(key)) is not None:
                 self.larger_pods.note(fact, state.larger)
         self.setbacks[key] = known.evicted(now) if setback.displaced else known
@@ -337,10 +350,15 @@ class World:
             self.setbacks[key] = self.setbacks[key].got_ready()
             self.dirty.add(key)
 
-    def _avoid_nodes(self, key: WorkloadKey, not_before: int) -> None:
+    def _avoid_nodes(self, key: WorkloadKey, now: int) -> None:
         """Nodes on which a workload did not come up are left out of its next tries, and those with faulty devices."""
         if (state := self.states.get(key)) is not None:
-            self.avoided_nodes.note_setback(key, state, not_before + self.timeouts.detour)
+            self.avoided_nodes.note_setback(key, state)
+            if any(rollback.code is ReasonCode.REFUSED for rollback in state.evictable.values()):
+                self.refused_nodes.note(key, self._revision(key), state.refusing, now)
+
+    def _revision(self, key: WorkloadKey) -> str:
+        return revision_of(self.facts.get(key), self.pod_index.of(key))
 
     def saved(
         self, batch: Unsaved, arrivals: Mapping[WorkloadKey, int], departed: Iterable[WorkloadKey]
@@ -365,10 +383,9 @@ class World:
         for key in arrivals.keys() & self.recreations.successions.keys():
             before = self.recreations.successions.pop(key)
             self.avoided_nodes.pass_on(before, key)
+            self.refused_nodes.pass_on(before, key)
             if (setbacks := self.setbacks.get(before)) is not None:
                 self.setbacks[key] = setbacks
-                if setbacks.not_before:
-                    self._avoid_nodes(key, setbacks.not_before)
             if (last := self.last_evictions.get(before)) is not None:
                 self.last_evictions[key] = last
         self.dirty.update(arrivals)
@@ -382,6 +399,7 @@ class World:
             self.queue_totals.replace_state(key, self.states.pop(key, None), None)
             self.jobs.pop(key.uid, None)
             self.avoided_nodes.forget(key)
+            self.refused_nodes.forget(key)
             self.larger_pods.forget(key)
             self.admission_index.forget(key)
             self.aside.forget(key)
@@ -430,8 +448,9 @@ class World:
             self.unsaved.queues.update(lent)
             self.snapshot_is_stale = True
         self.dirty |= self.admission_index.seated_on(*self.node_inventory.faulty.tell_time(now))
-        self.dirty |= self._awaiting_timeout | self.avoided_nodes.expire(now) | self.aside.expire(now)
+        self.dirty |= self._awaiting_timeout | self.avoided_nodes.changed() | self.aside.expire(now)
         self.dirty |= self._deadlines.due(now) | self.namespace_quotas.expire(now)
+        self.dirty |= self.refused_nodes.expire(now)
         self.dirty |= self.queue_permissions.changed(self._queue_users()) | self.taken_names.expire(now)
         self._awaiting_timeout.clear()
         for part in parts(list(self.dirty), size, self.weight):
@@ -448,7 +467,7 @@ class World:
         before, ended_in = self.states.get(key), self.pod_index.ended_in(key)
         state = self._derive(key, now, awaited) if ended_in is None else None
         if state is not None and state.unschedulable:
-            self.avoided_nodes.note(key, state.refusing_nodes, now + self.timeouts.detour)
+            self.refused_nodes.note(key, self._revision(key), state.refusing, now)
         if before is not None and state is not None and before.workload == state.workload:
             # The engine's memo goes by identity.
             state = replace(state, workload=before.workload)
@@ -547,6 +566,7 @@ class World:
             fact=fact,
             pods=pods,
             admissions=admissions,
+            held_since=self.admission_index.held_since(admissions),
             arrival=self.arrivals.get(key),
             outcomes=self.outcomes.get(key, {}),
             job_result=None if job is None else job.result(),
@@ -567,7 +587,8 @@ class World:
             quotas=() if fact is None else self.namespace_quotas.of(fact.namespace),
             held_back=self.namespace_quotas.obstacle_of(key) or self.taken_names.obstacle_of(key),
             larger={} if fact is None else self.larger_pods.of(fact),
-            refusing_nodes=self.avoided_nodes.nodes(key),
+            refused=self.refused_nodes.of(key, lambda: revision_of(fact, pods)),
+            avoided_nodes=self.avoided_nodes.nodes(key),
             taken_nodes=taken_nodes,
             awaited=self.admission_index.with_left(key, awaited, self.pods),
             refusal=self.refusals.get(key),
@@ -576,6 +597,7 @@ class World:
             may_use_queue=user is None or not (pods or admissions) or self.queue_permissions.tell(user),
             policy=DEFAULT_POLICY if user is None else self.queue_permissions.policy(user.queue),
             run_limit=self.queue_permissions.run_limit(admissions[0].queue) if admissions else None,
+            held_by=self.queue_permissions.policy(admissions[0].queue) if admissions else DEFAULT_POLICY,
             disowned=self.pod_index.why_disowned(pods[0]) if support_of(key).is_pod and pods else "",
             closed=self.admission_index.closed_on(key, pods),
             origins=self.admission_index.origins(key, pods),

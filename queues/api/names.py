@@ -82,12 +82,8 @@ GPU_RUNTIME: Final = "muster.dev/gpu-runtime"
 AGENT_NAMESPACE: Final = "muster-agents"
 #: Seconds for which such a lease counts.
 AGENT_LEASE_SECONDS: Final = 180
-#: Who tells the Events of agents, and what they tell: a pod has other devices than it was admitted to; it computes on
-#: devices that it was not given.
-AGENT_COMPONENT: Final = "muster-agent"
-DEVICES_NOT_AS_ADMITTED: Final = "DevicesNotAsAdmitted"
-DEVICES_NOT_GIVEN: Final = "DevicesNotGiven"
-AGENT_EVENT_REASONS: Final = (DEVICES_NOT_AS_ADMITTED, DEVICES_NOT_GIVEN)
+#: Annotation of a Device: pods of the node whose devices are not as they should be, as JSON.
+DEVICE_MISMATCHES: Final = "muster.dev/device-mismatches"
 #: Label of a node, by a person: ``"true"``, and the agent runs there though no other label tells of devices.
 RUNS_AGENT: Final = "muster.dev/agent"
 #: Label of nodes and of devices: the NVLink domain across nodes, ``<cluster uuid>.<clique>``.
@@ -185,11 +181,6 @@ CHANGE_REASON: Final = "muster.dev/change-reason"
 MEMBER_OF: Final = "muster.dev/member-of"
 #: Finalizer of pods until their outcome is stored.
 FINALIZER: Final = "muster.dev/outcome"
-
-#: Label of a PriorityClass that Muster made: the class of the same value that it stands for.
-TWIN_OF: Final = "muster.dev/twin-of"
-#: Names of these classes begin so.
-TWIN_PREFIX: Final = "muster-never-preempts-"
 
 #: Annotation of a definition that another product installed before: uninstalling Muster never deletes it.
 ADOPTED: Final = "muster.dev/adopted"

@@ -217,6 +217,14 @@ class QueueTree:
         deserved = {name: numbers.deserved for name, numbers in own.items()}
         return cls(every, paths, children, problems, guarantees, capabilities, deserved, idle)
 
+    def over(
+        self, capacity: Resources | None, flavors: Mapping[FlavorName, Resources] = MappingProxyType({})
+    ) -> "QueueTree":
+        """The same queues over other nodes, as ``build`` takes them."""
+        own = {} if ROOT in self.problems else numbers_of(self.queues[ROOT]).capability
+        capabilities = {**self.capabilities, ROOT: ceiling_of(own, capacity, flavors)}
+        return replace(self, capabilities=capabilities, _deserved={}, _shared_out={}, _limits_above={})
+
     def usable(self, queue: QueueName) -> bool:
         """Whether the queue exists and has no problem."""
         return queue in self.paths and queue not in self.problems

@@ -470,7 +470,7 @@ def _namespace(pick: Pick, name: str) -> Hostile:
 
 def _priority_class(pick: Pick, name: str) -> Hostile:
     document = {
-        "metadata": _metadata(pick, name, annotations=(names.TWIN_OF,), namespaced=False),
+        "metadata": _metadata(pick, name, namespaced=False),
         "value": pick(NUMBERS),
         "preemptionPolicy": pick((None, "Never", "Weird")),
     }

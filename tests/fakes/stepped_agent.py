@@ -1,5 +1,6 @@
 """Agents for tests: devices that a test changes, a Node and pods that it writes, and an API server in memory."""
 
+import json
 import random
 import threading
 from collections.abc import Mapping
@@ -16,6 +17,7 @@ from admission.agent.pod_info import PodInfo
 from admission.agent.readings import DeviceEvent, DeviceReading, NodeReading, Telemetry
 from admission.agent.settings import AgentSettings
 from admission.agent.vendors.expected import ExpectedDevices
+from queues.api.names import DEVICE_MISMATCHES
 from tests.fakes.agent_api import AgentApi
 
 NODE = WatchedNode(uid="uid-1")
@@ -153,6 +155,6 @@ class SteppedAgent:
         conditions = self.device["spec"]["devices"][index]["conditions"]
         return {each["type"] for each in conditions if each["status"] == "True"} - {"Healthy"}
 
-    def events(self) -> list[dict[str, Any]]:
-        """Events about pods."""
-        return [each for path, each in self.api.objects.items() if "/events/" in path]
+    def mismatches(self) -> Any:
+        """Pods whose devices are not as they should be, as the Device says."""
+        return json.loads(self.device["metadata"]["annotations"].get(DEVICE_MISMATCHES, "[]"))

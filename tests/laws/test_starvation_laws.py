@@ -7,9 +7,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from admission.engine.backfill import coming_room, departures, reservation, reserved_space
+from admission.engine.pending.empty_cluster import EmptyCluster
 from admission.engine.preemption import rules, running, search
 from tests.laws.laws import starvation
-from tests.laws.laws.starvation import CLEARING, PEACE, VAIN, Crowd, Removal, crowds, removals
+from tests.laws.laws.starvation import CLEARING, DUE, PEACE, VAIN, Crowd, Removal, crowds, removals
 from tests.laws.planted.bug import Bug, is_broken
 
 lives = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -24,6 +25,14 @@ def test_starvation_is_bounded_a_place_is_cleared_for_a_gang_that_waited_long(cr
 @lives
 @given(crowds(PEACE))
 def test_starvation_is_bounded_a_gang_waits_only_for_those_who_ran_when_it_came(crowd: Crowd) -> None:
+    starvation.waits_at_most_for_those_who_run_when_it_comes(crowd)
+
+
+@lives
+@given(crowds(DUE).map(lambda crowd: replace(crowd, protected=True)))
+def test_starvation_is_bounded_so_it_does_where_places_are_cleared_soon_of_what_is_not_protected(
+    crowd: Crowd,
+) -> None:
     starvation.waits_at_most_for_those_who_run_when_it_comes(crowd)
 
 
@@ -62,6 +71,7 @@ _may_clear = rules.PreemptionRights._may_clear
 
 BY_CLEARING = test_starvation_is_bounded_a_place_is_cleared_for_a_gang_that_waited_long
 BY_RUN_TIMES = test_starvation_is_bounded_a_gang_waits_only_for_those_who_ran_when_it_came
+BY_DUE = test_starvation_is_bounded_so_it_does_where_places_are_cleared_soon_of_what_is_not_protected
 BY_WEEKS = test_starvation_is_bounded_a_gang_keeps_the_place_of_those_who_passed_it
 
 
@@ -87,6 +97,7 @@ BUGS = (
     Bug("run times are rounded down", reserved_space, "run_time_class",
         lambda workload: workload.run_time and workload.run_time // 2, BY_RUN_TIMES),
     Bug("places are kept without quota", reserved_space, "_quota", _without_quota, BY_RUN_TIMES),
+    Bug("those that never fit are all who are asked", EmptyCluster, "refusal", lambda *given: None, BY_DUE),
     Bug("nothing is kept of those who passed", reservation, "expected_departures", _without_overtakers, BY_WEEKS),
     Bug("who comes later counts for ever", departures, "counting_period",
         lambda since, now: departures.CountingPeriod(None, now + 3600), BY_WEEKS, first=5),

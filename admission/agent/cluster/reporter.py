@@ -10,15 +10,15 @@ import random
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from admission.agent.cluster.api_client import ApiClient
 from admission.agent.cluster.backoff import RetryBackoff
 from admission.agent.device_object import difference
-from queues.api.api_resources import DEVICES, EVENTS, NODES, Document
+from queues.api.api_resources import DEVICES, NODES, Document
 from queues.api.names import AGENT_NODE_LABELS
-from queues.errors import ApiError, ApiRefused, ApiUnavailable, Conflict, NotFound
+from queues.errors import ApiError, ApiUnavailable, Conflict, NotFound
 
 logger = logging.getLogger(__name__)
 
@@ -40,8 +40,6 @@ class Report:
     labels: Mapping[str, str | None]
     #: All labels that the Node has, as it was seen last.
     node_labels: Mapping[str, str]
-    #: Events about pods, by a key that stays the same for the same event. Each is written once.
-    events: Mapping[str, Document] = field(default_factory=dict)
 
 
 class Reporter:
@@ -63,7 +61,6 @@ class Reporter:
         #: What was written last: an API server that keeps something else is not asked again for the same.
         self._written: tuple[Document, str] | None = None
         self._labelled: tuple[Mapping[str, str | None], float] | None = None
-        self._told: set[str] = set()
         self._failing = False
         #: How often the Device that was there was found to be deleted.
         self.deletions = 0
@@ -151,9 +148,7 @@ class Reporter:
             self.load(now)
         if self._write_device(report):
             return "device"
-        if self._write_labels(report, now):
-            return "node"
-        return "event" if self._write_event(report) else ""
+        return "node" if self._write_labels(report, now) else ""
 
     def _write_device(self, report: Report) -> bool:
         if report.device is None:
@@ -177,24 +172,6 @@ class Reporter:
             self._client.merge(NODES.path(name=self._node), {"metadata": {"labels": changes}})
             self._labelled = changes, now + _SETTLES
         return bool(changes)
-
-    def _write_event(self, report: Report) -> bool:
-        self._told &= report.events.keys()
-        for key, event in report.events.items():
-            if key in self._told:
-                continue
-            try:
-                self._client.create(EVENTS.path(event["metadata"]["namespace"]), event)
-            except Conflict:  # told by this agent before it was started again
-                self._told.add(key)
-                continue
-            except (ApiRefused, NotFound) as refused:  # the namespace is being deleted
-                logger.info("an event about a pod is not written: %s", refused)
-                self._told.add(key)
-                continue
-            self._told.add(key)
-            return True
-        return False
 
 
 def label_changes(labels: Mapping[str, str], wanted: Mapping[str, str | None]) -> dict[str, str | None]:

@@ -102,9 +102,10 @@ class _Asked:
 def nodes(output: Output, route: Route, **asked: Any) -> int:
     """Show the nodes with GPUs: rack, state, how many GPUs are free, and which workloads have the others.
 
-    FREE are whole GPUs that new pods may have: none on a node that is cordoned, not ready, out of service, drained, or
-    reserved (for other queues). ILL are unhealthy ones, or held back by the device plugin. WORKLOADS have the GPUs that
-    each holds on the node; of those that you may not list there is a number.
+    FREE are whole GPUs that new pods may have: none on a node that is cordoned, not ready, out of service, drained,
+    reserved (for other queues), or closed because it kills the pods of gangs. ILL are unhealthy ones, or held back by
+    the device plugin. WORKLOADS have the GPUs that each holds on the node; of those that you may not list there is a
+    number.
 
     Of racks: OUT are nodes that take no pods, EMPTY nodes with all GPUs free, and SPLIT the part of the free GPUs that
     is on nodes with others in use. Below are the largest gangs that fit, as far as GPUs decide.
@@ -157,11 +158,12 @@ def _show(asked: _Asked, output: Output, route: Route) -> int:
 
 
 def _told_closures(lines: Sequence[dict[str, Any]], closures: Closures) -> Iterator[str]:
-    """A sentence for each reservation and drain of these nodes, and one if some may not be listed."""
+    """A sentence for each reservation, drain or other reason that closes these nodes, and one if some are unread."""
     nodes: dict[str, list[str]] = {}
     for line in lines:
-        for closure in line["closures"]:
-            nodes.setdefault(closure_sentence(closure), []).append(line["name"])
+        sentences = [closure_sentence(closure) for closure in line["closures"]]
+        for sentence in (*sentences, *filter(None, [line["closed"]])):
+            nodes.setdefault(sentence, []).append(line["name"])
     for sentence, names in nodes.items():
         more = len(names) - _MOST_TOLD
         some = ", ".join(names[:_MOST_TOLD]) + (f" and {more} more" if more > 0 else "")

@@ -160,7 +160,9 @@ def _is_empty(line: Line, gpus: _Gpus) -> bool:
 
 def _state(line: Line) -> Markup:
     """The words of ``kubectl muster nodes``, with the reservation or drain for who points at them."""
-    about = "; ".join(closure_sentence(each) for each in line["closures"])
+    about = "; ".join(
+        [*(closure_sentence(each) for each in line["closures"]), *filter(None, [line["closed"]])]
+    )
     shown = state(state_of(line))
     return Markup('<span title="{}">{}</span>').format(about, shown) if about else shown
 
@@ -260,7 +262,7 @@ def _devices(line: Line, marks: Mapping[str, OwnerMark]) -> Markup:
         else "free"
         if line["usable"]
         else "closed"
-        if closed_state(line["closures"])
+        if closed_state(line["closures"]) or line["closed"]
         else "out"
     )
     drawn += _squares(at, left, "held") + _squares(at + left, gpus.free, free)

@@ -195,7 +195,7 @@ def _row(one: Mapping[str, Any], now: str, wide: bool, alike: Collection[str]) -
     """``alike``: resources that are not shortened, as another one would be called the same."""
     reason = one["reason"] or {"code": None, "message": "not considered yet", "since": None}
     # What is wrong is in the name: it is told in full.
-    is_whole = wide or reason["code"] == ReasonCode.UNKNOWN_RESOURCE
+    is_whole = wide or reason["code"] in (ReasonCode.UNKNOWN_RESOURCE, ReasonCode.NEVER_FITS)
     row: list[Cell] = [
         one["position"],
         one["namespace"],

@@ -43,13 +43,15 @@ def with_use(
 
 def _with_use(line: Line, node: Document, racks: Racks, use: Mapping[str, Line] | None) -> dict[str, Any]:
     booked = None if use is None else use.get(line["name"])
-    usable = takes_pods(line) and (booked is None or booked["usable"])
+    shut = "" if booked is None else printable(booked.get("closed", ""))
+    usable = takes_pods(line) and not shut and (booked is None or booked["usable"])
     accelerators = _accelerators(line, node, booked, usable)
     free = [each["free"] for each in accelerators if each["free"] is not None]
     return {
         **line,
         "rack": printable(racks.of(node)),
         "usable": usable,
+        "closed": shut,
         "accelerators": accelerators,
         "free": sum(free) if free else None,
         "taints": _taints(node),
@@ -133,7 +135,7 @@ def state_of(line: Line) -> str:
     parts = (
         _STATES.get(line["state"], line["state"]),
         closed_state(line["closures"]),
-        recovery["phase"],
+        recovery["phase"] or ("closed" if line["closed"] else ""),
         "no GPU work" if recovery["byPerson"] else "",
     )
     told = [each for each in parts if each]

@@ -11,6 +11,7 @@ from queues.reason_codes import ReasonCode
 WANT_NODES: Final = (
     str(ReasonCode.NO_FIT),
     str(ReasonCode.TOPOLOGY_NO_FIT),
+    str(ReasonCode.NEVER_FITS),
     str(ReasonCode.PROVISIONING),
 )
 #: Text of a line whose gangs are of pods that have to be together and are not equal.
@@ -36,6 +37,8 @@ def wanted_lines(waiting: Iterable[Mapping[str, Any]]) -> list[Line]:
         facts = reason.get("facts") or {}
         if reason["code"] == ReasonCode.PROVISIONING and "takes" not in facts:
             continue  # no node has such devices: as UnknownResource
+        if reason["code"] == ReasonCode.NEVER_FITS and "limit" in facts and "queue" in facts:
+            continue  # quota it lacks, not nodes
         each, pods, level = facts.get("takes"), _pods(one, facts), facts.get("level")
         key = (one["queue"], None if each is None else tuple(sorted(each.items())), level)
         line = lines.setdefault(

@@ -10,10 +10,10 @@ from typing import Any, Final
 import msgspec
 
 from admission.decode.devices.device_faults import device_fault
-from admission.facts.devices import NodeDevicesFact, ReportedDevice
+from admission.facts.devices import NodeDevicesFact, ReportedDevice, ReportedMismatch
 from admission.wire import Int64, WireCondition, WireMetadata, WireStruct
 from queues.api import names
-from queues.api.reading.user_values import is_device_resource
+from queues.api.resource_names import is_extended
 from queues.resources import usual_resource
 from queues.workload import NodeName
 
@@ -89,6 +89,34 @@ def node_devices_fact(found: WireNodeDevices) -> NodeDevicesFact:
         node=NodeName(metadata.name),
         devices=tuple(sorted(devices, key=lambda each: each.number)),
         holders=_holders(found.status.allocations or (), numbers),
+        mismatches=_mismatches((metadata.annotations or {}).get(names.DEVICE_MISMATCHES, "")),
+    )
+
+
+class _Mismatch(WireStruct):
+    pod: str
+    kind: str
+    found: tuple[Int64, ...]
+    expected: tuple[Int64, ...]
+
+
+_MISMATCHES: Final = msgspec.json.Decoder(tuple[_Mismatch, ...])
+
+
+def _mismatches(text: str) -> tuple[ReportedMismatch, ...]:
+    """Pods whose devices are not as they should be. Empty if there are none, or what is written cannot be read."""
+    try:
+        entries = _MISMATCHES.decode(text or "[]")
+    except (msgspec.DecodeError, RecursionError):
+        return ()
+    return tuple(
+        ReportedMismatch(
+            entry.pod[:_LONGEST],
+            entry.kind[:_LONGEST],
+            entry.found[:_MOST_DEVICES],
+            entry.expected[:_MOST_DEVICES],
+        )
+        for entry in entries[:_MOST_ENTRIES]
     )
 
 
@@ -99,7 +127,7 @@ def _usual_resource(vendor: str) -> str:
 
 def _resource(told: str, vendor: str) -> str:
     """What a whole device counts as: the resource that it is registered as, where that is told and can be one."""
-    return told if len(told) <= _LONGEST and is_device_resource(told) else _usual_resource(vendor)
+    return told if len(told) <= _LONGEST and is_extended(told) else _usual_resource(vendor)
 
 
 def _number(text: str) -> int | None:

@@ -23,7 +23,7 @@ from admission.engine.nodes.table import Amounts
 from admission.engine.pending.waiting_time import LONG_WAIT, waits_since
 from admission.engine.placement.flavors import quota_hit
 from admission.engine.placement.need import MissingMembers, member_charges, minimum_choices
-from admission.engine.preemption.protection import NEVER
+from admission.engine.preemption.grants import NEVER
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Columns, Trial
 from queues.admissions import Admission, AdmissionState
@@ -85,7 +85,7 @@ def expected_departures(
             or admission.id in snapshot.leaving
         ):
             seconds.append(now)
-        elif (holder := snapshot.holders.get(admission.workload)) is not None:
+        elif (holder := snapshot.workload_of(admission)) is not None:
             if holder.run_time is not None:
                 seconds.append(_expected_end(opened, max(1, holder.run_time), now))
             if clears_from is not None:
@@ -235,7 +235,7 @@ class Departures:
             self._free_quota(world, index)
         if any(pods.ports or pods.has_rules for pods in self.workload.pod_sets):
             for _, admission in self.leaving[:gone]:
-                holder = self.snapshot.holders.get(admission.workload)
+                holder = self.snapshot.workload_of(admission)
                 if holder is not None:
                     world.ports.vacate(ports_of(holder, self.snapshot.still_held(admission)))
         return fit_in(world, self.workload, self.need)

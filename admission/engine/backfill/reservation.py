@@ -11,7 +11,7 @@ longest. A gang that lacks quota keeps it also while its quota is cleared: what 
 never be among what can be cleared. Derived again in every turn, never stored.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -37,7 +37,7 @@ from queues.order.shares import below_deserved
 from queues.plan import Admit, Reason
 from queues.reason_codes import ReasonCode
 from queues.versioned_map import rows_of
-from queues.workload import Workload
+from queues.workload import AdmissionId, Workload
 
 #: So many classes that lack room, and so many that lack quota, are asked, longest waiting first.
 _HEADS_ASKED = 8
@@ -71,14 +71,19 @@ class Backfill:
         trial: Trial,
         open_admissions: OpenAdmissions,
         *,
+        admitted: Sequence[Admit] = (),
         ends_matter: bool,
     ) -> "Backfill":
         """Reserve for the longest waiting of these heads that lacks room or quota, and for one that fits now.
 
-        ``trial`` is left unchanged. ``ends_matter``: the end of some running work is known, or work could settle where
-        it cannot be cleared.
+        ``trial`` is left unchanged. ``admitted``: in this turn so far; they will end like others. ``ends_matter``: the
+        end of some running work is known, or work could settle where it cannot be cleared.
         """
-        search = _ReservationSearch(cls(snapshot), trial, open_admissions, ends_matter)
+        first = max(snapshot.admissions, default=0) + 1 if admitted else 0
+        opened = [
+            admit.opened(AdmissionId(first + number), snapshot.now) for number, admit in enumerate(admitted)
+        ]
+        search = _ReservationSearch(cls(snapshot), trial, open_admissions, opened, ends_matter)
         alone = [each for each in heads if not each.entry.joins and not each.need.seated]
         for head in sorted(alone, key=lambda each: waits_since(each.entry.workload)):
             if search.is_over:
@@ -155,9 +160,16 @@ class _ReservationSearch:
     """Reserves for one head after another, the longest waiting first."""
 
     def __init__(
-        self, backfill: Backfill, trial: Trial, open_admissions: OpenAdmissions, ends_matter: bool
+        self,
+        backfill: Backfill,
+        trial: Trial,
+        open_admissions: OpenAdmissions,
+        opened: Sequence[Admission],
+        ends_matter: bool,
     ) -> None:
         self.backfill = backfill
+        #: Admissions that this turn opens: their seats are taken in the trial.
+        self._opened = opened
         self._snapshot = backfill.snapshot
         self._open_admissions = open_admissions
         #: The world without what is reserved so far.
@@ -202,8 +214,6 @@ class _ReservationSearch:
         elif answer.code in (ReasonCode.NO_FIT, ReasonCode.TOPOLOGY_NO_FIT):
             clears_from = self._clears_from(workload, need)
             self._reserve(entry, self._departures(entry, need, owed, self._every_admission), clears_from)
-            # If nothing is known about the place of the first, no later head gets one.
-            self._has_place |= self._ends_matter
 
     def _reserve_fitting(self, entry: LineEntry, fit: FutureFit) -> None:
         """Keep what was freed in this turn from smaller work that is tried before the head."""
@@ -226,7 +236,7 @@ class _ReservationSearch:
         self._asked_quota += 1
         # Asked first: no other admissions use quota that these limits count.
         numbers = self._open_admissions.in_subtree(limits[-1], tree)
-        under_limits = [self._snapshot.admissions[number] for number in numbers]
+        under_limits = [*(self._snapshot.admissions[number] for number in numbers), *self._opened]
         if self._departures(entry, need, overtakers, under_limits).may_have_quota():
             self._reserve(entry, self._departures(entry, need, overtakers, self._every_admission), None)
 
@@ -239,7 +249,8 @@ class _ReservationSearch:
 
     @property
     def _every_admission(self) -> Iterable[Admission]:
-        return rows_of(self._snapshot.admissions)
+        rows = rows_of(self._snapshot.admissions)
+        return [*rows, *self._opened] if self._opened else rows
 
     def _departures(
         self, entry: LineEntry, need: MissingMembers, overtakers: bool, among: Iterable[Admission]

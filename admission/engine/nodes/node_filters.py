@@ -19,6 +19,15 @@ Mask = NDArray[np.bool_]
 _ABSENT: Final = -1
 _DIGITS: Final = re.compile(r"[+-]?[0-9]{1,25}")
 _REPELS: Final = ("NoSchedule", "NoExecute")
+#: Domains of taints that come and go with the state of a node, and such taints without a domain.
+_PASSING_DOMAINS: Final = (
+    "node.kubernetes.io",
+    "node.cloudprovider.kubernetes.io",
+    "cluster-autoscaler.kubernetes.io",
+    "karpenter.sh",
+    "muster.dev",
+)
+_PASSING_KEYS: Final = ("ToBeDeletedByClusterAutoscaler", "DeletionCandidateOfClusterAutoscaler")
 
 
 class Labels:
@@ -82,6 +91,15 @@ class TaintClasses:
         self._of = np.array([ids.setdefault(each, len(ids)) for each in taints], dtype=np.intp)
         self._classes = tuple(ids)
 
+    def lasting(self) -> "TaintClasses":
+        """The same nodes without the taints that say how a node is now."""
+        kept: list[tuple[Taint, ...]] = [
+            tuple(taint for taint in taints if not is_passing(taint)) for taints in self._classes
+        ]
+        left = TaintClasses(())
+        left._of, left._classes = self._of, tuple(kept)
+        return left
+
     def of(self, column: int) -> tuple[Taint, ...]:
         """The taints of one node."""
         return self._classes[self._of[column]]
@@ -96,6 +114,15 @@ class TaintClasses:
             for taints in self._classes
         ]
         return np.array(verdicts, dtype=np.bool_)[self._of]
+
+
+def is_passing(taint: Taint) -> bool:
+    """Whether a taint says how a node is now (not ready, cordoned, being removed, out of service), and not what it is
+    for: Kubernetes, cloud providers, autoscalers and Muster take such taints away again."""
+    domain, slash, _ = taint.key.partition("/")
+    if not slash:
+        return taint.key in _PASSING_KEYS
+    return any(domain == each or domain.endswith(f".{each}") for each in _PASSING_DOMAINS)
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:

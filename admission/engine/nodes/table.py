@@ -18,7 +18,7 @@ from admission.engine.nodes.levels import TopologyLevel, by_labels, by_name
 from admission.engine.nodes.node_filters import Labels, TaintClasses, chosen, preferred
 from queues.admissions import Seat
 from queues.api.names import NVL_DOMAIN
-from queues.resources import NOTHING, Resources, is_device
+from queues.resources import MOST_ON_NODE, NOTHING, Resources, is_device
 from queues.workload import (
     NO_FLAVOR,
     DevicePlaces,
@@ -56,6 +56,8 @@ class Node:
     flavor: FlavorName = NO_FLAVOR
     #: How its devices are linked, by resource; empty: no agent reports it.
     devices: tuple[DevicePlaces, ...] = ()
+    #: What it would offer besides if all of its devices were healthy.
+    unhealthy: Resources = NOTHING
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -156,6 +158,8 @@ class NodeTable:
     used: Amounts
     #: Host ports that pods on a node have, or that seats there will have.
     ports: Mapping[NodeName, tuple[HostPort, ...]] = field(default_factory=dict)
+    #: What nodes would offer besides if all of their devices were healthy; only nodes with unhealthy ones.
+    unhealthy: Mapping[NodeName, Resources] = field(default_factory=dict)
 
     @classmethod
     def build(
@@ -181,7 +185,9 @@ class NodeTable:
                 node.name,
             ),
         )
-        resources = sorted({name for node in ordered for name in (*node.allocatable, *node.used)})
+        resources = sorted(
+            {name for node in ordered for name in (*node.allocatable, *node.used, *node.unhealthy)}
+        )
         names, labels = [node.name for node in ordered], [node.labels for node in ordered]
         chains = (
             *(by_labels(names, labels, keys) for keys in levels),
@@ -210,6 +216,7 @@ class NodeTable:
             tuple(resources),
             _matrix(resources, [node.allocatable for node in ordered]),
             _matrix(resources, [node.used for node in ordered]),
+            unhealthy={node.name: node.unhealthy for node in ordered if node.unhealthy},
         )
 
     def with_used(self, changes: Mapping[NodeName, Resources]) -> "NodeTable":
@@ -226,6 +233,26 @@ class NodeTable:
                 for name, units in delta.items():
                     used[rows[name], column] += units
         return replace(table, used=used)
+
+    def emptied(self) -> "NodeTable":
+        """The same nodes as if each were empty, healthy and open, with the taints that stay."""
+        layout = self.layout
+        allocatable, rows = self.allocatable, {name: row for row, name in enumerate(self.resources)}
+        if self.unhealthy:
+            allocatable = allocatable.copy()
+            for node, amounts in self.unhealthy.items():
+                for name, units in amounts.items():
+                    allocatable[rows[name], layout.position[node]] += units
+            np.minimum(allocatable, MOST_ON_NODE, out=allocatable)
+        every = np.ones(len(self), np.bool_)
+        return replace(
+            self,
+            layout=replace(layout, usable=every, taints=layout.taints.lasting(), closed=(), _filters={}),
+            allocatable=allocatable,
+            used=np.zeros_like(allocatable),
+            ports={},
+            unhealthy={},
+        )
 
     def with_ports(self, ports: Mapping[NodeName, tuple[HostPort, ...]]) -> "NodeTable":
         """The same nodes with these host ports taken; the same table if they are taken already."""

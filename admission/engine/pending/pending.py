@@ -23,6 +23,7 @@ from admission.engine.pending.classes import (
     obstacle,
     queue_refusal,
 )
+from admission.engine.pending.empty_cluster import NEVER_FIT, EmptyCluster
 from admission.engine.pending.waiting_time import (
     affects_reservation,
     arrival_order,
@@ -70,6 +71,10 @@ class PendingWorkloads:
         #: (second at which a backoff ends, or closed nodes are closed to it as well, workload), as a heap.
         self._backoffs: list[tuple[int, WorkloadKey]] = []
         self._limits = PendingLimits(tree)
+        #: What never fits counts by itself, so that it keeps nothing out that does.
+        self._limits_of_unfit = PendingLimits(tree, never_fit=True)
+        #: The nodes of this state as if they were empty; None: no class was compared with them yet.
+        self._empty: EmptyCluster | None = None
         self._namespaces: Mapping[str, Mapping[str, str]] = {}
         #: Why a namespace may not use a queue, as far as it was asked.
         self._not_allowed: dict[tuple[QueueName, str], AccessRefusal | None] = {}
@@ -98,7 +103,7 @@ class PendingWorkloads:
                 self._entries[key] = self._sorted_in(workload, snapshot, seats, before, trial)
             if before is not None and before.pod_shapes is not None:
                 self._release_shapes(before.pod_shapes)
-        for entry, reason in self._limits.update():
+        for entry, reason in (*self._limits.update(), *self._limits_of_unfit.update()):
             self._limit(entry, reason, trial)
 
     def take_out(self, keys: Iterable[WorkloadKey]) -> list[PendingWorkload]:
@@ -112,6 +117,17 @@ class PendingWorkloads:
                 found.append(entry)
                 self._leave(entry)
         return found
+
+    def unfit(self, keys: Iterable[WorkloadKey]) -> list[WorkloadKey]:
+        """Those of these workloads that can never be admitted as things are."""
+        classes = (
+            (key, entry.workload_class) for key in keys if (entry := self._entries.get(key)) is not None
+        )
+        return [
+            key
+            for key, each in classes
+            if each is not None and each.blocked is not None and each.blocked.code in NEVER_FIT
+        ]
 
     def note_held_quota(self, holds: bool) -> None:
         """Whether quota is held in this turn for gangs without their pods."""
@@ -202,8 +218,8 @@ class PendingWorkloads:
                 self.awaiting_pods[key] = entry.workload
             return entry
         workload_class = entry.workload_class = self._class_of(entry, trial)
-        if workload_class.blocked is None:
-            self._limits.add(entry)
+        if (limits := self._limits_for(workload_class)) is not None:
+            limits.add(entry)
         self._enter(entry, workload_class)
         return entry
 
@@ -311,7 +327,9 @@ class PendingWorkloads:
             self.placement_classes[placement_name] = placement_class
         placement_class.class_count += 1
         class_queue = ClassQueue(queue, placement_class, user)
-        blocked = blocked_reason(workload, request, trial, refusal)
+        blocked = blocked_reason(workload, request, trial, refusal) or self._never_fits(
+            workload, request, trial
+        )
         workload_class = WorkloadClass(name, class_queue, request, placement_class, blocked)
         if request.need.seated:
             self.seated_classes[workload_class] = None
@@ -320,6 +338,18 @@ class PendingWorkloads:
             if request.need.of_gang:
                 self.gangs[workload_class] = None
         return workload_class
+
+    def _never_fits(self, workload: Workload, request: ClassRequest, trial: Trial) -> Reason | None:
+        """Why no workload of a class could be admitted even if all nodes were empty; None: one could."""
+        if self._empty is None:
+            self._empty = EmptyCluster.of(trial.table, self.tree)
+        return self._empty.refusal(workload, request)
+
+    def _limits_for(self, workload_class: WorkloadClass) -> "PendingLimits | None":
+        """Where the workloads of a class count; None: nowhere, for their queue takes none of them."""
+        if workload_class.blocked is None:
+            return self._limits
+        return self._limits_of_unfit if workload_class.blocked.code in NEVER_FIT else None
 
     def _cost(self, workload_class: WorkloadClass, times: int) -> None:
         queue = workload_class.queue
@@ -350,8 +380,9 @@ class PendingWorkloads:
         self._leave(entry)
         self.awaiting_pods.pop(entry.workload.key, None)
         self._drop_own_reason(entry.workload.key)
-        if entry.workload_class is not None and entry.workload_class.blocked is None:
-            self._limits.remove(entry)
+        limits = None if entry.workload_class is None else self._limits_for(entry.workload_class)
+        if limits is not None:
+            limits.remove(entry)
 
     def _limit(self, entry: PendingWorkload, reason: Reason | None, trial: Trial) -> None:
         """Take a workload out of its class for a limit of pending workloads; None: put it back."""
@@ -385,13 +416,15 @@ class PendingLimits:
     Workloads with a complete gang, or with seats, do not count.
     """
 
-    def __init__(self, tree: QueueTree) -> None:
+    def __init__(self, tree: QueueTree, *, never_fit: bool = False) -> None:
+        """``never_fit``: it is about workloads that can never be admitted as things are."""
         limited = {
             name
             for name, queue in tree.queues.items()
             if queue.max_pending is not None or queue.max_pending_per_user is not None
         }
         self._tree = tree
+        self._never_fit = never_fit
         #: Limited queues on the path of each queue, nearest first.
         self._above = {
             name: tuple(each for each in path if each in limited) for name, path in tree.paths.items()
@@ -448,9 +481,13 @@ class PendingLimits:
         for place, workload in enumerate(waiting):
             users[workload.user] += 1
             if limit is not None and place >= limit:
-                beyond[workload.key] = reasons.pending_limit(queue=name, limit=limit)
+                beyond[workload.key] = reasons.pending_limit(
+                    queue=name, limit=limit, never_fit=self._never_fit
+                )
             elif of_user is not None and users[workload.user] > of_user:
-                beyond[workload.key] = reasons.user_limit(queue=name, limit=of_user, user=workload.user)
+                beyond[workload.key] = reasons.user_limit(
+                    queue=name, limit=of_user, user=workload.user, never_fit=self._never_fit
+                )
         return beyond
 
 

@@ -4,7 +4,8 @@ Seats are taken in the trial piece by piece; the caller undoes them if the rest 
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from admission.engine.nodes.capacity import Capacity, DomainShare
 from admission.engine.nodes.closed_nodes import closed_to, open_to
 from admission.engine.nodes.demand import shape_of
 from admission.engine.nodes.fragmentation import UNTOUCHED_BIT
-from admission.engine.nodes.table import Amounts, Chain, Mask
+from admission.engine.nodes.table import Amounts, Chain, Layout, Mask
 from admission.engine.placement.device_seats import seats_on_devices, seats_on_nodes
 from admission.engine.placement.domain_search import DomainQuery, assign_nodes
 from admission.engine.placement.domains import (
@@ -37,6 +38,11 @@ from queues.workload import (
     Partition,
     PodSet,
 )
+
+#: Nodes that a reason names of those that are left out for one cause.
+_MOST_NAMED: Final = 3
+#: Why a node is left out that would do otherwise.
+_REFUSED: Final = "on which the stock scheduler refused its pods"
 
 
 def seats_for(scope: NodeScope, request: PodSetRequest) -> list[Seat] | Reason:
@@ -251,11 +257,42 @@ def no_place_reason(
     """Why there is no place: too little room, too little in one domain of a level, or not for whole parts."""
     reason = _no_place_reason(scope, pods, query, partitions)
     layout = scope.trial.layout
-    if not layout.closed or reason.code == ReasonCode.NO_FIT:
+    if reason.code in (ReasonCode.NO_FIT, ReasonCode.REFUSED):
         return reason  # which says itself why nodes are left out
-    unclosed = layout.usable & layout.chosen(pods.nodes) & layout.tolerated(pods.nodes)
-    closed = closed_to(pods.nodes, layout.closed, unclosed)
-    return reasons.beside_closed_nodes(reason, {why: int(nodes.sum()) for why, nodes in closed.items()})
+    own = pods.nodes.with_refused()
+    tolerated = layout.usable & layout.tolerated(own)
+    chosen = layout.chosen(pods.nodes)
+    left_out = closed_to(pods.nodes, layout.closed, tolerated & chosen) if layout.closed else {}
+    left_out = _named(layout, {**_shut(scope, pods), **left_out})
+    if own is not pods.nodes:
+        left_out = {**left_out, _REFUSED: tolerated & layout.chosen(own) & ~chosen}
+    return reasons.beside_left_out(reason, {why: int(nodes.sum()) for why, nodes in left_out.items()})
+
+
+def _shut(scope: NodeScope, pods: PodSet) -> dict[str, Mask]:
+    """(N,) nodes that take no pods now and would hold some of these if they were open and empty, by why."""
+    trial, layout = scope.trial, scope.trial.layout
+    if layout.usable.all():
+        return {}
+    lasting = layout.taints.lasting().tolerated(pods.nodes.tolerations)
+    mask = ~layout.usable & scope.mask & layout.chosen(pods.nodes) & lasting
+    mask &= trial.room_on(trial.table.allocatable, pods, slice(None)) > 0
+    found: dict[str, Mask] = {}
+    for column in np.flatnonzero(mask).tolist():
+        why = layout.why_not[column] or "not usable"
+        found.setdefault(why, np.zeros_like(mask))[column] = True
+    return found
+
+
+def _named(layout: Layout, left_out: Mapping[str, Mask]) -> dict[str, Mask]:
+    """Nodes that are left out, by why and the names of the first of them."""
+    named: dict[str, Mask] = {}
+    for why, nodes in left_out.items():
+        columns = np.flatnonzero(nodes).tolist()
+        names: list[str] = [layout.names[column] for column in columns[:_MOST_NAMED]]
+        more = len(columns) - len(names)
+        named[f"{why}: {', '.join(names)}{f' and {more} more' if more else ''}"] = nodes
+    return named
 
 
 def _no_place_reason(
@@ -313,9 +350,14 @@ def _taken(ports: Sequence[HostPort]) -> str:
 
 def _no_fit(scope: NodeScope, pods: PodSet, query: DomainQuery) -> Reason:
     layout = scope.trial.layout
-    chosen, tolerated = layout.chosen(pods.nodes), layout.tolerated(pods.nodes)
+    own = pods.nodes.with_refused()
+    chosen, tolerated = layout.chosen(own), layout.tolerated(pods.nodes)
     usable = layout.usable
-    unclosed = usable & chosen & tolerated
+    shut = _shut(scope, pods)
+    unrefused = usable & chosen & tolerated
+    unclosed = unrefused if own is pods.nodes else unrefused & layout.chosen(pods.nodes)
+    if unrefused.any() and not unclosed.any():
+        return reasons.refused_everywhere(int(unrefused.sum()))
     rest = open_to(pods.nodes, layout.closed, unclosed)
     free = scope.trial.ports.free(pods.ports)
     if (kept := kept_free(scope.trial, pods)) is not None:
@@ -323,10 +365,12 @@ def _no_fit(scope: NodeScope, pods: PodSet, query: DomainQuery) -> Reason:
     no_room = rest & scope.mask & free & (query.room == 0)
     unlinked, untold = _unlinked(scope, pods, no_room)
     excluded = {
-        "not usable": ~usable,
+        "not usable": np.logical_and.reduce([~usable, *(~nodes for nodes in shut.values())]),
+        **_named(layout, shut),
         "not chosen by nodeSelector or affinity": usable & ~chosen,
         "with taints that are not tolerated": usable & chosen & ~tolerated,
-        **closed_to(pods.nodes, layout.closed, unclosed),
+        _REFUSED: unrefused & ~unclosed,
+        **_named(layout, closed_to(pods.nodes, layout.closed, unclosed)),
         "of other flavors": rest & ~scope.mask,
         _taken(pods.ports): rest & scope.mask & ~free,
         "that do not tell how NVLinks join their devices": untold,

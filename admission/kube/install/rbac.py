@@ -88,13 +88,6 @@ _OWN_RULES: Final = (
         ("priorityclasses",),
         _SEE,
     ),
-    PolicyRule(
-        "twin-priorities",
-        "classes that rank like the users' and never preempt",
-        "scheduling.k8s.io",
-        ("priorityclasses",),
-        ("create", "delete"),
-    ),
     PolicyRule("see-jobs", "Jobs that wait or run", "batch", ("jobs",), _SEE),
     PolicyRule("see-volcano-jobs", "Volcano Jobs that wait or run", _VOLCANO_BATCH, ("jobs",), _SEE),
     PolicyRule("see-cron-jobs", "when Volcano Jobs start", _VOLCANO_BATCH, ("cronjobs",), _SEE),
@@ -379,7 +372,6 @@ AGENT: Final = (
         ("update",),
     ),
     PolicyRule("watch-pods", "whose devices are used, and what was admitted", "", ("pods",), _SEE),
-    PolicyRule("tell-pods", "a pod got other devices than it was admitted for", "", ("events",), ("create",)),
 )
 #: Rights of the node agents in their namespace.
 AGENT_AT_HOME: Final = (

@@ -1,17 +1,21 @@
 """Feeds the detector of nodes that kill pods with what the world shows, and tells which nodes take no gangs."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 
+import numpy as np
+
+from admission.engine.closures.right import path_of
+from admission.engine.nodes.levels import HOST
 from admission.facts.pods import PodPhase
-from admission.node_recovery.black_hole import BlackHoleDetector, PodRun
+from admission.node_recovery.black_hole import BlackHoleDetector, PodRun, Submitter
 from admission.node_recovery.circuit_breaker import most_out
 from admission.node_recovery.fault_policy import fault_policy
 from admission.node_recovery.policy import BlackHoleRule
 from admission.world.learned.ended_pods import EndedPod, has_devices, takes_devices
 from admission.world.world import World
 from queues.admissions import Admission
-from queues.quota.queue import ROOT
-from queues.workload import NodeName, QueueName
+from queues.quota.queue import ROOT, Queue
+from queues.workload import NodeFilter, NodeName, QueueName, Requirement
 
 
 class BlackHoles:
@@ -20,6 +24,7 @@ class BlackHoles:
     def __init__(self, world: World, detector: BlackHoleDetector) -> None:
         self._world = world
         self._detector = detector
+        self._queues: Mapping[QueueName, Queue] = {}
 
     def look(self, now: int, rule: BlackHoleRule | None) -> dict[NodeName, str]:
         """Take in how pods fared since the last call; nodes that take no gangs now, with the reason in words.
@@ -32,7 +37,8 @@ class BlackHoles:
             return {}
         detector.rule = rule
         if ended or detector.suspected():
-            detector.namespaces = self._namespaces()
+            self._queues = self._world.queue_facts.counted()
+            detector.submitters = self._submitters()
         detector.open_to_others()
         self._tell_what_ended(ended, now)
         for node in sorted(detector.suspected()):
@@ -56,25 +62,39 @@ class BlackHoles:
         policy = fault_policy(None if root is None else root.queue)
         return most_out(policy, len(self._world.node_inventory.faulty.with_devices))
 
-    def _namespaces(self) -> frozenset[str]:
-        """Namespaces that have gangs, of which any shows that there are others; of many, the first two."""
-        found: set[str] = set()
+    def _submitters(self) -> frozenset[Submitter]:
+        """Submitters of gangs that wait or run; of many, those of two tenants and two users."""
+        known: set[Submitter] = set()
         for fact in self._world.facts.values():
-            if not fact.finished:
-                found.add(fact.namespace)
-            if len(found) > 1:
+            if not fact.finished and fact.queue is not None:
+                known.add(self._submitter(fact.queue, fact.conduct.user))
+            if len({one.tenant for one in known}) > 1 and len({one.user for one in known}) > 1:
                 break
-        return frozenset(found)
+        return frozenset(known)
+
+    def _submitter(self, queue: QueueName, user: str) -> Submitter:
+        above = path_of(queue, self._queues)
+        return Submitter(above[-1] if above else queue, user)
+
+    def _chose_it(self, ended: EndedPod) -> bool:
+        """True if the pod named its node: by its name, or by labels that no other node with devices has."""
+        if any(requirement.field or requirement.key == HOST for requirement in _required(ended.nodes)):
+            return True
+        if not (ended.nodes.selector or ended.nodes.affinity):
+            return False
+        layout = self._world.node_inventory.table().layout
+        chosen = {layout.names[column] for column in np.flatnonzero(layout.chosen(ended.nodes))}
+        return not (chosen & self._world.node_inventory.faulty.with_devices) - {ended.node}
 
     def _tell_what_ended(self, found: Iterable[EndedPod], now: int) -> None:
         for ended in found:
             owner = self._world.pod_index.owner_of(ended.uid)
-            if owner is not None:
+            if owner is not None and not (ended.failed and self._chose_it(ended)):
                 self._detector.saw(
                     PodRun(
                         node=ended.node,
                         gang=owner,
-                        namespace=ended.namespace,
+                        submitter=self._submitter(ended.queue, ended.user),
                         admission=ended.admission,
                         started=ended.bound_at or now,
                         until=now,
@@ -88,12 +108,13 @@ class BlackHoles:
             for pod in self._world.pod_index.of(key):
                 ran = now - pod.bound_at
                 runs = pod.node == node and pod.phase is PodPhase.RUNNING and has_devices(pod)
-                if runs and pod.admission is not None and pod.bound_at and ran > self._detector.rule.within:
+                held = self._world.admission_index.admission_of(pod)
+                if runs and held is not None and pod.bound_at and ran > self._detector.rule.within:
                     run = PodRun(
                         node=node,
                         gang=key,
-                        namespace=pod.namespace,
-                        admission=pod.admission,
+                        submitter=self._submitter(held.queue, held.user),
+                        admission=held.id,
                         started=pod.bound_at,
                         until=now,
                         failed=False,
@@ -110,6 +131,13 @@ class BlackHoles:
             if any(each.opened_at >= since and _has_devices_of(each, node) for each in admissions):
                 self._detector.seated(node, key, now)
                 return
+
+
+def _required(nodes: NodeFilter) -> Iterator[Requirement]:
+    """What a filter requires of nodes by names or labels, in any of its terms."""
+    yield from (Requirement(key, "In", (value,)) for key, value in nodes.selector)
+    for term in nodes.affinity:
+        yield from (requirement for requirement in term if requirement.operator == "In")
 
 
 def _has_devices_of(admission: Admission, node: NodeName) -> bool:

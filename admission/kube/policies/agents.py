@@ -5,8 +5,7 @@ the token of a pod names the pod's node, and the API server passes the name on w
 
 - a Device, and its status, of that node's name, which no other Node owns and nothing keeps from being deleted; a Lease
   of that name;
-- of the Node its labels about devices (``AGENT_NODE_LABELS``), and nothing else of it;
-- Events about pods, told as seen on that node by an agent, with the reasons that agents have.
+- of the Node its labels about devices (``AGENT_NODE_LABELS``), and nothing else of it.
 
 A token that names no node writes nothing. Everybody else's writes are RBAC's affair: nobody but cluster administrators
 has the right to write Devices unless somebody grants it, and where Koordinator runs, its account is granted it.
@@ -17,7 +16,6 @@ from typing import Final
 from admission.kube.policies.cel import text, texts
 from queues.api.api_resources import (
     DEVICES,
-    EVENTS,
     LEASES,
     NODES,
     POLICIES,
@@ -25,7 +23,7 @@ from queues.api.api_resources import (
     ApiResource,
     Document,
 )
-from queues.api.names import AGENT_COMPONENT, AGENT_EVENT_REASONS, AGENT_NODE_LABELS
+from queues.api.names import AGENT_NODE_LABELS
 
 NAME: Final = "muster-guard-agents"
 #: Where the API server tells the node that a token is bound to.
@@ -48,10 +46,9 @@ def agent_policies(identity: str, namespace: str) -> list[Document]:
     """
     # Definitions of Devices are Koordinator's as well, and may serve other versions.
     devices = {**_rule(DEVICES), "apiVersions": ["*"]}
-    everywhere = [devices, NODES.rule(_WRITES), EVENTS.rule(["CREATE", "UPDATE"])]
+    everywhere = [devices, NODES.rule(_WRITES)]
     spec = {
         "failurePolicy": "Fail",
-        # Exact: agents may not write Events as events.k8s.io, by which kube-scheduler tells of each pod.
         "matchConstraints": {"matchPolicy": "Exact", "resourceRules": [*everywhere, _rule(LEASES)]},
         "matchConditions": [
             {"name": "by-an-agent", "expression": f"request.userInfo.username == {text(identity)}"}
@@ -66,7 +63,6 @@ def agent_policies(identity: str, namespace: str) -> list[Document]:
             *_is_of_that_node(),
             *_goes_with_that_node(),
             *_changes_only_labels(),
-            *_tells_of_pods(),
         ],
     }
     home = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}}}
@@ -100,7 +96,7 @@ def _is_of_that_node() -> list[Document]:
     kept = "request.operation != 'DELETE' && (request.resource.resource != 'nodes' || variables.part == '')"
     return [
         _validation(
-            f"{_IS_EVENT} || ({kept} && variables.named == variables.node)",
+            f"{kept} && variables.named == variables.node",
             "request.resource.resource + (variables.part == '' ? '' : '/' + variables.part) + ' '"
             " + variables.named + ': found ' + request.operation + ' by the agent of node ' + variables.node"
             " + ', expected one of the object with its name.'",
@@ -142,29 +138,6 @@ def _changes_only_labels() -> list[Document]:
         _validation(
             f"request.resource.resource != 'nodes' || request.operation == 'DELETE' || ({whole})",
             "'Node ' + variables.named + ': found another change, expected one of the labels about devices only.'",
-        )
-    ]
-
-
-_IS_EVENT: Final = "request.resource.resource == 'events'"
-
-
-def _tells_of_pods() -> list[Document]:
-    about_a_pod = "object.?involvedObject.?kind.orValue('') == 'Pod'"
-    source = "object.?source.?{}.orValue('')"
-    told_there = " && ".join(
-        (
-            f"{source.format('host')} == variables.node",
-            f"{source.format('component')} == {text(AGENT_COMPONENT)}",
-            f"object.?reason.orValue('') in {texts(AGENT_EVENT_REASONS)}",
-        )
-    )
-    return [
-        _validation(
-            f"!({_IS_EVENT}) || (request.operation == 'CREATE' && {about_a_pod} && {told_there})",
-            "'Event: found ' + object.?reason.orValue('no reason') + ' about '"
-            " + object.?involvedObject.?kind.orValue('none') + ' from host ' + object.?source.?host.orValue('none')"
-            f" + ', expected one of {', '.join(AGENT_EVENT_REASONS)} about a Pod from ' + variables.node + '.'",
         )
     ]
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from admission.kube.policies.cel import add, annotation, join, label, map_exists, only_if, text, texts
+from admission.kube.policies.cel import add, annotation, join, label, map_exists, only_if, remove, text, texts
 from admission.kube.policies.policy_forms import binding, policy, queue_of
 from admission.workloads.kinds.operators import OPERATOR_KINDS
 from admission.workloads.kinds.operators.json_parts import Path
@@ -54,7 +54,6 @@ from queues.api.names import (
     RELEASED,
     REQUIRED_TOPOLOGY,
     TOGETHER,
-    TWIN_OF,
 )
 
 #: Kueue's annotation → Muster's with the same value, of pod templates.
@@ -144,15 +143,15 @@ def _binding(name: str, *also: Document) -> Document:
 
 
 def _priority_of_pods() -> Iterator[Document]:
-    """Pods get the twin of the class: their class has been looked up before, and by none do they preempt others."""
+    """Pods get the class. Its value and policy are looked up by the API server, which asks its plugins once more."""
     name = "muster-kueue-priority"
-    is_it = f"{label(KUEUE_PRIORITY)} == params.metadata.?labels[?{text(TWIN_OF)}].orValue('')"
+    is_it = f"{label(KUEUE_PRIORITY)} == params.metadata.name"
     other = "object.spec.?priorityClassName.orValue('') != params.metadata.name"
     conditions = [{"name": "names-the-class", "expression": f"{is_it} && {other}"}]
     patches = join(
         add("/spec/priorityClassName", "params.metadata.name"),
-        add("/spec/priority", "params.value"),
-        add("/spec/preemptionPolicy", "'Never'"),
+        only_if("has(object.spec.priority)", remove("/spec/priority")),
+        only_if("has(object.spec.preemptionPolicy)", remove("/spec/preemptionPolicy")),
     )
     document = policy(name, [PODS.rule(["CREATE"])], patches, conditions=conditions)
     document["spec"]["paramKind"] = {
@@ -161,8 +160,7 @@ def _priority_of_pods() -> Iterator[Document]:
     }
     yield document
     bound = _binding(name, {"key": KUEUE_PRIORITY, "operator": "Exists"})
-    twins = {"matchExpressions": [{"key": TWIN_OF, "operator": "Exists"}]}
-    bound["spec"]["paramRef"] = {"selector": twins, "parameterNotFoundAction": "Allow"}
+    bound["spec"]["paramRef"] = {"selector": {}, "parameterNotFoundAction": "Allow"}
     yield bound
 
 

@@ -51,6 +51,7 @@ from admission.kube.policies.policy_forms import (
     not_by,
     policy,
     queue_of,
+    understands_kueue,
 )
 from admission.kube.policies.train_jobs import train_job_policies
 from admission.workloads.kinds import KINDS, OPERATOR_KINDS
@@ -60,7 +61,6 @@ from queues.api.api_resources import (
     NAMESPACES,
     NODE_DRAINS,
     PODS,
-    PRIORITY_CLASSES,
     QUEUES,
     RESERVATIONS,
     VOLCANO_CRON_JOBS,
@@ -68,6 +68,7 @@ from queues.api.api_resources import (
     Document,
 )
 from queues.api.json_patch import escaped
+from queues.api.kueue_names import KUEUE_PRIORITY, KUEUE_QUEUE
 from queues.api.names import (
     CHANGE_REASON,
     CHANGED_BY,
@@ -81,7 +82,6 @@ from queues.api.names import (
     QUEUE_ANNOTATION,
     QUEUE_LABEL,
     RELEASED,
-    TWIN_OF,
     USER,
     VOLCANO_SCHEDULER,
 )
@@ -110,6 +110,15 @@ class PolicyOptions:
     #: Scheduler names that mean "through the queues": replaced by ``scheduler`` at creation.
     aliases: tuple[str, ...] = (VOLCANO_SCHEDULER,)
 
+
+#: On a pod between the two times that policies are asked about it; nobody sees it.
+_NEVER_NEXT: Final = "muster.dev/never-preempts-next"
+#: A class of users: what runs for the cluster itself may remove others.
+_HAS_CLASS: Final = (
+    "(object.spec.?priorityClassName.orValue('') != ''"
+    " && !object.spec.priorityClassName.startsWith('system-'))"
+)
+_PREEMPTS: Final = "object.spec.?preemptionPolicy.orValue('') != 'Never'"
 
 #: A pod is made for one that is gone, not for one that is still ending.
 _REPLACES_LATE: Final = "object.spec.?podReplacementPolicy.orValue('') == 'Failed'"
@@ -262,36 +271,34 @@ def _ending_on_their_nodes() -> list[Document]:
 
 
 def _never_preempting(options: PolicyOptions) -> list[Document]:
-    """Pods of queues rank as their class says, and have no others removed by the scheduler: which work is evicted is
-    decided by the queues. Else the scheduler removes the work of others that stands against a pod's anti-affinity.
+    """Pods of queues keep their class, and have no others removed by the scheduler: which work is evicted is decided by
+    the queues. Else the scheduler removes the work of others that stands against a pod's anti-affinity.
 
-    Muster keeps the twins of classes (``admission.kube.writers.priority_classes``). A class without a twin stays.
+    The API server compares a pod's ``preemptionPolicy`` with that of its class (admission plugin ``Priority``). After a
+    policy changed a pod, it asks its own plugins once more, and then the policies a second and last time. So the first
+    time the pod is only marked, and the second time it gets its preemption policy and loses the mark.
+
+    One binding for all pods: labels that other policies add would have another binding match the second time.
     """
-    twin_of = f"params.metadata.?labels[?{text(TWIN_OF)}].orValue('')"
-    of_class = f"object.spec.?priorityClassName.orValue('') == {twin_of}"
-    has_twin = f"{of_class} && object.spec.?priority.orValue(0) == params.value"
-    patches = join(
-        add("/spec/priorityClassName", "params.metadata.name"), add("/spec/preemptionPolicy", "'Never'")
+    name, at = "muster-never-preempt", f"/metadata/annotations/{escaped(_NEVER_NEXT)}"
+    marked = f"{annotation(_NEVER_NEXT)} != ''"
+    gated = f"namespaceObject.metadata.?labels[?{text(GATED_NAMESPACE)}].orValue('') == 'true'"
+    in_queue = (
+        f"{label(QUEUE_LABEL)} != '' || {_pod_of_volcano(options)} || {gated}"
+        f" || ({label(KUEUE_QUEUE)} != '' && {understands_kueue()})"
     )
-    twin = {"name": "has-a-twin", "expression": has_twin}
-    volcano = {
-        "name": "meant-for-volcano",
-        "expression": _pod_of_volcano(options),
+    mark = join(map_exists("object", "", "annotations"), add(at, "'true'"))
+    never = join(remove(at), add("/spec/preemptionPolicy", "'Never'"))
+    patches = f"({marked} ? {never} : {only_if(in_queue, mark)})"
+    preempts = {
+        "name": "preempts-by-its-class",
+        "expression": f"({_HAS_CLASS} && {_PREEMPTS}) || {label(KUEUE_PRIORITY)} != ''",
     }
-    policies = [
-        _policy("muster-never-preempt", PODS, ["CREATE"], patches, conditions=[twin]),
-        _policy("muster-never-preempt-volcano", PODS, ["CREATE"], patches, conditions=[volcano, twin]),
+    ordinary = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system"]}
+    return [
+        _policy(name, PODS, ["CREATE"], patches, conditions=[preempts]),
+        binding(name, name, {"namespaceSelector": {"matchExpressions": [ordinary]}}),
     ]
-    bound = bindings("never-preempt", [])
-    for each in policies:
-        each["spec"]["paramKind"] = {
-            "apiVersion": PRIORITY_CLASSES.api_version,
-            "kind": PRIORITY_CLASSES.kind,
-        }
-    for each in bound:
-        twins = {"matchExpressions": [{"key": TWIN_OF, "operator": "Exists"}]}
-        each["spec"]["paramRef"] = {"selector": twins, "parameterNotFoundAction": "Allow"}
-    return [*policies, *bound]
 
 
 def _gated_namespaces() -> list[Document]:

@@ -13,10 +13,12 @@ from admission.reconcile.closure_status import closure_statuses
 from admission.reconcile.events import (
     HyperNodeEvents,
     IgnoredValueEvents,
+    MismatchEvents,
     acted_events,
     admitted_events,
     ending_event,
     evicted_events,
+    overruled_event,
 )
 from admission.reconcile.status import StatusWanted
 from admission.reconcile.world_status import WorldStatuses, queue_statuses
@@ -56,6 +58,7 @@ class StatusLoop:
         self._statuses = statuses
         self._world = statuses.world
         self._hypernode_events = HyperNodeEvents()
+        self._mismatch_events = MismatchEvents()
         self._ignored_values = IgnoredValueEvents()
         self._busy = busy
         self._dirty_workloads: set[WorkloadKey] = set()
@@ -88,6 +91,7 @@ class StatusLoop:
                 self._events.tell(note)
             self._statuses.starts.forget(admit.workload for _, admit in applied.admitted)
         self._tell_of_hypernodes()
+        self._tell_of_mismatches()
         if dirty or applied is not None:
             self._dirty_workloads.update(dirty)
             self._dirty_queues = True
@@ -198,13 +202,19 @@ class StatusLoop:
         try:
             notes = list(self._statuses.waiting_notes(key))
             ending = ending_event(self._world, key, self._now)
+            overruled = overruled_event(self._world, key)
             ignored = self._ignored_values.new(self._world, key)
         except Exception:
             _log.exception("event not worked out", extra={"workload": str(key)})
             return
         for note, shown in notes:
             self._events.tell(note, shown=shown)
-        for note in (*ignored, *([] if ending is None else [ending])):
+        for new in (*ignored, ending, overruled):
+            if new is not None:
+                self._events.tell(new)
+
+    def _tell_of_mismatches(self) -> None:
+        for note in self._mismatch_events.new(self._world):
             self._events.tell(note)
 
     def _tell_of_hypernodes(self) -> None:

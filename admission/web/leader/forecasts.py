@@ -24,6 +24,7 @@ from admission.turn_report import Decided
 from admission.web.http import encode
 from admission.web.lists.expected import ExpectedLine, ExpectedList, ExpectedStartBody, start_of, told_at
 from queues.errors import DatabaseError
+from queues.reason_codes import NEEDS_A_CHANGE
 from queues.sql.history.ended_runs import EndedRun
 from queues.text_format import rfc3339
 from queues.workload import WorkloadKey
@@ -200,7 +201,11 @@ def _slice(steps: Iterator[None]) -> tuple[float, bool]:
 def _lines(last: Decided, learned: Learned, ensemble: Ensemble, now: int) -> _Told:
     """What the simulations came to. ``now``: seconds since the epoch; they began some time before."""
     snapshot = last.snapshot
-    intervals = learned.intervals(ensemble)
+    intervals = {
+        key: interval
+        for key, interval in learned.intervals(ensemble).items()
+        if (reason := last.plan.reasons.get(key)) is None or reason.code not in NEEDS_A_CHANGE
+    }
     lines = {
         key: _line(snapshot, key, interval, ensemble.run_times, learned.runs)
         for key, interval in intervals.items()

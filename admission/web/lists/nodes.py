@@ -16,6 +16,7 @@ def node_bodies(
             name=node.name,
             flavor=node.flavor,
             usable=node.usable,
+            closed=node.closed,
             limits=quantities(node.limits),
             used=quantities(node.used),
             free_devices=node.free_devices,

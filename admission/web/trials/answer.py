@@ -18,6 +18,7 @@ from admission.web.tree import names_alike
 from admission.web.trials import bodies
 from queues.admissions import Seat
 from queues.plan import Evict, Reason
+from queues.reason_codes import NEEDS_A_CHANGE
 from queues.resources import show
 from queues.text_format import rfc3339
 from queues.workload import WorkloadKey
@@ -38,7 +39,7 @@ def trial_list(
     return bodies.TrialList(
         now=rfc3339(decided.snapshot.now),
         items=tuple(
-            structs.replace(_trial(decided, each), expected=expected.get(each.submitted.key))
+            structs.replace(_trial(decided, each), expected=_expected(each, expected))
             for each in explained(decided, has_time)
         ),
         skipped=tuple(
@@ -46,6 +47,15 @@ def trial_list(
             for each in skipped
         ),
     )
+
+
+def _expected(
+    outcome: Outcome, expected: Mapping[WorkloadKey, ExpectedStartBody]
+) -> ExpectedStartBody | None:
+    """When it should start. None: nobody can tell, or time alone does not let it in."""
+    if outcome.reason is not None and outcome.reason.code in NEEDS_A_CHANGE:
+        return None
+    return expected.get(outcome.submitted.key)
 
 
 def _trial(decided: DecidedTrial, outcome: Outcome) -> bodies.TrialBody:

@@ -25,6 +25,7 @@ WAITS_FOR_RESOURCES: Final = frozenset(
         ReasonCode.QUEUE_LIMIT,
         ReasonCode.NO_FIT,
         ReasonCode.TOPOLOGY_NO_FIT,
+        ReasonCode.NEVER_FITS,
         ReasonCode.UNKNOWN_RESOURCE,
         ReasonCode.PROVISIONING,
         ReasonCode.NAMESPACE_QUOTA,

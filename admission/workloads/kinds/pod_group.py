@@ -36,6 +36,7 @@ from queues.api.reading.user_values import (
     hold_seconds,
     is_uid,
 )
+from queues.api.validation.podgroup_rules import resource_name_violations
 from queues.errors import InvalidQuantity
 from queues.resources import Resources, request
 from queues.workload import NO_RULES, PlacementRules, PodSet, WorkloadKey, WorkloadKind
@@ -117,6 +118,7 @@ def pod_group_fact(group: WirePodGroup) -> WorkloadFact:
         generation=digest(minimum, sorted(task_minimums.items()), spec.network_topology, subgroups),
         deleting=meta.deletion_timestamp is not None,
         obstacle=values.obstacle,
+        unsupported=tuple(each.message for each in resource_name_violations(spec.min_resources or ())),
         stands_for=stands_for,
         conduct=conduct_of(meta.annotations, meta.labels),
         told=one(told_of(group.status.conditions if group.status is not None else None)),

@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
-from admission.decode.workload_facts import digest
 from admission.engine.snapshot import Rollback
 from admission.facts.pods import PodFact, PodPhase
-from admission.workloads.inputs import Timeouts, WorkloadInputs
+from admission.workloads.inputs import Timeouts, WorkloadInputs, revision_of
 from admission.workloads.kinds import support_of
 from admission.workloads.rollback import with_joined
 from admission.workloads.seats import SeatMap, awaits_seat, vacant_and_due
@@ -116,7 +115,7 @@ def held_back(inputs: WorkloadInputs) -> Obstacle | None:
     limit = policy.ready_backoff_limit or 0
     if unready is None or unready.times <= limit or not policy.ready_within:
         return None
-    if unready.revision != revision_of(inputs):
+    if unready.revision != revision_of(inputs.fact, inputs.pods):
         return None
     message = (
         f"not tried again after {counted(unready.times, 'failure')} in a row to get ready "
@@ -129,13 +128,6 @@ def held_back(inputs: WorkloadInputs) -> Obstacle | None:
 def follows_policy(inputs: WorkloadInputs, places: Iterable[SeatMap]) -> bool:
     """Whether another policy of its queue may change what follows for a workload."""
     return inputs.setbacks.unready is not None or any(map(_is_awaited, places))
-
-
-def revision_of(inputs: WorkloadInputs) -> str:
-    """A digest of what the object of a workload is now: of what it asks, and of the annotation for another try."""
-    if inputs.fact is not None:
-        return digest(inputs.fact.generation, inputs.fact.conduct.retry)
-    return digest(inputs.pods[0].conduct.retry if inputs.pods else "")
 
 
 def _is_awaited(place: SeatMap) -> bool:
@@ -169,7 +161,7 @@ def _late(
     inputs: WorkloadInputs, places: Sequence[SeatMap], gangs: Sequence[_AwaitedGang]
 ) -> dict[AdmissionId, Rollback]:
     """Admissions that go back: a gang with all that joined it; else what joined alone."""
-    revision, within = revision_of(inputs), inputs.policy.ready_within or 0
+    revision, within = revision_of(inputs.fact, inputs.pods), inputs.policy.ready_within or 0
     found = {
         gang.place.admission.id: Rollback(
             ReasonCode.NOT_READY,

@@ -18,9 +18,8 @@ from typing import Any, Final
 
 from admission.engine.snapshot import Rollback
 from admission.facts.pods import PodPhase
-from admission.workloads.inputs import NOT_MISSING, MissingSince, Timeouts, WorkloadInputs
+from admission.workloads.inputs import NOT_MISSING, MissingSince, Timeouts, WorkloadInputs, revision_of
 from admission.workloads.kinds import support_of
-from admission.workloads.readiness.gang_readiness import revision_of
 from admission.workloads.rollback import with_joined
 from admission.workloads.seats import SeatMap, awaits_seat, vacant_and_due
 from queues.plan import Reason
@@ -111,7 +110,7 @@ def missing_pods(
     not_before = timeouts.next_try(inputs.setbacks.rollbacks, now)
     late = {
         gang.place.admission.id: Rollback(
-            ReasonCode.NOT_READY, gang.told_late(now), not_before, revision_of(inputs)
+            ReasonCode.NOT_READY, gang.told_late(now), not_before, revision_of(inputs.fact, inputs.pods)
         )
         for gang in gangs
         if (deadline := gang.deadline()) is not None and deadline <= now

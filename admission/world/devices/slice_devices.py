@@ -13,7 +13,7 @@ from admission.facts.cluster import NodeFact
 from admission.facts.devices import NodeDevicesFact, ReportedDevice, ResourceSliceFact, SliceDevice
 from admission.world.devices.device_classes import DeviceClasses
 from admission.world.devices.reported_devices import with_reported
-from queues.resources import NOTHING, Resources
+from queues.resources import NOTHING, WHOLE, Resources, device
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,20 @@ def with_devices(fact: NodeFact, amounts: SliceAmounts, reported: NodeDevicesFac
     offered = _with_slices(fact, amounts)
     if reported is None:
         return offered
-    return _with_named(with_reported(offered, reported), with_reported(fact, reported), amounts)
+    left = _with_named(with_reported(offered, reported), with_reported(fact, reported), amounts)
+    return replace(left, faulty=one(_faulty(offered, left))) if left.faults else left
+
+
+def _faulty(offered: NodeFact, left: NodeFact) -> Resources:
+    """What a node does not offer because of unhealthy devices, beyond what is withheld, with the amount of each single
+    device where it shares them."""
+    amounts = {name: offered.allocatable[name] - left.allocatable[name] for name in offered.allocatable}
+    for resource in offered.allocatable:
+        if device(resource, 0) in offered.allocatable:
+            known = (offered.allocatable[resource] + offered.withheld[resource]) // WHOLE
+            rows = [device(resource, number) for number in range(known)]
+            amounts |= {row: WHOLE - left.allocatable[row] for row in rows}
+    return Resources({name: units for name, units in amounts.items() if units > 0})
 
 
 def _with_slices(fact: NodeFact, amounts: SliceAmounts) -> NodeFact:

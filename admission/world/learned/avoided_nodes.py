@@ -1,11 +1,9 @@
-"""Nodes on which the stock scheduler refused a gang's pods: for a while the gang is seated elsewhere.
+"""Nodes that may give a gang the unhealthy device again that it had there: the gang is seated elsewhere.
 
-Why it refuses need not be in any books (a port of the node, a volume, the anti-affinity of other pods), so the same
-place would look as good as before. A gang that was on an unhealthy device is kept off the node for as long as the
-kubelet there may give it that device again. Not stored: a new leader tries once more where it failed.
+Not stored: a new leader tries once more where it failed.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from admission.workloads.state import WorkloadState
@@ -24,7 +22,7 @@ class _OnFaultyDevices:
 
 
 class AvoidedNodes:
-    """Nodes to leave out, by workload, each until a second, or until its devices are healthy.
+    """Nodes to leave out, by workload, each until its devices are healthy.
 
     ``is_faulty``: whether a node has unhealthy devices; ``offers_faulty_devices``: whether pods may get them.
     """
@@ -32,40 +30,24 @@ class AvoidedNodes:
     def __init__(
         self, is_faulty: Callable[[NodeName], bool], offers_faulty_devices: Callable[[NodeName], bool]
     ) -> None:
-        self._until: dict[WorkloadKey, dict[NodeName, int]] = {}
         self._faulty: dict[WorkloadKey, _OnFaultyDevices] = {}
         self._is_faulty = is_faulty
         self._offers_faulty_devices = offers_faulty_devices
 
-    def note_setback(self, key: WorkloadKey, state: WorkloadState, until: int) -> None:
+    def note_setback(self, key: WorkloadKey, state: WorkloadState) -> None:
         """The workload goes back whole, from this state."""
-        self.note(key, state.refusing_nodes, until)
         if state.faulty_nodes:
             found = self._faulty.setdefault(key, _OnFaultyDevices())
             found.twice |= found.nodes & state.faulty_nodes
             found.nodes |= state.faulty_nodes
             found.offering = self._offering(found)
 
-    def note(self, key: WorkloadKey, nodes: Iterable[NodeName], until: int) -> None:
-        """The workload is not to be seated on these nodes again before this time (seconds)."""
-        if untils := dict.fromkeys(nodes, until):
-            self._until.setdefault(key, {}).update(untils)
-
     def nodes(self, key: WorkloadKey) -> frozenset[NodeName]:
         """Nodes to leave out."""
         faulty = self._faulty.get(key)
-        return frozenset(self._until.get(key, ())) | (frozenset() if faulty is None else faulty.offering)
+        return frozenset() if faulty is None else faulty.offering
 
-    def expire(self, now: int) -> set[WorkloadKey]:
-        """Forget nodes after their time is over; the workloads that may use them again."""
-        over = {key for key, nodes in self._until.items() if min(nodes.values()) <= now}
-        for key in over:
-            left = {node: until for node, until in self._until.pop(key).items() if until > now}
-            if left:
-                self._until[key] = left
-        return over | self._mended()
-
-    def _mended(self) -> set[WorkloadKey]:
+    def changed(self) -> set[WorkloadKey]:
         """Workloads for which a node has become usable, or has not: its devices are healthy, or held back by the device
         plugin. A plugin that holds a device back may offer it again, so what is healthy alone is forgotten."""
         changed = set()
@@ -83,12 +65,9 @@ class AvoidedNodes:
 
     def forget(self, key: WorkloadKey) -> None:
         """The workload is gone."""
-        self._until.pop(key, None)
         self._faulty.pop(key, None)
 
     def pass_on(self, before: WorkloadKey, after: WorkloadKey) -> None:
         """The second workload takes the place of the first."""
-        if before in self._until:
-            self._until[after] = self._until.pop(before)
         if before in self._faulty:
             self._faulty[after] = self._faulty.pop(before)

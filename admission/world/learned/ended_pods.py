@@ -4,8 +4,9 @@ from collections import deque
 from typing import Final, NamedTuple
 
 from admission.facts.pods import PodFact, PodPhase
+from queues.admissions import Admission
 from queues.resources import Resources
-from queues.workload import AdmissionId, NodeName
+from queues.workload import AdmissionId, NodeFilter, NodeName, QueueName
 
 #: Ends that are kept; beyond that the oldest are dropped: without a listener nobody asks.
 _MOST: Final = 10_000
@@ -25,12 +26,16 @@ class EndedPod(NamedTuple):
     """A pod with devices that has ended by itself."""
 
     uid: str
-    namespace: str
     node: NodeName
     admission: AdmissionId
+    #: Of its admission.
+    queue: QueueName
+    user: str
     #: When it was bound (seconds).
     bound_at: int
     failed: bool
+    #: The nodes that it may use, as its owner says.
+    nodes: NodeFilter
 
 
 class EndedPods:
@@ -39,18 +44,28 @@ class EndedPods:
     def __init__(self) -> None:
         self._ended: deque[EndedPod] = deque(maxlen=_MOST)
 
-    def observe(self, before: PodFact | None, after: PodFact) -> None:
-        """A pod changed. Pods that were told to end show nothing of their node; nor do those seen ended at first.
+    def observe(self, before: PodFact | None, after: PodFact, admission: Admission | None) -> None:
+        """A pod changed. ``admission``: the open one by which it runs; None if there is none.
 
+        Pods that were deleted show nothing of their node; nor do those that had ended when they were first seen.
         Pods without devices show nothing either: anybody can start so many of them, on every node.
         """
         if before is None or before.phase is after.phase or after.deleting or not has_devices(after):
             return
-        if after.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED) and after.node and after.admission:
-            failed = after.phase is PodPhase.FAILED
-            self._ended.append(
-                EndedPod(after.uid, after.namespace, after.node, after.admission, after.bound_at, failed)
+        if after.phase not in (PodPhase.SUCCEEDED, PodPhase.FAILED) or not after.node or admission is None:
+            return
+        self._ended.append(
+            EndedPod(
+                after.uid,
+                after.node,
+                admission.id,
+                admission.queue,
+                admission.user,
+                after.bound_at,
+                after.phase is PodPhase.FAILED,
+                after.shape.nodes,
             )
+        )
 
     def take(self) -> list[EndedPod]:
         """What has ended since the last call."""

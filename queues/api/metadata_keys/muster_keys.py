@@ -207,12 +207,6 @@ MUSTER_KEYS: Final = (
         places=places(POD_OWNER, POD, of=(ANNOTATION,)),
     ),
     KnownKey(
-        key=names.TWIN_OF,
-        use=KeyUse.WRITTEN,
-        meaning="the class of the same value that this one stands for, which never preempts",
-        places=places("PriorityClass", of=(LABEL,)),
-    ),
-    KnownKey(
         key=names.ADOPTED,
         use=KeyUse.WRITTEN,
         meaning="`install --adopt-crds` took the definition over",
@@ -340,6 +334,12 @@ MUSTER_KEYS: Final = (
             (names.ECC_MODE, "whether ECC is enabled", (DEVICE,), (LABEL,)),
             (names.DEVICE_LINKS, "how each two devices are connected", (DEVICE_OBJECT,), (ANNOTATION,)),
             (names.MIG_INSTANCES, "MIG instances of each device", (DEVICE_OBJECT,), (ANNOTATION,)),
+            (
+                names.DEVICE_MISMATCHES,
+                "pods whose devices are not as they should be",
+                (DEVICE_OBJECT,),
+                (ANNOTATION,),
+            ),
             (
                 names.HEALTH_MEMORY,
                 "what the agent has to remember of faults when it starts again",

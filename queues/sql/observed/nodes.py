@@ -34,7 +34,7 @@ async def record_node_limits(
         return
     before = await _offered(tx, touched)
     if changed:
-        rows = [(name, node.flavor, node.usable) for name, node in sorted(changed.items())]
+        rows = [(name, node.flavor, node.usable, node.closed) for name, node in sorted(changed.items())]
         await tx.execute(_STORE_NODES, _NODES.rows(rows))
     await _forget_nodes(tx, gone)
     await _store_node_limits(tx, changed, touched)
@@ -62,7 +62,7 @@ async def _offered(tx: AsyncConnection, touched: Sequence[NodeName]) -> Counter[
     return offered
 
 
-_NODES = UnnestRows(*nodes.c["name", "flavor", "usable"])
+_NODES = UnnestRows(*nodes.c["name", "flavor", "usable", "closed"])
 
 _STORE_NODES = upsert_rows(nodes, _NODES)
 

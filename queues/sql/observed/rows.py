@@ -80,3 +80,5 @@ class NodeLimit:
     flavor: FlavorName = NO_FLAVOR
     #: Ready and not cordoned. A node that is not takes nothing new, and root counts only what it holds.
     usable: bool = True
+    #: Why it takes no gangs all the same, in words; "": it does.
+    closed: str = ""

@@ -23,6 +23,8 @@ class NodeUse:
     flavor: str
     #: Ready, not cordoned, present: takes new seats.
     usable: bool
+    #: Why it takes no gangs all the same, in words; "": it does.
+    closed: str = ""
     #: What Muster may give: allocatable less the pods that it has not admitted.
     limits: Mapping[str, int] = field(default_factory=dict)
     #: What seats hold.
@@ -34,7 +36,7 @@ class NodeUse:
 async def node_use(tx: AsyncConnection, *, after: str, limit: int) -> tuple[NodeUse, ...]:
     """Nodes by name, at most ``limit`` of those after a name."""
     page = (
-        select(nodes.c.name, nodes.c.flavor, nodes.c.usable)
+        select(nodes.c.name, nodes.c.flavor, nodes.c.usable, nodes.c.closed)
         .where(nodes.c.name > after)
         .order_by(nodes.c.name)
         .limit(limit)
@@ -59,6 +61,7 @@ async def node_use(tx: AsyncConnection, *, after: str, limit: int) -> tuple[Node
             name=row.name,
             flavor=row.flavor,
             usable=row.usable,
+            closed=row.closed,
             limits=_of_pods(limits[row.name]),
             used=_of_pods(used[row.name]),
             free_devices=free_devices(limits[row.name], used[row.name]),

@@ -27,6 +27,7 @@ from sqlalchemy.sql.expression import CTE
 from queues.admissions import LastEviction
 from queues.order.policies import PATIENCE
 from queues.quota.queue import ROOT
+from queues.reason_codes import ReasonCode
 from queues.sql.read.last_evictions import comes_first, last_evictions
 from queues.sql.read.rows import OrderTerms, PendingLine, PendingPage, PlaceInQueue, Seen
 from queues.sql.read.world import REASON, key_of, reason_of
@@ -63,7 +64,8 @@ _TERMS: Final = UnnestRows(
 )
 #: Its columns beside the queue.
 _FACTORS: Final = ("by_created", "by_priority", "most_priority", "by_run", "unknown_run", "small_first")
-_RANK: Final = ("joins", "urgency", "precedence", "arrival")
+#: What never fits is in nobody's way: it comes after all that is in line.
+_RANK: Final = ("never_fits", "joins", "urgency", "precedence", "arrival")
 
 
 def workload_lines() -> Select[Any]:
@@ -146,7 +148,7 @@ async def place_in_queue(
     placed = _placed(_waiting(order, workloads.c.queue == queue))
     mine = and_(placed.c.kind == str(key.kind), placed.c.uid == key.uid)
     own = select(placed.c.position).where(mine).scalar_subquery()
-    length = select(func.count()).select_from(placed).scalar_subquery()
+    length = select(func.count()).select_from(placed).where(~placed.c.never_fits).scalar_subquery()
     near = (
         select(*placed.c["kind", "uid", "position"], length.label("length"))
         .where(placed.c.position.between(own - ahead, own), or_(mine, may_see(placed.c, seen)))
@@ -193,6 +195,7 @@ def _waiting(order: Mapping[QueueName, OrderTerms], which: ColumnElement[bool] |
     narrow = (
         select(
             *workloads.c["kind", "uid", "queue", "namespace", "arrival"],
+            func.coalesce(reasons.c.code == ReasonCode.NEVER_FITS, literal(False)).label("never_fits"),
             HOLDS.label("joins"),
             urgency.label("urgency"),
             precedence.label("precedence"),
@@ -207,7 +210,8 @@ def _placed(rows: CTE) -> CTE:
     """The same, each with its position in its queue."""
     rank = [*rows.c[_RANK], _bytewise(rows.c.kind), _bytewise(rows.c.uid)]
     position = func.row_number().over(partition_by=rows.c.queue, order_by=rank)
-    return select(*rows.c["kind", "uid", "queue", "namespace"], position.label("position")).cte("placed")
+    columns = rows.c["kind", "uid", "queue", "namespace", "never_fits"]
+    return select(*columns, position.label("position")).cte("placed")
 
 
 def _given(order: Mapping[QueueName, OrderTerms]) -> dict[str, Any]:

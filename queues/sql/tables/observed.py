@@ -80,6 +80,8 @@ nodes: Final = Table(
     string("flavor", server_default=text("''")),
     #: Ready, not cordoned, present: takes new seats.
     flag("usable", default=True),
+    #: Why it takes no gangs all the same, in words: ''.
+    string("closed", server_default=text("''")),
     Index("ix_nodes_unusable", "name", postgresql_where=text("NOT usable")),
 )
 

@@ -24,8 +24,8 @@ from admission.agent.settings import AgentSettings
 from deploy.local.client import LocalClient
 from deploy.local.cluster import LocalCluster
 from deploy.local.processes import free_port
-from queues.api.api_resources import DEVICES, EVENTS, LEASES, NODES, PODS
-from queues.api.names import AGENT_NAMESPACE
+from queues.api.api_resources import DEVICES, LEASES, NODES, PODS
+from queues.api.names import AGENT_NAMESPACE, DEVICE_MISMATCHES
 from queues.api.names import DEVICES as DEVICES_ANNOTATION
 from queues.errors import ApiError
 from tests.fakes.nvml.fake_nvml import FakeNvml
@@ -207,16 +207,14 @@ def test_a_pod_with_other_devices_than_it_was_admitted_to_is_told_so(
         made = muster.create(PODS.path("default"), document)
     agent.gives(made["metadata"]["uid"], "GPU-1")
 
-    def told() -> list[dict[str, Any]]:
-        selector = f"involvedObject.uid={made['metadata']['uid']},reason=DevicesNotAsAdmitted"
-        found: list[dict[str, Any]] = agent.admin.get(f"{EVENTS.path('default')}?fieldSelector={selector}")[
-            "items"
-        ]
-        return found
+    def mismatches() -> list[dict[str, Any]]:
+        device = agent.device() or {"metadata": {}}
+        return json.loads(device["metadata"].get("annotations", {}).get(DEVICE_MISMATCHES, "[]"))
 
-    until(lambda: bool(told()), "the Event")
-    (event,) = told()
-    assert event["source"]["host"] == agent.name
+    until(lambda: bool(mismatches()), "the mismatch")
+    assert mismatches() == [
+        {"pod": made["metadata"]["uid"], "kind": "not-as-admitted", "found": [1], "expected": [0]}
+    ]
     device = agent.device()
     assert device is not None
     (entry,) = device["status"]["allocations"][0]["entries"]

@@ -14,7 +14,6 @@ from deploy.local.cluster import LocalCluster
 from queues.api.api_resources import (
     CLUSTER_ROLES,
     DEVICES,
-    EVENTS,
     LEASES,
     NODES,
     PODS,
@@ -43,15 +42,6 @@ def _owned(node: dict[str, Any]) -> dict[str, Any]:
     return device
 
 
-def _event(node: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "metadata": {"name": f"rights.{_name(node)}", "namespace": "default"},
-        "involvedObject": {"kind": "Pod", "namespace": "default", "name": "a"},
-        "reason": "DevicesNotGiven",
-        "source": {"component": "muster-agent", "host": _name(node)},
-    }
-
-
 #: What the agent asks the API server for, by purpose.
 PURPOSES: dict[str, list[Ask]] = {
     "read-device": [lambda agent, node: agent.get(DEVICES.path(name=_name(node)))],
@@ -73,7 +63,6 @@ PURPOSES: dict[str, list[Ask]] = {
         lambda agent, node: agent.get(PODS.path(), fieldSelector=_selected(node)),
         lambda agent, node: list(agent.watch(PODS.path(), version="0", seconds=1)),
     ],
-    "tell-pods": [lambda agent, node: agent.create(EVENTS.path("default"), _event(node))],
     "beat": [
         lambda agent, node: agent.merge(LEASES.path(AGENT_NAMESPACE, _name(node)), {"spec": {}}),
         lambda agent, node: agent.create(

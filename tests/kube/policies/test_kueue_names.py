@@ -222,34 +222,35 @@ async def created(switched: GuardedNamespace, resource: ApiResource, document: A
     return msgspec.json.decode(await client.create(resource.path(switched.namespace), document))
 
 
-async def test_a_pod_gets_the_class_of_its_label_and_preempts_nobody(switched: GuardedNamespace) -> None:
+@pytest.mark.parametrize("own", [None, "preempting", "never-preempting"])
+async def test_a_pod_gets_the_class_of_its_label_and_preempts_nobody(
+    switched: GuardedNamespace, own: str | None
+) -> None:
     admin = await switched.as_user("admin")
     high = f"{switched.namespace}-high"
     await admin.create(PRIORITY_CLASSES.path(), priority_class(high))
-    await admin.create(
-        PRIORITY_CLASSES.path(),
-        {
-            **priority_class(f"muster-never-preempts-{high}", labels={"muster.dev/twin-of": high}),
-            "preemptionPolicy": "Never",
-        },
-    )
+    of_pod = {} if own is None else {"priorityClassName": f"{switched.namespace}-{own}"}
+    if own is not None:
+        policy = {"never-preempting": "Never", "preempting": "PreemptLowerPriority"}[own]
+        other = {**priority_class(of_pod["priorityClassName"]), "value": 5, "preemptionPolicy": policy}
+        await admin.create(PRIORITY_CLASSES.path(), other)
 
     async def spec() -> Any:
         labels = {**NAMED, f"{KUEUE}/priority-class": high}
         alice = await switched.as_user("alice")
         path = switched.path("pods")
-        return msgspec.json.decode(await alice.create(path, pod("a", labels=labels), dry_run=True))["spec"]
+        document = pod("a", labels=labels, **of_pod)
+        return msgspec.json.decode(await alice.create(path, document, dry_run=True))["spec"]
 
     async def has_class() -> bool:  # the API server notices the classes after a moment
-        return bool((await spec()).get("priorityClassName"))
+        try:
+            return bool((await spec()).get("priorityClassName") == high)
+        except ApiError:
+            return False
 
     await becomes(has_class)
     made = await spec()
-    assert (made["priorityClassName"], made["priority"], made["preemptionPolicy"]) == (
-        f"muster-never-preempts-{high}",
-        1000,
-        "Never",
-    )
+    assert (made["priorityClassName"], made["priority"], made["preemptionPolicy"]) == (high, 1000, "Never")
 
 
 def priority_class(name: str, **metadata: Any) -> dict[str, Any]:

@@ -1,15 +1,16 @@
 """The mutating admission policies, evaluated by a real API server: what waits, and who asked for it."""
 
-import itertools
 from typing import Any
 
+import msgspec
 import pytest
 
 from admission.kube.policies.mutating import JOB_CONTROLLER
 from deploy.local.cluster import LocalCluster
 from queues.api.api_resources import PRIORITY_CLASSES
+from queues.errors import ApiError
 from tests.kube.support.cluster_objects import batch_job, becomes, pod
-from tests.kube.support.guarded_namespace import GATE, QUEUED, GuardedNamespace, guarded_namespace_in
+from tests.kube.support.guarded_namespace import GATE, MUSTER, QUEUED, GuardedNamespace, guarded_namespace_in
 
 
 async def test_a_pod_that_names_a_queue_is_gated_and_signed(guarded: GuardedNamespace) -> None:
@@ -66,37 +67,94 @@ async def test_volcanos_annotation_names_the_queue_of_a_pod(guarded: GuardedName
     assert made["metadata"]["labels"]["muster.dev/queue-name"] == "team-b"
 
 
-async def test_a_pod_in_a_queue_ranks_as_its_class_says_and_has_no_others_removed(
-    guarded: GuardedNamespace,
-) -> None:
-    high = f"high-{guarded.namespace}"
-    for document in (
-        PRIORITY_CLASSES.document(high, value=1000),
-        PRIORITY_CLASSES.document(
-            f"muster-never-preempts-{high}",
-            labels={"muster.dev/twin-of": high},
-            value=1000,
-            preemptionPolicy="Never",
-        ),
-    ):
-        await (await guarded.as_user("alice")).create(PRIORITY_CLASSES.path(), document)
-    names = (f"a-{number}" for number in itertools.count())
-
-    async def spec() -> Any:
-        made = await guarded.create("pods", pod(next(names), labels=QUEUED, priorityClassName=high))
-        return made["spec"]
-
-    async def has_twin() -> bool:  # the API server notices the classes after a moment
-        return bool((await spec())["preemptionPolicy"] == "Never")
-
-    await becomes(has_twin)
-    twin = await spec()
-    assert (twin["priorityClassName"], twin["priority"]) == (f"muster-never-preempts-{high}", 1000)
+async def test_a_pod_in_a_queue_keeps_its_class_and_has_no_others_removed(guarded: GuardedNamespace) -> None:
+    high = await priority_class(guarded)
+    queued = await guarded.create("pods", pod("queued", labels=QUEUED, priorityClassName=high))
+    released = await guarded.create(
+        "pods",
+        pod("released", labels=QUEUED | {"muster.dev/released": "true"}, priorityClassName=high),
+        by=MUSTER,
+    )
+    for made in (queued, released):
+        spec = made["spec"]
+        assert (spec["priorityClassName"], spec["priority"], spec["preemptionPolicy"]) == (
+            high,
+            1000,
+            "Never",
+        )
+        assert not [key for key in made["metadata"].get("annotations", {}) if "never" in key]
     other = await guarded.create("pods", pod("other", priorityClassName=high))
     assert (other["spec"]["priorityClassName"], other["spec"]["preemptionPolicy"]) == (
         high,
         "PreemptLowerPriority",
     )
+
+
+@pytest.mark.parametrize(
+    "pod_of_queue",
+    [
+        {"schedulerName": "volcano"},
+        {"annotations": {"scheduling.k8s.io/group-name": "training"}, "schedulerName": "volcano"},
+        {"annotations": {"scheduling.volcano.sh/queue-name": "team-b"}},
+    ],
+    ids=["Volcano's scheduler", "in a group", "Volcano's queue"],
+)
+async def test_a_pod_keeps_its_class_whatever_names_its_queue(
+    guarded: GuardedNamespace, pod_of_queue: dict[str, Any]
+) -> None:
+    high = await priority_class(guarded)
+    spec = (await guarded.create("pods", pod("queued", priorityClassName=high, **pod_of_queue)))["spec"]
+    assert (spec["priorityClassName"], spec["preemptionPolicy"]) == (high, "Never")
+
+
+async def test_a_pod_keeps_its_class_in_a_gated_namespace(gated: GuardedNamespace) -> None:
+    high = await priority_class(gated)
+    made = await gated.create("pods", pod("queued", priorityClassName=high))
+    assert (made["spec"]["priorityClassName"], made["spec"]["preemptionPolicy"]) == (high, "Never")
+
+
+async def test_a_quota_of_a_class_counts_pods_in_queues(guarded: GuardedNamespace) -> None:
+    high = await priority_class(guarded)
+    by_class = {"scopeName": "PriorityClass", "operator": "In", "values": [high]}
+    quota = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "one-high"},
+        "spec": {"hard": {"pods": "1"}, "scopeSelector": {"matchExpressions": [by_class]}},
+    }
+    alice = await guarded.as_user("alice")
+    await alice.create(guarded.path("resourcequotas"), quota)
+
+    async def counted() -> str:
+        found = msgspec.json.decode(await alice.get(guarded.path("resourcequotas", "one-high")))
+        return str(found.get("status", {}).get("used", {}).get("pods", ""))
+
+    async def is_counted() -> bool:
+        return await counted() == "0"
+
+    await becomes(is_counted)
+    await guarded.create("pods", pod("first", labels=QUEUED, priorityClassName=high))
+    assert await counted() == "1"
+    with pytest.raises(ApiError, match="exceeded quota: one-high"):
+        await guarded.create("pods", pod("second", labels=QUEUED, priorityClassName=high))
+    await guarded.create("pods", pod("of-no-class", labels=QUEUED))
+
+
+async def priority_class(guarded: GuardedNamespace) -> str:
+    """A class that preempts, once the API server knows it."""
+    name = f"high-{guarded.namespace}"
+    alice = await guarded.as_user("alice")
+    await alice.create(PRIORITY_CLASSES.path(), PRIORITY_CLASSES.document(name, value=1000))
+
+    async def is_known() -> bool:
+        try:
+            await alice.create(guarded.path("pods"), pod("a", priorityClassName=name), dry_run=True)
+        except ApiError:
+            return False
+        return True
+
+    await becomes(is_known)
+    return name
 
 
 async def test_another_scheduler_keeps_its_pods(guarded: GuardedNamespace) -> None:

@@ -82,10 +82,6 @@ PURPOSES: dict[str, list[Ask]] = {
     "see-namespaces": _sees(api_resources.NAMESPACES),
     "see-pods": _sees(api_resources.PODS),
     "see-priorities": _sees(api_resources.PRIORITY_CLASSES),
-    "twin-priorities": [
-        _creates(api_resources.PRIORITY_CLASSES.path()),
-        _deletes(api_resources.PRIORITY_CLASSES.path(name="none")),
-    ],
     "see-jobs": _sees(api_resources.JOBS),
     "see-volcano-jobs": _sees(api_resources.VOLCANO_JOBS),
     "see-groups": _sees(api_resources.POD_GROUPS),

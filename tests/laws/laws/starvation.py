@@ -39,12 +39,16 @@ LONG_TURN = 7200
 CLEARING = QueuePolicy(clear_after=1800)
 #: Nobody has to go within a day, and small goes before large (``queues.order.policies``).
 PEACE = QueuePolicy(clear_after=86_400, reclaim="never", within_queue="never")
+#: The same with the default of ``clearAfter``.
+DUE = QueuePolicy(clear_after=1800, reclaim="never", within_queue="never")
 #: Nobody ever has to go.
 VAIN = QueuePolicy(clear_after=10**9, reclaim="never", within_queue="never")
 #: GPUs of a node.
 GPUS = 4
 
 OWN, OTHER = QueueName("own"), QueueName("other")
+#: The queue of work that can never be admitted.
+THIRD = QueueName("third")
 
 #: In turns.
 RUN_TIMES = (5, 15, 60)
@@ -65,6 +69,8 @@ class Crowd:
     seed: int
     #: Seconds from turn to turn.
     turn: int = TURN
+    #: Work that can never be admitted, of another tenant, which waits since before all others.
+    impossible: tuple[Workload, ...] = ()
 
 
 @st.composite
@@ -88,12 +94,17 @@ def crowds(draw: st.DrawFn, policy: QueuePolicy) -> Crowd:
     queues = [
         Queue(name=OWN, limits=own, policy=policy),
         Queue(name=OTHER, limits=Limits(deserved={GPU: every if borrows else 0}), policy=policy),
+        Queue(name=THIRD, limits=Limits(deserved={GPU: 0}, capability={GPU: every + 8000}), policy=policy),
     ]
+    impossible = tuple(
+        replace(draw(_impossible_work(number, every)), created=NOW - 86_400 - number)
+        for number in range(draw(st.sampled_from([0, 1, 9])))
+    )
     cluster = Snapshot(
         now=NOW,
         queues={each.name: each for each in queues},
         nodes=_cluster(nodes),
-        pending={},
+        pending={each.key: each for each in impossible},
         admissions={},
     )
     return Crowd(
@@ -104,7 +115,17 @@ def crowds(draw: st.DrawFn, policy: QueuePolicy) -> Crowd:
         drain=draw(st.integers(1, 3)),
         seed=draw(st.integers(0, 1000)),
         turn=LONG_TURN if policy is VAIN else TURN,
+        impossible=impossible,
     )
+
+
+@st.composite
+def _impossible_work(draw: st.DrawFn, number: int, every: int) -> Workload:
+    """A pod that no node holds, a gang larger than all nodes, or one beyond its quota."""
+    larger = every // 1000 + 1 + number
+    gpus, pods = draw(st.sampled_from([(GPUS + 1 + number, 1), (GPUS + 1 + number, 2), (1, larger)]))
+    work = _workload(f"impossible{number}", THIRD, gpus, pods=pods)
+    return replace(work, arrival=0, run_time=draw(st.sampled_from([None, 600])))
 
 
 def _cluster(nodes: int, used: Resources = NOTHING) -> NodeTable:
@@ -215,7 +236,7 @@ class Life:
 
     def comes(self, gang: Workload) -> Workload:
         """The gang as it comes with the next turn. Who waits gives up, or it would be behind him."""
-        self.snapshot = replace(self.snapshot, pending={})
+        self.snapshot = replace(self.snapshot, pending={each.key: each for each in self.crowd.impossible})
         self.numbers += 1
         return replace(gang, created=self.snapshot.now + self.crowd.turn, arrival=self.numbers)
 

@@ -1,6 +1,7 @@
 """What the ledger holds on each node, as the read API tells it."""
 
 from queues.sql.database import Database
+from queues.sql.observed.rows import NodeLimit
 from queues.sql.read.node_use import free_devices, node_use, node_workloads
 from tests.sql.ledger_harness import GPU, LedgerHarness, gang, gpus, queue
 
@@ -22,6 +23,14 @@ async def test_nodes_are_read_page_by_page_with_what_seats_hold(muster: Database
     await harness.free(first, 0, 1, 2)
     async with muster.snapshot() as tx:
         assert all(not node.used.get(GPU) for node in await node_use(tx, after="", limit=10))
+
+
+async def test_a_node_says_why_it_takes_no_gangs(muster: Database) -> None:
+    harness = await LedgerHarness.begin(muster, [queue("a")], {"n1": 8, "n2": 8}, [])
+    await harness.nodes(n1=NodeLimit(limits=gpus(8), closed="closed to gangs: a gang is tried there"))
+    async with muster.snapshot() as tx:
+        closed = [(node.usable, node.closed) for node in await node_use(tx, after="", limit=10)]
+    assert closed == [(True, "closed to gangs: a gang is tried there"), (True, "")]
 
 
 async def test_a_node_names_the_workloads_with_seats_that_may_be_seen_and_counts_the_others(

@@ -9,9 +9,12 @@ from sqlalchemy import insert
 
 from admission.web.queue_positions import order_terms, policies
 from queues.order.policies import LineEntry, devices, rank
+from queues.plan import Reason
 from queues.quota.queue import ROOT
 from queues.quota.tree import QueueTree
+from queues.reason_codes import ReasonCode
 from queues.resources import Resources
+from queues.sql import ledger
 from queues.sql.database import Database
 from queues.sql.observed import workloads
 from queues.sql.observed.rows import Description
@@ -159,6 +162,22 @@ async def test_positions_count_workloads_that_may_not_be_seen(muster: Database) 
     assert place is not None
     assert (place.position, place.length) == (4, 4)
     assert [(line.name, position) for line, position in place.ahead] == [("j2", 2)]
+
+
+async def test_what_never_fits_is_in_nobodys_way(muster: Database) -> None:
+    harness = await LedgerHarness.begin(muster, [queue("a")], {"n1": 9}, ["j1", "j2", "j3"])
+    await described(harness, description("j1"), description("j2"), description("j3"))
+    async with muster.transaction() as tx:
+        entry = await harness.enter(tx)
+        await ledger.record_reasons(
+            tx, entry, {key("j1"): Reason(code=ReasonCode.NEVER_FITS, message="9 asked, 8 at most")}
+        )
+
+    assert names(await page(muster)) == [("j2", 1), ("j3", 2), ("j1", 3)]
+    async with muster.snapshot() as tx:
+        place = await place_in_queue(tx, NO_TERMS, QueueName("a"), key("j3"), ahead=10)
+    assert place is not None
+    assert (place.position, place.length) == (2, 2)
 
 
 async def test_whoever_asks_may_see_any_number_of_namespaces(muster: Database) -> None:

@@ -127,7 +127,6 @@ async def leading(
             database=postgres,  # type: ignore[arg-type]
             client=client,
             rules=PodRules(),
-            twins={},
             patience=Timeouts(),
             dry_runs=True,
             retention=Retention(),

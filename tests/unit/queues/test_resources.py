@@ -106,7 +106,7 @@ def test_a_pod_that_asks_for_more_than_a_node_counts_as_having_waits_and_others_
     assert set(told) == {"huge", "many"}
 
 
-@pytest.mark.parametrize(("resource", "reason"), [(MEMORY, "MakingRoom"), (GPU, "QueueLimit")])
+@pytest.mark.parametrize(("resource", "reason"), [(MEMORY, "MakingRoom"), (GPU, "NeverFits")])
 def test_guarantees_beyond_all_reason_stop_nobody_else(resource: str, reason: str) -> None:
     """What nobody can keep free stands in the way of those who ask for that, not of others."""
     asking, borrower = QueueName("asking"), QueueName("borrower")

@@ -221,7 +221,6 @@ def test_links_and_mismatches_are_told(told: _Told) -> None:
         name="train-0",
         found=(1,),
         expected=(0,),
-        message="",
     )
     told.observe(replace(reading(), links=(link,)), 0, mismatches=[mismatch])
     assert told.series("muster_gpu_links") == {(("gpu", "0"), ("peer", "1"), ("switched", "true")): 18}

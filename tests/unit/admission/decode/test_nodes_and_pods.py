@@ -106,20 +106,6 @@ def test_a_namespace_is_its_labels_and_its_default_queue(
 
 
 @pytest.mark.parametrize(
-    ("spec", "preempts"),
-    [
-        ({}, True),
-        ({"priorityClassName": "high", "preemptionPolicy": "PreemptLowerPriority"}, True),
-        ({"priorityClassName": "calm", "preemptionPolicy": "Never"}, False),
-        # A twin ranks like its class in all that Muster decides; it keeps the stock scheduler from preempting.
-        ({"priorityClassName": "muster-never-preempts-high", "preemptionPolicy": "Never"}, True),
-    ],
-)
-def test_a_pod_tells_whether_others_may_go_for_it(spec: dict[str, Any], preempts: bool) -> None:
-    assert a_pod(spec=spec).preempts is preempts
-
-
-@pytest.mark.parametrize(
     ("kind", "name", "labels", "controller"),
     [
         ("ReplicaSet", "web-7d9f", {"pod-template-hash": "7d9f"}, "deployment/web"),

@@ -178,7 +178,7 @@ def test_a_gang_that_fits_on_no_nodes_waits_like_others_and_its_quota_is_free_ag
     plan = turn(later(spread, asks_too_much))
     assert not plan.admits
     assert plan.dropped == (A.key,)
-    assert code_of(plan, A)[0] is ReasonCode.NO_FIT
+    assert code_of(plan, A)[0] is ReasonCode.NEVER_FITS
     after = later(later(spread, asks_too_much), job("j", 4))
     assert [each.name for each in turn(after).admits] == ["j"]
 

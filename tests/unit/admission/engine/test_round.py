@@ -36,6 +36,16 @@ NODES = NodeTable.build(
     [
         Node(name=NodeName(name), allocatable=Resources({GPU: 8000, "pods": 110}), labels={HOST: name})
         for name in ("n0", "n1")
+    ]
+    # All that these tests ask would fit if this node were open.
+    + [
+        Node(
+            name=NodeName("cordoned"),
+            allocatable=Resources({GPU: 10**9, "pods": 10**5}),
+            labels={HOST: "cordoned"},
+            usable=False,
+            why_not="unschedulable",
+        )
     ],
     {},
 )
@@ -77,7 +87,7 @@ RUNNING = Admission(
             ordinal=0,
             node=NodeName("n0"),
             flavor=NO_FLAVOR,
-            takes=Resources({GPU: 1000, "pods": 1}),
+            takes=Resources({GPU: 7000, "pods": 1}),
         ),
     ),
     started=True,
@@ -87,16 +97,18 @@ RUNNING = Admission(
 
 
 def plan_of(now: int, *pending: Workload, running: bool = False) -> tuple[Plan, Memo]:
-    """The plan for what waits. ``running``: beside a pod in queue ``full``, which may have no other."""
+    """The plan for what waits. ``running``: beside a pod in queue ``full``, which leaves no quota for another."""
     queues = {QueueName(name): Queue(name=QueueName(name)) for name in ("many", "other")}
-    full = Queue(name=QueueName("full"), limits=Limits(capability={GPU: 1000}))
+    full = Queue(name=QueueName("full"), limits=Limits(capability={GPU: 8000}))
     snapshot = Snapshot(
         now=now,
         nodes=NODES,
         queues={**queues, full.name: full},
         pending={each.key: each for each in pending},
         admissions={RUNNING.id: RUNNING} if running else {},
-        holders={RUNNING.workload: workload("runs", "full", 1, 1)} if running else {},
+        holders={RUNNING.workload: replace(workload("runs", "full", 1, 7), preemptable=False)}
+        if running
+        else {},
     )
     return decide(snapshot, Memo())
 

@@ -111,7 +111,7 @@ def test_what_is_given_back_may_be_used_again() -> None:
 
 def test_one_who_asks_for_more_than_the_limit_waits_and_a_smaller_one_does_not() -> None:
     plan, _ = decide(world(job("j1", gpus=5), job("j2", gpus=4)), Memo())
-    assert (admitted(plan), waiting(plan)) == (["j2"], {"j1": ReasonCode.USER_LIMIT})
+    assert (admitted(plan), waiting(plan)) == (["j2"], {"j1": ReasonCode.NEVER_FITS})
 
 
 def test_of_an_elastic_gang_as_many_pods_start_as_the_user_may_use() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from admission.node_recovery import black_hole
-from admission.node_recovery.black_hole import BlackHoleDetector, PodRun
+from admission.node_recovery.black_hole import BlackHoleDetector, PodRun, Submitter
 from admission.node_recovery.policy import BlackHoleRule
 from admission.node_recovery.view import BlackHole
 from queues.workload import AdmissionId, NodeName, WorkloadKey, WorkloadKind
@@ -29,13 +29,13 @@ def run(
     took: int = 5,
     failed: bool = True,
     admission: int = 1,
-    namespace: str = "",
+    of: str = "",
 ) -> PodRun:
-    """Each gang is of a namespace of its own, unless one is named."""
+    """Each gang is of a tenant and a user of its own, unless ``of`` names them (``TENANT`` or ``TENANT/USER``)."""
     return PodRun(
         node=node,
         gang=key(gang),
-        namespace=namespace or f"of-{gang}",
+        submitter=submitter(of or f"of-{gang}"),
         admission=AdmissionId(admission),
         started=at,
         until=at + took,
@@ -43,11 +43,20 @@ def run(
     )
 
 
+def submitter(of: str) -> Submitter:
+    tenant, _, user = of.partition("/")
+    return Submitter(tenant, user or tenant)
+
+
+def submitters(*of: str) -> frozenset[Submitter]:
+    return frozenset(map(submitter, of))
+
+
 @pytest.fixture
 def detector() -> BlackHoleDetector:
-    """Of a cluster in which several namespaces have gangs."""
+    """Of a cluster in which several tenants and users have gangs."""
     detector = BlackHoleDetector(RULE)
-    detector.namespaces = frozenset(("x", "y"))
+    detector.submitters = submitters("x", "y")
     return detector
 
 
@@ -102,45 +111,64 @@ def test_a_success_in_between_clears_the_node(detector: BlackHoleDetector) -> No
     assert detector.takes_gangs(A, T + 30)
 
 
-@pytest.mark.parametrize("namespaces", [("x", "x", "x", "x"), ("x", "x", "y", "x")], ids=("one", "two"))
-def test_gangs_of_one_namespace_alone_show_nothing(
-    detector: BlackHoleDetector, namespaces: tuple[str, ...]
+@pytest.mark.parametrize(
+    ("failed", "closes"),
+    [
+        (("x/u", "x/u", "x/u", "x/u"), False),
+        (("x/u", "x/v", "x/w", "x/u"), False),  # one tenant with several users
+        (("x/u", "y/u", "z/u", "x/u"), False),  # one user in several tenants
+        (("x/u", "x/u", "y/v", "x/u"), True),
+        (("x/u", "y/u", "x/v", "x/u"), True),
+    ],
+)
+def test_gangs_of_one_tenant_or_one_user_alone_show_nothing(
+    detector: BlackHoleDetector, failed: tuple[str, ...], closes: bool
 ) -> None:
-    for number, namespace in enumerate(namespaces):
-        detector.saw(run(A, f"g{number}", at=T + number, namespace=namespace))
-    assert detector.takes_gangs(A, T + 10) is (len(set(namespaces)) == 1)
+    for number, of in enumerate(failed):
+        detector.saw(run(A, f"g{number}", at=T + number, of=of))
+    assert detector.takes_gangs(A, T + 10) is not closes
 
 
-def test_gangs_of_the_only_namespace_that_has_any_close_a_node(detector: BlackHoleDetector) -> None:
-    detector.namespaces = frozenset(("x",))
+@pytest.mark.parametrize("others", [("x/u", "x/v"), ("x/u", "y/u")], ids=("one tenant", "one user"))
+def test_what_all_gangs_of_the_cluster_share_needs_no_second_one(
+    detector: BlackHoleDetector, others: tuple[str, ...]
+) -> None:
+    detector.submitters = submitters(*others)
+    for number in range(3):
+        detector.saw(run(A, f"g{number}", at=T + number, of=others[number % 2]))
+    assert not detector.takes_gangs(A, T + 10)
+
+
+def test_gangs_of_the_only_tenant_that_has_any_close_a_node(detector: BlackHoleDetector) -> None:
+    detector.submitters = submitters("x")
     for number in range(3):
         assert detector.takes_gangs(A, T + 10)
-        detector.saw(run(A, f"g{number}", at=T + number, namespace="x"))
+        detector.saw(run(A, f"g{number}", at=T + number, of="x"))
     assert not detector.takes_gangs(A, T + 10)
     detector.open_to_others()
     assert not detector.takes_gangs(A, T + 10)
 
 
 @pytest.mark.parametrize("trials", [0, 1])
-def test_what_one_namespace_showed_alone_ends_when_another_one_has_gangs(
+def test_what_one_tenant_showed_alone_ends_when_another_one_has_gangs(
     detector: BlackHoleDetector, trials: int
 ) -> None:
-    detector.namespaces = frozenset(("x",))
+    detector.submitters = submitters("x")
     for number in range(3):
-        detector.saw(run(A, f"g{number}", at=T + number, namespace="x"))
+        detector.saw(run(A, f"g{number}", at=T + number, of="x"))
     at = T + 10
     for number in range(trials):
         at += RULE.retry_after
-        detector.saw(run(A, f"t{number}", at=at, namespace="x"))
+        detector.saw(run(A, f"t{number}", at=at, of="x"))
     assert not detector.takes_gangs(A, at + 20)
-    detector.namespaces = frozenset(("x", "y"))
+    detector.submitters = submitters("x", "y")
     detector.open_to_others()
     assert detector.takes_gangs(A, at + 20)
-    detector.saw(run(A, "more", at=at + 30, namespace="x"))
-    assert detector.takes_gangs(A, at + 40), "one namespace alone shows nothing any more"
+    detector.saw(run(A, "more", at=at + 30, of="x"))
+    assert detector.takes_gangs(A, at + 40), "one tenant alone shows nothing any more"
 
 
-def test_what_several_namespaces_showed_stays(closed: BlackHoleDetector) -> None:
+def test_what_several_tenants_showed_stays(closed: BlackHoleDetector) -> None:
     closed.open_to_others()
     assert not closed.takes_gangs(A, CLOSED_AT)
 
@@ -149,23 +177,23 @@ def test_what_several_namespaces_showed_stays(closed: BlackHoleDetector) -> None
 LATER = RETRY + RULE.window
 
 
-def test_trials_of_one_namespace_alone_prolong_nothing(closed: BlackHoleDetector) -> None:
+def test_trials_of_one_tenant_alone_prolong_nothing(closed: BlackHoleDetector) -> None:
     for number in range(3):
         closed.seated(A, key(f"t{number}"), LATER + number * 60)
         assert not closed.takes_gangs(A, LATER + number * 60)
-        closed.saw(run(A, f"t{number}", at=LATER + number * 60, namespace="x"))
+        closed.saw(run(A, f"t{number}", at=LATER + number * 60, of="x"))
         assert closed.takes_gangs(A, LATER + number * 60 + 10), "the next one is tried"
     closed.seated(A, key("other"), LATER + 600)
-    closed.saw(run(A, "other", at=LATER + 600, namespace="y"))
+    closed.saw(run(A, "other", at=LATER + 600, of="y"))
     assert closed.black_hole(A, LATER + 610) == BlackHole(since=LATER + 605, gangs=4, trials=1)
 
 
-def test_trials_of_the_only_namespace_that_has_gangs_prolong_the_closing(closed: BlackHoleDetector) -> None:
-    closed.namespaces = frozenset(("x",))
+def test_trials_of_the_only_tenant_that_has_gangs_prolong_the_closing(closed: BlackHoleDetector) -> None:
+    closed.submitters = submitters("x")
     closed.seated(A, key("trial"), LATER)
-    closed.saw(run(A, "trial", at=LATER, namespace="x"))
+    closed.saw(run(A, "trial", at=LATER, of="x"))
     assert not closed.takes_gangs(A, LATER + RULE.retry_after)
-    closed.namespaces = frozenset(("x", "y"))
+    closed.submitters = submitters("x", "y")
     closed.open_to_others()
     assert closed.takes_gangs(A, LATER + 10)
 
@@ -175,27 +203,27 @@ def test_only_gangs_that_come_later_are_the_next_trial(closed: BlackHoleDetector
     assert closed.trial_from(A, LATER) == RETRY
     closed.seated(A, key("trial"), LATER)
     assert closed.trial_from(A, LATER + 10) is None
-    closed.saw(run(A, "trial", at=LATER + 20, namespace="x"))
+    closed.saw(run(A, "trial", at=LATER + 20, of="x"))
     assert closed.trial_from(A, LATER + 30) == LATER + 25
     closed.seated(A, key("never starts"), LATER + 30)
     assert closed.trial_from(A, LATER + 30 + RULE.retry_after) == LATER + 31
     assert closed.trial_from(B, LATER) is None
 
 
-def test_a_failure_of_another_namespace_counts_no_longer_than_the_window(detector: BlackHoleDetector) -> None:
-    detector.saw(run(A, "other", at=T, namespace="y"))
+def test_a_failure_of_another_tenant_counts_no_longer_than_the_window(detector: BlackHoleDetector) -> None:
+    detector.saw(run(A, "other", at=T, of="y"))
     for number in range(5):
-        detector.saw(run(A, f"g{number}", at=T + RULE.window + number, namespace="x"))
+        detector.saw(run(A, f"g{number}", at=T + RULE.window + number, of="x"))
     assert detector.takes_gangs(A, T + RULE.window + 20)
 
 
-def test_a_node_is_open_again_when_the_gangs_that_are_left_are_of_one_namespace(
+def test_a_node_is_open_again_when_the_gangs_that_are_left_are_of_one_tenant(
     detector: BlackHoleDetector,
 ) -> None:
-    for number, namespace in enumerate(("x", "x", "x", "y")):
-        detector.saw(run(A, f"g{number}", at=T + number, namespace=namespace))
+    for number, of in enumerate(("x", "x", "x", "y")):
+        detector.saw(run(A, f"g{number}", at=T + number, of=of))
     assert not detector.takes_gangs(A, T + 10)
-    detector.saw(run(B, "g3", at=T + 60, admission=2, namespace="y"))
+    detector.saw(run(B, "g3", at=T + 60, admission=2, of="y"))
     assert detector.takes_gangs(A, T + 70)
 
 
@@ -340,9 +368,9 @@ def test_a_node_can_be_tried_now(closed: BlackHoleDetector) -> None:
 
 
 def test_the_pause_between_trials_stops_growing(closed: BlackHoleDetector) -> None:
-    at, closed.namespaces = RETRY, frozenset(("x",))
+    at, closed.submitters = RETRY, submitters("x")
     for number in range(20):
-        closed.saw(run(A, f"trial{number}", at=at, took=0, namespace="x"))
+        closed.saw(run(A, f"trial{number}", at=at, took=0, of="x"))
         hole = closed.black_hole(A, at)
         assert hole is not None
         at += RULE.retry_after * 32
@@ -394,16 +422,16 @@ def test_no_node_is_closed_for_ever(drawn: list[tuple[NodeName, str, int, int, b
 
 
 @given(runs)
-def test_one_namespace_closes_no_node_to_others_whatever_it_does(
+def test_one_tenant_closes_no_node_to_others_whatever_it_does(
     drawn: list[tuple[NodeName, str, int, int, bool]],
 ) -> None:
     detector, numbers, at = BlackHoleDetector(RULE), count(), T
-    detector.namespaces = frozenset(("x", "y"))
+    detector.submitters = submitters("x", "y")
     for node, gang, pause, took, failed in drawn:
         at += pause
         detector.seated(node, key(gang), at)
         admission = next(numbers) // 2
-        detector.saw(run(node, gang, at=at, took=took, failed=failed, admission=admission, namespace="x"))
+        detector.saw(run(node, gang, at=at, took=took, failed=failed, admission=admission, of="x"))
         assert detector.takes_gangs(A, at)
         assert detector.takes_gangs(B, at)
 

@@ -92,7 +92,7 @@ def comparable(snapshot: Snapshot) -> tuple[Any, ...]:
             if isinstance(getattr(table, field.name), np.ndarray)
             else getattr(table, field.name)
             for field in fields(table)
-            if field.name not in ("layout", "resources", "allocatable", "used")
+            if field.name not in ("layout", "resources", "allocatable", "used", "unhealthy")
         },
     )
 

@@ -189,7 +189,7 @@ async def test_the_reason_of_the_wait_and_the_time_of_the_decision_are_in_the_tr
     await told.turn()
     await told.traces.close(5)
     (decided,) = (span for span in told.spans if span.name == "decided")
-    assert decided.attributes["muster.wait.reason"] == "NoFit"
+    assert decided.attributes["muster.wait.reason"] == "NeverFits"
     assert decided.end == NOW + 60
 
 

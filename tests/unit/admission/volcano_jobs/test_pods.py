@@ -101,12 +101,11 @@ def test_volcanos_scheduler_becomes_the_configured_one(written: str, becomes: st
     assert becomes == made(settings=settings, schedulerName=written)["spec"]["schedulerName"]
 
 
-def test_a_template_without_a_priority_class_gets_the_non_preempting_form_of_the_jobs() -> None:
-    settings = PodSettings(admission=AdmissionId(7), rules=PodRules(non_preempting={"high": "muster-high"}))
+def test_a_template_without_a_priority_class_gets_that_of_its_job() -> None:
     own = task({"spec": {"containers": [], "priorityClassName": "own"}})
 
-    assert made(settings=settings, priorityClassName="high")["spec"]["priorityClassName"] == "muster-high"
-    assert made(settings=settings, priorityClassName="high", tasks=own)["spec"]["priorityClassName"] == "own"
+    assert made(priorityClassName="high")["spec"]["priorityClassName"] == "high"
+    assert made(priorityClassName="high", tasks=own)["spec"]["priorityClassName"] == "own"
 
 
 @pytest.mark.parametrize(("asked", "given"), [({"terminationGracePeriodSeconds": 0}, 1), ({}, None)])

@@ -55,6 +55,7 @@ async def test_nodes_are_told_page_by_page_to_those_who_may_list_nodes(server: s
         "name": "gpu-2",
         "flavor": "",
         "usable": True,
+        "closed": "",
         "limits": {"nvidia.com/gpu": "8"},
         "used": {"nvidia.com/gpu": "2"},
         "freeDevices": {"nvidia.com/gpu": 6},

@@ -71,7 +71,7 @@ def test_a_job_without_seats_waits_for_all_of_them(fact: WorkloadFact) -> None:
     "inputs",
     [
         {},
-        {"refusing_nodes": DEAD, "dead_nodes": DEAD},
+        {"avoided_nodes": DEAD, "dead_nodes": DEAD},
         {"larger": {"main": gpus(2), "worker": gpus(3)}},
         {"setbacks": Setbacks(not_before=NOW + 5, rollbacks=1)},
         {"setbacks": Setbacks(rollbacks=1, unready=Unready(revision="r", message="m"))},

@@ -3,7 +3,7 @@
 import random
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
@@ -16,7 +16,6 @@ from queues.errors import ApiRefused, TooManyRequests
 from tests.fakes.agent_api import AgentApi, unavailable
 
 DEVICE, NODE = "/apis/scheduling.koordinator.sh/v1alpha1/devices/n1", "/api/v1/nodes/n1"
-EVENT = "/api/v1/namespaces/ml/events"
 
 
 class _Writing:
@@ -57,7 +56,6 @@ def _report(
     healthy: bool = True,
     labels: Mapping[str, str | None] = {},
     node_labels: Mapping[str, str] = {},
-    events: Mapping[str, dict[str, Any]] = {},
 ) -> Report:
     devices = [
         DeviceReading(id=f"GPU-{index}", index=index, minor=index, model="H100", memory_bytes=1 << 30)
@@ -66,7 +64,7 @@ def _report(
     reading = NodeReading(vendor="nvidia", devices=tuple(devices))
     health = {device.id: DeviceHealth(healthy=healthy, conditions=()) for device in devices}
     document = device_document("n1", "uid-1", [reading], health, ())
-    return Report(device=document, labels=labels, node_labels=node_labels, events=events)
+    return Report(device=document, labels=labels, node_labels=node_labels)
 
 
 def _health(writing: _Writing) -> list[bool]:
@@ -101,9 +99,8 @@ def test_a_change_is_written_at_once_and_others_a_second_later_together(writing:
 def test_nobody_writes_more_than_once_a_second_whatever_changes(writing: _Writing) -> None:
     writing.api.put("/elsewhere", {})
     for change in range(600):
-        event = {"metadata": {"name": f"e{change}", "namespace": "ml"}}
         labels = {"muster.dev/gpu-count": str(change)}
-        writing.reporter.offer(_report(healthy=change % 2 == 1, labels=labels, events={f"e{change}": event}))
+        writing.reporter.offer(_report(healthy=change % 2 == 1, labels=labels))
         writing.go_on(0.05)
     gaps = [after - before for before, after in pairwise(writing.at)]
     assert len(writing.at) > 10
@@ -238,25 +235,3 @@ def test_a_deleted_device_is_written_again_and_counted(writing: _Writing) -> Non
     assert DEVICE in writing.api.objects
     writing.go_on(400)
     assert writing.reporter.deletions == 1
-
-
-def test_an_event_is_told_once_also_by_an_agent_that_was_started_again(writing: _Writing) -> None:
-    event = {"metadata": {"name": "pod.1", "namespace": "ml"}}
-    for _ in range(3):
-        writing.reporter.offer(_report(events={"1": event}))
-        writing.go_on(5)
-    assert writing.written() == ["POST devices", "POST events"]
-    again = Reporter(cast(ApiClient, writing.api), "n1", rng=random.Random(2))
-    again.offer(_report(events={"1": event}))
-    pauses = [again.step(2000.0 + second) for second in range(10)]
-    assert f"{EVENT}/pod.1" in writing.api.objects
-    assert pauses[-1] > PACE
-
-
-def test_an_event_into_a_namespace_that_is_being_deleted_holds_nothing_up(writing: _Writing) -> None:
-    refusal = ApiRefused(method="POST", path="/", status=403, reason="it is being terminated")
-    writing.api.faults.extend([None, None, refusal])
-    events = {name: {"metadata": {"name": name, "namespace": "ml"}} for name in ("a", "b")}
-    writing.reporter.offer(_report(events=events))
-    writing.go_on(10)
-    assert [path for path in writing.api.objects if path.startswith(EVENT)] == [f"{EVENT}/b"]

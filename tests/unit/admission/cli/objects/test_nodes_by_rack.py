@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from admission.cli.failures import finish
 from admission.cli.kubectl_muster import kubectl_muster
@@ -14,6 +15,7 @@ from admission.cli.rendering.node_use import use_table, with_use
 from admission.cli.rendering.nodes import node_lines
 from admission.cli.rendering.racks import Racks, is_in, largest_gangs, rack_lines, rack_table
 from queues.api.api_resources import NODE_DRAINS, NODES, TOPOLOGIES
+from tests.fakes import fake_reader
 from tests.fakes.fake_api_server import FakeApiServer
 from tests.fakes.fake_reader import FakeReader, served
 
@@ -274,8 +276,24 @@ def test_a_node_names_few_workloads_and_counts_the_others() -> None:
     seated.append({"namespace": "ml", "name": "etl", "evicting": False, "held": {"cpu": "4"}})
     there = {"items": seated, "total": 7, "hidden": 2}
     quiet = {"phase": "", "byPerson": False}
-    told = {"state": "Ready", "recovery": quiet, "closures": [], "model": "H100", "taints": []}
+    told = {"state": "Ready", "recovery": quiet, "closures": [], "closed": "", "model": "H100", "taints": []}
     shown = line("a", "r1", 1, free=1, **told, workloads=there)
     short = use_table([shown], wide=False, headers=False)
     assert short.endswith("ml/job-4(4), ml/job-2(2, evicting), ml/job-1(1), +4, 2 hidden\n")
     assert "ml/etl, +3, 2 hidden" in use_table([shown], wide=True, headers=False)
+
+
+async def test_a_node_that_is_closed_to_gangs_says_so_and_why(
+    ask: Asking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    why = "closed to gangs: pods of 3 different gangs failed soon after their start"
+    nodes = [replace(known, closed=why) if known.name == "gpu-3" else known for known in fake_reader.NODES]
+    monkeypatch.setattr(fake_reader, "NODES", tuple(nodes))
+    code, out, err = await ask("")
+    line = next(line for line in out.splitlines() if line.startswith("gpu-3"))
+    assert (code, line.split()[2:5]) == (0, ["closed", "8", "0"])
+    assert err == f"Node gpu-3: {why}.\n"
+    _, out, _ = await ask("gpu-3 -o json")
+    assert [(one["usable"], one["closed"], one["free"]) for one in json.loads(out)["items"]] == [
+        (False, why, 0)
+    ]

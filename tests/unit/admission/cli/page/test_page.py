@@ -282,6 +282,7 @@ def line(name: str, *, held: int | None, used: str, healthy: int = 8, gpus: int 
         "usable": True,
         "recovery": {"phase": "", "byPerson": False},
         "closures": [],
+        "closed": "",
         "faults": [],
         "rack": "rack-1",
         "use": {"used": {"nvidia.com/gpu": used}},

@@ -238,7 +238,7 @@ def test_nvlink_domains_across_nodes_are_a_level_by_themselves() -> None:
     together = gpu_workload(1, 4, count=2, required_topology=NVL_DOMAIN)
     assert [node for node, _ in given(decided(nodes, together))] == ["n0", "n2"]
     assert waits(decided(nodes, gpu_workload(1, 4, count=3, required_topology=NVL_DOMAIN))).startswith(
-        "TopologyNoFit"
+        "NeverFits"
     )
     plain = [replace(node, labels={}) for node in nodes]
     assert waits(decided(plain, together)).startswith("UnknownLevel")

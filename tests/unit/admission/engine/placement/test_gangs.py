@@ -193,13 +193,17 @@ def test_subgroups_of_several_shapes_keep_together_inside_a_whole() -> None:
 
 def test_a_whole_that_fits_into_no_domain_says_so() -> None:
     sets = [PodSet(name=name, count=4, takes=ONE, within="rack") for name in ("a", "b")]
-    snapshot = world(nodes(1, 1), gang(*sets))
+    cordoned = [replace(node, usable=False) for node in nodes(0, 0, 2)]
 
-    (reason,) = plan_of(snapshot).reasons.values()
+    (reason,) = plan_of(world(nodes(1, 1) + cordoned, gang(*sets))).reasons.values()
     assert reason.code == "TopologyNoFit"
     assert (
-        reason.message == "4 pods of a and 4 pods of b have to be in one rack together; none of 2 holds them"
+        reason.message == "4 pods of a and 4 pods of b have to be in one rack together; none of 3 holds them"
     )
+
+    (reason,) = plan_of(world(nodes(1, 1), gang(*sets))).reasons.values()
+    assert reason.code == "NeverFits"
+    assert reason.message == "8 nvidia.com/gpu asked in one rack, the largest has 4"
     softer = [replace(pods, within_required=False) for pods in sets]
     assert len(only_admit(world(nodes(1, 1), gang(*softer))).seats) == 8
 
@@ -325,11 +329,20 @@ def test_what_can_never_fit_a_flavor_goes_to_the_next_one() -> None:
 def test_pods_of_one_set_are_of_one_flavor_and_the_reason_says_so() -> None:
     queue = flavored(QueuePolicy(), h100={"deserved": 9}, a100={"deserved": 9})
 
-    (reason,) = plan_of(world(HARDWARE, gang(workers(6)), queue=queue)).reasons.values()
+    cordoned = [
+        replace(node, name=NodeName("cordoned"), usable=False) for node in nodes(1, gpus=8, flavor="h100")
+    ]
 
+    (reason,) = plan_of(world(HARDWARE + cordoned, gang(workers(6)), queue=queue)).reasons.values()
     assert reason.code == "NoFit"
     assert reason.message.endswith(
         "; there is room for 4 in h100, 4 in a100, but pods of one set are all of one flavor"
+    )
+
+    (reason,) = plan_of(world(HARDWARE, gang(workers(6)), queue=queue)).reasons.values()
+    assert reason.code == "NeverFits"
+    assert reason.message.endswith(
+        "6 pods of 1 nvidia.com/gpu asked in one flavor, the largest holds 4 even if empty"
     )
 
 
@@ -374,10 +387,11 @@ def test_devices_of_every_vendor_are_counted_whole_and_in_quota(resource: str) -
     three = gang(PodSet(name="workers", count=3, takes=takes))
 
     assert len(only_admit(world([machine], two)).seats) == 2
-    assert [reason.code for reason in plan_of(world([machine], three)).reasons.values()] == ["NoFit"]
-    assert [reason.code for reason in plan_of(world([machine], two, queue=queue)).reasons.values()] == [
-        "QueueLimit"
-    ]
+    (by_nodes,) = plan_of(world([machine], three)).reasons.values()
+    assert (by_nodes.code, by_nodes.facts["fit"]) == ("NeverFits", 2)
+    (by_quota,) = plan_of(world([machine], two, queue=queue)).reasons.values()
+    assert by_quota.code == "NeverFits"
+    assert by_quota.message == f"2 {resource} asked, queue q may use 1"
 
 
 def started(snapshot: Snapshot) -> dict[str, int]:

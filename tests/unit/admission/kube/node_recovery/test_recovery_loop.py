@@ -10,7 +10,7 @@ import pytest
 
 from admission.facts.changes import Change, FactKind
 from admission.facts.cluster import NodeRecoveryFact
-from admission.facts.pods import PodPhase, PodShape
+from admission.facts.pods import Conduct, PodPhase, PodShape
 from admission.kube.node_recovery.marked_nodes import MarkedNodes
 from admission.kube.node_recovery.recovery_jobs import RecoveryJobs
 from admission.kube.node_recovery.recovery_loop import NodeRecovery
@@ -24,7 +24,15 @@ from queues.errors import ApiError
 from queues.quota.queue import NodeRecoveryRules, QueuePolicy
 from queues.resources import Resources
 from queues.text_format import rfc3339
-from queues.workload import DeviceShare, NodeName, WorkloadKey, WorkloadKind
+from queues.workload import (
+    DeviceShare,
+    NodeFilter,
+    NodeName,
+    QueueName,
+    Requirement,
+    WorkloadKey,
+    WorkloadKind,
+)
 from tests.builders.facts import (
     NOW,
     TEAM,
@@ -299,35 +307,48 @@ async def test_a_node_on_which_gangs_fail_early_takes_no_more_and_is_told() -> N
     assert table.why_not[0].startswith("closed to gangs: pods of 3 different gangs failed")
     events = [path for method, path in rounds.api.writes if path.endswith("/events")]
     assert len(events) == 1
+    assert "n1" in rounds.world.unsaved.nodes, "it is stored, so that people see it"
 
 
-def kill(rounds: Rounds, number: int, where: str = "n1", **facts: Any) -> None:
-    """A pod of a gang and a namespace of its own runs on the node and fails."""
-    key = WorkloadKey(WorkloadKind.VOLCANO_JOB, f"{VOLCANO.uid[:-2]}{number + 10}")
-    given: dict[str, Any] = {"namespace": f"ns-{number}", **facts}
-    namespace = given["namespace"]
-    fact = replace(volcano_job(1), key=key, name=f"train-{number}", namespace=namespace)
-    pod = replace(runs(f"p{number}", key, fact.name, by=number + 10), node=NodeName(where), **given)
-    held = admission(key, where, number=number + 10, namespace=namespace, name=fact.name, started=True)
+def kill(rounds: Rounds, number: int, where: str = "n1", *, of: str = "", **facts: Any) -> None:
+    """A pod of a gang runs on the node and fails. ``of``: its tenant and user; "": a tenant and a user of its own."""
+    key = WorkloadKey(WorkloadKind.VOLCANO_JOB, f"{VOLCANO.uid[:-2]}{number + 30}")
+    tenant, user = (of or f"tenant-{number}/user-{number}").split("/")
+    leaf = QueueName(f"{tenant}-leaf")
+    fact = replace(gang_of(of or f"{tenant}/{user}"), key=key, name=f"train-{number}")
+    pod = replace(runs(f"p{number}", key, fact.name, by=number + 10), node=NodeName(where), **facts)
+    held = admission(key, where, number=number + 10, name=fact.name, queue=leaf, user=user, started=True)
+    rounds.world.observe([seen(queue(tenant)), seen(queue(leaf, parent=tenant))])
     rounds.world.put_admissions([held])
     rounds.world.observe([seen(fact), seen(pod), seen(replace(pod, phase=PodPhase.FAILED))])
 
 
-#: A gang that waits.
-WAITS = replace(volcano_job(1), key=WorkloadKey(WorkloadKind.VOLCANO_JOB, "other"), name="other")
+def gang_of(tenant_and_user: str) -> Any:
+    """A gang that waits in a queue of a tenant."""
+    tenant, user = tenant_and_user.split("/")
+    key = WorkloadKey(WorkloadKind.VOLCANO_JOB, "other")
+    return replace(
+        volcano_job(1), key=key, name="other", queue=QueueName(f"{tenant}-leaf"), conduct=Conduct(user=user)
+    )
 
 
 @pytest.mark.parametrize(
     ("other", "closed"),
-    [(WAITS, False), (replace(WAITS, finished=True), True), (replace(WAITS, namespace="only"), True)],
-    ids=["of another namespace", "that has ended", "of the same namespace"],
+    [
+        (gang_of("other/other"), False),
+        (gang_of("only/other"), False),
+        (gang_of("other/only"), False),
+        (replace(gang_of("other/other"), finished=True), True),
+        (gang_of("only/only"), True),
+    ],
+    ids=["of others", "of another user", "of another tenant", "that has ended", "of the same"],
 )
-async def test_the_programs_of_one_namespace_close_no_node_while_others_have_gangs(
+async def test_the_programs_of_one_tenant_or_user_close_no_node_while_others_have_gangs(
     other: Any, closed: bool
 ) -> None:
     rounds = Rounds(recover(), other)
     for number in range(6):
-        kill(rounds, number, namespace="only")
+        kill(rounds, number, of="only/only")
     await rounds.look(1)
     assert bool(asked(rounds)) is closed
     kill(rounds, 6)
@@ -335,19 +356,37 @@ async def test_the_programs_of_one_namespace_close_no_node_while_others_have_gan
     assert list(asked(rounds)) == ["n1"]
 
 
-async def test_a_node_that_one_namespace_closed_is_open_as_soon_as_another_one_has_a_gang() -> None:
+async def test_a_node_that_one_tenant_closed_is_open_as_soon_as_another_one_has_a_gang() -> None:
     rounds = Rounds(recover(on_fault="report"))
     for number in range(3):
-        kill(rounds, number, namespace="only")
+        kill(rounds, number, of="only/only")
     await rounds.look(1)
     assert list(asked(rounds)) == ["n1"]
-    rounds.world.observe([seen(WAITS)])
+    rounds.world.observe([seen(gang_of("other/other"))])
+    await rounds.look(1)
+    assert not asked(rounds)
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        NodeFilter(selector=(("kubernetes.io/hostname", "n1"),)),
+        NodeFilter(selector=(("mine", "n1"),)),
+        NodeFilter(affinity=((Requirement("metadata.name", "In", ("n1", "n2"), field=True),),)),
+    ],
+    ids=["by its host name", "by a label that no other node has", "by a list of names"],
+)
+async def test_pods_that_chose_their_node_close_it_for_nobody(nodes: NodeFilter) -> None:
+    rounds = Rounds(recover(on_fault="report"))
+    rounds.world.observe([seen(node("n1", labels={"mine": "n1"}))])
+    for number in range(6):
+        kill(rounds, number, shape=PodShape(takes=gpus(1), nodes=nodes))
     await rounds.look(1)
     assert not asked(rounds)
 
 
 async def test_a_gang_that_failed_its_trial_and_is_still_there_is_not_tried_again() -> None:
-    rounds = Rounds(recover(on_fault="report"), WAITS)
+    rounds = Rounds(recover(on_fault="report"), gang_of("other/other"))
     for number in range(3):
         kill(rounds, number)
     await rounds.look(1)

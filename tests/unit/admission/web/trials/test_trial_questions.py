@@ -129,7 +129,8 @@ async def test_one_that_waits_is_told_what_would_let_it_in(server: str) -> None:
     _, body = await post(server, question(batch_job("a", 4, queue="team", gpu=8)), "alice")
 
     (item,) = body["items"]
-    assert (item["state"], item["reason"]["code"], item["position"]) == ("waits", "QueueLimit", 1)
+    assert (item["state"], item["reason"]["code"], item["position"]) == ("waits", "NeverFits", None)
+    assert item["expected"] is None
     assert item["changes"]
     assert item["places"] == []
     assert "secret" not in json.dumps(body)

@@ -4,8 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from admission.facts.pods import Conduct, PodFact, PodPhase
-from admission.workloads.inputs import WorkloadInputs
-from admission.workloads.readiness.gang_readiness import revision_of
+from admission.workloads.inputs import revision_of
 from admission.workloads.state import WorkloadState
 from queues.admissions import Admission, Setbacks, Unready
 from queues.quota.queue import DEFAULT_POLICY
@@ -174,7 +173,7 @@ def test_a_gang_that_only_starts_tells_nothing() -> None:
 def held(times: int, *, generation: str = "g", retry: str = "", **policy: Any) -> WorkloadState:
     """A Job whose pods did not get ready so often, as it was with this generation and annotation."""
     was = volcano_job(2, generation="g", conduct=Conduct(retry=""))
-    revision = revision_of(WorkloadInputs(key=VOLCANO, fact=was, pods=(), admissions=(), arrival=1))
+    revision = revision_of(was, ())
     setbacks = Setbacks(unready=Unready(revision=revision, times=times, message="1 of 2 pods …"))
     fact = volcano_job(2, generation=generation, conduct=Conduct(retry=retry))
     return state_of(fact, setbacks=setbacks, policy=replace(DEFAULT_POLICY, **policy))

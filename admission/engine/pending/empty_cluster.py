@@ -1,0 +1,253 @@
+"""Gangs that can never be admitted as queues and nodes are: they would not fit if nothing else were there.
+
+The nodes that exist are taken as if each were empty, healthy and open, and queues as if they used nothing. Only what is
+certain counts: a gang of several pod sets is compared by sums. Asked once for each class, and again when queues, nodes,
+flavors or topologies change. Where a cluster autoscaler is asked for nodes, more and other nodes may come.
+"""
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeVar
+
+import numpy as np
+
+from admission.engine.nodes.capacity import Capacity, DomainShare
+from admission.engine.nodes.table import Amounts, Mask, NodeTable
+from admission.engine.pending import never_fits
+from admission.engine.pending.classes import ClassRequest
+from admission.engine.placement.domains import chain_of, levels_of, unknown_level
+from admission.engine.placement.flavors import quota_hit
+from admission.engine.placement.need import group_of
+from admission.engine.trial import Trial
+from queues.plan import Reason
+from queues.quota.accounts import flavor_charges
+from queues.quota.limit_hit import LimitHit
+from queues.quota.queue import provisioning_rules
+from queues.quota.tree import QueueTree
+from queues.quota.usage import Usage
+from queues.quota.user_limits import UserLimitHit, UserUse
+from queues.reason_codes import ReasonCode
+from queues.workload import FlavorName, PodSet, QueueName, Workload
+
+_EVERY: Final = slice(None)
+#: Reasons that ``EmptyCluster.refusal`` gives.
+NEVER_FIT: Final = frozenset((ReasonCode.NEVER_FITS, ReasonCode.UNKNOWN_LEVEL))
+
+#: Size of a part, and the level in one domain of which it has to be.
+DomainPart = tuple[int, str]
+_Hit = TypeVar("_Hit", LimitHit, UserLimitHit)
+
+
+@dataclass(slots=True, eq=False)
+class EmptyCluster:
+    """The nodes of one table as if they were empty, and the queues of one tree as if they were idle."""
+
+    trial: Trial
+    #: Queues that use nothing; of the nodes nothing is known.
+    quota: Usage
+    users: UserUse
+    #: (N,) nodes with unhealthy devices: how these are linked is not known.
+    unhealthy: Mask
+    #: Pods of one shape that the nodes take, in all or in the best domain of a level.
+    _most: dict[Hashable, int] = field(default_factory=dict)
+    _asks_for_nodes: dict[QueueName, bool] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, table: NodeTable, tree: QueueTree) -> "EmptyCluster":
+        """The nodes of a table, emptied, and the queues of a tree."""
+        emptied = table.emptied()
+        flavors = {flavor: emptied.capacity(flavor) for flavor in sorted(set(table.layout.flavors)) if flavor}
+        unhealthy = np.zeros(len(table), np.bool_)
+        unhealthy[[table.layout.position[name] for name in table.unhealthy]] = True
+        return cls(
+            trial=Trial.open(emptied, Usage(tree.over(emptied.capacity(), flavors))),
+            quota=Usage(tree.over(None)),
+            users=UserUse(tree),
+            unhealthy=unhealthy,
+        )
+
+    def refusal(self, workload: Workload, request: ClassRequest) -> Reason | None:
+        """Why no workload of a class can ever be admitted. None: one may be, or it holds seats already."""
+        need = request.need
+        if need.seated or not need.minimum:
+            return None
+        return self._beyond_limits(workload, request) or self._beyond_nodes(workload, request)
+
+    # -- limits ----------------------------------------------------------------------------------------------
+
+    def _beyond_limits(self, workload: Workload, request: ClassRequest) -> Reason | None:
+        """What queues let the gang use at most."""
+        queue, choices = workload.queue, request.minimum_charges
+        hits = [self.quota.refusal(queue, charges) for charges in choices]
+        if (hit := _common(hits)) is not None:
+            return never_fits.beyond_quota(hit)
+        of_user = [self.users.hit(queue, workload.user, charges) for charges in choices]
+        if (user_hit := _common(of_user)) is not None:
+            return never_fits.beyond_user_limit(user_hit)
+        if not (flavors := self.quota.tree.flavors(queue)):
+            return None
+        for pods, count in _due(workload, request):
+            in_flavors = [self._quota_in(flavor, queue, pods, count) for flavor in flavors]
+            if (flavor_hit := _common(in_flavors)) is not None:
+                return never_fits.beyond_quota(flavor_hit)
+        return None
+
+    def _quota_in(self, flavor: FlavorName, queue: QueueName, pods: PodSet, count: int) -> LimitHit | None:
+        return self.quota.refusal(queue, flavor_charges({flavor: pods.takes * count}))
+
+    # -- nodes -----------------------------------------------------------------------------------------------
+
+    def _beyond_nodes(self, workload: Workload, request: ClassRequest) -> Reason | None:
+        """What the nodes take at most."""
+        layout, due = self.trial.layout, _due(workload, request)
+        for pods in workload.pod_sets:
+            keys = [*levels_of(pods), *([pods.within] if pods.within else [])]
+            if (unknown := unknown_level(layout, keys)) is not None:
+                return unknown
+        if not len(self.trial.table) or self._more_may_come(workload.queue):
+            return None
+        queue = workload.queue
+        for pods, count in due:
+            if (reason := self._alone(queue, pods, count)) is not None:
+                return reason
+        if len(due) > 1 and (reason := self._together(queue, due)) is not None:
+            return reason
+        if request.has_choice and (reason := self._of_any(workload, request)) is not None:
+            return reason
+        # The nodes have enough; what queues are guaranteed of it is kept from others.
+        hits = [quota_hit(self.trial, queue, charges) for charges in request.minimum_charges]
+        return never_fits.beyond_quota(hit) if (hit := _common(hits)) is not None else None
+
+    def _more_may_come(self, queue: QueueName) -> bool:
+        """Whether a cluster autoscaler is asked for nodes for this queue."""
+        known = self._asks_for_nodes.get(queue)
+        if known is None:
+            found = provisioning_rules(queue, self.quota.tree.queues.get)
+            known = self._asks_for_nodes[queue] = found is not None
+        return known
+
+    def _alone(self, queue: QueueName, pods: PodSet, count: int) -> Reason | None:
+        """Why so many pods of one set have no place even alone."""
+        level = _level_of_all(pods)
+        scopes = [
+            flavor
+            for flavor in self.quota.tree.flavors(queue) or (None,)
+            if flavor is None or self._quota_in(flavor, queue, pods, count) is None
+        ]
+        holds = [self._most_pods(pods, count, flavor, level) for flavor in scopes]
+        if max(holds) >= count:
+            return None
+        mask = np.logical_or.reduce([self._mask(pods, flavor) for flavor in scopes])
+        return never_fits.beyond_nodes(
+            self.trial, pods, count, fit=max(holds), mask=mask, room=self._room(pods, mask), level=level
+        )
+
+    def _mask(self, pods: PodSet, flavor: FlavorName | None) -> Mask:
+        """(N,) nodes of a flavor (None: of any) that the pods may use, also where the stock scheduler refused them."""
+        mask = self.trial.layout.allowed(pods.nodes.with_refused())
+        return mask if flavor is None else mask & self.trial.layout.of_flavor(flavor)
+
+    def _room(self, pods: PodSet, mask: Mask) -> Amounts:
+        """(N,) pods of a set that each node takes; 0 outside the mask."""
+        trial = self.trial
+        room = trial.room_on(trial.free, pods, _EVERY)
+        if pods.in_one_island:
+            unknown = self.unhealthy | ~trial.islands_are_told(pods.takes)
+            room = np.where(unknown, trial.room_on(trial.free, _anywhere(pods), _EVERY), room)
+        return (np.minimum(room, 1) if pods.ports else room) * mask
+
+    def _most_pods(self, pods: PodSet, count: int, flavor: FlavorName | None, level: str | None) -> int:
+        """Pods of a set that nodes take together, or the best domain of a level; whole parts, where it is in parts."""
+        parts = _parts_of(pods, count)
+        name = (
+            pods.takes,
+            pods.share,
+            pods.in_one_island,
+            pods.nodes,
+            bool(pods.ports),
+            flavor,
+            level,
+            parts,
+        )
+        most = self._most.get(name)
+        if most is None:
+            room = self._room(pods, self._mask(pods, flavor))
+            most = self._most[name] = _most_in_parts(self.trial, room, level, parts)
+        return most
+
+    def _together(self, queue: QueueName, due: Sequence[tuple[PodSet, int]]) -> Reason | None:
+        """Why sets that would each have a place alone have none together, by sums."""
+        groups: dict[tuple[bool, str], list[tuple[PodSet, int]]] = {}
+        for pods, count in due:
+            groups.setdefault(group_of(pods), []).append((pods, count))
+        asked = [(group, _level_of_group(group)) for group in groups.values() if len(group) > 1]
+        within = {pods.within for pods, _ in due if pods.within_required}
+        asked.append((list(due), within.pop() if len(within) == 1 else None))
+        for sets, level in asked:
+            mask = np.logical_or.reduce([self._mask(pods, None) for pods, _ in sets])
+            if flavors := self.quota.tree.flavors(queue):
+                mask &= np.logical_or.reduce([self.trial.layout.of_flavor(each) for each in flavors])
+            if (reason := never_fits.beyond_sums(self.trial, sets, mask, level)) is not None:
+                return reason
+        return None
+
+    def _of_any(self, workload: Workload, request: ClassRequest) -> Reason | None:
+        """Why the sets of a gang that may start with members of any of them have too little room."""
+        asked, fit = sum(map(len, request.need.minimum.values())), 0
+        for pods in workload.pod_sets:
+            missing = len(request.need.missing.get(pods.name, ()))
+            flavors = self.quota.tree.flavors(workload.queue) or (None,)
+            level = _level_of_all(pods)
+            fit += min(missing, max(self._most_pods(pods, 1, flavor, level) for flavor in flavors))
+        return never_fits.too_few_members(asked, fit) if fit < asked else None
+
+
+def _due(workload: Workload, request: ClassRequest) -> list[tuple[PodSet, int]]:
+    """Sets of which so many pods have to start together, whatever other members complete the gang."""
+    need = request.need
+    minimum = {name: len(ordinals) for name, ordinals in need.minimum.items()}
+    counts = need.set_minimums if request.has_choice else minimum
+    return [(pods, counts[pods.name]) for pods in workload.pod_sets if counts.get(pods.name)]
+
+
+def _common(hits: Sequence[_Hit | None]) -> _Hit | None:
+    """The first of the limits, if every choice breaks one."""
+    return hits[0] if hits and all(hit is not None for hit in hits) else None
+
+
+def _level_of_all(pods: PodSet) -> str | None:
+    """The level in one domain of which all pods of a set have to be. None: anywhere."""
+    return pods.required_topology or (pods.within if pods.within_required else None)
+
+
+def _level_of_group(sets: Iterable[tuple[PodSet, int]]) -> str | None:
+    """The level in one domain of which sets that are placed together have to be. None: anywhere."""
+    return next((pods.required_topology for pods, _ in sets if pods.required_topology), None)
+
+
+def _parts_of(pods: PodSet, count: int) -> tuple[DomainPart, ...]:
+    """The parts that so many pods make up, outermost first. Empty: there are none, or they are not whole."""
+    parts = tuple(
+        (part.size, part.level) for part in pods.partitions if part.required and part.level and part.size > 1
+    )
+    return parts if parts and count % parts[0][0] == 0 else ()
+
+
+def _most_in_parts(trial: Trial, room: Amounts, level: str | None, parts: Sequence[DomainPart]) -> int:
+    """Pods that all nodes take, or the best domain of a level, if each of these parts is in one domain of its level."""
+    layout = trial.layout
+    chain = chain_of(layout, [*([level] if level else []), *(key for _, key in parts)]) if parts else None
+    if chain is None:
+        return layout.most_pods(room, level)
+    indices = {each.key: index for index, each in reversed(list(enumerate(chain)))}
+    at = indices[level] if level else 0
+    for _, key in parts:
+        room = room * (chain[indices[key]].of >= 0)
+    shares = tuple(DomainShare(size, indices[key]) for size, key in parts if indices[key] >= at)
+    capacity = Capacity(chain, room, shares)
+    return int(capacity.per_domain(at).max(initial=0)) if level else capacity.total()
+
+
+def _anywhere(pods: PodSet) -> PodSet:
+    """The pods with devices that may be linked in any way."""
+    return replace(pods, in_one_island=False)

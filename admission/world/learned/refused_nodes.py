@@ -1,0 +1,172 @@
+"""Nodes on which the stock scheduler refused pods of a workload, each until its cause can have changed.
+
+Why it refuses need not be in any books (the anti-affinity of pods elsewhere, a plugin of the cluster's own), so the
+same place would look as good as before. A refusal is forgotten when what the workload asks, its volumes, or the node's
+labels, taints or allocatable amounts change; when a pod of others goes, if the scheduler's words are about other pods;
+and after ``REFUSAL_MEMORY``. Nodes near one that refused are tried last, where the cause may be one of a domain, and
+so are those that refused before. Not stored: a new leader tries once more where it failed.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from admission.engine.nodes.levels import HOST
+from admission.facts.cluster import NodeFact
+from admission.workloads.pod_sets import NOWHERE_REFUSED, RefusedPlaces
+from admission.workloads.refusals import REFUSAL_MEMORY, goes_with_pods, is_of_a_domain
+from queues.workload import NOT_REFUSED, NodeName, Preference, Requirement, WorkloadKey
+
+#: Labels of domains that Kubernetes knows, the widest first.
+_DOMAINS: Final = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
+#: Weight of one node that refused, beside which wishes of users are small.
+_WEIGHT: Final = 1_000_000
+#: Domains that are told apart for one workload.
+_DOMAINS_KEPT: Final = 100
+
+
+class _Refusal(NamedTuple):
+    words: str
+    until: int
+
+
+@dataclass(slots=True)
+class _Refused:
+    """What is remembered of one workload."""
+
+    #: Of its object; what another one was refused does not count.
+    revision: str
+    by_node: dict[NodeName, _Refusal] = field(default_factory=dict)
+    #: Nodes that refused it longer ago: others are tried before them.
+    earlier: set[NodeName] = field(default_factory=set)
+    #: As ``RefusedPlaces.may_differ``.
+    may_differ: bool = False
+    #: The same as the workload sees it; None: to be worked out again.
+    places: RefusedPlaces | None = None
+
+
+class RefusedNodes:
+    """Refusals by workload and node. ``nodes``: the nodes as they are; ``levels``: labels of topology levels."""
+
+    def __init__(
+        self, nodes: Mapping[NodeName, NodeFact], levels: Callable[[], Iterable[tuple[str, ...]]]
+    ) -> None:
+        self._known: dict[WorkloadKey, _Refused] = {}
+        self._nodes = nodes
+        self._levels = levels
+
+    def note(self, key: WorkloadKey, revision: str, refusing: Mapping[NodeName, str], now: int) -> None:
+        """The scheduler refuses pods of a workload on these nodes, with these words."""
+        if not refusing:
+            return
+        known = self._known.get(key)
+        if known is None or known.revision != revision:
+            known = self._known[key] = _Refused(revision)
+        until = now + REFUSAL_MEMORY
+        known.by_node.update((node, _Refusal(words, until)) for node, words in refusing.items())
+        known.earlier -= refusing.keys()
+        known.may_differ = False
+        known.places = None
+
+    def of(self, key: WorkloadKey, revision: Callable[[], str]) -> RefusedPlaces:
+        """Where a workload was refused, if its object is the same still."""
+        known = self._known.get(key)
+        if known is None:
+            return NOWHERE_REFUSED
+        if known.revision != revision():
+            del self._known[key]
+            return NOWHERE_REFUSED
+        if known.places is None:
+            words = {node: refusal.words for node, refusal in sorted(known.by_node.items())}
+            known.places = RefusedPlaces(
+                nodes=words, prefers=self._prefers(words, known.earlier), may_differ=known.may_differ
+            )
+        return known.places
+
+    def expire(self, now: int) -> set[WorkloadKey]:
+        """Forget what is too old; the workloads that may use such nodes again."""
+        changed = set()
+        for key, known in self._known.items():
+            if over := {node for node, refusal in known.by_node.items() if refusal.until <= now}:
+                known.by_node = {node: known.by_node[node] for node in known.by_node.keys() - over}
+                known.earlier |= over
+                known.places = None
+                changed.add(key)
+        return changed
+
+    def put_node(self, name: NodeName, before: NodeFact | None, after: NodeFact | None) -> set[WorkloadKey]:
+        """A node appeared, changed or went away; the workloads for which it is as good as any again."""
+        if not self._known or (before is not None and after is not None and _says(before) == _says(after)):
+            return set()
+        return self._drop(lambda node, _: node == name)
+
+    def pod_left(self, node: NodeName, owner: WorkloadKey | None) -> set[WorkloadKey]:
+        """A pod of ``owner`` (None: of no workload) has left a node; the workloads that may use nodes again."""
+        if not self._known:
+            return set()
+        near = self._domains_of(node)
+        return self._drop(
+            lambda other, refusal: (
+                goes_with_pods(refusal.words)
+                and (
+                    other == node or (is_of_a_domain(refusal.words) and bool(near & self._domains_of(other)))
+                )
+            ),
+            but=owner,
+        )
+
+    def forget(self, key: WorkloadKey) -> bool:
+        """The workload is gone, or its volumes have changed. Whether anything was remembered."""
+        return self._known.pop(key, None) is not None
+
+    def pass_on(self, before: WorkloadKey, after: WorkloadKey) -> None:
+        """The second workload takes the place of the first."""
+        if before in self._known:
+            self._known[after] = self._known.pop(before)
+
+    def _drop(
+        self, is_over: Callable[[NodeName, _Refusal], bool], but: WorkloadKey | None = None
+    ) -> set[WorkloadKey]:
+        changed = set()
+        for key, known in self._known.items():
+            over = [] if key == but else [node for node, each in known.by_node.items() if is_over(node, each)]
+            for node in over:
+                del known.by_node[node]
+            if over:
+                changed.add(key)
+                known.may_differ = True
+                known.places = None
+        return changed
+
+    def _prefers(
+        self, words: Mapping[NodeName, str], earlier: AbstractSet[NodeName]
+    ) -> tuple[Preference, ...]:
+        """Wishes for nodes outside of the domains of those that refused; the more of them refused, the stronger."""
+        wishes = [Preference(_WEIGHT, (_not_one_of(earlier),))] if earlier else []
+        refusing = Counter(
+            domain for node in words if is_of_a_domain(words[node]) for domain in self._domains_of(node)
+        )
+        wishes += [
+            Preference(_WEIGHT * times, (Requirement(label, "NotIn", (value,)),))
+            for (label, value), times in sorted(refusing.most_common(_DOMAINS_KEPT))
+        ]
+        return tuple(wishes)
+
+    def _domains_of(self, node: NodeName) -> frozenset[tuple[str, str]]:
+        """The domains that a node is in, as labels with their values. The node itself is none."""
+        fact = self._nodes.get(node)
+        if fact is None:
+            return frozenset()
+        labels = {*_DOMAINS, *(label for levels in self._levels() for label in levels)} - {HOST}
+        return frozenset((label, fact.labels[label]) for label in labels if label in fact.labels)
+
+
+def _not_one_of(nodes: AbstractSet[NodeName]) -> Requirement:
+    return Requirement(NOT_REFUSED, "NotIn", tuple(sorted(nodes)), field=True)
+
+
+def _says(node: NodeFact) -> tuple[object, ...]:
+    """What the scheduler may refuse a pod by."""
+    return (node.labels, node.taints, node.allocatable, node.unschedulable)

@@ -1,0 +1,98 @@
+"""Laws of gangs that the stock scheduler refuses by rules that Muster cannot know, and bugs that break them."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from admission.workloads import refusals, rollback, workload
+from admission.world.learned.refused_nodes import RefusedNodes
+from tests.laws.laws.refusals import (
+    an_allowed_place_is_found,
+    no_place_is_tried_twice,
+    what_is_refused_everywhere_comes_to_rest,
+)
+from tests.laws.planted.bug import Bug, is_broken_in, tried
+from tests.laws.worlds.refusals import (
+    RACK,
+    ZONE,
+    Life,
+    apart_by,
+    hopeless_lives,
+    only_in,
+    only_on,
+    startable_lives,
+)
+from tests.laws.worlds.settings import in_worlds
+
+worlds = in_worlds(60)
+
+
+@worlds
+@given(startable_lives())
+def test_an_allowed_place_is_found(life: Life) -> None:
+    an_allowed_place_is_found(life)
+
+
+@in_worlds(20)
+@given(hopeless_lives())
+def test_what_is_refused_everywhere_comes_to_rest(life: Life) -> None:
+    what_is_refused_everywhere_comes_to_rest(life)
+
+
+@worlds
+@given(hopeless_lives())
+def test_no_place_is_tried_twice(life: Life) -> None:
+    no_place_is_tried_twice(life)
+
+
+def test_a_volume_of_one_zone_is_found_at_once_by_trying_the_zones() -> None:
+    """36 nodes in three zones; the first nodes of two zones are refused."""
+    life = Life(zones=3, racks=1, in_rack=12, pods=2, rule=only_in(ZONE, frozenset({"z2"}))).live()
+    assert life.started_at is not None
+    assert life.rollbacks == 2, life.attempts
+
+
+def test_pods_that_keep_apart_by_rack_start_in_three_racks() -> None:
+    life = Life(zones=1, racks=3, in_rack=2, pods=3, rule=apart_by(RACK)).live()
+    assert life.started_at is not None
+    assert life.rollbacks <= 3, life.attempts
+
+
+def test_more_pods_than_racks_hold_nothing_once_no_place_is_left() -> None:
+    life = Life(zones=1, racks=2, in_rack=2, pods=3, rule=apart_by(RACK)).live(3600)
+    assert not life.held_until_the_end
+    assert life.reason is not None
+    assert "2 on which the stock scheduler refused its pods" in life.reason.message
+
+
+def test_a_pod_that_every_node_refuses_is_told_so() -> None:
+    life = Life(zones=1, racks=1, in_rack=3, pods=1, rule=only_on(frozenset())).live(3600)
+    assert life.reason is not None
+    assert life.reason.message.startswith(
+        "refused by the stock scheduler on all 3 nodes that its pods may use"
+    )
+
+
+def _for_a_while(self: RefusedNodes, key: Any, revision: str, refusing: Any, now: int) -> None:
+    _note(self, key, revision, refusing, now - refusals.REFUSAL_MEMORY + 30)
+
+
+_note = RefusedNodes.note
+_usual = lambda inputs, now, timeouts: timeouts.next_try(inputs.setbacks.rollbacks, now)  # noqa: E731
+
+BUGS = (
+    Bug("refusals are forgotten after seconds", RefusedNodes, "note", _for_a_while, no_place_is_tried_twice),
+    Bug("refusals are not noted", RefusedNodes, "note", lambda *_: None, an_allowed_place_is_found),
+    Bug("nothing holds a refused gang back", workload, "held_back_by_refusals", lambda inputs: None,
+        what_is_refused_everywhere_comes_to_rest, rare=True),
+    Bug("a node that changes sets its gangs free at once", rollback, "next_try_after_refusal", _usual,
+        what_is_refused_everywhere_comes_to_rest, rare=True),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("bug", tried(BUGS))
+def test_a_planted_bug_breaks_its_law(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
+    bug.plant(monkeypatch)
+    lives = startable_lives() if bug.law is an_allowed_place_is_found else hopeless_lives()
+    is_broken_in(lives, bug.law, first=bug.first)
