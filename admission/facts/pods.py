@@ -18,7 +18,7 @@ from queues.workload import (
     NodeName,
     Obstacle,
     Partition,
-    PodRules,
+    PlacementRules,
     PodSet,
     Preference,
     QueueName,
@@ -72,9 +72,9 @@ class PodShape:
     balanced: bool = False
     share: DeviceShare | None = None
     in_one_island: bool = False
-    rules: PodRules = NO_RULES
+    rules: PlacementRules = NO_RULES
 
-    def with_rules(self, rules: PodRules, ports: tuple[HostPort, ...]) -> "PodShape":
+    def with_rules(self, rules: PlacementRules, ports: tuple[HostPort, ...]) -> "PodShape":
         """The same pod with rules about other pods, and what keeps pods like it off its node next to its host ports."""
         return replace(self, rules=rules, ports=(*self.ports, *ports)) if rules or ports else self
 
