@@ -163,17 +163,39 @@ class WirePodAffinityTerm(WireStruct):
     mismatch_label_keys: tuple[str, ...] | None = None
 
 
-class WirePodAntiAffinity(WireStruct):
-    """Pods from which a pod has to be kept away, and which are kept away from it."""
+class WireWeightedTerm(WireStruct):
+    """A term about other pods that should be met."""
+
+    weight: Int32 = 0
+    pod_affinity_term: WirePodAffinityTerm = msgspec.field(default_factory=WirePodAffinityTerm)
+
+
+class WirePodAffinity(WireStruct):
+    """Pods that a pod has to be near to or kept away from, and those that it should."""
 
     required_during_scheduling_ignored_during_execution: tuple[WirePodAffinityTerm, ...] | None = None
+    preferred_during_scheduling_ignored_during_execution: tuple[WireWeightedTerm, ...] | None = None
 
 
 class WireAffinity(WireStruct):
-    """Affinity: to nodes, and against other pods."""
+    """Affinity: to nodes, and to and against other pods."""
 
     node_affinity: WireNodeAffinity | None = None
-    pod_anti_affinity: WirePodAntiAffinity | None = None
+    pod_affinity: WirePodAffinity | None = None
+    pod_anti_affinity: WirePodAffinity | None = None
+
+
+class WireSpreadConstraint(WireStruct):
+    """A topologySpreadConstraint."""
+
+    max_skew: Int32 = 1
+    topology_key: str = ""
+    when_unsatisfiable: str = "DoNotSchedule"
+    label_selector: WireLabelSelector | None = None
+    min_domains: Int32 | None = None
+    node_affinity_policy: str | None = None
+    node_taints_policy: str | None = None
+    match_label_keys: tuple[str, ...] | None = None
 
 
 class WireToleration(WireStruct):
@@ -211,6 +233,8 @@ class WirePodSpec(WireStruct):
     node_selector: dict[str, str] | None = None
     #: Decoded where it is needed: it may be most of a document (``admission.decode.affinity``).
     affinity: msgspec.Raw = msgspec.Raw(b"null")
+    #: The same (``admission.decode.pod_rules``).
+    topology_spread_constraints: msgspec.Raw = msgspec.Raw(b"null")
     tolerations: tuple[WireToleration, ...] | None = None
     priority: Int32 | None = None
     priority_class_name: str | None = None

@@ -74,6 +74,8 @@ class Admission:
     opened_at: int
     #: When it began to be evicted (seconds since the epoch); 0: it did not.
     evicted_at: int = 0
+    #: It is evicted because another queue gets back what it deserves.
+    reclaimed: bool = False
     #: Generation of the workload that was admitted.
     generation: str = ""
     #: Pods that had to start together when the workload was admitted, also of what joined it later; 0: not known. Who

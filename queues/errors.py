@@ -36,7 +36,7 @@ class UnusableName(MusterError):
 
 
 class InvalidQuantity(MusterError):
-    """{found!r} is not a Kubernetes quantity. Expected a number with an optional suffix, such as 4, 500m, 32Gi or 1e3."""
+    """found {found!r}, expected {expected}"""
 
 
 class QuantityTooLarge(InvalidQuantity):
@@ -113,6 +113,10 @@ class SchemaTooFarBehind(DatabaseError):
 
 class OlderReplicasAtWork(DatabaseError):
     """{found} connections of an older version of Muster are open (the oldest: {oldest!r}, expected {expected!r} or newer); the rest of the migrations would break it. Nothing was done. Replace or stop these replicas, then run `muster migrate --finish` again."""
+
+
+class SchemaInUse(DatabaseUnavailable):
+    """A migration could not get a table within 5 seconds, because something else uses it: {reason}. Migrations that were done before stay, and this one has changed nothing. Run `muster migrate` again; `SELECT pid, query FROM pg_stat_activity` shows what runs for long."""
 
 
 class LedgerMismatch(DatabaseError):

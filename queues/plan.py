@@ -196,7 +196,12 @@ class Plan:
             changed[id_] = replace(changed.get(id_, before[id_]), ready=True)
         for evict in self.evicts:
             admission = changed.get(evict.admission, before[evict.admission])
-            changed[evict.admission] = replace(admission, state=AdmissionState.EVICTING, evicted_at=self.now)
+            changed[evict.admission] = replace(
+                admission,
+                state=AdmissionState.EVICTING,
+                evicted_at=self.now,
+                reclaimed=evict.code is ReasonCode.RECLAIMED,
+            )
         for free in self.frees:
             admission = changed.get(free.admission, before[free.admission])
             changed[free.admission] = replace(

@@ -39,6 +39,11 @@ _LONGEST_NAME: Final = 317
 
 _BYTES: Final = ("memory", "ephemeral-storage")
 _QUANTITY: Final = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d+)|([numkMGTPE]|[KMGTPE]i)?)")
+_QUANTITY_EXPECTED: Final = "a quantity: a number with an optional suffix, such as 4, 500m, 32Gi or 1e3"
+#: A number with a word, as people write amounts elsewhere.
+_WITH_UNIT: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]+)")
+#: Words for what Kubernetes counts without a unit.
+_NO_UNITS: Final = ("b", "byte", "bytes", "core", "cores", "cpu", "cpus", "gpu", "gpus")
 _SUFFIXES: Final = {
     "n": Decimal("1e-9"),
     "u": Decimal("1e-6"),
@@ -105,16 +110,38 @@ def quantity(text: str | int | float) -> Decimal:
 @lru_cache(maxsize=4096)
 def _quantity(text: str) -> Decimal:
     if len(text) > _LONGEST_QUANTITY:
-        raise InvalidQuantity(found=f"{text[:40]}… ({len(text)} characters)")
+        raise InvalidQuantity(
+            found=f"{text[:40]}… ({len(text)} characters)", expected=f"at most {_LONGEST_QUANTITY}"
+        )
     match = _QUANTITY.fullmatch(text.strip())
     if match is None:
-        raise InvalidQuantity(found=text)
+        raise InvalidQuantity(found=text, expected=_quantity_meant(text) or _QUANTITY_EXPECTED)
     number, exponent, suffix = match.groups()
     if len(number) > _DIGITS or (exponent is not None and abs(int(exponent[1:6])) > _DIGITS):
-        raise InvalidQuantity(found=text)  # beyond any cluster, and slow to expand
+        # Beyond any cluster, and slow to expand.
+        raise InvalidQuantity(found=text, expected=f"at most {_DIGITS} digits")
     if exponent is not None:
         return Decimal(number + exponent)
     return Decimal(number) * _SUFFIXES.get(suffix or "", Decimal(1))
+
+
+def _quantity_meant(text: str) -> str:
+    """What to write instead of a text with a unit that Kubernetes does not have; "": not known."""
+    match = _WITH_UNIT.fullmatch(text)
+    if match is None:
+        return ""
+    number, unit = match.groups()
+    if unit in _SUFFIXES:
+        return f"{number}{unit}, without a space"
+    lower = unit.lower()
+    if lower in _NO_UNITS:
+        meant = number
+    elif (prefix := lower.removesuffix("b").removesuffix("i").upper()) in ("K", "M", "G", "T", "P", "E"):
+        in_tens = "k" if prefix == "K" else prefix
+        meant = f"{number}{prefix}i" + ("" if "i" in lower else f" or {number}{in_tens}")
+    else:
+        return ""
+    return f"{meant}: {unit!r} is no unit"
 
 
 @lru_cache(maxsize=16384)
@@ -134,7 +161,10 @@ def request(resource: str, text: str | int | float) -> int:
 
 def _rounded_up(resource: str, text: str | int | float) -> int:
     if len(resource) > _LONGEST_NAME:
-        raise InvalidQuantity(found=f"{text} of a resource with a name of {len(resource)} characters")
+        raise InvalidQuantity(
+            found=f"{text} of a resource with a name of {len(resource)} characters",
+            expected=f"a name of at most {_LONGEST_NAME}",
+        )
     return int((_quantity(str(text)) * scale(resource)).to_integral_value(ROUND_CEILING))
 
 

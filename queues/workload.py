@@ -202,8 +202,105 @@ class Partition:
     minimum: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class PodTerm:
+    """Pods of some namespaces whose labels meet all requirements."""
+
+    #: By name.
+    namespaces: tuple[str, ...]
+    #: Requirements of their labels; no requirement selects every pod.
+    labels: tuple[Requirement, ...]
+    #: Further namespaces, by their labels (no requirement: all); None: only those by name.
+    of_namespaces: tuple[Requirement, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PodSelection:
+    """Pods that meet all of some terms."""
+
+    #: A short name that only equal selections have: pods are counted by it.
+    name: str
+    terms: tuple[PodTerm, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpreadRule:
+    """A topologySpreadConstraint: how evenly the selected pods are to lie over the domains of a node label."""
+
+    key: str
+    pods: PodSelection
+    max_skew: int
+    #: With fewer domains the emptiest of them counts as empty.
+    min_domains: int = 1
+    #: Only nodes that the pod's nodeSelector and required node affinity choose count as domains.
+    honors_affinity: bool = True
+    #: Only nodes whose taints the pod tolerates count as domains.
+    honors_taints: bool = False
+    #: False: ScheduleAnyway.
+    required: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ApartRule:
+    """A required term of podAntiAffinity: no selected pod in the pod's domain of a node label, and none comes there."""
+
+    key: str
+    pods: PodSelection
+
+    @property
+    def bearers(self) -> str:
+        """The name under which the pods that have this rule are counted: it keeps selected pods away from them."""
+        return f"{self.pods.name} by {self.key}"
+
+
+@dataclass(frozen=True, slots=True)
+class NearRule:
+    """All required terms of podAffinity: a pod that meets all of them in the pod's domain of each node label."""
+
+    keys: tuple[str, ...]
+    pods: PodSelection
+
+
+@dataclass(frozen=True, slots=True)
+class PodWish:
+    """A preferred term of pod affinity (weight above 0) or anti-affinity (below)."""
+
+    key: str
+    pods: PodSelection
+    weight: int
+
+
+@dataclass(frozen=True, slots=True)
+class PodRules:
+    """Where pods may go with regard to other pods."""
+
+    spread: tuple[SpreadRule, ...] = ()
+    apart: tuple[ApartRule, ...] = ()
+    near: tuple[NearRule, ...] = ()
+    wishes: tuple[PodWish, ...] = ()
+
+    def __bool__(self) -> bool:
+        """Whether there is any rule or wish."""
+        return bool(self.spread or self.apart or self.near or self.wishes)
+
+    def selections(self) -> tuple[PodSelection, ...]:
+        """The pods that the rules are about, each selection once."""
+        rules: tuple[SpreadRule | ApartRule | NearRule | PodWish, ...] = (
+            *self.spread,
+            *self.apart,
+            *self.near,
+            *self.wishes,
+        )
+        return tuple(dict.fromkeys(rule.pods for rule in rules))
+
+
+#: Other pods do not matter.
+NO_RULES: Final = PodRules()
+
 #: ``protocol`` of what is no port: anti-affinity of pods against pods like themselves, which ``ip`` names.
 ANTI_AFFINITY: Final = "AntiAffinity"
+#: The same: pods that rules of others are about, counted by node. ``ip``: name of the selection.
+COUNTED: Final = "Counted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,6 +405,28 @@ class PodSet:
     share: DeviceShare | None = None
     #: NVLinks join all devices of each pod.
     in_one_island: bool = False
+    #: Where its pods may go with regard to other pods.
+    rules: PodRules = NO_RULES
+    #: Labels of its pods.
+    labels: tuple[tuple[str, str], ...] = field(default=(), compare=False, repr=False)
+    #: Selections that rules are about and that its pods are in. Filled in once such rules exist.
+    counted: tuple[HostPort, ...] = ()
+    #: Rules that other pods have against its pods: label key, and the name that those pods are counted by.
+    kept_from: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def occupies(self) -> tuple[HostPort, ...]:
+        """What a pod of it is noted with on its node: host ports, and what it is counted as."""
+        return (*self.ports, *self.counted) if self.counted else self.ports
+
+    @property
+    def has_rules(self) -> bool:
+        """Whether other pods decide about where its pods may go."""
+        rules = self.rules
+        if rules is NO_RULES:
+            return bool(self.kept_from)
+        hard = any(rule.required for rule in rules.spread)
+        return bool(hard or rules.near or rules.apart or self.kept_from)
 
     def beside_devices(self) -> Resources:
         """Requests of one pod without its parts of devices."""
@@ -383,6 +502,8 @@ class Workload:
     evictions: int = 0
     #: Start of the current waiting time (seconds since the epoch); 0: ``created``.
     waiting_since: int = 0
+    #: Since when it holds seats without a break (seconds since the epoch); 0: since the first of its open admissions.
+    held_since: int = 0
     #: A device under it failed, or its nodes were closed: among equals of its queue it comes first, whatever its size.
     comes_first: bool = False
 

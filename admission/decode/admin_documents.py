@@ -1,7 +1,7 @@
 """Documents of administrators → facts: Queues, ResourceFlavors, Commands … Pure; what cannot be used says why."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Final
 
 import msgspec
 
@@ -29,16 +29,17 @@ from admission.wire import (
 )
 from queues.api import names
 from queues.api.api_resources import QUEUES, VOLCANO_JOBS
+from queues.api.bounds import within_bounds
 from queues.api.quota.loan_values import loans_of
 from queues.api.reading.user_values import (
     LONGEST_MESSAGE,
     UserValues,
     counted_selector,
-    is_device_resource,
     is_dns_name,
     number,
     shortened,
 )
+from queues.api.resource_names import is_extended
 from queues.api.types.flavor import ResourceFlavor
 from queues.api.types.hypernode import HyperNode
 from queues.api.types.hypernode import HyperNodeMemberSpec as MemberSpec
@@ -46,6 +47,7 @@ from queues.api.types.queue import QueueDocument
 from queues.api.types.topology import Topology
 from queues.api.validation.defaults import namespace_queue
 from queues.api.validation.hypernode_rules import member_violations
+from queues.api.validation.queue_rules import queue_violations
 from queues.command import Command
 from queues.errors import InvalidDocument, InvalidQuantity
 from queues.ledger_record import LedgerRecord
@@ -54,17 +56,21 @@ from queues.quota.queue import ROOT, Queue
 from queues.resources import PODS, amount
 from queues.workload import QueueName, Requirement
 
+#: Parts beyond their bounds that a condition names.
+_MOST_SHOWN: Final = 3
+
 
 def queue_fact(raw: bytes) -> QueueFact:
     """A Queue. One that cannot be read is ``broken`` under its own name, with the reason."""
     bare = msgspec.json.decode(raw, type=Bare)
     meta = bare.metadata
-    document: dict[str, Any] = msgspec.json.decode(raw)
+    document, beyond = within_bounds(msgspec.json.decode(raw), QueueDocument)
     ledger: LedgerRecord | None = None
-    shown = ""
+    shown, without_effect = "", tuple[str, ...]()
     try:
         read = QueueDocument.read(document)
         queue, shown = read.to_domain(), read.status.state or ""
+        without_effect = tuple(each.message for each in queue_violations(read, None) if each.may_stay)
         ledger = read.status.recorded() if meta.name == ROOT else None
         if ledger is not None:  # no news for a turn, however often it changes
             ledger = replace(ledger, nonce="")
@@ -77,8 +83,10 @@ def queue_fact(raw: bytes) -> QueueFact:
         uid=meta.uid,
         changed_by=shortened(annotations.get(names.CHANGED_BY, "")),
         document={"spec": document.get("spec") or {}, **({"reason": reason} if reason else {})},
+        without_effect=without_effect,
         loans=() if queue.broken else loans_of(document.get("spec") or {}),
         shown=str(shown),
+        unread=shortened("; ".join(map(str, beyond[:_MOST_SHOWN])), LONGEST_MESSAGE),
         ledger=ledger,
     )
 
@@ -101,29 +109,32 @@ def _broken(meta: WireMetadata, why: str) -> Queue:
 
 def flavor_fact(raw: bytes) -> FlavorFact:
     """A ResourceFlavor. Raises InvalidDocument."""
-    flavor = ResourceFlavor.read(msgspec.json.decode(raw))
+    document, _ = within_bounds(msgspec.json.decode(raw), ResourceFlavor)
+    flavor = ResourceFlavor.read(document)
     return FlavorFact(
         name=flavor.metadata.name,
         node_labels=flavor.spec.node_labels,
         device_classes={
             name: resource
             for name, resource in flavor.spec.device_classes.items()
-            if is_dns_name(name) and is_device_resource(resource)
+            if is_dns_name(name) and is_extended(resource)
         },
     )
 
 
 def topology_fact(raw: bytes) -> TopologyFact:
     """A Topology. Raises InvalidDocument."""
-    topology = Topology.read(msgspec.json.decode(raw))
+    document, _ = within_bounds(msgspec.json.decode(raw), Topology)
+    topology = Topology.read(document)
     return TopologyFact(name=topology.metadata.name, levels=topology.level_keys())
 
 
 def hypernode_fact(raw: bytes) -> HyperNodeFact:
     """A HyperNode. A member with errors stands for no node, and its errors are ``problems``. Raises InvalidDocument."""
-    hypernode = HyperNode.read(msgspec.json.decode(raw))
+    document, beyond = within_bounds(msgspec.json.decode(raw), HyperNode)
+    hypernode = HyperNode.read(document)
     members: list[HyperNodeMember] = []
-    problems: list[str] = []
+    problems = [str(excess) for excess in beyond]
     for index, member in enumerate(hypernode.spec.members):
         wrong = [violation.message for violation in member_violations(hypernode, index)]
         try:

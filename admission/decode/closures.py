@@ -5,6 +5,7 @@ import msgspec
 from admission.decode.fields import seconds
 from admission.facts.cluster import ClosureFact
 from admission.wire import Bare
+from queues.api.bounds import within_bounds
 from queues.api.reading.user_values import LONGEST_MESSAGE, shortened
 from queues.api.types.node_closures import NodeDrain, Reservation
 from queues.closures.node_closures import ClosureKind
@@ -16,7 +17,8 @@ def closure_fact(raw: bytes, kind: ClosureKind) -> ClosureFact:
     meta = msgspec.json.decode(raw, type=Bare).metadata
     model = Reservation if kind is ClosureKind.RESERVATION else NodeDrain
     try:
-        read = model.read(msgspec.json.decode(raw))
+        document, _ = within_bounds(msgspec.json.decode(raw), model)
+        read = model.read(document)
         closure = read.to_closure()
     except (InvalidDocument, InvalidQuantity) as error:
         why = shortened(str(error), LONGEST_MESSAGE)

@@ -8,11 +8,12 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from admission.decode.affinity import affinity_of, kept_apart
+from admission.decode.affinity import affinity_of
 from admission.decode.devices.resource_claims import claims_of
 from admission.decode.fields import explained, one, other_gates
 from admission.decode.ignored_values import ignored_in_template
 from admission.decode.interruption import image_of
+from admission.decode.pod_rules import OF_ONE_POD, PodOwner, with_rules
 from admission.decode.topology_requests import pod_shape_of
 from admission.facts.devices import PodResourceClaim
 from admission.facts.pods import PodShape
@@ -21,15 +22,21 @@ from queues.api import names
 from queues.api.json_patch import escaped
 from queues.api.model import excerpt
 from queues.api.node_affinity import unpinned
-from queues.api.reading.user_values import MOST_CONTAINERS, UserValues, number, resource_problem
+from queues.api.reading.user_values import (
+    MOST_CONTAINERS,
+    UserValues,
+    counted_labels,
+    number,
+    resource_problem,
+)
+from queues.api.resource_names import problem_of_request
 from queues.api.validation.pod_rules import beyond_nodes
+from queues.api.validation.queued_work import NO_NODE_NAME, NO_SYSTEM_CLASS
 from queues.reason_codes import ReasonCode
-from queues.resources import Resources, in_bytes, scale, show
+from queues.resources import PODS, Resources, in_bytes, scale, show
 from queues.text_format import listed
 from queues.workload import AdmissionId, Obstacle, PodSet
 
-#: Beginning of the names of Kubernetes' own priority classes; those of users may not begin so.
-_SYSTEM_CLASSES: Final = "system-"
 _TEMPLATE: Final = msgspec.json.Decoder(WirePodTemplate)
 #: Bytes of templates that are kept, by which what was read of them is found; of larger ones a digest is kept.
 _SMALL: Final = 8192
@@ -75,6 +82,8 @@ class TemplatePods(NamedTuple):
     image: str = ""
     #: Values of annotations that cannot be read and do not matter to whether it is considered.
     ignored: tuple[str, ...] = ()
+    #: Labels of the pods, without those that are made for one Job and those in which they differ.
+    labels: tuple[tuple[str, str], ...] = ()
 
 
 class _Annotated(msgspec.Struct, gc=False):
@@ -115,23 +124,21 @@ def _template_set(raw: bytes, name: str, where: str, namespace: str) -> Template
     containers = len(spec.containers) + len(spec.init_containers or ())
     if not values.at_most(f"{where}.spec.containers", containers, MOST_CONTAINERS, "containers"):
         return TemplatePods(empty, obstacle=values.obstacle)
-    if spec.node_name:
-        # Such pods go past the scheduler: past cordons and taints, and past what others have of that node.
-        expected = "none: Muster gives each pod its node; use nodeSelector or affinity to choose"
-        values.refuse(f"{where}.spec.nodeName", excerpt(spec.node_name), expected)
+    if NO_NODE_NAME.is_broken_by(spec.node_name):
+        values.refuse(f"{where}.spec.nodeName", excerpt(spec.node_name), NO_NODE_NAME.expected)
     annotations = template.metadata.annotations if template.metadata else None
     pinned = directed_by(raw) is not None
     affinity = affinity_of(spec.affinity, values, f"{where}.spec", namespace=namespace, pinned=pinned)
     labels = template.metadata.labels if template.metadata else None
     shape = pod_shape_of(spec, annotations, values, f"{where}.", affinity=affinity, pinned=pinned)
-    shape = shape.with_ports(kept_apart(affinity, labels, namespace))
+    owner = PodOwner(namespace, labels or {})
+    shape = with_rules(shape, spec, affinity, values, f"{where}.", owner=owner)
     claims = claims_of(spec, None, values, f"{where}.")
     _note_impossible(shape.takes, values, where)
     priority_class = values.name(f"{where}.spec.priorityClassName", spec.priority_class_name)
-    if (priority_class or "").startswith(_SYSTEM_CLASSES):
+    if NO_SYSTEM_CLASS.is_broken_by(priority_class):
         # Refused by a policy as well, which sees no Job that comes into a queue with its namespace.
-        expected = "a class for workloads: such pods would have others evicted from their nodes"
-        values.refuse(f"{where}.spec.priorityClassName", excerpt(priority_class), expected)
+        values.refuse(f"{where}.spec.priorityClassName", excerpt(priority_class), NO_SYSTEM_CLASS.expected)
     _note_other_gates(spec, values, where)
     return TemplatePods(
         one(shape).pod_set(name),
@@ -140,7 +147,14 @@ def _template_set(raw: bytes, name: str, where: str, namespace: str) -> Template
         claims,
         one(image_of(spec)),
         ignored_in_template(annotations, f"{where}."),
+        _labels_of(labels or {}),
     )
+
+
+def _labels_of(labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    left_out = OF_ONE_POD.union(names.CONTROLLER_LABELS)
+    kept = counted_labels({key: value for key, value in labels.items() if key not in left_out})
+    return one(tuple(one((one(key), one(value))) for key, value in kept))
 
 
 _large_template_set: Final = LargeTemplates(_template_set.__wrapped__)
@@ -149,6 +163,9 @@ _large_template_set: Final = LargeTemplates(_template_set.__wrapped__)
 def _note_impossible(takes: Resources, values: UserValues, where: str) -> None:
     if problem := resource_problem(takes):
         values.refuse(f"{where}.spec", *problem)
+    for resource in takes:
+        if resource != PODS and (problem := problem_of_request(resource)):
+            values.refuse(f"{where}.spec", *problem)
     for resource, units in takes.items():
         found, expected = f"{show(resource, units)} {resource}", ""
         if beyond := beyond_nodes(resource, units):

@@ -9,12 +9,13 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.decode.affinity import affinity_of, kept_apart
+from admission.decode.affinity import affinity_of
 from admission.decode.devices.resource_claims import claims_of
 from admission.decode.fields import condition, defect, explained, one, other_gates, seconds
 from admission.decode.ignored_values import ignored_in_template
 from admission.decode.interruption import conduct_of, image_of
 from admission.decode.pod_readiness import readiness_of
+from admission.decode.pod_rules import OF_ONE_POD, PodOwner, with_rules
 from admission.decode.topology_requests import pod_shape_of
 from admission.facts.pods import PodController, PodFact, PodPhase, PodShape
 from admission.wire import (
@@ -54,16 +55,6 @@ _LONGEST_POD_SET: Final = 2000
 #: Label of the pods of a Deployment's ReplicaSet: the end of its name.
 _TEMPLATE_HASH: Final = "pod-template-hash"
 
-#: Labels in which pods of one template differ.
-_OF_ONE_POD = frozenset(
-    (
-        names.COMPLETION_INDEX,
-        names.TASK_INDEX,
-        "apps.kubernetes.io/pod-index",
-        "statefulset.kubernetes.io/pod-name",
-    )
-)
-
 #: JSON pointers of the parts of an affinity: none, one that says nothing of nodes, one that does.
 _AFFINITIES = (
     frozenset[str](),
@@ -98,11 +89,11 @@ def pod_fact(pod: WirePod, controller: PodController | None) -> PodFact:
     pinned = admission is not None
     affinity = affinity_of(spec.affinity, values, "spec", namespace=meta.namespace, pinned=pinned)
     shape = pod_shape_of(spec, annotations, values, affinity=affinity, pinned=pinned, status=status)
-    shape = shape.with_ports(kept_apart(affinity, labels, meta.namespace))
+    shape = with_rules(shape, spec, affinity, values, owner=PodOwner(meta.namespace, labels))
     claims = claims_of(spec, status, values)
     phase = _phase(status.phase)
     readiness = readiness_of(status)
-    of_template = counted_labels({key: value for key, value in labels.items() if key not in _OF_ONE_POD})
+    of_template = counted_labels({key: value for key, value in labels.items() if key not in OF_ONE_POD})
     task = controller.pod_set if controller is not None else ""
     task = task or values.task(names.TASK_SPEC, _of_job(names.TASK_SPEC, annotations, labels))
     return PodFact(

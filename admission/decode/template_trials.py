@@ -8,7 +8,8 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.decode.affinity import affinity_of, is_of_possible_size, kept_apart
+from admission.decode.affinity import affinity_of, is_of_possible_size
+from admission.decode.pod_rules import PodOwner, with_rules
 from admission.decode.pod_templates import LargeTemplates, affinity_as_written, directed_by, is_small
 from admission.decode.topology_requests import pod_shape_of
 from admission.facts.pods import PodShape
@@ -108,7 +109,8 @@ def shape_answered(answer: bytes) -> PodShape | None:
         return None
     affinity = affinity_of(pod.spec.affinity, values, "spec", namespace=pod.metadata.namespace, pinned=False)
     shape = pod_shape_of(pod.spec, pod.metadata.annotations, values, affinity=affinity, pinned=False)
-    shape = shape.with_ports(kept_apart(affinity, pod.metadata.labels, pod.metadata.namespace))
+    owner = PodOwner(pod.metadata.namespace, pod.metadata.labels or {})
+    shape = with_rules(shape, pod.spec, affinity, values, owner=owner)
     return shape if values.obstacle is None else None
 
 

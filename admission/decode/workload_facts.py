@@ -62,6 +62,10 @@ def queue_said(written: str | None, meta: WireMetadata, values: UserValues) -> Q
     return values.queue("queue", named) if said else None
 
 
+#: Fields of pod sets that came later than the first digests that Postgres has.
+_ADDED_LATER: Final = ("share", "in_one_island", "rules")
+
+
 def digest(*asked: object) -> str:
     """The generation of what is asked: other than before only if that is."""
     text = repr([_plain(part) for part in asked])
@@ -83,10 +87,10 @@ def _plain(part: object) -> object:
     if not isinstance(part, PodSet):
         return part
     shape = (part.name, part.minimum, part.required_topology, part.preferred_topology)
-    # Parts of devices, and how devices are linked, came later than the first digests that Postgres has.
-    details = tuple(getattr(part, name) for name in SHAPE_DETAILS if name not in ("share", "in_one_island"))
+    details = tuple(getattr(part, name) for name in SHAPE_DETAILS if name not in _ADDED_LATER)
     more: tuple[object, ...] = ((details,) if any(details) else ()) + ((part.share,) if part.share else ())
     more += ("in one island",) if part.in_one_island else ()
+    more += (part.rules,) if part.rules else ()
     return (*shape, part.count if part.name != MAIN else 0, sorted(part.takes.items()), part.nodes, *more)
 
 

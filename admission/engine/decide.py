@@ -30,15 +30,14 @@ def decide(
     ``limit``: seats that the plan is about at the most; if there is more to do, it has ``stopped``. ``progress`` is
     told which workload is being tried.
     """
-    closing, snapshot = memo.closing.follow(snapshot)
     if (unchanged := memo.answer(snapshot)) is not None:
-        if snapshot.closures:
-            return replace(unchanged, chosen_nodes=closing.chosen), replace(memo, closing=closing)
         return unchanged, memo
 
+    closing, snapshot = memo.closing.follow(snapshot)
     state = memo.state_for(snapshot)
-    if leaving := evicted_from(snapshot, state.open_admissions, state.usage):
-        snapshot = replace(snapshot, evictable={**snapshot.evictable, **leaving})
+    leaving = evicted_from(snapshot, state.open_admissions, state.usage)
+    if leaving.admissions:
+        snapshot = replace(snapshot, evictable={**snapshot.evictable, **leaving.admissions})
     trial = Trial.open(snapshot.nodes, state.usage.copy())
     trial.user_use = state.user_use.copy()
     trial.progress = progress or trial.progress
@@ -103,6 +102,7 @@ def decide(
         state.until(),
         prospects.until(),
         closing.until,
+        leaving.until,
     )
     return plan, _memo(plan, until, state, closing)
 

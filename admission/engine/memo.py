@@ -227,7 +227,7 @@ class Memo:
             return None
         same = (
             before.nodes.used is snapshot.nodes.used
-            and before.nodes.differs_in_use_only(snapshot.nodes)
+            and before.nodes.differs_in_use_only(self.closing.close(snapshot.nodes))
             and all(
                 same_rows(getattr(before, rows), getattr(snapshot, rows))
                 for rows in ("queues", "admissions", "pending", "holders", "claims")

@@ -60,6 +60,28 @@ def no_fit(
     return _reason(ReasonCode.NO_FIT, message, **facts)
 
 
+def rules_no_fit(
+    *,
+    pods: int,
+    takes: Resources,
+    fit: int,
+    nodes: int,
+    excluded: Mapping[str, int],
+    domains: tuple[str, int, int] | None,
+) -> Reason:
+    """Enough room, but not where the pods' rules about other pods allow them.
+
+    ``fit`` of ``pods`` have a place; ``excluded``: how many nodes are left out for the next one, and why. ``domains``:
+    where anti-affinity keeps the pods off one another, its label key, the domains that they need, and those with room.
+    """
+    reason = no_fit(pods=pods, takes=takes, fit=fit, nodes=nodes, excluded=excluded)
+    if domains is None:
+        return reason
+    key, needed, fitting = domains
+    more = f"anti-affinity by {key}: {counted(needed, 'pod')} need {needed} domains, {fitting} have room"
+    return _extended(reason, more, key=key, needed=needed, fitting=fitting)
+
+
 def refused_everywhere(nodes: int) -> Reason:
     """The stock scheduler refused pods of the workload on all nodes that they may use."""
     places = f"all {nodes} nodes" if nodes > 1 else "the only node"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from admission.engine.nodes.demand import Typical
-from admission.engine.nodes.host_ports import ports_of
+from admission.engine.nodes.host_ports import NotedPorts, ports_of
 from admission.engine.nodes.table import NodeTable
 from queues.admissions import Admission, AdmissionState, Claim, Seat
 from queues.closures.node_closures import NodeClosure
@@ -198,9 +198,10 @@ class Snapshot:
             if evict.displaces and key in self.holders:
                 before = self.holders[key]
                 holders[key] = pending[key] = replace(
-                    before, evictions=before.evictions + 1, waiting_since=plan.now
+                    before, evictions=before.evictions + 1, waiting_since=plan.now, held_since=0
                 )
         holders |= {admit.workload: self.pending[admit.workload] for admit in plan.admits}
+        holders |= self._going_on({admit.workload for admit in plan.admits}, holders)
         seats = Counter[WorkloadKey]()
         for admission in admissions.values():
             if admission.state is AdmissionState.OPEN:
@@ -227,6 +228,21 @@ class Snapshot:
             **self._left_out(plan),
         )
 
+    def _going_on(
+        self, joined: Collection[WorkloadKey], holders: Mapping[WorkloadKey, Workload]
+    ) -> dict[WorkloadKey, Workload]:
+        """Holders among these that held seats before they got more: they hold them without a break."""
+        since: dict[WorkloadKey, int] = {}
+        for admission in self.admissions.values():
+            if admission.workload in joined:
+                known = since.get(admission.workload, admission.opened_at)
+                since[admission.workload] = min(known, admission.opened_at)
+        return {
+            key: replace(holders[key], held_since=min(opened, self.holders[key].held_since or opened))
+            for key, opened in since.items()
+            if key in self.holders
+        }
+
     def _left_out(self, plan: Plan) -> dict[str, Any]:
         """Forced changes that the plan leaves to the next turn."""
         if not plan.stopped:
@@ -244,20 +260,16 @@ class Snapshot:
 
     def _ports_after(self, plan: Plan) -> dict[NodeName, tuple[HostPort, ...]]:
         """Host ports that are taken when the plan is committed. Adopted pods have theirs already."""
-        taken = {node: set(ports) for node, ports in self.nodes.ports.items()}
+        noted = NotedPorts(self.nodes.ports)
         for free in plan.frees:
             admission = self.admissions[free.admission]
             if (workload := self.holders.get(admission.workload)) is not None:
-                for each in ports_of(workload, [admission.seats[index] for index in free.seats]):
-                    taken.get(each.node, set()).difference_update(each.ports)
+                for place in ports_of(workload, [admission.seats[index] for index in free.seats]):
+                    noted.remove(*place)
         for admit in plan.admits:
-            for each in ports_of(self.pending[admit.workload], admit.seats):
-                taken.setdefault(each.node, set()).update(each.ports)
-        return {
-            node: tuple(sorted(ports, key=lambda port: (port.port, port.protocol, port.ip)))
-            for node, ports in sorted(taken.items())
-            if ports
-        }
+            for place in ports_of(self.pending[admit.workload], admit.seats):
+                noted.add(*place)
+        return noted.by_node()
 
     def _moved(self, plan: Plan) -> dict[NodeName, Resources]:
         """By how much the use of nodes changes with the plan. Adopted pods are on their nodes already."""

@@ -15,7 +15,7 @@ from admission.engine.closures.closing import NOTHING_CLOSED
 from admission.engine.memo import EngineState
 from admission.engine.placement.need import member_charges, minimum_choices, missing_members
 from admission.engine.preemption.candidates import Candidate
-from admission.engine.preemption.protection import NEVER, keeps_beyond_deserved, protection_of
+from admission.engine.preemption.grants import NEVER
 from admission.engine.preemption.rules import EvictionRule, PreemptionRights, QueuePair, uses_nothing
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
@@ -119,11 +119,11 @@ class _Question:
         of_queue = {each.workload for each in snapshot.admissions.values() if each.queue == whole.queue}
         running = [found[-1] for key in sorted(of_queue) if (found := state.running.of(key, snapshot))]
         # Without what protects it from everybody, its user's wish is left.
-        protection = protection_of(
+        protection = state.running.protection(
             [each for each in running if each.queue == whole.queue],
-            state.tree,
+            trial.usage,
             now,
-            lambda queue: keeps_beyond_deserved(trial.usage, queue),
+            state.running.budgets(snapshot),
         )
         wish_counts = whole.wish_end > now and whole.workload.key not in protection.in_own_queue
         others = max(whole.evictable_from, whole.wish_end if wish_counts else 0)
@@ -435,7 +435,8 @@ def _sentences(question: _Question) -> Iterator[str]:
         )
     for budget in question.snapshot.budgets:
         if budget.pods.get(workload.key) and not budget.allowed:
-            yield f"PodDisruptionBudget {budget.name} allows no eviction of its pods now"
+            end = f", which keeps lent quota until {rfc3339(whole.budgets_end)} at most" if lent else ""
+            yield f"PodDisruptionBudget {budget.name} allows no eviction of its pods now{end}"
 
 
 def _nobody(question: _Question) -> str:

@@ -87,8 +87,12 @@ class QueueFact:
     document: Mapping[str, object] = field(default_factory=dict)
     #: What it lends to other queues, ended loans included.
     loans: tuple[Loan, ...] = ()
+    #: What it says to no effect, in words.
+    without_effect: tuple[str, ...] = ()
     #: The state in its status; "": none.
     shown: str = ""
+    #: What of it is not read, because it is beyond its bounds; "": nothing.
+    unread: str = ""
     #: The ledger that leads the cluster, as root says; None: it says nothing, or is another queue.
     ledger: LedgerRecord | None = None
 

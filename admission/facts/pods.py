@@ -9,6 +9,7 @@ from queues.api.reading.device_shares import with_share
 from queues.resources import Resources
 from queues.workload import (
     EVERYWHERE,
+    NO_RULES,
     AdmissionId,
     DeviceShare,
     HostPort,
@@ -16,6 +17,7 @@ from queues.workload import (
     NodeName,
     Obstacle,
     Partition,
+    PodRules,
     PodSet,
     Preference,
     QueueName,
@@ -69,10 +71,11 @@ class PodShape:
     balanced: bool = False
     share: DeviceShare | None = None
     in_one_island: bool = False
+    rules: PodRules = NO_RULES
 
-    def with_ports(self, more: tuple[HostPort, ...]) -> "PodShape":
-        """The same pod with these host ports beside its own; itself if there are none."""
-        return replace(self, ports=(*self.ports, *more)) if more else self
+    def with_rules(self, rules: PodRules, ports: tuple[HostPort, ...]) -> "PodShape":
+        """The same pod with rules about other pods, and what keeps pods like it off its node next to its host ports."""
+        return replace(self, rules=rules, ports=(*self.ports, *ports)) if rules or ports else self
 
     def details(self) -> dict[str, object]:
         """The fields beyond resources, nodes and levels, which most pods leave out. Empty: all are left out."""

@@ -84,6 +84,24 @@ def ending_event(world: World, key: WorkloadKey, now: int) -> EventNote | None:
     )
 
 
+def overruled_event(world: World, key: WorkloadKey) -> EventNote | None:
+    """The event of a workload whose pods go although a disruption budget refused that; None: none did."""
+    state, ref, refusal = world.states.get(key), _ref(world, key), world.refusals.get(key)
+    if state is None or ref is None or refusal is None or not state.beyond_budgets:
+        return None
+    if refusal.code is not ReasonCode.EVICTION_REFUSED:
+        return None
+    message = f"its pods are deleted, as a disruption budget keeps lent quota no longer: {refusal.message}"
+    return EventNote(
+        ref=ref,
+        reason="BudgetOverruled",
+        message=message,
+        action="Evict",
+        warning=True,
+        once=(state.seat_maps[0].admission.evicted_at, min(state.beyond_budgets)),
+    )
+
+
 def evicted_events(world: World, evicted: Iterable[Evict]) -> Iterator[EventNote]:
     """An event for each workload that a turn evicted, or evicted a part of."""
     told = set[tuple[WorkloadKey, str]]()

@@ -156,7 +156,9 @@ def _evictions(state: WorkloadState) -> list[Order]:
             _remove(pod, "evict"),
             # A budget of the workload's own user would let it run on.
             verb=Verb.EVICT_POD
-            if place.admission.asks_budgets() and not state.is_run_out
+            if place.admission.asks_budgets()
+            and not state.is_run_out
+            and place.admission.id not in state.beyond_budgets
             else Verb.DELETE_POD,
         )
         for place in state.seat_maps

@@ -54,6 +54,8 @@ class StatusCondition:
     message: str = ""
     #: Written only over another condition of the type: a Job that never waited need not say so.
     quiet: bool = False
+    #: It changes with its message too.
+    follows_message: bool = False
 
 
 def _because(
@@ -202,8 +204,7 @@ def pod_group_status(workload: WorkloadStatus) -> StatusWanted:
         conditions.append(StatusCondition(type=SCHEDULED, status="False", reason=word, quiet=True))
     dropped = (SCHEDULED, UNSCHEDULABLE) if workload.is_idle and not conditions else ()
     if workload.unsupported:
-        fields = _not_acted_on(workload.unsupported)
-        conditions.append(_because(UNSUPPORTED_FIELD, "True", fields))
+        conditions += _without_effect((_not_acted_on(workload.unsupported),))
     else:
         dropped = (*dropped, UNSUPPORTED_FIELD)
     return StatusWanted(
@@ -220,9 +221,8 @@ def pod_group_status(workload: WorkloadStatus) -> StatusWanted:
     )
 
 
-def _not_acted_on(fields: Sequence[str]) -> Reason:
-    message = f"accepted, but not acted on: {', '.join(fields)}"
-    return Reason(code=ReasonCode.UNSUPPORTED_FIELD, message=message)
+def _not_acted_on(fields: Sequence[str]) -> str:
+    return f"accepted, but not acted on: {', '.join(fields)}"
 
 
 def _reason(workload: WorkloadStatus) -> Reason | None:
@@ -305,7 +305,7 @@ def job_status(job: JobStatusFacts) -> StatusWanted:
                 "status": UNSUPPORTED_FIELD,
                 "lastTransitionTime": rfc3339(state.history[0][1] if state.history else 0),
                 "reason": ReasonCode.UNSUPPORTED_FIELD.value,
-                "message": _not_acted_on(job.unsupported).message,
+                "message": _not_acted_on(job.unsupported),
             }
         )
     fields: Document = {
@@ -352,6 +352,10 @@ class QueueStatusFacts:
     busy: bool = False
     #: Why the queue cannot be used; None: it can.
     broken: str | None = None
+    #: What of it is not read, because it is beyond its bounds; "": nothing.
+    unread: str = ""
+    #: What its object says to no effect, in words.
+    without_effect: tuple[str, ...] = ()
     allocated: Resources = field(default_factory=Resources)
     pending: int = 0
     inqueue: int = 0
@@ -363,6 +367,10 @@ class QueueStatusFacts:
     failing: Reason | None = None
     #: Of root: why seats of Jobs that are gone are not given back; None: all is well.
     keeping: Reason | None = None
+
+
+#: Condition of a queue: whether all of it is read.
+WITHIN_BOUNDS: Final = "WithinBounds"
 
 
 def deciding_condition(failing: Reason | None) -> StatusCondition:
@@ -396,6 +404,12 @@ def queue_status(queue: QueueStatusFacts) -> StatusWanted:
         if queue.broken is not None
         else StatusCondition(type="Usable", status="True", reason="Usable", quiet=True)
     )
+    bounded = StatusCondition(type=WITHIN_BOUNDS, status="True", reason=WITHIN_BOUNDS, quiet=True)
+    if queue.unread:
+        message = f"what is beyond these bounds is not read: {queue.unread}"
+        bounded = StatusCondition(type=WITHIN_BOUNDS, status="False", reason="BeyondBounds", message=message)
+    of_root = (deciding_condition(queue.failing), freeing_condition(queue.keeping))
+    without_effect = _without_effect(queue.without_effect)
     return StatusWanted(
         ref=queue.ref,
         fields=without_blanks(
@@ -409,12 +423,19 @@ def queue_status(queue: QueueStatusFacts) -> StatusWanted:
                 "completed": queue.completed,
             }
         ),
-        conditions=(usable, deciding_condition(queue.failing), freeing_condition(queue.keeping))
-        if queue.is_root
-        else (usable, by_parent),
+        conditions=(usable, bounded, *(of_root if queue.is_root else (by_parent,)), *without_effect),
+        dropped=() if without_effect else (UNSUPPORTED_FIELD,),
         kept=("ledger",) if queue.is_root else (),
         seen=queue.shown,
     )
+
+
+def _without_effect(sentences: Sequence[str]) -> tuple[StatusCondition, ...]:
+    """The condition that names what an object says to no effect; (): nothing."""
+    if not sentences:
+        return ()
+    reason = Reason(code=ReasonCode.UNSUPPORTED_FIELD, message="; ".join(sentences))
+    return (replace(_because(UNSUPPORTED_FIELD, "True", reason), follows_message=True),)
 
 
 def without_blanks(fields: Mapping[str, Any]) -> Document:
@@ -453,7 +474,8 @@ def _condition(
         return None
     at = rfc3339(now)
     if before is not None and before.get("status") == wanted.status and _has_code_of(before, wanted):
-        if not tells_news(_message(before), wanted.message):
+        changed = wanted.follows_message and _message(before) != wanted.message
+        if not (changed or tells_news(_message(before), wanted.message)):
             return before
         # Another start is no transition.
         at = before.get("lastTransitionTime") or at

@@ -66,6 +66,7 @@ class VolcanoJobController:
             deleting=world.facts[key].deleting,
             outgrown=state.outgrown if state is not None else {},
             commands=tuple(each for each in world.commands.of_job(key) if is_about(each, world.facts[key])),
+            beyond_budgets=state.beyond_budgets if state is not None else frozenset(),
             run_out=_run_out(world, key) if state is not None and state.is_run_out else "",
         )
 

@@ -10,9 +10,10 @@ from admission.engine.reasons import not_allowed
 from admission.facts.pods import PodPhase
 from admission.reconcile.enqueued_groups import EnqueuedGroups
 from admission.reconcile.events import start_event, unschedulable_event, waiting_event
-from admission.reconcile.expected_starts import ToldStarts
+from admission.reconcile.expected_starts import ExpectedStart, ToldStarts
 from admission.reconcile.named_workloads import reason_told_in
 from admission.reconcile.queue_states import QueueStates
+from admission.reconcile.rolling_updates import DEPLOYMENT, own_update_words
 from admission.reconcile.status import (
     EventNote,
     JobStatusFacts,
@@ -94,6 +95,8 @@ class WorldStatuses:
         if (problem := self._problem(state)) is not None:
             return problem
         reason = self.world.reasons.get(key) if state.needs_seats else None
+        if reason is not None and (of_update := self._own_update(state, reason.code)):
+            reason = replace(reason, message=f"{reason.message}; {of_update}")
         if reason is not None and (refusal := self.enqueued.refusal(key)) is not None:
             # More pods would not help: what is in the way of minResources is in the way of the gang.
             return replace(refusal, message=f"{refusal.message}; {reason.message}")
@@ -142,7 +145,7 @@ class WorldStatuses:
 
     def start_note(self, key: WorkloadKey) -> EventNote | None:
         """The event that says when a workload should start; None: its status says it, or it does not wait."""
-        state, expected = self.world.states.get(key), self.starts.of(key)
+        state, expected = self.world.states.get(key), self._expected(key)
         if state is None or expected is None or self.why_waiting(key) is None:
             return None
         ref = object_ref(key, state.workload.namespace, state.workload.name)
@@ -154,6 +157,20 @@ class WorldStatuses:
         if state is None or support_of(key).status is not StatusForm.VOLCANO_JOB:
             return None
         return self.world.pod_index.job_groups.get((state.workload.namespace, _group_name(state)))
+
+    def _own_update(self, state: WorkloadState, code: str) -> str:
+        """What is said of pods that wait for older ones of their own Deployment; "": they do not."""
+        controller = next((pod.controller for pod in state.pods if pod.controller), "")
+        if not controller.startswith(DEPLOYMENT):
+            return ""
+        others = self.world.pod_index.of_deployment(state.workload.namespace, controller)
+        return own_update_words(code, state.pods, others)
+
+    def _expected(self, key: WorkloadKey) -> ExpectedStart | None:
+        """What the object of a waiting workload says of its start; None: nothing, or its own pods are in its way."""
+        state, reason = self.world.states.get(key), self.world.reasons.get(key)
+        is_own = state is not None and reason is not None and self._own_update(state, reason.code) != ""
+        return None if is_own else self.starts.of(key)
 
     def _counted_priority(self, state: WorkloadState) -> str:
         """How much of the priority of a workload counts in its queue; "": all of it."""
@@ -202,7 +219,7 @@ class WorldStatuses:
                 counts=view.counts(job),
                 companions=companions,
                 reason=self.why_waiting(key),
-                expected=self.starts.of(key),
+                expected=self._expected(key),
                 waiting=not_started(job, view) if view.admissions else (),
                 unsupported=fact.unsupported,
                 seen=fact.phase,
@@ -229,7 +246,7 @@ class WorldStatuses:
             admitted=admitted,
             is_idle=state.is_idle,
             reason=self.why_waiting(state.key) if not admitted else None,
-            expected=None if admitted or _is_told_by_event(state.key, ref) else self.starts.of(state.key),
+            expected=None if admitted or _is_told_by_event(state.key, ref) else self._expected(state.key),
             problem=self._told_problem(state) if admitted else None,
             unsupported=fact.unsupported if fact is not None and own_fields else (),
             pending=phases[PodPhase.PENDING],
@@ -275,6 +292,8 @@ def queue_statuses(
                 busy=name in states.busy,
                 shown=fact.shown,
                 broken=problems.get(name),
+                unread=fact.unread,
+                without_effect=fact.without_effect,
                 allocated=totals.allocated(name),
                 pending=totals.workloads[name, Standing.PENDING] - enqueued.get(name, 0),
                 inqueue=totals.workloads[name, Standing.INQUEUE] + enqueued.get(name, 0),

@@ -11,7 +11,7 @@ from typing import Final
 
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
-from admission.engine.nodes.host_ports import ports_of
+from admission.engine.nodes.host_ports import NotedPorts, ports_of
 from admission.engine.placement.need import missing_members
 from admission.engine.plan_limit import NO_LIMIT
 from admission.engine.snapshot import Rollback, Snapshot
@@ -157,7 +157,7 @@ def without_victims(snapshot: Snapshot) -> Snapshot:
     """The snapshot when the pods of all that is being evicted are gone."""
     freed: dict[NodeName, Resources] = {}
     left: dict[AdmissionId, Admission] = {}
-    ports = {node: set(each) for node, each in snapshot.nodes.ports.items()}
+    ports = NotedPorts(snapshot.nodes.ports)
     for number, admission in snapshot.admissions.items():
         if admission.state is AdmissionState.OPEN:
             left[number] = admission
@@ -167,19 +167,14 @@ def without_victims(snapshot: Snapshot) -> Snapshot:
             freed[seat.node] = freed.get(seat.node, NOTHING) - seat.takes
         if (holder := snapshot.holders.get(admission.workload)) is not None:
             for taken in ports_of(holder, seats):
-                ports.get(taken.node, set()).difference_update(taken.ports)
+                ports.remove(*taken)
     if len(left) == len(snapshot.admissions):
         return snapshot
     held = {admission.workload for admission in left.values()}
-    kept = {
-        node: tuple(sorted(each, key=lambda port: (port.port, port.protocol, port.ip)))
-        for node, each in sorted(ports.items())
-        if each
-    }
     return replace(
         snapshot,
         admissions=left,
-        nodes=snapshot.nodes.with_used(freed).with_ports(kept),
+        nodes=snapshot.nodes.with_used(freed).with_ports(ports.by_node()),
         holders={key: workload for key, workload in snapshot.holders.items() if key in held},
     )
 

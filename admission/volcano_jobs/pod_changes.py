@@ -182,6 +182,7 @@ def _deletes(view: JobView, state: JobState) -> Iterator[PodUnwanted]:
         if pod.deleting or (reason := _reason_to_delete(pod, view.spec, state, admission)) is None:
             continue
         evict = reason == _CLOSED and admission is not None and admission.asks_budgets()
+        evict = evict and admission is not None and admission.id not in view.beyond_budgets
         yield PodUnwanted(name=pod.name, uid=pod.uid, reason=reason, evict=evict)
 
 

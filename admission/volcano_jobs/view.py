@@ -69,6 +69,8 @@ class JobView:
     commands: tuple[Command, ...] = ()
     #: What is told of a Job that has run for as long as its queue allows; "": it has not.
     run_out: str = ""
+    #: Admissions that are evicted, and whose pods no disruption budget keeps any more.
+    beyond_budgets: frozenset[AdmissionId] = frozenset()
     #: Seats that are too small for pods of the Job as it is now, by admission: indices.
     outgrown: Mapping[AdmissionId, frozenset[int]] = field(default_factory=dict)
 

@@ -14,6 +14,7 @@ from admission.workloads.kinds import Holding, support_of
 from queues.api import names
 from queues.api.reading.user_values import QUEUE_EXPECTED
 from queues.reason_codes import ReasonCode
+from queues.versioned_map import differing
 from queues.workload import UNUSABLE_QUEUE, Obstacle, QueueName
 
 
@@ -38,6 +39,40 @@ class Context:
     #: Tiers of the HyperNodes, ascending, and those that have a name.
     hypernodes: tuple[int, ...] = ()
     tier_names: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextChange:
+    """Which facts may be others in one context than in another. Nothing else has to be looked at again."""
+
+    #: All workloads and pods of these namespaces.
+    namespaces: frozenset[str] = frozenset()
+    #: All workloads of these priority classes.
+    classes: frozenset[str] = frozenset()
+    every_workload: bool = False
+
+    @classmethod
+    def between(cls, before: Context, after: Context) -> "ContextChange":
+        """What differs between two contexts."""
+        classes = {
+            *differing(before.priorities, after.priorities),
+            *(before.never_preempting ^ after.never_preempting),
+        }
+        for_all = [
+            (each.default_priority, each.default_preempts, each.levels, each.hypernodes, each.tier_names)
+            for each in (before, after)
+        ]
+        return cls(
+            namespaces=frozenset(
+                {*differing(before.queues, after.queues), *differing(before.adopt_until, after.adopt_until)}
+            ),
+            classes=frozenset(classes),
+            every_workload=for_all[0] != for_all[1],
+        )
+
+    def is_about(self, fact: WorkloadFact) -> bool:
+        """Whether a workload may be another one."""
+        return self.every_workload or fact.namespace in self.namespaces or fact.priority_class in self.classes
 
 
 def in_context(fact: Fact, context: Context) -> Fact:

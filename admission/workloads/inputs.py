@@ -102,6 +102,8 @@ class WorkloadInputs(msgspec.Struct, frozen=True, kw_only=True):
     pods: Sequence[PodFact]
     #: Its admissions that are not closed, oldest first.
     admissions: Sequence[Admission]
+    #: Since when it holds seats without a break (seconds since the epoch); 0: since the first of these was opened.
+    held_since: int = 0
     #: None: not numbered yet.
     arrival: int | None
     #: Terminal outcomes of a Volcano Job's seats.
@@ -115,6 +117,8 @@ class WorkloadInputs(msgspec.Struct, frozen=True, kw_only=True):
     last_eviction: ReasonCode | None = None
     #: The policy that counts for its queue.
     policy: QueuePolicy = DEFAULT_POLICY
+    #: The policy of the queue in which it was admitted.
+    held_by: QueuePolicy = DEFAULT_POLICY
     #: How long it may hold its seats, by the queue in which it was admitted; None: for ever, or it holds none.
     run_limit: RunLimit | None = None
     #: When (seconds) one of its bound pods was last seen to go, which made room; 0: not in this term.

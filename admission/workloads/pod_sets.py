@@ -162,10 +162,12 @@ def _as_made(pods: PodSet, shape: PodShape) -> PodSet:
     own, made = pods.nodes.tolerations, shape.nodes.tolerations
     kept = tuple(each for each in made if each in own or each not in _TOLERATED)
     nodes = shape.nodes if kept == made else replace(shape.nodes, tolerations=kept)
-    if nodes == pods.nodes and shape.ports == pods.ports and shape.takes.fits(pods.takes):
+    # Rules that the API server adds; others are as they are written, whatever the pod of the trial is called.
+    rules = pods.rules or shape.rules
+    if (nodes, rules, shape.ports) == (pods.nodes, pods.rules, pods.ports) and shape.takes.fits(pods.takes):
         return pods
     takes = pods.takes.largest(shape.takes)
-    return one(replace(pods, takes=takes, nodes=nodes, ports=shape.ports))
+    return one(replace(pods, takes=takes, nodes=nodes, ports=shape.ports, rules=rules))
 
 
 def enlarged(pod_sets: tuple[PodSet, ...], larger: Mapping[str, Resources]) -> tuple[PodSet, ...]:

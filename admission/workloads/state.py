@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from admission.decode.ignored_values import first_ignored
+from admission.engine.preemption.protection import budgets_end
 from admission.engine.snapshot import Rollback, Unbooked
 from admission.facts.pods import PodFact, PodPhase
 from admission.workloads.adoption import PodsWithoutSeat, foreign_obstacle, pods_without_seat, unbooked_of
@@ -56,6 +57,7 @@ from queues.workload import AdmissionId, NodeName, Obstacle, Result, Workload, W
 #: States share these: there may be 200,000 of them.
 _NOTHING: Final[Mapping[Any, Any]] = MappingProxyType({})
 _NO_NODES: Final = frozenset[NodeName]()
+_NO_ADMISSIONS: Final = frozenset[AdmissionId]()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +93,8 @@ class WorkloadState:
     run_end: RunEnd | None = None
     #: It was ended for that: its pods go in any case, and none is made again.
     is_run_out: bool = False
+    #: Admissions that are evicted, and whose pods no disruption budget keeps: it has kept lent quota for long enough.
+    beyond_budgets: frozenset[AdmissionId] = _NO_ADMISSIONS
     #: What keeps it from going on though it is admitted; None: nothing.
     problem: Reason | None = None
     #: Pods that lost their seat after the gang started: they are removed, and their seats end then.
@@ -238,6 +242,8 @@ def _held_state(
     rollbacks = {} if over else rollbacks_of(inputs, open_, changes, now, timeouts)
     faulty = {} if over else faulty_gangs(inputs, open_, now, timeouts)
     end = None if over else run_end(inputs, open_)
+    reclaimed = [each for each in inputs.admissions if each.reclaimed]
+    budgets_until = _budgets_end(inputs) if reclaimed else None
     held = sum(
         len(place.admission.holding())
         for place in (left if support.is_group else seat_maps)
@@ -266,6 +272,9 @@ def _held_state(
         or _NOTHING,
         run_end=end,
         is_run_out=inputs.setbacks.is_run_out,
+        beyond_budgets=frozenset(each.id for each in reclaimed)
+        if budgets_until is not None and budgets_until <= now
+        else _NO_ADMISSIONS,
         outgrown=changes.outgrown or _NOTHING,
         larger=changes.larger() or _NOTHING,
         problem=changes.reason() or lost.reason or readiness.problem or missing.problem,
@@ -292,12 +301,19 @@ def _held_state(
             untried,
             syncs.until,
             None if end is None else end.next_look(now),
+            budgets_until,
         ),
         is_stopped=support.holding is Holding.SUSPENDED and syncs.are_over(inputs.admissions),
         missing_since=missing.since,
         ignored=_ignored(inputs),
         follows_policy=bool(missing.since or inputs.device_faults) or follows_policy(inputs, seat_maps),
     )
+
+
+def _budgets_end(inputs: WorkloadInputs) -> int:
+    """The second from which on disruption budgets keep nothing that it was lent."""
+    started = inputs.held_since or min(each.opened_at for each in inputs.admissions)
+    return budgets_end(started, inputs.held_by)
 
 
 def _untried_until(inputs: WorkloadInputs, workload: Workload) -> int | None:

@@ -232,6 +232,16 @@ class AdmissionIndex:
             return []
         return [self.admissions[id_] for id_ in sorted(self._of.of(key))]
 
+    def held_since(self, admissions: Sequence[Admission]) -> int:
+        """Since when a workload with these admissions holds seats without a break (seconds since the epoch).
+
+        0: since the first of them was opened. A new leader knows of no admission that was closed before its term.
+        """
+        if len(admissions) == 1 and self._since[admissions[0].id] == admissions[0].opened_at:
+            return 0
+        since = min((self._since[each.id] for each in admissions), default=0)
+        return since if any(each.opened_at != since for each in admissions[:1]) else 0
+
     def seat_count(self, key: WorkloadKey) -> int:
         """Number of seats in these, also those that were given back."""
         return sum(len(self.admissions[id_].seats) for id_ in self._of.of(key))
@@ -301,6 +311,13 @@ class AdmissionIndex:
             return takes
         seat = self._seat(admission, pod)
         return takes if seat is None else beyond(seat, takes)
+
+    def has_seat(self, pod: PodFact, owner: WorkloadKey | None) -> bool:
+        """Whether a bound pod has a seat of this workload on its node."""
+        admission = self.admission_of(pod)
+        return (
+            admission is not None and admission.workload == owner and self._seat(admission, pod) is not None
+        )
 
     def _seat(self, admission: Admission, pod: PodFact) -> Seat | None:
         """The seat that a pod has in an admission; of a directed Job any seat on the pod's node. None: none."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeVar
 
 from admission.engine.nodes.demand import Demand
+from admission.engine.nodes.host_ports import NotedPorts
 from admission.engine.nodes.table import Node, NodeTable
 from admission.facts.changes import Change, FactKind
 from admission.facts.cluster import (
@@ -63,26 +64,23 @@ class PortsInUse:
     def update(self, key: WorkloadKey, pod_sets: Iterable[PodSet]) -> None:
         """What the pods of a workload will have in its seats."""
         self._asked.pop(key, None)
-        asked = {pods.name: pods.ports for pods in pod_sets if pods.ports}
+        asked = {pods.name: pods.occupies for pods in pod_sets if pods.ports or pods.counted}
         if asked:
             self._asked[key] = asked
 
     def by_node(
-        self, admissions_of: Callable[[WorkloadKey], Sequence[Admission]]
+        self, admissions_of: Callable[[WorkloadKey], Sequence[Admission]], counted: Iterable[Place] = ()
     ) -> dict[NodeName, tuple[HostPort, ...]]:
-        """Everything that is taken, by node."""
-        taken: dict[NodeName, set[HostPort]] = {}
-        for node, ports in self._of_pods.values():
-            taken.setdefault(node, set()).update(ports)
+        """Everything that is taken, by node. ``counted``: what pods without a seat count as."""
+        noted = NotedPorts()
+        for node, ports in (*self._of_pods.values(), *counted):
+            noted.add(node, ports)
         for key, asked in self._asked.items():
             for admission in admissions_of(key):
                 for seat in admission.holding():
                     if seat.pod_set in asked:
-                        taken.setdefault(seat.node, set()).update(asked[seat.pod_set])
-        return {
-            node: tuple(sorted(taken[node], key=lambda port: (port.port, port.protocol, port.ip)))
-            for node in sorted(taken)
-        }
+                        noted.add(seat.node, asked[seat.pod_set])
+        return noted.by_node()
 
 
 class NodeInventory:
@@ -177,6 +175,10 @@ class NodeInventory:
         for uid, (place, takes) in self._foreign_pods.items():
             if place == node:
                 yield uid, takes
+
+    def charged_pods(self) -> Iterable[str]:
+        """Pods that take something on their node that is not in the books."""
+        return self._foreign_pods
 
     def is_charged(self, pod: str) -> bool:
         """Whether a pod takes something on its node that is not in the books."""

@@ -12,6 +12,8 @@ from queues.workload import QueueName, WorkloadKey, WorkloadKind
 #: So many pods and seats of a workload take as long as the workload itself.
 PODS_OF_ONE: Final = 10
 
+_DEPLOYMENT: Final = "deployment/"
+
 #: Namespace and name.
 Place = tuple[str, str]
 
@@ -43,6 +45,8 @@ class PodIndex:
         self._of: KeyIndex[WorkloadKey, str] = KeyIndex()
         self._of_group: KeyIndex[Place, str] = KeyIndex()
         self._controlled: KeyIndex[WorkloadKey, str] = KeyIndex()
+        #: Pods of Deployments, by namespace and ``PodFact.controller``.
+        self._of_deployment: KeyIndex[Place, str] = KeyIndex()
 
     def put_pod(self, uid: str, fact: PodFact | None) -> None:
         """A pod appeared, changed or went away. It is to be settled then."""
@@ -51,8 +55,12 @@ class PodIndex:
             self._of_group.discard((before.namespace, before.group), uid)
         if before is not None and before.owner is not None:
             self._controlled.discard(before.owner, uid)
+        if before is not None and before.controller.startswith(_DEPLOYMENT):
+            self._of_deployment.discard((before.namespace, before.controller), uid)
         if fact is None:
             return
+        if fact.controller.startswith(_DEPLOYMENT):
+            self._of_deployment.add((fact.namespace, fact.controller), uid)
         if fact.group:
             self._of_group.add((fact.namespace, fact.group), uid)
         if fact.owner is not None:
@@ -76,6 +84,10 @@ class PodIndex:
         if (before is None) != (fact is None) or (before and fact and before.queue != fact.queue):
             unsettled.update(self._controlled.of(key))
         return unsettled
+
+    def of_deployment(self, namespace: str, controller: str) -> list[PodFact]:
+        """Pods of a Deployment, as ``PodFact.controller`` names it, in no particular order."""
+        return [self.pods[uid] for uid in self._of_deployment.of((namespace, controller))]
 
     def count(self, key: WorkloadKey) -> int:
         """Number of pods of a workload."""

@@ -6,6 +6,7 @@ from admission.engine.snapshot import Rollback, Unbooked
 from admission.workloads.state import WorkloadState
 from admission.world.disruption_budgets import Budgets
 from admission.world.nodes import NodeInventory
+from admission.world.pod_relations import PodRelations
 from queues.admissions import Admission
 from queues.versioned_map import VersionedMap
 from queues.workload import AdmissionId, Workload, WorkloadKey
@@ -14,7 +15,8 @@ from queues.workload import AdmissionId, Workload, WorkloadKey
 class SnapshotRows:
     """Part of the world: the rows of the next snapshot that follow from states and admissions."""
 
-    def __init__(self, node_inventory: NodeInventory, budgets: Budgets) -> None:
+    def __init__(self, node_inventory: NodeInventory, budgets: Budgets, pod_relations: PodRelations) -> None:
+        self._pod_relations = pod_relations
         self._node_inventory = node_inventory
         self._budgets = budgets
         self.pending: VersionedMap[WorkloadKey, Workload] = VersionedMap()
@@ -42,6 +44,8 @@ class SnapshotRows:
 
     def _remove(self, before: WorkloadState, after: WorkloadState | None) -> None:
         self._node_inventory.ports.update(before.key, ())
+        if after is None:
+            self._pod_relations.put_workload(before.key, None)
         if after is None or not after.seat_maps:
             self._budgets.update(before.key, ())
         self.unbooked.pop(before.key, None)
@@ -59,9 +63,11 @@ class SnapshotRows:
     def _put(self, after: WorkloadState, numbered: Collection[WorkloadKey]) -> None:
         asks = after.workload.pod_sets if after.needs_seats or after.seat_maps else ()
         self._node_inventory.demand.update(after.key, asks)
-        self._node_inventory.ports.update(after.key, after.workload.pod_sets)
+        counted = self._pod_relations.put_workload(after.key, after if asks else None)
+        workload = after.workload if counted is None else counted
+        self._node_inventory.ports.update(after.key, workload.pod_sets)
         if after.needs_seats and after.key in numbered:
-            self.pending.put(after.key, after.workload)
+            self.pending.put(after.key, workload)
         else:
             self.pending.pop(after.key)
         if after.unbooked is not None:
@@ -70,12 +76,24 @@ class SnapshotRows:
         self.evictable.update(after.evictable)
         self.leaving.update(dict.fromkeys(after.leaving(), after.over_since))
         if after.seat_maps:
-            self.holders.put(after.key, after.workload)
+            self.holders.put(after.key, workload)
             self._budgets.update(after.key, after.pods)
         else:
             self.holders.pop(after.key)
         self.started.update(dict.fromkeys(after.started))
         self.ready.update(dict.fromkeys(after.ready))
+
+    def recount(self) -> None:
+        """Give the workloads what their pods count as where the rules of other pods have changed."""
+        for key, state in self._pod_relations.refresh():
+            workload = self._pod_relations.put_workload(key, state)
+            if workload is None:
+                continue
+            self._node_inventory.ports.update(key, workload.pod_sets)
+            for rows in (self.pending, self.holders):
+                before = rows.get(key)
+                if before is not None and before != workload:
+                    rows.put(key, workload)
 
 
 def _decisive(state: WorkloadState | None) -> tuple[object, ...] | None:

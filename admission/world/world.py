@@ -44,6 +44,7 @@ from admission.world.learned.templates import TemplateIndex
 from admission.world.nodes import ABOUT_NODES, NodeInventory
 from admission.world.past_use import UsageHistory
 from admission.world.persistence import RefusedRows, Unsaved, UnsavedRow, current_outcomes
+from admission.world.pod_relations import PodRelations
 from admission.world.pods import PODS_OF_ONE, PodIndex
 from admission.world.queue_facts import QueueFacts
 from admission.world.queue_totals import QueueTotals
@@ -95,11 +96,15 @@ class World:
         self.jobs = self.job_states.stored
         outcomes = current_outcomes(rows.outcomes, self.jobs)
         self.pod_outcomes = PodOutcomes(self.pod_index, self.job_states, outcomes, self.unsaved.outcomes)
-        self.snapshot_rows = SnapshotRows(self.node_inventory, self.budgets)
+        self.states: dict[WorkloadKey, WorkloadState] = {}
+        self.queue_permissions = QueuePermissions()
+        self.pod_relations = PodRelations(
+            self.states, self.pod_index.facts, self.queue_permissions.labels, self._seatless_pods
+        )
+        self.snapshot_rows = SnapshotRows(self.node_inventory, self.budgets, self.pod_relations)
         self.queue_totals = QueueTotals(rows.ended)
         self.queue_facts = QueueFacts(rows.parents)
         self.queues: Mapping[QueueName, QueueFact] = self.queue_facts.queues
-        self.queue_permissions = QueuePermissions()
         self.pods: Mapping[str, PodFact] = self.pod_index.pods
         self.facts: Mapping[WorkloadKey, WorkloadFact] = self.pod_index.facts
         self.admissions: Mapping[AdmissionId, Admission] = self.admission_index.admissions
@@ -114,7 +119,6 @@ class World:
         self.reasons = dict(rows.reasons)
         #: Something that a decision may see has changed since the last snapshot.
         self.snapshot_is_stale = True
-        self.states: dict[WorkloadKey, WorkloadState] = {}
         self._defects: dict[WorkloadKey, Exception] = {}
         self.aside = SetAside(rows.reasons)
         self.seen_times = SeenTimes()
@@ -165,6 +169,7 @@ class World:
                     labels = None if change.fact is None else change.fact.labels
                     self.snapshot_is_stale |= self.queue_permissions.put_namespace(change.key, labels)
                     self.templates.outdate(change.key)
+                    self.pod_relations.put_namespace()
                 case (kind, _) if (observe := self._observers.get(kind)) is not None:
                     self.dirty.update(observe(change))
                 case FactKind.RECREATION, Recreation() | None:
@@ -215,15 +220,24 @@ class World:
         self.dirty.update(filter(None, (before, owner)))
         if fact is not None and owner is not None and fact.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED):
             self.pod_outcomes.note_outcome(owner, fact)
-        place = ports = None
+        place = ports = seatless = None
         if fact is not None and fact.node is not None and is_live(fact):
             uncovered = self.admission_index.uncovered(fact, owner)
             place = (fact.node, uncovered) if uncovered else None
             ports = (fact.node, fact.shape.ports) if fact.shape.ports else None
+            seatless = None if self.admission_index.has_seat(fact, owner) else fact
         self.snapshot_is_stale |= self.node_inventory.ports.occupy(uid, ports)
+        self.snapshot_is_stale |= self.pod_relations.put_pod(uid, seatless) or self.pod_relations.is_stale
         for node in self.node_inventory.charge(uid, place):
             self.snapshot_is_stale = True
             self.dirty |= self.admission_index.seated_on(node)
+
+    def _seatless_pods(self) -> Iterator[tuple[str, PodFact]]:
+        """Bound pods that have no seat, by uid."""
+        for uid in self.node_inventory.charged_pods():
+            pod = self.pods.get(uid)
+            if pod is not None and not self.admission_index.has_seat(pod, self.pod_index.owner_of(uid)):
+                yield uid, pod
 
     def _put_workload(self, change: Change) -> None:
         assert change.workload_kind is not None
@@ -552,6 +566,7 @@ class World:
             fact=fact,
             pods=pods,
             admissions=admissions,
+            held_since=self.admission_index.held_since(admissions),
             arrival=self.arrivals.get(key),
             outcomes=self.outcomes.get(key, {}),
             job_result=None if job is None else job.result(),
@@ -582,6 +597,7 @@ class World:
             may_use_queue=user is None or not (pods or admissions) or self.queue_permissions.tell(user),
             policy=DEFAULT_POLICY if user is None else self.queue_permissions.policy(user.queue),
             run_limit=self.queue_permissions.run_limit(admissions[0].queue) if admissions else None,
+            held_by=self.queue_permissions.policy(admissions[0].queue) if admissions else DEFAULT_POLICY,
             disowned=self.pod_index.why_disowned(pods[0]) if support_of(key).is_pod and pods else "",
             closed=self.admission_index.closed_on(key, pods),
             origins=self.admission_index.origins(key, pods),
@@ -590,12 +606,13 @@ class World:
     def freeze(self, now: int) -> Snapshot:
         """The snapshot for one decision. ``refresh`` and intake come before."""
         self.snapshot_is_stale = False
+        self.snapshot_rows.recount()
         return Snapshot(
             now=now,
             ledger_seq=self.ledger_seq,
             queues=self.queue_facts.with_removed(self.admissions.values()),
             nodes=self.node_inventory.table().with_ports(
-                self.node_inventory.ports.by_node(self.admission_index.of)
+                self.node_inventory.ports.by_node(self.admission_index.of, self.pod_relations.counted_pods())
             ),
             pending=self.snapshot_rows.pending.freeze(),
             admissions=self.snapshot_rows.admissions.freeze(),

@@ -5,7 +5,6 @@ cannot overwrite a newer status, and ``metadata.generation`` counts changes of t
 Schemas are structural and small (pod templates are kept whole), so client-side ``kubectl apply`` works.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +26,7 @@ from queues.api.api_resources import (
     VOLCANO_JOBS,
     ApiResource,
 )
+from queues.api.bounds import bounded, structural
 from queues.api.descriptions import with_descriptions
 from queues.api.model import Model
 from queues.api.names import MANAGED_BY_LABEL
@@ -45,11 +45,6 @@ from queues.api.types.volcano_job import VolcanoJob
 
 #: Label of every definition of Muster. An existing definition without it belongs to another product (Volcano).
 OWNER_LABEL = {MANAGED_BY_LABEL: "muster"}
-
-_INT32 = (-(2**31), 2**31 - 1)
-
-#: Syntax of the quantities that queues.resources reads.
-QUANTITY_PATTERN = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,2}|[numkMGTPE]|[KMGTPE]i)?$"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -274,51 +269,8 @@ def _column(column: Column) -> dict[str, Any]:
 def schema_of(model: type[Model]) -> dict[str, Any]:
     """The structural schema of a document kind."""
     json_schema = with_descriptions(model.model_json_schema(by_alias=True), model)
-    schema = _structural(json_schema, json_schema.get("$defs", {}))
+    schema = bounded(structural(json_schema, json_schema.get("$defs", {})))
     for field in ("apiVersion", "kind"):
         schema["properties"][field] = {"type": "string"}
     schema["properties"]["metadata"] = {"type": "object"}
     return schema
-
-
-def _structural(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
-    """A JSON schema of pydantic as the structural schema that the API server wants: no references, no unions."""
-    merged = _resolved(node, definitions)
-    schema: dict[str, Any] = {}
-    if description := merged.get("description"):
-        schema["description"] = " ".join(description.split())
-    for word in ("type", "format", "pattern", "enum", "minLength", "maxLength", "minItems", "maxItems"):
-        if word in merged:
-            schema[word] = merged[word]
-    for word, implied in (("minimum", _INT32[0]), ("maximum", _INT32[1])):  # by format int32
-        if word in merged and merged[word] != implied:
-            schema[word] = merged[word]
-    # Empty defaults are the model's only, and left out; the others are Volcano's.
-    if merged.get("default") and not isinstance(merged["default"], Mapping | list):
-        schema["default"] = merged["default"]
-    if "properties" in merged:
-        schema["properties"] = {
-            name: _structural(value, definitions) for name, value in merged["properties"].items()
-        }
-    if merged.get("required"):
-        schema["required"] = merged["required"]
-    if isinstance(merged.get("additionalProperties"), Mapping):
-        schema["additionalProperties"] = _structural(merged["additionalProperties"], definitions)
-    if "items" in merged:
-        schema["items"] = _structural(merged["items"], definitions)
-    schema.update({word: value for word, value in merged.items() if word.startswith("x-kubernetes-")})
-    if schema.get("x-kubernetes-int-or-string"):
-        schema["pattern"] = QUANTITY_PATTERN
-    return schema
-
-
-def _resolved(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
-    """A schema node with its reference resolved; of ``anyOf`` with null, the other alternative."""
-    merged = {word: value for word, value in node.items() if word not in ("$ref", "anyOf", "allOf", "$defs")}
-    inner: list[Mapping[str, Any]] = list(node.get("allOf", ()))
-    inner += [choice for choice in node.get("anyOf", ()) if choice.get("type") != "null"]
-    if "$ref" in node:
-        inner.append(definitions[node["$ref"].rpartition("/")[2]])
-    for part in inner:
-        merged = {**_resolved(part, definitions), **merged}
-    return merged

@@ -13,6 +13,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    GetJsonSchemaHandler,
     PlainValidator,
     StrictBool,
     StrictInt,
@@ -22,7 +23,8 @@ from pydantic import (
     model_validator,
 )
 from pydantic.alias_generators import to_camel
-from pydantic_core import PydanticCustomError
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, PydanticCustomError
 
 from queues.errors import InvalidDocument
 
@@ -45,7 +47,9 @@ def _int_or_text(value: Any) -> Any:
 Quantity = Annotated[
     int | str, PlainValidator(_int_or_text), WithJsonSchema({"x-kubernetes-int-or-string": True})
 ]
-Quantities = dict[str, Quantity]
+#: Resources that a map of amounts may name. The bound is the schema's only: what is stored is read up to it.
+MOST_AMOUNTS = 64
+Quantities = Annotated[dict[str, Quantity], Field(json_schema_extra={"maxProperties": MOST_AMOUNTS})]
 
 #: A Go duration: ``90s``, ``1h30m``.
 DURATION_PATTERN = r"^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$|^0$"
@@ -104,6 +108,19 @@ def _null_is_empty(values: Any) -> Any:
     return values
 
 
+class _AtMost(BeforeValidator):
+    """A bound that the schema states as well."""
+
+    most: int
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        found = handler(schema)
+        found["maxItems" if found.get("type") == "array" else "maxProperties"] = self.most
+        return found
+
+
 def at_most(most: int) -> BeforeValidator:
     """Refuses a list or mapping of more entries before any of them is read: a document may have half a million."""
 
@@ -113,7 +130,9 @@ def at_most(most: int) -> BeforeValidator:
             raise PydanticCustomError("too_many", "at most {most}", found)
         return value
 
-    return BeforeValidator(counted)
+    bound = _AtMost(counted)
+    object.__setattr__(bound, "most", most)
+    return bound
 
 
 #: Labels, annotations, node selectors.

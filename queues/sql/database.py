@@ -27,6 +27,7 @@ from queues.errors import (
     DataRefused,
     OlderReplicasAtWork,
     OutcomeUnknown,
+    SchemaInUse,
     SchemaTooOld,
     UnknownRevision,
 )
@@ -286,6 +287,11 @@ async def finish_migration(dsn: Dsn) -> None:
         await connection.run_sync(_migrate, HEAD)
 
 
+#: Milliseconds for which a migration waits for a table that something else reads or writes, and Postgres' error then.
+_MIGRATION_LOCK_TIMEOUT = 5000
+_LOCKED = "55P03"
+
+
 @asynccontextmanager
 async def _migrating(dsn: Dsn) -> AsyncIterator[AsyncConnection]:
     """A connection without timeouts, under the lock of migrations."""
@@ -293,9 +299,15 @@ async def _migrating(dsn: Dsn) -> AsyncIterator[AsyncConnection]:
     try:
         async with database.bare_connection() as connection:
             await connection.execute(text("SELECT pg_advisory_lock(:key)"), {"key": MIGRATION_LOCK})
+            # What a migration waits for makes all others wait that come after it. Migrations wait for one another.
+            await connection.execute(text(f"SET lock_timeout = {_MIGRATION_LOCK_TIMEOUT}"))
             await connection.commit()
             try:
                 yield connection
+            except DBAPIError as error:
+                if _sqlstate(error) == _LOCKED:
+                    raise SchemaInUse(reason=_reason(error)) from error
+                raise
             finally:
                 await connection.rollback()
                 await connection.execute(text("SELECT pg_advisory_unlock(:key)"), {"key": MIGRATION_LOCK})

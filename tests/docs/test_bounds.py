@@ -31,7 +31,10 @@ class Row(NamedTuple):
 
 #: By the first cell. A constant is named by its module and its name.
 ROWS = {
-    "the name of a queue, a PodGroup, a priority class": Row(
+    "the name of a queue": Row(
+        "a DNS name of {} characters, as a label takes it", ("user_values.LONGEST_LABEL_VALUE",)
+    ),
+    "the name of a PodGroup, a priority class": Row(
         "a DNS name of {} characters", ("user_values.LONGEST_NAME",)
     ),
     "the name of a task": Row("a DNS label of 63 characters", ()),
@@ -66,6 +69,17 @@ ROWS = {
         ("user_values.LARGEST_AFFINITY",),
         unit=1024,
     ),
+    "one pod template, or another part of free form, as JSON": Row(
+        "{} KiB", ("bounds.LARGEST_PART",), unit=1024
+    ),
+    "flavors of a queue, its `admins`, resources in one map of amounts": Row(
+        "{}, {}, {}", ("queue.MOST_FLAVORS", "queue.MOST_ADMINS", "model.MOST_AMOUNTS")
+    ),
+    "members of a HyperNode": Row("{}", ("hypernode.MOST_MEMBERS",)),
+    "any other list, text, value of a map": Row(
+        "{} entries, {} characters, {} characters",
+        ("bounds.MOST_ITEMS", "bounds.LONGEST_TEXT", "bounds.LONGEST_VALUE"),
+    ),
     "different resources of one pod": Row("{}", ("user_values.MOST_RESOURCES",)),
     "an amount that one pod asks for": Row(
         "{} TiB of memory, as many thousandths of anything else as this has bytes",
@@ -94,7 +108,7 @@ ROWS = {
         "{}, {}", ("user_values.MOST_SUBGROUPS", "user_values.MOST_KEYS")
     ),
     "characters of a duration, of a quantity": Row(
-        "{}, {}", ("model._LONGEST_DURATION", "resources._LONGEST_QUANTITY")
+        "{}, {}", ("model._LONGEST_DURATION", "bounds.LONGEST_QUANTITY")
     ),
     "the image by which [run times are learned](../explanation/expected-start.md)": Row(
         "{} characters; the rest as a digest", ("interruption.LONGEST_IMAGE",)
@@ -138,6 +152,7 @@ ROWS = {
 #: Constants of the same form that bound nothing that a user writes: what controllers, drivers and kubelets write,
 #: what Muster says, how much of Muster's own is kept, pauses, and files for ``muster check``.
 OTHERS = {
+    "admin_documents._MOST_SHOWN",
     "check.MOST_ANNOTATION_BYTES",
     "check.MOST_BYTES",
     "cron.MOST_MISSED",
@@ -164,6 +179,7 @@ OTHERS = {
     "state.MOST_COMMANDS",
     "reported_devices._MOST_NUMBERS",
     "resource_slices._LONGEST_NAME",
+    "resources._LONGEST_QUANTITY",
     "resource_slices._LONGEST_TERM",
     "resource_slices._LONGEST_VALUE",
     "resource_slices._MOST_ATTRIBUTES",

@@ -27,6 +27,7 @@ from tests.kube.support.guarded_namespace import (
 )
 from tests.kube.support.installation import HOME, JOBS, NAMESPACE, cleared, usable
 from tests.kube.support.posted_volcano_jobs import ReportingWriter, removing_finalizers
+from tests.kube.support.webhook_door import Running, running_door
 
 CRDS = Path(__file__).parents[2] / "deploy" / "crds"
 _numbers = itertools.count(1)
@@ -111,6 +112,13 @@ async def guarded_cluster(door_cluster: LocalCluster) -> LocalCluster:
             await applied(client, document)
         await policies_are_in_force(client)
     return door_cluster
+
+
+@pytest_asyncio.fixture(scope="session")
+async def running(door_cluster: LocalCluster) -> AsyncIterator[Running]:
+    """Muster's policies and webhook, installed on that control plane."""
+    async for one in running_door(door_cluster):
+        yield one
 
 
 @pytest_asyncio.fixture

@@ -11,7 +11,8 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
 
-from queues.errors import OlderReplicasAtWork, SchemaTooNew, SchemaTooOld
+from queues.errors import OlderReplicasAtWork, SchemaInUse, SchemaTooNew, SchemaTooOld
+from queues.sql import database as database_module
 from queues.sql.database import (
     Database,
     check_schema,
@@ -125,6 +126,26 @@ async def test_several_migrations_at_once_wait_for_one_another(database: str) ->
         assert await schema_version(tx) is not None
         await check_schema(tx)
     await muster.close()
+
+
+async def test_a_migration_does_not_make_others_wait_for_a_table_that_is_in_use(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database_module, "_MIGRATION_LOCK_TIMEOUT", 50)
+    await migrate(database, "0001")
+    reader = await Database.connect(database)
+    async with reader.transaction() as tx:
+        of_ours = "relkind IN ('r', 'p') AND relnamespace = 'public'::regnamespace"
+        for name in (await tx.scalars(text(f"SELECT relname FROM pg_class WHERE {of_ours}"))).all():
+            if not name.startswith("alembic"):
+                await tx.execute(text(f'SELECT FROM "{name}" LIMIT 0'))
+        async with asyncio.timeout(20):
+            with pytest.raises(SchemaInUse, match="Run `muster migrate` again"):
+                await migrate(database)
+    await migrate(database)
+    async with reader.transaction() as tx:
+        await check_schema(tx)
+    await reader.close()
 
 
 async def test_an_old_schema_says_what_to_do(database: str) -> None:

@@ -9,7 +9,7 @@ from admission.cli.access.read_api import Route, ask
 from admission.cli.failures import CommandFailed
 from admission.cli.queue_names import did_you_mean, no_such_queue
 from queues.api.api_resources import QUEUES, Document
-from queues.api.names import CHANGE_REASON, CHANGED_BY
+from queues.api.names import CHANGE_REASON, CHANGED_BY, ROOT_QUEUE
 from queues.api.quota.quota_document import parent_of
 from queues.errors import MusterError
 
@@ -111,6 +111,23 @@ def read_queues(route: ClusterRoute) -> dict[str, QueueObject] | None:
         raise
     queues = [QueueObject(document=each) for each in found.get("items", ())]
     return {each.name: each for each in queues}
+
+
+def is_open_to_all(queues: Mapping[str, QueueObject] | None, name: str | None) -> bool:
+    """Whether any namespace may use a queue: neither it nor one above it selects namespaces. False if it is not known.
+
+    ``queues``: all there are, by name; None: not known.
+    """
+    seen: set[str] = set()
+    while name is not None and name != ROOT_QUEUE:
+        queue = (queues or {}).get(name)
+        access = queue.spec.get("access") if queue is not None else None
+        selects = isinstance(access, Mapping) and access.get("namespaceSelector") is not None
+        if queue is None or selects or name in seen:
+            return False
+        seen.add(name)
+        name = queue.parent
+    return queues is not None
 
 
 def queues_in_use(route: ClusterRoute) -> dict[str, Mapping[str, Any]]:

@@ -36,12 +36,12 @@ def check(files: tuple[str, ...], output: str) -> int:
     pods of a note says which of their pods start together, and in which queue. Kinds that Muster does not act on are
     passed over with a note, with a warning if they name a queue.
     """
-    from admission.workloads.kinds.document_checks import check_other_kind
+    from admission.workloads.kinds.document_checks import check_as_in_cluster
     from queues.api.check.check import check_documents
     from queues.api.check.summary import summary_lines
 
     texts, findings = document_files(files)
-    findings += check_documents(texts, check_other_kind)
+    findings += check_documents(texts, check_as_in_cluster)
     if output == "json":
         click.echo(json.dumps([asdict(finding) for finding in findings], indent=2, ensure_ascii=False))
     else:

@@ -6,7 +6,13 @@ from typing import Any
 import click
 
 from admission.cli.access.objects import ClusterRoute, Refused, path_of, send
-from admission.cli.access.queue_objects import QueueObject, queues_in_use, read_queue, read_queues
+from admission.cli.access.queue_objects import (
+    QueueObject,
+    is_open_to_all,
+    queues_in_use,
+    read_queue,
+    read_queues,
+)
 from admission.cli.confirmation import confirm
 from admission.cli.objects.pausing import ask_for_state, pause_queue, resume_queue
 from admission.cli.objects.queues import queues
@@ -85,6 +91,11 @@ def create(
         confirm(f"Create queue {name}?", yes=yes)
     send(cluster, "POST", path, document, tried=tried)
     say(f"queue {name} created")
+    if is_open_to_all(read_queues(cluster), parent):
+        say(
+            f"Every namespace may use queue {name}: set spec.access.namespaceSelector to change that.",
+            err=True,
+        )
 
 
 @queue.command(short_help="Take no new workloads; what runs goes on.")

@@ -27,10 +27,16 @@ def queue_tree(queues: Sequence[Queue], resource: str | None) -> Markup:
 
 
 def one_queue(
-    queues: Sequence[Queue], name: str, waiting: Mapping[str, Any], resource: str | None, planned: Markup
+    queues: Sequence[Queue],
+    name: str,
+    waiting: Mapping[str, Any],
+    resource: str | None,
+    planned: Markup,
+    *,
+    is_open: bool,
 ) -> Markup:
     """A queue that there is with those below it, all its amounts, its reservations and loans (``planned``), and its
-    first waiting workloads."""
+    first waiting workloads. ``is_open``: any namespace may use it."""
     found = next(queue for queue in queues if queue["name"] == name)
     chosen = resource or usual_resource(queues)
     parent = link(found["parent"], "queues", found["parent"]) if found["parent"] else None
@@ -41,6 +47,7 @@ def one_queue(
         ("Waiting", found["pending"]),
         ("Running", found["admitted"]),
         ("Changed by", found["changedBy"]),
+        ("Used by", "every namespace: no namespaceSelector here or above" if is_open else None),
     ]
     ways = link("Over time", "charts", queue=name)
     if found["parent"] == ROOT:

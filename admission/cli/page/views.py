@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from admission.cli.access.age import age_of
 from admission.cli.access.objects import ClusterRoute, Refused, path_of, send
+from admission.cli.access.queue_objects import is_open_to_all, read_queues
 from admission.cli.access.read_api import Route, Unanswered, ask
 from admission.cli.closures.closed_nodes import read_closures
 from admission.cli.closures.objects import listed
@@ -79,8 +80,15 @@ class Views:
         self._check_queue(body["items"], name)
         found = pages(self.route, {"queue": name}, _SHOWN)
         planned = planned_of_queue(self._planned(), body["items"], name, self.clock())
-        main = one_queue(body["items"], name, found, resource, planned)
+        main = one_queue(body["items"], name, found, resource, planned, is_open=self._is_open(name))
         return View(title=f"Queue {name}", section="Queues", main=main, age=age_of(body)[0])
+
+    def _is_open(self, name: str) -> bool:
+        """Whether any namespace may use a queue; False if that is not known."""
+        try:
+            return is_open_to_all(read_queues(self.cluster), name)
+        except MusterError:
+            return False
 
     def _waiting(self, parts: Sequence[str], query: _Query) -> View:
         _only(parts, 0)

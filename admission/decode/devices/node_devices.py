@@ -13,7 +13,7 @@ from admission.decode.devices.device_faults import device_fault
 from admission.facts.devices import NodeDevicesFact, ReportedDevice, ReportedMismatch
 from admission.wire import Int64, WireCondition, WireMetadata, WireStruct
 from queues.api import names
-from queues.api.reading.user_values import is_device_resource
+from queues.api.resource_names import is_extended
 from queues.resources import usual_resource
 from queues.workload import NodeName
 
@@ -127,7 +127,7 @@ def _usual_resource(vendor: str) -> str:
 
 def _resource(told: str, vendor: str) -> str:
     """What a whole device counts as: the resource that it is registered as, where that is told and can be one."""
-    return told if len(told) <= _LONGEST and is_device_resource(told) else _usual_resource(vendor)
+    return told if len(told) <= _LONGEST and is_extended(told) else _usual_resource(vendor)
 
 
 def _number(text: str) -> int | None:

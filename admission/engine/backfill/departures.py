@@ -23,7 +23,7 @@ from admission.engine.nodes.table import Amounts
 from admission.engine.pending.waiting_time import LONG_WAIT, waits_since
 from admission.engine.placement.flavors import quota_hit
 from admission.engine.placement.need import MissingMembers, member_charges, minimum_choices
-from admission.engine.preemption.protection import NEVER
+from admission.engine.preemption.grants import NEVER
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Columns, Trial
 from queues.admissions import Admission, AdmissionState
@@ -233,7 +233,7 @@ class Departures:
         self._free_nodes(world, gone)
         for index in range(gone):
             self._free_quota(world, index)
-        if any(pods.ports for pods in self.workload.pod_sets):
+        if any(pods.ports or pods.has_rules for pods in self.workload.pod_sets):
             for _, admission in self.leaving[:gone]:
                 holder = self.snapshot.workload_of(admission)
                 if holder is not None:

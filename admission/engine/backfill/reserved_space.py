@@ -16,7 +16,8 @@ from admission.engine.nodes.table import Amounts
 from admission.engine.pending.waiting_time import run_time_class
 from admission.engine.placement import gangs
 from admission.engine.placement.need import MissingMembers, size_of
-from admission.engine.preemption.protection import NEVER, evictable_from, wish_end
+from admission.engine.preemption.grants import NEVER
+from admission.engine.preemption.protection import evictable_from, wish_end
 from admission.engine.trial import Columns, Trial
 from queues.order.policies import LineEntry
 from queues.order.shares import below_deserved
@@ -55,7 +56,7 @@ class ClearingRule:
         if sum([pods.wanted_count() for pods in workload.pod_sets]) > 1 or _size(workload) >= self._size:
             return NEVER
         # As if the wish of its user counted: whether it is within what the queue deserves then cannot be told now.
-        wish = wish_end(workload, admitted_at, admitted_at, policy)
+        wish = wish_end(workload, admitted_at, policy)
         return max(evictable_from(workload, admitted_at, policy), wish)
 
     def _policy(self, queue: QueueName) -> QueuePolicy | None:

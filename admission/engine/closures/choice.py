@@ -4,142 +4,19 @@ What was chosen before stays chosen, as long as the nodes are there and take pod
 nodes is chosen, the others cost nothing more.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from admission.engine.nodes.closed_nodes import longest_run
+from admission.engine.closures.held_work import CutOff, HeldWork, Numbers
 from admission.engine.nodes.table import Amounts, Mask, NodeTable
 from admission.engine.snapshot import Snapshot
-from queues.admissions import Admission, AdmissionState
 from queues.closures.node_closures import NodeClosure
-from queues.workload import NodeName, QueueName, WorkloadKey
-
-
-class Cost(NamedTuple):
-    """What it costs to keep a node, the smallest first."""
-
-    #: What the holder would have more, as far as it has to be little: 0 on nodes that its own work fills.
-    more: int
-    #: Another closure needs the node soon before or after.
-    is_wanted: bool
-    #: Work that would be cut off: seats of gangs not cut off already.
-    seats: int
-    #: When the last of what runs there should have ended; 0: nothing runs.
-    ends: int
-    #: Column: neighbours stay together.
-    column: int
-
-
-class Running(NamedTuple):
-    """An admission, as far as it matters for a reservation."""
-
-    workload: WorkloadKey
-    #: The second at which it should have ended. None: unknown.
-    end: int | None
-    #: Columns of the nodes of its seats.
-    columns: frozenset[int]
-    seats: int
-
-
-class RunningWork(NamedTuple):
-    """What holds seats on nodes that have to be clear at some second."""
-
-    #: By column: workloads that would be cut off there.
-    cut_off: Mapping[int, frozenset[WorkloadKey]]
-    #: Seats of each of them.
-    seats: Mapping[WorkloadKey, int]
-    #: By column: the second at which the last work should have ended.
-    ends: Mapping[int, int]
-
-
-class TurnWork:
-    """All that runs in a turn, for all reservations that choose in it. Worked out once, when it is asked for."""
-
-    def __init__(self, snapshot: Snapshot) -> None:
-        self._snapshot = snapshot
-        self._before: dict[int, RunningWork] = {}
-        self._used_by: dict[QueueName, Amounts] = {}
-        self._is_below: dict[tuple[QueueName, QueueName], bool] = {}
-
-    @cached_property
-    def offers(self) -> Amounts:
-        """(R, N) what nodes offer without all work of queues: other pods stay."""
-        snapshot, table = self._snapshot, self._snapshot.nodes
-        return self._with_held(table.allocatable - table.used, snapshot.admissions.values())
-
-    def used_by(self, queue: QueueName) -> Amounts:
-        """(R, N) what the work of a queue, and of all below it, holds on nodes."""
-        if (known := self._used_by.get(queue)) is not None:
-            return known
-        snapshot = self._snapshot
-        work = (each for each in snapshot.admissions.values() if self._has_above(each.queue, queue))
-        used = self._used_by[queue] = self._with_held(np.zeros_like(snapshot.nodes.allocatable), work)
-        return used
-
-    def _with_held(self, amounts: Amounts, admissions: Iterable[Admission]) -> Amounts:
-        """(R, N) these amounts, to which is added what admissions still hold on nodes."""
-        snapshot, table = self._snapshot, self._snapshot.nodes
-        position, rows = table.layout.position, {name: row for row, name in enumerate(table.resources)}
-        for admission in admissions:
-            for seat in snapshot.still_held(admission):
-                if (at := position.get(seat.node)) is not None:
-                    for name, units in seat.takes.items():
-                        if name in rows:
-                            amounts[rows[name], at] += units
-        return amounts
-
-    def _has_above(self, queue: QueueName, above: QueueName) -> bool:
-        key = queue, above
-        if key not in self._is_below:
-            seen, queues = {queue}, self._snapshot.queues
-            while queue != above and queue in queues and (parent := queues[queue].parent) is not None:
-                if parent in seen:
-                    break
-                queue = parent
-                seen.add(queue)
-            self._is_below[key] = queue == above
-        return self._is_below[key]
-
-    @cached_property
-    def _running(self) -> list[Running]:
-        snapshot, position = self._snapshot, self._snapshot.nodes.layout.position
-        found: list[Running] = []
-        for admission in snapshot.admissions.values():
-            leaves = admission.state is not AdmissionState.OPEN or admission.id in snapshot.evictable
-            holder = snapshot.holders.get(admission.workload)
-            end: int | None = snapshot.now
-            if not leaves:
-                known = None if holder is None else longest_run(holder, snapshot.queues)
-                end = None if known is None else max(snapshot.now, admission.opened_at + known)
-            held = snapshot.still_held(admission)
-            columns = frozenset(position[seat.node] for seat in held if seat.node in position)
-            found.append(Running(admission.workload, end, columns, len(held)))
-        return found
-
-    def before(self, clear_at: int) -> RunningWork:
-        """What runs on nodes that have to be clear then. What is not known to end before would be cut off."""
-        if (known := self._before.get(clear_at)) is not None:
-            return known
-        cut_off: dict[int, set[WorkloadKey]] = {}
-        seats: dict[WorkloadKey, int] = {}
-        ends: dict[int, int] = {}
-        for each in self._running:
-            end = clear_at + 1 if each.end is None else each.end
-            stays = end > clear_at
-            if stays:
-                seats[each.workload] = seats.get(each.workload, 0) + each.seats
-            for column in each.columns:
-                ends[column] = max(ends.get(column, 0), end)
-                if stays:
-                    cut_off.setdefault(column, set()).add(each.workload)
-        found = RunningWork({column: frozenset(keys) for column, keys in cut_off.items()}, seats, ends)
-        self._before[clear_at] = found
-        return found
+from queues.workload import NodeName
 
 
 class Choice(NamedTuple):
@@ -151,10 +28,10 @@ class Choice(NamedTuple):
     cost: tuple[int, int, int, int]
 
 
-def candidates(closure: NodeClosure, table: NodeTable, taken: Mask) -> Mask:
-    """(N,) nodes that a reservation may keep. ``taken``: (N,) nodes that other closures have in its window."""
+def candidates(closure: NodeClosure, table: NodeTable) -> Mask:
+    """(N,) nodes that a reservation may keep, if no other closure has them in its window."""
     layout = table.layout
-    mask = layout.usable & ~taken
+    mask = layout.usable
     if closure.flavor:
         mask = mask & layout.of_flavor(closure.flavor)
     if closure.level:
@@ -168,38 +45,41 @@ def chosen_nodes(
     closure: NodeClosure,
     snapshot: Snapshot,
     may_be: Mask,
-    wanted_soon: Mask,
-    running: TurnWork,
-    more: NDArray[np.int64] | None = None,
+    wanted_soon: Callable[[], Mask],
+    running: HeldWork,
+    more: Numbers | None = None,
 ) -> tuple[NodeName, ...]:
     """The nodes that a reservation keeps from now on, fewer if there are not enough.
 
-    ``may_be``: (N,) ``candidates``. ``wanted_soon``: (N,) nodes that other closures need shortly before or after.
-    ``running``: that of the snapshot. ``more``: (N,) nodes of which this is little are preferred to all others.
+    ``may_be``: (N,) ``candidates`` that no other closure has. ``wanted_soon``: (N,) nodes that other closures need
+    shortly before or after; it is asked for only if there is a choice. ``more``: (N,) nodes with little of this are
+    preferred to all others.
     """
     table, layout = snapshot.nodes, snapshot.nodes.layout
     position = layout.position
     kept = [position[name] for name in closure.nodes if name in position and may_be[position[name]]]
-    if _suffices(kept, closure, table, table.allocatable) or not _others(may_be, kept).any():
+    if not lacks(closure, table, kept) or not _others(may_be, kept).any():
         return tuple(layout.names[column] for column in sorted(kept))
-    offers = running.offers
-    useful = _useful(closure, table, offers)
-    domains = list(_domains(closure, table, may_be, kept, offers)) if (may_be & useful).any() else [may_be]
-    if len(domains) == 1:
-        (inside,) = domains
-        every = _with(inside & useful, [each for each in kept if inside[each]])
+    offers = running.offers(snapshot)
+    useful = may_be & _useful(closure, table, offers)
+    in_domains = bool(closure.level) and closure.level in layout.levels and bool(useful.any())
+    if not in_domains:
+        every = _with(useful, kept)
         if not _suffices(every, closure, table, offers):
             # All that there is, whatever it costs: it is not weighed in each turn in which it is too little.
             return tuple(layout.names[column] for column in every)
-    best: Choice | None = None
-    work = running.before(closure.clear_at)
-    for inside in domains:
-        here = [each for each in kept if inside[each]]
-        found = _in(_Search(closure, table, inside, offers, work, wanted_soon, more), here)
-        if best is None or (found.lacks, found.cost) < (best.lacks, best.cost):
-            best = found
+    search = _Search(
+        closure, table, useful, offers, running.cut_off(closure.clear_at, snapshot), wanted_soon(), more, kept
+    )
+    choices = (search.inside(inside) for inside in (_domains(search) if in_domains else [may_be]))
+    best = min(choices, key=lambda choice: (choice.lacks, choice.cost), default=None)
     columns = kept if best is None else best.columns
     return tuple(layout.names[column] for column in sorted(columns))
+
+
+def lacks(closure: NodeClosure, table: NodeTable, kept: Iterable[int]) -> bool:
+    """Whether a reservation lacks nodes. ``kept``: columns of those that it has."""
+    return not _suffices(kept, closure, table, table.allocatable)
 
 
 def _others(may_be: Mask, kept: Iterable[int]) -> Mask:
@@ -238,109 +118,86 @@ def _suffices(columns: Iterable[int], closure: NodeClosure, table: NodeTable, of
     )
 
 
-def _domains(
-    closure: NodeClosure, table: NodeTable, may_be: Mask, kept: Sequence[int], offers: Amounts
-) -> Iterable[Mask]:
+def _domains(search: "_Search") -> Iterator[Mask]:
     """The nodes of each domain in which a reservation lacks least; of one that has nodes there only of these."""
-    if not closure.level or closure.level not in table.layout.levels:
-        yield may_be
-        return
+    closure, table = search.closure, search.table
     chain, index = table.layout.levels[closure.level]
     of = chain[index].of
-    every = _with(may_be & _useful(closure, table, offers), kept)
+    every = _with(search.useful, search.kept)
     lacks = np.zeros(len(chain[index].domains), np.int64)
     rows = {name: row for row, name in enumerate(table.resources)}
     for name, units in closure.amounts.items():
         offered = np.zeros_like(lacks)
-        np.add.at(offered, of[every], offers[rows[name], every])
+        np.add.at(offered, of[every], search.offers[rows[name], every])
         lacks += np.maximum(0, units - offered)
     best: list[int] = np.flatnonzero(lacks == min(lacks, default=0)).tolist()
-    own = {int(of[column]) for column in kept}
+    own = {int(of[column]) for column in search.kept}
     for domain in [each for each in best if each in own] or best:
-        yield may_be & (of == domain)
+        yield of == domain
 
 
-class _Search(NamedTuple):
+@dataclass(frozen=True)
+class _Search:
     """What a choice is made from."""
 
     closure: NodeClosure
     table: NodeTable
-    #: (N,) nodes that may be chosen.
-    inside: Mask
+    #: (N,) nodes that may be chosen and have something of all that is asked.
+    useful: Mask
     offers: Amounts
-    work: RunningWork
+    work: CutOff
     wanted_soon: Mask
-    #: (N,) None: 0.
-    more: NDArray[np.int64] | None
+    #: (N,) what the holder would have more with a node. None: 0.
+    more: Numbers | None
+    #: Nodes that it has.
+    kept: Sequence[int]
 
-    def more_on(self, column: int) -> int:
-        """What the holder would have more with a node."""
-        return 0 if self.more is None else int(self.more[column])
+    @cached_property
+    def _asked(self) -> Numbers:
+        """(A,) what it asks for, of each resource."""
+        return np.array([units for _, units in sorted(self.closure.amounts.items()) if units > 0], np.int64)
 
-    def lost(self, column: int, cut: Collection[WorkloadKey]) -> int:
-        """Seats that are cut off by keeping a node, beside those of gangs that are cut off already."""
-        return sum(
-            self.work.seats[key] for key in self.work.cut_off.get(column, frozenset()) if key not in cut
+    @cached_property
+    def _offered(self) -> Amounts:
+        """(A, N) what nodes offer of that."""
+        offered: Amounts = self.offers[_rows(self.closure, self.table)]
+        return offered
+
+    def inside(self, domain: Mask) -> Choice:
+        """Enough nodes of a domain, the cheapest first, besides those that it has there."""
+        kept = [column for column in self.kept if domain[column]]
+        cut = self.work.workloads_on(kept)
+        others = self.useful & domain
+        others[kept] = False
+        chosen = self._cheapest(np.flatnonzero(others), kept, cut)
+        every = [*kept, *chosen]
+        cost = (
+            0 if self.more is None else int(self.more[chosen].sum()),
+            int(self.wanted_soon[chosen].sum()),
+            self.work.lost_together(chosen, cut),
+            int(self.work.ends[chosen].max(initial=0)),
         )
+        lacks = int(np.maximum(0, self._asked - self._offered[:, every].sum(axis=1)).sum())
+        return Choice(tuple(every), lacks, cost)
 
-    def suffices(self, columns: Iterable[int]) -> bool:
-        return _suffices(columns, self.closure, self.table, self.offers)
-
-    def useful(self) -> Mask:
-        """(N,) nodes that may be chosen and have something of all that is asked."""
-        return self.inside & _useful(self.closure, self.table, self.offers)
-
-
-def _in(search: _Search, kept: Sequence[int]) -> Choice:
-    """Enough of these nodes, the cheapest first. ``kept``: those that it has."""
-    work, kept_ones = search.work, set(kept)
-    cut: set[WorkloadKey] = set().union(*(work.cut_off.get(column, ()) for column in kept))
-    every = _with(search.useful(), kept)
-    if search.suffices(every):
-        chosen = _cheapest(search, kept, set(cut))
-    else:
-        chosen = [
-            *kept,
-            *(column for column in every if column not in kept_ones),
-        ]  # nothing to choose between
-    more, paid, wanted, last = 0, 0, 0, 0
-    for column in chosen[len(kept) :]:
-        paid += search.lost(column, cut)
-        cut |= work.cut_off.get(column, frozenset())
-        more += search.more_on(column)
-        wanted, last = wanted + bool(search.wanted_soon[column]), max(last, work.ends.get(column, 0))
-    rows = {name: row for row, name in enumerate(search.table.resources)}
-    lacks = sum(
-        max(0, units - int(search.offers[rows[name], chosen].sum()))
-        for name, units in search.closure.amounts.items()
-    )
-    return Choice(tuple(chosen), lacks, (more, wanted, paid, last))
-
-
-def _cheapest(search: _Search, kept: Sequence[int], cut: set[WorkloadKey]) -> list[int]:
-    """Nodes that suffice. ``cut``: gangs that are cut off already; those of the nodes are added."""
-    work = search.work
-
-    def cost(column: int) -> Cost:
-        wanted = bool(search.wanted_soon[column])
-        ends = work.ends.get(column, 0)
-        return Cost(search.more_on(column), wanted, search.lost(column, cut), ends, column)
-
-    useful = search.useful()
-    useful[list(kept)] = False
-    heap = [cost(column) for column in np.flatnonzero(useful).tolist()]
-    heapify(heap)
-    chosen = list(kept)
-    while heap and not search.suffices(chosen):
-        before = heappop(heap)
-        now = cost(before.column)
-        if heap and now > heap[0]:
-            heappush(heap, now)
-            continue
-        chosen.append(now.column)
-        cut |= work.cut_off.get(now.column, frozenset())
-    for column in reversed(chosen[len(kept) :]):
-        rest = [each for each in chosen if each != column]
-        if search.suffices(rest):
-            chosen = rest
-    return chosen
+    def _cheapest(self, others: NDArray[np.intp], kept: Sequence[int], cut: Numbers) -> list[int]:
+        """Those of these nodes that suffice with the kept ones, or all: least of what the holder would have more first,
+        then nodes that no other closure needs, then with least work that is cut off, then with work that ends first."""
+        lost, ends, wanted = (
+            each[others] for each in (self.work.lost(cut), self.work.ends, self.wanted_soon)
+        )
+        more = np.zeros_like(lost) if self.more is None else self.more[others]
+        ordered = others[np.lexsort((others, ends, lost, wanted, more))]
+        missing = self._asked - self._offered[:, list(kept)].sum(axis=1)
+        enough = (self._offered[:, ordered].cumsum(axis=1) >= missing[:, None]).all(axis=0)
+        if (missing <= 0).all():
+            return []
+        if not enough.any():
+            return [int(column) for column in others]  # nothing to choose between
+        chosen: list[int] = ordered[: int(enough.argmax()) + 1].tolist()
+        spare = self._offered[:, chosen].sum(axis=1) - missing
+        for column in reversed(list(chosen)):
+            if (spare >= self._offered[:, column]).all():
+                chosen.remove(column)
+                spare = spare - self._offered[:, column]
+        return chosen

@@ -4,18 +4,21 @@ Everything follows from the snapshot, so that a new leader decides the same: the
 reservation are in its status.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from admission.engine.closures.choice import TurnWork, candidates, chosen_nodes
+from admission.engine.closures.choice import candidates, chosen_nodes, lacks
+from admission.engine.closures.held_work import HeldWork, rested_at
 from admission.engine.closures.right import clearable, nodes_within_right
 from admission.engine.forced_changes import OpenAdmissions
 from admission.engine.nodes.closed_nodes import ClosedNodes
 from admission.engine.nodes.table import Layout, Mask, NodeTable
 from admission.engine.snapshot import Rollback, Snapshot
-from queues.admissions import Admission, AdmissionState, rest_after
+from queues.admissions import Admission, AdmissionState
 from queues.closures.node_closures import ClosureKind, NodeClosure
 from queues.quota.tree import QueueTree
 from queues.quota.usage import Usage
@@ -33,8 +36,10 @@ class TurnClosures:
     layout: Layout | None = None
     #: Nodes of reservations that were chosen in this turn, by id of the closure.
     chosen: Mapping[str, tuple[NodeName, ...]] = field(default_factory=dict)
-    #: The next second at which it is another one. None: there is none.
+    #: The next second at which it is another one, but for work that has rested (``Leaving``). None: there is none.
     until: int | None = None
+    #: What runs, as the last turn knew it. None: no reservation chose in it.
+    work: HeldWork | None = None
 
     def follow(self, snapshot: Snapshot) -> tuple["TurnClosures", Snapshot]:
         """What the closures of a snapshot mean, and the snapshot with its closed nodes."""
@@ -45,13 +50,13 @@ class TurnClosures:
             (each for each in snapshot.closures if each.closes_nodes(now)),
             key=lambda each: (each.clear_at, each.id),
         )
-        masks = _masks(active, snapshot)
+        work = self.work or HeldWork()
+        masks, turns_until = _masks(active, snapshot, work)
         closed = tuple(
             ClosedNodes(each, masks[each.id], each.start <= now) for each in active if masks[each.id].any()
         )
         changes = [each.next_change(now) for each in snapshot.closures]
-        if any(each.closure.of_tenant and each.closure.clear_at <= now for each in closed):
-            changes += _resting(snapshot, now).values()
+        changes.append(turns_until)
         chosen = {each.id: nodes for each in active if (nodes := _names(masks[each.id], each, table))}
         layout = self._layout(table.layout, closed)
         after = TurnClosures(
@@ -63,8 +68,14 @@ class TurnClosures:
                 if each.kind is ClosureKind.RESERVATION and set(chosen.get(each.id, ())) != set(each.nodes)
             },
             until=min((each for each in changes if each is not None), default=None),
+            work=work if work.is_read_from(snapshot) else None,
         )
         return after, replace(snapshot, nodes=replace(table, layout=layout))
+
+    def close(self, table: NodeTable) -> NodeTable:
+        """The nodes with those closed that are closed in this turn, if they are the same nodes."""
+        same = self.before is table.layout
+        return replace(table, layout=self.layout) if same and self.layout is not None else table
 
     def _layout(self, layout: Layout, closed: Sequence[ClosedNodes]) -> Layout:
         """The layout with these nodes closed: that of the last turn if it is the same."""
@@ -93,38 +104,121 @@ def _names(mask: Mask, closure: NodeClosure, table: NodeTable) -> tuple[NodeName
     return tuple(table.layout.names[column] for column in np.flatnonzero(mask).tolist())
 
 
-def _masks(active: Sequence[NodeClosure], snapshot: Snapshot) -> dict[str, Mask]:
-    """(N,) nodes of each closure: first those that drains name, then those that reservations have and choose."""
+#: Reservations that choose nodes in one turn, the first in line and others by turns: each looks at all that runs.
+_FIRST: Final = 4
+_BY_TURNS: Final = 4
+#: Seconds after which it is the turn of others.
+_TURN: Final = 5
+
+
+def _masks(
+    active: Sequence[NodeClosure], snapshot: Snapshot, running: HeldWork
+) -> tuple[dict[str, Mask], int | None]:
+    """(N,) nodes of each closure: first those that drains name, then those that reservations have and choose. And the
+    second at which it is the turn of other reservations to choose; None: all that lack nodes have chosen."""
     table = snapshot.nodes
-    masks = {each.id: drained(each, table) for each in active if each.kind is ClosureKind.DRAIN}
     reservations = [each for each in active if each.kind is ClosureKind.RESERVATION]
     # What one has already, no other chooses.
+    masks = {each.id: drained(each, table) for each in snapshot.closures}
+    windows = _Windows(snapshot.closures, masks, snapshot.now)
+    open_to = _OpenNodes(table)
+    lacking = [each for each in reservations if lacks(each, table, windows.kept(each, open_to.of(each)))]
+    choosing, until = _in_turn(lacking, snapshot.now)
+    shown = {each.id: masks[each.id] for each in active}
     for each in reservations:
-        masks[each.id] = _mask_of(each.nodes, table)
-    running = TurnWork(snapshot)
-    position = table.layout.position
-    planned = {each.id: drained(each, table) for each in snapshot.closures if each.id not in masks}
-    for each in reservations:
-        taken, soon = np.zeros((2, len(table)), np.bool_)
-        for other in snapshot.closures:
-            if other.id == each.id or other.has_ended(snapshot.now):
-                continue
-            mask = masks[other.id] if other.id in masks else planned[other.id]
-            if each.overlaps(other):
-                taken |= mask
-            elif each.end is None or other.lead_from < each.end:
-                soon |= mask
-        if each.of_tenant and (resting := _resting(snapshot, each.clear_at)):
-            # Its work would stay: such nodes are the last to be chosen.
-            seats = (seat for number in resting for seat in snapshot.admissions[number].seats)
-            soon[[position[seat.node] for seat in seats if seat.node in position]] = True
-        may_be = candidates(each, table, taken)
+        if each.id not in choosing:
+            shown[each.id] = np.zeros(len(table), np.bool_)
+            shown[each.id][windows.kept(each, open_to.of(each))] = True
+            windows.put(each, shown[each.id])
+            continue
+        may_be = open_to.of(each) & ~windows.taken(each)
+
+        def soon(closure: NodeClosure = each) -> Mask:
+            # Work that rests would stay: its nodes are the last to be chosen, as those that others need.
+            wanted = windows.soon(closure)
+            return (
+                wanted | (running.rests_until(snapshot) > closure.clear_at) if closure.of_tenant else wanted
+            )
+
         if each.of_tenant:
-            nodes = nodes_within_right(each, snapshot, may_be, soon, running, masks)
+            nodes = nodes_within_right(each, snapshot, may_be, soon, running, shown)
         else:
             nodes = chosen_nodes(each, snapshot, may_be, soon, running)
-        masks[each.id] = _mask_of(nodes, table)
-    return masks
+        shown[each.id] = _mask_of(nodes, table)
+        windows.put(each, shown[each.id])
+    return shown, until
+
+
+def _in_turn(lacking: Sequence[NodeClosure], now: int) -> tuple[Set[str], int | None]:
+    """Ids of the reservations that choose now, and when it is the turn of others. None: they are all."""
+    others = [each.id for each in lacking[_FIRST:]]
+    first = {each.id for each in lacking[:_FIRST]}
+    if len(others) <= _BY_TURNS:
+        return first | set(others), None
+    begin = now // _TURN * _BY_TURNS
+    return first | {others[(begin + at) % len(others)] for at in range(_BY_TURNS)}, (now // _TURN + 1) * _TURN
+
+
+class _OpenNodes:
+    """Nodes that reservations may keep, worked out once for all that ask for the same."""
+
+    def __init__(self, table: NodeTable) -> None:
+        self._table = table
+        self._known: dict[tuple[object, ...], Mask] = {}
+
+    def of(self, closure: NodeClosure) -> Mask:
+        """(N,) ``candidates``."""
+        key = (
+            closure.flavor,
+            closure.level,
+            *sorted(name for name, units in closure.amounts.items() if units),
+        )
+        if (known := self._known.get(key)) is None:
+            known = self._known[key] = candidates(closure, self._table)
+        return known
+
+
+class _Windows:
+    """Which closures need which nodes at which times."""
+
+    def __init__(self, closures: Sequence[NodeClosure], masks: Mapping[str, Mask], now: int) -> None:
+        never = np.iinfo(np.int64).max
+        self._row = {each.id: row for row, each in enumerate(closures)}
+        self._masks = np.array([masks[each.id] for each in closures])
+        self._lead = np.array([each.lead_from for each in closures], np.int64)
+        self._clear = np.array([each.clear_at for each in closures], np.int64)
+        self._end = np.array([never if each.end is None else each.end for each in closures], np.int64)
+        self._lasts = self._end > now
+
+    def _beside(self, closure: NodeClosure) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """(C,) closures that overlap with one, as ``overlaps``, and those that need nodes shortly before or after."""
+        row = self._row[closure.id]
+        others = self._lasts.copy()
+        others[row] = False
+        overlap = (self._clear < self._end[row]) & (self._clear[row] < self._end)
+        return others & overlap, others & ~overlap & (self._lead < self._end[row])
+
+    def taken(self, closure: NodeClosure) -> Mask:
+        """(N,) nodes that others have in the window of a closure."""
+        taken: Mask = np.logical_or.reduce(self._masks[self._beside(closure)[0]], axis=0)
+        return taken
+
+    def kept(self, closure: NodeClosure, may_be: Mask) -> NDArray[np.intp]:
+        """Columns of the nodes that a closure has, as far as it may have them and no other has them in its window."""
+        own = np.flatnonzero(self._masks[self._row[closure.id]] & may_be)
+        if not len(own):
+            return own
+        beside = np.flatnonzero(self._beside(closure)[0])
+        return own[~self._masks[np.ix_(beside, own)].any(axis=0)]
+
+    def soon(self, closure: NodeClosure) -> Mask:
+        """(N,) nodes that others need shortly before its window or after it."""
+        soon: Mask = np.logical_or.reduce(self._masks[self._beside(closure)[1]], axis=0)
+        return soon
+
+    def put(self, closure: NodeClosure, mask: Mask) -> None:
+        """A closure has other nodes."""
+        self._masks[self._row[closure.id]] = mask
 
 
 def drained(closure: NodeClosure, table: NodeTable) -> Mask:
@@ -146,9 +240,15 @@ def _mask_of(nodes: Iterable[NodeName], table: NodeTable) -> Mask:
 # ── who has to leave ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def evicted_from(
-    snapshot: Snapshot, open_admissions: OpenAdmissions, usage: Usage
-) -> dict[AdmissionId, Rollback]:
+class Leaving(NamedTuple):
+    """Work that has to leave nodes that are closed."""
+
+    admissions: Mapping[AdmissionId, Rollback]
+    #: The second at which more has to, for it has rested. None: nothing rests there.
+    until: int | None
+
+
+def evicted_from(snapshot: Snapshot, open_admissions: OpenAdmissions, usage: Usage) -> Leaving:
     """Admissions that stay no longer, because nodes of theirs have to be clear now: whole gangs.
 
     For a reservation of a tenant's administrator work that was evicted before stays until it has rested
@@ -157,6 +257,7 @@ def evicted_from(
     """
     tree = usage.tree
     found: dict[AdmissionId, Rollback] = {}
+    resting: list[int] = []
     for closed in snapshot.nodes.layout.closed:
         if snapshot.now < closed.closure.clear_at:
             continue
@@ -171,7 +272,10 @@ def evicted_from(
         for key in leaving:
             held = [snapshot.admissions[number] for number in open_admissions.of(key)]
             on = sorted({seat.node for each in held for seat in snapshot.still_held(each)} & set(names))
-            if on and not (closed.closure.of_tenant and rested_at(snapshot, held) > snapshot.now):
+            until = rested_at(snapshot, held) if on and closed.closure.of_tenant else 0
+            if until > snapshot.now:
+                resting.append(until)
+            elif on:
                 held_by[key], nodes_of[key] = held, on
         may_go: Collection[WorkloadKey] = held_by
         if held_by and closed.closure.of_tenant:
@@ -181,31 +285,7 @@ def evicted_from(
             for each in held_by[key]:
                 if each.state is AdmissionState.OPEN and each.id not in snapshot.evictable:
                     found.setdefault(each.id, _rollback(closed.closure, on, snapshot.now))
-    return found
-
-
-def rested_at(snapshot: Snapshot, held: Iterable[Admission]) -> int:
-    """The second from which on the admissions of a workload may be evicted for a reservation of a tenant; 0: now."""
-    opened = [each for each in held if each.state is AdmissionState.OPEN]
-    holder = snapshot.holders.get(opened[0].workload) if opened else None
-    if holder is None or not holder.evictions:
-        return 0
-    return max(each.opened_at for each in opened) + rest_after(holder.evictions)
-
-
-def _resting(snapshot: Snapshot, at: int) -> dict[AdmissionId, int]:
-    """Admissions of workloads that rest still at a second, each with the second at which they have rested."""
-    held: dict[WorkloadKey, list[Admission]] = {}
-    for admission in snapshot.admissions.values():
-        holder = snapshot.holders.get(admission.workload)
-        if holder is not None and holder.evictions:
-            held.setdefault(admission.workload, []).append(admission)
-    return {
-        each.id: until
-        for admissions in held.values()
-        if (until := rested_at(snapshot, admissions)) > at
-        for each in admissions
-    }
+    return Leaving(found, min(resting, default=None))
 
 
 def _rollback(closure: NodeClosure, nodes: Sequence[NodeName], now: int) -> Rollback:

@@ -8,13 +8,14 @@ What its work gets on other nodes afterwards is borrowed, and can be reclaimed (
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from admission.engine.closures.choice import TurnWork, chosen_nodes
+from admission.engine.closures.choice import chosen_nodes
+from admission.engine.closures.held_work import HeldWork
 from admission.engine.forced_changes import OpenAdmissions
 from admission.engine.nodes.closed_nodes import ClosedNodes
 from admission.engine.nodes.table import Mask
@@ -54,8 +55,8 @@ def nodes_within_right(
     closure: NodeClosure,
     snapshot: Snapshot,
     may_be: Mask,
-    wanted_soon: Mask,
-    running: TurnWork,
+    wanted_soon: Callable[[], Mask],
+    running: HeldWork,
     masks: Mapping[str, Mask],
 ) -> tuple[NodeName, ...]:
     """The nodes that a reservation of a tenant keeps from now on: as ``chosen_nodes``, within its right.
@@ -81,21 +82,27 @@ def nodes_within_right(
 
 def _within(columns: Iterable[int], bounds: Sequence[Bound]) -> list[int]:
     """Those of these nodes that no bound excludes, the first ones first."""
+    waiting = np.fromiter(columns, np.intp)
     left, found = [each.left for each in bounds], []
-    for column in columns:
-        more = [int(each.more[column]) for each in bounds]
-        if all(units == 0 or units <= rest for units, rest in zip(more, left, strict=True)):
-            found.append(column)
-            left = [rest - units for units, rest in zip(more, left, strict=True)]
+    while len(waiting):
+        # What is left never grows: a node that does not fit is never asked about again.
+        more = [each.more[waiting] for each in bounds]
+        fits = [(units == 0) | (units <= rest) for units, rest in zip(more, left, strict=True)]
+        fitting = np.flatnonzero(np.logical_and.reduce(fits)) if fits else np.arange(len(waiting))
+        if not len(fitting):
+            break
+        first, waiting = int(waiting[fitting[0]]), waiting[fitting[1:]]
+        found.append(first)
+        left = [rest - int(each.more[first]) for each, rest in zip(bounds, left, strict=True)]
     return found
 
 
 def _bounds(
-    closure: NodeClosure, snapshot: Snapshot, running: TurnWork, masks: Mapping[str, Mask]
+    closure: NodeClosure, snapshot: Snapshot, running: HeldWork, masks: Mapping[str, Mask]
 ) -> Iterable[Bound]:
     table = snapshot.nodes
     rows = {name: row for row, name in enumerate(table.resources)}
-    whole = np.maximum(running.offers, 0)
+    whole = np.maximum(running.offers(snapshot), 0)
     for name in path_of(closure.queue, snapshot.queues):
         deserved = _devices(numbers_of(snapshot.queues[name]).deserved, rows)
         if not deserved:
@@ -104,9 +111,9 @@ def _bounds(
         for other in snapshot.closures:
             if other.of_tenant and other.id in masks and name in path_of(other.queue, snapshot.queues):
                 kept |= masks[other.id]
-        used = running.used_by(name)
         for account, units in deserved.items():
-            has, may_have = used[rows[account.resource]], whole[rows[account.resource]]
+            has = running.used_by(name, account.resource, snapshot)
+            may_have = whole[rows[account.resource]]
             more = np.maximum(may_have - has, 0)
             if account.flavor != NO_FLAVOR:
                 inside = table.layout.of_flavor(account.flavor)

@@ -67,6 +67,11 @@ class Labels:
         codes, values = self._column(key)
         return _any_of(codes, values, (value,))
 
+    def domains(self, key: str) -> tuple[NDArray[np.int64], int]:
+        """(N,) number of the value that each node has for a label key, -1 without the label; and how many values."""
+        codes, values = self._column(key)
+        return codes, len(values)
+
     def _column(self, key: str) -> tuple[NDArray[np.int64], dict[str, int]]:
         if key not in self._columns:
             self._columns[key] = _encode([labels.get(key) for labels in self._labels])

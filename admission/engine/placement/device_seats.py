@@ -36,7 +36,7 @@ def seats_on_nodes(
         return hit
     if trial.devices and trial.names_devices(pods.takes, found.columns):
         return _by_number(scope, request, found, charged)
-    trial.take(found.columns, found.counts, pods.takes, scope.queue, charged, pods.ports)
+    trial.take(found.columns, found.counts, pods.takes, scope.queue, charged, pods.occupies)
     return [
         layout.seat(column, pods.name, ordinal, pods.takes)
         for ordinal, column in zip(request.ordinals, found.node_per_pod(), strict=True)
@@ -60,7 +60,7 @@ def seats_on_devices(
     if hit is not None:
         return hit
     trial.take(
-        found.columns, found.counts, pods.takes, scope.queue, charged, pods.ports, exactly=left.taken()
+        found.columns, found.counts, pods.takes, scope.queue, charged, pods.occupies, exactly=left.taken()
     )
     return seats
 
@@ -75,7 +75,7 @@ def _by_number(
         takes = numbered_takes(trial, left.free[:, index], column, pods)
         seats.append(left.seat(index, pods, ordinal, takes))
     trial.take(
-        found.columns, found.counts, pods.takes, scope.queue, charged, pods.ports, exactly=left.taken()
+        found.columns, found.counts, pods.takes, scope.queue, charged, pods.occupies, exactly=left.taken()
     )
     return seats
 

@@ -23,6 +23,7 @@ from admission.engine.placement.need import (
     parts,
 )
 from admission.engine.placement.node_scope import NodeScope, PodSetRequest
+from admission.engine.placement.related_pods import have_rules, related_seats
 from admission.engine.trial import Trial
 from queues.admissions import Seat
 from queues.plan import Admit, Reason
@@ -109,6 +110,8 @@ def _all_groups(
     workload: Workload, groups: Sequence[Sequence[PodSetRequest]], trial: Trial, inside: Mask | None
 ) -> list[Seat] | Reason:
     """Groups in the order written, else the hardest first; a group that finds no place is then moved to the front."""
+    if have_rules(groups):
+        return _with_rules(workload, groups, trial, inside)
     answer: list[Seat] | Reason = []
     mark = trial.mark()
     moves = _MOVES if len(groups) <= FEW_SETS else 0
@@ -129,6 +132,19 @@ def _all_groups(
         if stopped == 0:
             break  # the first group has no place even alone
     return answer
+
+
+def _with_rules(
+    workload: Workload, groups: Sequence[Sequence[PodSetRequest]], trial: Trial, inside: Mask | None
+) -> list[Seat] | Reason:
+    """Seats where rules about other pods are met. A reason without them goes first: it says what else is missing."""
+    answer = related_seats(trial, workload.queue, groups, inside)
+    if not isinstance(answer, Reason):
+        return sorted(answer, key=lambda seat: (seat.pod_set, seat.ordinal))
+    mark = trial.mark()
+    without, _ = _in_turn(workload, groups, trial, inside)
+    trial.undo(mark)
+    return without if isinstance(without, Reason) else answer
 
 
 def _enough_for_all(groups: Sequence[Sequence[PodSetRequest]], trial: Trial, inside: Mask | None) -> bool:

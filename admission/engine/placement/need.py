@@ -18,6 +18,8 @@ FEW_SETS: Final = 8
 _PER_SET: Final = 300
 _PER_POD: Final = 14
 _MANY_SETS: Final = 250_000
+#: For a workload whose pods have rules about other pods, at the least: several ways are tried.
+_WITH_RULES: Final = 200_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -136,6 +138,8 @@ def attempt_cost(workload: Workload, need: MissingMembers) -> int:
     """
     sets = len(need.missing)
     pods = sum(len(ordinals) for ordinals in need.missing.values())
+    if any(each.has_rules for each in workload.pod_sets):
+        return max(_WITH_RULES, 4 * (_PER_SET * sets + _PER_POD * pods))
     if sets > FEW_SETS:
         return max(_MANY_SETS, 4 * (_PER_SET * sets + _PER_POD * pods))
     if sets <= 1:

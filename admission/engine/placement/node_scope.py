@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from admission.engine.nodes.table import Amounts, Mask
+from admission.engine.placement.pod_rules import kept_free
 from admission.engine.trial import Trial
 from queues.workload import NodeName, PodSet, QueueName
 
@@ -41,7 +42,11 @@ class NodeScope:
     def usable(self, pods: PodSet) -> Mask:
         """(N,) nodes that the pods may use."""
         mask = self.mask & self.trial.layout.allowed(pods.nodes)
-        return mask & self.trial.ports.free(pods.ports) if pods.ports else mask
+        if pods.ports:
+            mask &= self.trial.ports.free(pods.ports)
+        if (kept := kept_free(self.trial, pods)) is not None:
+            mask &= kept
+        return mask
 
     def pods_per_node(self, pods: PodSet) -> Amounts:
         """(N,) how many of these pods each node takes."""

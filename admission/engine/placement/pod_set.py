@@ -25,6 +25,7 @@ from admission.engine.placement.domains import (
     unknown_level,
 )
 from admission.engine.placement.node_scope import NodeScope, PodSetRequest
+from admission.engine.placement.pod_rules import kept_free, wished_cost
 from queues.admissions import Seat
 from queues.plan import Reason
 from queues.quota.limit_hit import LimitHit
@@ -32,6 +33,7 @@ from queues.reason_codes import ReasonCode
 from queues.workload import (
     ANTI_AFFINITY,
     NO_FLAVOR,
+    NO_RULES,
     HostPort,
     Partition,
     PodSet,
@@ -212,10 +214,17 @@ def _query(
         # A part around the level that holds all of them keeps itself.
         parts=tuple(part for part in parts if part.at >= at) if required else parts,
         score=trial.layout.score(pods.prefers),
-        cost=scope.cost if measured is None else measured[0],
+        cost=_cost(scope, pods) if measured is None else measured[0],
         cost_is_fragmentation=measured is not None,
         capacities=known,
     )
+
+
+def _cost(scope: NodeScope, pods: PodSet) -> Amounts | None:
+    """(N,) cost of a pod on each node; of equal nodes those cost least where the pods want to be."""
+    if scope.cost is not None or pods.rules is NO_RULES:
+        return scope.cost
+    return wished_cost(scope.trial, pods)
 
 
 def _measured(scope: NodeScope, request: PodSetRequest, chain: Chain) -> tuple[Amounts, Amounts] | None:
@@ -351,6 +360,8 @@ def _no_fit(scope: NodeScope, pods: PodSet, query: DomainQuery) -> Reason:
         return reasons.refused_everywhere(int(unrefused.sum()))
     rest = open_to(pods.nodes, layout.closed, unclosed)
     free = scope.trial.ports.free(pods.ports)
+    if (kept := kept_free(scope.trial, pods)) is not None:
+        free &= kept
     no_room = rest & scope.mask & free & (query.room == 0)
     unlinked, untold = _unlinked(scope, pods, no_room)
     excluded = {

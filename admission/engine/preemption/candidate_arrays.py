@@ -171,7 +171,14 @@ class CandidateArrays:
         self._arrival = np.array([each.workload.arrival for each in every], np.int64)
         self._size = np.array([each.size for each in every], np.int64)
         self._pods = np.array([each.pods for each in every], np.int64)
-        self._protected_in_queue = np.array([each.protected_in_queue for each in every], np.bool_)
+        self._protected_in_queue = np.array(
+            [each.protected_in_queue or each.rests for each in every], np.bool_
+        )
+        self._rests = np.array([each.rests for each in every], np.bool_)
+        #: (C,) start of those that only owners may have which waited before it; of all others no second is too early.
+        self._started = np.array(
+            [each.started if each.rests and each.whole else _NO_LIMIT + 1 for each in every], np.int64
+        )
         self._keeps_quota = np.array([each.keeps_quota for each in every], np.bool_)
         self._keeps_for_a_time = np.array([each.keeps_for_a_time for each in every], np.bool_)
         #: (C,) evicted in this turn already.
@@ -260,7 +267,7 @@ class CandidateArrays:
 
     def _single_pods(self, rights: PreemptionRights, which: slice = slice(None)) -> CandidateMask:
         """(c,) candidates of one pod, smaller than the beneficiary and of no higher priority."""
-        small = (self._size[which] < rights.size) & (self._pods[which] == 1)
+        small = (self._size[which] < rights.size) & (self._pods[which] == 1) & ~self._rests[which]
         return np.asarray((self.priority[which] <= rights.workload.priority) & small)
 
     def _reclaimable(self, rights: PreemptionRights, *, own_victims: bool) -> CandidateMask:
@@ -279,6 +286,7 @@ class CandidateArrays:
             may |= losable.queues[self._queue_of] & lower & (self.priority <= most)
         may &= charged.any(axis=1) & (charged <= losable.most[self._queue_of]).all(axis=1)
         may &= ~self._keeps_quota
+        may &= self._started > rights.owed_since
         if self._keeps_for_a_time.any():
             may &= ~self._keeps_for_a_time | self._owed(rights, losable.queues)[self._queue_of]
         if policy.reclaim == "lower-priority":

@@ -4,6 +4,7 @@ A candidate is evicted whole or not at all: a gang with every admission that joi
 admission that joined a gang above its minimum (an elastic part).
 """
 
+from collections.abc import Set
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -39,11 +40,16 @@ class Candidate(msgspec.Struct, eq=False, gc=False):
     pods: int
     #: Priority at which the oldest of the admissions was opened, as far as it counts in the queue now.
     priority: int
-    #: The seconds from which on it may be evicted by the rules, and for a reclaim; and the second at which its user's
-    #: wish not to be evicted ends (``protection``).
+    #: The second since which it holds seats without a break; of an elastic part, that of its opening.
+    started: int
+    #: The seconds from which on it may be evicted by the rules, for owners that waited before it started, and for a
+    #: reclaim; and those at which its user's wish not to be evicted ends, and what budgets keep of lent quota
+    #: (``protection``).
     evictable_from: int
+    owed_from: int
     reclaimable_from: int
     wish_end: int
+    budgets_end: int
     #: Of a gang with elastic parts: the admissions that can only be evicted with all of it. Empty: all of them.
     core: tuple[HeldAdmission, ...] = ()
     #: What the eviction costs beside the lost work. Elastic parts share that of the gang: it is disturbed once.
@@ -52,6 +58,9 @@ class Candidate(msgspec.Struct, eq=False, gc=False):
     cost: int = 0
     #: Its wish not to be evicted counts inside its queue, and not for other queues: it holds lent quota.
     protected_in_queue: bool = False
+    #: Only a reclaim of lent quota may take it now, of all that is not an elastic part for owners that waited before it
+    #: started.
+    rests: bool = False
     #: Other queues may not reclaim it now.
     keeps_quota: bool = False
     #: Nor may they because it had waited, but for gangs of queues that use nothing (``is_owed`` in ``rules``).
@@ -65,6 +74,7 @@ class Candidate(msgspec.Struct, eq=False, gc=False):
             if lost > 0:
                 cost += held.size * (lost % interval if interval else lost)
         self.cost, self.protected_in_queue = cost, False
+        self.rests = self.evictable_from > now
         self.keeps_quota, self.keeps_for_a_time = False, self.reclaimable_from > now
 
     @property
@@ -122,16 +132,24 @@ class VictimCandidates:
     of_queue: dict[QueueName, list[Candidate]] = field(default_factory=dict)
     #: The next second at which the protection of a running workload ends. None: none is protected for a time.
     until: int | None = None
-    #: Pods that may still be evicted, by budget.
+    #: Pods that may still be evicted, by budget; and the names of the budgets.
     disruptions_left: list[int] = field(default_factory=list)
+    budget_names: list[str] = field(default_factory=list)
     budgets: dict[WorkloadKey, list[BudgetedPods]] = field(default_factory=dict)
+    #: Workloads whose budgets do not count against a reclaim any more.
+    beyond_budgets: Set[WorkloadKey] = frozenset()
 
     def may_disrupt(self, workload: WorkloadKey, pods: int) -> bool:
         """True if every budget allows so many pods of a workload to be evicted."""
-        return all(
-            min(each.pods, pods) <= self.disruptions_left[each.budget]
+        return not self.keeping(workload, pods)
+
+    def keeping(self, workload: WorkloadKey, pods: int) -> list[str]:
+        """The budgets that do not allow so many pods of a workload to be evicted."""
+        return [
+            self.budget_names[each.budget]
             for each in self.budgets.get(workload, ())
-        )
+            if min(each.pods, pods) > self.disruptions_left[each.budget]
+        ]
 
     def disrupt(self, workload: WorkloadKey, pods: int, *, times: int = 1) -> None:
         """Count so many pods of a workload as evicted; ``times=-1``: as put back."""

@@ -20,10 +20,12 @@ from typing import Any, NamedTuple
 
 from admission.engine.placement.need import is_extended_resource, size_of
 from admission.engine.preemption.candidates import Candidate
+from admission.engine.preemption.grants import NEVER
 from queues.quota.accounts import Account
 from queues.quota.queue import ROOT
 from queues.quota.usage import Usage
 from queues.reason_codes import ReasonCode
+from queues.text_format import listed
 from queues.workload import QueueName, Workload
 
 
@@ -53,6 +55,11 @@ class EvictionReason(NamedTuple):
     message: str
     #: The numbers of the message, as they were before the eviction.
     facts: dict[str, Any]
+
+    def beyond(self, budgets: Sequence[str]) -> "EvictionReason":
+        """The reason of a victim that these disruption budgets have kept on lent quota for as long as they may."""
+        message = f"{self.message}; PodDisruptionBudget {listed(budgets)} keeps lent quota no longer"
+        return EvictionReason(message, {**self.facts, "budgets": list(budgets)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +97,8 @@ class PreemptionRights:
     size: int
     #: The beneficiary is a gang that waited long enough to have a place cleared.
     starved: bool = False
+    #: The second since which it waits, if it has waited long: what started later keeps nothing from it by its age.
+    owed_since: int = NEVER
     depth: ReclaimDepth = ReclaimDepth.NEVER
     _pairs: dict[QueueName, QueuePair | None] = field(default_factory=dict)
 
@@ -104,6 +113,7 @@ class PreemptionRights:
             return None
         if (
             not candidate.keeps_quota
+            and (not (candidate.rests and candidate.whole) or candidate.started > self.owed_since)
             and (not candidate.keeps_for_a_time or self.is_owed(pair.beneficiary_side))
             and self._is_lent(pair, candidate)
             and self._may_reclaim(pair, candidate)
@@ -150,7 +160,7 @@ class PreemptionRights:
         return EvictionReason(f"reclaimed for {self.workload}: {shares}", facts)
 
     def _rule_in_queue(self, candidate: Candidate) -> EvictionRule | None:
-        if candidate.protected_in_queue:
+        if candidate.protected_in_queue or candidate.rests:
             return None
         if self._may_preempt(candidate):
             return EvictionRule.PREEMPTED
@@ -241,7 +251,7 @@ class PreemptionRights:
     def _may_clear(self, candidate: Candidate) -> bool:
         """True if the place of a candidate may be cleared for the gang."""
         # Single pods never have a place cleared, so no two workloads can clear each other's place in turns.
-        if not self.starved or candidate.pods > 1 or candidate.size >= self.size:
+        if not self.starved or candidate.rests or candidate.pods > 1 or candidate.size >= self.size:
             return False
         if candidate.priority != self.workload.priority or candidate.queue != self.workload.queue:
             return candidate.priority <= self.workload.priority

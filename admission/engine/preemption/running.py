@@ -12,11 +12,16 @@ import msgspec
 from admission.engine.closures.closing import keeping_quota
 from admission.engine.forced_changes import OpenAdmissions
 from admission.engine.nodes.host_ports import ports_of
+from admission.engine.pending.waiting_time import soonest
 from admission.engine.preemption.candidates import BudgetedPods, Candidate, VictimCandidates
+from admission.engine.preemption.grants import NEVER
 from admission.engine.preemption.held_admission import ChargesByShape, HeldAdmission
 from admission.engine.preemption.protection import (
+    Protection,
+    budgets_end,
     evictable_from,
     keeps_beyond_deserved,
+    owed_from,
     protection_of,
     reclaimable_from,
     wish_end,
@@ -50,8 +55,8 @@ class RunningWorkloads:
         self._dirty: dict[WorkloadKey, None] | None = None
         self._by_queue: dict[QueueName, dict[WorkloadKey, _Candidates]] = {}
         self._running: dict[WorkloadKey, _Candidates] = {}
-        #: All that those hold that something may protect still, as far as was known at ``_now``.
-        self._protectable: dict[WorkloadKey, Candidate] = {}
+        #: Candidates of those that something may protect still, as far as was known at ``_now``.
+        self._protectable: dict[WorkloadKey, _Candidates] = {}
         self._now = 0
 
     def mark_dirty(self, keys: Collection[WorkloadKey]) -> None:
@@ -69,13 +74,19 @@ class RunningWorkloads:
         """
         self._follow(snapshot)
         changing = self._changing(snapshot)
+        found = self.budgets(snapshot)
         protectable = [each for key, each in self._protectable.items() if key not in changing]
-        protectable += [each[-1] for each in changing.values() if each]
-        protection = protection_of(
-            protectable, self._tree, snapshot.now, lambda queue: keeps_beyond_deserved(usage, queue)
-        )
-        found = VictimCandidates(until=protection.until)
-        left_out = changing.keys() | protection.whole
+        protectable += [
+            self._running[key]
+            for key in found.budgets
+            if key in self._running and key not in self._protectable and key not in changing
+        ]
+        protectable += [each for each in changing.values() if each]
+        protection = self.protection([each[-1] for each in protectable], usage, snapshot.now, found)
+        found.beyond_budgets = protection.beyond_budgets
+        parts = (part.evictable_from for each in protectable for part in each[:-1])
+        found.until = soonest(protection.until, *(end for end in parts if snapshot.now < end < NEVER))
+        left_out = changing.keys() | protection.resting | protection.kept
         for queue, running in self._by_queue.items():
             allowed = [
                 candidate
@@ -85,9 +96,12 @@ class RunningWorkloads:
             ]
             if allowed:
                 found.of_queue[queue] = allowed
+        for key in protection.resting - changing.keys():
+            changing[key] = self._running[key]
         for key, candidates in changing.items():
-            if candidates and key not in protection.whole:
-                found.of_queue.setdefault(candidates[-1].queue, []).extend(candidates)
+            allowed = [*candidates[:-1]] if key in protection.resting else [*candidates]
+            if allowed and key not in protection.kept:
+                found.of_queue.setdefault(allowed[-1].queue, []).extend(allowed)
         for allowed in found.of_queue.values():
             for candidate in allowed:
                 candidate.follow(snapshot.now)
@@ -97,8 +111,20 @@ class RunningWorkloads:
         for key in protection.in_own_queue:
             for candidate in changing[key] if key in changing else self._running[key]:
                 candidate.protected_in_queue = True
-        self._count_budgets(found, snapshot)
         return found
+
+    def protection(
+        self, running: Sequence[Candidate], usage: Usage, now: int, found: VictimCandidates
+    ) -> Protection:
+        """What protects these workloads, each given as all that it holds, by what budgets allow (``found``)."""
+        budgeted = {
+            each.workload.key
+            for each in running
+            if found.budgets and not found.may_disrupt(each.workload.key, each.pods)
+        }
+        return protection_of(
+            running, self._tree, now, lambda queue: keeps_beyond_deserved(usage, queue), budgeted
+        )
 
     def of(self, key: WorkloadKey, snapshot: Snapshot) -> tuple[Candidate, ...]:
         """What of a workload could be evicted, whatever protects it now, and last all that it holds; (): nothing."""
@@ -110,8 +136,8 @@ class RunningWorkloads:
         self._now = now
         protectable = self._protectable
         if now < before:
-            protectable = {key: candidates[-1] for key, candidates in self._running.items()}
-        self._protectable = {key: each for key, each in protectable.items() if each.protected_until > now}
+            protectable = dict(self._running)
+        self._protectable = {key: each for key, each in protectable.items() if _protected_until(each) > now}
         dirty: Iterable[WorkloadKey]
         if self._dirty is None:
             self._by_queue, self._running, self._protectable = {}, {}, {}
@@ -125,8 +151,8 @@ class RunningWorkloads:
             if candidates := self._read(key, snapshot, {}, frozenset()):
                 whole = candidates[-1]
                 self._running[key] = candidates
-                if whole.protected_until > now:
-                    self._protectable[key] = whole
+                if _protected_until(candidates) > now:
+                    self._protectable[key] = candidates
                 self._by_queue.setdefault(whole.queue, {})[key] = candidates
         self._dirty = {}
 
@@ -163,10 +189,11 @@ class RunningWorkloads:
             return ()
         return _candidates_of(holder, tuple(admissions), self._tree)
 
-    def _count_budgets(self, found: VictimCandidates, snapshot: Snapshot) -> None:
-        """Enter what the disruption budgets allow. Kubernetes may still count pods that are leaving already."""
+    def budgets(self, snapshot: Snapshot) -> VictimCandidates:
+        """No candidates yet, and what disruption budgets allow. Kubernetes may still count pods that leave already."""
+        found = VictimCandidates()
         if not snapshot.budgets:
-            return
+            return found
         leaving = Counter[WorkloadKey]()
         for number in self._open_admissions.evicting | set(snapshot.evictable):
             held = self.held_admissions.get(number)
@@ -175,8 +202,15 @@ class RunningWorkloads:
         for index, budget in enumerate(snapshot.budgets):
             uncounted = sum(min(leaving.get(key, 0), pods) for key, pods in budget.pods.items())
             found.disruptions_left.append(max(0, budget.allowed - uncounted))
+            found.budget_names.append(budget.name)
             for key, pods in budget.pods.items():
                 found.budgets.setdefault(key, []).append(BudgetedPods(index, pods))
+        return found
+
+
+def _protected_until(candidates: _Candidates) -> int:
+    """The second from which on nothing protects a workload or a part of it."""
+    return max([each.protected_until for each in candidates])
 
 
 def _candidates_of(workload: Workload, admissions: tuple[HeldAdmission, ...], tree: QueueTree) -> _Candidates:
@@ -233,14 +267,10 @@ def _admitted_minimum(workload: Workload, admissions: Iterable[HeldAdmission]) -
 def _candidate(workload: Workload, admissions: tuple[HeldAdmission, ...], tree: QueueTree) -> Candidate:
     """A workload with all that it holds."""
     oldest = admissions[0].admission
-    first = last = oldest.opened_at
+    started = workload.held_since or oldest.opened_at
     size = pods = 0
     for held in admissions:
-        opened = held.admission.opened_at
-        if opened < first:
-            first = opened
-        elif opened > last:
-            last = opened
+        started = min(started, held.admission.opened_at)
         size += held.size
         pods += len(held.seats)
     policy = tree.policy(oldest.queue)
@@ -252,9 +282,12 @@ def _candidate(workload: Workload, admissions: tuple[HeldAdmission, ...], tree: 
         size,
         pods,
         tree.counted_priority(oldest.queue, oldest.priority),
-        evictable_from(workload, last, policy),
-        reclaimable_from(workload, first, policy),
-        wish_end(workload, first, last, policy),
+        started,
+        evictable_from(workload, started, policy),
+        owed_from(workload, started, policy),
+        reclaimable_from(workload, started, policy),
+        wish_end(workload, started, policy),
+        budgets_end(started, policy),
     )
 
 
@@ -267,6 +300,8 @@ def _part(whole: Candidate, held: HeldAdmission, tree: QueueTree) -> Candidate:
         size=held.size,
         pods=len(held.seats),
         disturbance=whole.disturbance * len(held.seats) // whole.pods,
+        started=held.admission.opened_at,
+        evictable_from=evictable_from(whole.workload, held.admission.opened_at, tree.policy(whole.queue)),
         reclaimable_from=held.admission.opened_at,
         priority=tree.counted_priority(whole.queue, held.admission.priority),
     )

@@ -13,11 +13,12 @@ import numpy as np
 
 from admission.engine.claims import amounts_per_node
 from admission.engine.nodes.table import Mask
-from admission.engine.pending.waiting_time import starves_at
+from admission.engine.pending.waiting_time import starves_at, waits_since
 from admission.engine.placement import gangs
 from admission.engine.placement.need import MissingMembers, is_extended_resource, takes_of
 from admission.engine.preemption.candidate_arrays import CandidateMask
 from admission.engine.preemption.context import FailedRequest, PreemptionContext
+from admission.engine.preemption.grants import NEVER
 from admission.engine.preemption.node_gains import gains_by_domain, gains_by_node
 from admission.engine.preemption.rules import PreemptionRights, ReclaimDepth, size_of_members
 from admission.engine.preemption.victim_set import Victim, VictimSet, take_gains
@@ -118,7 +119,9 @@ def failed_request(
         return None
     ((name, ordinals),) = need.minimum.items()
     pods = workload.pod_set(name)
-    if pods is None or pods.required_topology or pods.partitions or pods.ports or pods.needs_single_devices():
+    if pods is None or pods.required_topology or pods.partitions or pods.ports or pods.has_rules:
+        return None
+    if pods.needs_single_devices():
         return None
     return FailedRequest(pods, len(ordinals), workload.priority, waited_long(workload, context))
 
@@ -208,19 +211,21 @@ class VictimSearch:
             gangs.admit(workload, self.need, context.drained), Admit
         ):
             return True  # the seats stay taken, so the next workload is not offered them again
+        has_waited = waited_long(workload, context)
         rights = PreemptionRights(
             workload=workload,
             usage=context.drained.usage,
             asked=self.contested,
             size=self.size,
             starved=starves_now(workload, self.need, context),
+            owed_since=waits_since(workload)[0] if has_waited else NEVER,
         )
         victims = VictimSet(
             context.drained, context.candidates, rights, lambda: self._fits(workload), context.evicted
         )
         if self._is_single_pod and self._swap_single_pods(victims):
             return True
-        depths = _DEPTHS if waited_long(workload, context) else _DEPTHS[:-1]
+        depths = _DEPTHS if has_waited else _DEPTHS[:-1]
         rights.depth = depths[-1]
         own = context.arrays.of_own_queue(rights)
         return self._may_be_enough(rights, own) and any(self._found(victims, own, depth) for depth in depths)
@@ -331,7 +336,12 @@ class VictimSearch:
     def _take_seat(self, workload: Workload, column: int) -> tuple[Seat, ...] | None:
         """Take a seat on that node for a single pod. None: a limit refuses it, or the node needs a closer look."""
         pods, drained = self.estimate.pods, self.context.drained
-        if pods.ports or pods.needs_single_devices() or pods.required_topology is not None:
+        if (
+            pods.occupies
+            or pods.has_rules
+            or pods.needs_single_devices()
+            or pods.required_topology is not None
+        ):
             return None
         if drained.device_rows(pods) or drained.names_devices(pods.takes, np.array([column], np.intp)):
             return None

@@ -58,12 +58,17 @@ class VictimSet:
             return False
         rule = self.rights.rule(candidate)
         pods = sum(len(held.seats) for held in left)
-        if rule is None or not self.candidates.may_disrupt(workload.key, pods):
+        if rule is None:
+            return False
+        lent = rule is EvictionRule.RECLAIMED and workload.key in self.candidates.beyond_budgets
+        if (keeping := self.candidates.keeping(workload.key, pods)) and not lent:
             return False
         self.candidates.disrupt(workload.key, pods)
         reason = self._reasons.get((rule, queue))
         if reason is None:
             reason = self._reasons[rule, queue] = self.rights.reason(rule, queue)
+        if keeping:
+            reason = reason.beyond(keeping)
         gang = workload if candidate.whole else None
         elastic = [each for each in self.victims if each.candidate.workload is gang]
         for victim in elastic:  # elastic parts that were taken alone belong to the whole gang now

@@ -5,9 +5,10 @@ The controller starts it in its task group, waits for ``all_synced`` and then dr
 
 import asyncio
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -61,7 +62,7 @@ from admission.wire import (
     WirePriorityClass,
     WireResourceQuota,
 )
-from admission.workloads.context import Context, in_context
+from admission.workloads.context import Context, ContextChange, in_context
 from admission.workloads.kinds import KINDS, KindSupport, ObjectReader, controller_of, read_pod
 from admission.world.hypernodes import tiers_of
 from queues.api.api_resources import (
@@ -209,8 +210,11 @@ def _in_context(fact: Any, context: Context) -> Any:
 
 _CONTEXT: Final = (_kind(PRIORITY_CLASSES, WirePriorityClass, lambda found, raw: priority_class_fact(found)),)
 
-#: Facts that others are read with, beside the kinds of ``_CONTEXT``.
-_IN_CONTEXT: Final = (FactKind.TOPOLOGY, FactKind.HYPERNODE, FactKind.NAMESPACE)
+#: Facts that others are read with, besides namespaces and the kinds of ``_CONTEXT``.
+_IN_CONTEXT: Final = (FactKind.TOPOLOGY, FactKind.HYPERNODE)
+
+#: Facts that are read again in one step when their context changes: about 5 ms.
+_SLICE: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,6 +276,9 @@ class Informers:
         self.pressing = asyncio.Event()
         self.context = Context()
         self._changes: list[Change] = []
+        #: Facts that are still to be read in the context as it is now.
+        self._reading: list[Iterator[Change | None]] = []
+        self._is_behind = asyncio.Event()
         #: Changes are collected for ``drain``.
         self._collecting = True
         #: The informer of each kind.
@@ -296,6 +303,7 @@ class Informers:
         self._collecting = collect
         for name, informer in self.by_name.items():
             tasks.create_task(informer.run(), name=f"informer {name}")
+        tasks.create_task(self._keep_in_context(), name="facts in their context")
 
     async def all_synced(self) -> None:
         """Wait until the first LIST of every kind is reconciled."""
@@ -322,6 +330,7 @@ class Informers:
         What changes while they are read comes by the next ``drain``, and may be among the additions as well.
         """
         self._collecting = True
+        self._reading.clear()
         self.context = self._read_context()
         known = [(facts, informer.collection.kept.values()) for facts, informer in self._facts]
         return (
@@ -367,7 +376,9 @@ class Informers:
                     listener.gone(shift.uid)
         if not self._collecting:
             return
-        if facts.fact_kind in _IN_CONTEXT:
+        if facts.fact_kind is FactKind.NAMESPACE:
+            self._follow_namespaces(shifts)
+        elif facts.fact_kind in _IN_CONTEXT:
             self._recontext()
         for shift in shifts:
             fact = None if shift.after is None else _in_context(shift.after, self.context)
@@ -377,21 +388,84 @@ class Informers:
             self.pressing.set()
 
     def _recontext(self) -> None:
-        """Priority classes, namespaces or topologies changed: tell what that changes of the facts."""
-        if not self._collecting:
+        """Priority classes or topologies changed."""
+        if self._collecting:
+            after = replace(
+                self._context_of_classes(),
+                queues=self.context.queues,
+                adopt_until=self.context.adopt_until,
+            )
+            self._go_on(after, ContextChange.between(self.context, after))
+
+    def _follow_namespaces(self, shifts: Sequence[ObjectChange[Any]]) -> None:
+        """These namespaces changed."""
+        before = self.context
+        queues, adopt_until = dict(before.queues), dict(before.adopt_until)
+        for shift in shifts:
+            fact: NamespaceFact | None = shift.after
+            queues.pop(shift.name, None)
+            adopt_until.pop(shift.name, None)
+            if fact is not None and fact.queue is not None:
+                queues[shift.name] = fact.queue
+            if fact is not None and fact.adopt_until:
+                adopt_until[shift.name] = fact.adopt_until
+        changed = {
+            shift.name
+            for shift in shifts
+            if queues.get(shift.name) != before.queues.get(shift.name)
+            or adopt_until.get(shift.name) != before.adopt_until.get(shift.name)
+        }
+        after = replace(before, queues=queues, adopt_until=adopt_until)
+        self._go_on(after, ContextChange(namespaces=frozenset(changed)))
+
+    def _go_on(self, context: Context, change: ContextChange) -> None:
+        """Facts are in another context from now on: those that it may change are read again, and shown if they are
+        others. The first of them at once, the rest in slices (``_keep_in_context``)."""
+        before, self.context = self.context, context
+        if change == ContextChange():
             return
-        before, self.context = self.context, self._read_context()
-        if before == self.context:
-            return
+        self._reading.append(self._read_again(before, change))
+        self._read_slice()
+
+    def _read_again(self, before: Context, change: ContextChange) -> Iterator[Change | None]:
+        """For each fact that is looked at what changes by a change of contexts; None: nothing."""
         for facts, informer in self._facts:
             if facts.fact_kind not in (FactKind.WORKLOAD, FactKind.POD):
                 continue
-            for kept in informer.collection.kept.values():
-                fact = _in_context(kept.value, self.context)
-                if fact != _in_context(kept.value, before):
-                    self._changes.append(self._change(facts, kept.name, kept.uid, fact))
+            of_workloads = facts.fact_kind is FactKind.WORKLOAD
+            objects = informer.collection.kept
+            everywhere = of_workloads and (change.every_workload or change.classes)
+            for namespace in objects.namespaces() if everywhere else change.namespaces:
+                for kept in objects.of_namespace(namespace):
+                    is_there = objects.get((namespace, kept.name)) is kept
+                    if not is_there or (of_workloads and not change.is_about(kept.value)):
+                        yield None
+                        continue
+                    fact = _in_context(kept.value, self.context)
+                    differs = fact != _in_context(kept.value, before)
+                    yield self._change(facts, kept.name, kept.uid, fact) if differs else None
+
+    def _read_slice(self) -> None:
+        """Read some facts again."""
+        left = _SLICE
+        while self._reading and left > 0:
+            some = list(islice(self._reading[0], left))
+            self._changes += [change for change in some if change is not None]
+            if len(some) < left:
+                self._reading.pop(0)
+            left -= len(some)
         if self._changes:
             self.changed.set()
+        if self._reading:
+            self._is_behind.set()
+
+    async def _keep_in_context(self) -> None:
+        """Read again what ``_go_on`` has left, without a long step."""
+        while True:
+            await self._is_behind.wait()
+            self._is_behind.clear()
+            self._read_slice()
+            await asyncio.sleep(0)
 
     def classes(self) -> dict[str, PriorityClassFact]:
         """Priority classes by name."""
@@ -408,6 +482,15 @@ class Informers:
         return {kept.name: kept.value for kept in self.by_name[kind].collection.kept.values()}
 
     def _read_context(self) -> Context:
+        namespaces: dict[str, NamespaceFact] = self._values("namespaces")
+        return replace(
+            self._context_of_classes(),
+            queues={name: found.queue for name, found in namespaces.items() if found.queue is not None},
+            adopt_until={name: found.adopt_until for name, found in namespaces.items() if found.adopt_until},
+        )
+
+    def _context_of_classes(self) -> Context:
+        """What priority classes and topologies say, without namespaces."""
         classes = self.classes()
         # The API server takes the lowest where several claim to be the default.
         defaults = sorted((each for each in classes.values() if each.is_default), key=lambda each: each.value)
@@ -415,14 +498,11 @@ class Informers:
         topologies: dict[str, TopologyFact] = self._values("topologies")
         first = min(topologies, default=None)
         hypernodes: list[HyperNodeFact] = list(self._values("hypernodes").values())
-        namespaces: dict[str, NamespaceFact] = self._values("namespaces")
         return Context(
             priorities={name: found.value for name, found in classes.items()},
             never_preempting=frozenset(name for name, found in classes.items() if not found.preempts),
             default_priority=default.value,
             default_preempts=default.preempts,
-            queues={name: found.queue for name, found in namespaces.items() if found.queue is not None},
-            adopt_until={name: found.adopt_until for name, found in namespaces.items() if found.adopt_until},
             levels=topologies[first].levels if first is not None else (),
             hypernodes=tiers_of(hypernodes),
             tier_names=tuple(sorted({(each.tier_name, each.tier) for each in hypernodes if each.tier_name})),

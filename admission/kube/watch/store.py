@@ -84,6 +84,14 @@ class ObjectsByPlace(Generic[V]):
         """All objects that are there now."""
         return [stored for objects in self._namespaces.values() for stored in objects.values()]
 
+    def namespaces(self) -> list[str]:
+        """Namespaces with objects."""
+        return list(self._namespaces)
+
+    def of_namespace(self, namespace: str) -> list[StoredObject[V]]:
+        """All objects of a namespace that are there now."""
+        return list(self._namespaces.get(namespace, {}).values())
+
     def places(self) -> Iterator[Place]:
         """Where there are objects."""
         return ((namespace, name) for namespace, objects in self._namespaces.items() for name in objects)

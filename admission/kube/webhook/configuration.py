@@ -19,6 +19,7 @@ from admission.kube.policies.mutating import CONTROLLER_MANAGER, GARBAGE_COLLECT
 from admission.kube.policies.policy_forms import MAY_ADMINISTER, not_by
 from queues.api.api_resources import (
     COMMANDS,
+    FLAVORS,
     HYPERNODES,
     JOB_FLOWS,
     JOB_TEMPLATES,
@@ -26,6 +27,7 @@ from queues.api.api_resources import (
     POD_GROUPS,
     QUEUES,
     RESERVATIONS,
+    TOPOLOGIES,
     VOLCANO_CRON_JOBS,
     VOLCANO_JOBS,
     WEBHOOK_CONFIGURATIONS,
@@ -108,6 +110,8 @@ def webhook_configurations(callee: Callee, bundle: bytes, identity: str) -> list
         ("jobtemplates", JOB_TEMPLATES),
         ("reservations", RESERVATIONS),
         ("nodedrains", NODE_DRAINS),
+        ("resourceflavors", FLAVORS),
+        ("topologies", TOPOLOGIES),
     )
     asked: dict[ApiResource, list[str]] = {kind: ["CREATE", "UPDATE"] for _, kind in checked}
     asked[QUEUES] = ["CREATE", "UPDATE", "DELETE"]

@@ -34,7 +34,14 @@ from queues.api.validation.tenant_rules import (
     command_refusals,
     status_refusals,
 )
-from queues.api.validation.validation import NAMESPACE, Known, defaulted, kind_of, violations_of
+from queues.api.validation.validation import (
+    NAMESPACE,
+    Known,
+    defaulted,
+    kind_of,
+    misread_zeros,
+    violations_of,
+)
 from queues.api.validation.violations import Violation
 from queues.errors import MusterError
 from queues.quota.queue import Queue
@@ -156,7 +163,9 @@ def mutate(body: bytes, surroundings: ReviewContext) -> ReviewAnswer:
     if document is None or kind_of(document) is None:
         return ReviewAnswer(uid=request.uid)
     complete = defaulted(document, surroundings.known(request.namespace))
-    return ReviewAnswer(uid=request.uid, patch=patch_between(document, complete))
+    # Said here: those who validate see the default in its place.
+    warnings = tuple(one.message for one in misread_zeros(document))
+    return ReviewAnswer(uid=request.uid, warnings=warnings, patch=patch_between(document, complete))
 
 
 async def validate(body: bytes, surroundings: ReviewContext) -> ReviewAnswer:
@@ -312,6 +321,12 @@ def app(surroundings: ReviewContext) -> web.Application:
                     verdict: ReviewAnswer = await answer(body)
             except web.HTTPException:
                 raise
+            except ConnectionError as error:
+                # Nobody waits for the answer any more: the API server has decided without it, by failurePolicy.
+                _log.info(
+                    "the API server gave a review up before it was received", extra={"why": repr(error)}
+                )
+                raise web.HTTPRequestTimeout(text="The review was given up.\n") from error
             except InvalidReview as error:
                 return web.Response(status=400, text=f"{error}\n")
             except Exception as error:

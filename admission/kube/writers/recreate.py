@@ -269,7 +269,9 @@ class RecreationWriter:
         path = PODS.path(pod.namespace, pod.name)
         node_is_gone = pod.node is not None and pod.node not in self.world.node_inventory.nodes
         admission = self.world.admission_index.admission_of(pod)
-        if admission is not None and admission.asks_budgets() and not node_is_gone:
+        state = None if admission is None else self.world.states.get(admission.workload)
+        beyond = state is not None and admission is not None and admission.id in state.beyond_budgets
+        if admission is not None and admission.asks_budgets() and not (node_is_gone or beyond):
             await evict(self._client, path, uid=pod.uid, resource_version=version, check_lease=check)
             return b"{}"
         return await self._client.delete(

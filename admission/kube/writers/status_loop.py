@@ -18,6 +18,7 @@ from admission.reconcile.events import (
     admitted_events,
     ending_event,
     evicted_events,
+    overruled_event,
 )
 from admission.reconcile.status import StatusWanted
 from admission.reconcile.world_status import WorldStatuses, queue_statuses
@@ -201,14 +202,16 @@ class StatusLoop:
         try:
             notes = list(self._statuses.waiting_notes(key))
             ending = ending_event(self._world, key, self._now)
+            overruled = overruled_event(self._world, key)
             ignored = self._ignored_values.new(self._world, key)
         except Exception:
             _log.exception("event not worked out", extra={"workload": str(key)})
             return
         for note, shown in notes:
             self._events.tell(note, shown=shown)
-        for note in (*ignored, *([] if ending is None else [ending])):
-            self._events.tell(note)
+        for new in (*ignored, ending, overruled):
+            if new is not None:
+                self._events.tell(new)
 
     def _tell_of_mismatches(self) -> None:
         for note in self._mismatch_events.new(self._world):

@@ -116,7 +116,7 @@ def job_fact(job: WireJob) -> WorkloadFact:
     )
     gang = _gang(annotations.get(names.GROUP_MIN_MEMBER), parallelism, values)
     template = bytes(spec.template)
-    pods, priority_class, problem, claims, image, ignored = pod_set_of(
+    pods, priority_class, problem, claims, image, ignored, labels = pod_set_of(
         MAIN, count, template, "spec.template", meta.namespace
     )
     generation, alone = _counted(spec.completion_mode, pods, claims, (parallelism, spec.completions, gang))
@@ -132,6 +132,7 @@ def job_fact(job: WireJob) -> WorkloadFact:
         pod_sets=(replace(pods, done=done),) if done else alone,
         templates=() if finished else one((template_digest(template),)),
         claims={MAIN: claims} if claims else NOTHING_BY_NAME,
+        pod_labels={MAIN: labels} if labels else NOTHING_BY_NAME,
         progress=_progress(None if indexed else spec.completions, status.succeeded or 0),
         priority_class=priority_class,
         # A Job may be scaled while it holds seats; what its pods ask may not change under them.

@@ -1,4 +1,7 @@
-"""``muster check`` for kinds of other projects, read as the objects of the cluster are: what starts together. Pure."""
+"""``muster check`` for workloads, read as the objects of the cluster are: what starts together, and what never would.
+
+Pure.
+"""
 
 import json
 import re
@@ -9,12 +12,22 @@ import msgspec
 
 from admission.decode.devices.document_checks import check_device_kind
 from admission.facts.workloads import WorkloadFact
-from admission.workloads.kinds.operators import OPERATOR_KINDS
+from admission.wire import WirePod
+from admission.workloads.kinds import (
+    BARE_POD,
+    BATCH_JOB,
+    OPERATOR_KINDS,
+    POD_GROUP,
+    VOLCANO_JOB,
+    KindSupport,
+    read_pod,
+)
 from admission.workloads.kinds.operators.support import (
     HeldTemplate,
     OperatorKind,
     WireOperatorJob,
     fact_of,
+    problem_of_form,
     written_templates,
 )
 from queues.api import names
@@ -22,6 +35,9 @@ from queues.api.api_resources import RAY_SERVICES, TRAIN_JOBS
 from queues.api.check.finding import Finding, Severity, Subject
 from queues.api.model import excerpt
 from queues.api.validation.pod_rules import template_violations
+from queues.api.validation.queued_work import ONLY_MUSTER, template_violations_in_queue
+from queues.api.validation.validation import defaulted
+from queues.reason_codes import ReasonCode
 from queues.resources import PODS, show
 from queues.text_format import counted
 
@@ -42,19 +58,36 @@ _PASSED_ON: Final = {
     )
 }
 
+#: Muster's and Volcano's kinds that are workloads, and those of Kubernetes.
+_OWN: Final = {
+    (support.resource.api_version, support.resource.kind): support
+    for support in (BARE_POD, BATCH_JOB, VOLCANO_JOB, POD_GROUP)
+}
+#: What passes without a change of the object.
+_PASSING: Final = (ReasonCode.NOT_ENOUGH_PODS, ReasonCode.OTHER_GATES)
+
 _SENTENCE: Final = re.compile(r"(?P<path>[^:]+): found (?P<found>.*), expected (?P<expected>.*)", re.DOTALL)
 
 
-def check_other_kind(subject: Subject) -> list[Finding] | None:
-    """Findings about an object of another project; None: Muster does not act on the kind."""
+def check_as_in_cluster(subject: Subject, inherited: str) -> list[Finding] | None:
+    """Findings about an object as the cluster's objects are read; None: Muster does not act on the kind.
+
+    ``inherited``: the queue of what names none in its namespace; "": that does not wait.
+    """
     if (of_devices := check_device_kind(subject)) is not None:
         return of_devices
     version, kind = subject.value["apiVersion"], subject.value["kind"]
-    description = _BY_KIND.get((version, kind))
-    if description is not None:
-        return list(_of_operator(subject, description))
+    if (support := _OWN.get((version, kind))) is not None:
+        return list(_of_own_kind(subject, support, inherited))
+    if (description := _BY_KIND.get((version, kind))) is not None:
+        return list(_of_operator(subject, description, inherited))
+    return _of_another_kind(subject, inherited)
+
+
+def _of_another_kind(subject: Subject, inherited: str) -> list[Finding] | None:
+    version, kind = subject.value["apiVersion"], subject.value["kind"]
+    queue = _queue(subject) or inherited
     if (told := _PASSED_ON.get((version, kind))) is not None:
-        queue = _queue(subject)
         return [
             subject.finding("note", "", f"queue {queue}: {told}", "") if queue else _without_queue(subject)
         ]
@@ -70,7 +103,27 @@ def check_other_kind(subject: Subject) -> list[Finding] | None:
     return None
 
 
-def _of_operator(subject: Subject, description: OperatorKind) -> Iterator[Finding]:
+def _of_own_kind(subject: Subject, support: KindSupport, inherited: str) -> Iterator[Finding]:
+    """What a Job, Pod, PodGroup or Volcano Job in a queue would wait for without end, as it is written."""
+    raw = json.dumps(defaulted(subject.value)).encode()
+    try:
+        if support.reader is None:
+            pod = msgspec.json.decode(raw, type=WirePod)
+            queue, obstacle = _queue(subject), read_pod(pod).obstacle
+        else:
+            fact = support.reader.fact(msgspec.json.decode(raw, type=support.reader.wire), msgspec.Raw(raw))
+            if fact is None:
+                return
+            queue, obstacle = fact.queue or "", fact.obstacle
+    except (msgspec.DecodeError, TypeError, ValueError) as error:
+        yield subject.finding("error", "", str(error), f"a {support.resource.kind}")
+        return
+    waits = queue or inherited or not support.needs_queue
+    if obstacle is not None and waits and obstacle.code not in _PASSING:
+        yield _told(subject, "error", obstacle.message)
+
+
+def _of_operator(subject: Subject, description: OperatorKind, inherited: str) -> Iterator[Finding]:
     try:
         job = msgspec.json.decode(json.dumps(subject.value).encode(), type=WireOperatorJob)
         fact = fact_of(description, job)
@@ -82,14 +135,22 @@ def _of_operator(subject: Subject, description: OperatorKind) -> Iterator[Findin
             "note", "metadata.ownerReferences", "an object that waits", "it to wait for both"
         )
         return
+    queue = fact.queue or inherited
     if fact.obstacle is not None:
-        yield _told(subject, "error", fact.obstacle.message)
+        # What only the rules for work in queues refuse starts at once where it names no queue.
+        is_wrong = queue or problem_of_form(description, job) is not None
+        yield (
+            _told(subject, "error", fact.obstacle.message)
+            if is_wrong
+            else _told(subject, "note", fact.obstacle.message, " in a queue")
+        )
+    told = "" if fact.obstacle is None else fact.obstacle.message
     for each in written_templates(description, job):
-        yield from _of_template(subject, each)
-    if not (fact.obstacle or fact.queue):
+        yield from _of_template(subject, each, told, in_queue=bool(queue))
+    if not queue:
         yield _without_queue(subject)
     elif fact.obstacle is None:
-        found = f"{_pods(fact)}, all to start together; queue {excerpt(fact.queue)}"
+        found = f"{_pods(fact)}, all to start together; queue {excerpt(queue)}"
         yield subject.finding("note", "", found, "")
 
 
@@ -103,15 +164,20 @@ def _pods(fact: WorkloadFact) -> str:
     return "; ".join(told)
 
 
-def _of_template(subject: Subject, held: HeldTemplate) -> Iterator[Finding]:
+def _of_template(subject: Subject, held: HeldTemplate, told: str, *, in_queue: bool) -> Iterator[Finding]:
+    """Violations in a template. ``told``: the obstacle of its object, which is not said twice."""
     template = json.loads(held.content or b"null")
     if not isinstance(template, Mapping):
         return
     namespace = subject.metadata.get("namespace")
     where = _shown(held.where.split("."))
-    for found in template_violations(template, where, namespace if isinstance(namespace, str) else "", None):
+    violations = template_violations(template, where, namespace if isinstance(namespace, str) else "", None)
+    if in_queue:
+        violations += template_violations_in_queue(template, where)
+    for found in violations:
         severity: Severity = "warning" if found.tolerable else "error"
-        yield subject.finding(severity, found.path, found.found, found.expected)
+        if found.expected != ONLY_MUSTER and f"found {found.found}, expected {found.expected}" not in told:
+            yield subject.finding(severity, found.path, found.found, found.expected)
 
 
 def _shown(path: Sequence[str]) -> str:
@@ -119,19 +185,18 @@ def _shown(path: Sequence[str]) -> str:
     return "".join(f"[{field}]" if field.isdecimal() else f".{field}" for field in path).removeprefix(".")
 
 
-def _told(subject: Subject, severity: Severity, message: str) -> Finding:
-    """An obstacle as a finding."""
+def _told(subject: Subject, severity: Severity, message: str, where: str = "") -> Finding:
+    """An obstacle as a finding. ``where``: where it is one."""
     found = _SENTENCE.fullmatch(message)
     if found is None:
-        return subject.finding(severity, "spec", message, "what the cluster can run")
+        return subject.finding(severity, "spec", message + where, "what the cluster can run")
     path = _shown(found["path"].split("."))
-    return subject.finding(severity, path, found["found"], found["expected"].removesuffix("."))
+    expected = found["expected"].removesuffix(".")
+    return subject.finding(severity, path, found["found"], f"{expected};{where}" if where else expected)
 
 
 def _without_queue(subject: Subject) -> Finding:
-    expected = (
-        f"label {names.QUEUE_LABEL}, for it to wait; without it, it starts at once, but in a gated namespace"
-    )
+    expected = f"label {names.QUEUE_LABEL}, for it to wait; without it, it starts at once, except in a gated namespace"
     return subject.finding("note", "metadata.labels", "no queue", expected)
 
 

@@ -36,9 +36,10 @@ from queues.api.reading.user_values import (
     hold_seconds,
     is_uid,
 )
+from queues.api.validation.podgroup_rules import resource_name_violations
 from queues.errors import InvalidQuantity
 from queues.resources import Resources, request
-from queues.workload import PodSet, WorkloadKey, WorkloadKind
+from queues.workload import NO_RULES, PodRules, PodSet, WorkloadKey, WorkloadKind
 
 #: Names in a ResourceQuota: of requests, and of what is no request.
 _REQUESTS: Final = "requests."
@@ -117,6 +118,7 @@ def pod_group_fact(group: WirePodGroup) -> WorkloadFact:
         generation=digest(minimum, sorted(task_minimums.items()), spec.network_topology, subgroups),
         deleting=meta.deletion_timestamp is not None,
         obstacle=values.obstacle,
+        unsupported=tuple(each.message for each in resource_name_violations(spec.min_resources or ())),
         stands_for=stands_for,
         conduct=conduct_of(meta.annotations, meta.labels),
         told=one(told_of(group.status.conditions if group.status is not None else None)),
@@ -180,10 +182,11 @@ def group_pod_sets(
     members: dict[str, list[PodFact]] = {}
     for pod in coming:
         members.setdefault(shape_name(pod, fact), []).append(pod)
+    rules = {pod.seat[0]: pod.shape.rules for pod in pods if pod.seat is not None and pod.shape.rules}
     sets = []
     for name in sorted(members.keys() | held.keys()):
         waiting, mine = members.get(name, []), held.get(name, set())
-        template = waiting[0].shape.pod_set(name) if waiting else _pod_set_of_seat(seats[name])
+        template = waiting[0].shape.pod_set(name) if waiting else _pod_set_of_seat(seats[name], rules)
         sets.append(numbered(template, mine, len(mine) + max(0, len(waiting) - vacant[name])))
     return in_subgroups(_with_task_minimums(sets, fact.group.task_minimums), fact)
 
@@ -212,8 +215,8 @@ def _with_task_minimums(sets: Sequence[PodSet], minimums: Mapping[str, int]) -> 
     return tuple(shared)
 
 
-def _pod_set_of_seat(seat: Seat) -> PodSet:
-    return PodSet(name=seat.pod_set, count=0, takes=seat.takes)
+def _pod_set_of_seat(seat: Seat, rules: Mapping[str, PodRules]) -> PodSet:
+    return PodSet(name=seat.pod_set, count=0, takes=seat.takes, rules=rules.get(seat.pod_set, NO_RULES))
 
 
 def _pod_sets(inputs: WorkloadInputs, places: Sequence[SeatMap]) -> tuple[PodSet, ...]:

@@ -122,6 +122,7 @@ def volcano_job_fact(job: WireVolcanoJob, raw: bytes) -> WorkloadFact:
         pod_sets=pod_sets,
         conduct=conduct_of(meta.annotations, meta.labels, spec.running_estimate, _image(sets), ignored),
         templates=() if fact.finished else one(tuple(template_digest(task.template) for task in spec.tasks)),
+        pod_labels={found.pods.name: found.labels for found in sets if found.labels} or NOTHING_BY_NAME,
         claims={task.name: found.claims for task, found in zip(spec.tasks, sets, strict=True) if found.claims}
         or NOTHING_BY_NAME,
         priority_class=fact.priority_class

@@ -1,9 +1,10 @@
 """When a workload has held its seats for as long as its queue allows (``access.maxRunTime``), and what follows. Pure.
 
-The time runs from its oldest admission that is open. Members that join a gang do not prolong it, nor do pods that
-outlive the object with which they were admitted: their own admissions count from the same second on. After an
-eviction for others the next admission has the whole time again, since its work may have been lost. When the time is
-over the workload is evicted whole, and is not run again (``Setbacks.is_run_out``): whoever wants more submits it anew.
+The time runs since it holds seats without a break. Members that join a gang, or follow others that ended, do not
+prolong it, nor do pods that outlive the object with which they were admitted: their own admissions count from the same
+second on. After an eviction for others the next admission has the whole time again, since its work may have been lost.
+When the time is over the workload is evicted whole, and is not run again (``Setbacks.is_run_out``): whoever wants more
+submits it anew.
 """
 
 from collections.abc import Sequence
@@ -36,7 +37,7 @@ def run_end(inputs: WorkloadInputs, places: Sequence[SeatMap]) -> RunEnd | None:
     limit = inputs.run_limit
     if limit is None or not places:
         return None
-    opened_at = min(place.admission.opened_at for place in places)
+    opened_at = inputs.held_since or min(place.admission.opened_at for place in places)
     return RunEnd(limit, limit.end(opened_at), limit.warning(opened_at))
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from admission.facts.cluster import ClosureFact
 from admission.world.closures.node_devices import NodeDevices
-from queues.api.reading.user_values import is_device_resource
+from queues.api.resource_names import is_extended
 from queues.api.validation.closures.reservation_rights import what_limits
 from queues.closures.node_closures import NodeClosure
 from queues.quota.loans import DeservedOverTime
@@ -68,7 +68,7 @@ def _excesses(
     unstated = [
         each
         for each in sorted(this.kept)
-        if is_device_resource(each) and not any(each in limits[name] for name in this.queues)
+        if is_extended(each) and not any(each in limits[name] for name in this.queues)
     ]
     if unstated and this.queues:
         yield (

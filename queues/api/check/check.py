@@ -5,7 +5,7 @@ to one of them is a warning, not an error.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -30,6 +30,8 @@ from queues.api.check.cross_checks import (
     Definitions,
     hypernode_cycles,
     missing_job_templates,
+    open_queues,
+    uncounted_devices,
     unknown_priority_classes,
 )
 from queues.api.check.document import Document, ReadingProblem, documents_of
@@ -49,6 +51,12 @@ from queues.api.types.job_template import JobTemplate
 from queues.api.types.pod import Pod
 from queues.api.types.queue import QueueDocument
 from queues.api.types.volcano_job import VolcanoJob
+from queues.api.validation.queued_work import (
+    NO_SYSTEM_CLASS,
+    ONLY_MUSTER,
+    spec_violations,
+    template_violations_in_queue,
+)
 from queues.api.validation.unsupported import unsupported, unsupported_in_flavor, unsupported_in_queue
 from queues.api.validation.validation import KINDS, kind_of, unknown_fields, violations_of
 from queues.api.validation.violations import Violation
@@ -80,12 +88,13 @@ _READ_ELSEWHERE = {
 _WITHOUT_EFFECT = ("Numatopology", "NodeShard")
 
 
-#: Findings about an object of another project's kind; None: Muster does not act on the kind.
-OtherKinds = Callable[[Subject], Sequence[Finding] | None]
+#: Findings about an object as the reader of the cluster's objects sees it; None: Muster does not act on the kind. The
+#: text is the queue of objects of its namespace that name none; "": they do not wait.
+AsInCluster = Callable[[Subject, str], Sequence[Finding] | None]
 
 
 def check_documents(
-    files: Iterable[tuple[str, str]], other_kinds: OtherKinds = lambda subject: None
+    files: Iterable[tuple[str, str]], as_in_cluster: AsInCluster = lambda subject, queue: None
 ) -> list[Finding]:
     """Findings in files (name, text) that are applied together, by file and line. Never raises, whatever the texts."""
     files = list(files)
@@ -95,7 +104,7 @@ def check_documents(
     seen: set[tuple[str, ...]] = set()
     for subject in subjects:
         as_created = translated(subject, definitions.local_queues)
-        findings += _of_subject(as_created, definitions, seen, other_kinds)
+        findings += _of_subject(as_created, definitions, seen, as_in_cluster)
     findings += hypernode_cycles(subjects)
     findings += missing_job_templates(subjects)
     return sorted(findings, key=lambda finding: (order[finding.file], finding.document, finding.line))
@@ -146,7 +155,7 @@ def _type_name(value: Any) -> str:
 
 
 def _of_subject(
-    subject: Subject, definitions: Definitions, seen: set[tuple[str, ...]], other_kinds: OtherKinds
+    subject: Subject, definitions: Definitions, seen: set[tuple[str, ...]], as_in_cluster: AsInCluster
 ) -> Iterator[Finding]:
     document = subject.value
     for field in ("apiVersion", "kind"):
@@ -161,7 +170,7 @@ def _of_subject(
         if is_owner(document):
             yield from owner_findings(subject, definitions)
             return
-        findings = other_kinds(subject)
+        findings = as_in_cluster(subject, definitions.queue_of_namespace(_namespace(subject)))
         yield from _other_kind(subject) if findings is None else findings
         return
     identity = _identity(subject)
@@ -171,10 +180,25 @@ def _of_subject(
         )
     if identity is not None:
         seen.add(identity)
-    yield from _of_known_kind(subject, definitions)
+    yield from _of_known_kind(subject, definitions, as_in_cluster)
 
 
-def _of_known_kind(subject: Subject, definitions: Definitions) -> Iterator[Finding]:
+def _of_known_kind(
+    subject: Subject, definitions: Definitions, as_in_cluster: AsInCluster
+) -> Iterator[Finding]:
+    findings = [*_by_rules(subject, definitions)]
+    if not any(each.severity == "error" for each in findings):
+        queue = definitions.queue_of_namespace(_namespace(subject))
+        found = as_in_cluster(subject, queue) or ()
+        # What the API server warns of, the cluster's reader may refuse.
+        refused = {(each.path, each.found) for each in found}
+        told = {each.found for each in findings if (each.path, each.found) not in refused}
+        findings = [each for each in findings if (each.path, each.found) not in refused]
+        findings += [each for each in found if each.found not in told]
+    yield from findings
+
+
+def _by_rules(subject: Subject, definitions: Definitions) -> Iterator[Finding]:
     document = subject.value
     told: set[str] = set()
     for violation in _violations(document, definitions):
@@ -189,7 +213,12 @@ def _of_known_kind(subject: Subject, definitions: Definitions) -> Iterator[Findi
     for problem in _template_problems(document):
         if problem.path not in told:
             yield template_finding(subject, problem)
+    for violation in _in_queue_violations(subject, definitions):
+        if violation.path not in told and violation.expected != ONLY_MUSTER:  # own_names tells of these
+            yield subject.finding("error", violation.path, violation.found, violation.expected)
     yield from _without_queue(subject, definitions)
+    yield from uncounted_devices(subject, definitions)
+    yield from open_queues(subject, definitions)
     yield from unknown_priority_classes(subject, definitions)
     document = _readable(document)
     for path in unknown_fields(document):
@@ -233,6 +262,28 @@ def _template_problems(document: dict[str, Any]) -> Iterator[TemplateProblem]:
             yield from template_problems(template, place.rstrip("."))
 
 
+def _in_queue_violations(subject: Subject, definitions: Definitions) -> Iterator[Violation]:
+    """Violations of the rules for work in queues, if a Job, a Volcano Job or a Pod waits."""
+    model = kind_of(subject.value)
+    if model is Pod and _waits(subject, definitions):
+        yield from template_violations_in_queue(subject.value, "")
+    elif model is VolcanoJob or (model is BatchJob and _waits(subject, definitions)):
+        yield from spec_violations(subject.value.get("spec"), "spec", (NO_SYSTEM_CLASS,))
+        for place, template in pod_templates(subject.value):
+            yield from template_violations_in_queue(template, place.rstrip("."))
+
+
+def _waits(subject: Subject, definitions: Definitions) -> bool:
+    """Whether a Job or Pod waits in a queue, as far as the documents tell."""
+    spec = subject.value.get("spec")
+    scheduler = spec.get("schedulerName") if isinstance(spec, Mapping) else None
+    return (
+        names_queue(subject.metadata, kueue=False)
+        or scheduler == names.VOLCANO_SCHEDULER
+        or definitions.queue_of_namespace(_namespace(subject)) != ""
+    )
+
+
 def _without_queue(subject: Subject, definitions: Definitions) -> Iterator[Finding]:
     """A Job or Pod that does not wait, unless its namespace says so, and a Job that would wait for ever."""
     document, metadata = subject.value, subject.metadata
@@ -240,7 +291,7 @@ def _without_queue(subject: Subject, definitions: Definitions) -> Iterator[Findi
     spec = spec if isinstance(spec, dict) else {}
     if kind_of(document) not in (BatchJob, Pod) or spec.get("schedulerName") == names.VOLCANO_SCHEDULER:
         return
-    if str(metadata.get("namespace")) in definitions.namespace_queues:
+    if definitions.queue_of_namespace(_namespace(subject)):
         return
     if spec.get("suspend") is True and not names_queue(metadata, kueue=False):
         expected = f"false, or the label {names.QUEUE_LABEL}: without a queue Muster never resumes this Job"

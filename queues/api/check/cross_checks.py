@@ -7,11 +7,13 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from queues.api import names
+from queues.api.api_resources import CLAIM_TEMPLATES, ApiResource
 from queues.api.check.finding import Finding, Subject
 from queues.api.check.own_names import pod_templates
 from queues.api.kueue_names import LOCAL_QUEUE
 from queues.api.metadata import ObjectMeta
 from queues.api.model import excerpt
+from queues.api.types.flavor import ResourceFlavor
 from queues.api.types.hypernode import HyperNode
 from queues.api.types.job_flow import JobFlow
 from queues.api.types.job_template import JobTemplate
@@ -47,6 +49,10 @@ class Definitions:
     namespace_labels: Mapping[str, Mapping[str, str]]
     #: Names of priority classes; empty: no document is one.
     priority_classes: frozenset[str]
+    #: Classes of devices that ResourceFlavors count; None: no document is a ResourceFlavor.
+    device_classes: frozenset[str] | None
+    #: ResourceClaimTemplates by namespace and name, with the classes of devices that they ask for; empty: none.
+    claim_templates: Mapping[tuple[str, str], tuple[str, ...]]
 
     @classmethod
     def of(cls, subjects: Iterable[Subject]) -> "Definitions":
@@ -55,7 +61,8 @@ class Definitions:
         has_queues, levels, namespace_queues = False, set[str](), dict[str, str]()
         namespace_labels: dict[str, Mapping[str, str]] = {}
         local_queues: dict[str, Mapping[str, str]] = {}
-        priority_classes = set[str]()
+        priority_classes, device_classes, has_flavors = set[str](), set[str](), False
+        claim_templates: dict[tuple[str, str], tuple[str, ...]] = {}
         for subject in subjects:
             document = subject.value
             try:
@@ -67,6 +74,12 @@ class Definitions:
                     case model if model is Topology:
                         topology = Topology.parse(document)
                         levels |= set(topology.level_keys())
+                    case model if model is ResourceFlavor:
+                        has_flavors = True
+                        device_classes |= set(ResourceFlavor.parse(document).spec.device_classes)
+                    case None if is_of(document, CLAIM_TEMPLATES):
+                        namespace = str(subject.metadata.get("namespace") or "default")
+                        claim_templates[namespace, str(subject.metadata.get("name"))] = classes_of(document)
                     case None if document.get("kind") == "Namespace":
                         metadata = ObjectMeta.parse(document.get("metadata") or {})
                         if name := namespace_queue(metadata.annotations):
@@ -87,7 +100,17 @@ class Definitions:
             local_queues=local_queues,
             namespace_labels=namespace_labels,
             priority_classes=frozenset(priority_classes),
+            device_classes=frozenset(device_classes) if has_flavors else None,
+            claim_templates=claim_templates,
         )
+
+    def queue_of_namespace(self, namespace: str) -> str:
+        """The queue of work that names none there, if all work of the namespace waits; "": it does not."""
+        gated = self.namespace_labels.get(namespace, {}).get(names.GATED_NAMESPACE)
+        queue = self.namespace_queues.get(namespace, "")
+        if gated == "true":
+            return queue or names.DEFAULT_QUEUE
+        return "" if gated == "false" else queue
 
     def known_to(self, document: Mapping[str, Any]) -> Known:
         """The definitions that count for one document: all queues and levels, and the queue of its namespace."""
@@ -110,6 +133,62 @@ def _local_queues(annotations: Mapping[str, str]) -> dict[str, str]:
         for key, queue in annotations.items()
         if key.startswith(LOCAL_QUEUE)
     }
+
+
+def uncounted_devices(subject: Subject, definitions: Definitions) -> Iterator[Finding]:
+    """ResourceClaimTemplates of pods that the documents do not define, and classes of devices that no flavor counts,
+    where they define any."""
+    namespace = str(subject.metadata.get("namespace") or "default")
+    for path, spec in [("spec.", subject.value.get("spec")), *_pod_specs(subject.value)]:
+        claims = spec.get("resourceClaims") if isinstance(spec, Mapping) else None
+        for index, claim in enumerate(claims if isinstance(claims, list) else ()):
+            name = claim.get("resourceClaimTemplateName") if isinstance(claim, Mapping) else None
+            if not isinstance(name, str) or not definitions.claim_templates:
+                continue
+            where = f"{path}resourceClaims[{index}].resourceClaimTemplateName"
+            classes = definitions.claim_templates.get((namespace, name))
+            if classes is None:
+                expected = (
+                    "the name of a ResourceClaimTemplate of its namespace: it is not among these documents"
+                )
+                yield subject.finding("warning", where, excerpt(name), expected)
+            for each in classes or ():
+                if definitions.device_classes is not None and each not in definitions.device_classes:
+                    found = f"{name} with DeviceClass {excerpt(each)}"
+                    expected = (
+                        "a class in spec.deviceClasses of a ResourceFlavor, which says as what its devices count:"
+                        " no pod in a queue is admitted with another"
+                    )
+                    yield subject.finding("warning", where, found, expected)
+
+
+def open_queues(subject: Subject, definitions: Definitions) -> Iterator[Finding]:
+    """A note about a Queue that any namespace may use, as far as the documents tell."""
+    if kind_of(subject.value) is not QueueDocument:
+        return
+    name: QueueName | None = QueueName(str(subject.metadata.get("name")))
+    seen: set[str] = set()
+    while name is not None and name != names.ROOT_QUEUE:
+        queue = definitions.queues.get(name)
+        if name in seen or queue is None or queue.namespace_selector is not None:
+            return
+        seen.add(name)
+        name = queue.parent
+    found = "nothing here or in a queue above: every namespace may use the queue"
+    yield subject.finding("note", "spec.access.namespaceSelector", found, "")
+
+
+def classes_of(template: Mapping[str, Any]) -> tuple[str, ...]:
+    """The classes of devices that a ResourceClaimTemplate asks for. Raises AttributeError, TypeError."""
+    requests = ((template.get("spec") or {}).get("spec") or {}).get("devices", {}).get("requests") or ()
+    asked = (request.get("exactly") or request for request in requests)
+    return tuple(str(each["deviceClassName"]) for each in asked if each.get("deviceClassName"))
+
+
+def is_of(document: Mapping[str, Any], resource: ApiResource) -> bool:
+    """Whether a document is of a kind, in any version of its group."""
+    group = str(document.get("apiVersion")).rpartition("/")[0]
+    return document.get("kind") == resource.kind and group == resource.group
 
 
 def unknown_priority_classes(subject: Subject, definitions: Definitions) -> Iterator[Finding]:

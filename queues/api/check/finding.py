@@ -52,7 +52,9 @@ class Subject:
 
     @property
     def name(self) -> str:
-        """Kind and name, ``Job team-a/train``; ? for a missing name."""
+        """Kind and name, ``Job team-a/train``; ? for a missing name. "": the object has no kind."""
+        if not isinstance(self.value.get("kind"), str):
+            return ""
         metadata = self.metadata
         name = metadata.get("name") or metadata.get("generateName") or "?"
         namespace = metadata.get("namespace")

@@ -1,5 +1,6 @@
 """Checks of labels and annotations: those that only Muster may write, that have no effect, or that are misspelt."""
 
+import re
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -58,6 +59,9 @@ _GROUPS_OF_OPERATORS: Final = frozenset(
     each.group for each in (JOB_SETS, PYTORCH_JOBS, RAY_JOBS, SPARK_APPLICATIONS, TRAIN_JOBS, APP_WRAPPERS)
 )
 
+#: Fields that hold a template, or (as in a Workflow) an entry of a list of templates.
+_TEMPLATE_PATH: Final = re.compile(r"emplate$|emplates\[\d+\]$")
+
 #: Keys of metadata that put work into a queue.
 _QUEUE_KEYS: Final = frozenset(
     (
@@ -96,6 +100,8 @@ def _of_key(
 ) -> Iterator[Finding]:
     where = f"{place.above}metadata.{field}[{key}]"
     row = known_key(key)
+    if row is not None and "/" not in key and row.places and place.name not in row.places:
+        return  # a name without a prefix may be anybody's on another object
     if row is None:
         if key.startswith(_PREFIXES):
             yield subject.finding("warning", where, "a name that Muster does not know", _similar(key))
@@ -156,7 +162,7 @@ def metadata_of(value: Mapping[str, Any]) -> Iterator[MetadataPlace]:
             parts += [(f"{path}[{index}]", entry) for index, entry in enumerate(part)]
         elif isinstance(part, Mapping):
             spec = part.get("spec")
-            if path.endswith("emplate") and isinstance(part.get("metadata"), Mapping):
+            if _TEMPLATE_PATH.search(path) and isinstance(part.get("metadata"), Mapping):
                 yield MetadataPlace(f"{path}.", _place_of_template(spec), part["metadata"])
             if not (isinstance(spec, Mapping) and "containers" in spec):
                 parts += [(f"{path}.{name}", entry) for name, entry in part.items()]

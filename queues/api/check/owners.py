@@ -11,6 +11,8 @@ from queues.api.check.pod_templates import TemplateProblem, template_problems
 from queues.api.model import excerpt
 from queues.api.reading.user_values import number
 from queues.api.validation.job_rules import queue_reference_violations
+from queues.api.validation.queued_work import ONLY_MUSTER, template_violations_in_queue
+from queues.text_format import counted
 
 _CRON_JOB: Final = (CRON_JOBS.api_version, CRON_JOBS.kind)
 _LEADER_WORKER_SET: Final = (LEADER_WORKER_SETS.api_version, LEADER_WORKER_SETS.kind)
@@ -28,6 +30,8 @@ _TEMPLATES: Final = {
         "spec.leaderWorkerTemplate.leaderTemplate",
     ),
 }
+#: Where a kind has the claims of volumes that it gives each of its pods, if not as a StatefulSet.
+_CLAIMS: Final = {_LEADER_WORKER_SET: "spec.leaderWorkerTemplate.volumeClaimTemplates"}
 #: Whose own queue a policy writes into the template.
 _WITH_OWN_QUEUE: Final = frozenset(
     (each.api_version, each.kind)
@@ -44,7 +48,7 @@ def owner_findings(subject: Subject, definitions: Definitions) -> Iterator[Findi
     """Findings in the pod templates, and which of the pods wait."""
     document = subject.value
     kind = (document["apiVersion"], document["kind"])
-    claims = _at(document, "spec.volumeClaimTemplates")
+    claims = _at(document, _CLAIMS.get(kind, "spec.volumeClaimTemplates"))
     volumes = (
         [_at(claim, "metadata.name") for claim in claims if isinstance(claim, Mapping)]
         if isinstance(claims, list)
@@ -78,6 +82,9 @@ def _waiting(
         yield subject.finding("note", f"{path}.metadata.annotations", found, "")
     elif queue:
         yield from _in_queue(subject, definitions, place, queue, _start(document, kind, place))
+        yield from _against_rules(document, kind, subject)
+        if kind == (DEPLOYMENTS.api_version, DEPLOYMENTS.kind):
+            yield from _stuck_update(subject)
         yield from _unreadable_size(subject)
     elif _at(template, "spec.schedulerName") == names.VOLCANO_SCHEDULER:
         found = "'volcano' and no queue: each pod waits alone, in the namespace's queue or in default"
@@ -85,6 +92,49 @@ def _waiting(
     else:
         expected = "a queue in the labels of the pod template, if they shall wait"
         yield subject.finding("note", f"{path}.metadata", "pods that name no queue", expected)
+
+
+def _stuck_update(subject: Subject) -> Iterator[Finding]:
+    """A Deployment whose updates need room for a pod more, since it may have none less."""
+    spec = _at(subject.value, "spec")
+    replicas = spec.get("replicas", 1)
+    strategy = spec.get("strategy")
+    strategy = strategy if isinstance(strategy, Mapping) else {}
+    if (
+        strategy.get("type", "RollingUpdate") != "RollingUpdate"
+        or not isinstance(replicas, int)
+        or replicas < 1
+    ):
+        return
+    rolling = strategy.get("rollingUpdate")
+    rolling = rolling if isinstance(rolling, Mapping) else {}
+    less = _pods_of(rolling.get("maxUnavailable", "25%"), replicas)
+    more = _pods_of(rolling.get("maxSurge", "25%"), replicas, rounded_up=True)
+    if less == 0 and more:
+        found = f"no pod less while it is updated: {replicas} replicas, and {counted(more, 'pod')} more"
+        expected = (
+            "maxUnavailable of 1 or more, or maxSurge 0: where the queue has no room for more, the new pods wait for"
+            " the old ones, and these for the new ones"
+        )
+        yield subject.finding("note", "spec.strategy", found, expected)
+
+
+def _pods_of(value: Any, replicas: int, *, rounded_up: bool = False) -> int | None:
+    """A number of pods, or a percentage of replicas, as Kubernetes rounds it; None: it is neither."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    percent = number(value.removesuffix("%")) if isinstance(value, str) and value.endswith("%") else None
+    if percent is None:
+        return None
+    return -(-replicas * percent // 100) if rounded_up else replicas * percent // 100
+
+
+def _against_rules(document: Mapping[str, Any], kind: tuple[str, str], subject: Subject) -> Iterator[Finding]:
+    """What the rules for work in queues refuse of the templates: their pods would be refused."""
+    for path in _TEMPLATES[kind]:
+        for found in template_violations_in_queue(_at(document, path), path):
+            if found.expected != ONLY_MUSTER:  # own_names tells of these
+                yield subject.finding("error", found.path, found.found, found.expected)
 
 
 def _start(document: Mapping[str, Any], kind: tuple[str, str], place: str) -> str:

@@ -107,11 +107,7 @@ def _of_scalar(value: Any, written: str) -> str:
             is_either = isinstance(value, int | str) and not isinstance(value, bool)
             return "" if is_either else "a whole number or text"
         case "quantity":
-            return (
-                ""
-                if _is_quantity(value)
-                else "a quantity: a number with an optional suffix, such as 4, 500m, 32Gi"
-            )
+            return _quantity_expected(value)
         case _:  # one of several texts; most have a default, which "" stands for
             return (
                 ""
@@ -120,14 +116,14 @@ def _of_scalar(value: Any, written: str) -> str:
             )
 
 
-def _is_quantity(value: Any) -> bool:
+def _quantity_expected(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return False
+        return "a quantity: a number, or text such as 500m or 32Gi"
     try:
         quantity(value)
-    except InvalidQuantity:
-        return False
-    return True
+    except InvalidQuantity as error:
+        return str(error.facts["expected"])
+    return ""
 
 
 def _volume_problems(spec: Any, path: str, other_volumes: Collection[str]) -> Iterator[TemplateProblem]:

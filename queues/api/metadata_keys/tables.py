@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
+from queues.api.metadata_keys.kai_keys import KAI_KEYS
 from queues.api.metadata_keys.known_key import ANNOTATION, LABEL, KeyUse, KnownKey
 from queues.api.metadata_keys.kueue_keys import KUEUE_KEYS
 from queues.api.metadata_keys.muster_keys import MUSTER_KEYS
@@ -10,7 +11,7 @@ from queues.api.metadata_keys.volcano_keys import VOLCANO_KEYS
 
 #: By key. Keys that end in ``*`` are in ``known_key`` only.
 KNOWN_KEYS: Final[Mapping[str, KnownKey]] = {
-    row.key: row for row in (*MUSTER_KEYS, *VOLCANO_KEYS, *KUEUE_KEYS)
+    row.key: row for row in (*MUSTER_KEYS, *VOLCANO_KEYS, *KUEUE_KEYS, *KAI_KEYS)
 }
 _PREFIXES: Final = tuple(row for row in KNOWN_KEYS.values() if row.key.endswith("*"))
 
@@ -18,9 +19,9 @@ _HEAD: Final = """# Annotations and labels
 
 <!-- Written by `python -m deploy.reference_pages` from queues/api/metadata_keys; do not edit. -->
 
-Every annotation and label of Muster, Volcano and Kueue, and what Muster does with it. `muster check` tells where one
-stands that has no effect, and of names of `muster.dev`, `volcano.sh` and `scheduling.volcano.sh` that are in none of
-these tables. [Names](names.md) has examples, and more about those that are read.
+Every annotation and label of Muster, Volcano, Kueue and KAI, and what Muster does with it. `muster check` tells where
+one stands that has no effect, and of names of `muster.dev`, `volcano.sh` and `scheduling.volcano.sh` that are in none
+of these tables. [Names](names.md) has examples, and more about those that are read.
 """
 
 
@@ -42,7 +43,12 @@ def known_key(key: str) -> KnownKey | None:
 def reference_page() -> str:
     """``docs/reference/annotations.md``."""
     parts = [_HEAD]
-    for title, rows in (("Muster", MUSTER_KEYS), ("Volcano", VOLCANO_KEYS), ("Kueue", KUEUE_KEYS)):
+    for title, rows in (
+        ("Muster", MUSTER_KEYS),
+        ("Volcano", VOLCANO_KEYS),
+        ("Kueue", KUEUE_KEYS),
+        ("KAI", KAI_KEYS),
+    ):
         parts.append(f"\n## {title}\n")
         with_effect = [row for row in rows if row.use is not KeyUse.WITHOUT_EFFECT]
         without = [row for row in rows if row.use is KeyUse.WITHOUT_EFFECT]

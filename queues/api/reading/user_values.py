@@ -38,9 +38,10 @@ MOST_LABELS: Final = 256
 #: Entries of one PodGroup's subGroupPolicy, and keys of each.
 MOST_SUBGROUPS: Final = 64
 MOST_KEYS: Final = 16
-#: Characters of a name of the API, of a label's key with its prefix, and of a message about an object.
+#: Characters of a name of the API, of a label's key with its prefix and of its value, and of a message about an object.
 LONGEST_NAME: Final = 253
 LONGEST_KEY: Final = 317
+LONGEST_LABEL_VALUE: Final = 63
 LONGEST_MESSAGE: Final = 1000
 
 #: Digits of a number that users may have written: a bigint holds it.
@@ -58,7 +59,7 @@ _KEY: Final = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?")
 _UID: Final = re.compile(r"[-A-Za-z0-9_.]+")
 
 QUEUE_EXPECTED: Final = (
-    f"the name of a queue: lower case letters, digits, - and ., at most {LONGEST_NAME} characters"
+    f"the name of a queue: lower case letters, digits, - and ., at most {LONGEST_LABEL_VALUE} characters"
 )
 
 
@@ -148,13 +149,6 @@ def is_label_key(text: str) -> bool:
     if slash and not is_dns_name(prefix):
         return False
     return len(name) <= 63 and _KEY.fullmatch(name) is not None
-
-
-def is_device_resource(text: str) -> bool:
-    """True for the name of a resource that devices may count as: an extended one, such as ``nvidia.com/gpu``."""
-    return (
-        "/" in text and is_label_key(text) and not text.removeprefix("requests.").startswith("kubernetes.io/")
-    )
 
 
 def is_uid(text: str) -> bool:

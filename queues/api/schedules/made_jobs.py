@@ -11,10 +11,15 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from queues.api import names
-from queues.api.model import excerpt
 from queues.api.types.volcano_job import VolcanoJob
 from queues.api.validation.defaults import defaulted_job
 from queues.api.validation.job_rules import job_violations
+from queues.api.validation.queued_work import (
+    NO_SYSTEM_CLASS,
+    own_name_violations,
+    spec_violations,
+    template_violations_in_queue,
+)
 from queues.api.validation.violations import Violation, of_model
 from queues.quota.queue import Queue
 
@@ -66,35 +71,9 @@ def made_job_violations(
 
 def guard_violations(job: Document) -> Iterator[Violation]:
     """Where a Job says what only Muster may say, or asks for what no work in a queue may ask for."""
-    yield from _own_names(job, "")
-    yield from _system_class(job["spec"], "spec")
+    yield from own_name_violations(job, "")
+    yield from spec_violations(job["spec"], "spec", (NO_SYSTEM_CLASS,))
     tasks = job["spec"].get("tasks")
     for index, task in enumerate(tasks if isinstance(tasks, list) else ()):
-        template = task.get("template") if isinstance(task, Mapping) else None
-        if not isinstance(template, Mapping):
-            continue
-        path = f"spec.tasks[{index}].template"
-        yield from _own_names(template, f"{path}.")
-        spec = template.get("spec")
-        if not isinstance(spec, Mapping):
-            continue
-        yield from _system_class(spec, f"{path}.spec")
-        if node := spec.get("nodeName"):
-            expected = "nothing: Muster chooses the node. Use nodeSelector or affinity, which it obeys"
-            yield Violation(f"{path}.spec.nodeName", excerpt(node), expected)
-
-
-def _own_names(holder: Mapping[str, Any], place: str) -> Iterator[Violation]:
-    metadata = holder.get("metadata")
-    for field in ("labels", "annotations"):
-        pairs = metadata.get(field) if isinstance(metadata, Mapping) else None
-        for key in names.OWN_NAMES:
-            if isinstance(pairs, Mapping) and key in pairs:
-                yield Violation(f"{place}metadata.{field}[{key}]", key, "nothing: only Muster writes it")
-
-
-def _system_class(spec: Mapping[str, Any], place: str) -> Iterator[Violation]:
-    name = spec.get("priorityClassName")
-    if isinstance(name, str) and name.startswith("system-"):
-        expected = "a class for workloads: classes of the system are not for work in queues"
-        yield Violation(f"{place}.priorityClassName", excerpt(name), expected)
+        if isinstance(task, Mapping):
+            yield from template_violations_in_queue(task.get("template"), f"spec.tasks[{index}].template")

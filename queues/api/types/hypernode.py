@@ -1,6 +1,6 @@
 """Volcano's HyperNode, topology.volcano.sh/v1alpha1: a domain of the network, with its nodes or inner HyperNodes."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
@@ -8,6 +8,9 @@ from queues.api.metadata import ObjectMeta
 from queues.api.model import Count, OpenModel, Text
 from queues.api.names import TOPOLOGY_VOLCANO
 from queues.api.types.volcano_job import Whole
+
+#: Nodes or HyperNodes that one HyperNode names.
+MOST_MEMBERS: Final = 10_000
 
 
 class ExactMatch(OpenModel):
@@ -52,7 +55,9 @@ class HyperNodeSpec(OpenModel):
     #: A name for the tier.
     tier_name: Annotated[Text, Field(max_length=253)] = ""
     #: Its nodes, or HyperNodes of a lower tier.
-    members: tuple[HyperNodeMemberSpec, ...] = ()
+    members: Annotated[
+        tuple[HyperNodeMemberSpec, ...], Field(json_schema_extra={"maxItems": MOST_MEMBERS})
+    ] = ()
 
 
 class HyperNode(OpenModel):

@@ -36,6 +36,11 @@ from queues.workload import FlavorName, QueueName, Requirement
 CLOSED_BY_PARENT: Final = "ClosedByParent"
 
 
+#: Flavors with limits of their own, and users and groups that administer a queue.
+MOST_FLAVORS: Final = 64
+MOST_ADMINS: Final = 256
+
+
 class QueueState(StrEnum):
     """Whether a queue takes new workloads: only an open one does."""
 
@@ -215,7 +220,7 @@ class QueueAccess(Model):
     #: A LabelSelector: only namespaces with such labels may use the queue and those below it.
     namespace_selector: Whole | None = None
     #: Users and groups who administer the queues below this one, within its limits.
-    admins: tuple[Admin, ...] = ()
+    admins: Annotated[tuple[Admin, ...], Field(json_schema_extra={"maxItems": MOST_ADMINS})] = ()
     #: Queues that administrators may make below this one, at any depth. Absent: 200 below a top-level queue.
     max_queues: Count | None = None
     #: Pods per gang.
@@ -273,7 +278,7 @@ class QueueSpec(OpenModel):
     #: ``fifo`` has no effect; ``policy.order: strict-fifo`` does that.
     dequeue_strategy: Literal["fifo", "traverse"] = "traverse"
     #: Limits for each kind of hardware, in the order in which they are tried.
-    flavors: tuple[FlavorLimits, ...] = ()
+    flavors: Annotated[tuple[FlavorLimits, ...], Field(json_schema_extra={"maxItems": MOST_FLAVORS})] = ()
     #: How the queue is served.
     policy: QueuePolicySpec = QueuePolicySpec()
     #: Who may use it, and how much.
@@ -366,7 +371,9 @@ class QueueDocument(Model):
                 FlavorName(flavor.name): _limits(flavor.guarantee, flavor.deserved, flavor.capability)
                 for flavor in spec.flavors
             }
-            broken = _problem_of_limits(spec)
+            if (broken := _problem_of_limits(spec)) is not None:
+                # However many there are, they cost nobody anything.
+                limits, flavors, per_user = Limits(), {}, {}
         except (InvalidQuantity, InvalidDocument) as error:
             broken = str(error)
         return DomainQueue(

@@ -166,9 +166,10 @@ class VolcanoJobSpec(OpenModel):
     running_estimate: Duration | None = None
     #: The queue that it waits in.
     queue: QueueField = "default"
-    #: Restarts after which the Job has failed.
+    #: Restarts after which the Job has failed; 0: 3.
     max_retry: Count = 3
-    #: Seconds after its end until it is deleted; absent: it is kept.
+    #: Seconds after its end (``Completed``, ``Failed``, ``Terminated``) until it is deleted; absent: it is kept. An
+    #: ``Aborted`` Job has not ended: it is kept, and can be resumed.
     ttl_seconds_after_finished: Count | None = None
     #: Priority of the Job, and of pods that name none.
     priority_class_name: Text = ""

@@ -5,7 +5,7 @@ from typing import Any
 
 from queues.api.model import excerpt
 from queues.api.names import ROOT_QUEUE
-from queues.api.reading.user_values import LABEL, SUBDOMAIN
+from queues.api.reading.user_values import LABEL, MOST_PODS, SUBDOMAIN
 from queues.api.types.volcano_job import NetworkTopology, VolcanoJob, VolcanoTaskSpec
 from queues.api.validation.lifecycle_rules import policy_violations
 from queues.api.validation.pod_rules import annotation_violations, template_violations
@@ -48,6 +48,7 @@ def job_violations(
             path, wording = f"spec.tasks[{index}].name", f" duplicated task name {task.name};"
             found.append(Violation(path, excerpt(task.name), "a name that no other task has", wording))
         names.add(task.name)
+    found += size_warnings(sum(task.replicas for task in spec.tasks), "spec.tasks")
     found += _gang(job, " job 'minAvailable' should not be greater than total replicas in tasks;")
     found += _plugins(job, names)
     found += _dependencies(job, names)
@@ -99,6 +100,12 @@ def queue_reference_violations(
     if children:
         wording = f" can only submit {what} to leaf queue, queue `{name}` has {children} child queues;"
         yield Violation(path, excerpt(name), "a queue without children", wording)
+
+
+def size_warnings(pods: int, path: str) -> Iterator[Violation]:
+    """The warning about a gang that is never considered for its size. Volcano accepts it."""
+    if pods > MOST_PODS:
+        yield Violation(path, f"{pods} pods", f"at most {MOST_PODS}", tolerable=True)
 
 
 def network_topology_violations(

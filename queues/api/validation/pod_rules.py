@@ -3,7 +3,8 @@
 The API server finds the others when the pod is created.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from pydantic import ValidationError
@@ -30,6 +31,7 @@ from queues.api.reading.pod_places import (
 )
 from queues.api.reading.pod_requests import requests_of
 from queues.api.reading.user_values import LABEL, is_label_key, shared_claim_problem
+from queues.api.resource_names import HUGE_PAGES, doubt_about, is_extended, page_size, problem_of_request
 from queues.api.types.pod import (
     Affinity,
     Container,
@@ -41,13 +43,13 @@ from queues.api.types.pod import (
 from queues.api.validation.violations import (
     NOT_A_LABEL,
     Violation,
+    entry_path,
     in_order,
-    is_extended,
     of_model,
     quantity_violations,
 )
 from queues.errors import InvalidDocument, InvalidQuantity
-from queues.resources import BEYOND_NODES, MOST_ON_NODE, amount, show
+from queues.resources import BEYOND_NODES, GPU, MOST_ON_NODE, amount, show
 
 
 def template_violations(
@@ -102,6 +104,7 @@ def pod_spec_violations(spec: PodSpec, path: str, namespace: str) -> Iterator[Vi
             # Volcano accepts them; the workload waits with this message.
             yield Violation(f"{path}.resourceClaims[{claim.name}]", found, expected, tolerable=True)
     yield from quantity_violations(spec.overhead, f"{path}.overhead")
+    yield from _names_of_resources(spec.overhead, f"{path}.overhead")
     yield from _beyond_nodes(spec, path)
     yield from _affinity(spec.affinity, f"{path}.affinity")
     if harm := cross_namespace_anti_affinity(spec.affinity, namespace):
@@ -166,15 +169,47 @@ def _resources(resources: ResourceRequirements, path: str) -> Iterator[Violation
     yield from quantity_violations(requests, f"{path}.requests")
     yield from quantity_violations(limits, f"{path}.limits")
     yield from in_order(requests, limits, ("requests", "limits"), path)
+    yield from _names_of_resources(limits, f"{path}.limits")
+    yield from _names_of_resources(requests.keys() - limits.keys(), f"{path}.requests")
+    yield from _huge_pages({**requests, **limits}, path)
     for name in requests:
-        if not is_extended(name):
+        if not (is_extended(name) or name.startswith(HUGE_PAGES)):
             continue
         if name not in limits:
-            expected = f"a limit of {name}: Limit must be set for non overcommitable resources"
+            expected = f"it there too: {_what(name)} go under limits; requests follow"
             yield Violation(f"{path}.limits", f"no {name}", expected)
         elif not _equal(name, requests[name], limits[name]):
             expected = f"must be equal to {name} limit of {limits[name]}"
             yield Violation(f"{path}.requests[{name}]", excerpt(requests[name]), expected)
+
+
+def _huge_pages(amounts: Mapping[str, Any], path: str) -> Iterator[Violation]:
+    """Huge pages are given whole, and not to a container that asks for neither cpu nor memory."""
+    for name, text in amounts.items():
+        if (size := page_size(name)) is None:
+            continue
+        here = entry_path(path, name)
+        if not amounts.keys() & {"cpu", "memory"}:
+            yield Violation(here, excerpt(text), "cpu or memory besides: HugePages require cpu or memory")
+        with suppress(InvalidQuantity):
+            if amount(name, text) % size:
+                yield Violation(
+                    here, excerpt(text), f"whole pages, a multiple of {name.removeprefix(HUGE_PAGES)}"
+                )
+
+
+def _what(resource: str) -> str:
+    """The word for what a resource that cannot be overcommitted counts."""
+    return "huge pages" if resource.startswith(HUGE_PAGES) else "GPUs" if resource == GPU else "devices"
+
+
+def _names_of_resources(amounts: Iterable[str], path: str) -> Iterator[Violation]:
+    """Names that the API server refuses in pods, and those of which it is doubtful that a node has them."""
+    for name in amounts:
+        if problem := problem_of_request(name):
+            yield Violation(entry_path(path, name), *problem)
+        elif problem := doubt_about(name):
+            yield Violation(entry_path(path, name), *problem, tolerable=True)
 
 
 def _equal(resource: str, request: str | int | float, limit: str | int | float) -> bool:

@@ -1,14 +1,19 @@
 """Rules for PodGroups, with Volcano's wording where it has one."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from queues.api.model import excerpt
 from queues.api.names import HOLD_MIN_RESOURCES
 from queues.api.reading.user_values import HOLD_EXPECTED, hold_seconds
+from queues.api.resource_names import problem_of_limit
 from queues.api.types.podgroup import PodGroup, PodGroupSpec
-from queues.api.validation.job_rules import network_topology_violations, queue_reference_violations
+from queues.api.validation.job_rules import (
+    network_topology_violations,
+    queue_reference_violations,
+    size_warnings,
+)
 from queues.api.validation.pod_rules import annotation_violations
-from queues.api.validation.violations import Violation, quantity_violations, selector_violations
+from queues.api.validation.violations import Violation, entry_path, quantity_violations, selector_violations
 from queues.quota.queue import Queue
 
 
@@ -17,6 +22,8 @@ def podgroup_violations(group: PodGroup, queues: Mapping[str, Queue] | None) -> 
     spec = group.spec
     found = list(queue_reference_violations(spec.queue, queues, "spec.queue", what="workload"))
     found += quantity_violations(spec.min_resources, "spec.minResources")
+    found += size_warnings(spec.min_member, "spec.minMember")
+    found += resource_name_violations(spec.min_resources)
     found += network_topology_violations(spec.network_topology, "spec.networkTopology")
     for index, policy in enumerate(spec.sub_group_policy):
         path = f"spec.subGroupPolicy[{index}]"
@@ -38,6 +45,15 @@ def podgroup_violations(group: PodGroup, queues: Mapping[str, Queue] | None) -> 
             )
         )
     return found
+
+
+def resource_name_violations(min_resources: Iterable[str]) -> Iterator[Violation]:
+    """Names in ``spec.minResources`` that no node can have. Volcano takes any, and itself writes those of a
+    ResourceQuota."""
+    for name in min_resources:
+        plain = name.removeprefix("requests.").removeprefix("limits.")
+        if not name.startswith("count/") and (problem := problem_of_limit(plain)):
+            yield Violation(entry_path("spec.minResources", name), *problem, tolerable=True)
 
 
 def _hold_violations(text: str, spec: PodGroupSpec) -> Iterator[Violation]:

@@ -5,10 +5,10 @@ from itertools import combinations
 
 from queues.api.model import excerpt
 from queues.api.names import DEFAULT_QUEUE, HIERARCHY, HIERARCHY_WEIGHTS
-from queues.api.reading.user_values import SUBDOMAIN
+from queues.api.reading.user_values import LONGEST_LABEL_VALUE, SUBDOMAIN
 from queues.api.types.queue import FlavorLimits, QueueDocument
 from queues.api.validation.loans.loan_rules import loan_violations
-from queues.api.validation.violations import Violation, in_order, quantity_violations, selector_violations
+from queues.api.validation.violations import Violation, in_order, limit_violations, selector_violations
 from queues.errors import GuaranteesExceedParent, QueueCycle, QueueTooDeep, UnknownParent
 from queues.quota.queue import MOST_LEVELS, ROOT
 from queues.quota.queue import Queue as DomainQueue
@@ -27,7 +27,7 @@ def queue_violations(queue: QueueDocument, queues: Mapping[str, DomainQueue] | N
     plain = FlavorLimits(
         name="all", guarantee=spec.guarantee.resource, deserved=spec.deserved, capability=spec.capability
     )
-    found += _limits(plain, "spec", guarantee="guarantee.resource")
+    found += _limits(plain, "spec", guarantee="guarantee.resource", of_volcano=True)
     names: set[str] = set()
     for index, flavor in enumerate(spec.flavors):
         found += _limits(flavor, f"spec.flavors[{index}]")
@@ -61,6 +61,11 @@ def queue_deletion_violations(name: str, queues: Mapping[str, DomainQueue]) -> l
 
 def _name(queue: QueueDocument) -> Iterator[Violation]:
     name, parent = queue.metadata.name, queue.spec.parent
+    if len(name) > LONGEST_LABEL_VALUE:
+        expected = (
+            f"at most {LONGEST_LABEL_VALUE}: work names its queue in a label, which takes no longer value"
+        )
+        yield Violation("metadata.name", f"{len(name)} characters", expected, may_stay=True)
     for path, text in (("metadata.name", name), ("spec.parent", parent)):
         if text and SUBDOMAIN.fullmatch(text) is None:
             yield Violation(path, excerpt(text), "a DNS subdomain: lower case letters, digits, - and .")
@@ -71,14 +76,17 @@ def _name(queue: QueueDocument) -> Iterator[Violation]:
         yield Violation("spec.parent", excerpt(parent), "another queue", wording)
 
 
-def _limits(limits: FlavorLimits, path: str, guarantee: str = "guarantee") -> Iterator[Violation]:
+def _limits(
+    limits: FlavorLimits, path: str, guarantee: str = "guarantee", *, of_volcano: bool = False
+) -> Iterator[Violation]:
+    """Violations of limits. ``of_volcano``: in fields of Volcano, which takes any name of a resource there."""
     amounts = (
         (guarantee, limits.guarantee),
         ("deserved", limits.deserved),
         ("capability", limits.capability),
     )
     for name, quantities in amounts:
-        yield from quantity_violations(quantities, f"{path}.{name}")
+        yield from limit_violations(quantities, f"{path}.{name}", tolerable=of_volcano)
     for (name, smaller), (other, larger) in combinations(amounts, 2):
         yield from in_order(smaller, larger, (name, other), path)
 
@@ -86,7 +94,7 @@ def _limits(limits: FlavorLimits, path: str, guarantee: str = "guarantee") -> It
 def _access(queue: QueueDocument) -> Iterator[Violation]:
     access = queue.spec.access
     yield from selector_violations(access.namespace_selector, "spec.access.namespaceSelector")
-    yield from quantity_violations(access.max_per_user, "spec.access.maxPerUser")
+    yield from limit_violations(access.max_per_user, "spec.access.maxPerUser")
     for index, admin in enumerate(access.admins):
         if (admin.user is None) == (admin.group is None):
             yield Violation(
@@ -230,6 +238,8 @@ def _guarantees(parent: DomainQueue, children: list[DomainQueue], path: str) -> 
             if together > own[resource]:
                 resource_name = f"{resource} of flavor {flavor_name}" if flavor_name else resource
                 total, most = show(resource, together), show(resource, own[resource])
+                if resource not in own:
+                    most = f"{most} (it states no guarantee of this, which counts as 0)"
                 error = GuaranteesExceedParent(
                     queue=parent.name, children=total, resource=resource_name, own=most
                 )

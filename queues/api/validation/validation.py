@@ -6,10 +6,12 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
 
+from queues.api.bounds import Excess, excesses, within_bounds
 from queues.api.model import Model, excerpt, path_of
 from queues.api.names import (
     BATCH,
     BATCH_VOLCANO,
+    BUS_VOLCANO,
     CORE,
     DEFAULT_QUEUE,
     FLOW_VOLCANO,
@@ -20,10 +22,12 @@ from queues.api.names import (
     SCHEDULING_VOLCANO,
     TOPOLOGY_VOLCANO,
 )
-from queues.api.reading.user_values import SUBDOMAIN, is_device_resource, is_dns_name, is_label_key
+from queues.api.reading.user_values import SUBDOMAIN, is_dns_name, is_label_key
+from queues.api.resource_names import EXTENDED_EXPECTED, doubt_about, is_extended, meant_by
 from queues.api.schedules.cron_job_rules import cron_job_violations
 from queues.api.schedules.job_flow_rules import job_flow_violations, job_template_violations
 from queues.api.types.batch_job import BatchJob
+from queues.api.types.command import CommandDocument
 from queues.api.types.cron_job import VolcanoCronJob
 from queues.api.types.flavor import ResourceFlavor
 from queues.api.types.hypernode import HyperNode
@@ -41,6 +45,7 @@ from queues.api.validation.closures.closure_rules import (
     drain_violations,
     reservation_violations,
 )
+from queues.api.validation.command_rules import command_violations
 from queues.api.validation.hypernode_rules import hypernode_violations
 from queues.api.validation.job_rules import job_update_violations, job_violations, queue_reference_violations
 from queues.api.validation.pod_rules import annotation_violations, pod_spec_violations, template_violations
@@ -49,6 +54,7 @@ from queues.api.validation.queue_rules import queue_violations
 from queues.api.validation.run_time_rules import run_time_violations
 from queues.api.validation.size_rules import size_violations
 from queues.api.validation.violations import Violation, of_model
+from queues.api.validation.zero_fields import zero_field_warnings
 from queues.closures.node_closures import NodeClosure
 from queues.quota.access import access_refusal
 from queues.quota.queue import ROOT
@@ -85,6 +91,7 @@ NOTHING_KNOWN = Known()
 KINDS: Mapping[tuple[str, str], type[Model]] = {
     (BATCH_VOLCANO, "Job"): VolcanoJob,
     (BATCH_VOLCANO, "CronJob"): VolcanoCronJob,
+    (BUS_VOLCANO, "Command"): CommandDocument,
     (FLOW_VOLCANO, "JobFlow"): JobFlow,
     (FLOW_VOLCANO, "JobTemplate"): JobTemplate,
     (SCHEDULING_VOLCANO, "PodGroup"): PodGroup,
@@ -98,6 +105,8 @@ KINDS: Mapping[tuple[str, str], type[Model]] = {
     (CORE, "Pod"): Pod,
 }
 
+#: Volcano Jobs, and kinds that these are made from.
+_MAKES_JOBS: Final = (VolcanoJob, VolcanoCronJob, JobTemplate, JobFlow)
 #: The path of violations that follow from the labels of an object's namespace.
 NAMESPACE: Final = "metadata.namespace"
 #: Where an object's metadata names its queue; the first that is given counts.
@@ -134,13 +143,29 @@ def violations_of(
     model = kind_of(document)
     if model is None or (old is not None and old.get("spec") == document.get("spec")):
         return []
+    if model in (BatchJob, Pod):
+        return _violations_within(document, model, known, old)
+    # What is stored beyond a bound may stay as it is, as for the API server.
+    document, beyond = within_bounds(document, model)
+    stored = excesses(old, model) if old is not None and beyond else []
+    if new := [_beyond(excess) for excess in beyond if excess not in stored]:
+        return new
+    found = [replace(_beyond(excess), tolerable=True) for excess in beyond]
+    return found + _violations_within(document, model, known, old)
+
+
+def _violations_within(
+    document: dict[str, Any], model: type[Model], known: Known, old: dict[str, Any] | None
+) -> list[Violation]:
+    """Violations of a document that is within its bounds."""
     try:
         parsed = model.parse(document if old is not None else defaulted(document, known))
     except ValidationError as error:
         return of_model(error)
+    zeros = misread_zeros(document)
     if old is not None and isinstance(parsed, VolcanoJob):
         try:
-            return job_update_violations(VolcanoJob.parse(old), parsed)
+            return [*zeros, *job_update_violations(VolcanoJob.parse(old), parsed)]
         except ValidationError:
             # The stored object cannot be read, so any change is accepted: it may repair it.
             return []
@@ -150,15 +175,36 @@ def violations_of(
         and (old.get("spec") or {}).get("queue") == parsed.spec.queue
     ):
         known = replace(known, queues=None)  # it is in that queue already, even if the queue is closed by now
+    found = [*_metadata(parsed), *zeros]
     if isinstance(parsed, Reservation | NodeDrain):
-        return [*_metadata(parsed), *_closure_violations(parsed, known, document, old)]
-    path = _queues_of(parsed, known)
+        found += _closure_violations(parsed, known, document, old)
+    else:
+        path = _queues_of(parsed, known)
+        largest = known.largest() if known.largest is not None and path else None
+        found += _RULES[model](parsed, known)
+        found += _by_queue(parsed, known, path, is_new=old is None)
+        found += size_violations(parsed, path, largest)
+    return found if old is None else _but_for_old(found, old)
+
+
+def _but_for_old(found: Sequence[Violation], old: dict[str, Any]) -> list[Violation]:
+    """Violations of a change; those that the object had before and may keep are warnings."""
+    if not any(each.may_stay and not each.tolerable for each in found):
+        return list(found)
+    before = {(each.found, each.expected) for each in violations_of(old) if each.may_stay}
     return [
-        *_metadata(parsed),
-        *_RULES[model](parsed, known),
-        *_by_queue(parsed, known, path, is_new=old is None),
-        *size_violations(parsed, path, known.largest() if known.largest is not None and path else None),
+        replace(each, tolerable=True) if each.may_stay and (each.found, each.expected) in before else each
+        for each in found
     ]
+
+
+def misread_zeros(document: dict[str, Any]) -> list[Violation]:
+    """Warnings about each 0 that a user wrote and for which a default will be filled in."""
+    return list(zero_field_warnings(document)) if kind_of(document) in _MAKES_JOBS else []
+
+
+def _beyond(excess: Excess) -> Violation:
+    return Violation(excess.path, f"{excess.found} {excess.unit}", f"at most {excess.most}")
 
 
 def unknown_fields(document: dict[str, Any]) -> tuple[str, ...]:
@@ -295,15 +341,18 @@ def _named_queue(document: BatchJob | Pod, known: Known) -> Iterator[Violation]:
 def _flavor(flavor: ResourceFlavor, known: Known) -> Iterator[Violation]:
     for key in flavor.spec.node_labels:
         if not is_label_key(key):
-            yield Violation(f"spec.nodeLabels[{key}]", excerpt(key), "a node label key")
+            yield Violation(f"spec.nodeLabels[{key}]", excerpt(key), "a node label key", may_stay=True)
     for name, resource in flavor.spec.device_classes.items():
         path = f"spec.deviceClasses[{excerpt(name)}]"
         if not is_dns_name(name):
-            yield Violation(path, excerpt(name), "the name of a DeviceClass")
-        if not is_device_resource(resource):
+            yield Violation(path, excerpt(name), "the name of a DeviceClass", may_stay=True)
+        if not is_extended(resource):
+            meant = meant_by(resource)
             yield Violation(
-                path, excerpt(resource), "the name of an extended resource, such as nvidia.com/gpu"
+                path, excerpt(resource), f"{meant}?" if meant else EXTENDED_EXPECTED, may_stay=True
             )
+        elif problem := doubt_about(resource):
+            yield Violation(path, *problem, tolerable=True)
     if not flavor.spec.node_labels:
         yield Violation(
             "spec.nodeLabels", "nothing", "labels; without any no node is of this flavor", tolerable=True
@@ -315,9 +364,11 @@ def _topology(topology: Topology, known: Known) -> Iterator[Violation]:
     for index, level in enumerate(topology.spec.levels):
         path = f"spec.levels[{index}].nodeLabel"
         if not is_label_key(level.node_label):
-            yield Violation(path, excerpt(level.node_label), "a node label key")
+            yield Violation(path, excerpt(level.node_label), "a node label key", may_stay=True)
         elif level.node_label in seen:
-            yield Violation(path, excerpt(level.node_label), "a label that is not a level before")
+            yield Violation(
+                path, excerpt(level.node_label), "a label that is not a level before", may_stay=True
+            )
         seen.add(level.node_label)
 
 
@@ -328,6 +379,7 @@ _RULES: Mapping[type[Model], Callable[[Any, Known], Any]] = {
     JobTemplate: lambda template, known: job_template_violations(template, known.queues, known.levels),
     PodGroup: lambda group, known: podgroup_violations(group, known.queues),
     QueueDocument: lambda queue, known: queue_violations(queue, known.queues),
+    CommandDocument: lambda command, _: command_violations(command),
     HyperNode: lambda hypernode, _: hypernode_violations(hypernode),
     ResourceFlavor: _flavor,
     Topology: _topology,

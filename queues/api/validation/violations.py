@@ -9,6 +9,7 @@ from pydantic_core import ErrorDetails
 
 from queues.api.model import DURATION_PATTERN, MOST_PAIRS, SUBDOMAIN_PATTERN, excerpt, path_of
 from queues.api.reading.user_values import MOST_LABELS, is_label_key
+from queues.api.resource_names import doubt_about, is_extended, problem_of_limit
 from queues.errors import InvalidQuantity, QuantityTooLarge
 from queues.resources import amount, in_bytes, show
 
@@ -32,6 +33,8 @@ class Violation:
     tolerable: bool = False
     #: Name of the object that is referred to and does not exist (yet); "": no such reference.
     missing: str = ""
+    #: An object that has it already may be changed otherwise and keep it: it is a warning then.
+    may_stay: bool = False
 
     @property
     def message(self) -> str:
@@ -97,24 +100,23 @@ def _expected(error: ErrorDetails) -> str:
     return _PATTERNS.get(expected, expected)
 
 
-def is_extended(resource: str) -> bool:
-    """True for extended resources such as ``nvidia.com/gpu``: whole amounts, requests equal to limits."""
-    return "/" in resource and not resource.removeprefix("requests.").startswith("kubernetes.io/")
+def entry_path(path: str, name: str) -> str:
+    """The path of an entry of a mapping of amounts."""
+    return f"{path}.{name}" if name.replace("-", "").isalnum() else f"{path}[{name}]"
 
 
 def quantity_violations(quantities: Mapping[str, Any], path: str) -> Iterator[Violation]:
     """Violations of a map of quantities: unreadable or negative amounts, and parts of devices."""
     for name, text in quantities.items():
-        here, found = f"{path}[{name}]" if "/" in name or "." in name else f"{path}.{name}", excerpt(text)
+        here, found = entry_path(path, name), excerpt(text)
         invalid = f"{here}: Invalid value: {found}: must be "
         try:
             units = amount(name, text)
         except QuantityTooLarge as error:
             yield Violation(here, found, f"at most {error.facts['most']}")
             continue
-        except InvalidQuantity:
-            expected = "a quantity: a number with an optional suffix, such as 4, 500m, 32Gi"
-            yield Violation(here, found, expected)
+        except InvalidQuantity as error:
+            yield Violation(here, found, error.facts["expected"])
             continue
         if units < 0:
             wording = f"{invalid}greater than or equal to 0"
@@ -125,6 +127,19 @@ def quantity_violations(quantities: Mapping[str, Any], path: str) -> Iterator[Vi
         elif in_bytes(name) and isinstance(text, str) and text.endswith("m"):
             expected = f"bytes; m means thousandths of a byte, so this is {show(name, units)}: M or Mi?"
             yield Violation(here, found, expected, tolerable=True)
+
+
+def limit_violations(limits: Mapping[str, Any], path: str, *, tolerable: bool = False) -> Iterator[Violation]:
+    """Violations of amounts that are compared with those of nodes, by names of resources that no node can have.
+
+    ``tolerable``: in a field of Volcano, which takes any name; there they are warnings.
+    """
+    yield from quantity_violations(limits, path)
+    for name in limits:
+        if problem := problem_of_limit(name):
+            yield Violation(entry_path(path, name), *problem, tolerable=tolerable, may_stay=True)
+        elif problem := doubt_about(name):
+            yield Violation(entry_path(path, name), *problem, tolerable=True)
 
 
 def in_order(

@@ -145,6 +145,7 @@ def _admission(
         minimum=minimum,
         opened_at=seconds_of(row.opened_at),
         evicted_at=0 if row.evicted_at is None else seconds_of(row.evicted_at),
+        reclaimed=row.cause_code == ReasonCode.RECLAIMED,
         **attributes(row, "id", "name", "priority", "started", "ready"),
     )
 

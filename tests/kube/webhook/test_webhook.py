@@ -11,16 +11,13 @@ from typing import Any, cast
 import aiohttp
 import msgspec
 import pytest
-import pytest_asyncio
 
-from admission.kube.client.client import Client
 from admission.kube.install.install import Installation, install
 from admission.kube.webhook.certificates import Lifetimes, encoded, renewed
 from admission.kube.webhook.configuration import Callee
 from admission.kube.webhook.keyring import KeyringStore, utc_now
 from admission.kube.webhook.review import LARGEST_REVIEW
 from admission.kube.webhook.server import WebhookServer
-from deploy.local.cluster import LocalCluster
 from deploy.local.processes import free_port
 from queues.api.api_resources import HYPERNODES, NAMESPACES, QUEUES, VOLCANO_JOBS
 from queues.api.types.queue import QueueDocument
@@ -28,44 +25,10 @@ from queues.errors import ApiRefused, NotFound
 from queues.quota.queue import Queue
 from tests.kube.support.cluster_objects import batch_job, becomes, exists, pod
 from tests.kube.support.guarded_namespace import GATE, QUEUED
+from tests.kube.support.webhook_door import NAMESPACE, Running
 
-NAMESPACE = "muster-system"
 JOBS = VOLCANO_JOBS.path("default")
 GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups"
-
-
-class Running:
-    """A door that is open, and a user in front of it."""
-
-    def __init__(self, user: Client, door: WebhookServer, port: int) -> None:
-        self.user, self.door, self.port = user, door, port
-
-    async def created(self, path: str, document: dict[str, Any]) -> Any:
-        return msgspec.json.decode(await self.user.create(path, document))
-
-
-@pytest_asyncio.fixture(scope="session")
-async def running(door_cluster: LocalCluster) -> AsyncIterator[Running]:
-    port = free_port()
-    url = f"https://127.0.0.1:{port}"
-    async with await Client.connect(door_cluster.kubeconfig) as admin:
-        await install(admin, Installation(webhook_url=url), lambda line: None)
-        callee = Callee(namespace=NAMESPACE, url=url)
-        door = WebhookServer(admin, callee=callee, host="127.0.0.1", port=port)
-        task = asyncio.create_task(door.run())
-        await door.open.wait()
-        await becomes(lambda: _knows(door, "default"))
-        await admin.create(QUEUES.path(), a_queue("team"))
-        await admin.create(QUEUES.path(), a_queue("team-a", parent="team"))
-        kubeconfig = door_cluster.kubeconfig_for("alice", ("system:masters",))
-        async with await Client.connect(kubeconfig) as alice:
-            yield Running(alice, door, port)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-
-async def _knows(door: WebhookServer, queue: str) -> bool:
-    return queue in (door.watched.known("default").queues or {})
 
 
 def a_queue(name: str, *, parent: str | None = None, **spec: Any) -> dict[str, Any]:
@@ -115,6 +78,10 @@ async def test_a_namespace_says_where_its_jobs_wait(running: Running) -> None:
     await running.user.create("/api/v1/namespaces", namespace)
     await becomes(lambda: _defaults_to(running.door, "team-a"))
     assert (await running.created(VOLCANO_JOBS.path("team-a"), a_job("a")))["spec"]["queue"] == "team-a"
+
+
+async def _knows(door: WebhookServer, queue: str) -> bool:
+    return queue in (door.watched.known("default").queues or {})
 
 
 async def _defaults_to(door: WebhookServer, queue: str) -> bool:

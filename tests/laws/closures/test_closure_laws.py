@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 
 from admission.engine import decide as engine
-from admission.engine.closures import closing
+from admission.engine.closures import closing, held_work
+from admission.engine.closures.closing import Leaving
 from admission.engine.nodes import closed_nodes, table
 from admission.engine.snapshot import Snapshot
 from tests.laws.laws import decision
@@ -84,8 +85,8 @@ MUTATIONS = (
     Bug("the holder comes early", closing, "ClosedNodes",
         lambda closure, mask, in_window: closed_nodes.ClosedNodes(closure, mask, True),
         nothing_foreign_outlasts_the_start, 6),
-    Bug("nobody has to leave", engine, "evicted_from", lambda *_: {}, what_is_in_the_way_is_evicted),
-    Bug("nobody rests", closing, "rest_after", lambda evictions: 0, what_is_in_the_way_is_evicted,
+    Bug("nobody has to leave", engine, "evicted_from", lambda *_: Leaving({}, None), what_is_in_the_way_is_evicted),
+    Bug("nobody rests", held_work, "rest_after", lambda evictions: 0, what_is_in_the_way_is_evicted,
         rare=True),
     Bug("nodes are chosen anew", closing, "chosen_nodes",
         _choose_anew, a_choice_is_kept),

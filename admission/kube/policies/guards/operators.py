@@ -12,6 +12,7 @@ from admission.workloads.kinds.operators.json_parts import Path
 from admission.workloads.kinds.operators.support import SuspendRule
 from queues.api.api_resources import Document
 from queues.api.names import QUEUE_LABEL, USER
+from queues.api.validation.queued_work import NO_SYSTEM_CLASS
 
 
 def operator_guards(options: PolicyOptions) -> list[Document]:
@@ -58,7 +59,7 @@ def _classes(kinds: Sequence[OperatorKind]) -> list[Document]:
     """Classes of the system that an object names, and those that it named before."""
 
     def of_system(of: str) -> str:
-        return f"{classes_of(of, kinds)}.filter(c, c.startsWith('system-'))"
+        return f"{classes_of(of, kinds)}.filter(c, c.startsWith('{NO_SYSTEM_CLASS.beginning}'))"
 
     return [
         variable("systemClasses", of_system("object")),
@@ -71,8 +72,8 @@ def _no_system_priority(entered: str) -> Document:
     return rule(
         "variables.systemClasses.all(c,"
         f" !({CREATED}) && !{entered} && variables.systemClassesBefore.exists(b, b == c))",
-        "'priorityClassName: found \"' + variables.systemClasses[0] + '\", expected a class for workloads: classes of"
-        " the system are not for work in queues. Name another, or none.'",
+        "'priorityClassName: found \"' + variables.systemClasses[0] +"
+        f" '\", expected {NO_SYSTEM_CLASS.expected}.'",
     )
 
 

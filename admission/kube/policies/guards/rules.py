@@ -9,6 +9,7 @@ from admission.kube.policies.mutating import PolicyOptions
 from admission.kube.policies.policy_forms import not_by
 from queues.api.api_resources import POLICIES, POLICY_BINDINGS, ApiResource, Document
 from queues.api.names import ADMISSION_ID, DEVICES, RECREATED_FROM, RELEASED, SEAT, USER
+from queues.api.validation.queued_work import NO_NODE_NAME, NO_SYSTEM_CLASS
 
 WHO: Final = "request.userInfo.username"
 CREATED: Final = "request.operation == 'CREATE'"
@@ -121,8 +122,7 @@ def no_node_name(spec: str, where: str, unless: str) -> Document:
     node = f"{spec}.?nodeName.orValue('')"
     return rule(
         f"{node} == '' || {unless}",
-        f"'{where}.nodeName: found \"' + {node} + '\", expected none: Muster chooses the node."
-        f" Use nodeSelector or affinity, which it obeys.'",
+        f"'{where}.nodeName: found \"' + {node} + '\", expected {NO_NODE_NAME.expected}.'",
     )
 
 
@@ -133,9 +133,9 @@ def no_system_priority(spec: str, where: str, unless: str = "", kept: str = f"!(
     """
     name = f"{spec}.?priorityClassName.orValue('')"
     return rule(
-        f"({kept}) || !{name}.startsWith('system-')" + (f" || {unless}" if unless else ""),
-        f"'{where}.priorityClassName: found \"' + {name} + '\", expected a class for workloads: classes of the"
-        f" system are not for work in queues. Name another, or none.'",
+        f"({kept}) || !{name}.startsWith('{NO_SYSTEM_CLASS.beginning}')"
+        + (f" || {unless}" if unless else ""),
+        f"'{where}.priorityClassName: found \"' + {name} + '\", expected {NO_SYSTEM_CLASS.expected}.'",
     )
 
 

@@ -22,11 +22,14 @@ from admission.kube.policies.guards.rules import (
 from admission.kube.policies.mutating import JOB_STARTERS, PolicyOptions
 from queues.api.api_resources import COMMANDS, POD_GROUPS, QUEUES, VOLCANO_JOBS, Document
 from queues.api.names import RELEASED, USER
+from queues.api.validation.command_rules import (
+    ACTIONS_EXPECTED,
+    JOB_COMMANDS,
+    QUEUE_COMMANDS,
+    TARGET_EXPECTED,
+)
 from queues.api.validation.job_rules import TASKS_UPDATE_REFUSED, UPDATE_REFUSED
-
-#: Actions that Commands may ask for: on a whole Job, and on a Queue.
-JOB_COMMANDS = ("AbortJob", "ResumeJob", "RestartJob", "CompleteJob", "TerminateJob")
-QUEUE_COMMANDS = ("OpenQueue", "CloseQueue")
+from queues.api.validation.queued_work import NO_NODE_NAME, NO_SYSTEM_CLASS
 
 _TASKS = "object.spec.?tasks.orValue([])"
 _TASKS_BEFORE = "oldObject.spec.?tasks.orValue([])"
@@ -77,12 +80,11 @@ def _command_rules() -> list[Document]:
         rule(
             f"({is_job} && {action} in {texts(JOB_COMMANDS)}) || ({is_queue} && {action} in {texts(QUEUE_COMMANDS)})",
             f"'Command: found action \"' + {action} + '\" on ' + ({kind} == '' ? 'nothing' : {kind})"
-            f" + ', expected {', '.join(JOB_COMMANDS)} on a Volcano Job or {', '.join(QUEUE_COMMANDS)} on a Queue,"
-            " with its apiVersion, kind, name and uid as target.'",
+            f" + ', expected {ACTIONS_EXPECTED}, with its apiVersion, kind, name and uid as target.'",
         ),
         rule(
             f"{name} != '' && ({is_queue} || {target}.?uid.orValue('') != '')",
-            "'target: found no name or no uid, expected those of the object: another one may get its name.'",
+            f"'target: found no name or no uid, expected {TARGET_EXPECTED}.'",
         ),
         rule(
             f"!({is_job} || {is_queue}) || {name} == '' || {may}",
@@ -127,14 +129,13 @@ def _template_rules() -> Iterator[Document]:
     yield _of_each(
         templates,
         "template.?spec.?nodeName.orValue('') != ''",
-        "nodeName: found in the template of a task, expected none: Muster chooses the node."
-        " Use nodeSelector or affinity, which it obeys.",
+        f"nodeName: found in the template of a task, expected {NO_NODE_NAME.expected}.",
     )
     yield _of_each(
         templates,
-        "template.?spec.?priorityClassName.orValue('').startsWith('system-')",
-        "priorityClassName: found a class of the system in the template of a task, expected a class for"
-        " workloads. Name another, or none.",
+        f"template.?spec.?priorityClassName.orValue('').startsWith('{NO_SYSTEM_CLASS.beginning}')",
+        "priorityClassName: found a class of the system in the template of a task, expected"
+        f" {NO_SYSTEM_CLASS.expected}.",
     )
     yield _of_each(
         templates,

@@ -32,4 +32,5 @@ JOB_SET = OperatorKind(
     },
     told_progress=ToldProgress(at=("status", "replicatedJobsStatus"), each=Each.ELEMENT),
     suspended_with=(TRAIN_JOBS,),
+    controllers=("jobset.sigs.k8s.io/jobset-controller",),
 )

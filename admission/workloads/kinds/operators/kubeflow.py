@@ -1,5 +1,7 @@
 """Kinds of Kubeflow with replicas by role: MPIJob, PyTorchJob, TFJob, XGBoostJob, PaddleJob, JAXJob. Pure."""
 
+from typing import Final
+
 from admission.workloads.kinds.operators.support import Count, Each, OperatorKind, Templates, ToldProgress
 from queues.api.api_resources import (
     JAX_JOBS,
@@ -11,6 +13,9 @@ from queues.api.api_resources import (
     ApiResource,
 )
 from queues.workload import WorkloadKind
+
+#: What spec.runPolicy.managedBy says of objects that their operators look after: that of most, and of MPIJobs.
+_CONTROLLERS: Final = ("kubeflow.org/training-operator", "kubeflow.org/mpi-operator")
 
 
 def _kind(kind: WorkloadKind, resource: ApiResource, replicas: str) -> OperatorKind:
@@ -32,6 +37,7 @@ def _kind(kind: WorkloadKind, resource: ApiResource, replicas: str) -> OperatorK
         told_progress=ToldProgress(
             at=("status", "replicaStatuses"), each=Each.ENTRY, ready="active", stale_while_suspended=True
         ),
+        controllers=_CONTROLLERS,
         priority_class=("spec", "runPolicy", "schedulingPolicy", "priorityClass"),
     )
 

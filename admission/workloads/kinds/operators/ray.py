@@ -1,9 +1,14 @@
 """RayClusters and RayJobs (ray.io/v1): a head and groups of workers, and what is submitted to them. Pure."""
 
+from typing import Final
+
 from admission.workloads.kinds.operators.json_parts import Path
 from admission.workloads.kinds.operators.support import Count, Each, OperatorKind, SuspendRule, Templates
 from queues.api.api_resources import RAY_CLUSTERS, RAY_JOBS
 from queues.workload import WorkloadKind
+
+#: What spec.managedBy says of objects that KubeRay looks after.
+_CONTROLLERS: Final = ("ray.io/kuberay-operator",)
 
 
 def _cluster(at: Path) -> tuple[Templates, ...]:
@@ -36,6 +41,7 @@ RAY_CLUSTER = OperatorKind(
     resource=RAY_CLUSTERS,
     templates=_cluster(("spec",)),
     made_by=(RAY_JOBS,),
+    controllers=_CONTROLLERS,
 )
 
 RAY_JOB = OperatorKind(
@@ -48,6 +54,7 @@ RAY_JOB = OperatorKind(
     ),
     # jobStatus says FAILED of a try after which KubeRay tries again.
     ended_at=((("status", "jobDeploymentStatus"), frozenset({"Complete", "Failed"})),),
+    controllers=_CONTROLLERS,
     # KubeRay fails a RayJob for good that is suspended and does not keep these.
     suspend_rules=(
         SuspendRule(

@@ -12,6 +12,7 @@ import msgspec
 from admission.workloads.kinds.operators.json_parts import UnexpectedPart, part, text
 from admission.workloads.kinds.operators.support import Count, OperatorKind, Templates, WireOperatorJob
 from queues.api.api_resources import SPARK_APPLICATIONS
+from queues.api.reading.user_values import UserValues
 from queues.workload import WorkloadKind
 
 _JAVA_SIZE: Final = re.compile(r"([0-9]{1,12})([kmgtp]?)b?", re.IGNORECASE)
@@ -21,6 +22,7 @@ _UNITS: Final = {"k": 1 / 1024, "": 1, "m": 1, "g": 1024, "t": 1024**2, "p": 102
 _LEAST_OVERHEAD: Final = 384
 _OF_JVM, _OF_OTHERS = 0.1, 0.4
 _DEFAULT_MEMORY: Final = "1g"
+_DYNAMIC: Final = ("spec", "dynamicAllocation", "enabled")
 #: Fields of a role that its pods have as they are.
 _KEPT: Final = ("nodeSelector", "tolerations", "affinity", "priorityClassName")
 
@@ -28,10 +30,6 @@ _KEPT: Final = ("nodeSelector", "tolerations", "affinity", "priorityClassName")
 def _template(job: WireOperatorJob, raw: msgspec.Raw | None, role: str) -> bytes:
     """The template of the pods of a role. Raises UnexpectedPart."""
     where = ("spec", role)
-    dynamic = job.part(("spec", "dynamicAllocation", "enabled"))
-    if dynamic is not None and bytes(dynamic) == b"true":
-        found = "found true, expected false: as many executors get seats as spec.executor.instances says"
-        raise UnexpectedPart(where="spec.dynamicAllocation.enabled", found=found)
     fields: dict[str, Any] = {}
     for name in _KEPT:
         if (value := part(raw, (name,), where)) is not None:
@@ -91,6 +89,13 @@ def _overhead(job: WireOperatorJob, memory: int) -> int:
     return max(_LEAST_OVERHEAD, int(memory * min(max(factor, 0.0), 100.0)))
 
 
+def _refuse_growth(job: WireOperatorJob, values: UserValues) -> None:
+    dynamic = job.part(_DYNAMIC)
+    if dynamic is not None and bytes(dynamic) == b"true":
+        expected = "false: as many executors get seats as spec.executor.instances says"
+        values.refuse(".".join(_DYNAMIC), "true", expected)
+
+
 def _role(role: str, *counts: Count) -> Templates:
     return Templates(
         at=("spec", role),
@@ -105,6 +110,7 @@ def _role(role: str, *counts: Count) -> Templates:
 SPARK_APPLICATION = OperatorKind(
     kind=WorkloadKind.SPARK_APPLICATION,
     resource=SPARK_APPLICATIONS,
+    refuse=_refuse_growth,
     templates=(_role("driver"), _role("executor", Count(at=("instances",)))),
     ended_at=((("status", "applicationState", "state"), frozenset({"COMPLETED", "FAILED"})),),
 )

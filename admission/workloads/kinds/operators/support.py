@@ -41,6 +41,7 @@ from admission.workloads.seats import SeatMap
 from queues.api import names
 from queues.api.api_resources import ApiResource, ObjectRef
 from queues.api.json_patch import escaped
+from queues.api.model import excerpt
 from queues.api.reading.user_values import (
     LONGEST_NAME,
     MOST_POD_SETS,
@@ -50,7 +51,7 @@ from queues.api.reading.user_values import (
     shortened,
 )
 from queues.reason_codes import ReasonCode
-from queues.workload import PodSet, PodSetProgress, WorkloadKey, WorkloadKind
+from queues.workload import Obstacle, PodSet, PodSetProgress, WorkloadKey, WorkloadKind
 
 
 class Each(Enum):
@@ -166,6 +167,16 @@ class OperatorKind:
     #: Kinds whose controllers make objects of this one, which are workloads: each is suspended like its object.
     suspended_with: tuple[ApiResource, ...] = ()
     suspend_rules: tuple[SuspendRule, ...] = ()
+    #: Notes what else it may not say if it waits, for which no policy is. Raises UnexpectedPart.
+    refuse: "Callable[[WireOperatorJob, UserValues], None] | None" = None
+    #: What ``managedBy``, beside the field that suspends it, says of objects that its operator looks after; (): the
+    #: kind has no such field.
+    controllers: tuple[str, ...] = ()
+
+    @property
+    def managed_by(self) -> Path:
+        """Fields from the object to the name of its controller."""
+        return (*self.suspend[:-1], "managedBy")
 
     def support(self) -> KindSupport:
         """The same as every other part of Muster asks for it."""
@@ -240,6 +251,7 @@ class _Found(NamedTuple):
     #: Of the first container; "": unknown.
     image: str
     ignored: tuple[str, ...]
+    labels: tuple[tuple[str, str], ...]
 
 
 def fact_of(description: OperatorKind, job: WireOperatorJob) -> WorkloadFact | None:
@@ -269,6 +281,9 @@ def fact_of(description: OperatorKind, job: WireOperatorJob) -> WorkloadFact | N
         fact = replace(fact, suspended=flag(job.part(description.suspend), description.suspend))
         for each in description.suspend_rules:
             each.refuse(job, values)
+        _refuse_other_controller(description, job, values)
+        if description.refuse is not None:
+            description.refuse(job, values)
         found = list(_found(description, job, values))
         priority_class = values.name("priorityClass", _text_of(job, description.priority_class))
         progress = _progress(description, job, suspended=fact.suspended)
@@ -290,6 +305,7 @@ def fact_of(description: OperatorKind, job: WireOperatorJob) -> WorkloadFact | N
         pod_sets=left,
         progress=progress or NOTHING_BY_NAME,
         claims=claims or NOTHING_BY_NAME,
+        pod_labels={each.pods.name: each.labels for each in found if each.labels} or NOTHING_BY_NAME,
         priority_class=priority_class
         or next((each.priority_class for each in found if each.priority_class), ""),
         generation=counted_generation(
@@ -307,6 +323,17 @@ def fact_of(description: OperatorKind, job: WireOperatorJob) -> WorkloadFact | N
         obstacle=values.obstacle,
     )
     return of_possible_size(fact, "spec")
+
+
+def _refuse_other_controller(description: OperatorKind, job: WireOperatorJob, values: UserValues) -> None:
+    """An operator leaves objects alone that name another controller: pods of them would never come."""
+    named = _text_of(job, description.managed_by) if description.controllers else ""
+    if named and named not in description.controllers:
+        expected = (
+            f"none or {' or '.join(description.controllers)}: Muster waits for pods that this operator makes."
+            " Leave it out, or leave out the queue"
+        )
+        values.refuse(".".join(description.managed_by), excerpt(named), expected)
 
 
 def _maker(description: OperatorKind, meta: WireMetadata) -> ObjectRef | None:
@@ -346,6 +373,17 @@ def _text_of(job: WireOperatorJob, path: Path) -> str:
 
 def _found(description: OperatorKind, job: WireOperatorJob, values: UserValues) -> Iterator[_Found]:
     """All templates of an object, in the order of the description. Raises UnexpectedPart."""
+    for each in _named(description, job, values):
+        count = min(each.pods, MOST_PODS + 1)
+        pods = pod_set_of(each.name, count, each.content or b"", each.where, job.metadata.namespace)
+        if pods.obstacle is not None:
+            values.note(pods.obstacle.message, pods.obstacle.code)
+        more = (each.existing, each.is_marked, pods.image, pods.ignored, pods.labels)
+        yield _Found(pods.pods, each.written, pods.priority_class, pods.claims, *more)
+
+
+def _named(description: OperatorKind, job: WireOperatorJob, values: UserValues) -> Iterator[HeldTemplate]:
+    """All templates of an object that can be told apart. Raises UnexpectedPart."""
     seen: set[str] = set()
     held = _held(description, job, values) if description.held is None else description.held(job, values)
     for each in held:
@@ -359,15 +397,22 @@ def _found(description: OperatorKind, job: WireOperatorJob, values: UserValues) 
         if each.name in seen:
             values.refuse(".".join(each.holder), f"{each.name} a second time", "different names")
         seen.add(each.name)
-        count = min(each.pods, MOST_PODS + 1)
-        pods = pod_set_of(each.name, count, each.content, each.where, job.metadata.namespace)
-        if pods.obstacle is not None:
-            values.note(pods.obstacle.message, pods.obstacle.code)
-        more = (each.existing, each.is_marked, pods.image, pods.ignored)
-        yield _Found(pods.pods, each.written, pods.priority_class, pods.claims, *more)
+        yield each
     if not seen and values.obstacle is None:
         where = description.templates[0].at if description.templates else ("spec",)
         values.refuse(".".join(where), "no pod template", "at least one")
+
+
+def problem_of_form(description: OperatorKind, job: WireOperatorJob) -> Obstacle | None:
+    """Why an object is none of its kind, whether it waits or not; None: it is one."""
+    values = UserValues()
+    try:
+        flag(job.part(description.suspend), description.suspend)
+        for _ in _named(description, job, values):
+            pass
+    except UnexpectedPart as error:
+        values.note(str(error))
+    return values.obstacle
 
 
 def written_templates(description: OperatorKind, job: WireOperatorJob) -> list[HeldTemplate]:

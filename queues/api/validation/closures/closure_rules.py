@@ -8,7 +8,7 @@ from typing import Final
 from queues.api.model import excerpt
 from queues.api.reading.user_values import is_dns_name, is_label_key
 from queues.api.types.node_closures import NodeDrain, Reservation, duration_of
-from queues.api.validation.violations import Violation, quantity_violations
+from queues.api.validation.violations import Violation, limit_violations
 from queues.closures.node_closures import NodeClosure
 from queues.errors import InvalidDocument, InvalidQuantity
 from queues.quota.queue import ROOT, Queue
@@ -50,7 +50,7 @@ def reservation_violations(
 ) -> Iterator[Violation]:
     """Violations of a Reservation. ``is_new``: it is being created. ``is_moved``: it begins at another time."""
     spec = reservation.spec
-    wrong = [*quantity_violations(spec.resources, "spec.resources")]
+    wrong = [*limit_violations(spec.resources, "spec.resources")]
     try:
         closure = reservation.to_closure()
     except InvalidDocument as error:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from queues.api.quota.loan_values import loans_of
-from queues.api.reading.user_values import is_device_resource
+from queues.api.resource_names import is_extended
 from queues.api.types.node_closures import Reservation
 from queues.api.types.queue import QueueDocument
 from queues.api.validation.closures.whole_nodes import NodeShape, kept_devices
@@ -84,7 +84,7 @@ def _content_refusals(
         yield f"reservation {name}: found a spec that cannot be read, expected queue, resources, from and for"
     elif shapes is None:
         yield f"reservation {name}: the nodes of the cluster are not known yet. Try again in a moment"
-    elif plain := [each for each in closure.amounts if not is_device_resource(each)]:
+    elif plain := [each for each in closure.amounts if not is_extended(each)]:
         yield (
             f"reservation {name}: found {', '.join(sorted(plain))}, expected devices only, such as nvidia.com/gpu. "
             "Ask a platform administrator to reserve other nodes"

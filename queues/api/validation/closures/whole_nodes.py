@@ -7,7 +7,7 @@ card of a node has its GPUs as well.
 from collections.abc import Collection, Iterable, Mapping
 
 from queues.api.reading.device_shares import PARTS_OF_VGPU
-from queues.api.reading.user_values import is_device_resource
+from queues.api.resource_names import is_extended
 
 #: How many of each device a node has.
 NodeShape = Mapping[str, int]
@@ -18,7 +18,7 @@ def node_shape(node: Mapping[str, int]) -> NodeShape:
     return {
         name: units
         for name, units in node.items()
-        if units > 0 and is_device_resource(name) and name not in PARTS_OF_VGPU
+        if units > 0 and is_extended(name) and name not in PARTS_OF_VGPU
     }
 
 
@@ -33,7 +33,7 @@ def kept_devices(amounts: Mapping[str, int], shapes: Collection[NodeShape]) -> d
 
     Of each device that of the nodes that have most of it together. Empty: no node has all that is asked.
     """
-    asked = {name: units for name, units in amounts.items() if units > 0 and is_device_resource(name)}
+    asked = {name: units for name, units in amounts.items() if units > 0 and is_extended(name)}
     kept: dict[str, int] = {}
     for shape in shapes:
         if asked and all(shape.get(name, 0) > 0 for name in asked):

@@ -5,9 +5,9 @@ from typing import Any
 
 from queues.api.model import excerpt
 from queues.api.quota.quota_loans import end_of, lasting
-from queues.api.reading.user_values import resource_problem
+from queues.api.reading.user_values import MOST_RESOURCES
 from queues.api.types.queue import QueueDocument
-from queues.api.validation.violations import Violation, quantity_violations
+from queues.api.validation.violations import Violation, limit_violations
 from queues.errors import InvalidQuantity
 from queues.quota.queue import ROOT
 from queues.quota.queue import Queue as DomainQueue
@@ -40,10 +40,10 @@ def loan_violations(queue: QueueDocument, queues: Mapping[str, DomainQueue] | No
 def _amounts(resources: Mapping[str, Any], path: str) -> Iterator[Violation]:
     if not resources:
         yield Violation(path, "nothing", "amounts by resource, such as nvidia.com/gpu: 16")
-    if (problem := resource_problem(resources)) is not None:
-        yield Violation(path, *problem)
+    if len(resources) > MOST_RESOURCES:
+        yield Violation(path, f"{len(resources)} resources", f"at most {MOST_RESOURCES}")
         return
-    yield from quantity_violations(resources, path)
+    yield from limit_violations(resources, path)
     for resource, text in resources.items():
         try:
             is_nothing = amount(resource, text) == 0

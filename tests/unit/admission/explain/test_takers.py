@@ -167,7 +167,9 @@ def test_a_fault_and_a_budget_are_told() -> None:
     assert told(kept)[TakerRule.UNHEALTHY_DEVICE] == (
         "an unhealthy device of its nodes (policy.health.onFault: evict)"
     )
-    assert "PodDisruptionBudget keep allows no eviction of its pods now" in place(kept).message
+    assert place(kept).message.endswith("PodDisruptionBudget keep allows no eviction of its pods now")
+    (lent,) = (replace(kept, queues={**kept.queues, QueueName("b"): queue("b", 0)}),)
+    assert "allows no eviction of its pods now, which keeps lent quota until" in place(lent).message
 
 
 def test_what_holds_nothing_has_no_standing() -> None:

@@ -16,6 +16,7 @@ from admission.workloads.state import WorkloadState
 from admission.world.nodes import NodeInventory
 from queues.admissions import Admission
 from queues.api import names
+from queues.quota.queue import QueuePolicy
 from queues.resources import GPU
 from queues.workload import AdmissionId, NodeFilter, NodeName, Requirement, WorkloadKey, WorkloadKind
 from tests.builders.facts import (
@@ -326,6 +327,22 @@ def test_budgets_have_a_say_in_the_eviction_of_a_gang_that_was_ready() -> None:
         leaving = evicting(admission(GROUP, "n1", pod_set=MEMBER, started=True, ready=ready))
         (order,) = orders(state_of(group(1), pods, [leaving]), group(1))
         assert order.verb is verb
+
+
+def test_a_budget_keeps_pods_of_lent_quota_for_a_time() -> None:
+    pods = [released("a", f"{MEMBER}/0", "n1")]
+    policy = QueuePolicy(max_protection=100)
+    for ago, reclaimed, verb in (
+        (99, True, Verb.EVICT_POD),
+        (100, True, Verb.DELETE_POD),
+        (100, False, Verb.EVICT_POD),
+    ):
+        held = admission(GROUP, "n1", pod_set=MEMBER, started=True, ready=True, opened_at=NOW - ago)
+        leaving = replace(evicting(held), reclaimed=reclaimed)
+        state = state_of(group(1), pods, [leaving], held_by=policy)
+        (order,) = orders(state, group(1))
+        assert order.verb is verb
+        assert state.look_at == (NOW + 1 if ago == 99 else None)
 
 
 def test_members_of_a_gang_that_goes_back_are_deleted_once() -> None:

@@ -7,18 +7,21 @@ import pytest
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.facts.cluster import NamespaceFact, QueueFact
+from admission.reconcile.expected_starts import ExpectedStart, ToldStarts
+from admission.reconcile.rolling_updates import WAYS_OUT
 from admission.reconcile.world_status import WorldStatuses, queue_statuses
 from admission.world.world import World
 from queues.plan import Reason
 from queues.quota.queue import QueuePolicy
 from queues.reason_codes import ReasonCode
-from queues.workload import QueueName, Requirement
+from queues.workload import AdmissionId, QueueName, Requirement, WorkloadKey, WorkloadKind
 from tests.builders.facts import (
     JOB,
     NOW,
     TEAM,
     VOLCANO,
     admission,
+    gated,
     gone,
     job,
     node,
@@ -144,3 +147,19 @@ def test_queues_in_a_stored_cycle_say_so_and_admit_nothing_while_others_go_on() 
     plan, _ = decide(shown.freeze(NOW), Memo())
     assert {admit.workload for admit in plan.admits} == {JOB, VOLCANO}
     assert {status for status, _ in usable_of(shown).values()} == {"True"}
+
+
+def test_a_pod_that_waits_for_its_own_deployment_says_so_and_no_expected_start() -> None:
+    new = gated("web-6b7-x", queue=TEAM, controller="deployment/web")
+    old = pod("web-5a6-a", "n1", queue=TEAM, controller="deployment/web", admission=AdmissionId(1))
+    shown = world([queue(TEAM), node("n1"), new, old])
+    key = WorkloadKey(WorkloadKind.POD, new.uid)
+    shown.reasons[key] = Reason(code=ReasonCode.QUEUE_LIMIT, message="full")
+    starts = ToldStarts()
+    starts.forecast({key: ExpectedStart(NOW, NOW + 3600, NOW + 7200)})
+    assert starts.next(0.0) == key
+    statuses = WorldStatuses(shown, None, {}, starts=starts)  # type: ignore[arg-type]
+    reason = statuses.why_waiting(key)
+    assert reason is not None
+    assert reason.message.endswith(f"it waits for pods of its own Deployment web: {WAYS_OUT}")
+    assert statuses.start_note(key) is None

@@ -104,6 +104,10 @@ def test_budgets_have_a_say_in_the_eviction_of_a_job_that_was_ready_and_in_nothi
     assert asked(pod(1), admissions=(leaving,)) == [False]
     ready = replace(leaving, ready=True)
     assert asked(pod(1), admissions=(ready,)) == [True]
+    beyond = frozenset({ready.id})
+    assert asked(pod(1), admissions=(ready,), beyond_budgets=beyond) == [False], (
+        "it kept lent quota long enough"
+    )
     assert asked(pod(1), admissions=(ready,), phase=Phase.ABORTING) == [False], "its owner wants it gone"
     assert asked(pod(1, admission=AdmissionId(3)), admissions=(ready,)) == [False], "of a closed admission"
 

@@ -9,7 +9,19 @@ from admission.decode.workload_facts import MAIN, digest
 from admission.facts.pods import PodShape
 from admission.workloads.pod_shapes import shape_name
 from queues.resources import GPU, Resources
-from queues.workload import DeviceShare, HostPort, NodeFilter, Partition, Preference, Requirement, Toleration
+from queues.workload import (
+    ApartRule,
+    DeviceShare,
+    HostPort,
+    NodeFilter,
+    Partition,
+    PodRules,
+    PodSelection,
+    PodTerm,
+    Preference,
+    Requirement,
+    Toleration,
+)
 from tests.builders.facts import gated
 
 TAKES = Resources({"cpu": 1000, GPU: 2000, "pods": 1})
@@ -35,6 +47,7 @@ OTHERS: dict[str, Any] = {
     "balanced": True,
     "share": DeviceShare(2, 500),
     "in_one_island": True,
+    "rules": PodRules(apart=(ApartRule("zone", PodSelection("s", (PodTerm(("ns",), ()),))),)),
 }
 
 
@@ -67,6 +80,12 @@ def test_a_shape_that_differs_in_any_field_is_another(field: str) -> None:
     assert digest(other.pod_set(MAIN)) != digest(PLAIN.pod_set(MAIN))
     if field != "takes":
         assert getattr(other.pod_set(MAIN), field) == OTHERS[field]
+
+
+def test_a_pod_that_has_a_seat_keeps_the_name_that_its_seat_had_before_rules_were_read() -> None:
+    related = replace(PLAIN, rules=OTHERS["rules"])
+    assert name_of(related, seat=(name_of(PLAIN), 0)) == name_of(PLAIN)
+    assert name_of(related, seat=(name_of(related), 0)) == name_of(related) != name_of(PLAIN)
 
 
 def test_equal_filters_are_the_same_key_whoever_asked_for_their_hash_before() -> None:

@@ -100,7 +100,7 @@ def test_what_runs_is_looked_at_once_in_a_turn(monkeypatch: pytest.MonkeyPatch) 
             start=START + 10_000 * number,
             end=START + 10_000 * number + 9,
         )
-        for number in range(20)
+        for number in range(8)
     ]
     snapshot = world(START - 60, *many, running=running)
     monkeypatch.setattr(Snapshot, "still_held", still_held)

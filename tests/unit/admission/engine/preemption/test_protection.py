@@ -20,10 +20,17 @@ def queues(deserved: int, **policy: Any) -> QueueTree:
 
 
 def candidates(tree: QueueTree, **works: dict[str, Any]) -> dict[str, str]:
-    """For which queues each of these may be evicted: any, or others only. Absent: for none."""
+    """For which queues each of these may be evicted: any, others only, or those with work that waited before it came.
+
+    Absent: for none.
+    """
     found = candidates_in(snapshot_of([running(name, "q", **about) for name, about in works.items()]), tree)
     return {
-        each.workload.name: "others" if each.protected_in_queue else "any"
+        each.workload.name: "owners that waited"
+        if each.rests
+        else "others"
+        if each.protected_in_queue
+        else "any"
         for each in found.of_queue.get(Q, ())
     }
 
@@ -81,7 +88,7 @@ def test_a_wish_counts_against_other_queues_within_what_the_queue_deserves(
             {"max_protection": 100, "min_run_time": 500},
             {},
             100,
-            {},
+            {"a": "owners that waited"},
             id="what administrators grant has no such bound",
         ),
     ],

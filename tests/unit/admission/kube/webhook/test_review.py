@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, cast
 import msgspec
 import pytest
 from aiohttp import web
+from aiohttp.test_utils import make_mocked_request
 
 from admission.kube.webhook import review as webhook
 from admission.kube.webhook.review import (
@@ -53,6 +54,20 @@ async def test_a_job_of_more_tasks_than_can_be_considered_is_refused_before_any_
         "spec.tasks: found 75000 entries, expected at most 256",
     )
     assert not any(step["path"].startswith("/spec/tasks") for step in mutate(review, nothing).patch)
+
+
+async def test_a_zero_for_which_a_default_is_filled_in_is_warned_of() -> None:
+    template = {"spec": {"containers": [{"name": "main", "image": "x"}]}}
+    spec = {"maxRetry": 0, "tasks": [{"name": "w", "replicas": 1, "maxRetry": 0, "template": template}]}
+    job = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "a"}, "spec": spec}
+    asked = {"uid": "u", "operation": "CREATE", "object": job}
+    body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": asked}
+    answer = mutate(msgspec.json.encode(body), cast(ReviewContext, NothingKnown()))
+    assert [text.partition(":")[0] for text in answer.warnings] == ["spec.maxRetry", "spec.tasks[0].maxRetry"]
+    assert all("0 counts as 3, as in Volcano" in text for text in answer.warnings)
+    del spec["maxRetry"], spec["tasks"][0]["maxRetry"]
+    answer = mutate(msgspec.json.encode(body), cast(ReviewContext, NothingKnown()))
+    assert answer.warnings == ()
 
 
 class NothingKnown:
@@ -236,3 +251,18 @@ async def test_what_is_neither_a_queue_nor_a_command_is_not_answered_with_yes() 
         await authorized(operation="CREATE", object={"apiVersion": "v1", "kind": "Pod"})
     told = await authorize(review(5000), cast(ReviewContext, TwoTenants()))
     assert told.refusals
+
+
+async def test_a_review_that_is_given_up_is_a_line_in_the_log_and_no_defect(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def reset(self: web.Request) -> bytes:
+        raise ConnectionResetError("Cannot read: the connection was closed")
+
+    monkeypatch.setattr(web.Request, "read", reset)
+    caplog.set_level("INFO", "admission.kube.webhook.review")
+    handle = next(iter(app(NothingKnown()).router.routes())).handler
+    with pytest.raises(web.HTTPRequestTimeout):
+        await handle(make_mocked_request("POST", "/mutate"))
+    (line,) = (record for record in caplog.records if record.name == "admission.kube.webhook.review")
+    assert (line.levelname, line.exc_info) == ("INFO", None)

@@ -3,7 +3,7 @@
 import pytest
 
 from admission.workloads.kinds import OPERATOR_KINDS
-from admission.workloads.kinds.document_checks import check_other_kind
+from admission.workloads.kinds.document_checks import check_as_in_cluster
 from queues.api.api_resources import RAY_SERVICES, TRAIN_JOBS, ApiResource
 from queues.api.check.check import check_documents
 
@@ -21,7 +21,7 @@ QUEUED = "muster.dev/queue-name: language"
 
 
 def told(text: str) -> list[str]:
-    found = check_documents([("f.yaml", text)], check_other_kind)
+    found = check_documents([("f.yaml", text)], check_as_in_cluster)
     return [str(each).partition(": document 1: ")[2] for each in found]
 
 

@@ -60,7 +60,7 @@ def test_the_document_is_kept_without_managed_fields() -> None:
         (
             [task(template={"spec": {"containers": [{"resources": {"requests": {"cpu": "lots"}}}]}})],
             {},
-            "'lots' is not a Kubernetes quantity",
+            "found 'lots', expected a quantity",
         ),
         (
             [

@@ -8,7 +8,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from queues.api.check.check import check_documents
+from queues.api.check.check import check_documents as all_findings
 from queues.api.check.document import documents_of
 
 EXAMPLES = [path.read_text() for path in sorted((Path(__file__).parent / "accepted_examples").glob("*"))]
@@ -34,6 +34,11 @@ kind: Queue
 metadata: {name: team}
 spec: {}
 """
+
+
+def check_documents(files):
+    """Findings, but for the note about Queues that every namespace may use."""
+    return [one for one in all_findings(files) if one.path != "spec.access.namespaceSelector" or one.expected]
 
 
 def check_text(text, file_name):

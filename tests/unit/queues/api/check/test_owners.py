@@ -29,7 +29,8 @@ MIN_MEMBER = "scheduling.volcano.sh/group-min-member"
 
 
 def told(text: str) -> list[str]:
-    return [str(each).partition(": document 1: ")[2] for each in check_documents([("f.yaml", text)])]
+    found = [each for each in check_documents([("f.yaml", text)]) if each.path != "spec.strategy"]
+    return [str(each).partition(": document 1: ")[2] for each in found]
 
 
 @pytest.mark.parametrize(
@@ -77,3 +78,34 @@ def test_jobs_of_a_cron_job_wait_by_the_label_of_their_template() -> None:
         "note: CronJob a spec.jobTemplate.metadata.labels[muster.dev/queue-name]: "
         "found queue 'language': each of its Jobs waits as a gang"
     )
+
+
+DEPLOYMENT = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, labels: {muster.dev/queue-name: team}}
+spec:
+  replicas: %s
+  strategy: %s
+  template: {metadata: {labels: {app: web}}, spec: {containers: [{name: c, image: x}]}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("replicas", "strategy", "is_told"),
+    [
+        (3, "{}", True),
+        (4, "{}", False),
+        (4, "{rollingUpdate: {maxUnavailable: 0, maxSurge: 1}}", True),
+        (10, "{rollingUpdate: {maxUnavailable: 5%}}", True),
+        (3, "{rollingUpdate: {maxUnavailable: 1}}", False),
+        (3, "{rollingUpdate: {maxSurge: 0}}", False),
+        (3, "{type: Recreate}", False),
+        (0, "{}", False),
+    ],
+)
+def test_an_update_that_needs_room_for_a_pod_more_is_told(
+    replicas: int, strategy: str, is_told: bool
+) -> None:
+    found = check_documents([("f.yaml", DEPLOYMENT % (replicas, strategy))])
+    assert any(each.path == "spec.strategy" and "maxSurge 0" in each.expected for each in found) == is_told

@@ -217,7 +217,7 @@ def test_what_becomes_of_the_pods_of_a_deployment(metadata: dict[str, Any], told
         "apiVersion": "apps/v1",
         "kind": "Deployment",
         "metadata": {"name": "a"},
-        "spec": {"template": template},
+        "spec": {"strategy": {"type": "Recreate"}, "template": template},
     }
     (found,) = findings(document, "note")
     assert told in found

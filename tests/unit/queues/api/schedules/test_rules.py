@@ -118,7 +118,7 @@ def test_a_template_is_judged_as_a_job_is() -> None:
         "spec": {"tasks": [{**TASK, "template": {"spec": {"nodeName": "n1", "containers": []}}}]},
     }
     found = messages(template)
-    assert any("nodeName: found 'n1', expected nothing: Muster chooses the node" in each for each in found)
+    assert any("nodeName: found 'n1', expected none: Muster chooses the node" in each for each in found)
     assert any("at least one container" in each for each in found)
 
 

@@ -82,6 +82,12 @@ def test_a_queue_cannot_shrink_below_what_its_children_are_guaranteed(guarantee,
     assert any("guaranteed 3 cpu together" in one for one in messages(smaller, queues=TREE)) is not fine
 
 
+def test_a_parent_without_a_guarantee_is_said_to_count_as_one_of_nothing():
+    spec = {"parent": "inner", "guarantee": {"resource": {"nvidia.com/gpu": 2}}}
+    [message] = messages(changed(QUEUE, ("spec", spec)), queues=TREE)
+    assert "inner itself has only 0 (it states no guarantee of this, which counts as 0)" in message
+
+
 def test_queues_that_others_need_cannot_be_deleted():
     assert queue_deletion_violations("leaf", TREE) == []
     assert [one.message for one in queue_deletion_violations("default", TREE)] == [
@@ -158,7 +164,7 @@ def test_a_loan_to_a_queue_that_exists_is_accepted():
         ({"resources": {"cpu": 0}}, "spec.loans[0].resources[cpu]"),
         ({"resources": {"cpu": -1}}, "spec.loans[0].resources.cpu"),
         ({"resources": {"cpu": "many"}}, "spec.loans[0].resources.cpu"),
-        ({"resources": {"no name": 1}}, "spec.loans[0].resources"),
+        ({"resources": {"no name": 1}}, "spec.loans[0].resources[no name]"),
     ],
 )
 def test_a_loan_that_says_nothing_that_can_count_is_refused(loan, path):

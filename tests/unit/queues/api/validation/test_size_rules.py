@@ -127,7 +127,7 @@ spec: {minMember: 20000}
 
 def test_more_pods_than_one_object_may_have_are_told_by_check_and_when_it_is_made() -> None:
     for document in yaml.safe_load_all(TOO_MANY):
-        (violation,) = violations_of(document)
-        assert (violation.found, violation.tolerable) == ("20000 pods", True)
+        (violation,) = (each for each in violations_of(document) if each.found == "20000 pods")
+        assert violation.tolerable
     found = [each for each in check_documents([("big.yaml", TOO_MANY)]) if each.found == "20000 pods"]
     assert [each.severity for each in found] == ["warning"] * 3

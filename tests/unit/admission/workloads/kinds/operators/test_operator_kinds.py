@@ -243,7 +243,7 @@ def test_pods_of_spark_ask_for_their_memory_with_the_overhead(
         (
             {"dynamicAllocation": {"enabled": True}},
             "spec.dynamicAllocation.enabled: found true, expected false: as many executors get seats as "
-            "spec.executor.instances says.",
+            "spec.executor.instances says",
         ),
     ],
 )

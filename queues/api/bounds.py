@@ -1,0 +1,183 @@
+"""Bounds of what users write: every list, map and text of a document has one, in the schema and for its readers.
+
+The bounds of a kind are in its schema: those that its model states, else the ones below. The API server refuses what is
+beyond them, and lets what is stored already stay as long as it is not changed; readers take no more than they allow.
+Parts of free form (pod templates, selectors) have no schema, and are bounded by their bytes.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+import msgspec
+
+from queues.api.model import MOST_PAIRS, Model
+
+#: Entries of a list and characters of a text, where the model states no bound, as ``MOST_PAIRS`` of a map: far more
+#: than work needs.
+MOST_ITEMS: Final = 1024
+LONGEST_TEXT: Final = 32 * 1024
+#: Of a value in a map: the API server lets all annotations of an object have as much.
+LONGEST_VALUE: Final = 256 * 1024
+#: Characters of a quantity.
+LONGEST_QUANTITY: Final = 64
+#: Bytes of a part of free form, such as a pod template, as JSON.
+LARGEST_PART: Final = 512 * 1024
+
+_INT32 = (-(2**31), 2**31 - 1)
+
+#: Syntax of the quantities that queues.resources reads.
+QUANTITY_PATTERN = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,2}|[numkMGTPE]|[KMGTPE]i)?$"
+
+_FREE: Final = "x-kubernetes-preserve-unknown-fields"
+
+
+@dataclass(frozen=True, slots=True)
+class Excess:
+    """A part of a document that is beyond its bound."""
+
+    path: str
+    found: int
+    most: int
+    #: ``entries``, ``characters`` or ``bytes``.
+    unit: str
+    value: Any
+
+    def __str__(self) -> str:
+        return f"{self.path}: found {self.found} {self.unit}, expected at most {self.most}"
+
+
+def bounded(schema: dict[str, Any]) -> dict[str, Any]:
+    """A schema in which all that users write has a bound: statuses are Muster's."""
+    for name, part in schema["properties"].items():
+        if name not in ("apiVersion", "kind", "metadata", "status"):
+            schema["properties"][name] = _with_bounds(part)
+    return schema
+
+
+def _with_bounds(schema: dict[str, Any], *, in_map: bool = False) -> dict[str, Any]:
+    """A structural schema in which every list, map and text has a bound."""
+    kind = schema.get("type")
+    if schema.get("x-kubernetes-int-or-string"):
+        schema.setdefault("maxLength", LONGEST_QUANTITY)
+    elif kind == "string" and "enum" not in schema and schema.get("format") != "date-time":
+        schema.setdefault("maxLength", LONGEST_VALUE if in_map else LONGEST_TEXT)
+    elif kind == "array":
+        schema.setdefault("maxItems", MOST_ITEMS)
+        schema["items"] = _with_bounds(schema["items"])
+    elif isinstance(inner := schema.get("additionalProperties"), dict):
+        schema.setdefault("maxProperties", MOST_PAIRS)
+        schema["additionalProperties"] = _with_bounds(inner, in_map=True)
+    for name, inner in schema.get("properties", {}).items():
+        schema["properties"][name] = _with_bounds(inner)
+    return schema
+
+
+def excesses(document: Mapping[str, Any], model: type[Model]) -> list[Excess]:
+    """Parts of a document that are beyond their bounds. Its metadata and its status are not looked at."""
+    return list(_excesses(_written(document), _schema_of(model), ""))
+
+
+def within_bounds(document: Mapping[str, Any], model: type[Model]) -> tuple[dict[str, Any], list[Excess]]:
+    """A document as far as it is read: lists and maps up to their bounds. And what is beyond them."""
+    found = excesses(document, model)
+    if not any(excess.unit == "entries" for excess in found):
+        return dict(document), found
+    return {**document, **_cut(_written(document), _schema_of(model))}, found
+
+
+def _written(document: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: part for name, part in document.items() if name not in ("metadata", "status")}
+
+
+@cache
+def _schema_of(model: type[Model]) -> Mapping[str, Any]:
+    json_schema = model.model_json_schema(by_alias=True)
+    return bounded(structural(json_schema, json_schema.get("$defs", {})))
+
+
+def _excesses(value: Any, schema: Mapping[str, Any], path: str) -> Iterator[Excess]:
+    if isinstance(value, str):
+        if (most := schema.get("maxLength")) is not None and len(value) > most:
+            yield Excess(path, len(value), most, "characters", value)
+    elif isinstance(value, list):
+        if (most := schema.get("maxItems")) is not None and len(value) > most:
+            yield Excess(path, len(value), most, "entries", value)
+        items = schema.get("items", {})
+        for index, entry in enumerate(value[:most]):
+            yield from _excesses(entry, items, f"{path}[{index}]")
+    elif isinstance(value, dict):
+        if schema.get(_FREE) and "properties" not in schema:
+            size = len(msgspec.json.encode(value))
+            if size > LARGEST_PART:
+                yield Excess(path, size, LARGEST_PART, "bytes", value)
+            return
+        if (most := schema.get("maxProperties")) is not None and len(value) > most:
+            yield Excess(path, len(value), most, "entries", value)
+        properties, inner = schema.get("properties", {}), schema.get("additionalProperties", {})
+        for name in sorted(value)[:most]:
+            yield from _excesses(value[name], properties.get(name, inner), f"{path}.{name}" if path else name)
+
+
+def _cut(value: Any, schema: Mapping[str, Any]) -> Any:
+    if isinstance(value, list) and "items" in schema:
+        return [_cut(entry, schema["items"]) for entry in value[: schema["maxItems"]]]
+    if isinstance(value, dict) and ("properties" in schema or "additionalProperties" in schema):
+        properties, inner = schema.get("properties", {}), schema.get("additionalProperties", {})
+        names = sorted(value)[: schema["maxProperties"]] if "maxProperties" in schema else value
+        return {name: _cut(value[name], properties.get(name, inner)) for name in names}
+    return value
+
+
+def structural(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
+    """A JSON schema of pydantic as the structural schema that the API server wants: no references, no unions."""
+    merged = _resolved(node, definitions)
+    schema: dict[str, Any] = {}
+    if description := merged.get("description"):
+        schema["description"] = " ".join(description.split())
+    for word in (
+        "type",
+        "format",
+        "pattern",
+        "enum",
+        "minLength",
+        "maxLength",
+        "minItems",
+        "maxItems",
+        "maxProperties",
+    ):
+        if word in merged:
+            schema[word] = merged[word]
+    for word, implied in (("minimum", _INT32[0]), ("maximum", _INT32[1])):  # by format int32
+        if word in merged and merged[word] != implied:
+            schema[word] = merged[word]
+    # Empty defaults are the model's only, and left out; the others are Volcano's.
+    if merged.get("default") and not isinstance(merged["default"], Mapping | list):
+        schema["default"] = merged["default"]
+    if "properties" in merged:
+        schema["properties"] = {
+            name: structural(value, definitions) for name, value in merged["properties"].items()
+        }
+    if merged.get("required"):
+        schema["required"] = merged["required"]
+    if isinstance(merged.get("additionalProperties"), Mapping):
+        schema["additionalProperties"] = structural(merged["additionalProperties"], definitions)
+    if "items" in merged:
+        schema["items"] = structural(merged["items"], definitions)
+    schema.update({word: value for word, value in merged.items() if word.startswith("x-kubernetes-")})
+    if schema.get("x-kubernetes-int-or-string"):
+        schema["pattern"] = QUANTITY_PATTERN
+    return schema
+
+
+def _resolved(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
+    """A schema node with its reference resolved; of ``anyOf`` with null, the other alternative."""
+    merged = {word: value for word, value in node.items() if word not in ("$ref", "anyOf", "allOf", "$defs")}
+    inner: list[Mapping[str, Any]] = list(node.get("allOf", ()))
+    inner += [choice for choice in node.get("anyOf", ()) if choice.get("type") != "null"]
+    if "$ref" in node:
+        inner.append(definitions[node["$ref"].rpartition("/")[2]])
+    for part in inner:
+        merged = {**_resolved(part, definitions), **merged}
+    return merged

@@ -1,0 +1,57 @@
+"""An owner has what its queue deserves within a stated time, whatever borrowers do; and planted bugs."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from msgspec import structs
+
+from admission.engine.preemption import rules, running
+from admission.engine.preemption.grants import NEVER
+from admission.engine.snapshot import Snapshot
+from tests.laws.laws import giving_back
+from tests.laws.laws.giving_back import Borrowers, borrowers
+from tests.laws.planted.bug import Bug, is_broken, tried
+
+lives = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@lives
+@given(borrowers())
+def test_an_owner_gets_back_what_it_deserves_whatever_joins_restarts_or_is_annotated(
+    world: Borrowers,
+) -> None:
+    giving_back.an_owner_gets_back_what_it_deserves(world)
+
+
+def _with_the_newest(workload: Any, admissions: Any, tree: Any) -> Any:
+    """Whoever joins a gang begins its time anew."""
+    opened = max(held.admission.opened_at for held in admissions)
+    return _candidate(replace(workload, held_since=0), tuple(_opened(admissions, opened)), tree)
+
+
+def _opened(admissions: Any, opened: int) -> Any:
+    for held in admissions:
+        yield structs.replace(held, admission=replace(held.admission, opened_at=opened))
+
+
+_candidate, _rule = running._candidate, rules.PreemptionRights.rule
+
+THE_LAW = test_an_owner_gets_back_what_it_deserves_whatever_joins_restarts_or_is_annotated
+
+BUGS = (
+    Bug("whoever joins a gang begins its time anew", running, "_candidate", _with_the_newest, THE_LAW),
+    Bug("who replaces a member begins its time anew", Snapshot, "_going_on", lambda *given: {}, THE_LAW),
+    Bug("budgets keep lent quota without end", running, "budgets_end", lambda *given: NEVER, THE_LAW),
+    Bug("parts above the minimum keep lent quota", rules.PreemptionRights, "rule",
+        lambda self, candidate: None if candidate.rests else _rule(self, candidate), THE_LAW, rare=True),
+    Bug("what starts again keeps quota from who waits", running, "owed_from",
+        lambda *given: NEVER, THE_LAW, rare=True),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("bug", tried(BUGS))
+def test_a_planted_bug_keeps_what_was_lent(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
+    bug.plant(monkeypatch)
+    is_broken(bug.law, examples=1000, first=bug.first)

@@ -1,0 +1,116 @@
+"""Gangs whose pods have rules about other pods, from manifests to seats and reasons."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from queues.plan import Reason
+from tests.laws.pod_rules.clusters import HOST, NAMESPACES, RACK, ZONE, Case, a_node, a_pod, placed_by_muster
+from tests.laws.pod_rules.scheduler_filters import RULES, Cluster, Manifest
+
+OWN = {"matchLabels": {"app": "train"}}
+
+
+def racks(*gpus: int) -> list[Manifest]:
+    """Nodes in racks of two, with so many GPUs each."""
+    return [a_node(f"n{number}", {RACK: f"r{number // 2}"}, count) for number, count in enumerate(gpus)]
+
+
+def gang(
+    count: int, nodes: list[Manifest], *running: tuple[Manifest, str], **spec: Any
+) -> list[str] | Reason:
+    cluster = Cluster(nodes, NAMESPACES)
+    for pod, node in running:
+        cluster = cluster.with_pod(pod, node)
+    return placed_by_muster(Case(cluster, [("t", count, a_pod("", {"app": "train"}, **spec))]))
+
+
+def spread(key: str, **fields: Any) -> dict[str, Any]:
+    constraint = {
+        "topologyKey": key,
+        "maxSkew": 1,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": OWN,
+        **fields,
+    }
+    return {"topologySpreadConstraints": [constraint]}
+
+
+def affinity(kind: str, key: str, selector: Manifest = OWN) -> dict[str, Any]:
+    return {"affinity": {kind: {RULES: [{"topologyKey": key, "labelSelector": selector}]}}}
+
+
+def test_pods_are_spread_over_hosts_and_racks() -> None:
+    for key, policy in ((HOST, "Honor"), (HOST, "Ignore"), (RACK, "Honor"), (RACK, "Ignore")):
+        places = gang(6, racks(8, 8, 8, 8, 8, 8), **spread(key, nodeAffinityPolicy=policy))
+        assert isinstance(places, list)
+        domains = Counter(places if key == HOST else [int(place[1:]) // 2 for place in places])
+        assert set(domains.values()) == ({1} if key == HOST else {2}), (key, policy)
+
+
+def test_a_tainted_node_is_a_domain_unless_taints_are_honored() -> None:
+    nodes = [*racks(8), a_node("n1", {RACK: "r1"}, 8, [{"key": "kept", "effect": "NoSchedule"}])]
+    assert isinstance(gang(2, nodes, **spread(RACK)), Reason)
+    assert gang(2, nodes, **spread(RACK, nodeTaintsPolicy="Honor")) == ["n0", "n0"]
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_pods_that_keep_apart_by_rack_get_a_rack_each(count: int) -> None:
+    places = gang(count, racks(8, 8, 8, 8, 8, 8), **affinity("podAntiAffinity", RACK))
+    assert isinstance(places, list)
+    assert len({int(place[1:]) // 2 for place in places}) == count
+
+
+def test_the_reason_says_how_many_domains_are_needed() -> None:
+    reason = gang(3, racks(8, 8, 8, 8), **affinity("podAntiAffinity", RACK))
+    assert isinstance(reason, Reason)
+    assert reason.code == "NoFit"
+    assert reason.message == (
+        f"2 of 3 pods of 1 nvidia.com/gpu fit on 4 nodes (4 with a pod that anti-affinity keeps apart by {RACK}); "
+        f"anti-affinity by {RACK}: 3 pods need 3 domains, 2 have room"
+    )
+
+
+def test_pods_that_keep_apart_by_host_count_other_pods_too() -> None:
+    taken = (a_pod("other", {"app": "train"}, gpus=0), "n0")
+    places = gang(2, racks(8, 8, 8), taken, **affinity("podAntiAffinity", HOST))
+    assert sorted(places) == ["n1", "n2"]
+
+
+def test_a_pod_that_runs_keeps_others_away_by_its_anti_affinity() -> None:
+    against = affinity("podAntiAffinity", RACK)
+    taken = (a_pod("other", {"app": "cache"}, gpus=0, **against), "n0")
+    assert gang(1, racks(8, 8, 8), taken) == ["n2"]
+
+
+def test_pods_go_to_a_pod_that_runs_and_the_first_of_many_goes_anywhere() -> None:
+    cache = (a_pod("cache", {"app": "cache"}, gpus=0), "n3")
+    near = affinity("podAffinity", HOST, {"matchLabels": {"app": "cache"}})
+    assert gang(2, racks(8, 8, 8, 8), cache, **near) == ["n3", "n3"]
+    assert isinstance(gang(2, racks(8, 8), **near), Reason), "no pod runs that they go to"
+    assert gang(4, racks(1, 1, 2, 2), **affinity("podAffinity", RACK)) == ["n2", "n2", "n3", "n3"]
+
+
+def test_nodes_that_are_equal_otherwise_are_chosen_by_what_is_preferred() -> None:
+    taken = (a_pod("other", {"app": "train"}, gpus=0), "n0")
+    wish = {"weight": 1, "podAffinityTerm": {"topologyKey": HOST, "labelSelector": OWN}}
+    preferred = "preferredDuringSchedulingIgnoredDuringExecution"
+    apart = {"affinity": {"podAntiAffinity": {preferred: [wish]}}}
+    near = {"affinity": {"podAffinity": {preferred: [wish]}}}
+    assert gang(1, racks(8, 8), taken, **apart) == ["n1"]
+    assert gang(1, racks(8, 8), taken, **near) == ["n0"]
+    assert gang(1, racks(8, 8), taken, **spread(HOST, whenUnsatisfiable="ScheduleAnyway")) == ["n1"]
+
+
+def test_a_selector_by_a_label_in_which_pods_differ_is_refused() -> None:
+    by_index = {"matchLabels": {"batch.kubernetes.io/job-completion-index": "0"}}
+    reason = gang(2, racks(8, 8), **affinity("podAntiAffinity", HOST, by_index))
+    assert isinstance(reason, Reason)
+    assert "which differs from pod to pod" in reason.message
+
+
+def test_a_zone_that_no_node_has_is_no_place() -> None:
+    reason = gang(1, racks(8, 8), **spread(ZONE))
+    assert isinstance(reason, Reason)
+    assert f"2 without the label {ZONE}" in reason.message

@@ -1,0 +1,231 @@
+"""From which moment the protection of running work counts, and what its holder cannot begin anew."""
+
+import re
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+
+from admission.engine import decide as engine
+from admission.engine.memo import Memo
+from admission.engine.nodes.levels import HOST
+from admission.engine.nodes.table import Node, NodeTable
+from admission.engine.preemption.grants import BUDGETS_KEEP_LENT_QUOTA, GRANTS
+from admission.engine.snapshot import Budget, Snapshot
+from queues.admissions import Admission, Seat
+from queues.plan import Evict
+from queues.quota.queue import Limits, Queue, QueuePolicy
+from queues.resources import GPU, Resources, total
+from queues.workload import AdmissionId, NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
+
+HOUR = 3600
+NOW = 10_000_000
+ONE = Resources({GPU: 1000, "pods": 1})
+OWNER, BORROWER = QueueName("owner"), QueueName("borrower")
+GANG = Workload(
+    key=WorkloadKey(WorkloadKind.VOLCANO_JOB, "gang"),
+    namespace="team",
+    name="gang",
+    queue=BORROWER,
+    arrival=1,
+    created=NOW - 90 * HOUR,
+    minimum=7,
+    pod_sets=(PodSet(name="w", count=8, takes=ONE),),
+)
+#: Its core, and a part that joined it later.
+CORE, PART = AdmissionId(1), AdmissionId(2)
+
+
+def evicts(
+    gang: Workload,
+    *,
+    started: int,
+    joined: int,
+    pods: int,
+    waits: int = HOUR,
+    deserved: int = 0,
+    **policy: int,
+) -> tuple[Evict, ...]:
+    """What goes for a gang of the owner, who deserves all that the borrower does not; its own gang holds 8 GPUs."""
+    snapshot = world(
+        gang, started=started, joined=joined, pods=pods, waits=waits, deserved=deserved, **policy
+    )
+    return engine.decide(snapshot, Memo())[0].evicts
+
+
+def world(
+    gang: Workload,
+    *,
+    started: int,
+    joined: int,
+    pods: int,
+    waits: int = HOUR,
+    deserved: int = 0,
+    **policy: int,
+) -> Snapshot:
+    """Seconds are those that have passed since."""
+    admissions = {
+        number: Admission(
+            id=number,
+            workload=gang.key,
+            namespace="team",
+            name="gang",
+            queue=gang.queue,
+            priority=0,
+            minimum=gang.minimum,
+            started=True,
+            ready=True,
+            opened_at=NOW - opened,
+            seats=tuple(Seat(pod_set="w", ordinal=each, node=NodeName("n"), takes=ONE) for each in ordinals),
+        )
+        for number, opened, ordinals in ((CORE, started, range(7)), (PART, joined, range(7, 8)))
+    }
+    owner = Workload(
+        key=WorkloadKey(WorkloadKind.JOB, "owner"),
+        namespace="other",
+        name="owner",
+        queue=OWNER,
+        arrival=2,
+        created=NOW - waits,
+        minimum=pods,
+        pod_sets=(PodSet(name="m", count=pods, takes=ONE),),
+    )
+    queues = (
+        Queue(name=BORROWER, limits=Limits(deserved={GPU: deserved * 1000}), policy=QueuePolicy(**policy)),
+        Queue(name=OWNER, limits=Limits(deserved={GPU: (8 - deserved) * 1000})),
+    )
+    node = Node(
+        name=NodeName("n"),
+        allocatable=Resources({GPU: 8000, "pods": 50}),
+        labels={HOST: "n"},
+        used=total([ONE] * 8),
+    )
+    return Snapshot(
+        now=NOW,
+        queues={each.name: each for each in queues},
+        nodes=NodeTable.build([node], [(HOST,)]),
+        pending={owner.key: owner},
+        admissions=admissions,
+        holders={gang.key: gang},
+    )
+
+
+@pytest.mark.parametrize(
+    ("evictions", "joined", "policy"),
+    [
+        pytest.param(0, 600, {}, id="never evicted, a part joined a moment ago"),
+        pytest.param(1, 50 * 60, {}, id="evicted once, a part joined within its hour of rest"),
+        pytest.param(5, 23 * HOUR, {}, id="evicted five times, a part joined within a day"),
+        pytest.param(0, 50 * 60, {"min_run_time": HOUR}, id="minRunTime, a part joined within it"),
+        pytest.param(1, 50 * 60, {"max_protection": 0}, id="users may protect nothing"),
+    ],
+)
+def test_a_part_that_joins_does_not_begin_the_time_of_its_gang_anew(
+    evictions: int, joined: int, policy: dict[str, int]
+) -> None:
+    gang = replace(GANG, evictions=evictions, waiting_since=NOW - 80 * HOUR if evictions else 0)
+    found = evicts(gang, started=72 * HOUR, joined=joined, pods=4, **policy)
+    assert {each.admission for each in found} == {CORE, PART}
+
+
+def test_a_member_that_replaces_another_does_not_begin_it_anew_either() -> None:
+    """All that it holds was opened within the rest; it holds seats without a break for longer."""
+    gang = replace(GANG, evictions=5, waiting_since=NOW - 80 * HOUR)
+    assert not evicts(gang, started=10 * HOUR, joined=HOUR, pods=4, waits=600)
+    assert evicts(
+        replace(gang, held_since=NOW - 72 * HOUR), started=10 * HOUR, joined=HOUR, pods=4, waits=600
+    )
+
+
+def test_a_part_on_lent_quota_goes_whatever_protects_its_gang() -> None:
+    gang = replace(GANG, evictions=3, waiting_since=NOW - 2 * HOUR)
+    (part,) = evicts(gang, started=HOUR, joined=60, pods=1)
+    assert part.admission == PART
+    assert part.elastic
+
+
+def test_what_starts_while_an_owner_waits_keeps_nothing_from_it_by_min_run_time() -> None:
+    assert not evicts(GANG, started=600, joined=600, pods=4, waits=500, min_run_time=HOUR)
+    assert evicts(GANG, started=600, joined=600, pods=4, waits=HOUR, min_run_time=HOUR)
+
+
+def test_what_starts_while_an_owner_waits_rests_from_its_last_eviction_on() -> None:
+    for evicted, goes in ((50 * 60, False), (70 * 60, True)):
+        gang = replace(GANG, evictions=1, waiting_since=NOW - evicted)
+        assert bool(evicts(gang, started=600, joined=600, pods=4, waits=2 * HOUR)) is goes
+
+
+def under_budget(snapshot: Snapshot, pods: int = 8) -> tuple[Evict, ...]:
+    (holder,) = snapshot.holders
+    budget = Budget(namespace="team", name="keep", allowed=0, pods={holder: pods})
+    return engine.decide(replace(snapshot, budgets=(budget,)), Memo())[0].evicts
+
+
+@pytest.mark.parametrize(
+    ("started", "policy", "goes"),
+    [
+        pytest.param(BUDGETS_KEEP_LENT_QUOTA - 1, {}, False, id="four hours are not over"),
+        pytest.param(BUDGETS_KEEP_LENT_QUOTA, {}, True, id="four hours are over"),
+        pytest.param(2 * HOUR, {"max_protection": HOUR}, True, id="maxProtection is over"),
+        pytest.param(5 * HOUR, {"max_protection": 6 * HOUR}, False, id="maxProtection is longer"),
+    ],
+)
+def test_a_budget_keeps_lent_quota_for_a_time(started: int, policy: dict[str, int], goes: bool) -> None:
+    found = under_budget(world(GANG, started=started, joined=60, pods=4, **policy))
+    assert {each.admission for each in found} == ({CORE, PART} if goes else set())
+    assert all("PodDisruptionBudget keep keeps lent quota no longer" in each.message for each in found)
+
+
+def test_a_budget_keeps_what_the_queue_deserves_without_end() -> None:
+    gang = replace(GANG, minimum=4, pod_sets=(PodSet(name="w", count=8, takes=ONE),))
+    other = world(gang, started=72 * HOUR, joined=72 * HOUR, pods=1, deserved=7)
+    seven = replace(other.admissions[CORE])
+    single = replace(gang, key=WorkloadKey(WorkloadKind.JOB, "later"), name="later", minimum=1)
+    lent = replace(other.admissions[PART], workload=single.key, name="later")
+    snapshot = replace(
+        other,
+        admissions={CORE: seven, PART: lent},
+        holders={gang.key: gang, single.key: single},
+    )
+    budget = Budget(namespace="team", name="keep", allowed=0, pods={gang.key: 7, single.key: 1})
+    found = engine.decide(replace(snapshot, budgets=(budget,)), Memo())[0].evicts
+    assert [each.admission for each in found] == [PART], "the oldest fits into what the queue deserves"
+
+
+def test_a_budget_has_no_end_inside_its_queue() -> None:
+    snapshot = world(GANG, started=72 * HOUR, joined=72 * HOUR, pods=4)
+    (owner,) = snapshot.pending.values()
+    own = replace(snapshot, pending={owner.key: replace(owner, queue=BORROWER, priority=5)})
+    assert engine.decide(own, Memo())[0].evicts
+    assert not under_budget(own)
+
+
+def test_the_end_of_what_a_budget_keeps_is_known() -> None:
+    snapshot = world(GANG, started=HOUR, joined=HOUR, pods=4, waits=2 * HOUR)
+    budget = Budget(namespace="team", name="keep", allowed=0, pods={GANG.key: 8})
+    _, memo = engine.decide(replace(snapshot, budgets=(budget,)), Memo())
+    assert memo.until == NOW - HOUR + BUDGETS_KEEP_LENT_QUOTA
+
+
+# ── the list ────────────────────────────────────────────────────────────────────────────────────────────────
+
+#: Times that protect nothing and keep nothing.
+NO_GRANTS = frozenset(("usage_half_life",))
+PAGE = Path(__file__).parents[5] / "docs" / "explanation" / "preemption.md"
+
+
+def test_every_time_of_policies_and_workloads_is_in_the_list() -> None:
+    times = {
+        each.name
+        for owner in (QueuePolicy, Workload)
+        for each in fields(owner)
+        if re.search(
+            r"(_time|_after|_within|_life|_interval|_since|_protection|cooldown|created)$", each.name
+        )
+    }
+    assert times - NO_GRANTS == {name for grant in GRANTS for name in grant.fields}
+
+
+def test_the_page_has_the_list() -> None:
+    rows = [f"| {each.what} | {each.begins} | {each.renewal} | {each.ends} |" for each in GRANTS]
+    assert [line for line in PAGE.read_text().splitlines() if line in rows] == rows

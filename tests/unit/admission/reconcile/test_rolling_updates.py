@@ -1,0 +1,58 @@
+"""A pod that waits for older pods of its own Deployment is told so, and of no expected start."""
+
+import pytest
+
+from admission.facts.pods import PodFact, PodPhase, PodShape
+from admission.reconcile.rolling_updates import own_update_words
+from queues.resources import Resources
+from queues.workload import AdmissionId
+
+
+def pod(
+    name: str, *, gated: bool = False, deleting: bool = False, phase: PodPhase = PodPhase.RUNNING
+) -> PodFact:
+    return PodFact(
+        uid=name,
+        namespace="team",
+        name=name,
+        phase=PodPhase.PENDING if gated else phase,
+        gated=gated,
+        deleting=deleting,
+        shape=PodShape(takes=Resources()),
+        controller="deployment/web",
+        admission=None if gated else AdmissionId(1),
+    )
+
+
+NEW = pod("web-6b7-x", gated=True)
+
+
+@pytest.mark.parametrize(
+    ("code", "others", "is_told"),
+    [
+        ("QueueLimit", [pod("web-5a6-a"), pod("web-5a6-b")], True),
+        ("NoFit", [pod("web-5a6-a")], True),
+        ("QueuePaused", [pod("web-5a6-a")], False),
+        ("QueueLimit", [pod("web-6b7-a")], False),
+        ("QueueLimit", [pod("web-5a6-a", deleting=True)], False),
+        ("QueueLimit", [pod("web-5a6-a", phase=PodPhase.SUCCEEDED)], False),
+        ("QueueLimit", [], False),
+    ],
+    ids=[
+        "full queue",
+        "full nodes",
+        "paused",
+        "it grows",
+        "the old one ends",
+        "the old one ended",
+        "no old one",
+    ],
+)
+def test_a_pod_that_waits_for_its_own_deployment_is_told_the_two_ways_out(
+    code: str, others: list[PodFact], is_told: bool
+) -> None:
+    expected = (
+        "it waits for pods of its own Deployment web:"
+        " set maxUnavailable of its strategy to 1 or more, or maxSurge to 0"
+    )
+    assert own_update_words(code, [NEW], [NEW, *others]) == (expected if is_told else "")

@@ -1,0 +1,162 @@
+"""Every list, map and text that a user writes has a bound: in the definitions, at creation, and for the readers."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+import pytest
+
+from admission.decode.admin_documents import queue_fact
+from queues.api.bounds import LARGEST_PART, excesses, within_bounds
+from queues.api.crd import RESOURCES, crds
+from queues.api.model import MOST_AMOUNTS, Model
+from queues.api.types.queue import MOST_FLAVORS
+from queues.api.validation.validation import KINDS, Known, violations_of
+
+_NOT_OF_USERS = ("apiVersion", "kind", "metadata", "status")
+Schema = Mapping[str, Any]
+
+
+def parts(schema: Schema, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Schema]]:
+    """All parts of a schema that users write, by their paths; ``[]``: an entry of a list, ``{}``: a value of a map."""
+    yield path, schema
+    for name, part in schema.get("properties", {}).items():
+        if path or name not in _NOT_OF_USERS:
+            yield from parts(part, (*path, name))
+    if isinstance(part := schema.get("items"), Mapping):
+        yield from parts(part, (*path, "[]"))
+    if isinstance(part := schema.get("additionalProperties"), Mapping):
+        yield from parts(part, (*path, "{}"))
+
+
+def definitions() -> Iterator[tuple[type[Model], Schema]]:
+    for resource, crd in zip(RESOURCES, crds(), strict=True):
+        yield resource.model, crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+
+
+BOUNDS = [
+    pytest.param(model, path, part, id=f"{model.__name__}.{'.'.join(path)}")
+    for model, schema in definitions()
+    for path, part in parts(schema)
+    if part.get("type") in ("array", "string") or "additionalProperties" in part
+]
+
+
+def word_of(part: Schema) -> str | None:
+    """The word of a schema that bounds a part; None: it is bounded by what it is."""
+    if part.get("type") == "array":
+        return "maxItems"
+    if "additionalProperties" in part:
+        return "maxProperties"
+    return None if "enum" in part or part.get("format") == "date-time" else "maxLength"
+
+
+@pytest.mark.parametrize(("model", "path", "part"), BOUNDS)
+def test_the_definition_states_a_bound(model: type[Model], path: tuple[str, ...], part: Schema) -> None:
+    word = word_of(part)
+    assert word is None or 0 < part[word] <= 256 * 1024
+
+
+def beyond(part: Schema) -> Any:
+    """A value that is beyond its bound by one."""
+    match word_of(part):
+        case "maxItems":
+            return [None] * (part["maxItems"] + 1)
+        case "maxProperties":
+            return {f"k{number}": "1" for number in range(part["maxProperties"] + 1)}
+        case _:
+            return "x" * (part["maxLength"] + 1)
+
+
+def holding(value: Any, path: tuple[str, ...]) -> Any:
+    """A document with a value at a path."""
+    for step in reversed(path):
+        value = [value] if step == "[]" else {"k" if step == "{}" else step: value}
+    return value
+
+
+TOO_MUCH = [each for each in BOUNDS if word_of(each.values[2]) is not None]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("model", "path", "part"), TOO_MUCH)
+def test_what_is_beyond_a_bound_is_named_and_lists_and_maps_are_read_up_to_it(
+    model: type[Model], path: tuple[str, ...], part: Schema
+) -> None:
+    document = holding(beyond(part), path)
+    (excess,) = excesses(document, model)
+    bound = part[word_of(part) or ""]
+    assert (excess.most, excess.found) == (bound, bound + 1)
+    read, _ = within_bounds(document, model)
+    for step in path:
+        read = read[0] if step == "[]" else read["k" if step == "{}" else step]
+    assert isinstance(read, str) or len(read) == bound
+
+
+@pytest.mark.parametrize("version_and_kind", [each for each in KINDS if each[0] not in ("v1", "batch/v1")])
+def test_a_document_beyond_a_bound_is_refused_and_a_stored_one_can_still_be_edited(
+    version_and_kind: tuple[str, str],
+) -> None:
+    version, kind = version_and_kind
+    model = KINDS[version_and_kind]
+    schema = next(schema for owner, schema in definitions() if owner is model)
+    for path, part in parts(schema):
+        if path[:1] != ("spec",) or word_of(part) != "maxItems" or "[]" in path:
+            continue
+        document = {
+            "apiVersion": version,
+            "kind": kind,
+            "metadata": {"name": "a"},
+            **holding(beyond(part), path),
+        }
+        (first, *_) = violations_of(document)
+        assert f"at most {part['maxItems']}" in first.message
+        edited = {**document, "spec": {**document["spec"], "weight": 7}}
+        about = [each for each in violations_of(edited, old=document) if each.expected == first.expected]
+        assert all(each.tolerable for each in about), "what is stored may stay"
+
+
+def queue(**spec: Any) -> dict[str, Any]:
+    meta = {"name": "a", "uid": "u", "resourceVersion": "1"}
+    return {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": meta, "spec": spec}
+
+
+def amounts(count: int) -> dict[str, str]:
+    return {f"r{number}.com/x": "1" for number in range(count)}
+
+
+def test_a_queue_with_tens_of_thousands_of_resource_names_is_read_up_to_the_bound() -> None:
+    flavors = [{"name": f"f{number}", "capability": amounts(2)} for number in range(MOST_FLAVORS + 6)]
+    fact = queue_fact(msgspec.json.encode(queue(capability=amounts(45_000), flavors=flavors)))
+    assert fact.queue.broken is None
+    assert len(fact.queue.limits.capability) == MOST_AMOUNTS
+    assert len(fact.queue.flavors) == MOST_FLAVORS
+    assert len(fact.document["spec"]["capability"]) == MOST_AMOUNTS, "nobody stores or serves the rest"  # type: ignore[index]
+    assert fact.unread == (
+        "spec.capability: found 45000 entries, expected at most 64; "
+        "spec.flavors: found 70 entries, expected at most 64"
+    )
+
+
+def test_a_queue_with_too_many_limits_in_all_holds_none_of_them() -> None:
+    flavors = [{"name": f"f{number}", "capability": amounts(60)} for number in range(20)]
+    fact = queue_fact(msgspec.json.encode(queue(flavors=flavors)))
+    assert "found 1200 limits" in (fact.queue.broken or "")
+    assert not fact.queue.flavors
+
+
+def test_a_new_bound_is_no_reason_against_other_changes_of_a_queue() -> None:
+    stored, wider = queue(capability=amounts(70)), queue(capability=amounts(71))
+    edited = queue(capability=amounts(70), weight=3)
+    known = Known(queues={})
+    assert [each.tolerable for each in violations_of(edited, known, old=stored)] == [True]
+    refused = [each.message for each in violations_of(wider, known, old=stored) if not each.tolerable]
+    assert refused == ["spec.capability: found 71 entries, expected at most 64"]
+
+
+def test_pod_templates_are_bounded_by_their_bytes() -> None:
+    container = {"name": "c", "image": "i", "args": ["x" * LARGEST_PART]}
+    task = {"name": "t", "replicas": 1, "template": {"spec": {"containers": [container]}}}
+    job = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "a"}}
+    (wrong,) = violations_of({**job, "spec": {"tasks": [task]}})
+    assert wrong.path == "spec.tasks[0].template"
+    assert wrong.expected == f"at most {LARGEST_PART}"
