@@ -40,7 +40,7 @@ SPECS: Final[dict[type[BaseModel], dict[str, Any]]] = {
     Pod: {"containers": [{**CONTAINER}], "initContainers": [{**CONTAINER, "name": "first"}]},
 }
 #: The dictionaries by resource, as fields of models have them.
-AMOUNTS: Final = (Quantities, ResourceRequirements.model_fields["limits"].annotation)
+AMOUNTS: Final = (get_args(Quantities)[0], ResourceRequirements.model_fields["limits"].annotation)
 
 
 def places() -> list[tuple[type[BaseModel], str]]:
