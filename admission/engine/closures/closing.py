@@ -74,8 +74,8 @@ class TurnClosures:
 
     def close(self, table: NodeTable) -> NodeTable:
         """The nodes with those closed that are closed in this turn, if they are the same nodes."""
-        same = self.layout is not None and self.before is table.layout
-        return replace(table, layout=self.layout) if same else table
+        same = self.before is table.layout
+        return replace(table, layout=self.layout) if same and self.layout is not None else table
 
     def _layout(self, layout: Layout, closed: Sequence[ClosedNodes]) -> Layout:
         """The layout with these nodes closed: that of the last turn if it is the same."""

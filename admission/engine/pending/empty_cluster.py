@@ -143,8 +143,8 @@ class EmptyCluster:
         )
 
     def _mask(self, pods: PodSet, flavor: FlavorName | None) -> Mask:
-        """(N,) nodes of a flavor (None: of any) that the pods may use."""
-        mask = self.trial.layout.allowed(pods.nodes)
+        """(N,) nodes of a flavor (None: of any) that the pods may use, also where the stock scheduler refused them."""
+        mask = self.trial.layout.allowed(pods.nodes.with_refused())
         return mask if flavor is None else mask & self.trial.layout.of_flavor(flavor)
 
     def _room(self, pods: PodSet, mask: Mask) -> Amounts:

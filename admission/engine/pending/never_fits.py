@@ -60,7 +60,7 @@ def beyond_nodes(
     ``mask``: (N,) nodes that they may use; ``room``: (N,) pods that each takes; ``level``: all are in one domain of it.
     """
     if not mask.any():
-        return _no_node(trial, pods.nodes)
+        return _no_node(trial, pods.nodes.with_refused())
     if not room.any():
         return _pod_too_large(trial, pods, mask)
     shape = reasons.shape_text(pods.takes, in_one_island=pods.in_one_island)

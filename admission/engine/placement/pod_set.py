@@ -4,7 +4,7 @@ Seats are taken in the trial piece by piece; the caller undoes them if the rest 
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -39,10 +39,10 @@ from queues.workload import (
     PodSet,
 )
 
-#: Why a node is left out that would do otherwise.
-_REFUSED: Final = "on which the stock scheduler refused its pods"
 #: Nodes that a reason names of those that are left out for one cause.
 _MOST_NAMED: Final = 3
+#: Why a node is left out that would do otherwise.
+_REFUSED: Final = "on which the stock scheduler refused its pods"
 
 
 def seats_for(scope: NodeScope, request: PodSetRequest) -> list[Seat] | Reason:
@@ -262,13 +262,11 @@ def no_place_reason(
     own = pods.nodes.with_refused()
     tolerated = layout.usable & layout.tolerated(own)
     chosen = layout.chosen(pods.nodes)
-    left_out = _shut(scope, pods)
-    if layout.closed:
-        left_out = left_out | closed_to(pods.nodes, layout.closed, tolerated & chosen)
-    named = {_named(layout, why, nodes): int(nodes.sum()) for why, nodes in left_out.items()}
+    left_out = closed_to(pods.nodes, layout.closed, tolerated & chosen) if layout.closed else {}
+    left_out = _named(layout, {**_shut(scope, pods), **left_out})
     if own is not pods.nodes:
-        named[_REFUSED] = int((tolerated & layout.chosen(own) & ~chosen).sum())
-    return reasons.beside_left_out(reason, named)
+        left_out = {**left_out, _REFUSED: tolerated & layout.chosen(own) & ~chosen}
+    return reasons.beside_left_out(reason, {why: int(nodes.sum()) for why, nodes in left_out.items()})
 
 
 def _shut(scope: NodeScope, pods: PodSet) -> dict[str, Mask]:
@@ -286,12 +284,15 @@ def _shut(scope: NodeScope, pods: PodSet) -> dict[str, Mask]:
     return found
 
 
-def _named(layout: Layout, why: str, nodes: Mask) -> str:
-    """Why nodes are left out, with the names of the first of them."""
-    columns = np.flatnonzero(nodes).tolist()
-    names: list[str] = [layout.names[column] for column in columns[:_MOST_NAMED]]
-    more = len(columns) - len(names)
-    return f"{why}: {', '.join(names)}{f' and {more} more' if more else ''}"
+def _named(layout: Layout, left_out: Mapping[str, Mask]) -> dict[str, Mask]:
+    """Nodes that are left out, by why and the names of the first of them."""
+    named: dict[str, Mask] = {}
+    for why, nodes in left_out.items():
+        columns = np.flatnonzero(nodes).tolist()
+        names: list[str] = [layout.names[column] for column in columns[:_MOST_NAMED]]
+        more = len(columns) - len(names)
+        named[f"{why}: {', '.join(names)}{f' and {more} more' if more else ''}"] = nodes
+    return named
 
 
 def _no_place_reason(
@@ -352,11 +353,11 @@ def _no_fit(scope: NodeScope, pods: PodSet, query: DomainQuery) -> Reason:
     own = pods.nodes.with_refused()
     chosen, tolerated = layout.chosen(own), layout.tolerated(pods.nodes)
     usable = layout.usable
+    shut = _shut(scope, pods)
     unrefused = usable & chosen & tolerated
     unclosed = unrefused if own is pods.nodes else unrefused & layout.chosen(pods.nodes)
     if unrefused.any() and not unclosed.any():
         return reasons.refused_everywhere(int(unrefused.sum()))
-    shut = _shut(scope, pods)
     rest = open_to(pods.nodes, layout.closed, unclosed)
     free = scope.trial.ports.free(pods.ports)
     if (kept := kept_free(scope.trial, pods)) is not None:
@@ -365,14 +366,11 @@ def _no_fit(scope: NodeScope, pods: PodSet, query: DomainQuery) -> Reason:
     unlinked, untold = _unlinked(scope, pods, no_room)
     excluded = {
         "not usable": np.logical_and.reduce([~usable, *(~nodes for nodes in shut.values())]),
-        **{_named(layout, why, nodes): nodes for why, nodes in shut.items()},
+        **_named(layout, shut),
         "not chosen by nodeSelector or affinity": usable & ~chosen,
         "with taints that are not tolerated": usable & chosen & ~tolerated,
         _REFUSED: unrefused & ~unclosed,
-        **{
-            _named(layout, why, nodes): nodes
-            for why, nodes in closed_to(pods.nodes, layout.closed, unclosed).items()
-        },
+        **_named(layout, closed_to(pods.nodes, layout.closed, unclosed)),
         "of other flavors": rest & ~scope.mask,
         _taken(pods.ports): rest & scope.mask & ~free,
         "that do not tell how NVLinks join their devices": untold,
