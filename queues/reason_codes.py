@@ -86,6 +86,10 @@ class ReasonCode(StrEnum):
     POD_GROUP_MISSING = "PodGroupMissing"
     #: The pod names a Job as its controller and is none of its pods.
     NOT_ITS_POD = "NotItsPod"
+    #: A claim, volume or storage class of its pods does not exist.
+    VOLUME_MISSING = "VolumeMissing"
+    #: A volume of its pods is not bound, is in use, or can be used on no node with the others.
+    VOLUMES_NOT_READY = "VolumesNotReady"
     #: Its pods, or its pod templates, have scheduling gates of other controllers.
     OTHER_GATES = "OtherGates"
     #: A pod of it would keep pods of other namespaces off nodes, by its required anti-affinity.

@@ -17,6 +17,7 @@ from admission.decode.interruption import conduct_of, image_of
 from admission.decode.pod_readiness import readiness_of
 from admission.decode.pod_rules import OF_ONE_POD, PodOwner, with_rules
 from admission.decode.topology_requests import pod_shape_of
+from admission.decode.volumes import volumes_of
 from admission.facts.pods import PodController, PodFact, PodPhase, PodShape
 from admission.wire import (
     WireAffinity,
@@ -150,6 +151,7 @@ def pod_fact(pod: WirePod, controller: PodController | None) -> PodFact:
         ),
         labels=_shared(of_template) if len(of_template) <= _SHARED_LABELS else of_template,
         claims=claims,
+        volumes=volumes_of(spec, meta.name),
         obstacle=values.obstacle,
     )
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from admission.facts.devices import PodResourceClaim
 from admission.facts.pods import NOTHING_SAID, Conduct
+from admission.facts.volumes import PodVolume
 from queues.api.api_resources import ObjectRef
 from queues.label_selectors import selects
 from queues.resources import Resources
@@ -133,6 +134,8 @@ class WorkloadFact:
     templates: tuple[str, ...] = ()
     #: What pods of a pod set claim of devices, not counted yet; empty: nothing, or ``pod_sets`` have it.
     claims: Mapping[str, tuple[PodResourceClaim, ...]] = field(default_factory=lambda: NOTHING_BY_NAME)
+    #: Volumes of the pods of a pod set that say something about nodes; empty: none has any.
+    volumes: Mapping[str, tuple[PodVolume, ...]] = field(default_factory=lambda: NOTHING_BY_NAME)
     generation: str = ""
     #: Name of the priority class, "" = the cluster's default; ``priority`` is its value.
     priority_class: str = ""

@@ -150,6 +150,7 @@ def _as_made(pods: PodSet, shape: PodShape) -> PodSet:
     own, made = pods.nodes.tolerations, shape.nodes.tolerations
     kept = tuple(each for each in made if each in own or each not in _TOLERATED)
     nodes = shape.nodes if kept == made else replace(shape.nodes, tolerations=kept)
+    nodes = replace(nodes, also=pods.nodes.also) if pods.nodes.also else nodes
     # Rules that the API server adds; others are as they are written, whatever the pod of the trial is called.
     rules = pods.rules or shape.rules
     if (nodes, rules, shape.ports) == (pods.nodes, pods.rules, pods.ports) and shape.takes.fits(pods.takes):

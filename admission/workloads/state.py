@@ -256,8 +256,7 @@ def _held_state(
         for place in (left if support.is_group else seat_maps)
         if place.admission.state is AdmissionState.OPEN
     )
-    # It is about to be known: a gang that is held back for a moment starts, one that is too large goes back.
-    untried = _untried_until(inputs, workload) if not (over or inputs.admissions) else None
+    untried = _about_to_be_known(inputs, workload, over=over)
     return WorkloadState(
         key=inputs.key,
         workload=workload,
@@ -331,10 +330,22 @@ def _budgets_end(inputs: WorkloadInputs) -> int:
     return budgets_end(started, inputs.held_by)
 
 
+def _about_to_be_known(inputs: WorkloadInputs, workload: Workload, *, over: bool) -> int | None:
+    """Until when what the workload asks is about to be known; None if nothing of that is awaited.
+
+    A gang that is held back for a moment starts then, and one that is too large goes back.
+    """
+    if inputs.admissions:
+        # Members that come are known by where their volumes are: seats for them are not asked for a second time.
+        return inputs.volumes_awaited_until or None
+    return None if over else _untried_until(inputs, workload)
+
+
 def _untried_until(inputs: WorkloadInputs, workload: Workload) -> int | None:
-    """Until when a workload without seats waits for what its templates become; None: it does not. Not looked at in
-    every turn: all that wait may wait for this when a term begins."""
-    return inputs.templates.awaited_until or None if workload.obstacle is None else None
+    """Until when a workload without seats waits for what its templates become, and where its volumes are; None: it does
+    not. Not looked at in every turn: all that wait may wait for this when a term begins."""
+    until = max(inputs.templates.awaited_until, inputs.volumes_awaited_until)
+    return until or None if workload.obstacle is None else None
 
 
 def _with_pods_as_made(inputs: WorkloadInputs) -> WorkloadInputs:

@@ -128,7 +128,7 @@ def job_fact(job: WireJob) -> WorkloadFact:
     )
     gang = _gang(annotations.get(names.GROUP_MIN_MEMBER), parallelism, values)
     template = bytes(spec.template)
-    pods, priority_class, problem, claims, image, ignored, labels = pod_set_of(
+    pods, priority_class, problem, claims, image, ignored, labels, volumes = pod_set_of(
         MAIN, count, template, "spec.template", meta.namespace
     )
     generation, alone = _counted(spec.completion_mode, pods, claims, (parallelism, spec.completions, gang))
@@ -146,6 +146,7 @@ def job_fact(job: WireJob) -> WorkloadFact:
         claims={MAIN: claims} if claims else NOTHING_BY_NAME,
         counts=counts,
         pod_labels={MAIN: labels} if labels else NOTHING_BY_NAME,
+        volumes={MAIN: volumes} if volumes else NOTHING_BY_NAME,
         priority_class=priority_class,
         # A Job may be scaled while it holds seats; what its pods ask may not change under them.
         generation=generation,
