@@ -105,7 +105,7 @@ def _of_another_kind(subject: Subject, inherited: str) -> list[Finding] | None:
 
 def _of_own_kind(subject: Subject, support: KindSupport, inherited: str) -> Iterator[Finding]:
     """What a Job, Pod, PodGroup or Volcano Job in a queue would wait for without end, as it is written."""
-    raw = json.dumps(defaulted(subject.value)).encode()
+    raw = json.dumps(_without_nulls(defaulted(subject.value))).encode()
     try:
         if support.reader is None:
             pod = msgspec.json.decode(raw, type=WirePod)
@@ -125,7 +125,8 @@ def _of_own_kind(subject: Subject, support: KindSupport, inherited: str) -> Iter
 
 def _of_operator(subject: Subject, description: OperatorKind, inherited: str) -> Iterator[Finding]:
     try:
-        job = msgspec.json.decode(json.dumps(subject.value).encode(), type=WireOperatorJob)
+        raw = json.dumps(_without_nulls(subject.value)).encode()
+        job = msgspec.json.decode(raw, type=WireOperatorJob)
         fact = fact_of(description, job)
     except (msgspec.DecodeError, TypeError, ValueError) as error:
         yield subject.finding("error", "", str(error), f"a {description.resource.kind}")
@@ -152,6 +153,13 @@ def _of_operator(subject: Subject, description: OperatorKind, inherited: str) ->
     elif fact.obstacle is None:
         found = f"{_pods(fact)}, all to start together; queue {excerpt(queue)}"
         yield subject.finding("note", "", found, "")
+
+
+def _without_nulls(value: Any) -> Any:
+    """A document as the API server stores it, in which a field that is null is absent."""
+    if isinstance(value, Mapping):
+        return {key: _without_nulls(each) for key, each in value.items() if each is not None}
+    return [_without_nulls(each) for each in value] if isinstance(value, list) else value
 
 
 def _pods(fact: WorkloadFact) -> str:

@@ -180,3 +180,13 @@ def test_a_device_class_that_cannot_be_read_is_an_error() -> None:
 )
 def test_kinds_that_are_read_in_the_cluster_are_not_said_to_be_passed_over(version: str, kind: str) -> None:
     assert told(f"{{apiVersion: {version}, kind: {kind}, metadata: {{name: a}}}}") == []
+
+
+def test_a_null_counts_as_absent() -> None:
+    job = (
+        "{apiVersion: batch.volcano.sh/v1alpha1, kind: Job, metadata: {name: a, labels: {empty: null}},"
+        " spec: {tasks: [{name: w, replicas: 1, policies: null, template: {metadata: null, spec: %s}}]}}"
+    )
+    assert [each for each in told(job % (POD % 1)) if each.startswith("error")] == []
+    empty = (JOB_SET % (POD % 4)).replace(QUEUED, f"{QUEUED}, empty: null")
+    assert [each for each in told(empty) if each.startswith("error")] == []
