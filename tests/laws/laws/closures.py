@@ -259,7 +259,8 @@ def the_holders_gang_starts_on_the_minute(snapshot: Snapshot) -> None:
     if gang.key not in {each.workload for each in decided.admits}:
         reason = decided.reasons[gang.key]
         # The quota of a flavor leaves nodes out.
-        by_quota = reason.code == ReasonCode.QUEUE_LIMIT or reason.facts["excluded"]["of other flavors"]
+        left_out = reason.facts.get("excluded", {}).get("of other flavors")
+        by_quota = reason.code == ReasonCode.QUEUE_LIMIT or "queue" in reason.facts or left_out
         assert by_quota, reason
 
 
