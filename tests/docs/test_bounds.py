@@ -107,6 +107,9 @@ ROWS = {
     ),
     "labels or annotations of one object or pod template": Row("{}", ("model.MOST_PAIRS",)),
     "host ports of one pod": Row("{}", ("user_values.MOST_PORTS",)),
+    "rules of one pod about other pods (spread constraints, terms of pod affinity), namespaces of one term": Row(
+        "{} of each", ("pod_rules.MOST_RULES",)
+    ),
     "entries in `resourceClaims` of one pod, devices of one claim": Row(
         "{}, {}", ("resource_claims.MOST_CLAIMS", "resource_claims.MOST_DEVICES")
     ),
