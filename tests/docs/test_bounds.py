@@ -80,9 +80,6 @@ ROWS = {
         ("host_rules.LONGEST_VARIABLE", "host_rules.LARGEST_CONFIG_MAP"),
         unit=1024,
     ),
-    "rules of one pod about other pods, namespaces that one of them names": Row(
-        "{} of each", ("pod_rules.MOST_RULES",)
-    ),
     "members of a HyperNode": Row("{}", ("hypernode.MOST_MEMBERS",)),
     "any other list, text, value of a map": Row(
         "{} entries, {} characters, {} characters",
