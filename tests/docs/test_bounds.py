@@ -124,6 +124,9 @@ ROWS = {
     "`muster.dev/traceparent`": Row(
         "{} characters; a longer one is ignored", ("interruption._LONGEST_TRACEPARENT",)
     ),
+    "entries in `volumes` of one pod": Row(
+        "the first {}; Muster does not place by others", ("volumes.MOST_VOLUMES",)
+    ),
     "a duration": Row("{} years; a longer one counts as this", ("model.LONGEST_SECONDS",), unit=365 * 86_400),
     "`muster.dev/hold-min-resources`": Row("{} hour", ("user_values.LONGEST_HOLD",), unit=3600),
     "the time until `muster.dev/adopt-until` of a Namespace": Row(
@@ -160,6 +163,7 @@ ROWS = {
 #: Constants of the same form that bound nothing that a user writes: what controllers, drivers and kubelets write,
 #: what Muster says, how much of Muster's own is kept, pauses, and files for ``muster check``.
 OTHERS = {
+    "volumes.MOST_VOLUME_TERMS",
     "admin_documents._MOST_SHOWN",
     "check.MOST_ANNOTATION_BYTES",
     "check.MOST_BYTES",
