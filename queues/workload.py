@@ -146,13 +146,15 @@ class NodeFilter:
     #: Closures (``queues.closures``) whose nodes it may use all the same. The engine fills it in; the text stays as it
     #: was, for digests of it are stored.
     enters: tuple[str, ...] = field(default=(), repr=False)
+    #: Where its volumes can be used: each is to be met; of one the terms are ORed. Like ``enters`` no part of the text.
+    also: tuple[tuple[tuple[Requirement, ...], ...], ...] = field(default=(), repr=False)
     #: Worked out once: hundreds of tolerations of hundreds of pods are many to go through each time.
     _hash: int | None = field(default=None, init=False, repr=False, compare=False)
 
     def __hash__(self) -> int:
         if self._hash is None:
             object.__setattr__(
-                self, "_hash", hash((self.selector, self.affinity, self.tolerations, self.enters))
+                self, "_hash", hash((self.selector, self.affinity, self.tolerations, self.enters, self.also))
             )
         return self._hash or 0
 
@@ -262,7 +264,7 @@ class NearRule:
 
 
 @dataclass(frozen=True, slots=True)
-class PodWish:
+class AffinityWish:
     """A preferred term of pod affinity (weight above 0) or anti-affinity (below)."""
 
     key: str
@@ -271,13 +273,13 @@ class PodWish:
 
 
 @dataclass(frozen=True, slots=True)
-class PodRules:
+class PlacementRules:
     """Where pods may go with regard to other pods."""
 
     spread: tuple[SpreadRule, ...] = ()
     apart: tuple[ApartRule, ...] = ()
     near: tuple[NearRule, ...] = ()
-    wishes: tuple[PodWish, ...] = ()
+    wishes: tuple[AffinityWish, ...] = ()
 
     def __bool__(self) -> bool:
         """Whether there is any rule or wish."""
@@ -285,7 +287,7 @@ class PodRules:
 
     def selections(self) -> tuple[PodSelection, ...]:
         """The pods that the rules are about, each selection once."""
-        rules: tuple[SpreadRule | ApartRule | NearRule | PodWish, ...] = (
+        rules: tuple[SpreadRule | ApartRule | NearRule | AffinityWish, ...] = (
             *self.spread,
             *self.apart,
             *self.near,
@@ -295,7 +297,7 @@ class PodRules:
 
 
 #: Other pods do not matter.
-NO_RULES: Final = PodRules()
+NO_RULES: Final = PlacementRules()
 
 #: ``protocol`` of what is no port: anti-affinity of pods against pods like themselves, which ``ip`` names.
 ANTI_AFFINITY: Final = "AntiAffinity"
@@ -406,7 +408,7 @@ class PodSet:
     #: NVLinks join all devices of each pod.
     in_one_island: bool = False
     #: Where its pods may go with regard to other pods.
-    rules: PodRules = NO_RULES
+    rules: PlacementRules = NO_RULES
     #: Labels of its pods.
     labels: tuple[tuple[str, str], ...] = field(default=(), compare=False, repr=False)
     #: Selections that rules are about and that its pods are in. Filled in once such rules exist.

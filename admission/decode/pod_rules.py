@@ -25,13 +25,13 @@ from queues.api.reading.user_values import LARGEST_AFFINITY, UserValues, counted
 from queues.label_selectors import selector_text, selects
 from queues.workload import (
     ANTI_AFFINITY,
+    AffinityWish,
     ApartRule,
     HostPort,
     NearRule,
-    PodRules,
+    PlacementRules,
     PodSelection,
     PodTerm,
-    PodWish,
     Requirement,
     SpreadRule,
 )
@@ -127,12 +127,12 @@ def _is_usable(selection: PodSelection, values: UserValues, where: str) -> bool:
 
 def _rules_of(
     constraints: Sequence[WireSpreadConstraint], affinity: WireAffinity, owner: PodOwner
-) -> PodRules:
+) -> PlacementRules:
     near, apart = affinity.pod_affinity, affinity.pod_anti_affinity
     terms = (near and near.required_during_scheduling_ignored_during_execution) or ()
     against = (apart and apart.required_during_scheduling_ignored_during_execution) or ()
     wishes = [
-        PodWish(
+        AffinityWish(
             wish.pod_affinity_term.topology_key,
             _selection([wish.pod_affinity_term], owner),
             sign * wish.weight,
@@ -140,7 +140,7 @@ def _rules_of(
         for sign, part in ((1, near), (-1, apart))
         for wish in (part and part.preferred_during_scheduling_ignored_during_execution) or ()
     ]
-    return PodRules(
+    return PlacementRules(
         spread=tuple(_spread_rule(constraint, owner) for constraint in constraints),
         apart=tuple(ApartRule(term.topology_key, _selection([term], owner)) for term in against),
         near=(NearRule(tuple(dict.fromkeys(term.topology_key for term in terms)), _selection(terms, owner)),)

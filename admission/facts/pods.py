@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from admission.facts.devices import PodResourceClaim
+from admission.facts.volumes import PodVolume
 from queues.api.reading.device_shares import with_share
 from queues.resources import Resources
 from queues.workload import (
@@ -17,7 +18,7 @@ from queues.workload import (
     NodeName,
     Obstacle,
     Partition,
-    PodRules,
+    PlacementRules,
     PodSet,
     Preference,
     QueueName,
@@ -71,9 +72,9 @@ class PodShape:
     balanced: bool = False
     share: DeviceShare | None = None
     in_one_island: bool = False
-    rules: PodRules = NO_RULES
+    rules: PlacementRules = NO_RULES
 
-    def with_rules(self, rules: PodRules, ports: tuple[HostPort, ...]) -> "PodShape":
+    def with_rules(self, rules: PlacementRules, ports: tuple[HostPort, ...]) -> "PodShape":
         """The same pod with rules about other pods, and what keeps pods like it off its node next to its host ports."""
         return replace(self, rules=rules, ports=(*self.ports, *ports)) if rules or ports else self
 
@@ -154,6 +155,8 @@ class PodFact:
     ended_first: bool | None = True
     #: Carries Muster's finalizer: the pod does not disappear before Muster removes it.
     kept: bool = False
+    #: Carries the job controller's finalizer: that has not counted yet how the pod ended.
+    uncounted: bool = False
     shape: PodShape
     priority: int = 0
     #: The class by which it ranks; "": it has none.
@@ -205,6 +208,8 @@ class PodFact:
     claims: tuple[PodResourceClaim, ...] = ()
     #: It may have claimed devices that ``shape`` does not have: of a class that nothing counts, or shared with a pod.
     claims_uncounted: bool = False
+    #: Volumes that say something about nodes.
+    volumes: tuple[PodVolume, ...] = ()
     #: Why the pod cannot be considered as it is written; None: it can. What it uses is counted all the same.
     obstacle: Obstacle | None = None
 

@@ -20,7 +20,7 @@ from queues.workload import (
     ApartRule,
     HostPort,
     NodeName,
-    PodRules,
+    PlacementRules,
     PodSelection,
     PodSet,
     Workload,
@@ -229,7 +229,9 @@ class PodRelations:
         if counted:
             self._counted[uid] = (fact.node, counted)
 
-    def _counted_as(self, rules: PodRules, namespace: str, labels: Mapping[str, str]) -> tuple[HostPort, ...]:
+    def _counted_as(
+        self, rules: PlacementRules, namespace: str, labels: Mapping[str, str]
+    ) -> tuple[HostPort, ...]:
         """What a pod with these rules and labels counts as."""
         selections = [
             selection.name

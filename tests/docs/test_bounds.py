@@ -75,6 +75,14 @@ ROWS = {
     "flavors of a queue, its `admins`, resources in one map of amounts": Row(
         "{}, {}, {}", ("queue.MOST_FLAVORS", "queue.MOST_ADMINS", "model.MOST_AMOUNTS")
     ),
+    "hosts of one task in `VC_<TASK>_HOSTS`, of all tasks in the ConfigMap of plugin `svc`": Row(
+        "{} KiB; a longer variable is left out, {} KiB",
+        ("host_rules.LONGEST_VARIABLE", "host_rules.LARGEST_CONFIG_MAP"),
+        unit=1024,
+    ),
+    "rules of one pod about other pods, namespaces that one of them names": Row(
+        "{} of each", ("pod_rules.MOST_RULES",)
+    ),
     "members of a HyperNode": Row("{}", ("hypernode.MOST_MEMBERS",)),
     "any other list, text, value of a map": Row(
         "{} entries, {} characters, {} characters",
@@ -99,6 +107,9 @@ ROWS = {
     ),
     "labels or annotations of one object or pod template": Row("{}", ("model.MOST_PAIRS",)),
     "host ports of one pod": Row("{}", ("user_values.MOST_PORTS",)),
+    "rules of one pod about other pods (spread constraints, terms of pod affinity), namespaces of one term": Row(
+        "{} of each", ("pod_rules.MOST_RULES",)
+    ),
     "entries in `resourceClaims` of one pod, devices of one claim": Row(
         "{}, {}", ("resource_claims.MOST_CLAIMS", "resource_claims.MOST_DEVICES")
     ),

@@ -39,7 +39,7 @@ from queues.api.reading.user_values import (
 from queues.api.validation.podgroup_rules import resource_name_violations
 from queues.errors import InvalidQuantity
 from queues.resources import Resources, request
-from queues.workload import NO_RULES, PodRules, PodSet, WorkloadKey, WorkloadKind
+from queues.workload import NO_RULES, PlacementRules, PodSet, WorkloadKey, WorkloadKind
 
 #: Names in a ResourceQuota: of requests, and of what is no request.
 _REQUESTS: Final = "requests."
@@ -215,7 +215,7 @@ def _with_task_minimums(sets: Sequence[PodSet], minimums: Mapping[str, int]) -> 
     return tuple(shared)
 
 
-def _pod_set_of_seat(seat: Seat, rules: Mapping[str, PodRules]) -> PodSet:
+def _pod_set_of_seat(seat: Seat, rules: Mapping[str, PlacementRules]) -> PodSet:
     return PodSet(name=seat.pod_set, count=0, takes=seat.takes, rules=rules.get(seat.pod_set, NO_RULES))
 
 

@@ -15,7 +15,7 @@ from queues.workload import (
     HostPort,
     NodeFilter,
     Partition,
-    PodRules,
+    PlacementRules,
     PodSelection,
     PodTerm,
     Preference,
@@ -47,7 +47,7 @@ OTHERS: dict[str, Any] = {
     "balanced": True,
     "share": DeviceShare(2, 500),
     "in_one_island": True,
-    "rules": PodRules(apart=(ApartRule("zone", PodSelection("s", (PodTerm(("ns",), ()),))),)),
+    "rules": PlacementRules(apart=(ApartRule("zone", PodSelection("s", (PodTerm(("ns",), ()),))),)),
 }
 
 
