@@ -14,7 +14,6 @@ from queues.api.reading.pod_requests import requests_of
 from queues.api.reading.user_values import MOST_PODS, number
 from queues.api.types.batch_job import BatchJob
 from queues.api.types.pod import Pod, PodSpec, PodTemplate
-from queues.api.types.podgroup import PodGroup
 from queues.api.types.volcano_job import VolcanoJob, VolcanoTaskSpec
 from queues.api.validation.violations import Violation
 from queues.errors import InvalidQuantity
@@ -43,10 +42,9 @@ def size_violations(document: Any, path: Sequence[Queue], largest: Resources | N
     """
     sets, together = _sets_of(document)
     count = sum(each.pods for each in sets)
-    if count > MOST_PODS or together > MOST_PODS:
-        where = sets[0].path if sets else "spec.minMember"
-        expected = f"at most {MOST_PODS}: more pods in one object are never considered"
-        yield Violation(where, f"{max(count, together)} pods", expected, tolerable=True)
+    if count > MOST_PODS:
+        if isinstance(document, BatchJob):  # of other kinds their own rules say it
+            yield Violation(sets[0].path, f"{count} pods", f"at most {MOST_PODS}", tolerable=True)
         return
     if not path or not sets:
         return
@@ -137,8 +135,6 @@ def _sets_of(document: Any) -> tuple[list[_Pods], int]:
             ], minimum
         case Pod():
             return [_Pods("spec", "spec", 1, 1, _takes_of(document.spec))], 1
-        case PodGroup(spec=group):
-            return [], group.min_member or 0
     return [], 0
 
 
