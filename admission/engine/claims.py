@@ -95,7 +95,8 @@ class HeldClaims:
 
     def withheld(self) -> Amounts:
         """(R, N) what claims hold of what is free; they promise also what is draining still."""
-        return np.maximum(self._promised - self._draining, 0)
+        held: Amounts = np.maximum(self._promised - self._draining, 0)
+        return held
 
     def drop_if_broken(self, key: WorkloadKey, trial: Trial) -> None:
         """End a claim of which others have taken so much that its nodes have less than it promises."""

@@ -19,11 +19,12 @@ from admission.engine.memo import EngineState
 from admission.engine.pending.classes import (
     ClassAnswers,
     ClassRequest,
+    PendingWorkload,
     PlacementClass,
     RefusedClass,
     WorkloadClass,
 )
-from admission.engine.pending.pending import PendingWorkload, PendingWorkloads
+from admission.engine.pending.pending import PendingWorkloads
 from admission.engine.pending.screening import leaf_queues
 from admission.engine.pending.waiting_time import arrival_order, soonest, waits_since
 from admission.engine.placement import gangs
