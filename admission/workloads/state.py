@@ -249,8 +249,6 @@ def _held_state(
     rollbacks = {} if over else rollbacks_of(inputs, open_, changes, now, timeouts)
     faulty = {} if over else faulty_gangs(inputs, open_, now, timeouts)
     end = None if over else run_end(inputs, open_)
-    reclaimed = [each for each in inputs.admissions if each.reclaimed]
-    budgets_until = _budgets_end(inputs) if reclaimed else None
     held = sum(
         len(place.admission.holding())
         for place in (left if support.is_group else seat_maps)
@@ -286,9 +284,7 @@ def _held_state(
         or _NOTHING,
         run_end=end,
         is_run_out=inputs.setbacks.is_run_out,
-        beyond_budgets=frozenset(each.id for each in reclaimed)
-        if budgets_until is not None and budgets_until <= now
-        else _NO_ADMISSIONS,
+        beyond_budgets=_beyond_budgets(inputs, now),
         outgrown=changes.outgrown or _NOTHING,
         larger=changes.larger() or _NOTHING,
         problem=changes.reason() or lost.reason or readiness.problem or missing.problem,
@@ -315,7 +311,7 @@ def _held_state(
             untried,
             syncs.until,
             None if end is None else end.next_look(now),
-            budgets_until,
+            _budgets_end(inputs),
         ),
         is_stopped=support.holding is Holding.SUSPENDED and syncs.are_over(inputs.admissions),
         missing_since=missing.since,
@@ -324,8 +320,10 @@ def _held_state(
     )
 
 
-def _budgets_end(inputs: WorkloadInputs) -> int:
-    """The second from which on disruption budgets keep nothing that it was lent."""
+def _budgets_end(inputs: WorkloadInputs) -> int | None:
+    """The second from which on disruption budgets keep nothing of what is reclaimed; None: nothing is."""
+    if not any(each.reclaimed for each in inputs.admissions):
+        return None
     started = inputs.held_since or min(each.opened_at for each in inputs.admissions)
     return budgets_end(started, inputs.held_by)
 
@@ -339,6 +337,14 @@ def _about_to_be_known(inputs: WorkloadInputs, workload: Workload, *, over: bool
         # Members that come are known by where their volumes are: seats for them are not asked for a second time.
         return inputs.volumes_awaited_until or None
     return None if over else _untried_until(inputs, workload)
+
+
+def _beyond_budgets(inputs: WorkloadInputs, now: int) -> frozenset[AdmissionId]:
+    """Admissions that are evicted, and whose pods no disruption budget keeps any more."""
+    end = _budgets_end(inputs)
+    if end is None or end > now:
+        return _NO_ADMISSIONS
+    return frozenset(each.id for each in inputs.admissions if each.reclaimed)
 
 
 def _untried_until(inputs: WorkloadInputs, workload: Workload) -> int | None:

@@ -117,8 +117,8 @@ BUGS = (
     Bug(
         "victims that are not needed stay victims",
         candidates.VictimCandidates,
-        "may_disrupt",
-        lambda self, workload, pods: pods > 1,
+        "keeping",
+        lambda self, workload, pods: [] if pods > 1 else ["none"],
         elastic_parts.no_more_parts_than_need_be,
     ),
 )
