@@ -35,6 +35,7 @@ from admission.kube.watch.api_server_contact import ApiServerContact
 from admission.kube.watch.informers import Informers
 from admission.kube.watch.lag import Lag, lag_of
 from admission.kube.watch.unseen_pods import UnseenPods
+from admission.kube.watch.volume_informers import VolumeInformers
 from admission.kube.writers.awaited_seats import joined
 from admission.kube.writers.dry_runs import DryRunWriter
 from admission.kube.writers.finalizers import FinalizerRemover
@@ -132,6 +133,7 @@ class LeaderTerm:
                 "jobs": self._recovery_jobs,
             },
         )
+        self._volume_informers = VolumeInformers(dependencies.client, self.informers.hand_in)
         self.node_recovery: NodeRecovery | None = None
         self.world: World | None = None
         self.cycle: Cycle | None = None
@@ -292,6 +294,7 @@ class LeaderTerm:
                     tasks.create_task(self._prove(statuses), name="prove the term")
                 self.ready = True
                 dependencies.observe(report)
+                self._volume_informers.keep(tasks, needed=world.volumes.is_needed(int(report.now)))
                 await self._prepare(dry_runs, groups, report)
                 await self._carry_out(job_controller, release, recreate, jobs, unseen, report)
                 statuses.reconcile(report.dirty_workloads, report)

@@ -215,6 +215,45 @@ class WirePodResourceClaim(WireStruct):
     resource_claim_template_name: str | None = None
 
 
+class WireClaimOfPod(WireStruct):
+    """The PersistentVolumeClaim of a volume."""
+
+    claim_name: str = ""
+
+
+class WireEphemeralSpec(WireStruct):
+    """What a claim asks for that is made for one pod."""
+
+    storage_class_name: str | None = None
+
+
+class WireEphemeralClaim(WireStruct):
+    """A claim that is made for one pod."""
+
+    spec: WireEphemeralSpec = msgspec.field(default_factory=WireEphemeralSpec)
+
+
+class WireEphemeral(WireStruct):
+    """A volume with a claim that is made for one pod."""
+
+    volume_claim_template: WireEphemeralClaim | None = None
+
+
+class WireInlineVolume(WireStruct):
+    """A volume of a driver without a claim."""
+
+    driver: str = ""
+
+
+class WirePodVolume(WireStruct):
+    """An entry of a pod's volumes, as far as it says something about nodes."""
+
+    name: str = ""
+    persistent_volume_claim: WireClaimOfPod | None = None
+    ephemeral: WireEphemeral | None = None
+    csi: WireInlineVolume | None = None
+
+
 class WireSchedulingGate(WireStruct):
     """A scheduling gate."""
 
@@ -241,6 +280,7 @@ class WirePodSpec(WireStruct):
     active_deadline_seconds: Int64 | None = None
     scheduling_gates: tuple[WireSchedulingGate, ...] | None = None
     resource_claims: tuple[WirePodResourceClaim, ...] | None = None
+    volumes: tuple[WirePodVolume, ...] | None = None
 
 
 class WireTerminated(WireStruct):

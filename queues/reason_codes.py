@@ -46,6 +46,8 @@ class ReasonCode(StrEnum):
     #: Its pods did not get ready as often as its queue allows, or were refused too often; it is not tried again before
     #: its object, or the cause of a refusal, changes.
     BACKOFF_LIMIT_EXCEEDED = "BackoffLimitExceeded"
+    #: Its owner has suspended it.
+    ON_HOLD = "OnHold"
     #: The pods of an earlier admission are not gone yet.
     DRAINING = "Draining"
     #: As Draining, before the workload is considered again.
@@ -84,6 +86,10 @@ class ReasonCode(StrEnum):
     POD_GROUP_MISSING = "PodGroupMissing"
     #: The pod names a Job as its controller and is none of its pods.
     NOT_ITS_POD = "NotItsPod"
+    #: A claim, volume or storage class of its pods does not exist.
+    VOLUME_MISSING = "VolumeMissing"
+    #: A volume of its pods is not bound, is in use, or can be used on no node with the others.
+    VOLUMES_NOT_READY = "VolumesNotReady"
     #: Its pods, or its pod templates, have scheduling gates of other controllers.
     OTHER_GATES = "OtherGates"
     #: A pod of it would keep pods of other namespaces off nodes, by its required anti-affinity.
@@ -199,6 +205,7 @@ NEEDS_A_CHANGE: Final = frozenset(
         ReasonCode.UNKNOWN_LEVEL,
         ReasonCode.UNKNOWN_PRIORITY_CLASS,
         ReasonCode.BACKOFF_LIMIT_EXCEEDED,
+        ReasonCode.ON_HOLD,
         ReasonCode.GANG_TOO_LARGE,
         ReasonCode.RUN_TIME_TOO_LONG,
         ReasonCode.INVALID_SPEC,

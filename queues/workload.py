@@ -146,13 +146,15 @@ class NodeFilter:
     #: Closures (``queues.closures``) whose nodes it may use all the same. The engine fills it in; the text stays as it
     #: was, for digests of it are stored.
     enters: tuple[str, ...] = field(default=(), repr=False)
+    #: Where its volumes can be used: each is to be met; of one the terms are ORed. Like ``enters`` no part of the text.
+    also: tuple[tuple[tuple[Requirement, ...], ...], ...] = field(default=(), repr=False)
     #: Worked out once: hundreds of tolerations of hundreds of pods are many to go through each time.
     _hash: int | None = field(default=None, init=False, repr=False, compare=False)
 
     def __hash__(self) -> int:
         if self._hash is None:
             object.__setattr__(
-                self, "_hash", hash((self.selector, self.affinity, self.tolerations, self.enters))
+                self, "_hash", hash((self.selector, self.affinity, self.tolerations, self.enters, self.also))
             )
         return self._hash or 0
 

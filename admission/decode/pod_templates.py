@@ -15,8 +15,10 @@ from admission.decode.ignored_values import ignored_in_template
 from admission.decode.interruption import image_of
 from admission.decode.pod_rules import OF_ONE_POD, PodOwner, with_rules
 from admission.decode.topology_requests import pod_shape_of
+from admission.decode.volumes import volumes_of
 from admission.facts.devices import PodResourceClaim
 from admission.facts.pods import PodShape
+from admission.facts.volumes import PodVolume
 from admission.wire import WireMetadata, WirePodSpec, WirePodTemplate, WireStruct
 from queues.api import names
 from queues.api.json_patch import escaped
@@ -84,6 +86,8 @@ class TemplatePods(NamedTuple):
     ignored: tuple[str, ...] = ()
     #: Labels of the pods, without those that are made for one Job and those in which they differ.
     labels: tuple[tuple[str, str], ...] = ()
+    #: Volumes of each pod that say something about nodes.
+    volumes: tuple[PodVolume, ...] = ()
 
 
 class _Annotated(msgspec.Struct, gc=False):
@@ -148,6 +152,7 @@ def _template_set(raw: bytes, name: str, where: str, namespace: str) -> Template
         one(image_of(spec)),
         ignored_in_template(annotations, f"{where}."),
         _labels_of(labels or {}),
+        volumes_of(spec),
     )
 
 

@@ -17,6 +17,7 @@ from admission.decode.interruption import conduct_of, image_of
 from admission.decode.pod_readiness import readiness_of
 from admission.decode.pod_rules import OF_ONE_POD, PodOwner, with_rules
 from admission.decode.topology_requests import pod_shape_of
+from admission.decode.volumes import volumes_of
 from admission.facts.pods import PodController, PodFact, PodPhase, PodShape
 from admission.wire import (
     WireAffinity,
@@ -113,6 +114,7 @@ def pod_fact(pod: WirePod, controller: PodController | None) -> PodFact:
         forced=meta.deletion_timestamp is not None and not meta.deletion_grace_period_seconds,
         ended_first=_ended_first(meta, status),
         kept=names.FINALIZER in (meta.finalizers or ()),
+        uncounted=names.JOB_TRACKING in (meta.finalizers or ()),
         shape=one(shape),
         priority=spec.priority or 0,
         priority_class=one(spec.priority_class_name or ""),
@@ -149,6 +151,7 @@ def pod_fact(pod: WirePod, controller: PodController | None) -> PodFact:
         ),
         labels=_shared(of_template) if len(of_template) <= _SHARED_LABELS else of_template,
         claims=claims,
+        volumes=volumes_of(spec, meta.name),
         obstacle=values.obstacle,
     )
 
@@ -238,6 +241,7 @@ def minimal_pod_fact(
         deleting=meta.deletion_timestamp is not None,
         forced=meta.deletion_timestamp is not None and not meta.deletion_grace_period_seconds,
         kept=names.FINALIZER in (meta.finalizers or ()),
+        uncounted=names.JOB_TRACKING in (meta.finalizers or ()),
         shape=one(PodShape(takes=_minimal_takes(parts.spec))),
         created=seconds(meta.creation_timestamp),
         owner=owner,

@@ -29,9 +29,8 @@ def of_possible_size(fact: WorkloadFact, where: str) -> WorkloadFact:
         return fact
     message = f"{where}: found {pods} pods, expected at most {MOST_PODS}"
     none = tuple(replace(each, count=0, minimum=0, done=frozenset()) for each in fact.pod_sets)
-    return replace(
-        fact, minimum=0, pod_sets=none, obstacle=fact.obstacle or Obstacle(ReasonCode.INVALID_SPEC, message)
-    )
+    obstacle = fact.obstacle or Obstacle(ReasonCode.INVALID_SPEC, message)
+    return replace(fact, minimum=0, pod_sets=none, counts=None, obstacle=obstacle)
 
 
 def unreadable_fact(kind: WorkloadKind, bare: Bare, error: Exception) -> WorkloadFact:

@@ -93,6 +93,17 @@ class HeldClaims:
         self.release(key, trial)
         self.fulfil(key)
 
+    def withheld(self) -> Amounts:
+        """(R, N) what claims hold of what is free; they promise also what is draining still."""
+        withheld: Amounts = np.maximum(self._promised - self._draining, 0)
+        return withheld
+
+    def drop_if_broken(self, key: WorkloadKey, trial: Trial) -> None:
+        """End a claim of which others have taken so much that its nodes have less than it promises."""
+        columns, _ = amounts_per_node(self.claims[key].seats, trial)
+        if (trial.free[:, columns] < 0).any():
+            self.drop(key, trial)
+
     def after_draining(self, trial: Trial) -> Trial:
         """The world when all that drains is gone and every claim is used: a trial of its own."""
         later = trial.fork()
@@ -174,6 +185,8 @@ def hold(snapshot: Snapshot, trial: Trial, evicting: Iterable[AdmissionId]) -> H
     """
     # np.zeros takes pages that are zero already; zeros_like would write to them in every turn.
     held = HeldClaims(np.zeros(trial.free.shape, np.int64), np.zeros(trial.free.shape, np.int64))
+    if snapshot.claims:
+        trial.withheld = held.withheld
     for number in sorted({*evicting, *snapshot.evictable}):
         admission = snapshot.admissions.get(number)
         if admission is None or not (seats := snapshot.still_held(admission)):

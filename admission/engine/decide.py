@@ -59,11 +59,14 @@ def decide(
     state.pending.note_held_quota(any(claim.is_quota_only for claim in held.claims.values()))
     state.pending.update(state.dirty_workloads | transient, snapshot, seats, trial)
     admission = AdmissionRound(state, trial, snapshot.now, left)
+    admission.complete_gangs(held)
     admission.try_beneficiaries(held)
+    transient |= admission.tried_apart
     admission.screen()
     backfill = admission.reserve(snapshot)
     admission.await_room(ComingRoom.of(snapshot, state.open_admissions.evicting, held), backfill)
     admission.try_all(backfill)
+    admission.return_kept_quota()
     trial.progress.workload = None
 
     restarts: tuple[Evict, ...] = ()

@@ -88,7 +88,7 @@ class EngineState:
     @classmethod
     def of(cls, snapshot: Snapshot, earlier: "EngineState | None" = None) -> "EngineState":
         """The state of a snapshot. What depends on neither queues nor admissions is taken over from an earlier one."""
-        tree = tree_of(snapshot.queues, snapshot.nodes)
+        tree = tree_of(snapshot.queues, snapshot.nodes, None if earlier is None else earlier.tree)
         usage, users = Usage(tree), UserShares()
         usage.past = users.past = DecayedUsage.over(tree, usage.book, users.book)
         open_admissions, held_admissions = OpenAdmissions(), dict[AdmissionId, HeldAdmission]()
@@ -262,7 +262,9 @@ def _relabelled(before: Snapshot, after: Snapshot) -> Set[str]:
     return {name for name in names if before.namespaces.get(name) != after.namespaces.get(name)}
 
 
-def tree_of(queues: Mapping[QueueName, Queue], nodes: NodeTable) -> QueueTree:
-    """The queue tree over what usable nodes can allocate, in all and by flavor."""
+def tree_of(
+    queues: Mapping[QueueName, Queue], nodes: NodeTable, before: QueueTree | None = None
+) -> QueueTree:
+    """The queue tree over what usable nodes can allocate, in all and by flavor. ``before``: an older one."""
     flavors = {flavor: nodes.capacity(flavor) for flavor in sorted(set(nodes.layout.flavors)) if flavor}
-    return QueueTree.build(queues, nodes.capacity(), flavors)
+    return QueueTree.build(queues, nodes.capacity(), flavors, before=before)

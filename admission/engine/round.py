@@ -19,6 +19,7 @@ from admission.engine.memo import EngineState
 from admission.engine.pending.classes import (
     ClassAnswers,
     ClassRequest,
+    PendingWorkload,
     PlacementClass,
     RefusedClass,
     WorkloadClass,
@@ -41,6 +42,7 @@ from queues.order.shares import UserShares
 from queues.parts import parts
 from queues.plan import Admit, Reason
 from queues.quota.accounts import Account, charges
+from queues.quota.queue import ROOT
 from queues.quota.user_limits import UserUse
 from queues.reason_codes import ReasonCode
 from queues.workload import AdmissionId, QueueName, Workload, WorkloadKey
@@ -50,6 +52,11 @@ from queues.workload import AdmissionId, QueueName, Workload, WorkloadKey
 _TRIED_TOGETHER = 500_000
 #: Seconds after which others of them are tried.
 _OTHERS_EVERY = 60
+
+#: So many gangs below their minimum are tried before the line, and so many classes that are more urgent than the
+#: beneficiary of a claim.
+_COMPLETED_FIRST = 64
+_URGENT_TRIED = 4
 
 #: Queues of which classes are looked at that lack room, where some comes back.
 _QUEUES_LOOKED_AT = 16
@@ -66,7 +73,11 @@ class AdmissionRound:
     now: int
     limit: PlanLimit
     admits: list[Admit] = field(default_factory=list)
-    #: Beneficiaries of claims that were refused again.
+    #: Gangs below their minimum, which are tried before the line, and more urgent work that a claim served: they are
+    #: sorted again in the next turn.
+    tried_apart: set[WorkloadKey] = field(default_factory=set)
+    _kept_quota: list[tuple[QueueName, Mapping[Account, int], int]] = field(default_factory=list)
+    #: Beneficiaries of claims, and gangs below their minimum, that were refused again.
     refused_beneficiaries: list[RefusedClass] = field(default_factory=list)
     #: Why classes and placement classes were refused, in the order in which they were tried.
     refusals: dict[WorkloadClass, Reason] = field(default_factory=dict)
@@ -93,27 +104,102 @@ class AdmissionRound:
         """All pending workloads."""
         return self.state.pending
 
-    def try_beneficiaries(self, held: HeldClaims) -> None:
-        """Beneficiaries of claims come first, each with the space that its claim holds.
+    def complete_gangs(self, held: HeldClaims) -> None:
+        """Gangs that run below their minimum come before all that is new, whatever the share of their queues.
 
-        One that never fits any more, since nodes or limits are others than they were, gives it up.
+        Those for which a place is being made are beneficiaries. What the others lack keeps the quota that it needs
+        until the end of the round: their nodes may come back.
+        """
+        entries = [
+            entry
+            for each in self.pending.seated_classes
+            if each.blocked is None and not each.request.need.complete
+            for entry in each.class_queue.candidates
+            if entry.workload.key not in held.claims
+            and self._is_below_minimum(entry.workload, each.request.need)
+        ]
+        gangs_below = self.pending.take_out([each.workload.key for each in entries[:_COMPLETED_FIRST]])
+        self.tried_apart.update(each.workload.key for each in gangs_below)
+        for each in sorted(gangs_below, key=lambda each: arrival_order(each.workload)):
+            if self._admitted(each) or not self.limit.has_room():
+                continue
+            workload, minimum = each.workload, each.request.need.minimum
+            asked = next(iter(each.request.minimum_charges), {})
+            hit = self.trial.usage.refusal(workload.queue, asked)
+            if not minimum or (hit is not None and hit.queue != ROOT):
+                continue
+            self._keep_quota(workload.queue, asked, 1)
+            # A node that is away is not part of the cluster now: root has less than is kept.
+            if hit is not None:
+                self._keep_quota(ROOT, asked, -1)
+
+    def _keep_quota(self, queue: QueueName, asked: Mapping[Account, int], times: int) -> None:
+        self.trial.usage.add(queue, asked, times)
+        self._kept_quota.append((queue, asked, times))
+
+    def _is_below_minimum(self, workload: Workload, need: MissingMembers) -> bool:
+        """Whether a gang with seats has fewer than it was admitted with; one that asks for more now may have them."""
+        held = self.state.running.held_admissions
+        numbers = self.state.open_admissions.of(workload.key)
+        admitted = max((held[number].admission.minimum for number in numbers), default=0)
+        return not 0 < admitted < workload.gang_size() or admitted > sum(map(len, need.seated.values()))
+
+    def return_kept_quota(self) -> None:
+        """Give back the quota that was kept for gangs below their minimum."""
+        for queue, asked, times in self._kept_quota:
+            self.trial.usage.add(queue, asked, -times)
+        self._kept_quota.clear()
+
+    def try_beneficiaries(self, held: HeldClaims) -> None:
+        """Beneficiaries of claims come next, each with the space that its claim holds.
+
+        What is more urgent in their queue, and fits there, goes before them. One that never fits any more, since nodes
+        or limits are others than they were, gives its claim up.
         """
         for key in self.pending.unfit(held.claims):
             held.drop(key, self.trial)
         beneficiaries = self.pending.take_out(held.claims)
         for each in sorted(beneficiaries, key=lambda each: arrival_order(each.workload)):
-            workload, need = each.workload, each.request.need
+            workload = each.workload
             held.release(workload.key, self.trial)
-            answer = gangs.admit(workload, need, self.trial)
-            if isinstance(answer, Admit):
+            served = not held.claims[workload.key].is_quota_only and self._serve_more_urgent(workload)
+            if self._admitted(each):
                 held.fulfil(workload.key)
-                self._admit(answer, workload, need)
-                continue
-            held.restore(workload.key, self.trial)
-            self.pending.set_own_reason(workload.key, answer)
-            self.refused_beneficiaries.append(
-                RefusedClass(members=(each.line_entry,), need=need, reason=answer)
-            )
+            else:
+                held.restore(workload.key, self.trial)
+                if served:
+                    held.drop_if_broken(workload.key, self.trial)
+
+    def _serve_more_urgent(self, beneficiary: Workload) -> bool:
+        """Whether work of a higher priority of its queue took of the space that a claim holds for a beneficiary."""
+        urgent = [
+            each
+            for each in self._waiting(beneficiary.queue)
+            if each.class_queue.head().workload.priority > beneficiary.priority
+        ]
+        served = False
+        for workload_class in urgent[:_URGENT_TRIED]:
+            while workload_class.waits and self.limit.has_room():
+                head, need = workload_class.class_queue.head().workload, workload_class.request.need
+                answer = gangs.admit(head, need, self.trial)
+                if isinstance(answer, Reason):
+                    break
+                self.pending.take_out((head.key,))
+                self.tried_apart.add(head.key)
+                self._admit(answer, head, need)
+                served = True
+        return served
+
+    def _admitted(self, tried: PendingWorkload) -> bool:
+        """Try a workload before the line. If it is refused, that is its reason."""
+        workload, need = tried.workload, tried.request.need
+        answer = gangs.admit(workload, need, self.trial)
+        if isinstance(answer, Admit):
+            self._admit(answer, workload, need)
+            return True
+        self.pending.set_own_reason(workload.key, answer)
+        self.refused_beneficiaries.append(RefusedClass(members=(tried.line_entry,), need=need, reason=answer))
+        return False
 
     def screen(self) -> None:
         """Find out which classes could be admitted at all."""

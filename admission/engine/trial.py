@@ -1,7 +1,7 @@
 """The world as it would be: free amounts, host ports and use of queues, on which a turn tries its answers."""
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -95,6 +95,8 @@ class Trial:
     user_use: UserUse | None = None
     #: Nodes that tenants keep; what is idle there is in ``usage``. None: there are none.
     kept: KeptNodes | None = None
+    #: (R, N) what claims hold of free space; for reasons only. None: there are no claims.
+    withheld: Callable[[], Amounts] | None = None
 
     @classmethod
     def open(cls, table: NodeTable, usage: Usage) -> "Trial":

@@ -19,6 +19,7 @@ from admission.engine.preemption.grants import NEVER
 from admission.engine.preemption.rules import EvictionRule, PreemptionRights, QueuePair, uses_nothing
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
+from queues.api import names
 from queues.quota.accounts import Account
 from queues.quota.queue import REPORT, ROOT
 from queues.quota.tree import QueueTree
@@ -424,6 +425,9 @@ def _sentences(question: _Question) -> Iterator[str]:
         yield f"Evicted {workload.evictions} times, as often as policy.maxEvictions allows"
     elif whole.evictable_from > now:
         yield f"Protected from eviction until {rfc3339(whole.evictable_from)}"
+    if workload.run_time is not None:
+        source = f"from {names.RUN_TIME} or a deadline of its own"
+        yield f"Its run time is assumed to be {span(workload.run_time)} ({source})"
     if whole.wish_end > now:
         until = "" if whole.wish_end >= NEVER else f" until {rfc3339(whole.wish_end)}"
         where = "" if question.others_from >= whole.wish_end else ", inside its own queue only"

@@ -16,6 +16,7 @@ from admission.facts.cluster import (
 )
 from admission.facts.devices import DeviceClassFact, NodeDevicesFact, ResourceClaimFact, ResourceSliceFact
 from admission.facts.pods import PodDefaultsFact, PodFact, TemplateFact
+from admission.facts.volumes import StorageClassFact, VolumeClaimFact, VolumeFact
 from admission.facts.workloads import WorkloadFact
 from queues.admissions import Recreation
 from queues.command import Command
@@ -48,6 +49,11 @@ class FactKind(StrEnum):
     COMMAND = "commands"
     RESERVATION = "reservations"
     NODE_DRAIN = "nodedrains"
+    VOLUME_CLAIM = "persistentvolumeclaims"
+    VOLUME = "persistentvolumes"
+    STORAGE_CLASS = "storageclasses"
+    #: All of these three kinds were listed, or are not watched any more.
+    VOLUMES_WATCHED = "volumes watched"
 
 
 Fact = (
@@ -71,6 +77,9 @@ Fact = (
     | ResourceClaimFact
     | NamespaceQuota
     | Command
+    | VolumeClaimFact
+    | VolumeFact
+    | StorageClassFact
 )
 
 

@@ -96,6 +96,10 @@ class QueueFact:
     #: The ledger that leads the cluster, as root says; None: it says nothing, or is another queue.
     ledger: LedgerRecord | None = None
 
+    def decides(self) -> tuple[object, ...]:
+        """What of it is stored or decided by, and not in its status."""
+        return self.queue, self.uid, self.changed_by, self.document, self.loans
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClosureFact:

@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from admission.facts.devices import PodResourceClaim
+from admission.facts.volumes import PodVolume
 from queues.api.reading.device_shares import with_share
 from queues.resources import Resources
 from queues.workload import (
@@ -154,6 +155,8 @@ class PodFact:
     ended_first: bool | None = True
     #: Carries Muster's finalizer: the pod does not disappear before Muster removes it.
     kept: bool = False
+    #: Carries the job controller's finalizer: that has not counted yet how the pod ended.
+    uncounted: bool = False
     shape: PodShape
     priority: int = 0
     #: The class by which it ranks; "": it has none.
@@ -205,6 +208,8 @@ class PodFact:
     claims: tuple[PodResourceClaim, ...] = ()
     #: It may have claimed devices that ``shape`` does not have: of a class that nothing counts, or shared with a pod.
     claims_uncounted: bool = False
+    #: Volumes that say something about nodes.
+    volumes: tuple[PodVolume, ...] = ()
     #: Why the pod cannot be considered as it is written; None: it can. What it uses is counted all the same.
     obstacle: Obstacle | None = None
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from admission.facts.devices import PodResourceClaim
 from admission.facts.pods import NOTHING_SAID, Conduct
+from admission.facts.volumes import PodVolume
 from queues.api.api_resources import ObjectRef
 from queues.label_selectors import selects
 from queues.resources import Resources
@@ -80,6 +81,28 @@ class JobRevision:
     resumed: bool = True
 
 
+#: Completion indexes in ascending ranges, each from its first to its last.
+IndexRanges = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobCounts:
+    """What spec and status of a batch/v1 Job say of its pods: the job controller makes pods by nothing else."""
+
+    parallelism: int
+    #: None: a work queue. Its controller makes no pod any more after the first one that succeeds.
+    completions: int | None = None
+    #: Pods that have succeeded, also those that the controller is about to count.
+    succeeded: int = 0
+    #: Those among them (by uid) that it is about to count.
+    counting: frozenset[str] = frozenset()
+    #: Completion indexes for which no pod is made any more: one has succeeded, or they have failed for good. None: the
+    #: Job is not Indexed.
+    over: IndexRanges | None = None
+    #: It has succeeded or failed: the controller removes the pods that are left, and makes none.
+    ends: bool = False
+
+
 #: Type of Muster's condition on objects with a status of others: whether they are admitted, or why not.
 ADMITTED: Final = "muster.dev/Admitted"
 
@@ -100,6 +123,8 @@ class WorkloadFact:
     minimum: int
     #: Without ``done``. Empty for a PodGroup: its pod sets follow from its pods.
     pod_sets: tuple[PodSet, ...] = ()
+    #: batch/v1; None: another kind.
+    counts: JobCounts | None = None
     #: By pod set; of a kind with several whose status says it.
     progress: Mapping[str, PodSetProgress] = field(default_factory=lambda: NOTHING_BY_NAME)
     group: GroupRequest = NO_GROUP_REQUEST
@@ -109,6 +134,8 @@ class WorkloadFact:
     templates: tuple[str, ...] = ()
     #: What pods of a pod set claim of devices, not counted yet; empty: nothing, or ``pod_sets`` have it.
     claims: Mapping[str, tuple[PodResourceClaim, ...]] = field(default_factory=lambda: NOTHING_BY_NAME)
+    #: Volumes of the pods of a pod set that say something about nodes; empty: none has any.
+    volumes: Mapping[str, tuple[PodVolume, ...]] = field(default_factory=lambda: NOTHING_BY_NAME)
     generation: str = ""
     #: Name of the priority class, "" = the cluster's default; ``priority`` is its value.
     priority_class: str = ""
@@ -123,6 +150,8 @@ class WorkloadFact:
     deleting: bool = False
     #: batch/v1: spec.suspend now.
     suspended: bool = False
+    #: Its owner has suspended it; of a kind that is suspended while it waits.
+    held: bool = False
     #: batch/v1: lastTransitionTime (seconds) of the condition Suspended while it is True; 0: it is not.
     suspended_at: int = 0
     #: batch/v1: spec.parallelism and status.active.

@@ -219,7 +219,7 @@ def _of_suspended(
         if support_of(fact.key).holding is Holding.SUSPENDED_AND_GATED:
             return [_resumption(fact, "resume gated", resumed(fact, state.workload.queue)["spec"])]
         return [_resume(state, fact, open_, inventory, kept=kept)]
-    ends = fact.phase == UNSTARTED and not state.needs_seats
+    ends = fact.phase in (UNSTARTED, FAILING) and not state.needs_seats
     ends = ends or (fact.phase == FAILING and state.is_run_out)
     if ends and not state.seat_maps:
         # A Job that is suspended has no start time, and cannot end without; once resumed it gets one.
@@ -368,7 +368,7 @@ def _releases(
     if not waiting:
         return
     waiting.sort(key=_rank)
-    by_index = support_of(state.key).is_by_ordinal(fact)
+    by_index = state.is_by_ordinal
     places = [place for place in state.seat_maps if place.admission.state is AdmissionState.OPEN]
     free = {
         Promised(place.admission.id, index): place.admission

@@ -23,7 +23,7 @@ _FOR_ROOM: Final = (
 WAYS_OUT: Final = "set maxUnavailable of its strategy to 1 or more, or maxSurge to 0"
 
 
-def own_update_words(code: str, waiting: Iterable[PodFact], all_pods: Iterable[PodFact]) -> str:
+def own_update_words(code: ReasonCode, waiting: Iterable[PodFact], all_pods: Iterable[PodFact]) -> str:
     """What is said of a workload whose pods wait for older ones of their own Deployment; "": they do not.
 
     ``code``: why it waits; ``all_pods``: those of the same Deployment.

@@ -158,7 +158,7 @@ class WorldStatuses:
             return None
         return self.world.pod_index.job_groups.get((state.workload.namespace, _group_name(state)))
 
-    def _own_update(self, state: WorkloadState, code: str) -> str:
+    def _own_update(self, state: WorkloadState, code: ReasonCode) -> str:
         """What is said of pods that wait for older ones of their own Deployment; "": they do not."""
         controller = next((pod.controller for pod in state.pods if pod.controller), "")
         if not controller.startswith(DEPLOYMENT):

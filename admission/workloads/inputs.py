@@ -161,6 +161,8 @@ class WorkloadInputs(msgspec.Struct, frozen=True, kw_only=True):
     origins: Mapping[str, PodOrigin] = {}
     #: What the API server makes of its templates.
     templates: TemplateShapes = NOTHING_ASKED
+    #: Its volumes are expected to be known any moment, until this second; 0: they are known, or it has none.
+    volumes_awaited_until: int = 0
     #: What its pods asked beyond that when they came up, by pod set: something adds to them.
     larger: Mapping[str, Resources] = {}
     #: ResourceQuotas of its namespace, where its pods are still to be made.

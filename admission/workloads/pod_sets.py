@@ -76,18 +76,6 @@ def numbered(pods: PodSet, held: Collection[int], count: int) -> PodSet:
     return pods if same else replace(pods, count=len(wanted), ordinals=ordinals)
 
 
-def without_indexes(pod_sets: tuple[PodSet, ...], succeeded: frozenset[int]) -> tuple[PodSet, ...]:
-    """The same pod sets without the pods of these completion indexes. An Indexed Job has one pod set."""
-    return tuple(
-        pods if succeeded <= pods.done else one(replace(pods, done=pods.done | _below(succeeded, pods.count)))
-        for pods in pod_sets
-    )
-
-
-def _below(indexes: frozenset[int], count: int) -> frozenset[int]:
-    return frozenset(index for index in indexes if index < count)
-
-
 def without_succeeded(
     pod_sets: tuple[PodSet, ...], progress: Mapping[str, PodSetProgress], succeeded: Mapping[str, int]
 ) -> tuple[PodSet, ...]:
@@ -162,6 +150,7 @@ def _as_made(pods: PodSet, shape: PodShape) -> PodSet:
     own, made = pods.nodes.tolerations, shape.nodes.tolerations
     kept = tuple(each for each in made if each in own or each not in _TOLERATED)
     nodes = shape.nodes if kept == made else replace(shape.nodes, tolerations=kept)
+    nodes = replace(nodes, also=pods.nodes.also) if pods.nodes.also else nodes
     # Rules that the API server adds; others are as they are written, whatever the pod of the trial is called.
     rules = pods.rules or shape.rules
     if (nodes, rules, shape.ports) == (pods.nodes, pods.rules, pods.ports) and shape.takes.fits(pods.takes):

@@ -40,6 +40,8 @@ def _digest(shape: PodShape) -> str:
     details = ", ".join(
         f"{name}={value!r}" for name, value in shape.details().items() if value or name not in _ADDED_LATER
     )
+    if shape.nodes.also:
+        parts.append(repr(shape.nodes.also))
     if details:
         parts.append(f"Placing({details})")
     return blake2b(f"({', '.join(parts)})".encode(), digest_size=5).hexdigest()

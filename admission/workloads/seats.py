@@ -37,6 +37,13 @@ class SeatMap:
         seats = range(len(self.admission.seats))
         return [index for index in seats if index not in self.seated and index not in self.admission.ended]
 
+    def is_by_index(self) -> bool:
+        """Whether each pod with a completion index has the seat of that number."""
+        seats = self.admission.seats
+        return all(
+            pod.index is None or pod.index == seats[index].ordinal for index, pod in self.seated.items()
+        )
+
 
 def vacant_and_due(place: SeatMap, fact: WorkloadFact | None, places: Iterable[SeatMap]) -> list[int]:
     """Vacant seats of an admission that should have their pods by now: not those of pod sets that wait for others.
@@ -104,17 +111,28 @@ def _seat_by_node(
     unseated: list[PodFact],
     mismatched: list[PodFact],
 ) -> None:
-    """Pods of a directed Job: any of the seats on the node to which the scheduler binds them."""
-    vacant: dict[NodeName, list[int]] = {}
-    for index in reversed(range(len(admission.seats))):
-        if index not in admission.ended and index not in seated:
-            vacant.setdefault(admission.seats[index].node, []).append(index)
-    nodes = {seat.node for seat in admission.seats}
-    template = admission.seats[0]  # all seats of a directed Job are for pods of one template
+    """Pods of a directed Job: seats on the node to which the scheduler binds them. That of its completion index goes to
+    a pod if it is among these, else any."""
+    seats, ended = admission.seats, admission.ended
+    free = [index for index in range(len(seats)) if index not in ended and index not in seated]
+    own = {seats[index].ordinal: index for index in free}
+    nodes = {seat.node for seat in seats}
+    template = seats[0]  # all seats of a directed Job are for pods of one template
+    others: list[PodFact] = []
     for pod in sorted(pods, key=lambda pod: pod.name):
+        index = None if pod.index is None else own.get(pod.index)
         if not has_room_for(template, pod, adopted=False) or (pod.node is not None and pod.node not in nodes):
             mismatched.append(pod)
-        elif pod.node is not None and vacant.get(pod.node):
+        elif index is not None and index not in seated and pod.node == seats[index].node:
+            seated[index] = pod
+        else:
+            others.append(pod)
+    vacant: dict[NodeName, list[int]] = {}
+    for index in reversed(free):
+        if index not in seated:
+            vacant.setdefault(seats[index].node, []).append(index)
+    for pod in others:
+        if pod.node is not None and vacant.get(pod.node):
             seated[vacant[pod.node].pop()] = pod
         else:
             unseated.append(pod)

@@ -3,7 +3,6 @@
 Pure: everything that is known about the workload comes in as a ``WorkloadInputs``.
 """
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
@@ -16,14 +15,14 @@ import msgspec
 from admission.decode.ignored_values import first_ignored
 from admission.engine.preemption.protection import budgets_end
 from admission.engine.snapshot import Rollback, Unbooked
-from admission.facts.pods import PodFact, PodPhase
+from admission.facts.pods import PodFact
 from admission.workloads.adoption import PodsWithoutSeat, foreign_obstacle, pods_without_seat, unbooked_of
-from admission.workloads.ended_seats import seats_over, successors_of
+from admission.workloads.ended_seats import as_controlled, pods_to_come, seats_over
 from admission.workloads.inputs import DEFAULT_QUEUE, MissingSince, Timeouts, WorkloadInputs
 from admission.workloads.kinds import Holding, KindSupport, support_of
 from admission.workloads.kinds.job_syncs import NO_SYNCS, syncs_of
 from admission.workloads.lost_pods import lost_pods
-from admission.workloads.pod_sets import as_made, elsewhere, enlarged, without_indexes, without_succeeded
+from admission.workloads.pod_sets import as_made, elsewhere, enlarged
 from admission.workloads.readiness.gang_readiness import GangReadiness, follows_policy, gang_readiness
 from admission.workloads.readiness.missing_pods import MissingPods, missing_pods
 from admission.workloads.refusals import refusals_of
@@ -42,6 +41,7 @@ from admission.workloads.rollback import (
 from admission.workloads.run_time.run_end import RunEnd, run_end, run_out
 from admission.workloads.seats import SeatMap, is_live, seat_maps_of
 from admission.workloads.workload import (
+    held_by_owner,
     is_idle,
     only_has_an_obstacle,
     result_of,
@@ -81,6 +81,8 @@ class WorkloadState:
     #: A group that Muster made for an owner without pods: it waits for nothing until pods come.
     is_idle: bool = False
     pods: tuple[PodFact, ...] = ()
+    #: Each pod takes the seat of its ordinal or completion index only. False without seats.
+    is_by_ordinal: bool = False
     seat_maps: tuple[SeatMap, ...] = ()
     ended: Mapping[AdmissionId, frozenset[int]] = field(default_factory=lambda: _NOTHING)
     started: tuple[AdmissionId, ...] = ()
@@ -178,7 +180,7 @@ def derive_state(inputs: WorkloadInputs, now: int, timeouts: Timeouts) -> Worklo
     over = _over(inputs, support)
     if over and not inputs.admissions and not any(is_live(pod) for pod in inputs.pods):
         return _ended_state(inputs)
-    inputs = _without_succeeded(_with_pods_as_made(inputs))
+    inputs = _with_pods_as_made(inputs)
     if not (inputs.pods or inputs.admissions):
         return _waiting_state(inputs, support)
     return _held_state(inputs, support, now, timeouts, over=over)
@@ -189,11 +191,12 @@ def _held_state(
 ) -> WorkloadState:
     """The state of a workload with pods or admissions."""
     seat_maps = seat_maps_of(inputs.admissions, inputs.pods)
+    inputs = as_controlled(inputs, seat_maps)
     pod_sets = enlarged(support.pod_sets(inputs, seat_maps), inputs.larger)
     extra = PodsWithoutSeat() if over else pods_without_seat(inputs, seat_maps, now)
     unbooked = unbooked_of(inputs, seat_maps, extra.adoptable)
-    expected = partial(successors_of, inputs.fact, support, inputs.pods, pod_sets, over=over)
-    successors = expected(seat_maps) if seat_maps else None
+    expected = partial(pods_to_come, inputs.fact, support, inputs.pods, pod_sets)
+    to_come = expected(seat_maps) if seat_maps and not over else None
     open_ = [place for place in seat_maps if place.admission.state is AdmissionState.OPEN]
     misplaced = tuple(
         pod
@@ -207,22 +210,24 @@ def _held_state(
     avoided = inputs.avoided_nodes | left_out.nodes.keys()
     changes = request_changes(inputs, open_)
     ended: dict[AdmissionId, frozenset[int]] = {}
+    #: Seats that no pod comes for, also those that are not given back yet.
+    without_pod: dict[AdmissionId, frozenset[int]] = {}
     syncs = syncs_of(inputs, seat_maps, now, timeouts) if support.holding is Holding.SUSPENDED else NO_SYNCS
     keeps_seats = inputs.job_restarts and not over
-    for place in seat_maps:
-        if syncs.allow_end(place.admission) and not keeps_seats:
-            # A directed Job's pods are made again for the same nodes, so it goes back whole instead.
-            directed = inputs.fact is not None and inputs.fact.directed == place.admission.id
-            dead = frozenset[NodeName]() if directed else inputs.dead_nodes | avoided
-            # A Job that is suspended goes back whole as well.
-            kept = support.holding is not Holding.NO_PODS
-            outgrown = frozenset() if kept else changes.outgrown.get(place.admission.id, frozenset())
-            awaited = inputs.awaited.get(place.admission.id, frozenset())
-            # All pods of a directed Job come for its admission, also those after one that was adopted elsewhere.
-            to_come = expected([place]) if directed else successors
-            seats = seats_over(place, successors=to_come, dead=dead, outgrown=outgrown, awaited=awaited)
-            if seats or not place.admission.holding():
-                ended[place.admission.id] = seats
+    for place in seat_maps if not keeps_seats else ():
+        # A directed Job's pods are made again for the same nodes, so it goes back whole instead.
+        directed = inputs.fact is not None and inputs.fact.directed == place.admission.id
+        dead = frozenset[NodeName]() if directed else inputs.dead_nodes | avoided
+        # A Job that is suspended goes back whole as well.
+        kept = support.holding is not Holding.NO_PODS
+        outgrown = frozenset() if kept else changes.outgrown.get(place.admission.id, frozenset())
+        awaited = inputs.awaited.get(place.admission.id, frozenset())
+        # All pods of a directed Job come for its admission, also those after one that was adopted elsewhere.
+        coming = expected([place]) if directed and not over else to_come
+        seats = seats_over(place, to_come=coming, dead=dead, outgrown=outgrown, awaited=awaited)
+        without_pod[place.admission.id] = seats
+        if syncs.allow_end(place.admission) and (seats or not place.admission.holding()):
+            ended[place.admission.id] = seats
     left = _left(seat_maps, ended)
     if ended and support.is_group:
         # The pod sets of a group follow from its seats too; seats that end now have no successor.
@@ -236,7 +241,9 @@ def _held_state(
         pod for place in open_ for pod in pods_that_count_as_refused(place) if pod.refused and not pod.node
     ]
     strays = leftover_pods(inputs, seat_maps)
-    kept_open = [place for place in left if place.admission.state is AdmissionState.OPEN]
+    kept_open = [
+        place for place in _left(seat_maps, without_pod) if place.admission.state is AdmissionState.OPEN
+    ]
     readiness = GangReadiness() if over else gang_readiness(inputs, kept_open, now, timeouts)
     missing = MissingPods() if over else missing_pods(inputs, kept_open, now, timeouts)
     rollbacks = {} if over else rollbacks_of(inputs, open_, changes, now, timeouts)
@@ -249,8 +256,7 @@ def _held_state(
         for place in (left if support.is_group else seat_maps)
         if place.admission.state is AdmissionState.OPEN
     )
-    # It is about to be known: a gang that is held back for a moment starts, one that is too large goes back.
-    untried = _untried_until(inputs, workload) if not (over or inputs.admissions) else None
+    untried = _about_to_be_known(inputs, workload, over=over)
     return WorkloadState(
         key=inputs.key,
         workload=workload,
@@ -263,12 +269,20 @@ def _held_state(
         is_gone=inputs.fact is None and not (support.is_pod and inputs.pods),
         result=result_of(inputs) if over else result_so_far(inputs),
         pods=tuple(inputs.pods),
+        is_by_ordinal=bool(seat_maps) and support.is_by_ordinal(inputs.fact),
         seat_maps=seat_maps,
         ended=ended or _NOTHING,
         started=tuple(
             place.admission.id for place in open_ if not place.admission.started and _all_bound(place)
         ),
-        evictable={**missing.late, **readiness.late, **faulty, **rollbacks, **run_out(end, open_, now)}
+        evictable={
+            **missing.late,
+            **readiness.late,
+            **faulty,
+            **rollbacks,
+            **run_out(end, open_, now),
+            **({} if over else held_by_owner(inputs, open_)),
+        }
         or _NOTHING,
         run_end=end,
         is_run_out=inputs.setbacks.is_run_out,
@@ -316,10 +330,22 @@ def _budgets_end(inputs: WorkloadInputs) -> int:
     return budgets_end(started, inputs.held_by)
 
 
+def _about_to_be_known(inputs: WorkloadInputs, workload: Workload, *, over: bool) -> int | None:
+    """Until when what the workload asks is about to be known; None if nothing of that is awaited.
+
+    A gang that is held back for a moment starts then, and one that is too large goes back.
+    """
+    if inputs.admissions:
+        # Members that come are known by where their volumes are: seats for them are not asked for a second time.
+        return inputs.volumes_awaited_until or None
+    return None if over else _untried_until(inputs, workload)
+
+
 def _untried_until(inputs: WorkloadInputs, workload: Workload) -> int | None:
-    """Until when a workload without seats waits for what its templates become; None: it does not. Not looked at in
-    every turn: all that wait may wait for this when a term begins."""
-    return inputs.templates.awaited_until or None if workload.obstacle is None else None
+    """Until when a workload without seats waits for what its templates become, and where its volumes are; None: it does
+    not. Not looked at in every turn: all that wait may wait for this when a term begins."""
+    until = max(inputs.templates.awaited_until, inputs.volumes_awaited_until)
+    return until or None if workload.obstacle is None else None
 
 
 def _with_pods_as_made(inputs: WorkloadInputs) -> WorkloadInputs:
@@ -332,30 +358,6 @@ def _with_pods_as_made(inputs: WorkloadInputs) -> WorkloadInputs:
     if same:
         return inputs
     return msgspec.structs.replace(inputs, fact=replace(fact, pod_sets=pod_sets))
-
-
-def _without_succeeded(inputs: WorkloadInputs) -> WorkloadInputs:
-    """The inputs without pods of a Job that have succeeded, though its status does not say so yet: its controller makes
-    no other pods for them, and may count them seconds later. Other kinds tell by themselves which pods are done."""
-    fact = inputs.fact
-    if fact is None or not support_of(fact.key).holding.is_suspended:
-        return inputs
-    succeeded = [pod for pod in inputs.pods if pod.phase is PodPhase.SUCCEEDED]
-    if not succeeded:
-        return inputs
-    if fact.indexed:
-        indexes = frozenset(pod.index for pod in succeeded if pod.index is not None)
-        fact = replace(fact, pod_sets=without_indexes(fact.pod_sets, indexes))
-        return msgspec.structs.replace(inputs, fact=fact)
-    name_of = support_of(fact.key).pod_set_name
-    # Of two pods of one index that succeed the controller counts one.
-    places = {(name_of(pod, fact), pod.uid if pod.index is None else pod.index) for pod in succeeded}
-    left = without_succeeded(fact.pod_sets, fact.progress, Counter(name for name, _ in places))
-    asked = sum(pods.count for pods in left)
-    # Of several pod sets the status alone tells how many pods there are at a time.
-    parallelism = asked if len(left) > 1 else fact.parallelism
-    fact = replace(fact, pod_sets=left, minimum=min(fact.minimum, asked), parallelism=parallelism)
-    return msgspec.structs.replace(inputs, fact=fact)
 
 
 def _ended_state(inputs: WorkloadInputs) -> WorkloadState:

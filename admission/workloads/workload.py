@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from admission.engine.reasons import not_enough_pods
+from admission.engine.snapshot import Rollback
 from admission.facts.pods import Conduct, PodFact, PodPhase
 from admission.facts.workloads import WorkloadFact
 from admission.workloads.inputs import DEFAULT_QUEUE, WorkloadInputs
@@ -14,12 +15,22 @@ from admission.workloads.refusals import held_back_by_refusals
 from admission.workloads.run_time.run_end import obstacle_of_run_out
 from admission.workloads.seats import SeatMap, awaits_seat, is_live
 from queues.admissions import COMING_FIRST, AdmissionState
-from queues.api.names import AUTOMATIC_GROUP
+from queues.api.names import AUTOMATIC_GROUP, HOLD
 from queues.api.reading.user_values import MOST_POD_SETS
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode
 from queues.text_format import counted, listed
-from queues.workload import UNUSABLE_QUEUE, Obstacle, PodSet, QueueName, QuotaHold, Result, Workload
+from queues.workload import (
+    UNUSABLE_QUEUE,
+    AdmissionId,
+    Obstacle,
+    PodSet,
+    QueueName,
+    QuotaHold,
+    Result,
+    Workload,
+    WorkloadKind,
+)
 
 #: The phase of a Volcano Job that may be resumed.
 _ABORTED: Final = "Aborted"
@@ -50,7 +61,7 @@ def workload_of(
         pod_sets = ()  # nothing considers them: even to compare them would take seconds
     obstacle = obstacle_of_run_out(inputs) or fact.obstacle
     obstacle = obstacle or too_many or _evicting(inputs, seat_maps, delay)
-    obstacle = obstacle or held_back(inputs) or held_back_by_refusals(inputs)
+    obstacle = obstacle or on_hold(inputs) or held_back(inputs) or held_back_by_refusals(inputs)
     if obstacle is None and not inputs.admissions:
         # What runs has its pods already.
         obstacle = _runs_already(fact) or inputs.templates.refusal or _lacks_room_or_name(inputs, fact)
@@ -103,6 +114,26 @@ def _lacks_room_or_name(inputs: WorkloadInputs, fact: WorkloadFact) -> Obstacle 
     else now."""
     held_back = inputs.held_back
     return held_back.obstacle if held_back is not None and held_back.generation == fact.generation else None
+
+
+def on_hold(inputs: WorkloadInputs) -> Obstacle | None:
+    """The obstacle of an object that its owner has suspended; None: it is not."""
+    if inputs.fact is None or not inputs.fact.held:
+        return None
+    way = "`kubectl muster job resume` has" if inputs.key.kind is WorkloadKind.JOB else "to unsuspend it has"
+    message = (
+        f"its owner has suspended it (annotation {HOLD}); {way} it wait for its place again, from the start"
+    )
+    return Obstacle(ReasonCode.ON_HOLD, message)
+
+
+def held_by_owner(inputs: WorkloadInputs, places: Iterable[SeatMap]) -> dict[AdmissionId, Rollback]:
+    """Open admissions that end because the owner has suspended the object. That is no failure, and no eviction that
+    counts."""
+    obstacle = on_hold(inputs)
+    if obstacle is None:
+        return {}
+    return {place.admission.id: Rollback(obstacle.code, obstacle.message, 0) for place in places}
 
 
 def _because(delay: Reason | None) -> str:

@@ -1,14 +1,14 @@
 """The Queues that there are, and removed ones of which something is held. Pure."""
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 
 from admission.facts.cluster import QueueFact
-from queues.admissions import Admission
+from queues.admissions import Admission, AdmissionState
 from queues.quota.loans import LoansInForce, loans_in_force
-from queues.quota.queue import Queue, keeps_from_autoscalers, with_removed
+from queues.quota.queue import ROOT, Queue, keeps_from_autoscalers, with_removed
 from queues.quota.tree import QueueTree
-from queues.resources import Resources
 from queues.workload import QueueName
 
 
@@ -23,10 +23,18 @@ class QueueFacts:
         self._loans = LoansInForce()
         #: Queues that were put since loans were looked at.
         self._put: set[QueueName] = set()
+        #: Admissions that are not closed, by queue.
+        self._held: Counter[QueueName] = Counter()
+        #: The queues as they count, with removed ones that are held; and their problems. None: they have changed.
+        self._known: dict[QueueName, Queue] | None = None
+        self._problems: dict[QueueName, str] | None = None
+        self._tree: QueueTree | None = None
 
     def put(self, name: QueueName, fact: QueueFact | None) -> QueueFact | None:
         """A Queue appeared, changed, or (None) is gone. Returns it as it counts, by the loans that are known so far."""
         before = self.queues.pop(name, None)
+        if before is None or fact is None or before.queue != fact.queue:
+            self._known = None
         if fact is None:
             if before is not None:
                 self._removed[name] = before.queue.parent
@@ -53,6 +61,8 @@ class QueueFacts:
         stated = {name: fact.queue for name, fact in self.queues.items()} if loans else {}
         self._loans = loans_in_force(stated, loans, now)
         counted = self._loans.queues
+        if before != counted:
+            self._known = None
         changed = {
             name
             for name in before.keys() | counted.keys()
@@ -74,6 +84,14 @@ class QueueFacts:
         """Whether pods of a queue are marked so that cluster autoscalers do not end them."""
         return keeps_from_autoscalers(name, self._stated)
 
+    def tenant_of(self, name: QueueName) -> QueueName:
+        """The top-level queue above a queue, itself included."""
+        seen = {name}
+        while (queue := self._stated(name)) is not None and queue.parent not in (None, ROOT, *seen):
+            name = queue.parent  # type: ignore[assignment]
+            seen.add(name)
+        return name
+
     def _stated(self, name: QueueName) -> Queue | None:
         fact = self.queues.get(name)
         return None if fact is None else fact.queue
@@ -82,14 +100,38 @@ class QueueFacts:
         fact, queue = self.queues[name], self._loans.queues.get(name)
         return fact if queue is None else replace(fact, queue=queue)
 
-    def with_removed(self, admissions: Iterable[Admission]) -> dict[QueueName, Queue]:
-        """The queues that there are, as they count, and removed ones of which these hold something."""
-        known = self.counted()
-        if not self._removed.keys() - known.keys():
-            return known
-        return with_removed(known, {each.queue for each in admissions}, self._removed)
+    def replace_admission(self, before: Admission | None, after: Admission) -> None:
+        """An admission was opened, changed or closed."""
+        if before is not None:
+            self._hold(before.queue, -1)
+        if after.state is not AdmissionState.CLOSED:
+            self._hold(after.queue, 1)
 
-    def problems(self, admissions: Iterable[Admission], capacity: Resources) -> dict[QueueName, str]:
-        """Queues that cannot be used, with all that is wrong with them. ``capacity``: of the nodes."""
-        tree = QueueTree.build(self.with_removed(admissions), capacity)
-        return {name: " ".join(str(error) for error in errors) for name, errors in tree.problems.items()}
+    def _hold(self, queue: QueueName, more: int) -> None:
+        was_held = self._held[queue] > 0
+        self._held[queue] += more
+        if self._held[queue] <= 0:
+            del self._held[queue]
+        if queue in self._removed and was_held != (queue in self._held):
+            self._known = None
+
+    def with_removed(self) -> dict[QueueName, Queue]:
+        """The queues that there are, as they count, and removed ones of which something is held: the same object until
+        that changes."""
+        if self._known is None:
+            held = [name for name in self._removed if name in self._held]
+            self._known = with_removed(self.counted(), held, self._removed)
+            # Nothing is opened in a removed queue, so one of which nothing is held matters no more.
+            self._removed = {name: parent for name, parent in self._removed.items() if name in self._known}
+            self._problems = None
+        return self._known
+
+    def problems(self) -> dict[QueueName, str]:
+        """Queues that cannot be used, with all that is wrong with them."""
+        known = self.with_removed()
+        if self._problems is None:
+            # What nodes have is no problem of a queue.
+            self._tree = QueueTree.build(known, None, before=self._tree)
+            problems = self._tree.problems.items()
+            self._problems = {name: " ".join(map(str, errors)) for name, errors in problems}
+        return self._problems

@@ -53,6 +53,7 @@ from admission.world.snapshot_rows import SnapshotRows
 from admission.world.volcano_jobs.commands import Commands
 from admission.world.volcano_jobs.pod_outcomes import PodOutcomes, following
 from admission.world.volcano_jobs.states import JobStates
+from admission.world.volumes import ABOUT_VOLUMES, VolumeFacts
 from queues.admissions import NO_SETBACKS, Admission, AdmissionState, Claim, LastEviction, Recreation
 from queues.parts import parts
 from queues.plan import Reason, Setback
@@ -79,13 +80,14 @@ class World:
         self.larger_pods = LargerPods()
         self.ended_pods = EndedPods()
         self.namespace_quotas = NamespaceQuotas(self.devices.classes.resources)
-        self.commands = Commands()
+        self.commands, self.volumes = Commands(), VolumeFacts()
         #: Parts of the world that tell which workloads a change is about.
         self._observers: Mapping[FactKind, Callable[[Change], Iterable[WorkloadKey]]] = {
             FactKind.TEMPLATE: self.templates.observe,
             FactKind.POD_DEFAULTS: self.templates.observe,
             FactKind.RESOURCE_QUOTA: self.namespace_quotas.observe,
             FactKind.COMMAND: self.commands.observe,
+            **dict.fromkeys(ABOUT_VOLUMES, self._observe_volume),
         }
         self.taken_names = TakenNames(timeouts)
         self.recreations = Recreations(rows.recreations)
@@ -180,6 +182,12 @@ class World:
                 case _:
                     raise AssertionError(f"a {change.kind} change carries {type(change.fact).__name__}")
 
+    def _observe_volume(self, change: Change) -> set[WorkloadKey]:
+        keys = self.volumes.observe(change)
+        for key in keys:
+            self.refused_nodes.forget(key)
+        return keys
+
     def _put_pod(self, uid: str, fact: PodFact | None) -> None:
         before, owner = self.pods.get(uid), self.pod_index.owner_of(uid)
         self.dirty.update(self.admission_index.left_by(uid))
@@ -200,6 +208,7 @@ class World:
                 self.admission_index.note_unknown(fact.admission)
         if before is not None and before.node and is_live(before) and (fact is None or not is_live(fact)):
             self.dirty |= self.refused_nodes.pod_left(before.node, owner)
+        self.dirty |= self.volumes.put_pod(uid, fact)
         self.namespace_quotas.replace_pod(before, fact)
         self.pod_index.put_pod(uid, fact)
         self.pod_outcomes.update(uid, fact)
@@ -267,12 +276,16 @@ class World:
             self.dirty |= self.admission_index.seated_on(name)
 
     def _put_queue(self, name: QueueName, fact: QueueFact | None) -> None:
+        before = self.queues.get(name)
         counted = self.queue_facts.put(name, fact)
+        if before is not None and fact is not None and before.decides() == fact.decides():
+            return  # its status changes every few seconds
         self.queue_permissions.put_queue(name, None if fact is None else fact.queue)
         self.unsaved.queues[name] = counted
         if name == ROOT:
             self.dirty |= self.admission_index.seated_on(*self.node_inventory.faulty.put_root(fact))
-        self.dirty |= self._deadlines.policy_dependents
+        if before is None or fact is None or before.queue != fact.queue:
+            self.dirty |= self._deadlines.policy_dependents
         self.snapshot_is_stale = self.usage_history.needs_reading = True
 
     # ── what the ledger says ────────────────────────────────────────────────────────────────────────────────
@@ -287,6 +300,7 @@ class World:
         closed = admission.state is AdmissionState.CLOSED
         before = self.admission_index.put(admission)
         self.queue_totals.replace_admission(before, admission)
+        self.queue_facts.replace_admission(before, admission)
         if before is not None:
             self.node_inventory.give_back(before.holding())
         if closed:
@@ -450,8 +464,8 @@ class World:
         self.dirty |= self.admission_index.seated_on(*self.node_inventory.faulty.tell_time(now))
         self.dirty |= self._awaiting_timeout | self.avoided_nodes.changed() | self.aside.expire(now)
         self.dirty |= self._deadlines.due(now) | self.namespace_quotas.expire(now)
-        self.dirty |= self.refused_nodes.expire(now)
-        self.dirty |= self.queue_permissions.changed(self._queue_users()) | self.taken_names.expire(now)
+        self.dirty |= self.refused_nodes.expire(now) | self.volumes.overdue(now)
+        self.dirty |= self.queue_permissions.changed() | self.taken_names.expire(now)
         self._awaiting_timeout.clear()
         for part in parts(list(self.dirty), size, self.weight):
             self.dirty.difference_update(part)
@@ -523,6 +537,7 @@ class World:
 
     def _forget_state(self, key: WorkloadKey) -> WorkloadState | None:
         self.seen_times.forget(key)
+        self.volumes.forget(key)
         self.queue_permissions.forget(key)
         self._deadlines.forget(key)
         return self.states.pop(key, None)
@@ -534,12 +549,6 @@ class World:
         named = [each for each in (self.facts.get(key), *pods[:1], *admissions[-1:]) if each is not None]
         queue = next((each.queue for each in named if each.queue), DEFAULT_QUEUE)
         return QueueUser(key, named[0].namespace, queue) if named else None
-
-    def _queue_users(self) -> Iterator[QueueUser]:
-        """Workloads that hold seats or have pods."""
-        for key, state in self.states.items():
-            if state.pods or state.seat_maps:
-                yield QueueUser(key, state.workload.namespace, state.workload.queue)
 
     def _derive(self, key: WorkloadKey, now: int, awaited: SeatIndices) -> WorkloadState | None:
         inputs = self._inputs(key, now, awaited)
@@ -558,8 +567,10 @@ class World:
     def _inputs(self, key: WorkloadKey, now: int, awaited: SeatIndices) -> WorkloadInputs:
         job, fact, before = self.jobs.get(key.uid), self.facts.get(key), self.states.get(key)
         admissions = self.admission_index.of(key)
-        pods = self.pod_index.of(key)
+        pods: Sequence[PodFact] = self.pod_index.of(key)
         user = self._queue_user(key, pods, admissions)
+        fact, pods = self._with_volumes(key, fact, pods, admissions, now)
+        volumes_awaited = self.volumes.awaited_until(key)
         dead_nodes, taken_nodes = self.node_inventory.lost(seat for each in admissions for seat in each.seats)
         return WorkloadInputs(
             key=key,
@@ -586,11 +597,14 @@ class World:
             templates=NOTHING_ASKED if fact is None else self.templates.shapes_of(fact, now),
             quotas=() if fact is None else self.namespace_quotas.of(fact.namespace),
             held_back=self.namespace_quotas.obstacle_of(key) or self.taken_names.obstacle_of(key),
+            volumes_awaited_until=volumes_awaited,
             larger={} if fact is None else self.larger_pods.of(fact),
             refused=self.refused_nodes.of(key, lambda: revision_of(fact, pods)),
             avoided_nodes=self.avoided_nodes.nodes(key),
             taken_nodes=taken_nodes,
-            awaited=self.admission_index.with_left(key, awaited, self.pods),
+            awaited=self.admission_index.with_left(
+                key, awaited if not volumes_awaited else _all_seats(admissions), self.pods
+            ),
             refusal=self.refusals.get(key),
             recreations=self.recreations.of(key),
             # Only what runs is told.
@@ -603,6 +617,24 @@ class World:
             origins=self.admission_index.origins(key, pods),
         )
 
+    def _with_volumes(
+        self,
+        key: WorkloadKey,
+        fact: WorkloadFact | None,
+        pods: Sequence[PodFact],
+        admissions: Sequence[Admission],
+        now: int,
+    ) -> tuple[WorkloadFact | None, Sequence[PodFact]]:
+        """A workload and its pods, kept to nodes where they can use their volumes, if it waits for seats."""
+        if fact is not None and fact.volumes and not fact.finished:
+            held = sum(len(admission.holding()) for admission in admissions)
+            if held < sum(pod_set.wanted_count() for pod_set in fact.pod_sets):
+                return self.volumes.in_workload(fact, now, runs=bool(admissions)), pods
+        elif any(pod.gated and pod.volumes for pod in pods):
+            return fact, self.volumes.in_pods(key, pods, now)
+        self.volumes.forget(key)
+        return fact, pods
+
     def freeze(self, now: int) -> Snapshot:
         """The snapshot for one decision. ``refresh`` and intake come before."""
         self.snapshot_is_stale = False
@@ -610,7 +642,7 @@ class World:
         return Snapshot(
             now=now,
             ledger_seq=self.ledger_seq,
-            queues=self.queue_facts.with_removed(self.admissions.values()),
+            queues=self.queue_facts.with_removed(),
             nodes=self.node_inventory.table().with_ports(
                 self.node_inventory.ports.by_node(self.admission_index.of, self.pod_relations.counted_pods())
             ),
@@ -633,5 +665,8 @@ class World:
 
     def queue_problems(self) -> dict[QueueName, str]:
         """Queues that cannot be used, with all that is wrong with them."""
-        capacity = self.node_inventory.table().capacity()
-        return {**self.queue_facts.problems(self.admissions.values(), capacity), **self.refused_rows.queues}
+        return {**self.queue_facts.problems(), **self.refused_rows.queues}
+
+
+def _all_seats(admissions: Iterable[Admission]) -> SeatIndices:
+    return {admission.id: frozenset(range(len(admission.seats))) for admission in admissions}

@@ -171,6 +171,10 @@ SERVICE_ACCOUNTS: Final = ApiResource(CORE, "serviceaccounts", "ServiceAccount")
 
 VOLUME_CLAIMS: Final = ApiResource(CORE, "persistentvolumeclaims", "PersistentVolumeClaim")
 
+VOLUMES: Final = ApiResource(CORE, "persistentvolumes", "PersistentVolume", namespaced=False)
+
+STORAGE_CLASSES: Final = ApiResource("storage.k8s.io/v1", "storageclasses", "StorageClass", namespaced=False)
+
 NETWORK_POLICIES: Final = ApiResource("networking.k8s.io/v1", "networkpolicies", "NetworkPolicy")
 
 DEPLOYMENTS: Final = ApiResource(_APPS, "deployments", "Deployment")

@@ -145,6 +145,11 @@ COOLDOWN_TIME: Final = "volcano.sh/cooldown-time"
 
 #: Any other value than before has a workload tried again that was held back because its pods did not get ready.
 RETRY: Final = "muster.dev/retry"
+#: Annotation of what is suspended while it waits: "true": its owner holds it back. Written by a policy when the owner
+#: suspends it, and by whoever may change it.
+HOLD: Final = "muster.dev/hold"
+#: Annotation, written by a policy: the object was created suspended. To suspend it once more changes nothing.
+CREATED_SUSPENDED: Final = "muster.dev/created-suspended"
 #: Annotation of work: a span, as W3C's ``traceparent`` writes it; the trace of the gang is below it.
 TRACEPARENT: Final = "muster.dev/traceparent"
 
@@ -245,6 +250,8 @@ LWS_EXCLUSIVE_TOPOLOGY: Final = "leaderworkerset.sigs.k8s.io/exclusive-topology"
 
 #: The completion index of an Indexed batch/v1 Job's pod (annotation, and label since 1.28).
 COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
+#: Finalizer of the job controller on the pods of a Job, until it has counted how they ended.
+JOB_TRACKING: Final = "batch.kubernetes.io/job-tracking"
 #: Label of the job controller on the pods of a Job: the Job's uid.
 CONTROLLER_UID: Final = "batch.kubernetes.io/controller-uid"
 #: Labels of that controller on the pods of a Job, by today's names and the former: generated selectors match them.

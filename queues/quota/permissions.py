@@ -1,6 +1,6 @@
 """What queues allow: which namespaces may use them, which priority and which policy counts, as they are now. Pure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from queues.quota.access import AccessRefusal
@@ -26,10 +26,17 @@ class QueuePermissions:
         #: The same as it was last handed out; None: it has changed.
         self._frozen: Mapping[str, Mapping[str, str]] | None = {}
         self._queues: dict[QueueName, Queue] = {}
+        #: The tree of the queues; of those before, while it is stale.
         self._tree: QueueTree | None = None
+        self._tree_is_stale = False
         #: Workloads that were told that their namespace may not use their queue.
         self._refused: set[WorkloadKey] = set()
-        self._stale = False
+        #: Workloads that were told anything, by namespace and queue; and where each of them is.
+        self._told: dict[str, dict[QueueName, set[WorkloadKey]]] = {}
+        self._place_of: dict[WorkloadKey, tuple[str, QueueName]] = {}
+        #: Namespaces with other labels than before, and whether other queues may take a namespace than before.
+        self._relabelled: set[str] = set()
+        self._rules_stale = False
         #: Limits of run times may be others than they were told to be.
         self._run_limits_stale = False
 
@@ -40,7 +47,8 @@ class QueuePermissions:
         self._labels.pop(name, None)
         if labels is not None:
             self._labels[name] = labels
-        self._frozen, self._stale = None, True
+        self._frozen = None
+        self._relabelled.add(name)
         return True
 
     def put_queue(self, name: QueueName, queue: Queue | None) -> None:
@@ -48,7 +56,13 @@ class QueuePermissions:
         before = self._queues.pop(name, None)
         if queue is not None:
             self._queues[name] = queue
-        self._tree, self._stale = None, True
+        if before == queue:
+            return
+        self._tree_is_stale = True
+        rules = [
+            (each.parent, each.namespace_selector) if each is not None else None for each in (before, queue)
+        ]
+        self._rules_stale |= rules[0] != rules[1]
         self._run_limits_stale |= self._changes_run_limits(before, queue)
 
     def _changes_run_limits(self, before: Queue | None, after: Queue | None) -> bool:
@@ -92,40 +106,49 @@ class QueuePermissions:
         return self._built().run_limit(queue)
 
     def _built(self) -> QueueTree:
-        if self._tree is None:
-            self._tree = QueueTree.build(self._queues, None)
+        if self._tree is None or self._tree_is_stale:
+            self._tree = QueueTree.build(self._queues, None, before=self._tree)
+            self._tree_is_stale = False
         return self._tree
 
     def tell(self, user: QueueUser) -> bool:
         """As ``may_use``; what a workload is told is remembered for ``changed``."""
         allowed = self.may_use(user.namespace, user.queue)
         (self._refused.discard if allowed else self._refused.add)(user.workload)
+        place = user.namespace, user.queue
+        if self._place_of.get(user.workload) != place:
+            self._leave(user.workload)
+            self._place_of[user.workload] = place
+            self._told.setdefault(user.namespace, {}).setdefault(user.queue, set()).add(user.workload)
         return allowed
 
     def forget(self, key: WorkloadKey) -> None:
         """A workload is gone."""
         self._refused.discard(key)
+        self._leave(key)
 
-    def changed(self, users: Iterable[QueueUser]) -> set[WorkloadKey]:
-        """Workloads among these that were told something else than holds now, or may have been, if queues or labels
-        changed since the last call. ``users`` is read only then."""
-        if not self._stale:
-            return set()
-        self._stale = False
+    def _leave(self, key: WorkloadKey) -> None:
+        if (place := self._place_of.pop(key, None)) is None:
+            return
+        namespace, queue = place
+        of_queue = self._told[namespace][queue]
+        of_queue.discard(key)
+        if not of_queue:
+            del self._told[namespace][queue]
+        if not self._told[namespace]:
+            del self._told[namespace]
+
+    def changed(self) -> set[WorkloadKey]:
+        """Workloads that were told something else than holds now, or may have been, since queues or labels changed
+        after the last call."""
+        namespaces = self._told.keys() if self._rules_stale else self._relabelled & self._told.keys()
+        self._relabelled, self._rules_stale = set(), False
+        found = set[WorkloadKey]()
+        for namespace in namespaces:
+            for queue, keys in self._told[namespace].items():
+                refused = keys & self._refused
+                found |= refused if self.may_use(namespace, queue) else keys - refused
         if self._run_limits_stale:
             self._run_limits_stale = False
-            return {each.workload for each in users}
-        if not (self._refused or self._is_selective()):
-            return set()
-        allowed: dict[tuple[str, QueueName], bool] = {}
-        found = set()
-        for key, namespace, queue in users:
-            if (namespace, queue) not in allowed:
-                allowed[namespace, queue] = self.may_use(namespace, queue)
-            if allowed[namespace, queue] == (key in self._refused):
-                found.add(key)
+            found |= self._place_of.keys()
         return found
-
-    def _is_selective(self) -> bool:
-        """True if some queue states which namespaces may use it."""
-        return any(queue.namespace_selector is not None for queue in self._queues.values())

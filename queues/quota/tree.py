@@ -86,6 +86,23 @@ def misordered(queue: Queue, numbers: Numbers) -> list[MusterError]:
     return wrong
 
 
+class _Stated(NamedTuple):
+    """What one queue states, whatever the other queues are."""
+
+    queue: Queue
+    numbers: Numbers
+    wrong: tuple[MusterError, ...]
+
+    @classmethod
+    def by(cls, queue: Queue) -> "_Stated":
+        """A broken queue keeps nothing from other queues."""
+        numbers = numbers_of(queue)
+        wrong = misordered(queue, numbers)
+        if queue.broken is not None:
+            wrong.append(QuotaTreeError(f"Queue {queue.name}: {queue.broken}"))
+        return cls(queue, Numbers() if wrong else numbers, tuple(wrong))
+
+
 def guaranteed(
     queue: Queue, numbers: Numbers, children: Mapping[Account, int]
 ) -> tuple[dict[Account, int], dict[Account, MusterError]]:
@@ -156,6 +173,7 @@ class QueueTree:
     own_deserved: Mapping[QueueName, Mapping[Account, int]]
     #: Sum of the guarantees of the children: what they count upwards while they are idle.
     idle: Mapping[QueueName, Mapping[Account, int]]
+    _stated: Mapping[QueueName, _Stated] = field(default_factory=dict)
     _deserved: dict[QueueName, dict[Account, int]] = field(default_factory=dict)
     _shared_out: dict[tuple[QueueName, Account], Mapping[QueueName, int]] = field(default_factory=dict)
     _limits_above: dict[QueueName, dict[Account, tuple[LimitOnPath, ...]]] = field(default_factory=dict)
@@ -174,10 +192,13 @@ class QueueTree:
         queues: Mapping[QueueName, Queue],
         capacity: Resources | None,
         flavors: Mapping[FlavorName, Resources] = MappingProxyType({}),
+        *,
+        before: "QueueTree | None" = None,
     ) -> "QueueTree":
         """The tree of these queues over nodes that can allocate ``capacity`` (None: unbounded), by flavor.
 
-        Never raises: errors are in ``problems``.
+        Never raises: errors are in ``problems``. ``before``: a tree of other or older queues; what queues that it has
+        as well state is taken over from it.
         """
         every = {name: queues[name] for name in sorted(queues)}
         every[ROOT] = replace(every.get(ROOT, Queue(name=ROOT)), parent=None)
@@ -188,15 +209,15 @@ class QueueTree:
             if name != ROOT:
                 children[path[1]] += (name,)
 
-        own = {name: numbers_of(queue) for name, queue in every.items()}
-        for name, queue in every.items():
-            wrong = misordered(queue, own[name])
-            if queue.broken is not None:
-                wrong.append(QuotaTreeError(f"Queue {name}: {queue.broken}"))
-            if wrong:
-                # A broken queue keeps nothing from other queues.
-                found.setdefault(name, []).extend(wrong)
-                own[name] = Numbers()
+        known = {} if before is None else before._stated
+        stated = {
+            name: one if (one := known.get(name)) is not None and one.queue is queue else _Stated.by(queue)
+            for name, queue in every.items()
+        }
+        own = {name: one.numbers for name, one in stated.items()}
+        for name, one in stated.items():
+            if one.wrong:
+                found.setdefault(name, []).extend(one.wrong)
         guarantees: dict[QueueName, dict[Account, int]] = {}
         idle: dict[QueueName, dict[Account, int]] = {}
         for name in sorted(every, key=lambda each: (-len(paths[each]), each)):  # children before parents
@@ -215,7 +236,7 @@ class QueueTree:
             if any(each in found for each in path)
         }
         deserved = {name: numbers.deserved for name, numbers in own.items()}
-        return cls(every, paths, children, problems, guarantees, capabilities, deserved, idle)
+        return cls(every, paths, children, problems, guarantees, capabilities, deserved, idle, stated)
 
     def over(
         self, capacity: Resources | None, flavors: Mapping[FlavorName, Resources] = MappingProxyType({})

@@ -7,7 +7,7 @@ from typing import Any
 from admission.facts.changes import Change, Fact, FactKind
 from admission.facts.cluster import NamespaceFact, NodeFact, QueueFact
 from admission.facts.pods import PodFact, PodPhase, PodShape
-from admission.facts.workloads import WorkloadFact
+from admission.facts.workloads import JobCounts, WorkloadFact
 from admission.workloads.inputs import Timeouts, WorkloadInputs
 from admission.workloads.state import WorkloadState, derive_state
 from admission.world.world import World
@@ -76,8 +76,16 @@ def released(name: str, seat: str | None, node: str | None = None, *, by: int = 
 
 
 def job(count: int, **facts: Any) -> WorkloadFact:
-    """A batch Job of interchangeable pods."""
-    return _fact(JOB, count, **{"parallelism": count} | facts)
+    """A batch Job of interchangeable pods; ``indexed``: with a completion for each. What its parallelism is beyond the
+    count has succeeded."""
+    parallelism = facts.get("parallelism", count)
+    counts = JobCounts(
+        parallelism=parallelism,
+        completions=parallelism,
+        succeeded=parallelism - count,
+        over=() if facts.get("indexed") else None,
+    )
+    return _fact(JOB, count, **{"parallelism": count, "counts": counts} | facts)
 
 
 def volcano_job(count: int, **facts: Any) -> WorkloadFact:

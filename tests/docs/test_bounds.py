@@ -75,6 +75,14 @@ ROWS = {
     "flavors of a queue, its `admins`, resources in one map of amounts": Row(
         "{}, {}, {}", ("queue.MOST_FLAVORS", "queue.MOST_ADMINS", "model.MOST_AMOUNTS")
     ),
+    "hosts of one task in `VC_<TASK>_HOSTS`, of all tasks in the ConfigMap of plugin `svc`": Row(
+        "{} KiB; a longer variable is left out, {} KiB",
+        ("host_rules.LONGEST_VARIABLE", "host_rules.LARGEST_CONFIG_MAP"),
+        unit=1024,
+    ),
+    "rules of one pod about other pods, namespaces that one of them names": Row(
+        "{} of each", ("pod_rules.MOST_RULES",)
+    ),
     "members of a HyperNode": Row("{}", ("hypernode.MOST_MEMBERS",)),
     "any other list, text, value of a map": Row(
         "{} entries, {} characters, {} characters",

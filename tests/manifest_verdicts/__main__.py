@@ -1,4 +1,4 @@
-"""``python -m tests.manifest_verdicts DIR…``: manifests of others, judged by ``muster check`` and by an API server.
+"""``python -m tests.manifest_verdicts DIR…``: other projects' manifests, judged by check and by an API server.
 
 Each DIR is a folder with manifests, such as a checkout. Every object of a kind that can be tried is created in a dry
 run on a control plane with Muster's policies and webhook, as it is and once more with a queue; where ``muster check``

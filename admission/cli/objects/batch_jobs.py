@@ -5,7 +5,7 @@ from typing import Any, Final, Literal
 from admission.cli.access.objects import ClusterRoute, Refused, path_of, send
 from admission.cli.failures import CommandFailed
 from queues.api.api_resources import JOBS, VOLCANO_JOBS, ApiResource
-from queues.api.names import JOB_NAME
+from queues.api.names import HOLD, JOB_NAME
 
 NOT_FOUND: Final = 404
 #: Label of the pods of a Job, by which its controller knows them.
@@ -39,20 +39,15 @@ def send_for_job(
     )
 
 
-def is_batch_job(route: ClusterRoute, namespace: str, name: str) -> bool:
-    """Whether there is a Job of batch/v1 of that name that the user may read."""
+def hold(route: ClusterRoute, namespace: str, name: str, *, held: bool, tried: str) -> bool:
+    """Have Muster suspend a Job of batch/v1 for its owner, or have it wait again; whether there is one of that name.
+    Raises CommandFailed."""
+    annotations = {HOLD: "true" if held else "false"}
+    body = {"metadata": {"annotations": annotations}}
     try:
-        send(route, "GET", path_of(JOBS, namespace, name), tried=f"Looking for job {name}")
-    except Refused:
+        send(route, "PATCH", path_of(JOBS, namespace, name), body, tried=tried)
+    except Refused as refused:
+        if refused.status != NOT_FOUND:
+            raise
         return False
     return True
-
-
-def not_stopped(namespace: str, name: str) -> CommandFailed:
-    """Why a Job of batch/v1 is neither suspended nor resumed for its user."""
-    return CommandFailed(
-        tried="",
-        found=f"job {name} is a Job of batch/v1, and not of Volcano: Muster itself suspends it while it waits, and "
-        "resumes it when there is room (spec.suspend)",
-        hint=f"`kubectl muster job delete {name} -n {namespace}` takes its pods away; make it again when it shall run.",
-    )

@@ -1,4 +1,4 @@
-"""``kubectl muster job``: run, look at, read the logs of, suspend, resume and delete Volcano Jobs."""
+"""``kubectl muster job``: run, look at, read the logs of, suspend, resume and delete Jobs."""
 
 import subprocess
 import sys
@@ -8,7 +8,7 @@ import click
 
 from admission.cli.access.objects import ClusterRoute, Refused, ask_for_action, path_of, send
 from admission.cli.failures import CommandFailed
-from admission.cli.objects.batch_jobs import NOT_FOUND, POD_LABELS, is_batch_job, not_stopped, send_for_job
+from admission.cli.objects.batch_jobs import NOT_FOUND, POD_LABELS, hold, send_for_job
 from admission.cli.options import AMOUNTS, amounts, cluster, namespace
 from admission.cli.questions.explain import explain
 from admission.cli.rendering.terminal.sentences import say
@@ -128,7 +128,8 @@ def logs(
 @namespace
 @cluster
 def suspend(names: tuple[str, ...], namespace: str | None, cluster: ClusterRoute) -> None:
-    """Take the pods of Jobs away, and give back what they hold. `resume` has them wait again, from the start."""
+    """Take the pods of Jobs, of Volcano or of batch/v1, away, and give back what they hold. `resume` has them wait
+    again, from the start."""
     _ask("AbortJob", names, namespace, cluster, "is being suspended")
 
 
@@ -137,7 +138,7 @@ def suspend(names: tuple[str, ...], namespace: str | None, cluster: ClusterRoute
 @namespace
 @cluster
 def resume(names: tuple[str, ...], namespace: str | None, cluster: ClusterRoute) -> None:
-    """Have suspended Jobs (Aborted) wait for their places again. Others are left as they are."""
+    """Have suspended Jobs wait for their places again. Others are left as they are."""
     _ask("ResumeJob", names, namespace, cluster, "is being resumed")
 
 
@@ -161,7 +162,7 @@ def _ask(
         try:
             ask_for_action(cluster, action, VOLCANO_JOBS, here, name, "asked for by kubectl muster")
         except Refused as refused:
-            if refused.status == NOT_FOUND and is_batch_job(cluster, here, name):
-                raise not_stopped(here, name) from refused
-            raise
+            held, tried = action == "AbortJob", f"Change of job {name}"
+            if refused.status != NOT_FOUND or not hold(cluster, here, name, held=held, tried=tried):
+                raise
         say(f"job {name} {done}")

@@ -116,7 +116,9 @@ class Backfill:
         # A second that is now would be another in each turn.
         at = delayed[0].free_at
         return reasons.would_delay(
-            str(delayed[0].entry.workload), None if at is not None and at <= self.snapshot.now else at
+            str(delayed[0].entry.workload),
+            None if at is not None and at <= self.snapshot.now else at,
+            delayed[0].why_delayed_by(entry.workload),
         )
 
     def keep_coming(self, coming: ComingRoom, entry: LineEntry, need: MissingMembers, trial: Trial) -> bool:

@@ -19,12 +19,14 @@ from admission.engine.placement.need import MissingMembers, size_of
 from admission.engine.preemption.grants import NEVER
 from admission.engine.preemption.protection import evictable_from, wish_end
 from admission.engine.trial import Columns, Trial
+from queues.api import names
 from queues.order.policies import LineEntry
 from queues.order.shares import below_deserved
 from queues.plan import Admit
 from queues.quota.accounts import Account
 from queues.quota.queue import ROOT, QueuePolicy
 from queues.quota.tree import QueueTree
+from queues.text_format import span
 from queues.workload import QueueName, Workload
 
 
@@ -144,6 +146,22 @@ class ReservedSpace:
         usage = trial.usage
         owed = below_deserved(usage, other.queue, entry.accounts)
         return not owed or below_deserved(usage, mine.queue, self.entry.accounts)
+
+    def why_delayed_by(self, workload: Workload) -> str:
+        """Why a workload would be in the way when the gang can start, and what would let it pass; "": nothing would."""
+        if self.free_at is None:
+            return ""
+        seconds = run_time_class(workload)
+        ends = "it states no run time" if seconds is None else f"its run time counts as {span(seconds)}"
+        way = f"a run time that ends before then ({names.RUN_TIME})"
+        if self.clears_from is None:
+            return f"{ends}. What lets it pass: {way}"
+        if not workload.preemptable:
+            stays = (
+                "is not preemptable (as a pod that nothing would start again), so it is never cleared away"
+            )
+            return f'it {stays}, and {ends}. What lets it pass: {names.PREEMPTABLE} "true", or {way}'
+        return f"it could not be cleared away by then, and {ends}. What lets it pass: {way}"
 
     def withhold(self, trial: Trial) -> None:
         """Take it out of a trial, until ``release``."""

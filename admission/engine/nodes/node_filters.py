@@ -137,15 +137,13 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
 
 
 def chosen(nodes: NodeFilter, labels: Labels) -> Mask:
-    """(N,) nodes that nodeSelector and required node affinity choose, taints aside."""
+    """(N,) nodes that nodeSelector, required node affinity and volumes choose, taints aside."""
     mask = np.ones(len(labels), np.bool_)
     for key, value in nodes.selector:
         mask &= labels.has(key, value)
-    if nodes.affinity:
-        any_term = np.zeros(len(labels), np.bool_)
-        for term in nodes.affinity:
-            any_term |= _meets_all(term, labels)
-        mask &= any_term
+    for terms in (nodes.affinity, *nodes.also):
+        if terms:
+            mask &= _meets_any(terms, labels)
     return mask
 
 
@@ -155,6 +153,13 @@ def preferred(prefers: Sequence[Preference], labels: Labels) -> NDArray[np.int64
     for term in prefers:
         score += term.weight * _meets_all(term.requirements, labels)
     return score
+
+
+def _meets_any(terms: Sequence[Sequence[Requirement]], labels: Labels) -> Mask:
+    mask = np.zeros(len(labels), np.bool_)
+    for term in terms:
+        mask |= _meets_all(term, labels)
+    return mask
 
 
 def _meets_all(term: Sequence[Requirement], labels: Labels) -> Mask:

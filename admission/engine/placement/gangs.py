@@ -13,6 +13,7 @@ from admission.engine.nodes.host_ports import ports_of
 from admission.engine.nodes.table import Mask
 from admission.engine.placement.co_location import common_domains
 from admission.engine.placement.domains import not_in_one_domain, renumber, unknown_level
+from admission.engine.placement.exact_search import exact_seats
 from admission.engine.placement.flavors import quota_hit, seat
 from admission.engine.placement.need import (
     FEW_SETS,
@@ -131,7 +132,7 @@ def _all_groups(
             order = [order[stopped], *order[:stopped], *order[stopped + 1 :]]
         if stopped == 0:
             break  # the first group has no place even alone
-    return answer
+    return exact_seats(workload, groups, trial, inside) or answer
 
 
 def _with_rules(

@@ -5,6 +5,7 @@ Seats are taken in the trial piece by piece; the caller undoes them if the rest 
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -26,6 +27,7 @@ from admission.engine.placement.domains import (
 )
 from admission.engine.placement.node_scope import NodeScope, PodSetRequest
 from admission.engine.placement.pod_rules import kept_free, wished_cost
+from admission.engine.trial import Trial
 from queues.admissions import Seat
 from queues.plan import Reason
 from queues.quota.limit_hit import LimitHit
@@ -339,6 +341,16 @@ def _unlinked(scope: NodeScope, pods: PodSet, no_room: Mask) -> tuple[Mask, Mask
     return by_amount & told, by_amount & ~told
 
 
+def _promised_to_others(trial: Trial, pods: PodSet, no_room: Mask) -> Mask:
+    """(N,) of these nodes those that would have room for such a pod without what claims promise to others there."""
+    if trial.withheld is None:
+        return np.zeros_like(no_room)
+    withheld, request = trial.withheld(), trial.vector(pods.takes)
+    rows = np.flatnonzero(request)
+    fits = (trial.free[rows] + withheld[rows] >= request[rows, None]).all(axis=0)
+    return np.asarray(no_room & fits & (withheld > 0).any(axis=0))
+
+
 def _taken(ports: Sequence[HostPort]) -> str:
     """What keeps pods with these host ports off the nodes of others."""
     if any(port.protocol == ANTI_AFFINITY for port in ports):
@@ -351,10 +363,13 @@ def _taken(ports: Sequence[HostPort]) -> str:
 def _no_fit(scope: NodeScope, pods: PodSet, query: DomainQuery) -> Reason:
     layout = scope.trial.layout
     own = pods.nodes.with_refused()
-    chosen, tolerated = layout.chosen(own), layout.tolerated(pods.nodes)
+    tolerated = layout.tolerated(pods.nodes)
+    chosen = reached = layout.chosen(own)
+    if own.also:
+        chosen = layout.chosen(replace(own, also=()))
     usable = layout.usable
     shut = _shut(scope, pods)
-    unrefused = usable & chosen & tolerated
+    unrefused = usable & reached & tolerated
     unclosed = unrefused if own is pods.nodes else unrefused & layout.chosen(pods.nodes)
     if unrefused.any() and not unclosed.any():
         return reasons.refused_everywhere(int(unrefused.sum()))
@@ -364,18 +379,22 @@ def _no_fit(scope: NodeScope, pods: PodSet, query: DomainQuery) -> Reason:
         free &= kept
     no_room = rest & scope.mask & free & (query.room == 0)
     unlinked, untold = _unlinked(scope, pods, no_room)
+    no_room &= ~unlinked & ~untold
+    promised = _promised_to_others(scope.trial, pods, no_room)
     excluded = {
         "not usable": np.logical_and.reduce([~usable, *(~nodes for nodes in shut.values())]),
         **_named(layout, shut),
         "not chosen by nodeSelector or affinity": usable & ~chosen,
         "with taints that are not tolerated": usable & chosen & ~tolerated,
+        "where their volumes cannot be used": usable & chosen & tolerated & ~reached,
         _REFUSED: unrefused & ~unclosed,
         **_named(layout, closed_to(pods.nodes, layout.closed, unclosed)),
         "of other flavors": rest & ~scope.mask,
         _taken(pods.ports): rest & scope.mask & ~free,
         "that do not tell how NVLinks join their devices": untold,
         "without so many free devices in one NVLink island": unlinked,
-        "without room": no_room & ~unlinked & ~untold,
+        "kept for another workload": promised,
+        "without room": no_room & ~promised,
     }
     return reasons.no_fit(
         pods=query.pods,

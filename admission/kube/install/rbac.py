@@ -141,6 +141,14 @@ _OWN_RULES: Final = (
         ("deviceclasses", "resourceslices", "resourceclaimtemplates", "resourceclaims"),
         _SEE,
     ),
+    PolicyRule(
+        "see-volumes",
+        "where pods that wait can use their volumes",
+        "",
+        ("persistentvolumeclaims", "persistentvolumes"),
+        _SEE,
+    ),
+    PolicyRule("see-storage", "where volumes can be made", "storage.k8s.io", ("storageclasses",), _SEE),
     PolicyRule("see-node-devices", "unhealthy GPUs", _KOORDINATOR, ("devices",), _SEE),
     PolicyRule(
         "take-nodes-out",

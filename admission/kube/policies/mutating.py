@@ -39,8 +39,9 @@ from admission.kube.policies.cel import (
     text,
     texts,
 )
+from admission.kube.policies.holds import hold_policies
 from admission.kube.policies.kueue_names import kueue_policies
-from admission.kube.policies.operators import made_by, operator_policies
+from admission.kube.policies.operators import SUSPENDED, made_by, noted_suspension, operator_policies
 from admission.kube.policies.owners import owner_policies
 from admission.kube.policies.policy_forms import (
     MAY_ADMINISTER,
@@ -174,6 +175,7 @@ def mutating_policies(options: PolicyOptions) -> list[Document]:
         *owner_policies(),
         *operator_policies(options.identity),
         *train_job_policies(options.identity),
+        *hold_policies(options.identity),
         *kueue_policies(),
     ]
 
@@ -389,6 +391,7 @@ def _job_patches(options: PolicyOptions) -> str:
         ),
         _scheduler(f"{template}.spec", f"{at}/spec", options),
         _note_requester(options),
+        noted_suspension(SUSPENDED),
         map_exists(template, at, "annotations"),
         add(f"{at}/metadata/annotations/{escaped(USER)}", "request.userInfo.username"),
     )

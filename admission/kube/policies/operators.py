@@ -24,7 +24,7 @@ from admission.workloads.kinds.operators import OPERATOR_KINDS, OperatorKind
 from admission.workloads.kinds.operators.json_parts import Path
 from queues.api.api_resources import APP_WRAPPERS, ApiResource, Document
 from queues.api.json_patch import escaped
-from queues.api.names import QUEUE_LABEL, USER
+from queues.api.names import CREATED_SUSPENDED, QUEUE_LABEL, USER
 
 _WHO: Final = "request.userInfo.username"
 _CREATED: Final = "request.operation == 'CREATE'"
@@ -86,16 +86,23 @@ def suspended(of: str, path: Path) -> str:
     return f"{of}{inner}.orValue(false)"
 
 
+def noted_suspension(path: Path) -> str:
+    """The patch of a new object that says that it was suspended from the beginning; before others suspend it."""
+    first = f"{suspended('object', path)} && {annotation(USER)} != {_WHO}"
+    return only_if(first, add(f"/metadata/annotations/{escaped(CREATED_SUSPENDED)}", "'true'"))
+
+
 def _waiting(noun: str, path: Path, identity: str) -> Iterator[Document]:
     rules = [each.resource.rule(["CREATE", "UPDATE"]) for each in kinds_by(path)]
     queue = f"({label(QUEUE_LABEL)} != '' ? {label(QUEUE_LABEL)} : {queue_of('object')})"
     patches = join(
-        *_parents(path),
+        *parents(path),
         add("/" + "/".join(path), "true"),
         map_exists("object", "", "labels"),
         add(f"/metadata/labels/{escaped(QUEUE_LABEL)}", queue),
         map_exists("object", "", "annotations"),
         add(f"/metadata/annotations/{escaped(USER)}", _WHO),
+        only_if(_CREATED, noted_suspension(path)),
     )
     enters = f"{_CREATED} || !{names_queue('oldObject')}"
     waits = f"{suspended('object', path)} && {label(QUEUE_LABEL)} != '' && {annotation(USER)} == {_WHO}"
@@ -167,7 +174,8 @@ def _in_namespaces(conditions: Sequence[Document]) -> list[Document]:
     return [named, *conditions]
 
 
-def _parents(path: Path) -> Iterator[str]:
+def parents(path: Path) -> Iterator[str]:
+    """Patches by which everything above a field exists."""
     for depth in range(2, len(path)):
         of = ".".join(("object", *path[:depth]))
         yield only_if(f"!has({of})", add("/" + "/".join(path[:depth]), "{}"))

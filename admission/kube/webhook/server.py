@@ -6,7 +6,7 @@ import time
 from collections.abc import Collection, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 import msgspec
 from aiohttp import web
@@ -14,7 +14,7 @@ from aiohttp import web
 from admission.decode.admin_documents import namespace_fact, queue_fact, topology_fact
 from admission.decode.closures import closure_fact
 from admission.decode.nodes import node_fact
-from admission.facts.cluster import ClosureFact, NamespaceFact
+from admission.facts.cluster import ClosureFact, NamespaceFact, NodeFact
 from admission.kube.client.client import Client
 from admission.kube.watch.informer import Informer
 from admission.kube.watch.store import ObjectChange, WatchedKind
@@ -39,7 +39,7 @@ from queues.api.validation.validation import Known
 from queues.closures.node_closures import ClosureKind, NodeClosure
 from queues.errors import ApiError, NotFound
 from queues.quota.queue import Queue
-from queues.resources import Resources, total
+from queues.resources import NOTHING, Resources, total
 
 _log = logging.getLogger(__name__)
 
@@ -85,6 +85,17 @@ def _closure(kind: ClosureKind, _: Bare, raw: msgspec.Raw) -> ClosureFact:
     return closure_fact(bytes(raw), kind)
 
 
+class _NodeAmounts(NamedTuple):
+    """What a node offers, and what it holds back because its devices are unhealthy."""
+
+    offered: Resources
+    withheld: Resources
+
+    @classmethod
+    def of(cls, fact: NodeFact) -> "_NodeAmounts":
+        return cls(fact.allocatable, fact.withheld)
+
+
 class WatchedObjects:
     """What the webhook knows of the cluster: Queues, Topologies, Namespaces, Nodes, and what closes nodes."""
 
@@ -93,7 +104,7 @@ class WatchedObjects:
         self._queues = _Watched(client, QUEUES, Bare, lambda _, raw: queue_fact(bytes(raw)).queue)
         self._levels = _Watched(client, TOPOLOGIES, Bare, lambda _, raw: topology_fact(bytes(raw)).levels)
         self._flavors = _Watched(client, FLAVORS, Bare, lambda _, raw: True)
-        self._nodes = _Watched(client, NODES, WireNode, lambda node, _: node_fact(node).allocatable)
+        self._nodes = _Watched(client, NODES, WireNode, lambda node, _: _NodeAmounts.of(node_fact(node)))
         self._closures = [
             _Watched(
                 client,
@@ -139,6 +150,7 @@ class WatchedObjects:
             closures=self._known_closures(),
             nodes=self._nodes.values if self._nodes.informer.synced.is_set() else None,
             capacity=self._capacity if self._nodes.informer.synced.is_set() else None,
+            largest=self._largest if self._nodes.informer.synced.is_set() and self._nodes.values else None,
         )
 
     def _known_closures(self) -> list[NodeClosure] | None:
@@ -149,7 +161,14 @@ class WatchedObjects:
 
     def _capacity(self) -> Resources:
         """What all nodes have together."""
-        return total(self._nodes.values.values())
+        return total(each.offered for each in self._nodes.values.values())
+
+    def _largest(self) -> Resources:
+        """Of each resource the most that one node has; nodes of few kinds are many."""
+        most = NOTHING
+        for offered, withheld in dict.fromkeys(self._nodes.values.values()):
+            most = most.largest(offered + withheld)
+        return most
 
     async def find_queue(self, name: str) -> Queue | None:
         """The Queue at the API server; None: there is none, or none can have this name. Raises ApiError."""
@@ -175,7 +194,7 @@ class WatchedObjects:
         """The devices of nodes, each combination once; None: the nodes are not listed yet."""
         if not self._nodes.informer.synced.is_set():
             return None
-        return node_shapes(self._nodes.values.values())
+        return node_shapes(each.offered for each in self._nodes.values.values())
 
     async def list_reservation_documents(self) -> Mapping[str, Document]:
         """Every Reservation as it is stored at the API server, by name. Raises ApiError."""

@@ -35,7 +35,7 @@ from queues.api.json_patch import Step
 from queues.errors import ApiError, ApiRefused, Conflict, NotFound
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode
-from queues.workload import AdmissionId, NodeName, WorkloadKey
+from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey
 
 _log = logging.getLogger(__name__)
 
@@ -65,12 +65,19 @@ class ReleaseWriter:
         self._failpoint = failpoint
         self._released = released
         #: By workload; an item is an object's uid and what is brought about on it.
-        self.queue: WorkQueue[WorkloadKey] = WorkQueue(lambda key: self.reconcile((key,)), self._finished)
+        self.queue: WorkQueue[WorkloadKey] = WorkQueue(
+            lambda key: self.reconcile((key,)), self._finished, self._tenant_of
+        )
         #: Seats that pods (by uid) were assigned, and seats of Jobs (by uid) that are resumed.
         self.awaited = AwaitedSeats(self._shown)
         self._makers = _Makers()
         #: What the API server refuses, for the status of the workload.
         self.problems: dict[WorkloadKey, Reason] = {}
+
+    def _tenant_of(self, key: WorkloadKey) -> QueueName | None:
+        """The tenant of a workload: one that releases a thousand at a time must not make the others wait for all."""
+        state = self.world.states.get(key)
+        return None if state is None else self.world.queue_facts.tenant_of(state.workload.queue)
 
     def reconcile(self, keys: Iterable[WorkloadKey]) -> None:
         """Start what these workloads need, and cancel what they no longer need; returns at once."""

@@ -209,9 +209,9 @@ class StatusLoop:
             return
         for note, shown in notes:
             self._events.tell(note, shown=shown)
-        for new in (*ignored, ending, overruled):
-            if new is not None:
-                self._events.tell(new)
+        for about in (*ignored, ending, overruled):
+            if about is not None:
+                self._events.tell(about)
 
     def _tell_of_mismatches(self) -> None:
         for note in self._mismatch_events.new(self._world):

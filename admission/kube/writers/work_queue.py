@@ -15,7 +15,6 @@ import logging
 from collections.abc import Callable, Collection, Coroutine, Hashable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from typing import Any, Final, Generic, TypeVar
 
 from queues.errors import Fenced
@@ -64,8 +63,17 @@ class Backoff:
 class WorkQueue(Generic[Key]):
     """The work of one writer: under way, expected, backing off, to be requeued."""
 
-    def __init__(self, requeue: Callable[[Key], None], finished: Callable[[Key], None]) -> None:
-        """``requeue`` gets a key when its time has come; ``finished`` when a step for it has ended."""
+    def __init__(
+        self,
+        requeue: Callable[[Key], None],
+        finished: Callable[[Key], None],
+        owner_of: Callable[[Key], Hashable] = lambda _: None,
+    ) -> None:
+        """``requeue`` gets a key when its time has come; ``finished`` when a step for it has ended.
+
+        ``owner_of``: whose a key is. Owners take turns where keys wait for room.
+        """
+        self._owner_of = owner_of
         self._requeue = requeue
         self._finished = finished
         self._steps: dict[Hashable, asyncio.Task[bool]] = {}
@@ -73,8 +81,10 @@ class WorkQueue(Generic[Key]):
         self._items: dict[Key, set[Hashable]] = {}
         #: Keys to be requeued as soon as their step has ended.
         self._dirty: set[Key] = set()
-        #: Keys to be requeued when there is room, the one that came first being first.
-        self._waiting: dict[Key, None] = {}
+        #: Keys to be requeued when there is room, by owner, in the order in which it is their turn; of each owner the
+        #: key that came first being first. And the owner of each key.
+        self._waiting: dict[Hashable, dict[Key, None]] = {}
+        self._waits_for: dict[Key, Hashable] = {}
         #: Subject → write → time of the loop at which the expectation lapses.
         self._expected: dict[Hashable, dict[Hashable, float]] = {}
         self._prune_above = _MANY
@@ -171,15 +181,25 @@ class WorkQueue(Generic[Key]):
         return len(self._steps) >= MOST_STEPS
 
     def requeue_when_free(self, key: Key) -> None:
-        """Requeue a key as soon as the queue is not full any more, after those that wait for that already."""
-        self._waiting[key] = None
+        """Requeue a key as soon as the queue is not full any more: after those of the same owner that wait for that
+        already, and in turn with those of others, however many one owner has."""
+        if key not in self._waits_for:
+            owner = self._waits_for[key] = self._owner_of(key)
+            self._waiting.setdefault(owner, {})[key] = None
 
     def _requeue_waiting(self) -> None:
         if self._stopped or self.is_full():
             return
-        for key in list(islice(self._waiting, min(_TOGETHER, MOST_STEPS - len(self._steps)))):
-            del self._waiting[key]
+        for _ in range(min(_TOGETHER, MOST_STEPS - len(self._steps), len(self._waits_for))):
+            owner = next(iter(self._waiting))
+            key = next(iter(self._waiting[owner]))
+            keys = self._waiting.pop(owner)
+            del keys[key], self._waits_for[key]
+            if keys:
+                self._waiting[owner] = keys  # its next turn comes after those of all others
             self._requeue(key)
+            if not self._waits_for:
+                break
         if self._waiting and not self._steps:
             asyncio.get_running_loop().call_soon(self._requeue_waiting)
 
@@ -282,7 +302,11 @@ class WorkQueue(Generic[Key]):
     def forget(self, key: Key) -> None:
         """The object is gone: no backoff, no requeue."""
         self._dirty.discard(key)
-        self._waiting.pop(key, None)
+        if key in self._waits_for:
+            owner = self._waits_for.pop(key)
+            del self._waiting[owner][key]
+            if not self._waiting[owner]:
+                del self._waiting[owner]
         self._backoffs.pop(key, None)
         timer = self._timers.pop(key, None)
         if timer is not None:

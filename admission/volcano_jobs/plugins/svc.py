@@ -10,6 +10,7 @@ from admission.volcano_jobs.plugins.containers import add_environment, add_volum
 from admission.volcano_jobs.plugins.flags import boolean
 from admission.volcano_jobs.task_index import IndexPlaceholder, TaskIndex
 from queues.api.api_resources import CONFIG_MAPS, NETWORK_POLICIES, SERVICES
+from queues.api.validation.host_rules import fits_in_a_variable, hosts_variable, size_of_hosts
 from queues.api.validation.unsupported import ACTING_FLAGS
 
 
@@ -52,7 +53,8 @@ class Svc:
                 [
                     {"name": key, "valueFrom": {"configMapKeyRef": {"name": source, "key": key}}}
                     for task in job.tasks
-                    for key in (f"VC_{_upper(task.name)}_HOSTS", f"VC_{_upper(task.name)}_NUM")
+                    for key in (hosts_variable(task.name), f"VC_{_upper(task.name)}_NUM")
+                    if key != hosts_variable(task.name) or _fit_in_a_variable(job, task)
                 ],
             )
         add_volume(
@@ -100,14 +102,24 @@ class PodHost(NamedTuple):
 
 
 def host_files(job: JobSpec) -> dict[str, str]:
-    """Data of the ConfigMap: ``<task>.host`` with one host a line, and the values of the variables."""
+    """Data of the ConfigMap: ``<task>.host`` with one host a line, and the values of the variables.
+
+    Hosts that are too long for a variable are in the file only: no container would start with it.
+    """
     files: dict[str, str] = {}
     for task in job.tasks:
         hosts = [str(host) for host in hosts_of(job, task)]
         files[f"{task.name}.host"] = "\n".join(hosts)
-        files[f"VC_{_upper(task.name)}_HOSTS"] = ",".join(hosts)
+        if _fit_in_a_variable(job, task):
+            files[hosts_variable(task.name)] = ",".join(hosts)
         files[f"VC_{_upper(task.name)}_NUM"] = str(len(hosts))
     return files
+
+
+def _fit_in_a_variable(job: JobSpec, task: TaskSpec) -> bool:
+    """Whether the hosts of a task are short enough for the environment."""
+    size = size_of_hosts(job.name, task.name, task.replicas, task.hostname, task.subdomain)
+    return fits_in_a_variable(task.name, size)
 
 
 def hosts_of(job: JobSpec, task: TaskSpec) -> list[PodHost]:

@@ -4,7 +4,7 @@ An Indexed Job with as many completions as its parallelism has a seat per comple
 interchangeable: whichever pod comes takes any vacant seat.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Final
@@ -17,9 +17,18 @@ from admission.decode.pod_templates import directed_by, existing_paths, pod_set_
 from admission.decode.template_trials import template_digest
 from admission.decode.workload_facts import MAIN, counted_generation, digest, of_possible_size
 from admission.facts.devices import PodResourceClaim
-from admission.facts.workloads import ADMITTED, NO_CONDITION, NOTHING_BY_NAME, JobRevision, WorkloadFact
+from admission.facts.workloads import (
+    ADMITTED,
+    NO_CONDITION,
+    NOTHING_BY_NAME,
+    IndexRanges,
+    JobCounts,
+    JobRevision,
+    WorkloadFact,
+)
 from admission.wire import Int32, Int64, WireCondition, WireMetadata, WireOwnerReference, WireStruct
 from admission.workloads.inputs import WorkloadInputs
+from admission.workloads.job_counts import index_ranges, indexes_in, pods_at_a_time, union, within
 from admission.workloads.kinds.support import (
     Holding,
     KindSupport,
@@ -37,7 +46,7 @@ from queues.api.api_resources import JOB_SETS, JOBS, MPI_JOBS, RAY_JOBS
 from queues.api.model import excerpt
 from queues.api.reading.user_values import MOST_PODS, UserValues, number, shortened
 from queues.reason_codes import ReasonCode
-from queues.workload import Obstacle, PodSet, PodSetProgress, WorkloadKey, WorkloadKind
+from queues.workload import Obstacle, PodSet, WorkloadKey, WorkloadKind
 
 #: Kinds whose operators make Jobs.
 _PARENTS: Final = (JOB_SETS, MPI_JOBS, RAY_JOBS)
@@ -71,14 +80,20 @@ class WireJobSpec(WireStruct):
     template: msgspec.Raw = msgspec.Raw(b"{}")
 
 
+class WireUncounted(WireStruct):
+    """Pods (by uid) that have ended and that the controller is about to count."""
+
+    succeeded: tuple[str, ...] | None = None
+
+
 class WireJobStatus(WireStruct):
     """The status of a Job of batch/v1."""
 
     active: Int32 | None = None
     succeeded: Int32 | None = None
-    failed: Int32 | None = None
     completed_indexes: str | None = None
     failed_indexes: str | None = None
+    uncounted_terminated_pods: WireUncounted | None = None
     start_time: str | None = None
     conditions: tuple[WireCondition, ...] | None = None
 
@@ -101,13 +116,10 @@ def job_fact(job: WireJob) -> WorkloadFact:
     annotations = meta.annotations or {}
     parallelism = 1 if spec.parallelism is None else spec.parallelism
     indexed = spec.completion_mode == "Indexed" and spec.completions == parallelism
-    done: frozenset[int] = frozenset()
-    values = UserValues()
+    counts, values = _counts(job, parallelism), UserValues()
+    count, done = pods_at_a_time(counts, status.active or 0), frozenset[int]()
     if indexed:
-        count = parallelism
-        done = indexes(status.completed_indexes, below=count) | indexes(status.failed_indexes, below=count)
-    else:
-        count = _at_once(job, parallelism)
+        count, done = parallelism, _done(counts)
     queue = values.queue(
         "queue",
         (meta.labels or {}).get(names.QUEUE_LABEL)
@@ -116,7 +128,7 @@ def job_fact(job: WireJob) -> WorkloadFact:
     )
     gang = _gang(annotations.get(names.GROUP_MIN_MEMBER), parallelism, values)
     template = bytes(spec.template)
-    pods, priority_class, problem, claims, image, ignored, labels = pod_set_of(
+    pods, priority_class, problem, claims, image, ignored, labels, volumes = pod_set_of(
         MAIN, count, template, "spec.template", meta.namespace
     )
     generation, alone = _counted(spec.completion_mode, pods, claims, (parallelism, spec.completions, gang))
@@ -132,8 +144,9 @@ def job_fact(job: WireJob) -> WorkloadFact:
         pod_sets=(replace(pods, done=done),) if done else alone,
         templates=() if finished else one((template_digest(template),)),
         claims={MAIN: claims} if claims else NOTHING_BY_NAME,
+        counts=counts,
         pod_labels={MAIN: labels} if labels else NOTHING_BY_NAME,
-        progress=_progress(None if indexed else spec.completions, status.succeeded or 0),
+        volumes={MAIN: volumes} if volumes else NOTHING_BY_NAME,
         priority_class=priority_class,
         # A Job may be scaled while it holds seats; what its pods ask may not change under them.
         generation=generation,
@@ -143,6 +156,7 @@ def job_fact(job: WireJob) -> WorkloadFact:
         told=_told(status.conditions),
         deleting=meta.deletion_timestamp is not None,
         suspended=bool(spec.suspend),
+        held=annotations.get(names.HOLD) == "true",
         suspended_at=_suspended_at(status.conditions),
         parallelism=parallelism,
         active=status.active or 0,
@@ -185,32 +199,48 @@ def _counted(
     return generation, (pods,)
 
 
-def indexes(text: str | None, *, below: int) -> frozenset[int]:
-    """Completion indexes of a Job's status: ``0-3,7``, ascending. What cannot be read or goes back is left out."""
-    found: set[int] = set()
-    below, next_ = min(below, MOST_PODS), 0
-    for part in (text or "").split(","):
-        first, _, last = part.partition("-")
-        start, end = number(first), number(last or first)
-        if start is not None and end is not None and next_ <= start <= end:
-            next_ = end + 1
-            found.update(range(start, min(next_, below)))
-    return frozenset(found)
+def _counts(job: WireJob, parallelism: int) -> JobCounts:
+    spec, status = job.spec, job.status
+    counting = (status.uncounted_terminated_pods or WireUncounted()).succeeded or ()
+    over: IndexRanges | None = None
+    if spec.completion_mode == "Indexed":
+        completed, failed = (
+            index_ranges(said, below=spec.completions or 0)
+            for said in (status.completed_indexes, status.failed_indexes)
+        )
+        over = union(completed, failed) if completed and failed else completed or failed
+    return one(
+        JobCounts(
+            parallelism=parallelism,
+            completions=spec.completions,
+            succeeded=(status.succeeded or 0) + len(counting),
+            counting=frozenset(counting),
+            over=over,
+            ends=any(is_true(status.conditions, kind) for kind in (FAILURE_TARGET, "SuccessCriteriaMet")),
+        )
+    )
 
 
-def _at_once(job: WireJob, parallelism: int) -> int:
-    """Pods that may still run at the same time."""
-    succeeded = job.status.succeeded or 0
-    if job.spec.completions is not None:
-        return max(0, min(parallelism, job.spec.completions - succeeded))
-    # A work queue: after the first success no pod is made any more.
-    return min(parallelism, job.status.active or 0) if succeeded else parallelism
+def _done(counts: JobCounts) -> frozenset[int]:
+    """Ordinals of an Indexed Job with a seat for each index that need no seat any more."""
+    if counts.ends:
+        return frozenset(range(min(counts.parallelism, MOST_PODS)))
+    return indexes_in(within(counts.over or (), MOST_PODS))
 
 
-@lru_cache(maxsize=4096)
-def _progress(wanted: int | None, succeeded: int) -> Mapping[str, PodSetProgress]:
-    """Pods that shall succeed, and those that the controller has counted. None: indexes tell, or the status alone."""
-    return NOTHING_BY_NAME if wanted is None else {MAIN: PodSetProgress(wanted, succeeded)}
+def as_counted(fact: WorkloadFact, counts: JobCounts, active: int, *, by_index: bool) -> WorkloadFact:
+    """A Job with these counts in place of those of its status. ``active``: pods that run.
+
+    ``by_index``: each pod has the seat of its completion index, as far as the Job allows; else it takes any.
+    """
+    if not by_index or not fact.indexed:
+        count = pods_at_a_time(counts, active)
+        pod_sets = tuple(replace(pods, count=count, done=frozenset()) for pods in fact.pod_sets)
+        minimum = min(fact.minimum, count)
+        return replace(fact, counts=counts, pod_sets=pod_sets, minimum=minimum, indexed=False)
+    done = _done(counts)
+    pod_sets = tuple(one(replace(pods, done=done)) for pods in fact.pod_sets)
+    return replace(fact, counts=counts, pod_sets=pod_sets)
 
 
 def _gang(text: str | None, parallelism: int, values: UserValues) -> int:

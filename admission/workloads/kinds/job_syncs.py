@@ -66,13 +66,9 @@ def seats_given_up(fact: WorkloadFact | None, admissions: Iterable[Admission]) -
 
 
 def _is_made_smaller(fact: WorkloadFact | None, admission: Admission) -> bool:
-    """Whether a Job has more seats than pods at a time now, or for indexes that it has no more. Only those of one whose
-    pods are not gated count: a sync that read the number of before makes pods that start."""
-    if fact is None or fact.directed != admission.id:
-        return False
-    held = admission.holding()
-    beyond = fact.indexed and any(seat.ordinal >= fact.parallelism for seat in held)
-    return beyond or len(held) > fact.parallelism
+    """Whether a Job got more seats than it has pods at a time now. Only those of one whose pods are not gated count: a
+    sync that read the number of before makes pods that start."""
+    return fact is not None and fact.directed == admission.id and len(admission.seats) > fact.parallelism
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,10 +15,12 @@ from admission.decode.template_trials import template_digest
 from admission.decode.topology_requests import tier_of
 from admission.decode.workload_facts import of_possible_size, queue_said, shared_request
 from admission.facts.pods import PodPhase
+from admission.facts.volumes import PodVolume
 from admission.facts.workloads import NOTHING_BY_NAME, GroupRequest, WorkloadFact
 from admission.volcano_jobs.dependencies import contradiction
 from admission.volcano_jobs.job import JobSpec, TaskSpec, job_of
 from admission.volcano_jobs.plugins import unsupported_plugins
+from admission.volcano_jobs.volumes import claim_name
 from admission.wire import WireMetadata, WireNetworkTopology, WireOwnerReference, WireStruct
 from admission.workloads.inputs import WorkloadInputs
 from admission.workloads.kinds.support import Holding, KindSupport, ObjectReader, StatusForm, controlled_by
@@ -106,6 +108,7 @@ def volcano_job_fact(job: WireVolcanoJob, raw: bytes) -> WorkloadFact:
         replace(found.pods, minimum=least, partitions=_partitions(task) or found.pods.partitions)
         for found, least, task in zip(sets, _task_minimums(spec), spec.tasks, strict=True)
     )
+    job_volumes = tuple(_job_volume(spec, position) for position in range(len(spec.volumes)))
     ignored = [sentence for found in sets for sentence in found.ignored]
     _note_contradiction(spec, values)
     for problem in (found.obstacle for found in sets):
@@ -125,6 +128,12 @@ def volcano_job_fact(job: WireVolcanoJob, raw: bytes) -> WorkloadFact:
         pod_labels={found.pods.name: found.labels for found in sets if found.labels} or NOTHING_BY_NAME,
         claims={task.name: found.claims for task, found in zip(spec.tasks, sets, strict=True) if found.claims}
         or NOTHING_BY_NAME,
+        volumes={
+            task.name: volumes
+            for task, found in zip(spec.tasks, sets, strict=True)
+            if (volumes := (*found.volumes, *job_volumes))
+        }
+        or NOTHING_BY_NAME,
         priority_class=fact.priority_class
         or next((found.priority_class for found in sets if found.priority_class), ""),
         # All of the spec: pods are made from it, so a change of any part must be told.
@@ -134,6 +143,17 @@ def volcano_job_fact(job: WireVolcanoJob, raw: bytes) -> WorkloadFact:
         group=shared_request(replace(fact.group, partition_tiers=partition_tiers)),
     )
     return of_possible_size(fact, "spec.tasks")
+
+
+def _job_volume(spec: JobSpec, position: int) -> PodVolume:
+    """A volume of the Job, which each pod mounts. Its claim is made with the first pods, unless it names one."""
+    volume = spec.volumes[position]
+    named = (volume.volume_claim or {}).get("storageClassName")
+    return PodVolume(
+        claim=claim_name(spec, position, volume),
+        is_made=not volume.volume_claim_name,
+        storage_class=named if isinstance(named, str) else None,
+    )
 
 
 def _partitions(task: TaskSpec) -> tuple[Partition, ...]:

@@ -19,9 +19,10 @@ from typing import Any, Final
 from admission.engine.snapshot import Rollback
 from admission.facts.pods import PodPhase
 from admission.workloads.inputs import NOT_MISSING, MissingSince, Timeouts, WorkloadInputs, revision_of
+from admission.workloads.job_counts import indexes_to_come
 from admission.workloads.kinds import support_of
 from admission.workloads.rollback import with_joined
-from admission.workloads.seats import SeatMap, awaits_seat, vacant_and_due
+from admission.workloads.seats import SeatMap, awaits_seat, is_live, vacant_and_due
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode
 from queues.text_format import counted, duration, listed, rfc3339
@@ -80,11 +81,21 @@ class _LackingGang:
         pods = len(self.place.admission.holding())
         return f"{len(self.vacant)} of {counted(pods, 'pod')} missing {when}: {self._named()}"
 
+    def _indexes(self) -> Sequence[int]:
+        """Completion indexes of the pods that are missing of an Indexed Job; empty: it is another object."""
+        fact = self.inputs.fact
+        if fact is None or fact.counts is None:
+            return ()
+        active = {pod.index for pod in self.inputs.pods if is_live(pod) and pod.index is not None}
+        return indexes_to_come(fact.counts, active)
+
     def _named(self) -> str:
         inputs, seats = self.inputs, self.place.admission.seats
         named = f"{counted(len(self.vacant), 'seat')} without a pod"
         if support_of(inputs.key).is_by_ordinal(inputs.fact):
             named = listed([f"{seats[index].pod_set}/{seats[index].ordinal}" for index in self.vacant])
+        elif indexes := self._indexes():
+            named = listed([f"{seats[0].pod_set}/{index}" for index in indexes])
         gates = {gate for pod in inputs.pods if awaits_seat(pod) for gate in pod.other_gates}
         if gates:
             return f"{named} (scheduling gates of others: {listed(sorted(gates))})"

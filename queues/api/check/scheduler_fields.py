@@ -138,12 +138,12 @@ FIELDS: Final = (
     SchedulerField(
         "VolumeBinding, VolumeZone, NodeVolumeLimits, VolumeRestrictions",
         "volumes[].persistentVolumeClaim",
-        _S,
-        "a volume that other nodes cannot have is found when kube-scheduler refuses the pod (Refused); name the nodes "
-        "of the volume in nodeSelector",
+        _M,
+        "where the volume is or can be made, and ReadWriteOncePod; how many volumes a node can attach is found when "
+        "kube-scheduler refuses the pod",
     ),
     SchedulerField(
-        "VolumeBinding, NodeVolumeLimits", "volumes[].ephemeral", _S, "as for persistentVolumeClaim"
+        "VolumeBinding, NodeVolumeLimits", "volumes[].ephemeral", _M, "as for persistentVolumeClaim"
     ),
     SchedulerField(
         "NodeVolumeLimits",
@@ -155,7 +155,7 @@ FIELDS: Final = (
         "VolumeRestrictions, VolumeZone, NodeVolumeLimits",
         "volumes[] of in-tree drivers",
         _S,
-        "as for persistentVolumeClaim: use a claim of a CSI driver",
+        "found when kube-scheduler refuses the pod (Refused): use a claim of a CSI driver",
     ),
     SchedulerField(
         "GangScheduling",

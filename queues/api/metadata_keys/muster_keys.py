@@ -126,6 +126,18 @@ MUSTER_KEYS: Final = (
         places=_WORKLOADS,
     ),
     KnownKey(
+        key=names.HOLD,
+        use=KeyUse.READ,
+        meaning='`"true"`: its owner has suspended it; it holds nothing, and waits until that is gone or `"false"`',
+        places=places(JOB, OPERATOR_JOB, of=(ANNOTATION,)),
+    ),
+    KnownKey(
+        key=names.CREATED_SUSPENDED,
+        use=KeyUse.WRITTEN,
+        meaning='`"true"`, by a policy: it was created suspended, so to suspend it once more means nothing',
+        places=places(JOB, OPERATOR_JOB, of=(ANNOTATION,)),
+    ),
+    KnownKey(
         key=names.TRACEPARENT,
         use=KeyUse.READ,
         meaning="a W3C `traceparent`: the trace of the gang is below this span (docs/how-to/tracing.md)",

@@ -21,7 +21,7 @@ from queues.api.model import (
 )
 from queues.api.names import SCHEDULING_VOLCANO
 from queues.api.quota.quota_loans import MOST_LOANS
-from queues.api.reading.user_values import MOST_LIMITS, resource_problem
+from queues.api.reading.user_values import MOST_LIMITS, is_label_key, resource_problem
 from queues.api.types.volcano_job import Whole
 from queues.api.validation.violations import selector_violations
 from queues.errors import InvalidDocument, InvalidQuantity
@@ -408,11 +408,16 @@ def _problem_of_limits(spec: QueueSpec) -> str | None:
     """Why limits cannot be stored, by the names of their resources and their number; None: they can."""
     limits = [*((flavor.guarantee, flavor.deserved, flavor.capability) for flavor in spec.flavors)]
     plain = [spec.guarantee.resource, spec.deserved, spec.capability, spec.access.max_per_user]
-    every = [*plain, *(each for of in limits for each in of)]
+    every = [_nameable(each) for each in (*plain, *(each for of in limits for each in of))]
     if (count := sum(map(len, every))) > MOST_LIMITS:
         return f"spec: found {count} limits, expected at most {MOST_LIMITS}"
     problem = next(filter(None, map(resource_problem, every)), None)
     return None if problem is None else f"spec: found {problem[0]}, expected {problem[1]}"
+
+
+def _nameable(quantities: Quantities) -> Quantities:
+    """Amounts without names such as ``nvidia.com/``, which no resource can have: those limit nothing."""
+    return {name: text for name, text in quantities.items() if is_label_key(name)}
 
 
 def _policy(spec: QueuePolicySpec) -> DomainPolicy:
@@ -491,7 +496,7 @@ def _seconds(text: str | None) -> int | None:
 
 def _limits(guarantee: Quantities, deserved: Quantities, capability: Quantities) -> Limits:
     return Limits(
-        guarantee=Resources.parse(guarantee),
+        guarantee=Resources.parse(_nameable(guarantee)),
         deserved=_amounts(deserved),
         capability=_amounts(capability),
     )
@@ -499,4 +504,4 @@ def _limits(guarantee: Quantities, deserved: Quantities, capability: Quantities)
 
 def _amounts(quantities: Mapping[str, Any]) -> dict[str, int]:
     """Amounts with zeros kept: ``capability: {cpu: 0}`` forbids cpu, an absent one does not limit it."""
-    return {name: amount(name, text) for name, text in quantities.items()}
+    return {name: amount(name, text) for name, text in quantities.items() if is_label_key(name)}

@@ -7,6 +7,7 @@ from queues.api.model import excerpt
 from queues.api.names import ROOT_QUEUE
 from queues.api.reading.user_values import LABEL, MOST_PODS, SUBDOMAIN
 from queues.api.types.volcano_job import NetworkTopology, VolcanoJob, VolcanoTaskSpec
+from queues.api.validation.host_rules import host_violations
 from queues.api.validation.lifecycle_rules import policy_violations
 from queues.api.validation.pod_rules import annotation_violations, template_violations
 from queues.api.validation.violations import NOT_A_LABEL, Violation
@@ -51,6 +52,7 @@ def job_violations(
     found += size_warnings(sum(task.replicas for task in spec.tasks), "spec.tasks")
     found += _gang(job, " job 'minAvailable' should not be greater than total replicas in tasks;")
     found += _plugins(job, names)
+    found += host_violations(job)
     found += _dependencies(job, names)
     found += policy_violations(spec.policies, "spec.policies")
     found += _volumes(job)

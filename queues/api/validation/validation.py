@@ -52,6 +52,7 @@ from queues.api.validation.pod_rules import annotation_violations, pod_spec_viol
 from queues.api.validation.podgroup_rules import podgroup_violations
 from queues.api.validation.queue_rules import queue_violations
 from queues.api.validation.run_time_rules import run_time_violations
+from queues.api.validation.size_rules import size_violations
 from queues.api.validation.violations import Violation, of_model
 from queues.api.validation.zero_fields import zero_field_warnings
 from queues.closures.node_closures import NodeClosure
@@ -80,6 +81,8 @@ class Known:
     closures: Sequence[NodeClosure] | None = None
     nodes: Container[str] | None = None
     capacity: Callable[[], Resources] | None = None
+    #: Of each resource the most that one node has.
+    largest: Callable[[], Resources] | None = None
 
 
 NOTHING_KNOWN = Known()
@@ -176,7 +179,11 @@ def _violations_within(
     if isinstance(parsed, Reservation | NodeDrain):
         found += _closure_violations(parsed, known, document, old)
     else:
-        found += [*_RULES[model](parsed, known), *_by_queue(parsed, known, is_new=old is None)]
+        path = _queues_of(parsed, known)
+        largest = known.largest() if known.largest is not None and path else None
+        found += _RULES[model](parsed, known)
+        found += _by_queue(parsed, known, path, is_new=old is None)
+        found += size_violations(parsed, path, largest)
     return found if old is None else _but_for_old(found, old)
 
 
@@ -262,19 +269,28 @@ def _metadata(document: Any) -> Iterator[Violation]:
         yield Violation(f"metadata.labels[{GATED_NAMESPACE}]", excerpt(gated), "'true' or 'false'")
 
 
-def _by_queue(document: Any, known: Known, *, is_new: bool) -> Iterator[Violation]:
-    """Where the queue does not take the object: its namespace may not use the queue, or it declares to run too long.
-
-    New objects of Volcano's kinds are refused, as for a queue that does not exist. Others will wait until that changes.
-    """
+def _queues_of(document: Any, known: Known) -> list[DomainQueue]:
+    """The queue of an object and those above it, nearest first; empty: it has none, or they are not known."""
     name = _queue_of(document, known)
-    if name is None or known.queues is None:
-        return
     path: list[DomainQueue] = []
+    if name is None or known.queues is None:
+        return path
     while (queue := known.queues.get(name)) is not None and queue not in path:
         path.append(queue)
         # A queue that names no parent is below root.
         name = queue.parent or (ROOT if queue.name != ROOT else "")
+    return path
+
+
+def _by_queue(
+    document: Any, known: Known, path: Sequence[DomainQueue], *, is_new: bool
+) -> Iterator[Violation]:
+    """Where the queue does not take the object: its namespace may not use the queue, or it declares to run too long.
+
+    New objects of Volcano's kinds are refused, as for a queue that does not exist. Others will wait until that changes.
+    """
+    if _queue_of(document, known) is None or known.queues is None:
+        return
     is_refused = is_new and isinstance(document, VolcanoJob | PodGroup)
     yield from run_time_violations(document, path, tolerable=not is_refused)
     if known.namespace_labels is None:

@@ -5,6 +5,7 @@ What queues may give: limits, and the balances that follow from the tree's shape
 Part of ``observed``: only intake writes here, by way of it.
 """
 
+import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from sqlalchemy import delete, exists, func, or_, select, text, update
@@ -189,7 +190,8 @@ async def _tree(tx: AsyncConnection) -> tuple[QueueTree, dict[QueueName, tuple[Q
             broken=row.problem if row.present else WAS_REMOVED,
         )
         before[row.name] = (row.counts_in, row.broken)
-    return QueueTree.build(every, None), before
+    # Of thousands of queues it takes a while, in which reads and reviews are answered.
+    return await asyncio.to_thread(QueueTree.build, every, None), before
 
 
 def _limits(kinds: Mapping[str, Mapping[str, int]]) -> Limits:

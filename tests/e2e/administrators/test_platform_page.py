@@ -21,7 +21,7 @@ def test_who_has_the_roles_of_the_page_can_follow_it(sandbox: Sandbox) -> None:
     waits["metadata"]["labels"] = {"muster.dev/queue-name": other}
     waits["spec"]["template"]["spec"]["nodeSelector"] = {"nowhere": "true"}
     sandbox.add(waits)
-    sandbox.wait_reason("waits", "NoFit")
+    sandbox.wait_reason("waits", "NeverFits")
     user = f"pat-{sandbox.name}"
     kubeconfig = sandbox.stack.cluster.kubeconfig_for(user)
     names = {

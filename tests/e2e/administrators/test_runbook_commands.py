@@ -103,7 +103,7 @@ def test_every_command_of_the_runbooks_does_what_its_page_says(
     queue = sandbox.add_queue()
     sandbox.api.create(DEVICES.path(), device_object(node, *map(device, range(8))))
     sandbox.add(volcano_job(sandbox, "waits", 1, 9))
-    sandbox.wait_reason("waits", "NoFit")
+    sandbox.wait_reason("waits", "NeverFits")
     filled_in = {
         "NODE": node,
         "QUEUE": queue,

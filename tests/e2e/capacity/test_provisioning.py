@@ -90,7 +90,7 @@ def test_a_gang_that_waits_for_nodes_asks_for_them_and_starts_when_they_come(
             user.create(path("Job", sandbox.name), volcano_job(sandbox, name, pods, 8))
     sandbox.wait_reason("train", "NoFit")
     # Quota is what this one lacks.
-    sandbox.wait_reason("too-much", "QueueLimit")
+    sandbox.wait_reason("too-much", "NeverFits")
 
     sandbox.wait(lambda: bool(requests(sandbox)), "nodes to be asked for")
     sandbox.wait_reason("train", "Provisioning", seconds=15)
@@ -134,7 +134,7 @@ def test_a_gang_that_waits_for_nodes_asks_for_them_and_starts_when_they_come(
     provision(sandbox, request)
     sandbox.wait_running("train-", 3)
     sandbox.wait(lambda: not requests(sandbox) and not templates(sandbox), "the request to go", seconds=20)
-    assert sandbox.reason("too-much")[0] == "QueueLimit"
+    assert sandbox.reason("too-much")[0] == "NeverFits"
 
 
 def may_ask(sandbox: Sandbox, user: str) -> Path:

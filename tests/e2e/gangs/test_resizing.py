@@ -32,12 +32,16 @@ def test_a_job_that_grows_gets_no_pod_past_its_quota(sandbox: Sandbox) -> None:
     ):
         patch('{"spec":{"parallelism":3}}')
     patch('{"spec":{"suspend":true,"parallelism":3}}')
+    sandbox.wait_reason("train", "OnHold")
+    sandbox.wait_free()
+    patch('{"spec":{"suspend":false}}')
     message = sandbox.wait_reason("train", "QueueLimit")
-    assert message == f"queue {queue} may use 4 {GPU}: 4 used, 2 asked, 2 too many"
-    sandbox.wait_running("train-", 2)
+    assert message == f"queue {queue} may use 4 {GPU}: 0 used, 6 asked, 2 too many"
     patch('{"spec":{"parallelism":4}}')
-    sandbox.wait(lambda: "4 asked" in sandbox.reason("train")[1], "both to be asked for")
+    sandbox.wait(lambda: "8 asked" in sandbox.reason("train")[1], "all to be asked for")
     assert bound_at_most(sandbox, "train-") == 2
+    patch('{"spec":{"parallelism":2}}')
+    sandbox.wait_running("train-", 2)
 
 
 def test_a_job_that_grows_in_the_moment_of_its_release_gets_no_pod_past_its_quota(

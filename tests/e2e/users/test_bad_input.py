@@ -227,6 +227,6 @@ def test_a_job_that_selects_no_node_says_how_many_there_are(sandbox: Sandbox) ->
     job = volcano_job(sandbox, "picky", 1)
     job["spec"]["tasks"][0]["template"]["spec"]["nodeSelector"] = {SANDBOX: "elsewhere"}
     sandbox.add(job)
-    message = sandbox.wait_reason("picky", "NoFit")
+    message = sandbox.wait_reason("picky", "NeverFits")
     assert "nodes" in message
     others_go_on(sandbox)

@@ -15,7 +15,7 @@ def test_a_user_who_takes_the_gate_off_a_pod_is_refused(sandbox: Sandbox) -> Non
     sandbox.add(pod_group(sandbox, "ring", 2), grouped(sandbox, "ring", "ring-0"))
     sandbox.add(batch_job(sandbox, "waits", 2, 8))
     sandbox.wait_reason("ring", "NotEnoughPods")
-    sandbox.wait_reason("waits", "NoFit")
+    sandbox.wait_reason("waits", "NeverFits")
     alice = sandbox.somebody("alice")
 
     for target, change, words in (

@@ -98,6 +98,6 @@ def test_a_user_without_rights_is_told_nothing_of_it(sandbox: Sandbox, whole_sta
     sandbox.add_queue(deserved={GPU: 8})
     stranger = Asking(whole_stack, whole_stack.cluster.kubeconfig_for("stranger"))
     sandbox.add(volcano_job(sandbox, "too-large", 1, 16))
-    sandbox.wait_reason("too-large", "NoFit")
+    sandbox.wait_reason("too-large", "NeverFits")
 
     assert "may not list jobs, podgroups or pods" in stranger.complaint("pending", "-n", sandbox.name)

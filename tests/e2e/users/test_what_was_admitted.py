@@ -42,7 +42,7 @@ def test_a_suspended_job_that_asks_more_before_it_is_resumed_does_not_run_with_i
 
         won = any(wins() for _ in range(300))
     assert won, "in no round was the Job suspended for long enough"
-    sandbox.wait_reason("race", "QueueLimit")
+    sandbox.wait_reason("race", "NeverFits")
     assert not [pod for pod in sandbox.running("race-") if gpus_of(pod) > 5], "larger than what was booked"
     sandbox.wait_free()
 

@@ -74,7 +74,9 @@ def test_the_next_leader_tells_nothing_again(harness: CrashHarness) -> None:
         sandbox.add(*(grouped(sandbox, "ring", f"ring-{index}", 8) for index in range(4)))
         for group in groups:
             wait_warned(sandbox, group)
-            sandbox.wait(lambda group=group: "NoFit" in sandbox.told("PodGroup", group), f"{group} to say so")
+            sandbox.wait(
+                lambda group=group: "NeverFits" in sandbox.told("PodGroup", group), f"{group} to say so"
+            )
         before = [sandbox.get("PodGroup", group)["metadata"]["resourceVersion"] for group in groups]
 
         harness.forget(first)

@@ -160,7 +160,7 @@ def test_kubectl_muster_tells_what_each_job_of_a_flow_waits_for(sandbox: Sandbox
     finish_all(sandbox, "weekly-prepare-")
 
     # More than the node has: the Job waits, and says for what.
-    sandbox.wait(lambda: "NoFit" in said("get", "weekly"), "the waiting Job to tell its reason")
+    sandbox.wait(lambda: "NeverFits" in said("get", "weekly"), "the waiting Job to tell its reason")
     assert "1 of 2 jobs completed" in said("get", "weekly")
     assert "weekly-train: admission" in said("list")
     assert said("delete", "weekly") == "jobflow weekly deleted\n"

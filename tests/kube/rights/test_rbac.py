@@ -107,6 +107,8 @@ PURPOSES: dict[str, list[Ask]] = {
     "see-limits": _sees(api_resources.LIMIT_RANGES),
     "see-runtimes": _sees(api_resources.RUNTIME_CLASSES),
     "see-webhooks": [ask for each in api_resources.WEBHOOK_CONFIGURATIONS for ask in _sees(each)],
+    "see-volumes": [*_sees(api_resources.VOLUME_CLAIMS), *_sees(api_resources.VOLUMES)],
+    "see-storage": _sees(api_resources.STORAGE_CLASSES),
     "see-devices": [
         ask
         for each in (

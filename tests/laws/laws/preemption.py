@@ -12,6 +12,7 @@ from admission.engine import decide as engine
 from admission.engine.memo import Memo
 from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
+from admission.engine.preemption.grants import BUDGETS_KEEP_LENT_QUOTA
 from admission.engine.preemption.rules import EvictionRule
 from admission.engine.snapshot import Budget, Snapshot
 from admission.explain.takers import standing
@@ -214,13 +215,25 @@ def nobody_protected_goes(snapshot: Snapshot) -> None:
         if own_queue or admission.id in kept:
             assert not _wishes_to_stay(snapshot, admission)
         ran = snapshot.now - admission.opened_at
-        assert ran >= max(policy.min_run_time or 0, protected_after_evictions(workload.evictions))
+        if evict.code != EvictionRule.RECLAIMED or not _waited_before(
+            snapshot, evict.beneficiary, admission, tree
+        ):
+            assert ran >= (policy.min_run_time or 0)
+        assert ran >= protected_after_evictions(workload.evictions)
         if evict.code == EvictionRule.RECLAIMED:
             assert tree.queues[admission.queue].reclaimable
             waited = admission.opened_at - (workload.waiting_since or workload.created)
             kept = workload.minimum > 1 and waited >= (policy.clear_after or 0)
             most = DAY if policy.max_protection is None else min(DAY, policy.max_protection)
             assert ran >= most or not kept
+
+
+def _waited_before(snapshot: Snapshot, beneficiary: WorkloadKey, victim: Admission, tree: QueueTree) -> bool:
+    """Whether work has waited long, and since before the other one started."""
+    waits = snapshot.pending[beneficiary]
+    since = waits.waiting_since or waits.created
+    long = snapshot.now - since >= (tree.policy(waits.queue).clear_after or 0)
+    return long and since < victim.opened_at
 
 
 def protected_after_evictions(evictions: int) -> int:
@@ -308,14 +321,17 @@ def _counted(snapshot: Snapshot, queue: QueueName, priority: int) -> int:
 
 
 def budgets_hold(snapshot: Snapshot) -> None:
-    """No more pods go than a PodDisruptionBudget allows."""
-    plan = plan_of(snapshot)
+    """No more pods go than a PodDisruptionBudget allows, but for a reclaim of what it has kept for long enough."""
+    plan, tree = plan_of(snapshot), books(snapshot).tree
     for budget in snapshot.budgets:
-        leaving = sum(
-            len(snapshot.admissions[evict.admission].seats)
-            for evict in plan.evicts
-            if snapshot.admissions[evict.admission].workload in budget.pods
-        )
+        leaving = 0
+        for evict in plan.evicts:
+            admission = snapshot.admissions[evict.admission]
+            most = tree.policy(admission.queue).max_protection
+            kept = BUDGETS_KEEP_LENT_QUOTA if most is None else most
+            is_lent = evict.code == EvictionRule.RECLAIMED and snapshot.now - admission.opened_at >= kept
+            if admission.workload in budget.pods and not is_lent:
+                leaving += len(admission.seats)
         assert leaving <= budget.allowed
 
 

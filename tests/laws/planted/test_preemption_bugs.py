@@ -30,12 +30,13 @@ def _without_claims(*given: Any) -> Any:
     return result
 
 
-def _unlimited(self: Any, workload: Any, pods: int) -> bool:
-    return True
+def _unlimited(self: Any, workload: Any, pods: int) -> list[str]:
+    return []
 
 
-def _unprotected(running: Any, tree: Any, now: int, keeps_beyond: Any) -> Any:
-    return protection.Protection(frozenset(), frozenset(), None)
+def _unprotected(*given: Any) -> Any:
+    nobody = frozenset[Any]()
+    return protection.Protection(nobody, nobody, nobody, nobody, nobody, None)
 
 
 def _whatever_the_class_says(refused: Any) -> bool:
@@ -88,7 +89,7 @@ BUGS = (
         _without_claims,
         laws.no_victim_without_a_beneficiary,
     ),
-    Bug("budgets are ignored", candidates.VictimCandidates, "may_disrupt", _unlimited, laws.budgets_hold, 1),
+    Bug("budgets are ignored", candidates.VictimCandidates, "keeping", _unlimited, laws.budgets_hold, 1),
     Bug("nothing protects", running, "protection_of", _unprotected, laws.nobody_protected_goes),
     Bug(
         "a gang keeps nothing that it waited for",

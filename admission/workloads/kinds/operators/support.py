@@ -21,6 +21,7 @@ from admission.decode.pod_templates import pod_set_of
 from admission.decode.workload_facts import counted_generation, digest, of_possible_size, queue_said
 from admission.facts.devices import PodResourceClaim
 from admission.facts.pods import PodController
+from admission.facts.volumes import PodVolume
 from admission.facts.workloads import ADMITTED, NO_CONDITION, NOTHING_BY_NAME, JobRevision, WorkloadFact
 from admission.wire import WireCondition, WireMetadata, WireStruct
 from admission.workloads.inputs import WorkloadInputs
@@ -244,6 +245,7 @@ class _Found(NamedTuple):
     written: Path
     priority_class: str
     claims: tuple[PodResourceClaim, ...]
+    volumes: tuple[PodVolume, ...]
     #: Fields from the object to those of them, and of what contains them, that are there.
     existing: tuple[Path, ...]
     #: It says that Muster resumed the object.
@@ -272,6 +274,7 @@ def fact_of(description: OperatorKind, job: WireOperatorJob) -> WorkloadFact | N
         generation=str(meta.generation),
         finished=bool(ended),
         failed=any(said.lower() == "failed" for said in ended),
+        held=(meta.annotations or {}).get(names.HOLD) == "true",
         told=_told(conditions),
         deleting=meta.deletion_timestamp is not None,
         conduct=conduct_of(meta.annotations, meta.labels),
@@ -306,6 +309,7 @@ def fact_of(description: OperatorKind, job: WireOperatorJob) -> WorkloadFact | N
         progress=progress or NOTHING_BY_NAME,
         claims=claims or NOTHING_BY_NAME,
         pod_labels={each.pods.name: each.labels for each in found if each.labels} or NOTHING_BY_NAME,
+        volumes={each.pods.name: each.volumes for each in found if each.volumes} or NOTHING_BY_NAME,
         priority_class=priority_class
         or next((each.priority_class for each in found if each.priority_class), ""),
         generation=counted_generation(
@@ -379,7 +383,7 @@ def _found(description: OperatorKind, job: WireOperatorJob, values: UserValues) 
         if pods.obstacle is not None:
             values.note(pods.obstacle.message, pods.obstacle.code)
         more = (each.existing, each.is_marked, pods.image, pods.ignored, pods.labels)
-        yield _Found(pods.pods, each.written, pods.priority_class, pods.claims, *more)
+        yield _Found(pods.pods, each.written, pods.priority_class, pods.claims, pods.volumes, *more)
 
 
 def _named(description: OperatorKind, job: WireOperatorJob, values: UserValues) -> Iterator[HeldTemplate]:

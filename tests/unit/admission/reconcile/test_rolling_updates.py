@@ -4,6 +4,7 @@ import pytest
 
 from admission.facts.pods import PodFact, PodPhase, PodShape
 from admission.reconcile.rolling_updates import own_update_words
+from queues.reason_codes import ReasonCode
 from queues.resources import Resources
 from queues.workload import AdmissionId
 
@@ -30,13 +31,13 @@ NEW = pod("web-6b7-x", gated=True)
 @pytest.mark.parametrize(
     ("code", "others", "is_told"),
     [
-        ("QueueLimit", [pod("web-5a6-a"), pod("web-5a6-b")], True),
-        ("NoFit", [pod("web-5a6-a")], True),
-        ("QueuePaused", [pod("web-5a6-a")], False),
-        ("QueueLimit", [pod("web-6b7-a")], False),
-        ("QueueLimit", [pod("web-5a6-a", deleting=True)], False),
-        ("QueueLimit", [pod("web-5a6-a", phase=PodPhase.SUCCEEDED)], False),
-        ("QueueLimit", [], False),
+        (ReasonCode.QUEUE_LIMIT, [pod("web-5a6-a"), pod("web-5a6-b")], True),
+        (ReasonCode.NO_FIT, [pod("web-5a6-a")], True),
+        (ReasonCode.QUEUE_PAUSED, [pod("web-5a6-a")], False),
+        (ReasonCode.QUEUE_LIMIT, [pod("web-6b7-a")], False),
+        (ReasonCode.QUEUE_LIMIT, [pod("web-5a6-a", deleting=True)], False),
+        (ReasonCode.QUEUE_LIMIT, [pod("web-5a6-a", phase=PodPhase.SUCCEEDED)], False),
+        (ReasonCode.QUEUE_LIMIT, [], False),
     ],
     ids=[
         "full queue",
@@ -49,7 +50,7 @@ NEW = pod("web-6b7-x", gated=True)
     ],
 )
 def test_a_pod_that_waits_for_its_own_deployment_is_told_the_two_ways_out(
-    code: str, others: list[PodFact], is_told: bool
+    code: ReasonCode, others: list[PodFact], is_told: bool
 ) -> None:
     expected = (
         "it waits for pods of its own Deployment web:"

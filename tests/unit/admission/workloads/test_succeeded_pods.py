@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from admission.facts.pods import PodFact, PodPhase
-from admission.facts.workloads import WorkloadFact
-from queues.workload import AdmissionId, PodSetProgress
+from admission.facts.workloads import JobCounts, WorkloadFact
+from queues.workload import AdmissionId
 from tests.builders.facts import JOB, admission, job, released, state_of
 
 
@@ -16,8 +16,8 @@ def succeeded(name: str, seat: str | None, **facts: Any) -> PodFact:
 
 def wants(count: int, of: int, done: int = 0) -> WorkloadFact:
     """A Job of so many completions, as many at a time as are left, of which its status counts ``done``."""
-    progress = {"main": PodSetProgress(of, done)}
-    return job(min(count, of - done), parallelism=count, progress=progress, directed=AdmissionId(1))
+    counts = JobCounts(parallelism=count, completions=of, succeeded=done)
+    return job(min(count, of - done), parallelism=count, counts=counts, directed=AdmissionId(1))
 
 
 @pytest.mark.parametrize("counted", [0, 1], ids=["not counted yet", "counted"])
@@ -45,7 +45,8 @@ def test_when_all_pods_have_succeeded_nothing_is_held_or_wanted() -> None:
 def test_two_pods_of_one_index_count_once() -> None:
     held = admission(JOB, "n1 n1", started=True)
     pods = (succeeded("a", None, index=3), succeeded("b", None, index=3))
-    assert state_of(wants(2, 3), pods, [held]).ended == {}
+    counts = JobCounts(parallelism=2, completions=3, over=())
+    assert state_of(job(2, counts=counts), pods, [held]).ended == {}
 
 
 def test_the_seat_of_an_index_is_given_back_when_its_pod_has_succeeded() -> None:

@@ -110,6 +110,6 @@ def test_a_status_that_changes_costs_no_look_at_the_loans_and_stores_what_counts
     known = two()
     save(known)
     monkeypatch.setattr(queue_facts, "loans_in_force", None)
-    known.observe([seen(replace(owning("b", 8), shown="Open"))])
+    known.observe([seen(replace(owning("b", 8), shown="Open", changed_by="somebody"))])
     known.refresh(NOW + 1)
     assert (deserved(known), unsaved(known)) == ({"a": 4, "b": 12}, {"b": 12})

@@ -5,12 +5,13 @@ from dataclasses import replace
 import pytest
 
 from admission.facts.changes import Change
+from admission.facts.cluster import NamespaceFact
 from admission.reconcile.world_status import WorldStatuses, queue_statuses
 from admission.world.world import World
 from queues.admissions import Admission, AdmissionState
 from queues.quota.queue import ROOT
-from queues.workload import AdmissionId, QueueName, WorkloadKey, WorkloadKind
-from tests.builders.facts import NOW, TEAM, admission, node, queue, released, seen, volcano_job, world
+from queues.workload import AdmissionId, QueueName, Requirement, WorkloadKey, WorkloadKind
+from tests.builders.facts import NOW, TEAM, admission, gone, node, queue, released, seen, volcano_job, world
 from tests.function_calls import calls_of
 
 #: Jobs; half of them run.
@@ -33,12 +34,12 @@ def pod(number: int, **facts: object) -> Change:
 
 
 def known(count: int) -> World:
-    """So many Jobs are known; the first half of them run."""
+    """So many Jobs are known; the first half of them run. One queue is gone, and nothing is held in it."""
     half = count // 2
     begun = world(
         [
             queue("root"),
-            queue(TEAM, parent=QueueName(ROOT)),
+            queue(TEAM, parent=QueueName(ROOT), namespace_selector=(Requirement("x", "DoesNotExist"),)),
             *(node(f"n{number}") for number in range(half // BESIDE)),
         ],
         [
@@ -50,9 +51,14 @@ def known(count: int) -> World:
     begun.observe(
         [*(job(number) for number in (*range(count), MANY)), *(pod(number) for number in range(half))]
     )
+    begun.observe([seen(queue("old")), gone(queue("old")), seen(QUIET)])
     begun.refresh(NOW)
     begun.freeze(NOW)
     return begun
+
+
+#: A queue without work.
+QUIET = queue("quiet", max_gang=1)
 
 
 def turn(of: World, *changes: Change) -> None:
@@ -73,6 +79,8 @@ CHANGES = {
     "a Job that runs goes": (replace(job(0), fact=None),),
     "another goes": (replace(job(MANY), fact=None),),
     "a pod gets a condition": (pod(1, ready_since=NOW),),
+    "the status of a queue changes": (seen(replace(QUIET, shown="Closing")),),
+    "the labels of a namespace change": (seen(NamespaceFact(name="other", labels={"x": "y"})),),
     "a pod goes": (replace(pod(1), fact=None),),
 }
 

@@ -29,6 +29,7 @@ OTHERS = {
     "FINALIZER",
     "HYPERNODE_TIER",
     "JOB_CONTROLLER",
+    "JOB_TRACKING",
     "OUT_OF_SERVICE",
     "GPU_FAULT",
 }

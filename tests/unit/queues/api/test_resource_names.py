@@ -40,7 +40,7 @@ SPECS: Final[dict[type[BaseModel], dict[str, Any]]] = {
     Pod: {"containers": [{**CONTAINER}], "initContainers": [{**CONTAINER, "name": "first"}]},
 }
 #: The dictionaries by resource, as fields of models have them.
-AMOUNTS: Final = (Quantities, ResourceRequirements.model_fields["limits"].annotation)
+AMOUNTS: Final = (get_args(Quantities)[0], ResourceRequirements.model_fields["limits"].annotation)
 
 
 def places() -> list[tuple[type[BaseModel], str]]:
@@ -226,3 +226,13 @@ def test_a_queue_says_which_of_its_names_no_pod_can_ask_for_until_they_are_right
 def test_a_queue_says_that_its_name_is_too_long() -> None:
     _, told = condition_of(a_queue({}, "q" * 64), {})
     assert told.startswith("metadata.name: found 64 characters, expected at most 63")
+
+
+@pytest.mark.parametrize("name", ["nvidia.com/", "gpu", "no name"])
+def test_a_queue_with_a_name_that_volcano_takes_can_be_used(name: str) -> None:
+    fact = queue_fact(
+        msgspec.json.encode(a_queue({"capability": {name: 8, "cpu": 4}, "deserved": {name: 8}}))
+    )
+    assert fact.queue.broken is None
+    assert fact.queue.limits.capability["cpu"] == 4000
+    assert any(repr(name) in each for each in fact.without_effect)

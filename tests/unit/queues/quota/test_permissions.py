@@ -51,9 +51,9 @@ def test_only_workloads_that_were_told_something_else_are_told_again() -> None:
     changes: list[set[WorkloadKey]] = []
     for labels in ({"tier": "gold"}, {"tier": "gold"}, {"tier": "tin"}, {"x": "y"}, {"tier": "gold"}):
         made.put_namespace("ns", labels)
-        changes.append(made.changed([user]))
+        changes.append(made.changed())
         answers.append(made.tell(user))
     assert changes == [{JOB}, set(), {JOB}, set(), {JOB}]
     assert answers == [False, True, True, False, False, True]
     made.put_queue(TEAM, Queue(name=TEAM, namespace_selector=(Requirement("team", "Exists"),)))
-    assert made.changed([user]) == {JOB}
+    assert made.changed() == {JOB}

@@ -126,9 +126,9 @@ def test_a_port_that_is_promised_is_taken_by_nobody_else() -> None:
     plan, after = turn(after, service(9, priority=20))
     assert (plan.admits, plan.evicts) == ((), ())
 
-    # The port is free now, and the one that it is promised to comes first, however urgent others are.
+    # The port is free now, and the place goes to the most urgent of the queue that it was made for.
     plan, _ = turn(drained(after), service(10, priority=30))
-    assert [admit.workload for admit in plan.admits] == [service(8).key]
+    assert [admit.workload for admit in plan.admits] == [service(10).key]
 
 
 def test_two_do_not_get_the_same_port_promised() -> None:

@@ -125,6 +125,26 @@ async def test_keys_wait_while_the_queue_is_full_and_are_requeued_in_their_order
     assert not queue.is_full()
 
 
+async def test_owners_take_turns_however_many_keys_one_of_them_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(work_queue, "MOST_STEPS", 1)
+    requeued, done = list[str](), asyncio.Event()
+    queue = WorkQueue[str](requeued.append, lambda _: None, lambda key: key[0])
+
+    async def step() -> None:
+        await done.wait()
+
+    queue.start("x", "x", step, "x")
+    flood = [f"a{number}" for number in range(1000)]
+    for key in (*flood, "b0", "b1", "c0"):
+        queue.requeue_when_free(key)
+    queue.forget("a0")
+    done.set()
+    await eventually(lambda: len(requeued) == 1002, "all keys")
+    assert requeued[:7] == ["a1", "b0", "c0", "a2", "b1", "a3", "a4"]
+    assert sorted(requeued) == sorted([*flood[1:], "b0", "b1", "c0"])
+    await queue.stop()
+
+
 # ── steps ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 

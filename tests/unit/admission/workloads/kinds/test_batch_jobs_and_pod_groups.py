@@ -8,7 +8,8 @@ import pytest
 from admission.decode.workload_facts import asks, pods_generation
 from admission.facts.workloads import NO_CONDITION, JobRevision
 from admission.workloads.context import Context, in_context
-from admission.workloads.kinds.batch_job import UNSTARTED, indexes
+from admission.workloads.job_counts import index_ranges, indexes_in
+from admission.workloads.kinds.batch_job import UNSTARTED
 from queues.api import names
 from queues.resources import Resources
 from queues.workload import AdmissionId, QueueName, WorkloadKey, WorkloadKind
@@ -64,7 +65,20 @@ def test_failed_indexes_need_no_seat_either() -> None:
         ({"completions": 10}, {"succeeded": 3}, 4),
         ({"completions": 10}, {"succeeded": 8}, 2),
         ({"completions": 2}, {}, 2),
-        ({"completions": 10, "completionMode": "Indexed"}, {"succeeded": 9}, 1),
+        ({"completions": 10, "completionMode": "Indexed"}, {"completedIndexes": "0-3,5-9"}, 1),
+        (
+            {"completions": 10, "completionMode": "Indexed", "backoffLimitPerIndex": 0},
+            {"succeeded": 5, "failed": 3, "completedIndexes": "0-4", "failedIndexes": "5-7"},
+            2,
+        ),
+        (
+            {"completions": 10, "completionMode": "Indexed"},
+            {"completedIndexes": "0-5", "failedIndexes": "6-9"},
+            0,
+        ),
+        ({"completions": 10}, {"conditions": [{"type": "FailureTarget", "status": "True"}]}, 0),
+        ({"completions": 10}, {"conditions": [{"type": "SuccessCriteriaMet", "status": "True"}]}, 0),
+        ({"completions": 10}, {"succeeded": 6, "uncountedTerminatedPods": {"succeeded": ["a", "b"]}}, 2),
         ({}, {"active": 4}, 4),
         ({}, {"active": 1, "succeeded": 1}, 1),
     ],
@@ -152,7 +166,7 @@ def _with_terms(*terms: dict[str, Any], admission: str | None = None) -> dict[st
     [("", set()), (None, set()), ("0-3,7", {0, 1, 2, 3, 7}), ("5-99", {5, 6, 7}), ("x,1-,-2,3", {1, 3})],
 )
 def test_completed_indexes_are_intervals(text: str | None, found: set[int]) -> None:
-    assert indexes(text, below=8) == found
+    assert indexes_in(index_ranges(text, below=8)) == found
 
 
 # PodGroups

@@ -1,0 +1,39 @@
+"""Jobs that their owner suspends and resumes."""
+
+import pytest
+
+from deploy.local.stack import LocalCommandFailed
+from tests.e2e.support.manifests import batch_job
+from tests.e2e.support.sandbox import GPU, Sandbox
+
+
+@pytest.mark.parametrize("gpus", [2, 8], ids=["on one node", "on two nodes"])
+def test_a_job_that_its_owner_suspends_gives_its_seats_back_until_it_is_resumed(
+    sandbox: Sandbox, gpus: int
+) -> None:
+    sandbox.add_nodes(2)
+    sandbox.add_queue(capability={GPU: 2 * gpus})
+    sandbox.add(batch_job(sandbox, "train", 2, gpus))
+    sandbox.wait_running("train-", 2)
+    alice = sandbox.somebody("alice")
+
+    def suspend(value: str) -> None:
+        change = f'{{"spec":{{"suspend":{value}}}}}'
+        sandbox.stack.kubectl(
+            "patch", "job/train", "-n", sandbox.name, "--type=merge", "-p", change, user=alice
+        )
+
+    suspend("true")
+    sandbox.wait(lambda: sandbox.pods("train-") == [], "its pods to go")
+    message = sandbox.wait_reason("train", "OnHold")
+    assert "its owner has suspended it" in message
+    sandbox.wait_free()
+    sandbox.add(batch_job(sandbox, "other", 2, gpus))
+    sandbox.wait_running("other-", 2)
+
+    suspend("false")
+    sandbox.wait_reason("train", "QueueLimit")
+    with pytest.raises(LocalCommandFailed, match="expected true until Muster admits the Job"):
+        suspend("false")
+    sandbox.delete("batch/v1 Job", "other")
+    sandbox.wait_running("train-", 2)

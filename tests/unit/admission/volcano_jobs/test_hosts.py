@@ -1,0 +1,73 @@
+"""Hosts of plugin svc: as long as they are reckoned to be, and never longer than Linux and a ConfigMap take."""
+
+from typing import Any
+
+import pytest
+
+from admission.volcano_jobs.plugins.svc import Svc, host_files
+from admission.volcano_jobs.pods import PodSettings, pod_manifest
+from queues.api.validation.host_rules import LARGEST_CONFIG_MAP, LONGEST_VARIABLE
+from queues.api.validation.validation import violations_of
+from queues.workload import AdmissionId, NodeName
+from tests.builders.volcano_jobs import job
+
+TEMPLATE: dict[str, Any] = {
+    "spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i", "command": ["a"]}]}
+}
+
+
+def tasks(replicas: int, name: str = "worker", **spec: Any) -> list[dict[str, Any]]:
+    template = {"spec": {**TEMPLATE["spec"], **spec}}
+    return [{"name": name, "replicas": replicas, "minAvailable": replicas, "template": template}]
+
+
+def document(replicas: int, name: str = "train", **plugins: list[str]) -> dict[str, Any]:
+    return {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "metadata": {"name": name, "namespace": "ns"},
+        "spec": {"minAvailable": replicas, "plugins": plugins, "tasks": tasks(replicas), "queue": "q"},
+    }
+
+
+@pytest.mark.parametrize("replicas", [0, 1, 9, 10, 11, 100, 101, 5000, 8000])
+@pytest.mark.parametrize("spec", [{}, {"subdomain": "peers"}, {"hostname": "all"}], ids=str)
+def test_hosts_are_as_long_as_they_are_reckoned_to_be(replicas: int, spec: dict[str, Any]) -> None:
+    named = job(tasks=tasks(replicas, **spec), plugins={"svc": []})
+    (file, *_) = host_files(named).values()
+    is_given = "VC_WORKER_HOSTS" in host_files(named)
+    assert is_given == (len(f"VC_WORKER_HOSTS={file}") + 1 <= LONGEST_VARIABLE)
+
+
+def test_hosts_that_no_process_could_have_are_in_the_file_only() -> None:
+    named = job(tasks=tasks(9000), plugins={"svc": []})
+    files = host_files(named)
+    assert len(files["worker.host"].splitlines()) == 9000
+    assert "VC_WORKER_HOSTS" not in files
+    pod = pod_manifest(named, named.tasks[0], 0, NodeName("n"), PodSettings(admission=AdmissionId(1)))
+    assert [line["name"] for line in pod["spec"]["containers"][0]["env"]] == ["VC_WORKER_NUM"]
+    (config_map, *_) = Svc().companions(named)
+    assert (
+        sum(len(key) + len(value) for key, value in config_map.manifest["data"].items()) < LARGEST_CONFIG_MAP
+    )
+
+
+def test_a_job_with_too_many_hosts_for_the_environment_is_told_of_the_flag() -> None:
+    (warning,) = violations_of(document(1500, "pretraining-of-a-large-language-model-run-42", svc=[]))
+    assert warning.tolerable
+    assert "containers get no VC_WORKER_HOSTS" in warning.message
+    assert "--inject-hosts-env=false" in warning.message
+    quiet = document(1500, "pretraining-of-a-large-language-model-run-42", svc=["--inject-hosts-env=false"])
+    assert violations_of(quiet) == []
+    assert violations_of(document(1000, "pretraining-of-a-large-language-model-run-42", svc=[])) == []
+    assert violations_of(document(1500, "pretraining-of-a-large-language-model-run-42")) == []
+
+
+@pytest.mark.parametrize("plugin", ["svc", "pytorch"])
+def test_a_job_whose_hosts_no_config_map_takes_is_refused(plugin: str) -> None:
+    found = violations_of(
+        document(10_000, "a-name-of-fifty-characters-and-as-many-more-of-pod", **{plugin: []})
+    )
+    (refusal,) = (each for each in found if not each.tolerable)
+    assert refusal.path == "spec.plugins.svc"
+    assert str(LARGEST_CONFIG_MAP) in refusal.message

@@ -1,0 +1,133 @@
+"""Work that asks more than its queue, one user or a node can ever give gets warnings, when it is made and by check."""
+
+from typing import Any
+
+import pytest
+import yaml
+
+from queues.api.check.check import check_documents
+from queues.api.validation.validation import Known, violations_of
+from queues.quota.queue import ROOT, Limits, ProvisioningRules, Queue
+from queues.resources import GPU, MEMORY, Resources
+from queues.workload import QueueName
+
+ABOVE, TEAM = QueueName("above"), QueueName("team")
+QUEUES = {
+    ROOT: Queue(name=ROOT, parent=None),
+    ABOVE: Queue(name=ABOVE, limits=Limits(capability={GPU: 30_000}), max_gang=500),
+    TEAM: Queue(name=TEAM, parent=ABOVE, limits=Limits(capability={GPU: 40_000}), max_per_user={GPU: 25_000}),
+}
+LARGEST = Resources({GPU: 8000, MEMORY: 2**39})
+
+
+def template(gpus: int = 1, **requests: str) -> dict[str, Any]:
+    amounts = {**({GPU: str(gpus)} if gpus else {}), **requests}
+    containers = [{"name": "c", "image": "i", "resources": {"limits": amounts}}]
+    return {"spec": {"restartPolicy": "Never", "containers": containers}}
+
+
+def volcano_job(*tasks: tuple[int, dict[str, Any]], minimum: int | None = None) -> dict[str, Any]:
+    named = [
+        {"name": f"t{number}", "replicas": count, "template": each}
+        for number, (count, each) in enumerate(tasks)
+    ]
+    spec = {"queue": TEAM, "tasks": named, **({} if minimum is None else {"minAvailable": minimum})}
+    return {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "j"}, "spec": spec}
+
+
+def batch_job(count: int, pods: dict[str, Any], **annotations: str) -> dict[str, Any]:
+    metadata = {"name": "j", "labels": {"muster.dev/queue-name": TEAM}, "annotations": annotations}
+    spec = {"parallelism": count, "template": pods}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+
+
+def pod(gpus: int) -> dict[str, Any]:
+    metadata = {"name": "p", "labels": {"muster.dev/queue-name": TEAM}}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, **template(gpus)}
+
+
+def told(document: dict[str, Any], queues: dict[QueueName, Queue] | None = None) -> list[str]:
+    known = Known(
+        queues={str(name): each for name, each in (queues or QUEUES).items()}, largest=lambda: LARGEST
+    )
+    found = violations_of(document, known)
+    assert all(each.tolerable for each in found), "it is stored: limits are raised, and nodes come"
+    return [each.message for each in found]
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        (pod(9), "spec: it never fits: 9 nvidia.com/gpu asked in one pod, the largest node has 8"),
+        (
+            batch_job(36, template()),
+            "spec.parallelism: it never fits: 36 nvidia.com/gpu asked, one user may use 25 in queue team",
+        ),
+        (
+            volcano_job((1, template(0, memory="1Ti")), (1, template())),
+            "spec.tasks[0].template: it never fits: 1Ti memory asked in one pod, the largest node has 512Gi",
+        ),
+        (
+            volcano_job((13, template(2)), (13, template(0))),
+            "spec.tasks[0].replicas: it never fits: 26 nvidia.com/gpu asked, one user may use 25 in queue team",
+        ),
+        (
+            batch_job(600, template(0)),
+            "spec.parallelism: it never fits: 600 pods asked, and queue above allows 500 in one gang",
+        ),
+    ],
+)
+def test_a_warning_has_both_numbers(document: dict[str, Any], message: str) -> None:
+    assert message in told(document)
+
+
+def test_a_queue_above_with_less_counts() -> None:
+    queues = {**QUEUES, TEAM: Queue(name=TEAM, parent=ABOVE, limits=Limits(capability={GPU: 40_000}))}
+    assert told(batch_job(36, template()), queues) == [
+        "spec.parallelism: it never fits: 36 nvidia.com/gpu asked, queue above may use 30"
+    ]
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        pod(8),
+        batch_job(25, template()),
+        batch_job(200, template(), **{"scheduling.volcano.sh/group-min-member": "1"}),
+        volcano_job((100, template()), (100, template()), minimum=20),
+        volcano_job((5, template(9)), (5, template()), minimum=3),
+    ],
+)
+def test_what_may_start_gets_none(document: dict[str, Any]) -> None:
+    assert told(document) == []
+
+
+def test_where_nodes_are_asked_for_only_limits_count() -> None:
+    asking = Queue(name=ABOVE, provisioning=ProvisioningRules(class_name="check-capacity"))
+    assert told(pod(9), {**QUEUES, ABOVE: asking}) == []
+
+
+TOO_MANY = """
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {name: big, namespace: d}
+spec: {tasks: [{name: a, replicas: 20000, template: {spec: {restartPolicy: Never, containers: [{name: c, image: x}]}}}]}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: big, namespace: d, labels: {muster.dev/queue-name: default}}
+spec: {parallelism: 20000, template: {spec: {restartPolicy: Never, containers: [{name: c, image: x}]}}}
+---
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: PodGroup
+metadata: {name: pg, namespace: d}
+spec: {minMember: 20000}
+"""
+
+
+def test_more_pods_than_one_object_may_have_are_told_by_check_and_when_it_is_made() -> None:
+    for document in yaml.safe_load_all(TOO_MANY):
+        (violation,) = (each for each in violations_of(document) if each.found == "20000 pods")
+        assert violation.tolerable
+    found = [each for each in check_documents([("big.yaml", TOO_MANY)]) if each.found == "20000 pods"]
+    assert [each.severity for each in found] == ["warning"] * 3
