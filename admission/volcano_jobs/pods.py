@@ -17,6 +17,7 @@ from admission.volcano_jobs.task_index import IndexFormat, IndexPlaceholder, Tas
 from admission.volcano_jobs.volumes import mount_volumes
 from queues.api import names
 from queues.api.node_affinity import pinned
+from queues.api.validation.defaults import HOST_DNS
 from queues.workload import AdmissionId, NodeName
 
 #: Annotations that pods inherit from their Job: Volcano's, and the user who created the Job.
@@ -158,6 +159,8 @@ def _manifest(job: JobSpec, task: TaskSpec, settings: PodSettings, position: _Po
     priority_class = spec.get("priorityClassName") or job.priority_class
     if priority_class:
         spec["priorityClassName"] = priority_class
+    if spec.get("hostNetwork") is True and not spec.get("dnsPolicy"):
+        spec["dnsPolicy"] = HOST_DNS
     if spec.get("terminationGracePeriodSeconds") == 0:
         # The API server drops such a pod at once, also while its containers run: the next one would run beside them.
         spec["terminationGracePeriodSeconds"] = 1

@@ -130,8 +130,14 @@ def _cut(value: Any, schema: Mapping[str, Any]) -> Any:
     return value
 
 
-def structural(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
-    """A JSON schema of pydantic as the structural schema that the API server wants: no references, no unions."""
+def structural(
+    node: Mapping[str, Any], definitions: Mapping[str, Any], *, in_list: bool = False
+) -> dict[str, Any]:
+    """A JSON schema of pydantic as the structural schema that the API server wants: no references, no unions.
+
+    ``in_list``: it is of a part of a list, where no default is stored. To the API server a list is one value: with
+    defaults in it, it would differ from what its owner applies, and conflict with whoever else applies the same.
+    """
     merged = _resolved(node, definitions)
     schema: dict[str, Any] = {}
     if description := merged.get("description"):
@@ -153,18 +159,21 @@ def structural(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[
         if word in merged and merged[word] != implied:
             schema[word] = merged[word]
     # Empty defaults are the model's only, and left out; the others are Volcano's.
-    if merged.get("default") and not isinstance(merged["default"], Mapping | list):
+    if not in_list and merged.get("default") and not isinstance(merged["default"], Mapping | list):
         schema["default"] = merged["default"]
     if "properties" in merged:
         schema["properties"] = {
-            name: structural(value, definitions) for name, value in merged["properties"].items()
+            name: structural(value, definitions, in_list=in_list)
+            for name, value in merged["properties"].items()
         }
     if merged.get("required"):
         schema["required"] = merged["required"]
     if isinstance(merged.get("additionalProperties"), Mapping):
-        schema["additionalProperties"] = structural(merged["additionalProperties"], definitions)
+        schema["additionalProperties"] = structural(
+            merged["additionalProperties"], definitions, in_list=in_list
+        )
     if "items" in merged:
-        schema["items"] = structural(merged["items"], definitions)
+        schema["items"] = structural(merged["items"], definitions, in_list=True)
     schema.update({word: value for word, value in merged.items() if word.startswith("x-kubernetes-")})
     if schema.get("x-kubernetes-int-or-string"):
         schema["pattern"] = QUANTITY_PATTERN

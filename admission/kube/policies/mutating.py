@@ -40,6 +40,7 @@ from admission.kube.policies.cel import (
     texts,
 )
 from admission.kube.policies.holds import hold_policies
+from admission.kube.policies.kept_names import keeping_policies
 from admission.kube.policies.kueue_names import kueue_policies
 from admission.kube.policies.operators import SUSPENDED, made_by, noted_suspension, operator_policies
 from admission.kube.policies.owners import owner_policies
@@ -61,10 +62,12 @@ from queues.api.api_resources import (
     JOBS,
     NAMESPACES,
     NODE_DRAINS,
+    POD_GROUPS,
     PODS,
     QUEUES,
     RESERVATIONS,
     VOLCANO_CRON_JOBS,
+    VOLCANO_JOBS,
     ApiResource,
     Document,
 )
@@ -73,6 +76,7 @@ from queues.api.kueue_names import KUEUE_PRIORITY, KUEUE_QUEUE
 from queues.api.names import (
     CHANGE_REASON,
     CHANGED_BY,
+    DEFAULT_QUEUE,
     DEFAULT_SCHEDULER,
     GATE,
     GATED_NAMESPACE,
@@ -97,6 +101,7 @@ GARBAGE_COLLECTOR: Final = "system:serviceaccount:kube-system:generic-garbage-co
 #: Kinds whose objects have Muster create Volcano Jobs, in the name of their requester.
 JOB_STARTERS: Final = (("vccronjobs", VOLCANO_CRON_JOBS), ("jobflows", JOB_FLOWS))
 
+_WRITTEN_QUEUE: Final = "object.?spec.?queue.orValue('')"
 _IN_A_GROUP: Final = f"({annotation(GROUP_ANNOTATION)} != '' || {annotation(GROUP_ANNOTATION_VOLCANO)} != '')"
 
 
@@ -152,9 +157,16 @@ def mutating_policies(options: PolicyOptions) -> list[Document]:
     unsigned = {"name": "not-signed-yet", "expression": f"!({_is_signed(options)})"}
     for plural, kind in signed_kinds():
         name = f"muster-requester-{plural}"
-        conditions = [not_by(options.identity), unsigned]
+        patches, conditions = _note_requester(options), [not_by(options.identity), unsigned]
+        if kind in (VOLCANO_JOBS, POD_GROUPS):
+            complete = f"({_is_signed(options)}) && {_WRITTEN_QUEUE} != ''"
+            conditions = [
+                not_by(options.identity),
+                {"name": "not-complete-yet", "expression": f"!({complete})"},
+            ]
+            patches = join(patches, _note_queue())
         documents += [
-            _policy(name, kind, ["CREATE"], _note_requester(options), conditions=conditions),
+            _policy(name, kind, ["CREATE"], patches, conditions=conditions),
             binding(name, name, {}),
         ]
     for name, kind in (
@@ -175,13 +187,14 @@ def mutating_policies(options: PolicyOptions) -> list[Document]:
         *owner_policies(),
         *operator_policies(options.identity),
         *train_job_policies(options.identity),
+        *keeping_policies(options.identity, options.scheduler, options.aliases),
         *hold_policies(options.identity),
         *kueue_policies(),
     ]
 
 
 def signed_kinds() -> list[tuple[str, ApiResource]]:
-    """Kinds that are not changed at creation but for the name of the requester, with a plural of each.
+    """Kinds that are not changed at creation but for their queue and the name of the requester, with a plural of each.
 
     Workloads with pods that are gated, or do not exist while they wait; and what starts Volcano Jobs, which get the
     name from it.
@@ -439,6 +452,23 @@ def _note_requester(options: PolicyOptions) -> str:
             add(f"/metadata/annotations/{escaped(USER)}", "request.userInfo.username"),
         ),
     )
+
+
+def _note_queue() -> str:
+    """Store the queue of a Volcano Job or a PodGroup, as ``queues.api.validation.defaults.queue_named`` has it: the
+    default of the namespace may become another one."""
+    inherited = [
+        f"namespaceObject.metadata.?annotations[?{text(key)}]" for key in (QUEUE_LABEL, QUEUE_ANNOTATION)
+    ]
+    named = f"{_WRITTEN_QUEUE} in ['', {text(DEFAULT_QUEUE)}]"
+    fallback = (
+        f"object.metadata.?annotations[?{text(QUEUE_ANNOTATION)}].or({inherited[0]}).or({inherited[1]})"
+    )
+    queue = (
+        f"({label(QUEUE_LABEL)} != '' ? {label(QUEUE_LABEL)}"
+        f" : {named} ? {fallback}.orValue({text(DEFAULT_QUEUE)}) : {_WRITTEN_QUEUE})"
+    )
+    return join(only_if("!has(object.spec)", add("/spec", "{}")), add("/spec/queue", queue))
 
 
 def _is_copied(options: PolicyOptions) -> str:

@@ -83,10 +83,9 @@ def webhook_configurations(callee: Callee, bundle: bytes, identity: str) -> list
     def webhook(name: str, kind: ApiResource, operations: Sequence[str], path: str) -> Document:
         conditions: list[dict[str, Any]] = [not_by(identity)]
         if "UPDATE" in operations:
-            # Statuses, labels and finalizers are none of its business.
-            changed = (
-                "request.operation != 'UPDATE' || object.metadata.generation != oldObject.metadata.generation"
-            )
+            # Statuses, labels and finalizers are none of its business. The generation would be counted too late for
+            # the defaults.
+            changed = "request.operation != 'UPDATE' || object.?spec != oldObject.?spec"
             conditions.append({"name": "spec-changed", "expression": changed})
         return {
             "name": f"{name}.muster.dev",
@@ -100,10 +99,10 @@ def webhook_configurations(callee: Callee, bundle: bytes, identity: str) -> list
             "matchConditions": conditions,
         }
 
-    kinds = (("jobs.batch-volcano", VOLCANO_JOBS), ("podgroups", POD_GROUPS), ("queues", QUEUES))
-    # They have no defaults.
     checked = (
-        *kinds,
+        ("jobs.batch-volcano", VOLCANO_JOBS),
+        ("podgroups", POD_GROUPS),
+        ("queues", QUEUES),
         ("hypernodes", HYPERNODES),
         ("cronjobs.batch-volcano", VOLCANO_CRON_JOBS),
         ("jobflows", JOB_FLOWS),
@@ -119,7 +118,7 @@ def webhook_configurations(callee: Callee, bundle: bytes, identity: str) -> list
     return [
         mutating.document(
             CONFIGURATION,
-            webhooks=[webhook(f"default.{name}", kind, ["CREATE"], "/mutate") for name, kind in kinds],
+            webhooks=[webhook("default.queues", QUEUES, ["CREATE", "UPDATE"], "/mutate")],
         ),
         validating.document(
             CONFIGURATION,

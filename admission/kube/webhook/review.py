@@ -1,6 +1,6 @@
 """The admission webhook: answers what needs knowledge of other objects than the one in the request.
 
-``mutate`` fills in Volcano's defaults, ``validate`` refuses what could never run, in Volcano's words. Any replica
+``mutate`` fills in the defaults of Queues, ``validate`` refuses what could never run, in Volcano's words. Any replica
 answers. A review that cannot be read is answered with 400 and a sentence; should an answer fail, 500 leaves the
 decision to the configuration's ``failurePolicy`` (Ignore: the controller checks every object again).
 
@@ -39,7 +39,6 @@ from queues.api.validation.validation import (
     Known,
     defaulted,
     kind_of,
-    misread_zeros,
     violations_of,
 )
 from queues.api.validation.violations import Violation
@@ -156,16 +155,14 @@ class ReviewAnswer:
         return _encode({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response})
 
 
-def mutate(body: bytes, surroundings: ReviewContext) -> ReviewAnswer:
-    """Volcano's defaults, as a patch. Refuses nothing. Raises InvalidReview."""
+def mutate(body: bytes) -> ReviewAnswer:
+    """The defaults of a Queue, as a patch. Refuses nothing. Raises InvalidReview."""
     request, _ = _request(body)
     document = _document(request.object)
-    if document is None or kind_of(document) is None:
+    if document is None or kind_of(document) is not QueueDocument:
         return ReviewAnswer(uid=request.uid)
-    complete = defaulted(document, surroundings.known(request.namespace))
-    # Said here: those who validate see the default in its place.
-    warnings = tuple(one.message for one in misread_zeros(document))
-    return ReviewAnswer(uid=request.uid, warnings=warnings, patch=patch_between(document, complete))
+    complete = defaulted(document)
+    return ReviewAnswer(uid=request.uid, patch=patch_between(document, complete))
 
 
 async def validate(body: bytes, surroundings: ReviewContext) -> ReviewAnswer:
@@ -310,7 +307,7 @@ def app(surroundings: ReviewContext) -> web.Application:
     """
 
     async def mutating(body: bytes) -> ReviewAnswer:
-        return mutate(body, surroundings)
+        return mutate(body)
 
     limit = _ReviewLimit()
 

@@ -47,7 +47,8 @@ class PodGroupSpec(OpenModel):
     #: Pods of each task that must start together.
     min_task_member: Annotated[dict[str, Count], at_most(MOST_POD_SETS)] = Field(default_factory=dict)
     #: The queue that its pods wait in.
-    queue: Annotated[Text, Field(max_length=253)] = "default"
+    # A policy stores it, and has to see that none was written.
+    queue: Annotated[Text, Field(max_length=253, json_schema_extra={"default": None})] = "default"
     #: Priority of the gang.
     priority_class_name: Text = ""
     #: What the gang needs: until its pods exist, it is Inqueue once its queue has room for that. Then its pods tell it.

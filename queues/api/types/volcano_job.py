@@ -25,7 +25,10 @@ from queues.api.model import (
 from queues.api.names import BATCH_VOLCANO
 from queues.api.reading.user_values import MOST_ENTRIES, MOST_POD_SETS
 
-QueueField = Annotated[Text, Field(max_length=253, pattern=SUBDOMAIN_PATTERN)]
+#: Without a default in the schema: a policy stores the queue, and has to see that none was written.
+QueueField = Annotated[
+    Text, Field(max_length=253, pattern=SUBDOMAIN_PATTERN, json_schema_extra={"default": None})
+]
 
 #: A part that is kept whole and parsed where it is needed, for instance a pod template.
 Whole = Annotated[
@@ -146,7 +149,7 @@ class VolcanoJobSpec(OpenModel):
 
     #: ``volcano``, or none: replaced by the scheduler that Muster is set up for.
     scheduler_name: Annotated[Text, Field(max_length=63)] = ""
-    #: Gang size; the webhook makes 0 the sum over tasks.
+    #: Gang size; absent or 0: the sum over tasks, which is not stored here. ``status.minAvailable`` has the number.
     min_available: Count = 0
     #: Volumes of all pods.
     volumes: Annotated[tuple[VolcanoVolumeSpec, ...], at_most(MOST_ENTRIES)] = ()

@@ -1,5 +1,8 @@
 """The defaults of Volcano's mutating webhook, as pure functions from document to document.
 
+Those of Volcano Jobs are filled in when a Job is read, and are not stored: a list of tasks is one value to the API
+server, so a stored default in it would be a change at each ``kubectl apply``, and a conflict between field managers.
+
 Documents are plain JSON-like data, so unknown fields are kept. Values of a wrong type, and lists that are too long,
 stay as they are: validation reports them.
 """
@@ -13,6 +16,10 @@ from queues.api.reading.user_values import MOST_ENTRIES, MOST_POD_SETS
 Document = dict[str, Any]
 
 MAX_RETRY = 3
+#: The name of a task that has none is this and its number.
+TASK_NAME = "default"
+#: The dnsPolicy of pods on their host's network.
+HOST_DNS = "ClusterFirstWithHostNet"
 
 #: Plugins that need pods to find one another by name: they imply the plugin svc.
 NEED_SVC = ("tensorflow", "mpi", "pytorch", "ray")
@@ -123,7 +130,7 @@ def _task(task: Any, index: int) -> Any:
         return task
     filled = dict(task)
     if not filled.get("name"):
-        filled["name"] = f"default{index}"
+        filled["name"] = default_task_name(index)
     if filled.get("minAvailable") is None and (minimum := _default_minimum(filled)) is not None:
         filled["minAvailable"] = minimum
     if not filled.get("maxRetry"):
@@ -131,8 +138,13 @@ def _task(task: Any, index: int) -> Any:
     template = _mapping(filled.get("template"))
     spec = _mapping(template.get("spec")) if template else None
     if template and spec and spec.get("hostNetwork") is True and not spec.get("dnsPolicy"):
-        filled["template"] = {**template, "spec": {**spec, "dnsPolicy": "ClusterFirstWithHostNet"}}
+        filled["template"] = {**template, "spec": {**spec, "dnsPolicy": HOST_DNS}}
     return filled
+
+
+def default_task_name(index: int) -> str:
+    """The name of a task that has none."""
+    return f"{TASK_NAME}{index}"
 
 
 def _default_minimum(task: Mapping[str, Any]) -> int | None:

@@ -7,6 +7,7 @@ from queues.api.model import excerpt
 from queues.api.names import ROOT_QUEUE
 from queues.api.reading.user_values import LABEL, MOST_PODS, SUBDOMAIN
 from queues.api.types.volcano_job import NetworkTopology, VolcanoJob, VolcanoTaskSpec
+from queues.api.validation.fixed_fields import job_change
 from queues.api.validation.host_rules import host_violations
 from queues.api.validation.lifecycle_rules import policy_violations
 from queues.api.validation.pod_rules import annotation_violations, template_violations
@@ -62,22 +63,15 @@ def job_violations(
     return found
 
 
-def job_update_violations(old: VolcanoJob, new: VolcanoJob) -> list[Violation]:
-    """Violations of a change of a Job: only counts of pods and the priority class may change."""
-    for index, task in enumerate(new.spec.tasks):
-        if task.min_available is not None and task.min_available > task.replicas:
-            wording = f"'minAvailable' must be <= 'replicas' in task: {task.name}"
-            return [_minimum_of_task(task, f"spec.tasks[{index}]", wording)]
-    if gang := [*_gang(new, "job 'minAvailable' must not be greater than total replicas")]:
-        return gang
-    if len(old.spec.tasks) != len(new.spec.tasks):
-        found, expected = f"{len(new.spec.tasks)} tasks", f"{len(old.spec.tasks)} tasks"
-        return [Violation("spec.tasks", found, expected, TASKS_UPDATE_REFUSED)]
-    before, after = _fixed_part(old), _fixed_part(new)
-    changed = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
-    if not changed:
-        return []
-    return [Violation(f"spec.{changed[0]}", f"a change of {', '.join(changed)}", "no change", UPDATE_REFUSED)]
+def job_change_violations(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[Violation]:
+    """Violations of a change from one Job's spec to another: only counts of pods and the priority class may change."""
+    tasks, tasks_before = (spec.get("tasks") or () for spec in (now, before))
+    if len(tasks) != len(tasks_before):
+        found, expected = f"{len(tasks)} tasks", f"{len(tasks_before)} tasks"
+        yield Violation("spec.tasks", found, expected, TASKS_UPDATE_REFUSED)
+    elif change := job_change(before, now):
+        what = f"{change.path}: found {change.found}, expected {change.expected}"
+        yield Violation(change.path, change.found, change.expected, f"{UPDATE_REFUSED}: {what}")
 
 
 def queue_reference_violations(
@@ -258,18 +252,3 @@ def _volumes(job: VolcanoJob) -> Iterator[Violation]:
                 "If you want to create a new PVC, you do not need to specify VolumeClaimName"
             )
             yield Violation(here, "volumeClaim and volumeClaimName", "one of them", wording)
-
-
-def _fixed_part(job: VolcanoJob) -> dict[str, Any]:
-    """The spec without the fields that may change."""
-    spec = job.spec.model_dump(by_alias=True)
-    for field in ("minAvailable", "priorityClassName"):
-        spec.pop(field, None)
-    for task in spec["tasks"]:
-        task.pop("replicas", None)
-        task.pop("minAvailable", None)
-    for volume in spec["volumes"]:
-        if volume.get("volumeClaim") is not None:
-            # The job controller writes the name of the claim that it made.
-            volume["volumeClaimName"] = ""
-    return spec

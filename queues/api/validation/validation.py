@@ -47,7 +47,7 @@ from queues.api.validation.closures.closure_rules import (
 )
 from queues.api.validation.command_rules import command_violations
 from queues.api.validation.hypernode_rules import hypernode_violations
-from queues.api.validation.job_rules import job_update_violations, job_violations, queue_reference_violations
+from queues.api.validation.job_rules import job_change_violations, job_violations, queue_reference_violations
 from queues.api.validation.pod_rules import annotation_violations, pod_spec_violations, template_violations
 from queues.api.validation.podgroup_rules import podgroup_violations
 from queues.api.validation.queue_rules import queue_violations
@@ -105,6 +105,8 @@ KINDS: Mapping[tuple[str, str], type[Model]] = {
     (CORE, "Pod"): Pod,
 }
 
+#: Kinds whose rules are about other objects: what was wrong before may be so by another object now.
+_OF_ADMINISTRATORS: Final = (QueueDocument, Reservation, NodeDrain)
 #: Volcano Jobs, and kinds that these are made from.
 _MAKES_JOBS: Final = (VolcanoJob, VolcanoCronJob, JobTemplate, JobFlow)
 #: The path of violations that follow from the labels of an object's namespace.
@@ -138,7 +140,8 @@ def violations_of(
     """Violations of a document with its defaults filled in; of a kind that Muster does not check: none.
 
     ``old``: the object that the document replaces; None: it is a new object. An update that does not change the spec
-    has no violations, so that labels, finalizers and statuses stay writable whatever rules came later.
+    has no violations, so that labels, finalizers and statuses stay writable whatever rules came later. Nor is
+    a workload refused for what was wrong before and is wrong in the same way.
     """
     model = kind_of(document)
     if model is None or (old is not None and old.get("spec") == document.get("spec")):
@@ -150,29 +153,29 @@ def violations_of(
     stored = excesses(old, model) if old is not None and beyond else []
     if new := [_beyond(excess) for excess in beyond if excess not in stored]:
         return new
-    found = [replace(_beyond(excess), tolerable=True) for excess in beyond]
-    return found + _violations_within(document, model, known, old)
+    warned = [replace(_beyond(excess), tolerable=True) for excess in beyond]
+    found = _violations_within(document, model, known, old)
+    if old is None:
+        return warned + found
+    if found and model not in _OF_ADMINISTRATORS:
+        before = set(_violations_within(old, model, known, old))
+        found = [violation for violation in found if violation.tolerable or violation not in before]
+    return [*warned, *found, *_violations_of_change(model, old, document)]
 
 
 def _violations_within(
     document: dict[str, Any], model: type[Model], known: Known, old: dict[str, Any] | None
 ) -> list[Violation]:
-    """Violations of a document that is within its bounds."""
+    """Violations of a document that is within its bounds, whether it is created so or changed."""
     try:
-        parsed = model.parse(document if old is not None else defaulted(document, known))
+        parsed = model.parse(defaulted(document, known))
     except ValidationError as error:
         return of_model(error)
     zeros = misread_zeros(document)
-    if old is not None and isinstance(parsed, VolcanoJob):
-        try:
-            return [*zeros, *job_update_violations(VolcanoJob.parse(old), parsed)]
-        except ValidationError:
-            # The stored object cannot be read, so any change is accepted: it may repair it.
-            return []
     if (
         old is not None
-        and isinstance(parsed, PodGroup)
-        and (old.get("spec") or {}).get("queue") == parsed.spec.queue
+        and isinstance(parsed, VolcanoJob | PodGroup)
+        and _queue_field(old) == _queue_field(document)
     ):
         known = replace(known, queues=None)  # it is in that queue already, even if the queue is closed by now
     found = [*_metadata(parsed), *zeros]
@@ -205,6 +208,25 @@ def misread_zeros(document: dict[str, Any]) -> list[Violation]:
 
 def _beyond(excess: Excess) -> Violation:
     return Violation(excess.path, f"{excess.found} {excess.unit}", f"at most {excess.most}")
+
+
+def _queue_field(document: dict[str, Any]) -> Any:
+    spec = document.get("spec")
+    return spec.get("queue") if isinstance(spec, dict) else None
+
+
+def _violations_of_change(
+    model: type[Model], old: dict[str, Any], document: dict[str, Any]
+) -> Iterator[Violation]:
+    """Violations of a change from one state to another. A stored object that cannot be read may be repaired."""
+    if model is not VolcanoJob:
+        return
+    try:
+        for each in (old, document):
+            model.parse(each)
+    except ValidationError:
+        return
+    yield from job_change_violations(old["spec"], document["spec"])
 
 
 def unknown_fields(document: dict[str, Any]) -> tuple[str, ...]:

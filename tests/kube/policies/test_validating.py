@@ -65,9 +65,8 @@ async def test_a_pod_that_waits_may_move_to_another_queue_but_not_leave_all(
     await guarded.create("pods", pod("a", labels=QUEUED))
     made = await guarded.patch("pods", "a", {"metadata": {"labels": {"muster.dev/queue-name": "team-b"}}})
     assert made["metadata"]["labels"]["muster.dev/queue-name"] == "team-b"
-    with pytest.raises(ApiRefused) as refused:
-        await guarded.patch("pods", "a", {"metadata": {"labels": {"muster.dev/queue-name": None}}})
-    assert 'Label muster.dev/queue-name: found none, expected "team-b"' in _refusal(refused)
+    made = await guarded.patch("pods", "a", {"metadata": {"labels": {"muster.dev/queue-name": None}}})
+    assert made["metadata"]["labels"]["muster.dev/queue-name"] == "team-b"
 
 
 @pytest.mark.parametrize(
@@ -115,9 +114,8 @@ async def test_the_outcome_of_a_pod_is_stored_before_it_may_go(guarded: GuardedN
     signed = pod("a", labels={"muster.dev/released": "true"})
     signed["metadata"]["finalizers"] = ["muster.dev/outcome"]
     await guarded.create("pods", signed, by=MUSTER)
-    with pytest.raises(ApiRefused) as refused:
-        await guarded.patch("pods", "a", {"metadata": {"finalizers": None}})
-    assert "Finalizer muster.dev/outcome: found removed by alice" in _refusal(refused)
+    made = await guarded.patch("pods", "a", {"metadata": {"finalizers": None}})
+    assert made["metadata"]["finalizers"] == ["muster.dev/outcome"]
     await guarded.patch("pods", "a", {"metadata": {"finalizers": None}}, by=MUSTER)
 
 
@@ -138,8 +136,8 @@ async def test_a_job_that_waits_may_move_to_another_queue_but_not_leave_all(
     # With no label of its own left, a Job would get its template's back.
     await guarded.create("jobs", batch_job("a", labels={**QUEUED, "colour": "blue"}))
     await guarded.patch("jobs", "a", {"metadata": {"labels": {"muster.dev/queue-name": "team-b"}}})
-    with pytest.raises(ApiRefused):
-        await guarded.patch("jobs", "a", {"metadata": {"labels": {"muster.dev/queue-name": None}}})
+    made = await guarded.patch("jobs", "a", {"metadata": {"labels": {"muster.dev/queue-name": None}}})
+    assert made["metadata"]["labels"]["muster.dev/queue-name"] == "team-b"
 
 
 async def test_a_running_job_stays_in_its_queue(guarded: GuardedNamespace) -> None:

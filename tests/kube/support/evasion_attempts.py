@@ -35,6 +35,8 @@ METADATA: dict[str, Document] = {
 }
 #: What the editor is told.
 ONLY_MUSTER = "nly Muster writes"
+#: No refusal: a policy puts back what was taken away.
+UNDONE = ""
 RELEASED = {"muster.dev/released": "true"}
 SIGNED = {"muster.dev/admission-id": "1", "muster.dev/seat": "main/0"}
 BOB = {"muster.dev/user": "bob"}
@@ -322,7 +324,7 @@ CHANGES = [
     Change(
         "a foreign pod to released", PODS, bare(), labelled("muster.dev/released", "true"), ONLY_MUSTER, PLAIN
     ),
-    Change("a pod out of its queue", PODS, bare(), labelled("muster.dev/queue-name", None), "leave none"),
+    Change("a pod out of its queue", PODS, bare(), labelled("muster.dev/queue-name", None), UNDONE),
     Change(
         "a running pod to another queue",
         PODS,
@@ -366,7 +368,7 @@ CHANGES = [
         PODS,
         bare(),
         {"metadata": {"finalizers": None}},
-        "Finalizer",
+        UNDONE,
         GATED,
         {"metadata": {"finalizers": ["muster.dev/outcome"]}},
     ),

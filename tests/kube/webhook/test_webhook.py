@@ -56,16 +56,10 @@ def a_job(
     }
 
 
-async def test_a_job_gets_volcanos_defaults(running: Running) -> None:
-    made = await running.created(JOBS, a_job("defaults"))
-    spec = made["spec"]
-    assert (spec["queue"], spec["schedulerName"], spec["maxRetry"], spec["minAvailable"]) == (
-        "default",
-        "volcano",
-        3,
-        2,
-    )
-    assert spec["tasks"][0]["name"] == "default0"
+async def test_a_job_gets_its_queue_and_no_default_that_a_list_would_have(running: Running) -> None:
+    asked = a_job("defaults")
+    made = await running.created(JOBS, asked)
+    assert made["spec"] == {**asked["spec"], "queue": "default", "maxRetry": 3}
     assert made["metadata"]["annotations"]["muster.dev/user"] == "alice"
 
 

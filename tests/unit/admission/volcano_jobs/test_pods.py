@@ -302,3 +302,13 @@ def test_a_flag_with_a_bad_value_is_refused_with_what_is_expected(
 
 def test_documents_are_checked_by_the_plugins_and_flags_that_pods_are_made_with() -> None:
     assert {plugin.name: plugin.flags for plugin in PLUGINS} == ACTING_FLAGS
+
+
+def test_a_pod_on_the_hosts_network_still_resolves_names_of_the_cluster() -> None:
+    def policy(**spec: Any) -> Any:
+        template = {"spec": {"containers": [{"name": "a"}], **spec}}
+        return made(tasks=task(template))["spec"].get("dnsPolicy")
+
+    assert policy(hostNetwork=True) == "ClusterFirstWithHostNet"
+    assert policy(hostNetwork=True, dnsPolicy="Default") == "Default"
+    assert policy() is None

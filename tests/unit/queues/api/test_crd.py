@@ -79,6 +79,14 @@ def test_schemas_are_structural(crd):
     assert schema["type"] == "object"
 
 
+@pytest.mark.parametrize("crd", crds(), ids=lambda crd: crd["metadata"]["name"])
+def test_no_default_is_stored_in_a_list(crd):
+    """A list is one value: with a default in it, it conflicts with what other field managers apply."""
+    schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    lists = [node["items"] for node in nodes_of(schema) if "items" in node]
+    assert not [node for each in lists for node in nodes_of(each) if "default" in node]
+
+
 def test_pod_templates_are_kept_whole():
     schema = crds()[0]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     template = schema["properties"]["spec"]["properties"]["tasks"]["items"]["properties"]["template"]

@@ -36,7 +36,7 @@ async def test_an_object_that_is_nested_too_deeply_is_refused() -> None:
     answer = await validate(review(5000), NOBODY)
     assert answer.uid == "u"
     assert answer.refusals == ("found nesting deeper than 200 levels, expected less",)
-    assert mutate(review(5000), NOBODY).patch == ()
+    assert mutate(review(5000)).patch == ()
 
 
 @pytest.mark.parametrize("entry", ["{}", '{"name":"a"}', "7"])
@@ -53,7 +53,7 @@ async def test_a_job_of_more_tasks_than_can_be_considered_is_refused_before_any_
     assert (await validate(review, nothing)).refusals == (
         "spec.tasks: found 75000 entries, expected at most 256",
     )
-    assert not any(step["path"].startswith("/spec/tasks") for step in mutate(review, nothing).patch)
+    assert mutate(review).patch == ()
 
 
 async def test_a_zero_for_which_a_default_is_filled_in_is_warned_of() -> None:
@@ -62,11 +62,11 @@ async def test_a_zero_for_which_a_default_is_filled_in_is_warned_of() -> None:
     job = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "a"}, "spec": spec}
     asked = {"uid": "u", "operation": "CREATE", "object": job}
     body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": asked}
-    answer = mutate(msgspec.json.encode(body), cast(ReviewContext, NothingKnown()))
+    answer = await validate(msgspec.json.encode(body), cast(ReviewContext, NothingKnown()))
     assert [text.partition(":")[0] for text in answer.warnings] == ["spec.maxRetry", "spec.tasks[0].maxRetry"]
     assert all("0 counts as 3, as in Volcano" in text for text in answer.warnings)
     del spec["maxRetry"], spec["tasks"][0]["maxRetry"]
-    answer = mutate(msgspec.json.encode(body), cast(ReviewContext, NothingKnown()))
+    answer = await validate(msgspec.json.encode(body), cast(ReviewContext, NothingKnown()))
     assert answer.warnings == ()
 
 
