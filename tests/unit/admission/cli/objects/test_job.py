@@ -165,16 +165,12 @@ async def test_logs_of_a_job_of_batch_are_those_of_its_pods(ask_about_batch: Ask
     assert (code, "job train is a Job of batch/v1, which has no tasks" in err) == (2, True)
 
 
-@pytest.mark.parametrize("command", ["suspend", "resume"])
-async def test_that_muster_itself_suspends_a_job_of_batch_is_said(
-    ask_about_batch: Asking, asked: list[str], command: str
+@pytest.mark.parametrize(("command", "done"), [("suspend", "suspended"), ("resume", "resumed")])
+async def test_a_job_of_batch_is_held_and_resumed(
+    ask_about_batch: Asking, asked: list[str], command: str, done: str
 ) -> None:
-    code, out, err = await ask_about_batch(command, "train")
-    assert (code, out, asked) == (1, "", [])
-    assert err.startswith(
-        "Error: job train is a Job of batch/v1, and not of Volcano: Muster itself suspends it"
-    )
-    assert "`kubectl muster job delete train -n ml` takes its pods away" in err
+    assert await ask_about_batch(command, "train") == (0, f"job train is being {done}\n", "")
+    assert asked == [f"PATCH {BATCH}"]
 
 
 async def test_a_name_of_neither_kind_is_one_sentence(ask_about_batch: Asking) -> None:
