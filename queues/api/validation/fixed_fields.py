@@ -88,7 +88,7 @@ FREE_OF_TASK: Final = ("replicas", "minAvailable")
 
 
 @dataclass(frozen=True, slots=True)
-class FieldChange:
+class ChangedField:
     """A field that an update would change."""
 
     #: ``spec.tasks[0].template.spec.containers[0].image``
@@ -97,7 +97,7 @@ class FieldChange:
     expected: str
 
 
-def job_change(before: Mapping[str, Any], now: Mapping[str, Any]) -> FieldChange | None:
+def job_change(before: Mapping[str, Any], now: Mapping[str, Any]) -> ChangedField | None:
     """The first field of a Volcano Job's spec with another meaning that may not change; None: there is none."""
     return _change((now, before), (), ({}, {}))
 
@@ -113,12 +113,12 @@ def _is_free(path: Path) -> bool:
             return False
 
 
-def _change(values: _Pair, path: Path, holders: _Pair) -> FieldChange | None:
+def _change(values: _Pair, path: Path, holders: _Pair) -> ChangedField | None:
     """The change of a value now from before. ``holders``: the mappings or lists that have them."""
     if _is_same(values, path, holders):
         return None
     if len(path) == LEVELS or not _are_alike(values, path, holders):
-        return FieldChange(path_of(("spec", *path)), *map(_shown, values))
+        return ChangedField(path_of(("spec", *path)), *map(_shown, values))
     for key in _keys(*values):
         below = (*path, key)
         if not _is_free(below):
