@@ -15,7 +15,7 @@ from tests.builders.facts import JOB, TEAM, admission, job, node, queue, world
 OTHER, OWN = "vcjob/bob/secret-model.v2", "job/ns/second"
 REASONS = [
     behind(TEAM, OTHER),
-    would_delay(OTHER, None),
+    would_delay(OTHER, None, ""),
     making_room(pods=2, names=[OTHER, "pod/carol/x", OWN]),
 ]
 
