@@ -22,8 +22,8 @@ LONGEST_TEXT: Final = 32 * 1024
 LONGEST_VALUE: Final = 256 * 1024
 #: Characters of a quantity.
 LONGEST_QUANTITY: Final = 64
-#: Bytes of a part of free form, such as a pod template, as JSON.
-LARGEST_PART: Final = 512 * 1024
+#: Bytes of a part of free form, such as a pod template, as JSON: what etcd takes of an object, with room for the rest.
+LARGEST_PART: Final = 1280 * 1024
 
 _INT32 = (-(2**31), 2**31 - 1)
 

@@ -114,9 +114,10 @@ async def guarded_cluster(door_cluster: LocalCluster) -> LocalCluster:
     return door_cluster
 
 
-@pytest_asyncio.fixture(scope="session")
+@pytest_asyncio.fixture(scope="module")
 async def running(door_cluster: LocalCluster) -> AsyncIterator[Running]:
-    """Muster's policies and webhook, installed on that control plane."""
+    """Muster's policies and webhook, installed on that control plane. The webhook answers for one module: other tests
+    have policies alone."""
     async for one in running_door(door_cluster):
         yield one
 

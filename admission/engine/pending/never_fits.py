@@ -88,7 +88,7 @@ def _no_node(trial: Trial, nodes: NodeFilter) -> Reason:
     layout, total = trial.layout, len(trial.table)
     chosen, tolerated = layout.chosen(nodes), layout.tolerated(nodes)
     facts = {"fit": 0, "nodes": total}
-    of_all = f"0 of {counted(total, 'node')}"
+    of_all = f"0 of {total} nodes"
     if not chosen.any():
         message = f"{of_all} are chosen by nodeSelector or affinity ({_wish(trial, nodes)})"
         return reasons.never_fits(message, **facts)

@@ -57,7 +57,7 @@ def test_what_is_told_of_a_change_of_quota_is_what_it_does(
     submit(sandbox, "gang", one, 2, 4, "20m")
     sandbox.wait_reason("gang", "NoFit")
     submit(sandbox, "short", other, 2, 2, "2h")
-    sandbox.wait_reason("short", "QueueLimit")
+    sandbox.wait_reason("short", "NeverFits")
 
     change = ("set", other, "--deserved", "gpu=4", "--capability", "gpu=4")
     told = effects(lea, sandbox, *change, "--dry-run=server")
@@ -88,7 +88,7 @@ def test_nobody_learns_of_work_that_they_may_not_see(
     sandbox.add_nodes(1)
     _, other = tenant
     submit(sandbox, "short", other, 2, 2, "2h")
-    sandbox.wait_reason("short", "QueueLimit")
+    sandbox.wait_reason("short", "NeverFits")
     mia = Person(sandbox, f"mia-{sandbox.name}", "muster-queue-admin")
     try:
         words = ("set", other, "--deserved", "gpu=4", "--capability", "gpu=4", "--dry-run=client")

@@ -116,7 +116,7 @@ def test_an_xid_takes_one_from_the_model_of_its_gpu_and_quota_holds_for_each_mod
         sandbox.add(job_of(sandbox, "large", H100, 4))
         sandbox.wait_reason("large", "NoFit")
         sandbox.add(job_of(sandbox, "beyond", L40S, 4))
-        sandbox.wait_reason("beyond", "QueueLimit")
+        sandbox.wait_reason("beyond", "NeverFits")
         sandbox.add(job_of(sandbox, "cheap", L40S, 3))
         sandbox.wait_running("cheap-", 1)
         node.nvml.restart_driver()

@@ -38,11 +38,16 @@ def test_a_gang_whose_seat_a_foreign_pod_takes_goes_back_whole_and_starts_elsewh
     assert len(released) == 2
 
 
+#: A disk that pods of one node cannot share. The stock scheduler looks at it, and Muster does not.
+DISK = {
+    "name": "disk",
+    "iscsi": {"targetPortal": "10.0.0.1:3260", "iqn": "iqn.2027-01.com.example:a", "lun": 0},
+}
+
+
 def add_unfriendly(sandbox: Sandbox, node: str, gpus: int = 0) -> None:
-    """A foreign pod beside which the stock scheduler puts no pod of ``train``, though the node has room."""
-    others = {"labelSelector": {"matchLabels": {"volcano.sh/job-name": "train"}}, "topologyKey": HOST}
-    rule = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [others]}}
-    sandbox.add(pod(sandbox, "foreign", gpus, nodeName=node, affinity=rule))
+    """A foreign pod beside which the stock scheduler puts no pod with ``DISK``, though the node has room."""
+    sandbox.add(pod(sandbox, "foreign", gpus, nodeName=node, volumes=[DISK]))
     sandbox.wait_running("foreign", 1)
 
 
@@ -58,14 +63,17 @@ def test_a_gang_that_a_node_refuses_is_not_sent_there_again_at_once(sandbox: San
     sandbox.add_queue()
     add_unfriendly(sandbox, sandbox.nodes[0], 4)
     train = volcano_job(sandbox, "train", 1, 4)
-    train["spec"]["tasks"][0]["template"]["spec"]["affinity"] = rather_on(sandbox.nodes[0])
+    train["spec"]["tasks"][0]["template"]["spec"] |= {
+        "affinity": rather_on(sandbox.nodes[0]),
+        "volumes": [DISK],
+    }
     sandbox.add(train)
     sandbox.wait(
         lambda: len(sandbox.ledger.admissions(sandbox.name, "train")) == 1,
         "train to be sent to the only node",
     )
     sandbox.wait(
-        lambda: "existing pods anti-affinity rules" in str(sandbox.get("Job", "train").get("status")),
+        lambda: "no available disk" in str(sandbox.get("Job", "train").get("status")),
         "train to wait with the scheduler's words",
     )
     sandbox.add_nodes(1)
@@ -78,8 +86,7 @@ def test_a_pod_of_its_own_that_a_node_refuses_is_made_again_for_another(sandbox:
     sandbox.add_nodes(1)
     sandbox.add_queue()
     add_unfriendly(sandbox, sandbox.nodes[0], 4)
-    single = bare_pod(sandbox, "single", 4, affinity=rather_on(sandbox.nodes[0]))
-    single["metadata"]["labels"]["volcano.sh/job-name"] = "train"
+    single = bare_pod(sandbox, "single", 4, affinity=rather_on(sandbox.nodes[0]), volumes=[DISK])
     sandbox.add(single)
     sandbox.wait(
         lambda: len(sandbox.ledger.admissions(sandbox.name, "single")) == 1,
@@ -94,7 +101,9 @@ def test_a_pod_of_its_own_that_a_node_refuses_is_made_again_for_another(sandbox:
 def test_a_member_that_its_node_refuses_after_the_start_goes_on_elsewhere(sandbox: Sandbox) -> None:
     sandbox.add_nodes(3)
     sandbox.add_queue()
-    sandbox.add(volcano_job(sandbox, "train", 2, 8))
+    train = volcano_job(sandbox, "train", 2, 8)
+    train["spec"]["tasks"][0]["template"]["spec"]["volumes"] = [DISK]
+    sandbox.add(train)
     sandbox.wait_running("train-", 2)
     nodes, uid = sandbox.nodes_of("train-"), sandbox.get("Pod", "train-worker-1")["metadata"]["uid"]
     started = "SELECT started FROM muster_admissions WHERE namespace = $1 AND state = 'open'"

@@ -32,7 +32,7 @@ def test_a_pending_gang_that_is_deleted_leaves_nothing(sandbox: Sandbox, gang: G
     sandbox.add_nodes(1)
     sandbox.add_queue()
     sandbox.add(*gang(sandbox, "train", 2, 8))
-    sandbox.wait_reason("train", "NoFit")
+    sandbox.wait_reason("train", "NeverFits")
     delete_gang(sandbox, gang, "train")
     sandbox.wait(lambda: not sandbox.ledger.workloads(sandbox.name), "the gang to be forgotten")
     assert not sandbox.pods()

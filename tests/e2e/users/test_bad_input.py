@@ -181,10 +181,10 @@ def megabytes(amount: float) -> list[str]:
     return ["a" * 2**16] * int(amount * 16)
 
 
-def test_a_document_above_the_size_limit_is_refused_by_the_api_server(sandbox: Sandbox) -> None:
+def test_a_document_above_the_size_limit_is_refused(sandbox: Sandbox) -> None:
     sandbox.add_queue()
-    for amount in (2, 4):
-        refused(sandbox, with_container(volcano_job(sandbox, "huge", 1), args=megabytes(amount)), "larg")
+    for amount, words in ((2, "expected at most 1310720"), (4, "larg")):
+        refused(sandbox, with_container(volcano_job(sandbox, "huge", 1), args=megabytes(amount)), words)
     others_go_on(sandbox)
 
 

@@ -48,7 +48,7 @@ AMOUNTS: Final = (
 )
 
 
-@pytest_asyncio.fixture(scope="session")
+@pytest_asyncio.fixture(scope="module")
 async def user(door_cluster: LocalCluster) -> AsyncIterator[Client]:
     async with await Client.connect(door_cluster.kubeconfig) as connected:
         yield connected

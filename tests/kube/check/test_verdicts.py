@@ -21,7 +21,7 @@ Document = dict[str, Any]
 CASES: Final = yaml.safe_load((Path(__file__).parent / "verdict_cases.yaml").read_text())["cases"]
 
 
-@pytest_asyncio.fixture(scope="session")
+@pytest_asyncio.fixture(scope="module")
 async def judge(running: Running, door_cluster: LocalCluster) -> AsyncIterator[LocalCluster]:
     """A control plane with Muster that serves all kinds that are tried."""
     async with await Client.connect(door_cluster.kubeconfig) as client:

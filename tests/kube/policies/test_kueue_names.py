@@ -11,7 +11,6 @@ import pytest_asyncio
 from deploy.local.cluster import LocalCluster
 from queues.api.api_resources import (
     APP_WRAPPERS,
-    CRDS,
     DEPLOYMENTS,
     JOB_SETS,
     LEADER_WORKER_SETS,
@@ -22,7 +21,7 @@ from queues.api.api_resources import (
 )
 from queues.errors import ApiError, ApiRefused
 from tests.e2e.support.operators import definition
-from tests.kube.support.cluster_objects import batch_job, becomes, pod
+from tests.kube.support.cluster_objects import applied, batch_job, becomes, pod
 from tests.kube.support.guarded_namespace import GATE, GuardedNamespace, guarded_namespace_in
 
 QUEUE = "muster.dev/queue-name"
@@ -326,7 +325,7 @@ async def test_operators_kinds_wait_in_the_queue_and_their_templates_are_transla
 ) -> None:
     admin = await switched.as_user("admin")
     for resource, (spec, paths) in specs(TOPOLOGY).items():
-        await admin.create(CRDS.path(), definition(resource))
+        await applied(admin, definition(resource))
         document = {
             "apiVersion": resource.api_version,
             "kind": resource.kind,

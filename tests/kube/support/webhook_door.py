@@ -13,7 +13,7 @@ from admission.kube.webhook.server import WebhookServer
 from deploy.local.cluster import LocalCluster
 from deploy.local.processes import free_port
 from queues.api.api_resources import QUEUES
-from tests.kube.support.cluster_objects import becomes
+from tests.kube.support.cluster_objects import applied, becomes
 
 NAMESPACE = "muster-system"
 
@@ -41,7 +41,7 @@ async def running_door(cluster: LocalCluster) -> AsyncIterator[Running]:
         await becomes(lambda: _knows(door, "default"))
         for name, parent in (("team", {}), ("team-a", {"parent": "team"})):
             queue = {"apiVersion": QUEUES.api_version, "kind": QUEUES.kind}
-            await admin.create(QUEUES.path(), {**queue, "metadata": {"name": name}, "spec": parent})
+            await applied(admin, {**queue, "metadata": {"name": name}, "spec": parent})
         kubeconfig = cluster.kubeconfig_for("alice", ("system:masters",))
         async with await Client.connect(kubeconfig) as alice:
             yield Running(alice, door, port)

@@ -28,6 +28,8 @@ from tests.kube.support.guarded_namespace import GATE, QUEUED
 from tests.kube.support.webhook_door import NAMESPACE, Running
 
 JOBS = VOLCANO_JOBS.path("default")
+
+
 GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups"
 
 
