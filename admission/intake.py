@@ -249,10 +249,15 @@ def _descriptions(world: World, keys: Iterable[WorkloadKey]) -> Iterator[workloa
     """Of those of these workloads that are there."""
     for key in keys:
         if (state := world.state_to_describe(key)) is not None:
-            yield _description(state)
+            yield _description(world, state)
 
 
-def _description(state: WorkloadState) -> workloads.Description:
+def described_result(world: World, state: WorkloadState) -> Result:
+    """How a workload is described to have ended: its object may have gone after that."""
+    return (world.seen_ends.of(state.key) or state.result) if state.is_gone else state.result
+
+
+def _description(world: World, state: WorkloadState) -> workloads.Description:
     workload = state.workload
     return workloads.Description(
         key=state.key,
@@ -271,7 +276,7 @@ def _description(state: WorkloadState) -> workloads.Description:
         gone=state.is_gone,
         user=workload.user,
         image=workload.image,
-        result=state.result,
+        result=described_result(world, state),
         ignored_values="\n".join(state.ignored),
     )
 

@@ -29,6 +29,7 @@ from queues.workload import (
     QuotaHold,
     Result,
     Workload,
+    WorkloadKey,
     WorkloadKind,
 )
 
@@ -269,28 +270,39 @@ def _about_to_move(inputs: WorkloadInputs, fact: WorkloadFact) -> Obstacle | Non
 
 def result_of(inputs: WorkloadInputs) -> Result:
     """How a workload that is over ended, by its own status or its pods. UNKNOWN: it was stopped, and may go on."""
-    if inputs.job_result is not None:
-        return inputs.job_result
-    fact = inputs.fact
+    end = end_of(inputs.key, inputs.fact, inputs.pods, inputs.job_result)
+    return Result.DELETED if end is None else end
+
+
+def end_of(
+    key: WorkloadKey, fact: WorkloadFact | None, pods: Sequence[PodFact], job_result: Result | None
+) -> Result | None:
+    """How a workload ended by itself; UNKNOWN: it was stopped, and may go on. None: it has not ended.
+
+    Pods tell of bare pods and groups only: a Job without some of its pods would be one that succeeded.
+    """
+    if job_result is not None:
+        return job_result
     if fact is not None and fact.phase == _ABORTED:
         return Result.UNKNOWN
     if fact is not None and fact.finished:
         return Result.FAILED if fact.failed else Result.SUCCEEDED
-    of_pods = _result_of_pods(inputs)
-    return Result.DELETED if of_pods is Result.UNKNOWN else of_pods
+    support = support_of(key)
+    of_pods = _result_of_pods(pods) if support.is_pod or support.is_group else Result.UNKNOWN
+    return None if of_pods is Result.UNKNOWN else of_pods
 
 
 def result_so_far(inputs: WorkloadInputs) -> Result:
     """How a group ended that is there and could go on with further pods. UNKNOWN: it holds seats, or has live pods."""
     is_done = support_of(inputs.key).is_group and not (inputs.admissions or inputs.recreations)
-    return _result_of_pods(inputs) if is_done else Result.UNKNOWN
+    return _result_of_pods(inputs.pods) if is_done else Result.UNKNOWN
 
 
-def _result_of_pods(inputs: WorkloadInputs) -> Result:
-    """UNKNOWN: it has none, or not all have ended."""
-    if not inputs.pods or not all(pod.phase in _ENDED for pod in inputs.pods):
+def _result_of_pods(pods: Sequence[PodFact]) -> Result:
+    """UNKNOWN: there are none, or not all have ended by themselves, before they were deleted."""
+    if not pods or not all(pod.phase in _ENDED and pod.ended_first for pod in pods):
         return Result.UNKNOWN
-    return Result.FAILED if any(pod.phase is PodPhase.FAILED for pod in inputs.pods) else Result.SUCCEEDED
+    return Result.FAILED if any(pod.phase is PodPhase.FAILED for pod in pods) else Result.SUCCEEDED
 
 
 def is_idle(inputs: WorkloadInputs) -> bool:

@@ -10,7 +10,7 @@ from admission.volcano_jobs.state import JobState
 from queues.admissions import PodOutcome, Recreation
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode
-from queues.workload import NodeName, QueueName, WorkloadKey
+from queues.workload import NodeName, QueueName, Result, WorkloadKey
 
 Outcomes = dict[tuple[str, int], PodPhase]
 
@@ -47,7 +47,8 @@ class Unsaved:
 
     arrivals: dict[WorkloadKey, None] = field(default_factory=dict)
     described: dict[WorkloadKey, None] = field(default_factory=dict)
-    departed: dict[WorkloadKey, None] = field(default_factory=dict)
+    #: How they were seen to end by themselves; UNKNOWN: they were not.
+    departed: dict[WorkloadKey, Result] = field(default_factory=dict)
     queues: dict[QueueName, QueueFact | None] = field(default_factory=dict)
     outcomes: dict[str, tuple[WorkloadKey, PodFact]] = field(default_factory=dict)
     #: Intents to recreate pods, by the uid of the pod that goes; None: to be forgotten.

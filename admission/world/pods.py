@@ -187,7 +187,11 @@ class PodIndex:
         """Pods of a workload, by name."""
         if key not in self._of:
             return []
-        return sorted((self.pods[uid] for uid in self._of.of(key)), key=lambda pod: pod.name)
+        return sorted(self.unsorted(key), key=lambda pod: pod.name)
+
+    def unsorted(self, key: WorkloadKey) -> list[PodFact]:
+        """Pods of a workload, in no particular order."""
+        return [self.pods[uid] for uid in self._of.of(key)]
 
     def ended_in(self, key: WorkloadKey) -> QueueName | None:
         """The queue of an object that has ended, with its pods, and holds no seat; None: it has not, or its status

@@ -13,7 +13,7 @@ from operator import attrgetter
 from admission.engine.snapshot import Snapshot
 from admission.facts.changes import Change, FactKind
 from admission.facts.cluster import BudgetFact, NamespaceFact, NodeFact, QueueFact
-from admission.facts.pods import PodFact, PodPhase
+from admission.facts.pods import PodFact
 from admission.facts.workloads import WorkloadFact
 from admission.volcano_jobs.state import JobState, Phase
 from admission.workloads.inputs import (
@@ -38,6 +38,7 @@ from admission.world.learned.ended_pods import EndedPods
 from admission.world.learned.larger_pods import LargerPods
 from admission.world.learned.namespace_quotas import NamespaceQuotas
 from admission.world.learned.refused_nodes import RefusedNodes
+from admission.world.learned.seen_ends import SeenEnds
 from admission.world.learned.seen_times import SeenTimes
 from admission.world.learned.taken_names import TakenNames
 from admission.world.learned.templates import TemplateIndex
@@ -96,6 +97,7 @@ class World:
         self.refused_rows = RefusedRows()
         self.job_states = JobStates(rows.job_states, self.pod_index.facts)
         self.jobs = self.job_states.stored
+        self.seen_ends = SeenEnds(self.pod_index, self.jobs)
         outcomes = current_outcomes(rows.outcomes, self.jobs)
         self.pod_outcomes = PodOutcomes(self.pod_index, self.job_states, outcomes, self.unsaved.outcomes)
         self.states: dict[WorkloadKey, WorkloadState] = {}
@@ -122,8 +124,7 @@ class World:
         #: Something that a decision may see has changed since the last snapshot.
         self.snapshot_is_stale = True
         self._defects: dict[WorkloadKey, Exception] = {}
-        self.aside = SetAside(rows.reasons)
-        self.seen_times = SeenTimes()
+        self.aside, self.seen_times = SetAside(rows.reasons), SeenTimes()
         #: Workloads of which more is known than their states were derived from.
         self.dirty: set[WorkloadKey] = set()
         self._awaiting_timeout: set[WorkloadKey] = set()
@@ -194,6 +195,8 @@ class World:
         if fact is None:
             if before is not None and before.node is not None and owner is not None:
                 self.seen_times.lose_pod(owner)
+            if before is not None and owner in self.arrivals:
+                self.seen_ends.note_pod_leaves(owner, before)
             if before is not None and before.admission is not None:
                 self.admission_index.forget_foreign(before.admission)
             if before is not None:
@@ -227,8 +230,10 @@ class World:
         fact = self.pods.get(uid)
         before, owner = self.pod_index.settle(uid)
         self.dirty.update(filter(None, (before, owner)))
-        if fact is not None and owner is not None and fact.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED):
-            self.pod_outcomes.note_outcome(owner, fact)
+        if fact is not None and owner is not None:
+            self.seen_ends.note_pod(owner, fact)
+            if not is_live(fact):
+                self.pod_outcomes.note_outcome(owner, fact)
         place = ports = seatless = None
         if fact is not None and fact.node is not None and is_live(fact):
             uncovered = self.admission_index.uncovered(fact, owner)
@@ -263,6 +268,10 @@ class World:
             return
         self.templates.replace(self.facts.get(key), fact)
         self.seen_times.note_object(key, fact)
+        if fact is None and key in self.arrivals:
+            self.seen_ends.note_object_leaves(key)
+        elif fact is not None and key not in self.facts:
+            self.seen_ends.forget(key)
         for uid in self.pod_index.put_workload(key, fact):
             self._settle(uid)
         self.dirty.add(key)
@@ -416,6 +425,7 @@ class World:
             self.refused_nodes.forget(key)
             self.larger_pods.forget(key)
             self.admission_index.forget(key)
+            self.seen_ends.forget(key)
             self.aside.forget(key)
 
     def note_defect(self, key: WorkloadKey, error: Exception) -> None:
@@ -531,7 +541,7 @@ class World:
         self.unsaved.described.pop(key, None)
         self.refused_rows.forget(key)
         if key in self.arrivals:
-            self.unsaved.departed[key] = None
+            self.unsaved.departed[key] = self.seen_ends.of(key)
         else:
             self.pod_outcomes.forget(key)
 

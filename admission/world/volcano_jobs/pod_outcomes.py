@@ -89,6 +89,8 @@ def following(before: PodFact | None, pod: PodFact) -> PodFact:
     """The pod, with what its earlier fact tells of its end where it cannot tell itself any more."""
     if pod.ended_first is not None:
         return pod
+    if before is not None and not is_live(before):
+        return replace(pod, ended_first=before.ended_first)
     # Seen alive after its deletion, it had not ended before. Else success counts: it must not run twice.
     unseen = before is None or before.ended_first is not False
     return replace(pod, ended_first=unseen and pod.phase is PodPhase.SUCCEEDED)

@@ -5,7 +5,7 @@ leader writes nothing, and nothing that a ledger transaction reads changes under
 cost grows with the rows given: intake bounds their number.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import (
@@ -151,6 +151,13 @@ _NEXT = {
     else case((_DESCRIPTIONS.c.gone, workloads.c[name]), else_=_DESCRIPTIONS.c[name])
     for name in _TOLD
 }
+#: An object that goes after it was seen to end has ended as it was seen to.
+_HAD_ENDED = and_(
+    _DESCRIPTIONS.c.gone,
+    workloads.c.finished,
+    workloads.c.result.in_((Result.SUCCEEDED, Result.FAILED)),
+)
+_NEXT["result"] = case((_HAD_ENDED, workloads.c.result), else_=_DESCRIPTIONS.c.result)
 
 #: By the database's clock. What has ended stays as it was seen to end first.
 _FINISHED_AT = case(
@@ -178,20 +185,22 @@ async def describe(tx: AsyncConnection, term: Term, rows: Sequence[Description])
 
 
 async def depart(
-    tx: AsyncConnection, term: Term, keys: Collection[WorkloadKey], now: int
+    tx: AsyncConnection, term: Term, ends: Mapping[WorkloadKey, Result], now: int
 ) -> frozenset[WorkloadKey]:
     """Move workloads into the history after their object is gone, with all that was stored about them.
 
-    ``now``: seconds since the epoch. A workload that still holds something stays, and is named again later. Returns
-    the workloads that left. Raises Fenced.
+    ``ends``: how each was seen to end by itself; UNKNOWN: it was not seen to. Then what is stored about that counts,
+    and what is not stored as ended was deleted before it ended. ``now``: seconds since the epoch. A workload that still
+    holds something stays, and is named again later. Returns the workloads that left. Raises Fenced.
     """
     await check_term(tx, term)
-    if not keys:
+    if not ends:
         return frozenset()
-    held = await tx.execute(_HOLDING, KEYS.rows(key_rows(keys)))
-    gone = set(keys) - {WorkloadKey(WorkloadKind(kind), uid) for kind, uid in held}
+    held = await tx.execute(_HOLDING, KEYS.rows(key_rows(ends)))
+    gone = ends.keys() - {WorkloadKey(WorkloadKind(kind), uid) for kind, uid in held}
     kinds, uids = zip(*key_rows(gone), strict=True) if gone else ((), ())
-    await tx.execute(_DEPART, {"kinds": kinds, "uids": uids, "now": moment(now)})
+    results = [ends[key] for key in sorted(gone)]
+    await tx.execute(_DEPART, {"kinds": kinds, "uids": uids, "results": results, "now": moment(now)})
     return frozenset(gone)
 
 
@@ -200,9 +209,11 @@ _HOLDING = select(*KEYS.c).where(exists().where(same(admissions, KEYS), admissio
 _DEPART = text(
     f"""
     WITH asked AS (
-        SELECT * FROM unnest(CAST(:kinds AS text[]), CAST(:uids AS text[])) AS asked(kind, uid)
+        SELECT * FROM unnest(CAST(:kinds AS text[]), CAST(:uids AS text[]), CAST(:results AS text[]))
+            AS asked(kind, uid, seen_end)
     ), gone AS (
-        DELETE FROM workloads w USING asked WHERE (w.kind, w.uid) = (asked.kind, asked.uid) RETURNING w.*
+        DELETE FROM workloads w USING asked WHERE (w.kind, w.uid) = (asked.kind, asked.uid)
+        RETURNING w.*, asked.seen_end
     ), left_behind AS (
         DELETE FROM admissions a USING asked WHERE (a.kind, a.uid) = (asked.kind, asked.uid) RETURNING a.*
     ), closed AS (
@@ -227,7 +238,8 @@ _DEPART = text(
                                  seen_at)
     SELECT w.kind, w.uid, :now, w.namespace, w.name, w.queue, w.arrival, w.priority, w.created,
            w.pods, w.asks, coalesce(outcome_of.rows, '[]'), w.username, w.image,
-           CASE WHEN w.finished THEN w.result ELSE '{Result.DELETED}' END,
+           CASE WHEN w.seen_end <> '' THEN w.seen_end
+                WHEN w.finished THEN w.result ELSE '{Result.DELETED}' END,
            w.finished_at, w.minimum, w.seen_at
     FROM gone w
     LEFT JOIN outcome_of ON (outcome_of.kind, outcome_of.uid) = (w.kind, w.uid)

@@ -8,6 +8,7 @@ from queues.resources import Resources
 from queues.sql.database import Database
 from queues.sql.history.ended_runs import ended_runs
 from queues.sql.observed.workloads import depart
+from queues.workload import Result
 from tests.sql.ledger_harness import GPU, NOW, LedgerHarness, eviction, gang, key, queue
 
 
@@ -29,7 +30,7 @@ async def test_the_last_closed_admissions_tell_how_long_they_ran(muster: Databas
     async with muster.transaction() as tx:
         # The object of j1 is gone, that of j3 was never described.
         await tx.execute(text("UPDATE workloads SET image = uid || '-image' WHERE uid IN ('j1', 'j2')"))
-        assert await depart(tx, harness.term, [key("j1")], NOW) == {key("j1")}
+        assert await depart(tx, harness.term, {key("j1"): Result.UNKNOWN}, NOW) == {key("j1")}
 
     async with muster.snapshot() as tx:
         found = await ended_runs(tx, 10)

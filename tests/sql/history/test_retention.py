@@ -17,7 +17,7 @@ from queues.sql.ledger.verification import verify
 from queues.sql.observed import workloads
 from queues.sql.read import views
 from queues.sql.read.world import closed_among, load_world
-from queues.workload import AdmissionId, QueueName
+from queues.workload import AdmissionId, QueueName, Result
 from tests.sql.ledger_harness import NOW, LedgerHarness, eviction, gang, key, queue
 
 DAY = 86_400
@@ -164,7 +164,7 @@ async def test_what_an_older_version_closed_goes_with_its_workload_too(muster: D
     (id_,) = (await harness.admit(gang("j1", "a", "n1"))).accepted.values()
     async with muster.transaction() as tx:
         await tx.execute(text("UPDATE admissions SET state = 'closed', closed_at = opened_at, ended = '{0}'"))
-        await workloads.depart(tx, harness.term, [key("j1")], NOW + DAY)
+        await workloads.depart(tx, harness.term, {key("j1"): Result.UNKNOWN}, NOW + DAY)
         assert list(await tx.scalars(text("SELECT id FROM closed_admissions"))) == [id_]
         assert await tx.scalar(text("SELECT count(*) FROM admissions")) == 0
         ended = await tx.scalar(text("SELECT ended_at FROM ended_workloads"))

@@ -5,7 +5,7 @@ from queues.sql import ledger
 from queues.sql.database import Database
 from queues.sql.observed import workloads
 from queues.sql.read.world import load_world
-from queues.workload import AdmissionId
+from queues.workload import AdmissionId, Result
 from tests.sql.ledger_harness import NOW, LedgerHarness, eviction, gang, key, queue
 
 
@@ -42,7 +42,7 @@ async def test_a_claim_is_loaded_as_it_was_made_and_the_later_one_counts(muster:
     harness.seq = entry.seq
     assert list(await claims(muster)) == ["j2"]
     async with muster.transaction() as tx:
-        await workloads.depart(tx, harness.term, [key("j2")], NOW)
+        await workloads.depart(tx, harness.term, {key("j2"): Result.UNKNOWN}, NOW)
     assert await claims(muster) == {}
 
 

@@ -9,7 +9,7 @@ from queues.sql.database import Database
 from queues.sql.observed import workloads
 from queues.sql.observed.rows import Description, NodeLimit
 from queues.sql.read.world import load_world
-from queues.workload import FlavorName, QueueName
+from queues.workload import FlavorName, QueueName, Result
 from tests.sql.ledger_harness import GPU, GPUS, NOW, LedgerHarness, gang, gpus, key, queue
 
 
@@ -74,7 +74,12 @@ async def test_what_left_goes_into_the_history_once_it_holds_nothing(muster: Dat
     async def depart() -> frozenset[object]:
         async with muster.transaction() as tx:
             await workloads.record_outcomes(tx, harness.term, [outcome])
-            return await workloads.depart(tx, harness.term, [key("j1"), key("j2"), key("never-seen")], NOW)
+            return await workloads.depart(
+                tx,
+                harness.term,
+                dict.fromkeys([key("j1"), key("j2"), key("never-seen")], Result.UNKNOWN),
+                NOW,
+            )
 
     assert await depart() == {key("j2"), key("never-seen")}
     await harness.free(id_, 0, 1)
@@ -95,6 +100,45 @@ async def test_what_left_goes_into_the_history_once_it_holds_nothing(muster: Dat
     assert (world.arrivals, world.outcomes, world.admissions) == ({}, (), ())
 
 
+async def test_what_left_ended_as_it_was_seen_to_else_as_it_is_stored_and_else_was_deleted(
+    muster: Database,
+) -> None:
+    unknown, succeeded, failed, deleted = Result.UNKNOWN, Result.SUCCEEDED, Result.FAILED, Result.DELETED
+    #: Described to have ended so (None: it runs), then so after its object went (None: it is there), seen to end so.
+    lives = {
+        "not-described": (None, None, succeeded, succeeded),
+        "runs": (None, None, unknown, deleted),
+        "described": (failed, None, unknown, failed),
+        "both": (failed, None, failed, failed),
+        "group-without-pods": (Result.IDLE, None, succeeded, succeeded),
+        "stopped": (unknown, None, unknown, unknown),
+        "went-while-it-ran": (None, deleted, unknown, deleted),
+        "went-after-it-ended": (succeeded, deleted, unknown, succeeded),
+        "went-after-it-failed": (failed, deleted, unknown, failed),
+    }
+    harness = await LedgerHarness.begin(muster, workloads=list(lives))
+    for gone in (False, True):
+        told = [
+            Description(
+                key=key(name),
+                namespace="ns",
+                name=name,
+                queue=QueueName("a"),
+                finished=True,
+                result=result,
+                gone=gone,
+            )
+            for name, life in lives.items()
+            if (result := life[gone]) is not None
+        ]
+        async with muster.transaction() as tx:
+            await workloads.describe(tx, harness.term, told)
+    async with muster.transaction() as tx:
+        await workloads.depart(tx, harness.term, {key(name): life[2] for name, life in lives.items()}, NOW)
+        rows = [tuple(row) for row in await tx.execute(text("SELECT uid, result FROM ended_workloads"))]
+    assert dict(rows) == {name: life[3] for name, life in lives.items()}
+
+
 async def test_what_comes_back_and_leaves_again_in_the_same_second_has_one_row_with_all_of_it(
     muster: Database,
 ) -> None:
@@ -104,7 +148,7 @@ async def test_what_comes_back_and_leaves_again_in_the_same_second_has_one_row_w
         await harness.arrive("j1", queue=queue_name)
         async with muster.transaction() as tx:
             await workloads.record_outcomes(tx, harness.term, [ended])
-            assert await workloads.depart(tx, harness.term, [key("j1")], NOW) == {key("j1")}
+            assert await workloads.depart(tx, harness.term, {key("j1"): Result.UNKNOWN}, NOW) == {key("j1")}
     async with muster.transaction() as tx:
         told = text("SELECT queue, jsonb_path_query_array(outcomes, '$[*].pod_uid') FROM ended_workloads")
         rows = [tuple(row) for row in await tx.execute(told)]
@@ -126,7 +170,9 @@ async def test_of_many_that_leave_together_each_keeps_its_own_history(muster: Da
     ]
     async with muster.transaction() as tx:
         await workloads.record_outcomes(tx, harness.term, outcomes)
-        await workloads.depart(tx, harness.term, [key(name) for name in names], NOW)
+        await workloads.depart(
+            tx, harness.term, dict.fromkeys([key(name) for name in names], Result.UNKNOWN), NOW
+        )
         rows = await tx.execute(
             text(
                 "SELECT uid, (SELECT coalesce(jsonb_agg(a.id ORDER BY a.id), '[]') FROM closed_admissions a"
@@ -295,5 +341,5 @@ async def test_nothing_is_forgotten_by_giving_nothing(muster: Database) -> None:
         await workloads.record_outcomes(tx, harness.term, [])
         await workloads.describe(tx, harness.term, [])
         assert await workloads.arrive(tx, harness.term, []) == {}
-        assert await workloads.depart(tx, harness.term, [], NOW) == frozenset()
+        assert await workloads.depart(tx, harness.term, {}, NOW) == frozenset()
     assert await harness.balances(Account(GPUS.flavor, GPUS.resource)) == {}

@@ -12,7 +12,7 @@ from queues.sql.leadership import Term
 from queues.sql.observed import workloads
 from queues.sql.observed.rows import Description, Succession
 from queues.sql.read.world import load_world
-from queues.workload import QueueName, WorkloadKey, WorkloadKind
+from queues.workload import QueueName, Result, WorkloadKey, WorkloadKind
 from tests.sql.ledger_harness import NOW, LedgerHarness
 
 OLD = WorkloadKey(WorkloadKind.POD, "old")
@@ -70,7 +70,7 @@ async def test_a_pod_that_was_made_again_keeps_its_place_in_line_and_its_wait(mu
         rows = await load_world(tx)
     assert rows.setbacks[NEW] == Setbacks(not_before=1_800_000_060, rollbacks=3)
     async with muster.transaction() as tx:
-        await workloads.depart(tx, harness.term, [OLD], NOW)
+        await workloads.depart(tx, harness.term, {OLD: Result.UNKNOWN}, NOW)
     async with muster.snapshot() as tx:
         rows = await load_world(tx)
     assert rows.arrivals == {late: before[late], NEW: before[OLD]}

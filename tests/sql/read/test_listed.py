@@ -37,7 +37,7 @@ async def describe_all(harness: LedgerHarness, *descriptions: Description) -> No
 
 async def leave(harness: LedgerHarness, *names: str, at: int = NOW) -> None:
     async with harness.muster.transaction() as tx:
-        await depart(tx, harness.term, [key(name) for name in names], at)
+        await depart(tx, harness.term, dict.fromkeys([key(name) for name in names], Result.UNKNOWN), at)
 
 
 async def page(

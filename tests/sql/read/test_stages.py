@@ -10,7 +10,7 @@ from queues.sql import ledger
 from queues.sql.database import Database
 from queues.sql.observed import workloads
 from queues.sql.read import views
-from queues.workload import AdmissionId
+from queues.workload import AdmissionId, Result
 from tests.sql.ledger_harness import NOW, LedgerHarness, eviction, gang, key, queue
 
 
@@ -81,7 +81,7 @@ async def test_every_admission_has_its_own_stages_also_when_the_object_is_gone(m
     await start(harness, second, {second: StageTimes(released=now + 9, bound=now + 10)})
     await harness.free(second, 0, 1)
     async with muster.transaction() as tx:
-        await workloads.depart(tx, harness.term, [key("j")], NOW + 60)
+        await workloads.depart(tx, harness.term, {key("j"): Result.UNKNOWN}, NOW + 60)
 
     (one,) = await SqlReader(muster).explain(namespace="ns", name="j", kind=None)
     assert one.gone

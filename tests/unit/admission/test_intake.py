@@ -14,6 +14,7 @@ from admission.facts.pods import Conduct, PodPhase
 from admission.facts.workloads import WorkloadFact
 from admission.workloads.inputs import Timeouts
 from admission.world.world import World
+from queues.admissions import AdmissionState
 from queues.errors import Fenced
 from queues.quota.accounts import Account
 from queues.quota.loans import Loan
@@ -24,7 +25,7 @@ from queues.sql.database import Database
 from queues.sql.leadership import Term
 from queues.sql.observed import workloads
 from queues.sql.read.world import load_world
-from queues.workload import NO_FLAVOR, QueueName, WorkloadKey, WorkloadKind
+from queues.workload import NO_FLAVOR, QueueName, Result, WorkloadKey, WorkloadKind
 from tests.builders.facts import (
     JOB,
     NOW,
@@ -246,7 +247,7 @@ async def test_a_deposed_leader_stores_nothing_of_a_batch_in_parts(store: Store)
     assert len(known.unsaved.arrivals) == 4
     with pytest.raises(Fenced):
         async with store.database.transaction() as tx:
-            await workloads.depart(tx, store.term, [key(1)], NOW)
+            await workloads.depart(tx, store.term, {key(1): Result.UNKNOWN}, NOW)
 
 
 async def test_what_was_described_stays_when_its_object_goes_while_it_runs(store: Store) -> None:
@@ -264,6 +265,24 @@ async def test_what_was_described_stays_when_its_object_goes_while_it_runs(store
     await store.save_rest(known)
 
     assert await store.ask(f"SELECT {columns} FROM workloads") == [(*described, True, "deleted")]
+
+
+@pytest.mark.parametrize("phase", [PodPhase.SUCCEEDED, PodPhase.FAILED])
+async def test_a_pod_that_ended_is_stored_as_it_ended_though_it_is_there_still(
+    store: Store, phase: PodPhase
+) -> None:
+    bare = WorkloadKey(WorkloadKind.POD, "a")
+    runs = released("a", "main/0", "n1", queue=TEAM, phase=PodPhase.RUNNING)
+    held = admission(bare, "n1", pod_set="main", started=True)
+    known = world([node("n1"), runs], admissions=[held])
+    await store.save(known)
+    known.observe([seen(replace(runs, phase=phase))])
+    known.refresh(NOW)
+    known.put_admissions([replace(held, state=AdmissionState.CLOSED)])
+    known.refresh(NOW)
+    while await store.save_rest(known):
+        pass
+    assert await store.ask("SELECT uid, result FROM ended_workloads") == [("a", phase.lower())]
 
 
 async def test_a_loan_is_in_the_limits_of_both_queues_until_it_ends(store: Store) -> None:

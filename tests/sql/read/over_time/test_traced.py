@@ -10,7 +10,7 @@ from queues.sql import ledger
 from queues.sql.database import Database
 from queues.sql.observed import workloads
 from queues.sql.read.over_time.traced import TracedAdmission, traced_admissions
-from queues.workload import AdmissionId
+from queues.workload import AdmissionId, Result
 from tests.sql.ledger_harness import NOW, LedgerHarness, eviction, gang, key, queue
 
 TRACE = {"seats": 2, "trace": "ab" * 16, "decidedAt": NOW + 0.5}
@@ -79,7 +79,7 @@ async def test_it_is_told_also_when_it_is_closed_and_its_object_is_gone(muster: 
     harness.seq = entry.seq
     await harness.free(id_, 0, 1)
     async with muster.transaction() as tx:
-        await workloads.depart(tx, harness.term, [key("j")], NOW + 60)
+        await workloads.depart(tx, harness.term, {key("j"): Result.UNKNOWN}, NOW + 60)
     (one,) = await ask(muster, id_)
     assert one.released == NOW + 1
     assert one.evicted is not None

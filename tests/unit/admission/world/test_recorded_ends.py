@@ -1,0 +1,222 @@
+"""What a workload is recorded with when it leaves, over all kinds: how it was seen to end, whatever goes first."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+import pytest
+
+from admission.facts.pods import PodFact, PodPhase
+from admission.facts.workloads import WorkloadFact
+from admission.intake import described_result
+from admission.volcano_jobs.state import JobState, Phase
+from admission.world.world import World
+from queues.admissions import AdmissionState
+from queues.api.names import AUTOMATIC_GROUP
+from queues.resources import Resources
+from queues.workload import AdmissionId, PodSet, Result, WorkloadKey, WorkloadKind
+from tests.builders.facts import NOW, TEAM, admission, gone, node, pod, released, seen, world
+
+#: Kinds of objects, and "automatic": a PodGroup that Muster made.
+KINDS: Final = (*WorkloadKind, "automatic")
+_ENDS: Final = (Result.SUCCEEDED, Result.FAILED)
+_PHASES: Final = {Result.SUCCEEDED: PodPhase.SUCCEEDED, Result.FAILED: PodPhase.FAILED}
+
+
+class Life(NamedTuple):
+    """One workload that runs with two pods, or one if it is a pod."""
+
+    world: World
+    key: WorkloadKey
+    #: None: a bare pod.
+    fact: WorkloadFact | None
+    pods: tuple[PodFact, ...]
+
+    @property
+    def told_by_pods(self) -> bool:
+        return self.key.kind in (WorkloadKind.POD, WorkloadKind.POD_GROUP)
+
+    def see(self, *facts: PodFact | WorkloadFact) -> None:
+        self.world.observe([seen(fact) for fact in facts])
+
+    def end(self, result: Result) -> None:
+        """By itself: of a group that failed one pod did, the first."""
+        for member, phase in zip(self.pods, (_PHASES[result], PodPhase.SUCCEEDED), strict=False):
+            self.see(replace(member, phase=phase))
+        if self.key.kind is WorkloadKind.VOLCANO_JOB:
+            phase = Phase.COMPLETED if result is Result.SUCCEEDED else Phase.FAILED
+            self.world.put_job(self.key, JobState(uid=self.key.uid, phase=phase))
+        elif self.fact is not None and not self.told_by_pods:
+            self.see(replace(self.fact, finished=True, failed=result is Result.FAILED))
+
+    def remove_object(self) -> None:
+        if self.fact is not None:
+            self.world.observe([gone(self.fact)])
+
+    def remove_pods(self) -> None:
+        self.world.observe([gone(member) for member in self.pods])
+
+    def close(self) -> None:
+        open_ = self.world.admissions.get(AdmissionId(1))
+        if open_ is not None:
+            self.world.put_admissions([replace(open_, state=AdmissionState.CLOSED)])
+
+    def look(self) -> None:
+        self.world.refresh(NOW)
+
+
+def _life(kind: WorkloadKind | str) -> Life:
+    known = WorkloadKind.POD_GROUP if kind == "automatic" else WorkloadKind(kind)
+    key = WorkloadKey(known, "a" if known is WorkloadKind.POD else "uid")
+    name = f"{AUTOMATIC_GROUP}x" if kind == "automatic" else "train"
+    grouped = known is WorkloadKind.POD_GROUP
+    sets = () if grouped else (PodSet(name="main", count=2, takes=Resources({"pods": 1})),)
+    fact = WorkloadFact(key=key, namespace="ns", name=name, queue=TEAM, minimum=2, pod_sets=sets)
+    owned = {"group": name} if grouped else {} if known is WorkloadKind.POD else {"owner": key}
+    names = ("a",) if known is WorkloadKind.POD else ("a", "b")
+    pods = tuple(
+        released(each, f"main/{index}", "n1", queue=TEAM, index=index, **owned)
+        for index, each in enumerate(names)
+    )
+    objects = () if known is WorkloadKind.POD else (fact,)
+    held = admission(key, " ".join("n1" for _ in pods), pod_set="main", name=name, started=True)
+    begun = world([node("n1"), *objects, *pods], [held], {key: 1})
+    return Life(begun, key, *(objects or (None,)), pods)
+
+
+def _one_after_the_other(life: Life, result: Result) -> None:
+    life.end(result)
+    life.look()
+    life.close()
+    life.look()
+    life.remove_object()
+    life.look()
+    life.remove_pods()
+
+
+def _pods_first(life: Life, result: Result) -> None:
+    """As a collector of garbage may do it."""
+    life.end(result)
+    life.look()
+    life.close()
+    life.look()
+    for member in life.pods:
+        life.world.observe([gone(member)])
+        life.look()
+    life.remove_object()
+
+
+def _all_at_once(life: Life, result: Result) -> None:
+    """Ended and gone before anybody looks."""
+    life.end(result)
+    life.remove_object()
+    life.remove_pods()
+    life.look()
+    life.close()
+
+
+def _pods_then_object_at_once(life: Life, result: Result) -> None:
+    life.end(result)
+    life.remove_pods()
+    life.remove_object()
+    life.look()
+    life.close()
+
+
+def _gone_while_it_holds_seats(life: Life, result: Result) -> None:
+    life.end(result)
+    life.look()
+    life.remove_object()
+    life.look()
+    life.remove_pods()
+    life.look()
+    state = life.world.states[life.key]
+    assert state.is_gone
+    assert described_result(life.world, state) is result
+    life.close()
+
+
+_WAYS: Final = (
+    _one_after_the_other,
+    _pods_first,
+    _all_at_once,
+    _pods_then_object_at_once,
+    _gone_while_it_holds_seats,
+)
+
+
+@pytest.mark.parametrize("way", _WAYS)
+@pytest.mark.parametrize("result", _ENDS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_ended_leaves_as_it_ended(
+    kind: WorkloadKind | str, result: Result, way: Callable[[Life, Result], None]
+) -> None:
+    life = _life(kind)
+    way(life, result)
+    life.look()
+    assert life.world.unsaved.departed == {life.key: result}
+
+
+@pytest.mark.parametrize("result", _ENDS)
+def test_a_leader_that_begins_with_an_ended_pod_knows_how_it_ended(result: Result) -> None:
+    ended = pod("a", "n1", queue=TEAM, phase=_PHASES[result])
+    key = WorkloadKey(WorkloadKind.POD, "a")
+    assert world([node("n1"), ended], (), {key: 1}).unsaved.departed == {key: result}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_deleted_while_it_runs_has_not_ended(kind: WorkloadKind | str) -> None:
+    life = _life(kind)
+    if life.fact is not None:
+        life.see(replace(life.fact, deleting=True))
+    for phase in (PodPhase.RUNNING, PodPhase.FAILED):
+        # Its processes are stopped, whatever they make of that.
+        ending = [replace(each, deleting=True, ended_first=False, phase=phase) for each in life.pods]
+        life.see(*ending)
+        life.look()
+    life.remove_pods()
+    life.look()
+    assert life.world.states[life.key].result in (Result.DELETED, Result.UNKNOWN)
+    life.remove_object()
+    life.close()
+    life.look()
+    assert life.world.unsaved.departed == {life.key: Result.UNKNOWN}
+
+
+@pytest.mark.parametrize("kind", [kind for kind in WorkloadKind if kind not in ("pod", "podgroup")])
+def test_ended_pods_do_not_end_an_object_that_tells_itself(kind: WorkloadKind) -> None:
+    life = _life(kind)
+    life.see(*(replace(member, phase=PodPhase.SUCCEEDED) for member in life.pods))
+    life.remove_object()
+    life.look()
+    assert life.world.states[life.key].result is Result.DELETED
+    life.close()
+    life.look()
+    assert life.world.unsaved.departed == {life.key: Result.UNKNOWN}
+
+
+@pytest.mark.parametrize("kind", [WorkloadKind.POD_GROUP, "automatic"])
+def test_a_group_that_went_on_with_other_pods_has_not_ended(kind: WorkloadKind | str) -> None:
+    life = _life(kind)
+    assert life.fact is not None
+    life.end(Result.SUCCEEDED)
+    life.close()
+    life.look()
+    life.remove_pods()
+    life.look()
+    further = pod("c", gated=True, group=life.fact.name, queue=TEAM)
+    life.see(further)
+    life.look()
+    life.world.observe([gone(further), gone(life.fact)])
+    life.look()
+    assert life.world.unsaved.departed == {life.key: Result.UNKNOWN}
+
+
+def test_a_pod_that_failed_and_is_deleted_then_had_failed() -> None:
+    life = _life(WorkloadKind.POD)
+    failed = replace(life.pods[0], phase=PodPhase.FAILED)
+    life.see(failed, replace(failed, deleting=True, ended_first=None))
+    life.remove_pods()
+    life.close()
+    life.look()
+    assert life.world.unsaved.departed == {life.key: Result.FAILED}
