@@ -7,7 +7,6 @@ import click
 
 from admission.cli.rendering.terminal.sentences import say
 from queues.api.names import ROOT_QUEUE
-from queues.api.resource_names import NoSuchResource, resource_named
 
 
 def full_resource(option: str, name: str) -> str:
@@ -15,6 +14,8 @@ def full_resource(option: str, name: str) -> str:
 
     ``option``: where it was found.
     """
+    from queues.api.resource_names import NoSuchResource, resource_named
+
     try:
         return resource_named(option, name)
     except NoSuchResource as error:

@@ -25,6 +25,7 @@ metadata:
   name: team-a
 spec:
   weight: {weight}
+  access: {{namespaceSelector: {{}}}}
 """
 
 
@@ -130,7 +131,7 @@ def test_check_names_file_line_document_path_found_and_expected(
     out, err = capsys.readouterr()
     assert (
         out
-        == f"{file}:13: document 2: error: Queue team-a spec.weight: found 'heavy', expected a whole number\n"
+        == f"{file}:14: document 2: error: Queue team-a spec.weight: found 'heavy', expected a whole number\n"
     )
     assert err == "1 file: 1 error, 0 warnings\n"
 
