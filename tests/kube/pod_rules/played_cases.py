@@ -129,7 +129,7 @@ def outcomes(cluster: LocalCluster, pods: Sequence[Manifest], *, bound: bool = F
     ``bound``: that it cannot is not believed at once; other pods may come first.
     """
     with cluster.client() as api:
-        end = time.monotonic() + (PATIENCE / 2 if bound else PATIENCE)
+        end = time.monotonic() + PATIENCE
         while True:
             listed = {
                 (item["metadata"]["namespace"], item["metadata"]["name"]): item
