@@ -72,6 +72,8 @@ class KeyringStore:
         self._clock = clock
         self._loaded: bytes | None = None
         self._keyring: Keyring | None = None
+        #: An object that should believe the bundle was not there.
+        self._lacks_believers = False
         #: Called after each look.
         self.loaded: CertificatesLoaded = tell_nobody
         #: Serve with this one; new connections get the new certificate as soon as there is one.
@@ -79,10 +81,14 @@ class KeyringStore:
 
     async def run(self) -> NoReturn:
         """Keep everything current, for ever. A failure is logged and tried again: serving goes on meanwhile."""
+        began = time.monotonic()
         while True:
             pause = CHECK_EVERY
             try:
                 await self.keep()
+                # An installation that goes on may not have come to these objects yet.
+                if self._lacks_believers and time.monotonic() - began < CHECK_EVERY:
+                    pause = RETRY_AFTER
             except ApiError as error:
                 pause = RETRY_AFTER
                 _log.warning("the webhook's certificates could not be checked: %s", error)
@@ -124,13 +130,14 @@ class KeyringStore:
     async def publish(self, keyring: Keyring) -> None:
         """Put the bundle into the webhook configurations and the APIService, where these exist. Raises ApiError."""
         bundle = base64.b64encode(keyring.bundle).decode()
+        self._lacks_believers = False
         for path, patch_of in _BELIEVERS.items():
             try:
                 patch = patch_of(msgspec.json.decode(await self._client.get(path)), bundle)
                 if patch:
                     await self._client.patch(path, patch, kind="json")
             except NotFound:
-                continue  # installed without a webhook
+                self._lacks_believers = True  # installed without a webhook, or not yet
             except (Conflict, ApiRefused) as error:
                 # Another replica changed it meanwhile: the next look finds what is left to do.
                 _log.warning("bundle of certificates not published: %s", error)
