@@ -10,7 +10,15 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from admission.kube.policies.cel import add, annotation, join, label, map_exists, only_if
-from admission.kube.policies.operators import GROUPS, SUSPENDED, kinds_by, made_by, parents, suspended
+from admission.kube.policies.operators import (
+    GROUPS,
+    SUSPENDED,
+    is_said,
+    kinds_by,
+    made_by,
+    parents,
+    suspended,
+)
 from admission.kube.policies.policy_forms import binding, not_by, policy
 from admission.workloads.kinds.operators import OPERATOR_KINDS
 from admission.workloads.kinds.operators.json_parts import Path
@@ -18,7 +26,6 @@ from queues.api.api_resources import JOBS, TRAIN_JOBS, ApiResource, Document
 from queues.api.json_patch import escaped
 from queues.api.names import CREATED_SUSPENDED, HOLD, QUEUE_LABEL
 
-_PUT: Final = "request.options.?kind.orValue('') == 'UpdateOptions'"
 #: Their operators suspend what they make.
 _MAKERS: Final = (*(description.resource for description in OPERATOR_KINDS), TRAIN_JOBS)
 
@@ -39,8 +46,7 @@ def _documents(noun: str, kinds: Sequence[ApiResource], path: Path, identity: st
     now, before = suspended("object", path), suspended("oldObject", path)
     always = f"{annotation(CREATED_SUSPENDED)} == 'true'"
     suspends = f"({now} && !{before} && ({always} || {annotation(HOLD)} != 'true'))"
-    unnamed = f"({_PUT} && !object{''.join(f'.?{field}' for field in path)}.hasValue())"
-    resumes = f"(!{now} && {before} && {annotation(HOLD, 'oldObject')} == 'true' && !{unnamed})"
+    resumes = f"(!{now} && {before} && {annotation(HOLD, 'oldObject')} == 'true' && {is_said(path)})"
     at, hold = "/" + "/".join(path), f"/metadata/annotations/{escaped(HOLD)}"
     patches = join(
         map_exists("object", "", "annotations"),

@@ -22,7 +22,14 @@ from admission.kube.policies.cel import (
     text,
     texts,
 )
-from admission.kube.policies.operators import GROUPS, kinds_by, suspended, was_made_as_part
+from admission.kube.policies.operators import (
+    GROUPS,
+    is_said,
+    kinds_by,
+    parents,
+    suspended,
+    was_made_as_part,
+)
 from admission.kube.policies.policy_forms import binding, not_by, policy
 from admission.kube.policies.train_jobs import SUSPEND
 from admission.workloads.kinds.operators.json_parts import Path
@@ -182,11 +189,6 @@ def _kept_queue(unnamed: Sequence[str]) -> _Lost:
 
 def _kept_suspended(path: Path, of_a_queue: str = "true") -> _Lost:
     """An object that waits is suspended, whether or not an update says so."""
-    inner = "".join(f".?{field}" for field in path)
     waits = f"{suspended('oldObject', path)} && {label(QUEUE_LABEL, 'oldObject')} != ''"
-    lost = f"({waits} && !object{inner}.hasValue() && {of_a_queue})"
-    parents = (
-        only_if(f"!has({'.'.join(('object', *path[:depth]))})", add("/" + "/".join(path[:depth]), "{}"))
-        for depth in range(2, len(path))
-    )
-    return lost, join(*parents, add("/" + "/".join(path), "true"))
+    lost = f"({waits} && !{is_said(path)} && {of_a_queue})"
+    return lost, join(*parents(path), add("/" + "/".join(path), "true"))

@@ -174,6 +174,11 @@ def _in_namespaces(conditions: Sequence[Document]) -> list[Document]:
     return [named, *conditions]
 
 
+def is_said(path: Path) -> str:
+    """Whether an object has a field: what lacks it leaves it to its default."""
+    return f"object{''.join(f'.?{field}' for field in path)}.hasValue()"
+
+
 def parents(path: Path) -> Iterator[str]:
     """Patches by which everything above a field exists."""
     for depth in range(2, len(path)):
