@@ -47,22 +47,28 @@ Ports = Mapping[NodeName, tuple[HostPort, ...]]
 
 @st.composite
 def clusters(draw: st.DrawFn) -> list[Node]:
-    """At most five nodes in two racks of one block and one of another; some nodes are in none."""
-    return [
-        Node(
-            name=NodeName(f"n{number}"),
-            allocatable=Resources(
-                {
-                    GPU: draw(st.integers(0, 4)) * 1000,
-                    CPU: draw(st.sampled_from([2, 4, 8])) * 1000,
-                    "pods": 10,
-                }
-            ),
-            labels={HOST: f"n{number}", "fast": str(draw(st.integers(0, 1)))}
-            | ({} if draw(st.integers(0, 9)) == 5 else draw(st.sampled_from(_PLACES))),
-        )
-        for number in range(draw(st.integers(1, 5)))
-    ]
+    """At most five nodes in two racks of one block and one of another; some nodes are in none, and some are used in
+    part: what would fit into an empty rack may not fit into any."""
+    return [draw(_nodes(number)) for number in range(draw(st.integers(1, 5)))]
+
+
+@st.composite
+def _nodes(draw: st.DrawFn, number: int) -> Node:
+    used = Resources({GPU: draw(st.integers(0, 4)) * 1000})
+    free = Resources(
+        {
+            GPU: draw(st.integers(0, 4)) * 1000,
+            CPU: draw(st.sampled_from([2, 4, 8])) * 1000,
+            "pods": 10,
+        }
+    )
+    return Node(
+        name=NodeName(f"n{number}"),
+        allocatable=free + used,
+        used=used,
+        labels={HOST: f"n{number}", "fast": str(draw(st.integers(0, 1)))}
+        | ({} if draw(st.integers(0, 9)) == 5 else draw(st.sampled_from(_PLACES))),
+    )
 
 
 _PLACES = ({BLOCK: "a", RACK: "r0"}, {BLOCK: "a", RACK: "r1"}, {BLOCK: "b", RACK: "r0"})
@@ -119,7 +125,7 @@ def in_racks(count: int, size: int) -> PodSet:
 
 
 def answer(nodes: Sequence[Node], *sets: PodSet, ports: Ports | None = None) -> Admit | None:
-    """What the engine does with one workload of these sets on an empty cluster."""
+    """What the engine does with one workload of these sets, alone in its queue."""
     workload = Workload(
         key=WorkloadKey(WorkloadKind.JOB, "1"),
         namespace="team",
@@ -148,8 +154,8 @@ def domain(node: Node, level: str) -> tuple[str, ...] | None:
 
 
 def room(node: Node, takes: Resources, without: Resources = NOTHING) -> int:
-    """How many such pods an empty node takes beside another pod."""
-    left = node.allocatable - without
+    """How many such pods a node takes beside another pod."""
+    left = node.allocatable - node.used - without
     return max(0, min(left.get(name) // units for name, units in takes.items() if units))
 
 
