@@ -13,7 +13,7 @@ What they mean is what kube-scheduler's filters PodTopologySpread and InterPodAf
   long as no node with such a label has a pod that meets all terms, a pod that meets them itself may go anywhere.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -29,6 +29,9 @@ Codes = NDArray[np.int64]
 
 #: In place of a label key: each node is a domain of its own.
 HOST_ALONE: Final = "one node"
+
+#: Orders in which pods may come first that are looked through for one gang.
+_MOST_ORDERS: Final = 200
 
 #: A preferred term of the highest weight counts as much.
 _HIGHEST: Final = 100
@@ -133,8 +136,8 @@ class PodSetRules:
             keys = " and ".join(counts.key for counts in self.near)
             found.append((f"without the label {keys}", ~labelled))
             if not self.is_first():
-                reached = np.logical_and.reduce([counts.on_nodes(counts.pods) > 0 for counts in self.near])
-                found.append((f"without the pods that affinity asks for in {keys}", labelled & ~reached))
+                why = f"without the pods that affinity asks for in {keys}"
+                found.append((why, labelled & ~self.reached()))
         return found
 
     def allowed(self) -> Mask | None:
@@ -154,6 +157,11 @@ class PodSetRules:
         for counts in self.near:
             found = found & counts.labelled()
         return found
+
+    def reached(self) -> Mask:
+        """(N,) nodes that have, in the domain of each term of affinity, a pod that it asks for."""
+        reached: Mask = np.logical_and.reduce([counts.on_nodes(counts.pods) > 0 for counts in self.near])
+        return reached
 
     def is_first(self) -> bool:
         """Whether a pod may go anywhere because it would be the first of those that its affinity is about."""
@@ -186,6 +194,60 @@ class RuleBoard:
         for name in self._names[index]:
             for counts in self._by_name.get(name, ()):
                 counts.add(column, change)
+
+    def left_waiting(self, placed: Sequence[tuple[int, Mapping[int, int]]]) -> int | None:
+        """A pod set of which pods may wait for ever for pods near them, if others are bound first; None: in every order
+        all are bound.
+
+        ``placed``: by pod set, the number of its pods on each column; all are put. Exact up to a number of orders; a
+        gang with more is taken for one that may wait.
+
+        Pods near to others are bound as these come, whatever the order. What the order decides is which pod is the
+        first of those that its affinity is about: it may be bound anywhere, and the others have to be near to it.
+        """
+        left = [
+            (index, column, number)
+            for index, columns in placed
+            if self.rules[index].near
+            for column, number in columns.items()
+        ]
+        self._put_all(left, -1)
+        found = self._stuck(left, iter(range(_MOST_ORDERS)))
+        self._put_all(left, 1)
+        return found
+
+    def _put_all(self, pods: Iterable[tuple[int, int, int]], change: int) -> None:
+        for index, column, number in pods:
+            self.put(index, column, change * number)
+
+    def _stuck(self, left: Sequence[tuple[int, int, int]], orders: Iterator[int]) -> int | None:
+        """The pod set that may wait where these pods are not bound yet; the board is as it was afterwards."""
+        bound = list[tuple[int, int, int]]()
+        found: int | None = None
+        while left:
+            reached = {index: self.rules[index].reached() for index, _, _ in left}
+            ready = [each for each in left if reached[each[0]][each[1]]]
+            left = [each for each in left if not reached[each[0]][each[1]]]
+            if not ready:
+                found = self._stuck_after_one(left, orders)
+                break
+            self._put_all(ready, 1)
+            bound += ready
+        self._put_all(bound, -1)
+        return found
+
+    def _stuck_after_one(self, left: Sequence[tuple[int, int, int]], orders: Iterator[int]) -> int | None:
+        """The same where each of these pods waits for one that may be bound as the first."""
+        firsts = [each for each in left if self.rules[each[0]].is_first()]
+        if not firsts or next(orders, None) is None:
+            return left[0][0]
+        for first in firsts:
+            self._put_all([first], 1)
+            found = self._stuck([each for each in left if each is not first], orders)
+            self._put_all([first], -1)
+            if found is not None:
+                return found
+        return None
 
     def touching(self) -> list[DomainCounts]:
         """All counts."""

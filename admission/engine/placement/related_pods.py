@@ -1,11 +1,11 @@
 """Seats for gangs whose pods have rules about other pods: spread, pod affinity and anti-affinity.
 
 Pods are put onto nodes one by one in an order in which each finds its rules met, as kube-scheduler binds them, and so
-that the rules of all are met in the end: then it may bind them in any order that it gets to. The first way down is
-greedy; where it ends early, others are tried, up to a number of steps. Any other gang is placed as a whole
-(``pod_set``).
+that the rules of all are met in the end, in whatever order it gets to them. The first way down is greedy; where it ends
+early, others are tried, up to a number of steps. Any other gang is placed as a whole (``pod_set``).
 """
 
+from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -332,7 +332,7 @@ class _Search:
         return self._free[:, column].tobytes(), tuple(domains), units, shared, flavor
 
     def _holds_in_the_end(self) -> bool:
-        """Whether the rules of each pod are met with all others where they are."""
+        """Whether the rules of each pod are met with all others where they are, in whatever order they are bound."""
         for index, unit in enumerate(self._units):
             if not unit.pods.has_rules:
                 continue
@@ -341,10 +341,17 @@ class _Search:
                 allowed = self._board.rules[index].allowed()
                 self._board.put(index, column, 1)
                 if allowed is not None and not allowed[column]:
-                    if self._why is None:
-                        self._most, self._why = 0, self._refusal(index, 0)
-                    return False
-        return True
+                    return self._is_wrong(index)
+        waiting = self._board.left_waiting(
+            [(index, Counter(unit.columns)) for index, unit in enumerate(self._units)]
+        )
+        return waiting is None or self._is_wrong(waiting)
+
+    def _is_wrong(self, index: int) -> bool:
+        """Keep the refusal of a unit as the reason if there is none; False."""
+        if self._why is None:
+            self._most, self._why = 0, self._refusal(index, 0)
+        return False
 
     # ── what is asked ───────────────────────────────────────────────────────────────────────────────────────────
 

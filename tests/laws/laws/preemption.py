@@ -398,7 +398,8 @@ def beneficiaries_come_in(snapshot: Snapshot) -> None:
     assert len(late) <= (small.key in admitted)
     for workload in late:
         beneficiary = snapshot.pending[workload]
-        assert beneficiary.queue == small.queue and beneficiary.priority < small.priority, workload
+        assert beneficiary.queue == small.queue, workload
+        assert beneficiary.priority < small.priority, workload
 
 
 def comes_to_rest(snapshot: Snapshot, turns: int = 60) -> None:

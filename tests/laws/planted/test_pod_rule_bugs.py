@@ -66,6 +66,7 @@ BUGS = {
         lambda self, pods, rule, together: np.ones(len(self._every), np.bool_),
     ),
     "pods that were just placed do not count": (RuleBoard, "put", lambda self, index, column, change=1: None),
+    "the order in which pods are bound does not matter": (RuleBoard, "left_waiting", lambda self, placed: None),
     "the first way down is the only one": (related_pods, "MOST_STEPS", -1),
 }
 

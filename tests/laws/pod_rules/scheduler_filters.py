@@ -215,10 +215,31 @@ def violations(pods: Sequence[Manifest], places: Sequence[str], cluster: Cluster
     return found
 
 
+def left_waiting(pods: Sequence[Manifest], places: Sequence[str], cluster: Cluster) -> list[str]:
+    """The names of pods that can never be bound to these places, if others are bound first; empty: in every order
+    all are."""
+    nodes = {node["metadata"]["name"]: node for node in cluster.nodes}
+    seen = {frozenset[int]()}
+    left = [(frozenset[int](), cluster)]
+    while left:
+        bound, now = left.pop()
+        waiting = [index for index in range(len(pods)) if index not in bound]
+        ready = [index for index in waiting if not refusals(pods[index], nodes[places[index]], now)]
+        if waiting and not ready:
+            return [pods[index]["metadata"]["name"] for index in waiting]
+        for index in ready:
+            if (more := bound | {index}) not in seen:
+                seen.add(more)
+                left.append((more, now.with_pod(pods[index], places[index])))
+    return []
+
+
 def found_wrong(pods: Sequence[Manifest], places: Sequence[str], cluster: Cluster) -> list[str]:
-    """The violations as the cluster is, and those with the pods' nodes in their affinity."""
+    """The violations as the cluster is, and those with the pods' nodes in their affinity, in whatever order they are
+    bound."""
     pinned = replace(cluster, pinned=True)
-    return violations(pods, places, cluster) + [f"pinned {why}" for why in violations(pods, places, pinned)]
+    wrong = violations(pods, places, cluster) + [f"pinned {why}" for why in violations(pods, places, pinned)]
+    return wrong or [f"{name} waits for ever" for name in left_waiting(pods, places, pinned)]
 
 
 def all_placed(pods: Sequence[Manifest], cluster: Cluster, *, stable: bool = False) -> list[str] | None:
