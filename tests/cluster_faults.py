@@ -56,10 +56,15 @@ def resume_component(cluster: LocalCluster, component: str) -> None:
 
 
 def restart_api_server(cluster: LocalCluster, *, down_for: float = 0.0) -> None:
-    """Crash the API server and start it again: same port, same data."""
+    """Crash the API server and start it again: same port, same data.
+
+    KWOK too: what it was writing when the connection broke it does not write again before its next start.
+    """
     kill_component(cluster, "kube-apiserver")
     time.sleep(down_for)
     cluster.start_component("kube-apiserver")
+    kill_component(cluster, "kwok")
+    cluster.start_component("kwok")
 
 
 def count_requests(cluster: LocalCluster) -> "Counter[tuple[str, str, str]]":

@@ -50,7 +50,11 @@ BUGS = {
     "spread constraints are not looked at": (PodSetRules, "refusals", _without("maxSkew")),
     "anti-affinity is not looked at": (PodSetRules, "refusals", _without("keeps apart")),
     "anti-affinity keeps nobody else away": (PodSetRules, "refusals", _without("keeps such pods away")),
-    "affinity is not looked at": (PodSetRules, "refusals", _without("affinity asks for")),
+    "affinity is not looked at": (
+        PodSetRules,
+        "reached",
+        lambda self: np.ones(len(self.near[0].of), np.bool_),
+    ),
     "minDomains meets no pinned node": (PodSetRules, "refusals", _without("minDomains")),
     "a domain may have one more than maxSkew": (
         _Spread,
@@ -66,7 +70,11 @@ BUGS = {
         lambda self, pods, rule, together: np.ones(len(self._every), np.bool_),
     ),
     "pods that were just placed do not count": (RuleBoard, "put", lambda self, index, column, change=1: None),
-    "the order in which pods are bound does not matter": (RuleBoard, "left_waiting", lambda self, placed: None),
+    "the order in which pods are bound does not matter": (
+        RuleBoard,
+        "left_waiting",
+        lambda self, placed: None,
+    ),
     "the first way down is the only one": (related_pods, "MOST_STEPS", -1),
 }
 
