@@ -39,9 +39,10 @@ def whole_stack(kubernetes_binaries: dict[str, Path]) -> Iterator[Stack]:
         stack.start_muster()
         yield stack
         complaints = [
-            line
+            "\n".join(lines[number : number + 60])  # with the traceback
             for log in sorted(stack.cluster.directory.glob("*.log"))
-            for line in log.read_text(errors="replace").splitlines()
+            for lines in [log.read_text(errors="replace").splitlines()]
+            for number, line in enumerate(lines)
             if " ERROR " in line or f'User "{USERNAME}" cannot' in line
         ]
         assert not complaints, "what Muster could not do, or did not expect"
