@@ -112,7 +112,7 @@ def _of_own_kind(subject: Subject, support: KindSupport, inherited: str) -> Iter
             queue, obstacle = _queue(subject), read_pod(pod).obstacle
         else:
             fact = support.reader.fact(msgspec.json.decode(raw, type=support.reader.wire), msgspec.Raw(raw))
-            if fact is None:
+            if not isinstance(fact, WorkloadFact):
                 return
             queue, obstacle = fact.queue or "", fact.obstacle
     except (msgspec.DecodeError, TypeError, ValueError) as error:
