@@ -262,10 +262,11 @@ class JobSetOperator(Operator):
                 name = f"{meta['name']}-{replicated['name']}-{number}"
                 spec = {**replicated["template"]["spec"], "suspend": suspend}
                 if (job := there.get(name)) is None:
-                    metadata = {"name": name, "ownerReferences": [owner]}
+                    labels = {"jobset.sigs.k8s.io/jobset-name": meta["name"]}
+                    metadata = {"name": name, "labels": labels, "ownerReferences": [owner]}
                     job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
                     self._write(lambda job=job: api.create(path("batch/v1 Job", self._sandbox.name), job))
-                elif job["spec"]["suspend"] != suspend:
+                elif job["spec"]["suspend"] != suspend and not _has_ended(job):
                     self._resume_or_suspend(api, job, spec)
 
     def _resume_or_suspend(self, api: LocalClient, job: Document, spec: Document) -> None:
@@ -284,3 +285,8 @@ class JobSetOperator(Operator):
         except ApiError as error:
             if error.facts["status"] not in (409, 404):
                 self.failures.append(str(error))
+
+
+def _has_ended(job: Document) -> bool:
+    conditions = job["status"].get("conditions", ())
+    return any(each["type"] in ("Complete", "Failed") and each["status"] == "True" for each in conditions)
