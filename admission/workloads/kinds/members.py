@@ -13,7 +13,7 @@ from queues.api import names
 from queues.api.reading.user_values import LONGEST_NAME, is_uid
 from queues.workload import WorkloadKey, WorkloadKind
 
-_LONGEST: Final = 3 * LONGEST_NAME
+_LONGEST_MEMBER: Final = 3 * LONGEST_NAME
 _KINDS: Final = frozenset(map(str, WorkloadKind))
 
 
@@ -33,7 +33,7 @@ def member_text(key: WorkloadKey, name: str, pod_set: str) -> str:
 def membership(annotations: Mapping[str, str] | None) -> Membership | None:
     """The pod set that the annotations of a pod, or of a pod template, name; None: none."""
     said = (annotations or {}).get(names.MEMBER_OF)
-    if said is None or len(said) > _LONGEST:
+    if said is None or len(said) > _LONGEST_MEMBER:
         return None
     parts = said.split("/")
     if len(parts) != 4 or parts[0] not in _KINDS or not is_uid(parts[2]):
