@@ -14,7 +14,7 @@ from admission.web.access.limits import RequestLimits
 from admission.web.app import PREFIX
 from admission.web.reader import EVERYTHING, Sight
 from queues.errors import DatabaseUnavailable
-from tests.fakes.fake_reader import QUEUES, FakeLeader, FakeReader, served
+from tests.fakes.fake_reader import QUEUES, FakeLeader, FakeReader, fake_api, served
 
 
 @pytest.fixture
