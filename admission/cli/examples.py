@@ -34,8 +34,8 @@ EXAMPLES: Final[Mapping[str, tuple[Example, ...]]] = {
             "kubectl muster pending -A -q team-a", "What waits in a queue and below it, in all namespaces"
         ),
         Example(
-            "kubectl muster pending -A --sort-by .created "
-            r"-o custom-columns='JOB:.name,GPUS:.asks.nvidia\.com/gpu,WHY:.reason.code'"
+            "kubectl muster pending -A --sort-by .created -o json | "
+            """jq -r '.items[] | [.name, .asks["nvidia.com/gpu"], .reason.code] | @tsv'"""
         ),
     ),
     "kubectl muster explain": (
@@ -51,10 +51,8 @@ EXAMPLES: Final[Mapping[str, tuple[Example, ...]]] = {
         Example("kubectl muster queues team-a --resource cpu"),
         Example("kubectl muster queues --contexts east,west", "Use in both clusters, and the sum"),
         Example(
-            "kubectl muster queues -o "
-            r"jsonpath='{range .items[?(@.pending>0)]}{.name}{"
-            r'"\t"}{.pending}{"\n"}'
-            "{end}'"
+            "kubectl muster queues -o json | "
+            """jq -r '.items[] | select(.pending > 0) | "\\(.name)\\t\\(.pending)"'"""
         ),
     ),
     "kubectl muster quota show": (

@@ -169,7 +169,7 @@ def _show(asked: _Asked, route: Route) -> int:
 
 def _is_document(output: Output) -> bool:
     """Whether the items of the answer are shown, not the lines of a report."""
-    return output.form.partition("=")[0] in ("json", "yaml", "name", "jsonpath", "custom-columns")
+    return output.form in ("json", "yaml", "name")
 
 
 def _name(item: Mapping[str, Any], by: Sequence[str]) -> str:
