@@ -154,18 +154,7 @@ EXAMPLES: Final[Mapping[str, tuple[Example, ...]]] = {
     "muster pause": (Example("muster pause team-a --reason 'maintenance until noon'"),),
     "muster resume": (Example("muster resume team-a"),),
     "muster snapshot": (Example("muster snapshot --out turn.json"),),
-    "muster failed-turns list": (
-        Example(
-            "muster failed-turns list", "In a pod: kubectl exec -n muster-system deploy/muster -- muster …"
-        ),
-    ),
-    "muster failed-turns print": (Example("muster failed-turns print > turn.json.gz", "The newest one"),),
-    "muster replay": (
-        Example("muster replay turn.json --all"),
-        Example("muster replay --at 2h", "What was decided two hours ago, and why"),
-        Example("muster replay --at 2026-11-20T14:03 --explain train -n ml", "Why did it not start then?"),
-        Example("muster replay --days 7 --quota team-a.gpu=64", "What would the last week have been like?"),
-    ),
+    "muster replay": (Example("muster replay turn.json --all"),),
     "muster simulate": (
         Example("muster simulate --case traces/gang/case-1 --out schedule.csv --summary figures.json"),
     ),
