@@ -1,6 +1,7 @@
-"""Facts about volumes: what pods ask for, claims, volumes and storage classes."""
+"""Facts about volumes: what pods ask for, claims, volumes, storage classes, and how many a node attaches."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from queues.workload import Requirement
@@ -14,14 +15,12 @@ Place = tuple[str, str]
 class PodVolume(NamedTuple):
     """An entry of a pod's ``volumes`` that says something about nodes."""
 
-    #: Its PersistentVolumeClaim; "": one is made for each pod, or it is a volume of its driver without a claim.
+    #: Its PersistentVolumeClaim; "": one is made for each pod.
     claim: str = ""
     #: The claim is made for the pod or its Job, so it need not exist yet.
     is_made: bool = False
     #: StorageClass of a claim that is made; None: the default one.
     storage_class: str | None = None
-    #: Driver of a volume without a claim (``csi``); "": it has a claim.
-    driver: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +63,9 @@ class VolumeFact:
     nodes: tuple[Terms, ...] = ()
     #: Zones and regions by label, for sentences; "": none is said.
     where: str = ""
+    #: CSI driver, and what it calls the volume; "": another driver.
     driver: str = ""
+    handle: str = ""
     storage_class: str = ""
     #: A claim may still get it.
     is_available: bool = False
@@ -87,3 +88,12 @@ class StorageClassFact:
     topologies: Terms = ()
     is_default: bool = False
     created: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CsiNodeFact:
+    """A CSINode."""
+
+    name: str
+    #: Volumes that the node can attach, by driver; a driver without a limit is left out.
+    limits: Mapping[str, int] = field(default_factory=dict)

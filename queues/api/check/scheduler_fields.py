@@ -139,17 +139,24 @@ FIELDS: Final = (
         "VolumeBinding, VolumeZone, NodeVolumeLimits, VolumeRestrictions",
         "volumes[].persistentVolumeClaim",
         _M,
-        "where the volume is or can be made, and ReadWriteOncePod; how many volumes a node can attach is found when "
-        "kube-scheduler refuses the pod",
+        "where the volume is or can be made, ReadWriteOncePod, and how many volumes of a CSI driver a node can attach "
+        "(CSINode)",
     ),
     SchedulerField(
         "VolumeBinding, NodeVolumeLimits", "volumes[].ephemeral", _M, "as for persistentVolumeClaim"
     ),
     SchedulerField(
-        "NodeVolumeLimits",
-        "volumes[].csi",
+        "VolumeBinding",
+        "volumes[] of drivers with CSIStorageCapacity",
         _S,
-        "not looked at: inline volumes seldom have a limit",
+        "found when kube-scheduler refuses the pod (Refused): drivers report the capacity some time after a volume was "
+        "made, so it is no amount to place by",
+    ),
+    SchedulerField(
+        "VolumeBinding",
+        "volumes[] of claims with a selector",
+        _S,
+        "the selector is passed over; found when kube-scheduler refuses the pod (Refused)",
     ),
     SchedulerField(
         "VolumeRestrictions, VolumeZone, NodeVolumeLimits",
@@ -233,6 +240,7 @@ NOT_ABOUT_NODES: Final[Mapping[str, frozenset[str]]] = {
             "azureFile",
             "cephfs",
             "configMap",
+            "csi",  # of inline volumes kube-scheduler counts none
             "downwardAPI",
             "emptyDir",
             "gitRepo",
@@ -274,7 +282,12 @@ breaks the rules of those that were bound first. Pods that are being deleted cou
 administrator gives kube-scheduler for all pods (`defaultConstraints` of PodTopologySpread, `addedAffinity` of
 NodeAffinity) are not seen; hard ones lead to `Refused`.
 
-The counts of other pods cost memory only while some pod has such rules.
+The volumes of a node are those of its pods, each once. Volumes that are still being detached, whose pods are gone,
+count for kube-scheduler only. Members of one pod set with claims of their own count with as many volumes as the member
+with most of them.
+
+The counts of other pods cost memory only while some pod has such rules, and volumes only while a pod with volumes
+waits.
 """
 
 
