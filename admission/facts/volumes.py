@@ -1,15 +1,18 @@
 """Facts about volumes: what pods ask for, claims, volumes, storage classes, and how many a node attaches."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from queues.text_format import listed
 from queues.workload import Requirement
 
 #: Terms are ORed, the requirements of a term ANDed.
 Terms = tuple[tuple[Requirement, ...], ...]
 #: Namespace and name.
 Place = tuple[str, str]
+#: Volumes of one object that a sentence names.
+_MOST_NAMED = 5
 
 
 class PodVolume(NamedTuple):
@@ -21,6 +24,23 @@ class PodVolume(NamedTuple):
     is_made: bool = False
     #: StorageClass of a claim that is made; None: the default one.
     storage_class: str | None = None
+
+
+def unseen_volumes(volumes: Iterable[PodVolume]) -> str:
+    """A sentence about volumes of an object that is not in the cluster: nobody looked at their objects. "": it has
+    none."""
+    names = dict.fromkeys(
+        f"claims of {f'StorageClass {each.storage_class}' if each.storage_class else 'the default StorageClass'}"
+        if each.is_made
+        else f"PersistentVolumeClaim {each.claim}"
+        for each in volumes
+    )
+    if not names:
+        return ""
+    return (
+        f"volumes that are not looked at ({listed(list(names), _MOST_NAMED)}): whether they exist, where they can be "
+        "used and how many a node attaches is seen when the object waits in the cluster"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
