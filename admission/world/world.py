@@ -189,9 +189,11 @@ class World:
                     raise AssertionError(f"a {change.kind} change carries {type(change.fact).__name__}")
 
     def _observe_volume(self, change: Change) -> set[WorkloadKey]:
-        claims = set(self.volumes.claims_in(change))
+        is_counted = self.attached_volumes.is_used
+        claims = [*self.volumes.claims_in(change)] if is_counted else []
         keys = self.volumes.observe(change)
-        self.attached_volumes.observe(change, claims.union(self.volumes.claims_in(change)))
+        claims += self.volumes.claims_in(change) if is_counted else ()
+        self.attached_volumes.observe(change, claims)
         self.snapshot_is_stale |= self.attached_volumes.is_stale
         for key in keys:
             self.refused_nodes.forget(key)
