@@ -115,7 +115,7 @@ def _of_own_kind(subject: Subject, support: KindSupport, inherited: str) -> Iter
             queue, obstacle, volumes = _queue(subject), read_pod(pod).obstacle, volumes_of(pod.spec)
         else:
             fact = support.reader.fact(msgspec.json.decode(raw, type=support.reader.wire), msgspec.Raw(raw))
-            if fact is None:
+            if not isinstance(fact, WorkloadFact):
                 return
             queue, obstacle, volumes = fact.queue or "", fact.obstacle, _volumes_of(fact)
     except (msgspec.DecodeError, TypeError, ValueError) as error:
