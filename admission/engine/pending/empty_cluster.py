@@ -2,7 +2,8 @@
 
 The nodes that exist are taken as if each were empty, healthy and open, and queues as if they used nothing. Only what is
 certain counts: a gang of several pod sets is compared by sums. Asked once for each class, and again when queues, nodes,
-flavors or topologies change. Where a cluster autoscaler is asked for nodes, more and other nodes may come.
+flavors or topologies change. Where a cluster autoscaler is asked for nodes, more and other nodes may come; where a
+flavor states the largest node that can be added, any number of nodes up to that size.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
@@ -12,6 +13,7 @@ from typing import Final, TypeVar
 import numpy as np
 
 from admission.engine.nodes.capacity import Capacity, DomainShare
+from admission.engine.nodes.node_filters import may_be_chosen
 from admission.engine.nodes.table import Amounts, Mask, NodeTable
 from admission.engine.pending import never_fits
 from admission.engine.pending.classes import ClassRequest
@@ -19,6 +21,7 @@ from admission.engine.placement.domains import chain_of, levels_of, unknown_leve
 from admission.engine.placement.flavors import quota_hit
 from admission.engine.placement.need import group_of
 from admission.engine.trial import Trial
+from queues.flavor_growth import FlavorGrowth, growth_of
 from queues.plan import Reason
 from queues.quota.accounts import flavor_charges
 from queues.quota.limit_hit import LimitHit
@@ -27,7 +30,7 @@ from queues.quota.tree import QueueTree
 from queues.quota.usage import Usage
 from queues.quota.user_limits import UserLimitHit, UserUse
 from queues.reason_codes import ReasonCode
-from queues.workload import FlavorName, PodSet, QueueName, Workload
+from queues.workload import NO_FLAVOR, FlavorName, PodSet, QueueName, Workload
 
 _EVERY: Final = slice(None)
 #: Reasons that ``EmptyCluster.refusal`` gives.
@@ -50,7 +53,7 @@ class EmptyCluster:
     unhealthy: Mask
     #: Pods of one shape that the nodes take, in all or in the best domain of a level.
     _most: dict[Hashable, int] = field(default_factory=dict)
-    _asks_for_nodes: dict[QueueName, bool] = field(default_factory=dict)
+    _growth: dict[QueueName, tuple[FlavorGrowth, ...] | None] = field(default_factory=dict)
 
     @classmethod
     def of(cls, table: NodeTable, tree: QueueTree) -> "EmptyCluster":
@@ -99,32 +102,68 @@ class EmptyCluster:
 
     def _beyond_nodes(self, workload: Workload, request: ClassRequest) -> Reason | None:
         """What the nodes take at most."""
-        layout, due = self.trial.layout, _due(workload, request)
         for pods in workload.pod_sets:
             keys = [*levels_of(pods), *([pods.within] if pods.within else [])]
-            if (unknown := unknown_level(layout, keys)) is not None:
+            if (unknown := unknown_level(self.trial.layout, keys)) is not None:
                 return unknown
-        if not len(self.trial.table) or self._more_may_come(workload.queue):
+        growth = self._may_grow(workload.queue)
+        if not len(self.trial.table) or growth is None:
             return None
-        queue = workload.queue
-        for pods, count in due:
+        return self._beyond_growing(workload, request, growth)
+
+    def _beyond_growing(
+        self, workload: Workload, request: ClassRequest, growth: Sequence[FlavorGrowth]
+    ) -> Reason | None:
+        """What the nodes take at most, with all nodes that can be added."""
+        queue, due = workload.queue, _due(workload, request)
+        # Any number of nodes may come for these.
+        unbound = {
+            pods.name
+            for pods, count in due
+            if any(self._may_come(each, queue, pods, count) for each in growth)
+        }
+        bound = [(pods, count) for pods, count in due if pods.name not in unbound]
+        for pods, count in bound:
             if (reason := self._alone(queue, pods, count)) is not None:
-                return reason
-        if len(due) > 1 and (reason := self._together(queue, due)) is not None:
+                return never_fits.beyond_growth(reason, pods, growth)
+        if len(bound) > 1 and (reason := self._together(queue, bound)) is not None:
             return reason
+        if growth:
+            return None
         if request.has_choice and (reason := self._of_any(workload, request)) is not None:
             return reason
         # The nodes have enough; what queues are guaranteed of it is kept from others.
         hits = [quota_hit(self.trial, queue, charges) for charges in request.minimum_charges]
         return never_fits.beyond_quota(hit) if (hit := _common(hits)) is not None else None
 
-    def _more_may_come(self, queue: QueueName) -> bool:
-        """Whether a cluster autoscaler is asked for nodes for this queue."""
-        known = self._asks_for_nodes.get(queue)
-        if known is None:
-            found = provisioning_rules(queue, self.quota.tree.queues.get)
-            known = self._asks_for_nodes[queue] = found is not None
-        return known
+    def beyond_growth(self, workload: Workload, request: ClassRequest, resource: str) -> Reason | None:
+        """Why a gang that asks for a resource which no node offers yet can never be admitted. None: it may be."""
+        growth = self._may_grow(workload.queue)
+        if not growth or not any(each.most(resource) for each in growth):
+            return None
+        for pods, _ in _due(workload, request):
+            if pods.takes.get(resource) and not any(_takes(each, pods) for each in growth):
+                return never_fits.beyond_growth(never_fits.offered_nowhere(pods, resource), pods, growth)
+        return None
+
+    def _may_grow(self, queue: QueueName) -> tuple[FlavorGrowth, ...] | None:
+        """What can be added to the nodes of a queue. None: nodes of any size."""
+        if queue not in self._growth:
+            layout, tree = self.trial.layout, self.quota.tree
+            self._growth[queue] = growth_of(
+                tree.flavors(queue),
+                layout.growth,
+                asks=provisioning_rules(queue, tree.queues.get) is not None,
+                described=NO_FLAVOR not in layout.flavors,
+            )
+        return self._growth[queue]
+
+    def _may_come(self, growth: FlavorGrowth, queue: QueueName, pods: PodSet, count: int) -> bool:
+        """Whether nodes can be added to a flavor until they hold so many pods of a set."""
+        if not _takes(growth, pods):
+            return False
+        is_limited = growth.flavor in self.quota.tree.flavors(queue)
+        return not is_limited or self._quota_in(growth.flavor, queue, pods, count) is None
 
     def _alone(self, queue: QueueName, pods: PodSet, count: int) -> Reason | None:
         """Why so many pods of one set have no place even alone."""
@@ -200,6 +239,11 @@ class EmptyCluster:
             level = _level_of_all(pods)
             fit += min(missing, max(self._most_pods(pods, 1, flavor, level) for flavor in flavors))
         return never_fits.too_few_members(asked, fit) if fit < asked else None
+
+
+def _takes(growth: FlavorGrowth, pods: PodSet) -> bool:
+    """Whether the largest node that can be added to a flavor takes a pod of a set."""
+    return growth.holds(pods.takes) and may_be_chosen(pods.nodes.with_refused(), growth.labels)
 
 
 def _due(workload: Workload, request: ClassRequest) -> list[tuple[PodSet, int]]:

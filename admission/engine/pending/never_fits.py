@@ -1,6 +1,7 @@
 """Why a gang can never be admitted: the two numbers, of what it asks and of what there is at most."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -9,6 +10,7 @@ from admission.engine import reasons
 from admission.engine.nodes.table import Amounts, Mask
 from admission.engine.placement.need import FEW_SETS
 from admission.engine.trial import Trial
+from queues.flavor_growth import FlavorGrowth, short_of
 from queues.plan import Reason
 from queues.quota.limit_hit import LimitHit
 from queues.quota.user_limits import UserLimitHit
@@ -133,6 +135,26 @@ def _pod_too_large(trial: Trial, pods: PodSet, mask: Mask) -> Reason:
             f"{shape} asked in one pod, no node has such devices even if empty", **facts
         )
     return reasons.never_fits(f"{shape} asked in one pod, no node has all of it even if empty", **facts)
+
+
+def beyond_growth(reason: Reason, pods: PodSet, growth: Sequence[FlavorGrowth]) -> Reason:
+    """The same, where nodes can be added, but none that such a pod has room on."""
+    if not growth:
+        return reason
+    before = reason.facts.get("resource")
+    if (short := short_of(growth, pods.takes, before)) is None:
+        return replace(reason, message=f"{reason.message}, none that can be added has room for such a pod")
+    name, most = short
+    of_what = "" if name == before else f" {name}"
+    message = f"{reason.message}, the largest that can be added has {_amount(name, most)}{of_what}"
+    return replace(reason, message=message, facts={**reason.facts, "mayGrow": most, "mayGrowResource": name})
+
+
+def offered_nowhere(pods: PodSet, resource: str) -> Reason:
+    """More of a resource than any node has: none has any."""
+    asked = pods.takes.get(resource)
+    message = f"{_amount(resource, asked)} {resource} asked in one pod, the largest node has 0"
+    return reasons.never_fits(message, resource=resource, asked=asked, limit=0)
 
 
 def beyond_sums(trial: Trial, sets: Sets, mask: Mask, level: str | None) -> Reason | None:

@@ -327,9 +327,7 @@ class PendingWorkloads:
             self.placement_classes[placement_name] = placement_class
         placement_class.class_count += 1
         class_queue = ClassQueue(queue, placement_class, user)
-        blocked = blocked_reason(workload, request, trial, refusal) or self._never_fits(
-            workload, request, trial
-        )
+        blocked = self._blocked(workload, request, trial, refusal)
         workload_class = WorkloadClass(name, class_queue, request, placement_class, blocked)
         if request.need.seated:
             self.seated_classes[workload_class] = None
@@ -339,11 +337,18 @@ class PendingWorkloads:
                 self.gangs[workload_class] = None
         return workload_class
 
-    def _never_fits(self, workload: Workload, request: ClassRequest, trial: Trial) -> Reason | None:
-        """Why no workload of a class could be admitted even if all nodes were empty; None: one could."""
+    def _blocked(
+        self, workload: Workload, request: ClassRequest, trial: Trial, refusal: AccessRefusal | None
+    ) -> Reason | None:
+        """Why no workload of a class is admitted until queues or nodes change; None: one may be."""
+        blocked = blocked_reason(workload, request, trial, refusal)
+        if blocked is not None and blocked.code != ReasonCode.UNKNOWN_RESOURCE:
+            return blocked
         if self._empty is None:
             self._empty = EmptyCluster.of(trial.table, self.tree)
-        return self._empty.refusal(workload, request)
+        if blocked is None:
+            return self._empty.refusal(workload, request)
+        return self._empty.beyond_growth(workload, request, str(blocked.facts["resource"])) or blocked
 
     def _limits_for(self, workload_class: WorkloadClass) -> "PendingLimits | None":
         """Where the workloads of a class count; None: nowhere, for their queue takes none of them."""

@@ -367,8 +367,17 @@ def test_a_queue_that_cannot_be_used_is_broken_under_its_own_name(spec: dict[str
 
 
 def test_flavors_and_topologies_are_read() -> None:
-    flavor = {"metadata": {"name": "h100"}, "spec": {"nodeLabels": {"gpu": "h100"}}}
-    assert flavor_fact(msgspec.json.encode(flavor)).node_labels == {"gpu": "h100"}
+    flavor: dict[str, Any] = {"metadata": {"name": "h100"}, "spec": {"nodeLabels": {"gpu": "h100"}}}
+    fact = flavor_fact(msgspec.json.encode(flavor))
+    assert (fact.node_labels, fact.growth().largest) == ({"gpu": "h100"}, None)
+    flavor["spec"]["mayGrow"] = {"nvidia.com/gpu": "8", "memory": "1Gi"}
+    assert flavor_fact(msgspec.json.encode(flavor)).growth().largest == {
+        "nvidia.com/gpu": 8000,
+        "memory": 2**30,
+    }
+    # What was stored without the definition's rules is as if it were not stated.
+    flavor["spec"]["mayGrow"] = {"nvidia.com/gpu": "eight"}
+    assert flavor_fact(msgspec.json.encode(flavor)).growth().largest is None
     topology = {
         "metadata": {"name": "t"},
         "spec": {"levels": [{"nodeLabel": "block"}, {"nodeLabel": "host"}]},
