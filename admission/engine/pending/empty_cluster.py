@@ -69,12 +69,17 @@ class EmptyCluster:
             unhealthy=unhealthy,
         )
 
-    def refusal(self, workload: Workload, request: ClassRequest) -> Reason | None:
-        """Why no workload of a class can ever be admitted. None: one may be, or it holds seats already."""
+    def refusal(self, workload: Workload, request: ClassRequest, *, refused: bool = False) -> Reason | None:
+        """Why no workload of a class can ever be admitted. None: one may be, or it holds seats already.
+
+        ``refused``: cluster autoscalers add no nodes for it.
+        """
         need = request.need
         if need.seated or not need.minimum:
             return None
-        return self._beyond_limits(workload, request) or self._beyond_nodes(workload, request)
+        return self._beyond_limits(workload, request) or self._beyond_nodes(
+            workload, request, refused=refused
+        )
 
     # -- limits ----------------------------------------------------------------------------------------------
 
@@ -100,16 +105,23 @@ class EmptyCluster:
 
     # -- nodes -----------------------------------------------------------------------------------------------
 
-    def _beyond_nodes(self, workload: Workload, request: ClassRequest) -> Reason | None:
+    def _beyond_nodes(self, workload: Workload, request: ClassRequest, *, refused: bool) -> Reason | None:
         """What the nodes take at most."""
         for pods in workload.pod_sets:
             keys = [*levels_of(pods), *([pods.within] if pods.within else [])]
             if (unknown := unknown_level(self.trial.layout, keys)) is not None:
                 return unknown
-        growth = self._may_grow(workload.queue)
+        growth = () if refused else self._may_grow(workload.queue)
         if not len(self.trial.table) or growth is None:
             return None
-        return self._beyond_growing(workload, request, growth)
+        reason = self._beyond_growing(workload, request, growth)
+        if refused:
+            return None if reason is None else never_fits.nodes_refused(reason)
+        if reason is not None or self.trial.layout.growth:
+            return reason
+        # The nodes have enough; what queues are guaranteed of it is kept from others.
+        hits = [quota_hit(self.trial, workload.queue, charges) for charges in request.minimum_charges]
+        return never_fits.beyond_quota(hit) if (hit := _common(hits)) is not None else None
 
     def _beyond_growing(
         self, workload: Workload, request: ClassRequest, growth: Sequence[FlavorGrowth]
@@ -128,22 +140,19 @@ class EmptyCluster:
                 return never_fits.beyond_growth(reason, pods, growth)
         if len(bound) > 1 and (reason := self._together(queue, bound)) is not None:
             return reason
-        if growth:
-            return None
-        if request.has_choice and (reason := self._of_any(workload, request)) is not None:
-            return reason
-        # The nodes have enough; what queues are guaranteed of it is kept from others.
-        hits = [quota_hit(self.trial, queue, charges) for charges in request.minimum_charges]
-        return never_fits.beyond_quota(hit) if (hit := _common(hits)) is not None else None
+        return self._of_any(workload, request) if request.has_choice and not growth else None
 
-    def beyond_growth(self, workload: Workload, request: ClassRequest, resource: str) -> Reason | None:
+    def offered_nowhere(
+        self, workload: Workload, request: ClassRequest, resource: str, *, refused: bool = False
+    ) -> Reason | None:
         """Why a gang that asks for a resource which no node offers yet can never be admitted. None: it may be."""
-        growth = self._may_grow(workload.queue)
-        if not growth or not any(each.most(resource) for each in growth):
+        growth = () if refused else self._may_grow(workload.queue) or ()
+        if not refused and not any(each.most(resource) for each in growth):
             return None
         for pods, _ in _due(workload, request):
             if pods.takes.get(resource) and not any(_takes(each, pods) for each in growth):
-                return never_fits.beyond_growth(never_fits.offered_nowhere(pods, resource), pods, growth)
+                reason = never_fits.beyond_growth(never_fits.offered_nowhere(pods, resource), pods, growth)
+                return never_fits.nodes_refused(reason) if refused else reason
         return None
 
     def _may_grow(self, queue: QueueName) -> tuple[FlavorGrowth, ...] | None:

@@ -11,7 +11,7 @@ from admission.engine.nodes.table import Amounts, Mask
 from admission.engine.placement.need import FEW_SETS
 from admission.engine.trial import Trial
 from queues.flavor_growth import FlavorGrowth, short_of
-from queues.plan import Reason
+from queues.plan import NODES_REFUSED, Reason
 from queues.quota.limit_hit import LimitHit
 from queues.quota.user_limits import UserLimitHit
 from queues.resources import in_bytes, show
@@ -148,6 +148,12 @@ def beyond_growth(reason: Reason, pods: PodSet, growth: Sequence[FlavorGrowth]) 
     of_what = "" if name == before else f" {name}"
     message = f"{reason.message}, the largest that can be added has {_amount(name, most)}{of_what}"
     return replace(reason, message=message, facts={**reason.facts, "mayGrow": most, "mayGrowResource": name})
+
+
+def nodes_refused(reason: Reason) -> Reason:
+    """The same of a gang for which cluster autoscalers add no nodes."""
+    message = f"{reason.message}; nodes were asked for and refused"
+    return replace(reason, message=message, facts={**reason.facts, NODES_REFUSED: True})
 
 
 def offered_nowhere(pods: PodSet, resource: str) -> Reason:

@@ -14,7 +14,7 @@ from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.snapshot import Snapshot
 from admission.replay.snapshot_file import load, plan_form, replayed_plan, save
 from queues.flavor_growth import FlavorGrowth
-from queues.plan import Reason
+from queues.plan import NODES_REFUSED, Reason
 from queues.quota.queue import Limits, ProvisioningRules, Queue
 from queues.reason_codes import ReasonCode
 from queues.resources import CPU, GPU, MEMORY, Resources
@@ -222,3 +222,44 @@ def test_it_heads_a_strict_queue_only_while_it_may_start() -> None:
         state = snapshot(nine, strict, growth(gpus=largest))
         plan = plan_of(replace(state, pending={nine.key: nine, small.key: small}))
         assert admitted(plan) == goes_in
+
+
+REFUSED = "; nodes were asked for and refused"
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (work(pods(gpus=9)), NINE),
+        (work(pods(9, 8)), "9 pods of 8 nvidia.com/gpu asked at once, all nodes together hold 8 even if empty"),
+        # The nodes that exist hold it: it waits for them.
+        (work(pods(8, 8)), ""),
+        (work(pods(takes=Resources({"amd.com/gpu": 1000, "pods": 1}))),
+         "1 amd.com/gpu asked in one pod, the largest node has 0"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("may_grow", [(), (growth(gpus=16),)], ids=["any size", "to 16"])
+def test_nodes_that_were_refused_for_good_do_not_come(
+    asked: Workload, message: str, may_grow: tuple[FlavorGrowth, ...]
+) -> None:
+    full = tuple(replace(each, used=Resources({GPU: 8000})) for each in OF_H100)
+    open_state = snapshot(asked, queue(H100, asks=True), *may_grow, nodes=full)
+    refused = replace(open_state, without_more_nodes=frozenset((asked.key,)))
+    plan, memo = decide(open_state, Memo())
+    assert not never(plan.reasons[asked.key]) or "amd" in message
+    plan, memo = decide(refused, memo)
+    assert plan == plan_of(refused)
+    assert never(plan.reasons[asked.key]) == (message + REFUSED if message else "")
+    assert bool(plan.reasons[asked.key].facts.get(NODES_REFUSED)) == bool(message)
+    assert replayed_plan(load(save(refused, plan))) == plan_form(plan)
+    plan, _ = decide(open_state, memo)
+    assert plan == plan_of(open_state)
+
+
+def test_only_the_gang_that_was_refused_is_meant() -> None:
+    first, second = work(pods(gpus=9), name="first"), work(pods(gpus=9), name="second", arrival=2)
+    state = snapshot(first, queue(H100, asks=True))
+    state = replace(state, pending={each.key: each for each in (first, second)})
+    plan = plan_of(replace(state, without_more_nodes=frozenset((first.key,))))
+    codes = {key.uid: reason.code for key, reason in plan.reasons.items()}
+    assert codes == {"first": ReasonCode.NEVER_FITS, "second": ReasonCode.NO_FIT}
