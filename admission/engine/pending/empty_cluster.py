@@ -17,6 +17,7 @@ from admission.engine.nodes.node_filters import may_be_chosen
 from admission.engine.nodes.table import Amounts, Mask, NodeTable
 from admission.engine.pending import never_fits
 from admission.engine.pending.classes import ClassRequest
+from admission.engine.pending.domain_caps import caps_of, shared_caps, within_caps
 from admission.engine.placement.domains import chain_of, levels_of, unknown_level
 from admission.engine.placement.flavors import quota_hit
 from admission.engine.placement.need import group_of
@@ -186,8 +187,12 @@ class EmptyCluster:
         if max(holds) >= count:
             return None
         mask = np.logical_or.reduce([self._mask(pods, flavor) for flavor in scopes])
+        room, layout = self._room(pods, mask), self.trial.layout
+        for cap in caps_of(layout, pods):
+            if room.sum() >= count > within_caps(layout, room, [cap], level):
+                return never_fits.beyond_cap(pods, count, cap, fit=max(holds))
         return never_fits.beyond_nodes(
-            self.trial, pods, count, fit=max(holds), mask=mask, room=self._room(pods, mask), level=level
+            self.trial, pods, count, fit=max(holds), mask=mask, room=room, level=level
         )
 
     def _mask(self, pods: PodSet, flavor: FlavorName | None) -> Mask:
@@ -206,7 +211,7 @@ class EmptyCluster:
 
     def _most_pods(self, pods: PodSet, count: int, flavor: FlavorName | None, level: str | None) -> int:
         """Pods of a set that nodes take together, or the best domain of a level; whole parts, where it is in parts."""
-        parts = _parts_of(pods, count)
+        parts, caps = _parts_of(pods, count), caps_of(self.trial.layout, pods)
         name = (
             pods.takes,
             pods.share,
@@ -216,11 +221,15 @@ class EmptyCluster:
             flavor,
             level,
             parts,
+            caps,
         )
         most = self._most.get(name)
         if most is None:
             room = self._room(pods, self._mask(pods, flavor))
-            most = self._most[name] = _most_in_parts(self.trial, room, level, parts)
+            most = _most_in_parts(self.trial, room, level, parts)
+            self._most[name] = most = (
+                min(most, within_caps(self.trial.layout, room, caps, level)) if caps else most
+            )
         return most
 
     def _together(self, queue: QueueName, due: Sequence[tuple[PodSet, int]]) -> Reason | None:
@@ -237,6 +246,11 @@ class EmptyCluster:
                 mask &= np.logical_or.reduce([self.trial.layout.of_flavor(each) for each in flavors])
             if (reason := never_fits.beyond_sums(self.trial, sets, mask, level)) is not None:
                 return reason
+        for cap, sets in shared_caps(self.trial.layout, due).items():
+            room = np.sum([self._room(pods, self._mask(pods, None)) for pods, _ in sets], axis=0)
+            count, fit = sum(count for _, count in sets), within_caps(self.trial.layout, room, [cap], None)
+            if fit < count:
+                return never_fits.beyond_cap(None, count, cap, fit=fit)
         return None
 
     def _of_any(self, workload: Workload, request: ClassRequest) -> Reason | None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from admission.engine import reasons
 from admission.engine.nodes.table import Amounts, Mask
+from admission.engine.pending.domain_caps import DomainCap
 from admission.engine.placement.need import FEW_SETS
 from admission.engine.trial import Trial
 from queues.flavor_growth import FlavorGrowth, short_of
@@ -84,6 +85,14 @@ def beyond_nodes(
         return reasons.never_fits(f"{asked} in one flavor, the largest holds {fit} even if empty", **facts)
     where = "all nodes together hold" if mask.all() else "the nodes that they may use hold"
     return reasons.never_fits(f"{asked} at once, {where} {fit} even if empty", **facts)
+
+
+def beyond_cap(pods: PodSet | None, count: int, cap: DomainCap, *, fit: int) -> Reason:
+    """More than the rules of the pods let onto the nodes: ``fit`` of ``count``. ``pods``: None: of several sets."""
+    shape = "" if pods is None else f" of {reasons.shape_text(pods.takes, in_one_island=pods.in_one_island)}"
+    message = f"{counted(count, 'pod')}{shape} asked, {cap.text()}; {fit} fit, even if all nodes were empty"
+    facts = {"asked": count, "fit": fit, "most": cap.most, "label": cap.key}
+    return reasons.never_fits(message, **facts)
 
 
 def _no_node(trial: Trial, nodes: NodeFilter) -> Reason:
