@@ -520,6 +520,16 @@ def test_a_leader_with_its_workers_is_one_group(
     assert (pod.group, pod.group_minimum) == expected
 
 
+def test_a_leader_for_volcano_without_a_queue_is_the_group_of_its_controller_or_else_its_own() -> None:
+    labels = {"leaderworkerset.sigs.k8s.io/name": "llm", "leaderworkerset.sigs.k8s.io/group-index": "1"}
+    size = {"leaderworkerset.sigs.k8s.io/size": "3"}
+    gated = {"schedulerName": "volcano", "schedulingGates": [{"name": names.GATE}]}
+    pod = a_pod({"labels": labels, "annotations": size}, gated)
+    assert (pod.group, pod.group_minimum) == ("podgroup-llm-1", 3)
+    pod = a_pod({"labels": labels, "annotations": {**size, names.GROUP_ANNOTATION: "llm-1-a6f"}}, gated)
+    assert (pod.group, pod.group_minimum, pod.owner) == ("llm-1-a6f", 0, None), "the PodGroup says the rest"
+
+
 def test_a_leader_whose_workers_come_after_it_waits_alone() -> None:
     labels = {
         "leaderworkerset.sigs.k8s.io/name": "llm",
