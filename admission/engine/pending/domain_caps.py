@@ -58,7 +58,8 @@ def shared_caps(
     found: dict[DomainCap, list[tuple[PodSet, int]]] = {}
     for pods, count in sets:
         of_ports = [DomainCap("", str(port), 1, elsewhere=False) for port in pods.ports]
-        for cap in (*caps_of(layout, pods), *of_ports):
+        # A rule may be written twice.
+        for cap in dict.fromkeys((*caps_of(layout, pods), *of_ports)):
             found.setdefault(cap, []).append((pods, count))
     return {cap: members for cap, members in found.items() if len(members) > 1}
 

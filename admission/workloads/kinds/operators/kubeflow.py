@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from admission.workloads.kinds.operators.json_parts import Path
 from admission.workloads.kinds.operators.support import (
     Count,
     Each,
     OperatorKind,
-    Path,
     Templates,
     ToldProgress,
 )

@@ -125,8 +125,11 @@ def test_fewer_domains_than_a_spread_constraint_asks_for_hold_as_many_as_its_ske
 
 def test_tasks_that_keep_apart_from_one_another_need_domains_together() -> None:
     cluster = Cluster(racks(*[8] * 8), NAMESPACES)
-    pod = a_pod("", {"app": "train"}, **affinity("podAntiAffinity", RACK))
-    for count, is_never in ((2, False), (3, True)):
+    once = a_pod("", {"app": "train"}, **affinity("podAntiAffinity", RACK))
+    twice = a_pod("", {"app": "train"}, **affinity("podAntiAffinity", RACK))
+    [terms] = twice["spec"]["affinity"].values()
+    terms[RULES] *= 2
+    for (count, is_never), pod in product(((2, False), (3, True)), (once, twice)):
         case = Case(cluster, [("a", count, pod), ("b", 2, pod)])
         assert bool(never(placed_by_muster(case))) == is_never
 
