@@ -16,6 +16,7 @@ from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.pending.empty_cluster import EmptyCluster
 from admission.engine.snapshot import Snapshot
 from admission.replay.snapshot_file import nodes_of
+from queues.admissions import AdmissionState
 from queues.flavor_growth import FlavorGrowth
 from queues.plan import Plan, Reason
 from queues.reason_codes import ReasonCode
@@ -116,8 +117,16 @@ def impossible_work_is_in_nobodys_way(snapshot: Snapshot) -> None:
         for key, reason in plan.reasons.items()
         if reason.code == ReasonCode.PENDING_LIMIT and "never fit" in reason.message
     }
-    seated = {each.workload for each in snapshot.admissions.values()}
-    assert not never & seated, "what holds seats fits"
+    holding = {
+        each.workload
+        for number, each in snapshot.admissions.items()
+        if each.state is AdmissionState.OPEN
+        and number not in snapshot.evictable
+        and snapshot.still_held(each)
+    }
+    # A level that is gone is told to what runs there, too.
+    unfit = {key for key in never if plan.reasons[key].code == ReasonCode.NEVER_FITS}
+    assert not unfit & holding, "what holds seats fits"
     left = {key: each for key, each in snapshot.pending.items() if key not in never | beyond}
     without = _plan(replace(snapshot, pending=left))
     assert _about(plan, left.keys()) == _about(without, left.keys())
