@@ -393,6 +393,7 @@ class LeaderTerm:
     def _tell_progress(self, known: Mapping[WorkloadKey, NodesAsked]) -> None:
         """How far requests for nodes are."""
         if self.cycle is not None and self.cycle.progress.put(known):
+            self.cycle.world.without_more_nodes = self.cycle.progress.refused
             self.cycle.world.snapshot_is_stale = True
             self.informers.changed.set()
 

@@ -43,6 +43,7 @@ from admission.world.learned.seen_ends import SeenEnds
 from admission.world.learned.seen_times import SeenTimes
 from admission.world.learned.taken_names import TakenNames
 from admission.world.learned.templates import TemplateIndex
+from admission.world.learned.told_requests import without_more_nodes
 from admission.world.nodes import ABOUT_NODES, NodeInventory
 from admission.world.past_use import UsageHistory
 from admission.world.persistence import RefusedRows, Unsaved, UnsavedRow, current_outcomes
@@ -125,7 +126,8 @@ class World:
         self.last_evictions = dict(rows.last_evictions)
         #: Space that is promised while victims leave.
         self.claims = {claim.workload: claim for claim in rows.claims}
-        self.reasons = dict(rows.reasons)
+        #: Why workloads wait; and which were refused nodes for good by cluster autoscalers.
+        self.reasons, self.without_more_nodes = dict(rows.reasons), without_more_nodes(rows.reasons)
         #: Something that a decision may see has changed since the last snapshot.
         self.snapshot_is_stale = True
         self._defects: dict[WorkloadKey, Exception] = {}
@@ -688,6 +690,7 @@ class World:
             typical=self.node_inventory.demand.typical(),
             past_use=self.usage_history.freeze(now),
             closures=self.node_inventory.closures.freeze(now, self.queues),
+            without_more_nodes=self.without_more_nodes,
         )
 
     def _noted_pods(self) -> Iterator[tuple[NodeName, tuple[HostPort, ...]]]:
