@@ -101,13 +101,13 @@ class World:
         outcomes = current_outcomes(rows.outcomes, self.jobs)
         self.pod_outcomes = PodOutcomes(self.pod_index, self.job_states, outcomes, self.unsaved.outcomes)
         self.states: dict[WorkloadKey, WorkloadState] = {}
-        self.queue_permissions = QueuePermissions()
+        self.queue_facts = QueueFacts(rows.parents)
+        self.queue_permissions = QueuePermissions(self.queue_facts.tree)
         self.pod_relations = PodRelations(
             self.states, self.pod_index.facts, self.queue_permissions.labels, self._seatless_pods
         )
         self.snapshot_rows = SnapshotRows(self.node_inventory, self.budgets, self.pod_relations)
         self.queue_totals = QueueTotals(rows.ended)
-        self.queue_facts = QueueFacts(rows.parents)
         self.queues: Mapping[QueueName, QueueFact] = self.queue_facts.queues
         self.pods: Mapping[str, PodFact] = self.pod_index.pods
         self.facts: Mapping[WorkloadKey, WorkloadFact] = self.pod_index.facts
@@ -289,12 +289,9 @@ class World:
         counted = self.queue_facts.put(name, fact)
         if before is not None and fact is not None and before.decides() == fact.decides():
             return  # its status changes every few seconds
-        self.queue_permissions.put_queue(name, None if fact is None else fact.queue)
         self.unsaved.queues[name] = counted
         if name == ROOT:
             self.dirty |= self.admission_index.seated_on(*self.node_inventory.faulty.put_root(fact))
-        if before is None or fact is None or before.queue != fact.queue:
-            self.dirty |= self._deadlines.policy_dependents
         self.snapshot_is_stale = self.usage_history.needs_reading = True
 
     # ── what the ledger says ────────────────────────────────────────────────────────────────────────────────
@@ -475,7 +472,9 @@ class World:
         self.dirty |= self._awaiting_timeout | self.avoided_nodes.changed() | self.aside.expire(now)
         self.dirty |= self._deadlines.due(now) | self.namespace_quotas.expire(now)
         self.dirty |= self.refused_nodes.expire(now) | self.volumes.overdue(now)
-        self.dirty |= self.queue_permissions.changed() | self.taken_names.expire(now)
+        changed = self.queue_permissions.changed()
+        self.dirty |= changed.told | (changed.by_policy & self._deadlines.policy_dependents)
+        self.dirty |= self.taken_names.expire(now)
         self._awaiting_timeout.clear()
         for part in parts(list(self.dirty), size, self.weight):
             self.dirty.difference_update(part)
@@ -558,7 +557,8 @@ class World:
         """A workload with its namespace and its queue; None: nothing is known of it."""
         named = [each for each in (self.facts.get(key), *pods[:1], *admissions[-1:]) if each is not None]
         queue = next((each.queue for each in named if each.queue), DEFAULT_QUEUE)
-        return QueueUser(key, named[0].namespace, queue) if named else None
+        held_in = admissions[0].queue if admissions else None
+        return QueueUser(key, named[0].namespace, queue, held_in) if named else None
 
     def _derive(self, key: WorkloadKey, now: int, awaited: SeatIndices) -> WorkloadState | None:
         inputs = self._inputs(key, now, awaited)
@@ -653,6 +653,7 @@ class World:
             now=now,
             ledger_seq=self.ledger_seq,
             queues=self.queue_facts.with_removed(),
+            tree=self.queue_facts.tree(),
             nodes=self.node_inventory.table().with_ports(
                 self.node_inventory.ports.by_node(self.admission_index.of, self.pod_relations.counted_pods())
             ),
@@ -672,6 +673,10 @@ class World:
             past_use=self.usage_history.freeze(now),
             closures=self.node_inventory.closures.freeze(now, self.queues),
         )
+
+    def take_changed_queues(self) -> set[QueueName]:
+        """Queues whose objects or sums may be others than at the last call."""
+        return self.queue_totals.take_changed() | self.queue_facts.take_changed()
 
     def queue_problems(self) -> dict[QueueName, str]:
         """Queues that cannot be used, with all that is wrong with them."""

@@ -20,8 +20,9 @@ from admission.reconcile.events import (
     evicted_events,
     overruled_event,
 )
+from admission.reconcile.queue_states import QueueStatuses
 from admission.reconcile.status import StatusWanted
-from admission.reconcile.world_status import WorldStatuses, queue_statuses
+from admission.reconcile.world_status import WorldStatuses
 from admission.turn_report import TurnReport
 from admission.world.closures.node_closures import ClosureState
 from queues.slices import slices
@@ -57,6 +58,7 @@ class StatusLoop:
         self._events = EventWriter(client, check_lease, self._status.counts, instance=instance, busy=busy)
         self._statuses = statuses
         self._world = statuses.world
+        self._queue_statuses = QueueStatuses(statuses.world)
         self._hypernode_events = HyperNodeEvents()
         self._mismatch_events = MismatchEvents()
         self._ignored_values = IgnoredValueEvents()
@@ -149,17 +151,18 @@ class StatusLoop:
             self._status.submit(wanted for key in keys for wanted in self._wanted(key))
             for key in keys:
                 self._tell_why_waiting(key)
-            self._look_at_queues()
-        self._look_at_queues()
+            await self._look_at_queues()
+        await self._look_at_queues()
         if self._dirty_queues:
             self._dirty.set()
 
-    def _look_at_queues(self) -> None:
+    async def _look_at_queues(self) -> None:
         now = asyncio.get_running_loop().time()
         if self._dirty_queues and now >= self._queues_due:
             self._queues_due, self._dirty_queues = now + QUEUES_EVERY, False
             self._look_at_enqueued()
-            self._status.submit(self._queue_statuses())
+            async for some in slices(self._changed_queues()):
+                self._status.submit(some)
             self._status.submit(self._closure_statuses())
 
     def _note_enqueued(self, keys: Collection[WorkloadKey]) -> None:
@@ -178,10 +181,10 @@ class StatusLoop:
         if changed:
             self._dirty.set()
 
-    def _queue_statuses(self) -> Iterator[StatusWanted]:
+    def _changed_queues(self) -> Iterator[StatusWanted]:
         statuses = self._statuses
         enqueued = statuses.enqueued.by_queue(self._world)
-        return queue_statuses(self._world, statuses.failing(), statuses.keeping(), enqueued)
+        return self._queue_statuses.changed(statuses.failing(), statuses.keeping(), enqueued)
 
     def _closure_statuses(self) -> list[StatusWanted]:
         try:
