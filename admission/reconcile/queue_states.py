@@ -63,19 +63,18 @@ class QueueStatuses:
         totals, problems, states = world.queue_totals, world.queue_problems(), QueueStates(world)
         names = world.take_changed_queues()
         busy = dict.fromkeys(states.busy & states.closed_by.keys(), True)
-        before, self._said = (
-            self._said,
-            (
-                problems,
-                states.closed_by,
-                busy,
-                dict(enqueued),
-                {ROOT: (failing, keeping)},
-            ),
+        root = {ROOT: (failing, keeping)}
+        said: tuple[Mapping[QueueName, Hashable], ...] = (
+            problems,
+            states.closed_by,
+            busy,
+            dict(enqueued),
+            root,
         )
+        before, self._said = self._said, said
         if self._has_looked:
-            for was, said in zip(before, self._said, strict=True):
-                names.update(name for name in was.keys() | said.keys() if was.get(name) != said.get(name))
+            for was, now in zip(before, said, strict=True):
+                names.update(_differing(was, now))
             names &= world.queues.keys()
         else:
             names, self._has_looked = set(world.queues), True
@@ -102,3 +101,8 @@ class QueueStatuses:
                     keeping=keeping if name == ROOT else None,
                 )
             )
+
+
+def _differing(one: Mapping[QueueName, Hashable], other: Mapping[QueueName, Hashable]) -> set[QueueName]:
+    """Queues of which two mappings say something else."""
+    return {name for name in one.keys() | other.keys() if one.get(name) != other.get(name)}
