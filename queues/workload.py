@@ -303,6 +303,9 @@ NO_RULES: Final = PlacementRules()
 ANTI_AFFINITY: Final = "AntiAffinity"
 #: The same: pods that rules of others are about, counted by node. ``ip``: name of the selection.
 COUNTED: Final = "Counted"
+#: The same: volumes that a node attaches for the pod. ``port``: the number of those that only this pod has, of the
+#: driver in ``ip``; 0: one that other pods may have too, driver and volume (``DRIVER/VOLUME``) in ``ip``.
+ATTACHED: Final = "Attached"
 
 
 @dataclass(frozen=True, slots=True)
@@ -415,11 +418,20 @@ class PodSet:
     counted: tuple[HostPort, ...] = ()
     #: Rules that other pods have against its pods: label key, and the name that those pods are counted by.
     kept_from: tuple[tuple[str, str], ...] = ()
+    #: Volumes of each pod that nodes attach, of drivers with a limit. Filled in while volumes are watched.
+    attached: tuple[HostPort, ...] = ()
 
     @property
     def occupies(self) -> tuple[HostPort, ...]:
-        """What a pod of it is noted with on its node: host ports, and what it is counted as."""
-        return (*self.ports, *self.counted) if self.counted else self.ports
+        """What a pod of it is noted with on its node: host ports, what it is counted as, and volumes."""
+        if not self.counted and not self.attached:
+            return self.ports
+        return (*self.ports, *self.counted, *self.attached)
+
+    @property
+    def has_node_limits(self) -> bool:
+        """Whether host ports or volumes limit how many of its pods a node takes, next to amounts."""
+        return bool(self.ports or self.attached)
 
     @property
     def has_rules(self) -> bool:

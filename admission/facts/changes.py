@@ -16,7 +16,7 @@ from admission.facts.cluster import (
 )
 from admission.facts.devices import DeviceClassFact, NodeDevicesFact, ResourceClaimFact, ResourceSliceFact
 from admission.facts.pods import PodDefaultsFact, PodFact, TemplateFact
-from admission.facts.volumes import StorageClassFact, VolumeClaimFact, VolumeFact
+from admission.facts.volumes import CsiNodeFact, StorageClassFact, VolumeClaimFact, VolumeFact
 from admission.facts.workloads import WorkloadFact
 from queues.admissions import Recreation
 from queues.command import Command
@@ -52,7 +52,8 @@ class FactKind(StrEnum):
     VOLUME_CLAIM = "persistentvolumeclaims"
     VOLUME = "persistentvolumes"
     STORAGE_CLASS = "storageclasses"
-    #: All of these three kinds were listed, or are not watched any more.
+    CSI_NODE = "csinodes"
+    #: All of these four kinds were listed, or are not watched any more.
     VOLUMES_WATCHED = "volumes watched"
 
 
@@ -80,6 +81,7 @@ Fact = (
     | VolumeClaimFact
     | VolumeFact
     | StorageClassFact
+    | CsiNodeFact
 )
 
 

@@ -64,7 +64,7 @@ class PortsInUse:
     def update(self, key: WorkloadKey, pod_sets: Iterable[PodSet]) -> None:
         """What the pods of a workload will have in its seats."""
         self._asked.pop(key, None)
-        asked = {pods.name: pods.occupies for pods in pod_sets if pods.ports or pods.counted}
+        asked = {pods.name: occupies for pods in pod_sets if (occupies := pods.occupies)}
         if asked:
             self._asked[key] = asked
 

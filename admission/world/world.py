@@ -31,6 +31,7 @@ from admission.workloads.seats import is_live
 from admission.workloads.set_aside import SetAside, defect_of, endless_reason
 from admission.workloads.state import WorkloadState, derive_state, state_beside
 from admission.world.admissions import AdmissionIndex, ClosedAdmissions
+from admission.world.attached_volumes import AttachedVolumes
 from admission.world.devices.device_facts import DeviceFacts
 from admission.world.disruption_budgets import Budgets
 from admission.world.learned.avoided_nodes import AvoidedNodes
@@ -61,7 +62,7 @@ from queues.plan import Reason, Setback
 from queues.quota.permissions import QueuePermissions, QueueUser
 from queues.quota.queue import DEFAULT_POLICY, ROOT
 from queues.reason_codes import ReasonCode
-from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey
+from queues.workload import AdmissionId, HostPort, NodeName, QueueName, WorkloadKey
 from queues.world_rows import WorldRows
 
 
@@ -73,8 +74,7 @@ class World:
         inventory = self.node_inventory = NodeInventory()
         self.avoided_nodes = AvoidedNodes(inventory.is_faulty, inventory.offers_faulty_devices)
         self.refused_nodes = RefusedNodes(inventory.nodes, inventory.levels)
-        self.budgets = Budgets()
-        self.devices = DeviceFacts()
+        self.budgets, self.devices = Budgets(), DeviceFacts()
         self.admission_index = AdmissionIndex()
         self.pod_index = PodIndex(self.admission_index)
         self.templates = TemplateIndex(timeouts.dry_run)
@@ -106,7 +106,12 @@ class World:
         self.pod_relations = PodRelations(
             self.states, self.pod_index.facts, self.queue_permissions.labels, self._seatless_pods
         )
-        self.snapshot_rows = SnapshotRows(self.node_inventory, self.budgets, self.pod_relations)
+        self.attached_volumes = AttachedVolumes(
+            self.volumes, self.states, self.pod_index.facts, self._seatless_pods
+        )
+        self.snapshot_rows = SnapshotRows(
+            self.node_inventory, self.budgets, self.pod_relations, self.attached_volumes
+        )
         self.queue_totals = QueueTotals(rows.ended)
         self.queues: Mapping[QueueName, QueueFact] = self.queue_facts.queues
         self.pods: Mapping[str, PodFact] = self.pod_index.pods
@@ -184,7 +189,10 @@ class World:
                     raise AssertionError(f"a {change.kind} change carries {type(change.fact).__name__}")
 
     def _observe_volume(self, change: Change) -> set[WorkloadKey]:
+        claims = set(self.volumes.claims_in(change))
         keys = self.volumes.observe(change)
+        self.attached_volumes.observe(change, claims.union(self.volumes.claims_in(change)))
+        self.snapshot_is_stale |= self.attached_volumes.is_stale
         for key in keys:
             self.refused_nodes.forget(key)
         return keys
@@ -242,6 +250,7 @@ class World:
             seatless = None if self.admission_index.has_seat(fact, owner) else fact
         self.snapshot_is_stale |= self.node_inventory.ports.occupy(uid, ports)
         self.snapshot_is_stale |= self.pod_relations.put_pod(uid, seatless) or self.pod_relations.is_stale
+        self.snapshot_is_stale |= self.attached_volumes.put_pod(uid, seatless)
         for node in self.node_inventory.charge(uid, place):
             self.snapshot_is_stale = True
             self.dirty |= self.admission_index.seated_on(node)
@@ -654,9 +663,9 @@ class World:
             ledger_seq=self.ledger_seq,
             queues=self.queue_facts.with_removed(),
             tree=self.queue_facts.tree(),
-            nodes=self.node_inventory.table().with_ports(
-                self.node_inventory.ports.by_node(self.admission_index.of, self.pod_relations.counted_pods())
-            ),
+            nodes=self.node_inventory.table()
+            .with_ports(self.node_inventory.ports.by_node(self.admission_index.of, self._noted_pods()))
+            .with_attach_limits(self.attached_volumes.limits),
             pending=self.snapshot_rows.pending.freeze(),
             admissions=self.snapshot_rows.admissions.freeze(),
             ended=dict(self.snapshot_rows.ended),
@@ -677,6 +686,11 @@ class World:
     def take_changed_queues(self) -> set[QueueName]:
         """Queues whose objects or sums may be others than at the last call."""
         return self.queue_totals.take_changed() | self.queue_facts.take_changed()
+
+    def _noted_pods(self) -> Iterator[tuple[NodeName, tuple[HostPort, ...]]]:
+        """Pods without a seat: their node, what they count as for rules of others, and their volumes."""
+        yield from self.pod_relations.counted_pods()
+        yield from self.attached_volumes.noted_pods()
 
     def queue_problems(self) -> dict[QueueName, str]:
         """Queues that cannot be used, with all that is wrong with them."""

@@ -163,6 +163,7 @@ ROWS = {
 #: Constants of the same form that bound nothing that a user writes: what controllers, drivers and kubelets write,
 #: what Muster says, how much of Muster's own is kept, pauses, and files for ``muster check``.
 OTHERS = {
+    "volumes.MOST_DRIVERS",
     "volumes.MOST_VOLUME_TERMS",
     "admin_documents._MOST_SHOWN",
     "check.MOST_ANNOTATION_BYTES",

@@ -158,6 +158,8 @@ class NodeTable:
     used: Amounts
     #: Host ports that pods on a node have, or that seats there will have.
     ports: Mapping[NodeName, tuple[HostPort, ...]] = field(default_factory=dict)
+    #: Volumes that a node can attach, by driver; nodes and drivers without a limit are left out.
+    attach_limits: Mapping[NodeName, Mapping[str, int]] = field(default_factory=dict)
     #: What nodes would offer besides if all of their devices were healthy; only nodes with unhealthy ones.
     unhealthy: Mapping[NodeName, Resources] = field(default_factory=dict)
 
@@ -258,6 +260,10 @@ class NodeTable:
         """The same nodes with these host ports taken; the same table if they are taken already."""
         return self if ports == self.ports else replace(self, ports=ports)
 
+    def with_attach_limits(self, limits: Mapping[NodeName, Mapping[str, int]]) -> "NodeTable":
+        """The same nodes with these limits of volumes; the same table if it has them already."""
+        return self if limits == self.attach_limits else replace(self, attach_limits=limits)
+
     def __len__(self) -> int:
         return len(self.layout.names)
 
@@ -292,6 +298,7 @@ class NodeTable:
             self.layout is other.layout
             and self.allocatable is other.allocatable
             and (self.ports is other.ports or self.ports == other.ports)
+            and self.attach_limits == other.attach_limits
         )
 
     def _vector(self, amounts: Amounts) -> Resources:

@@ -154,6 +154,8 @@ class EmptyCluster:
         if pods.in_one_island:
             unknown = self.unhealthy | ~trial.islands_are_told(pods.takes)
             room = np.where(unknown, trial.room_on(trial.free, _anywhere(pods), _EVERY), room)
+        if pods.attached:
+            room = np.minimum(room, trial.ports.attachable(pods.attached))
         return (np.minimum(room, 1) if pods.ports else room) * mask
 
     def _most_pods(self, pods: PodSet, count: int, flavor: FlavorName | None, level: str | None) -> int:
@@ -165,6 +167,7 @@ class EmptyCluster:
             pods.in_one_island,
             pods.nodes,
             bool(pods.ports),
+            pods.attached,
             flavor,
             level,
             parts,

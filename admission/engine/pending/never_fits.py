@@ -6,6 +6,7 @@ from typing import Final
 import numpy as np
 
 from admission.engine import reasons
+from admission.engine.nodes.host_ports import volumes_by_driver
 from admission.engine.nodes.table import Amounts, Mask
 from admission.engine.placement.need import FEW_SETS
 from admission.engine.trial import Trial
@@ -126,6 +127,10 @@ def _pod_too_large(trial: Trial, pods: PodSet, mask: Mask) -> Reason:
         if takes[name] > most[name]:
             message = f"{_amount(name, takes[name])} {name} asked in one pod, {whose} has {_amount(name, most[name])}"
             return reasons.never_fits(message, resource=name, asked=takes[name], limit=most[name])
+    for driver, volumes in sorted(volumes_by_driver(pods.attached).items()):
+        if volumes > (limit := int(trial.ports.volumes_left(driver)[mask].max())):
+            message = f"{counted(volumes, 'volume')} of {driver} asked in one pod, {whose} can attach {limit}"
+            return reasons.never_fits(message, driver=driver, asked=volumes, limit=limit)
     shape = reasons.shape_text(takes, in_one_island=pods.in_one_island)
     facts = {"asked": 1, "fit": 0, "takes": dict(takes)}
     if pods.needs_single_devices():

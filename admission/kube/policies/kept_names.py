@@ -3,8 +3,8 @@
 A PUT of a file, and a patch that takes all labels away because the file has none, know nothing of it. To a policy a
 removal by name is the same request, so it is undone too. Another value is left for the guards, which refuse it.
 
-What is written in the place of a user's value at creation (the scheduler, whether it preempts, a grace period of 0) is
-written there again when the same file is applied: Kubernetes would refuse it as a change.
+What is written in the place of a user's value at creation (the scheduler, whether it preempts, a grace period of 0,
+that an object is not suspended) is written there again when the same file is applied.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,14 +24,16 @@ from admission.kube.policies.cel import (
 )
 from admission.kube.policies.operators import (
     GROUPS,
+    MAKERS,
+    SUSPENDED,
     is_said,
     kinds_by,
+    made_by,
     parents,
     suspended,
     was_made_as_part,
 )
 from admission.kube.policies.policy_forms import binding, not_by, policy
-from admission.kube.policies.train_jobs import SUSPEND
 from admission.workloads.kinds.operators.json_parts import Path
 from queues.api.api_resources import (
     JOB_FLOWS,
@@ -81,7 +83,14 @@ def keeping_policies(identity: str, scheduler: str, aliases: Sequence[str]) -> l
 
     return [
         *_documents("muster-keep", [VOLCANO_CRON_JOBS, JOB_FLOWS], identity),
-        *_documents("muster-keep-jobs", [JOBS], identity, renamed("spec.template.spec"), _copied_label()),
+        *_documents(
+            "muster-keep-jobs",
+            [JOBS],
+            identity,
+            renamed("spec.template.spec"),
+            _copied_label(),
+            _kept_suspended(SUSPENDED, of_a_queue=f"!{made_by(MAKERS, 'oldObject')}"),
+        ),
         *_documents(
             "muster-keep-pods",
             [PODS],
@@ -103,7 +112,7 @@ def keeping_policies(identity: str, scheduler: str, aliases: Sequence[str]) -> l
                 _kept_suspended(path, of_a_queue=f"!{was_made_as_part()}"),
             )
         ),
-        *_documents("muster-keep-train-jobs", [TRAIN_JOBS], identity, _kept_suspended(SUSPEND)),
+        *_documents("muster-keep-train-jobs", [TRAIN_JOBS], identity, _kept_suspended(SUSPENDED)),
     ]
 
 
@@ -188,7 +197,11 @@ def _kept_queue(unnamed: Sequence[str]) -> _Lost:
 
 
 def _kept_suspended(path: Path, of_a_queue: str = "true") -> _Lost:
-    """An object that waits is suspended, whether or not an update says so."""
+    """An object that waits is suspended, whether an update does not say so or a file says ``false``, as at creation.
+
+    What its owner resumes is left to the policies of holds.
+    """
     waits = f"{suspended('oldObject', path)} && {label(QUEUE_LABEL, 'oldObject')} != ''"
-    lost = f"({waits} && !{is_said(path)} && {of_a_queue})"
+    resumes = f"({is_said(path)} && {annotation(HOLD, 'oldObject')} == 'true')"
+    lost = f"({waits} && !{suspended('object', path)} && !{resumes} && {of_a_queue})"
     return lost, join(*parents(path), add("/" + "/".join(path), "true"))

@@ -99,8 +99,10 @@ class _NodeAmounts(NamedTuple):
 class WatchedObjects:
     """What the webhook knows of the cluster: Queues, Topologies, Namespaces, Nodes, and what closes nodes."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, schedulers: Collection[str] | None) -> None:
+        """``schedulers``: names of the stock scheduler; None: the usual ones."""
         self._client = client
+        self._schedulers = schedulers
         self._queues = _Watched(client, QUEUES, Bare, lambda _, raw: queue_fact(bytes(raw)).queue)
         self._levels = _Watched(client, TOPOLOGIES, Bare, lambda _, raw: topology_fact(bytes(raw)).levels)
         self._flavors = _Watched(client, FLAVORS, Bare, lambda _, raw: True)
@@ -150,6 +152,7 @@ class WatchedObjects:
             closures=self._known_closures(),
             nodes=self._nodes.values if self._nodes.informer.synced.is_set() else None,
             capacity=self._capacity if self._nodes.informer.synced.is_set() else None,
+            schedulers=self._schedulers,
             largest=self._largest if self._nodes.informer.synced.is_set() and self._nodes.values else None,
         )
 
@@ -228,10 +231,12 @@ class WebhookServer:
         host: str | None,
         port: int,
         certificates: Path | None = None,
+        schedulers: Collection[str] | None = None,
     ) -> None:
-        """``certificates``: a folder with those that others make; None: Muster makes them."""
+        """``certificates``: a folder with those that others make; None: Muster makes them. ``schedulers``: names of the
+        stock scheduler; None: the usual ones."""
         self._host = host
-        self.watched = WatchedObjects(client)
+        self.watched = WatchedObjects(client, schedulers)
         self.keeper = serving_certificates(client, callee, certificates)
         #: Set while the webhook answers.
         self.open = asyncio.Event()

@@ -12,6 +12,7 @@ from queues.api.model import excerpt
 from queues.api.reading.user_values import number
 from queues.api.validation.job_rules import queue_reference_violations
 from queues.api.validation.queued_work import ONLY_MUSTER, template_violations_in_queue
+from queues.api.validation.scheduler_fields import reported_violations
 from queues.text_format import counted
 
 _CRON_JOB: Final = (CRON_JOBS.api_version, CRON_JOBS.kind)
@@ -135,6 +136,8 @@ def _against_rules(document: Mapping[str, Any], kind: tuple[str, str], subject: 
         for found in template_violations_in_queue(_at(document, path), path):
             if found.expected != ONLY_MUSTER:  # own_names tells of these
                 yield subject.finding("error", found.path, found.found, found.expected)
+        for found in reported_violations(_at(document, f"{path}.spec"), f"{path}.spec"):
+            yield subject.finding("warning", found.path, found.found, found.expected)
 
 
 def _start(document: Mapping[str, Any], kind: tuple[str, str], place: str) -> str:

@@ -107,6 +107,8 @@ FILES = [
     ),
     File("of the namespace", JOBS, {"spec": batch_job("")["spec"]}),
     File("for another scheduler", JOBS, {"spec": batch_job("", schedulerName="volcano")["spec"]}),
+    File("not suspended", JOBS, {"spec": {**batch_job("")["spec"], "suspend": False}}),
+    File("suspended", JOBS, {"spec": {**batch_job("")["spec"], "suspend": True}}),
     File("of the namespace", PODS, {"spec": pod("")["spec"]}),
     File(
         "for another scheduler",
@@ -121,6 +123,11 @@ FILES = [
     ),
     File("of the namespace", PYTORCH_JOBS, {"spec": {"pytorchReplicaSpecs": {}}}),
     File("of the namespace", JOB_SETS, {"spec": {"replicatedJobs": []}}),
+    File("not suspended", RAY_JOBS, {"spec": {"shutdownAfterJobFinishes": True, "suspend": False}}),
+    File(
+        "not suspended", PYTORCH_JOBS, {"spec": {"pytorchReplicaSpecs": {}, "runPolicy": {"suspend": False}}}
+    ),
+    File("not suspended", JOB_SETS, {"spec": {"replicatedJobs": [], "suspend": False}}),
 ]
 #: What ends it: a status that Muster or an operator writes.
 ENDED = {

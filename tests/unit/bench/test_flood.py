@@ -17,6 +17,4 @@ def test_a_gang_takes_at_most_twice_as_long() -> None:
 
 def test_the_part_of_the_api_server_is_printed_apart() -> None:
     lines = flood.table(figures(0.05, starved=0.2)).splitlines()
-    assert lines[2].split() == [
-        *["with", "1,000", "short", "Jobs", "0.050", "0.050", "0.200", "0.200", "0.010", "0.010", "3"]
-    ]
+    assert lines[2].split()[-7:] == ["0.050", "0.050", "0.200", "0.200", "0.010", "0.010", "3"]

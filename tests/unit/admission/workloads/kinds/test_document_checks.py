@@ -190,3 +190,60 @@ def test_a_null_counts_as_absent() -> None:
     assert [each for each in told(job % (POD % 1)) if each.startswith("error")] == []
     empty = (JOB_SET % (POD % 4)).replace(QUEUED, f"{QUEUED}, empty: null")
     assert [each for each in told(empty) if each.startswith("error")] == []
+
+
+DEPLOYMENT = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: d}
+spec: {template: {metadata: {labels: {muster.dev/queue-name: language}}, spec: %s}}
+"""
+
+
+@pytest.mark.parametrize("text", [JOB_SET, DEPLOYMENT])
+def test_fields_that_placement_passes_over_are_warned_of_in_each_kind(text: str) -> None:
+    volumes = "volumes: [{name: d, rbd: {image: i, monitors: [m]}}]"
+    pod = f"{{{volumes}, schedulerName: other, containers: [{{name: c, image: i}}]}}"
+    warned = [each for each in told(text % pod) if each.startswith("warning")]
+    assert any(".spec.volumes[0].rbd: found a volume of an in-tree driver" in each for each in warned), warned
+    assert any(".spec.schedulerName: found 'other', expected none: another" in each for each in warned), (
+        warned
+    )
+
+
+OF_CLAIM = "{name: v, persistentVolumeClaim: {claimName: data}}"
+MADE_FOR_IT = "{name: e, ephemeral: {volumeClaimTemplate: {spec: {storageClassName: fast}}}}"
+MOUNTING = (
+    f"{{volumes: [{OF_CLAIM}, {MADE_FOR_IT}], containers: [{{name: c, image: i}}], restartPolicy: Never}}"
+)
+JOB = """
+apiVersion: batch/v1
+kind: Job
+metadata: {name: j, labels: {muster.dev/queue-name: language}}
+spec: {template: {spec: %s}}
+"""
+VOLCANO_JOB = """
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {name: j}
+spec: {queue: language, tasks: [{name: t, replicas: 1, template: {spec: %s}}]}
+"""
+POD_IN_QUEUE = """
+apiVersion: v1
+kind: Pod
+metadata: {name: p, labels: {muster.dev/queue-name: language}}
+spec: %s
+"""
+
+
+@pytest.mark.parametrize("text", [JOB_SET, JOB, VOLCANO_JOB, POD_IN_QUEUE])
+def test_volumes_that_are_not_looked_at_are_named(text: str) -> None:
+    said = (
+        "found volumes that are not looked at (PersistentVolumeClaim data and claims of StorageClass fast): whether "
+        "they exist, where they can be used and how many a node attaches is seen when the object waits in the cluster"
+    )
+    assert sum(said in each for each in told(text % MOUNTING)) == 1
+    assert not any("not looked at" in each for each in told(text % "{containers: [{name: c, image: i}]}"))
+    assert not any(
+        "not looked at" in each for each in told((text % MOUNTING).replace(QUEUED, "app: a")) if text is JOB
+    )

@@ -5,10 +5,14 @@ that node alone, and one that looks at other pods or volumes can only accept it 
 placed by, refused before seats are held, or reported. A test holds the table to the fields of PodSpec.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
+
+from queues.api.model import excerpt
+from queues.api.names import DEFAULT_SCHEDULER, VOLCANO_SCHEDULER
+from queues.api.validation.violations import Violation
 
 
 class Handling(StrEnum):
@@ -18,7 +22,7 @@ class Handling(StrEnum):
     MODELLED = "modelled"
     #: A pod with it is refused with a reason, before it holds seats.
     REFUSED = "refused"
-    #: Placement passes over it, and that is reported.
+    #: Placement passes over it, and that is reported, as far as an object tells: ``reported_violations``.
     REPORTED = "reported"
 
 
@@ -139,29 +143,38 @@ FIELDS: Final = (
         "VolumeBinding, VolumeZone, NodeVolumeLimits, VolumeRestrictions",
         "volumes[].persistentVolumeClaim",
         _M,
-        "where the volume is or can be made, and ReadWriteOncePod; how many volumes a node can attach is found when "
-        "kube-scheduler refuses the pod",
+        "where the volume is or can be made, ReadWriteOncePod, and how many volumes of a CSI driver a node can attach "
+        "(CSINode)",
     ),
     SchedulerField(
         "VolumeBinding, NodeVolumeLimits", "volumes[].ephemeral", _M, "as for persistentVolumeClaim"
     ),
     SchedulerField(
-        "NodeVolumeLimits",
-        "volumes[].csi",
+        "VolumeBinding",
+        "volumes[] of drivers with CSIStorageCapacity",
         _S,
-        "not looked at: inline volumes seldom have a limit",
+        "found when kube-scheduler refuses the pod (Refused): drivers report the capacity some time after a volume was "
+        "made, so it is no amount to place by",
+    ),
+    SchedulerField(
+        "VolumeBinding",
+        "volumes[] of claims with a selector",
+        _S,
+        "the selector is passed over; found when kube-scheduler refuses the pod (Refused)",
     ),
     SchedulerField(
         "VolumeRestrictions, VolumeZone, NodeVolumeLimits",
         "volumes[] of in-tree drivers",
         _S,
-        "found when kube-scheduler refuses the pod (Refused): use a claim of a CSI driver",
+        "where it can be used is not looked at, and kube-scheduler may refuse the pod (Refused): use a claim of a CSI "
+        "driver",
     ),
     SchedulerField(
         "GangScheduling",
         "schedulingGroup",
         _S,
-        "kube-scheduler waits for the group too: use Muster's gangs only, else pods that are released wait for others",
+        "kube-scheduler waits for the group as well, so pods with seats wait for others: leave it out, Muster starts "
+        "gangs whole",
     ),
     SchedulerField(
         "DefaultPreemption",
@@ -173,7 +186,11 @@ FIELDS: Final = (
     SchedulerField("DefaultPreemption", "priority", _M, "the same"),
     SchedulerField("SchedulingGates", "schedulingGates", _R, "of other controllers: they would hold seats"),
     SchedulerField(
-        "profiles", "schedulerName", _S, "another scheduler has rules of its own; aliases are a setting"
+        "profiles",
+        "schedulerName",
+        _S,
+        "another scheduler has rules of its own, which Muster does not know; if it is the stock scheduler, the setting "
+        "schedulerAliases has to say so",
     ),
 )
 
@@ -233,6 +250,7 @@ NOT_ABOUT_NODES: Final[Mapping[str, frozenset[str]]] = {
             "azureFile",
             "cephfs",
             "configMap",
+            "csi",  # of inline volumes kube-scheduler counts none
             "downwardAPI",
             "emptyDir",
             "gitRepo",
@@ -247,10 +265,50 @@ NOT_ABOUT_NODES: Final[Mapping[str, frozenset[str]]] = {
     ),
 }
 
+#: Names of the stock scheduler, as far as no setting says otherwise.
+STOCK_SCHEDULERS: Final = frozenset((DEFAULT_SCHEDULER, VOLCANO_SCHEDULER))
+
+_SAYS: Final = {field.path: field.says for field in FIELDS}
+
+
+def reported_violations(
+    spec: Any, path: str, schedulers: Collection[str] | None = None
+) -> Iterator[Violation]:
+    """Warnings about fields of a pod's spec that are reported only, with the words of the table.
+
+    ``schedulers``: names of the stock scheduler; None: not known.
+    """
+    if not isinstance(spec, Mapping):
+        return
+    if spec.get("schedulingGroup"):
+        yield _reported(f"{path}.schedulingGroup", "a group", "schedulingGroup")
+    if (other := other_scheduler(spec, path, schedulers)) is not None:
+        yield other
+    volumes = spec.get("volumes")
+    for index, volume in enumerate(volumes if isinstance(volumes, list) else ()):
+        for driver in sorted(IN_TREE & volume.keys() if isinstance(volume, Mapping) else ()):
+            at = f"{path}.volumes[{index}].{driver}"
+            yield _reported(at, "a volume of an in-tree driver", "volumes[] of in-tree drivers")
+
+
+def other_scheduler(
+    spec: Mapping[str, Any], path: str, schedulers: Collection[str] | None = None
+) -> Violation | None:
+    """The warning about a scheduler that is not the stock one, in the spec of a pod or of a Volcano Job."""
+    name = spec.get("schedulerName")
+    if not isinstance(name, str) or name in ("", *(STOCK_SCHEDULERS if schedulers is None else schedulers)):
+        return None
+    return _reported(f"{path}.schedulerName", excerpt(name), "schedulerName")
+
+
+def _reported(path: str, found: str, field: str) -> Violation:
+    return Violation(path, found, f"none: {_SAYS[field]}", tolerable=True)
+
+
 _HEAD: Final = """\
 # What kube-scheduler compares, and what Muster makes of it
 
-<!-- Written by `python -m deploy.reference_pages` from queues/api/check/scheduler_fields.py; do not edit. -->
+<!-- Written by `python -m deploy.reference_pages` from queues/api/validation/scheduler_fields.py; do not edit. -->
 
 Muster chooses the node of each pod and binds the pod to it by required node affinity. kube-scheduler still checks the
 pod on that node. A plugin that compares nodes sees that node alone; one that looks at other pods or volumes can only
@@ -258,8 +316,9 @@ accept it or refuse it. So each field that such a plugin reads is
 
 - **modelled**: placement decides by it, with the meaning that kube-scheduler gives it;
 - **refused**: a pod with it waits with a reason, before it holds seats;
-- **reported**: placement passes over it. What that means is said below, and where kube-scheduler refuses the pod, by
-  the reason [`Refused`](reasons.md) with its words.
+- **reported**: placement passes over it. What that means is said below, in a warning of the admission webhook for
+  Volcano's kinds and of `muster check` for all, and where kube-scheduler refuses the pod, by the reason
+  [`Refused`](reasons.md) with its words.
 
 Fields of `spec` that are not in the table say nothing about which node a pod may have.
 
@@ -274,7 +333,12 @@ breaks the rules of those that were bound first. Pods that are being deleted cou
 administrator gives kube-scheduler for all pods (`defaultConstraints` of PodTopologySpread, `addedAffinity` of
 NodeAffinity) are not seen; hard ones lead to `Refused`.
 
-The counts of other pods cost memory only while some pod has such rules.
+The volumes of a node are those of its pods, each once. Volumes that are still being detached, whose pods are gone,
+count for kube-scheduler only. Members of one pod set with claims of their own count with as many volumes as the member
+with most of them.
+
+The counts of other pods cost memory only while some pod has such rules, and volumes only while a pod with volumes
+waits.
 """
 
 
