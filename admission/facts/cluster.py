@@ -114,6 +114,8 @@ class ClosureFact:
     problem: str = ""
     #: The phase in its status; "": none.
     shown: str = ""
+    #: What of it is not read, because it is beyond its bounds; "": nothing.
+    unread: str = ""
     #: When the object was made, in seconds since the epoch; 0: unknown.
     created: int = 0
 
@@ -131,6 +133,9 @@ class FlavorFact:
     node_labels: Mapping[str, str] = field(default_factory=dict)
     #: The resource that devices of a DeviceClass count as, by class.
     device_classes: Mapping[str, str] = field(default_factory=dict)
+    uid: str = ""
+    #: What of it is not read, because it is beyond its bounds; "": nothing.
+    unread: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +144,9 @@ class TopologyFact:
 
     name: str
     levels: tuple[str, ...]
+    uid: str = ""
+    #: As of a flavor.
+    unread: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from admission.reconcile.events import (
     HyperNodeEvents,
     IgnoredValueEvents,
     MismatchEvents,
+    UnreadEvents,
     acted_events,
     admitted_events,
     ending_event,
@@ -60,6 +61,7 @@ class StatusLoop:
         self._world = statuses.world
         self._queue_statuses = QueueStatuses(statuses.world)
         self._hypernode_events = HyperNodeEvents()
+        self._unread_events = UnreadEvents()
         self._mismatch_events = MismatchEvents()
         self._ignored_values = IgnoredValueEvents()
         self._busy = busy
@@ -92,7 +94,7 @@ class StatusLoop:
             for note in (*admitted, *evicted_events(self._world, applied.evicted), *acted):
                 self._events.tell(note)
             self._statuses.starts.forget(admit.workload for _, admit in applied.admitted)
-        self._tell_of_hypernodes()
+        self._tell_of_objects_of_administrators()
         self._tell_of_mismatches()
         if dirty or applied is not None:
             self._dirty_workloads.update(dirty)
@@ -220,10 +222,15 @@ class StatusLoop:
         for note in self._mismatch_events.new(self._world):
             self._events.tell(note)
 
-    def _tell_of_hypernodes(self) -> None:
+    def _tell_of_objects_of_administrators(self) -> None:
         for note in self._hypernode_events.new(self._world.node_inventory.hypernodes.values()):
             _log.warning(
                 "a HyperNode cannot be used as it is", extra={"object": note.ref.name, "why": note.message}
             )
+            self._events.forget([note.ref.uid])
+            self._events.tell(note)
+        inventory = self._world.node_inventory
+        for note in self._unread_events.new(inventory.flavors.values(), inventory.topologies.values()):
+            _log.warning("not all of an object is read", extra={"object": note.ref.name, "why": note.message})
             self._events.forget([note.ref.uid])
             self._events.tell(note)
