@@ -88,7 +88,10 @@ class EngineState:
     @classmethod
     def of(cls, snapshot: Snapshot, earlier: "EngineState | None" = None) -> "EngineState":
         """The state of a snapshot. What depends on neither queues nor admissions is taken over from an earlier one."""
-        tree = tree_of(snapshot.queues, snapshot.nodes, None if earlier is None else earlier.tree)
+        built = snapshot.tree
+        if built is None or built.made_of is not snapshot.queues:
+            built = None if earlier is None else earlier.tree
+        tree = tree_of(snapshot.queues, snapshot.nodes, built)
         usage, users = Usage(tree), UserShares()
         usage.past = users.past = DecayedUsage.over(tree, usage.book, users.book)
         open_admissions, held_admissions = OpenAdmissions(), dict[AdmissionId, HeldAdmission]()

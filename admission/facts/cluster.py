@@ -115,6 +115,8 @@ class ClosureFact:
     problem: str = ""
     #: The phase in its status; "": none.
     shown: str = ""
+    #: What of it is not read, because it is beyond its bounds; "": nothing.
+    unread: str = ""
     #: When the object was made, in seconds since the epoch; 0: unknown.
     created: int = 0
 
@@ -134,6 +136,9 @@ class FlavorFact:
     device_classes: Mapping[str, str] = field(default_factory=dict)
     #: Amounts of the largest node that an autoscaler can add to it; None: it states none.
     may_grow: Mapping[str, int] | None = None
+    uid: str = ""
+    #: What of it is not read, because it is beyond its bounds; "": nothing.
+    unread: str = ""
 
     def growth(self) -> FlavorGrowth:
         """What can be added to it."""
@@ -146,6 +151,9 @@ class TopologyFact:
 
     name: str
     levels: tuple[str, ...]
+    uid: str = ""
+    #: As of a flavor.
+    unread: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,9 @@ from admission.engine.memo import Memo
 from admission.facts.changes import Change, FactKind
 from admission.facts.cluster import NamespaceFact, QueueFact
 from admission.reconcile.expected_starts import ExpectedStart, ToldStarts
+from admission.reconcile.queue_states import QueueStatuses
 from admission.reconcile.rolling_updates import WAYS_OUT
-from admission.reconcile.world_status import WorldStatuses, queue_statuses
+from admission.reconcile.world_status import WorldStatuses
 from admission.world.world import World
 from queues.plan import Reason
 from queues.quota.queue import QueuePolicy
@@ -121,7 +122,7 @@ def usable_of(shown: World) -> dict[str, tuple[str, str]]:
     """What each queue is told about whether it can be used: status and reason."""
     return {
         wanted.ref.name: (told.status, told.reason)
-        for wanted in queue_statuses(shown)
+        for wanted in QueueStatuses(shown).changed()
         for told in wanted.conditions
         if told.type == "Usable"
     }
@@ -138,7 +139,7 @@ def test_queues_in_a_stored_cycle_say_so_and_admit_nothing_while_others_go_on() 
     assert plan.reasons[JOB].code == ReasonCode.QUEUE_BROKEN
     broken = ("False", ReasonCode.QUEUE_BROKEN)
     assert usable_of(shown) == {"a": broken, "b": broken, "team": ("True", "Usable")}
-    (of_a, *_) = queue_statuses(shown)
+    (of_a, *_) = QueueStatuses(shown).changed()
     assert "a → b → a" in of_a.conditions[0].message
 
     shown.put_reasons(plan.reasons, ())
