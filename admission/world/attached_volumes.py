@@ -63,6 +63,11 @@ class AttachedVolumes:
         return self._limits
 
     @property
+    def is_used(self) -> bool:
+        """Whether volumes are watched, and some node has a limit."""
+        return bool(self._drivers)
+
+    @property
     def is_stale(self) -> bool:
         """Whether limits or volumes are others than when they were last asked for."""
         return self._limits is None or bool(self._stale_workloads or self._stale_pods)

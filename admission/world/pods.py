@@ -111,6 +111,12 @@ class PodIndex:
         """Pods of a Deployment, as ``PodFact.controller`` names it, in no particular order."""
         return [self.pods[uid] for uid in self._of_deployment.of((namespace, controller))]
 
+    def workloads_of_deployments(self) -> set[WorkloadKey]:
+        """Workloads with pods of Deployments."""
+        places = self._of_deployment.keys()
+        owners = (self._owner.get(uid) for place in places for uid in self._of_deployment.of(place))
+        return {owner for owner in owners if owner is not None}
+
     def count(self, key: WorkloadKey) -> int:
         """Number of pods of a workload."""
         return len(self._of.of(key))

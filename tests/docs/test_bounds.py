@@ -203,6 +203,7 @@ OTHERS = {
     "user_values.LONGEST_MESSAGE",
     "user_values._LONGEST_NUMBER",
     "user_values._LONGEST_UID",
+    "validation._MOST_REPORTED",
 }
 
 

@@ -174,6 +174,10 @@ class OperatorKind:
     #: What ``managedBy``, beside the field that suspends it, says of objects that its operator looks after; (): the
     #: kind has no such field.
     controllers: tuple[str, ...] = ()
+    #: Fields that let fewer pods of a pod set ("": of all) start together where its operator decides, and one that
+    #: names a queue then. They are without effect here, and ``muster check`` says so.
+    fewer_pods: Mapping[Path, str] = field(default_factory=dict)
+    other_queue: Path = ()
 
     @property
     def managed_by(self) -> Path:
