@@ -4,7 +4,8 @@ A PUT of a file, and a patch that takes all labels away because the file has non
 removal by name is the same request, so it is undone too. Another value is left for the guards, which refuse it.
 
 What is written in the place of a user's value (the scheduler, whether it preempts, a grace period of 0, that an object
-is not suspended, nodes that it may use) is written there again when the same file is applied.
+is not suspended, nodes that it may use, when its pods are replaced) is written there again when the same file is
+applied.
 """
 
 from collections.abc import Iterator, Sequence
@@ -90,6 +91,7 @@ def keeping_policies(identity: str, scheduler: str, aliases: Sequence[str]) -> l
             identity,
             renamed("spec.template.spec"),
             _kept_nodes("spec.template.spec", "spec.template.metadata"),
+            _kept_replacement(),
             _copied_label(),
             _kept_suspended(SUSPENDED, of_a_queue=f"!{made_by(MAKERS, 'oldObject')}"),
         ),
@@ -192,6 +194,15 @@ def _kept_nodes(spec: str, metadata: str) -> _Lost:
         f" && {tied}.transformList(i, e, {of_node}).all(same, same))"
     )
     return lost, add("/" + "/".join((*spec.split("."), *place)), tied)
+
+
+def _kept_replacement() -> _Lost:
+    """When the pods of a Job with the nodes of an admission are replaced: their successors are not gated, and have no
+    seat before they are gone."""
+    replaced = "spec.?podReplacementPolicy.orValue('')"
+    is_tied = f"oldObject.spec.template.metadata.?annotations[?{text(ADMISSION_ID)}].orValue('') != ''"
+    lost = f"{is_tied} && oldObject.{replaced} == 'Failed' && object.{replaced} != 'Failed'"
+    return _rewritten("spec", "podReplacementPolicy", lost)
 
 
 def _copied_label() -> _Lost:

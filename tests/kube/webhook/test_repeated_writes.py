@@ -141,6 +141,11 @@ _TERMS = [
 ]
 _ON_NODES = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": _TERMS}}}
 FILES += [
+    File(
+        "of successors",
+        JOBS,
+        {"spec": batch_job("")["spec"] | {"podReplacementPolicy": "TerminatingOrFailed"}},
+    ),
     File(OWN_NODES, JOBS, {"spec": batch_job("", affinity=_ON_NODES)["spec"]}),
     File(OWN_NODES, PODS, {"spec": pod("", affinity=_ON_NODES)["spec"]}),
 ]
@@ -151,6 +156,7 @@ _REWRITTEN = {
     "not suspended": _NOT_FORCED[1:],
     "suspended": _NOT_FORCED,
     OWN_NODES: _NOT_FORCED,
+    "of successors": _NOT_FORCED,
 }
 #: What ends it: a status that Muster or an operator writes.
 ENDED = {
@@ -205,7 +211,8 @@ async def admitted(muster: Client, kind: ApiResource, name: str) -> None:
     if kind is JOBS:
         live = await Writer(muster, kind, PLACE).live(name)
         template = _released(live["spec"]["template"], "n1", "n2")
-        await muster.patch(path, {"spec": {"suspend": False, "template": template}})
+        spec = {"suspend": False, "template": template, "podReplacementPolicy": "Failed"}
+        await muster.patch(path, {"spec": spec})
     if kind is PODS:
         released = _released(await Writer(muster, kind, PLACE).live(name), "n1")
         released["spec"]["schedulingGates"] = None
