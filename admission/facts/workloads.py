@@ -122,6 +122,24 @@ class ChildJob:
     is_lost: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildCluster:
+    """A RayCluster that was made for a RayJob: its autoscaler lets workers go that are idle."""
+
+    uid: str
+    namespace: str
+    name: str
+    workload: WorkloadKey
+    workload_name: str
+    #: Pods that it has, by pod set.
+    pods: Mapping[str, int]
+    #: It is being deleted.
+    is_lost: bool = False
+
+
+#: An object that was made for a workload, whose pods are those of the workload.
+Child = ChildJob | ChildCluster
+
 #: Type of Muster's condition on objects with a status of others: whether they are admitted, or why not.
 ADMITTED: Final = "muster.dev/Admitted"
 

@@ -9,7 +9,7 @@ import msgspec
 
 from admission.decode.fields import one
 from admission.facts.pods import PodFact, PodPhase
-from admission.facts.workloads import NOTHING_BY_NAME, ChildJob, WorkloadFact
+from admission.facts.workloads import NOTHING_BY_NAME, ChildCluster, ChildJob, WorkloadFact
 from admission.workloads.inputs import WorkloadInputs
 from admission.workloads.job_counts import pods_at_a_time, pods_at_first, with_ended
 from admission.workloads.kinds import Holding, KindSupport, support_of
@@ -140,7 +140,7 @@ def as_controlled(inputs: WorkloadInputs, seat_maps: Sequence[SeatMap]) -> Workl
 def _without_succeeded(inputs: WorkloadInputs, fact: WorkloadFact) -> WorkloadInputs:
     """The inputs without pods that have succeeded, though the status of their object does not say so yet.
 
-    Pods of a Job are counted by that (``with_child_jobs``).
+    Pods of a Job are counted by that (``with_children``).
     """
     succeeded = [
         pod
@@ -161,36 +161,44 @@ def _asking(fact: WorkloadFact, pod_sets: tuple[PodSet, ...]) -> WorkloadFact:
     return replace(fact, pod_sets=pod_sets, minimum=min(fact.minimum, asked), parallelism=asked)
 
 
-# ── Jobs that an operator makes ─────────────────────────────────────────────────────────────────────────────────
+# ── what an operator makes for a workload ───────────────────────────────────────────────────────────────────────
 
 
-def with_child_jobs(inputs: WorkloadInputs) -> WorkloadInputs:
-    """The inputs with the pods that the Jobs of a workload still get, and those that Jobs get which are not there yet.
+def with_children(inputs: WorkloadInputs) -> WorkloadInputs:
+    """The inputs with the pods that the Jobs of a workload still get, and those that Jobs get which are not there yet;
+    and without pods that the cluster of a RayJob has let go.
 
     Of a Job that fails all pods are still to come: its operator makes it again, or the workload ends.
     """
     fact = inputs.fact
-    if (
-        fact is None
-        or not inputs.child_jobs
-        or support_of(fact.key).holding is not Holding.SUSPENDED_AND_GATED
-    ):
+    if fact is None or not inputs.children or support_of(fact.key).holding is not Holding.SUSPENDED_AND_GATED:
         return inputs
-    children: dict[str, list[ChildJob]] = {}
-    for job in inputs.child_jobs:
-        if (job.namespace, job.workload_name) == (fact.namespace, fact.name):
-            children.setdefault(job.pod_set, []).append(job)
+    children = [
+        child
+        for child in inputs.children
+        if (child.namespace, child.workload_name) == (fact.namespace, fact.name)
+    ]
+    jobs = [child for child in children if isinstance(child, ChildJob)]
     pods_of: dict[str, list[PodFact]] = {}
     for pod in inputs.pods:
         pods_of.setdefault(pod.controller, []).append(pod)
     left = tuple(
-        _with_jobs(pods, children[pods.name], fact.progress.get(pods.name), pods_of)
-        if pods.name in children
+        _with_jobs(pods, own, fact.progress.get(pods.name), pods_of)
+        if (own := [job for job in jobs if job.pod_set == pods.name])
         else pods
         for pods in fact.pod_sets
     )
-    active = sum(job.active for jobs in children.values() for job in jobs if not job.is_lost)
+    if not fact.suspended:
+        clusters = [child for child in children if isinstance(child, ChildCluster) and not child.is_lost]
+        left = tuple(_in_clusters(pods, clusters) for pods in left)
+    active = sum(job.active for job in jobs if not job.is_lost)
     return msgspec.structs.replace(inputs, fact=replace(_asking(fact, left), active=active))
+
+
+def _in_clusters(pods: PodSet, clusters: Sequence[ChildCluster]) -> PodSet:
+    """A pod set with at most as many pods as a cluster has; where there is none yet, all of them come."""
+    most = max((cluster.pods.get(pods.name, pods.count) for cluster in clusters), default=pods.count)
+    return pods if most >= pods.count else one(replace(pods, count=most))
 
 
 def _with_jobs(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from admission.facts.pods import PodFact
-from admission.facts.workloads import ChildJob, WorkloadFact
+from admission.facts.workloads import Child, WorkloadFact
 from admission.workloads.kinds import Holding, StatusForm, support_of
 from admission.workloads.seats import is_live
 from admission.world.admissions import AdmissionIndex, KeyIndex, replaced
@@ -46,9 +46,9 @@ class PodIndex:
         self._of: KeyIndex[WorkloadKey, str] = KeyIndex()
         self._of_group: KeyIndex[Place, str] = KeyIndex()
         self._controlled: KeyIndex[WorkloadKey, str] = KeyIndex()
-        #: Jobs that operators made for workloads, by uid.
-        self._child_jobs: dict[str, ChildJob] = {}
-        self._child_jobs_of: KeyIndex[WorkloadKey, str] = KeyIndex()
+        #: What operators made for workloads, by uid.
+        self._children: dict[str, Child] = {}
+        self._children_of: KeyIndex[WorkloadKey, str] = KeyIndex()
         #: Pods of Deployments, by namespace and ``PodFact.controller``.
         self._of_deployment: KeyIndex[Place, str] = KeyIndex()
 
@@ -89,22 +89,22 @@ class PodIndex:
             unsettled.update(self._controlled.of(key))
         return unsettled
 
-    def put_child_job(self, uid: str, job: ChildJob | None) -> set[WorkloadKey]:
-        """A Job that an operator made for a workload appeared or changed; None: it is gone, or was none. Returns the
-        workloads that it is or was a part of."""
-        before = replaced(self._child_jobs, uid, job)
+    def put_child(self, uid: str, child: Child | None) -> set[WorkloadKey]:
+        """An object that an operator made for a workload appeared or changed; None: it is gone, or was none. Returns
+        the workloads that it is or was a part of."""
+        before = replaced(self._children, uid, child)
         if before is not None:
-            self._child_jobs_of.discard(before.workload, uid)
-        if job is not None:
-            self._child_jobs_of.add(job.workload, uid)
-        return {each.workload for each in (before, job) if each is not None}
+            self._children_of.discard(before.workload, uid)
+        if child is not None:
+            self._children_of.add(child.workload, uid)
+        return {each.workload for each in (before, child) if each is not None}
 
-    def child_jobs(self, key: WorkloadKey) -> Sequence[ChildJob]:
-        """Jobs that an operator made for a workload, by name."""
-        if key not in self._child_jobs_of:
+    def children(self, key: WorkloadKey) -> Sequence[Child]:
+        """What an operator made for a workload, by name."""
+        if key not in self._children_of:
             return ()
         return sorted(
-            (self._child_jobs[uid] for uid in self._child_jobs_of.of(key)), key=lambda job: job.name
+            (self._children[uid] for uid in self._children_of.of(key)), key=lambda child: child.name
         )
 
     def of_deployment(self, namespace: str, controller: str) -> list[PodFact]:

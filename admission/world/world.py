@@ -14,7 +14,7 @@ from admission.engine.snapshot import Snapshot
 from admission.facts.changes import Change, FactKind
 from admission.facts.cluster import BudgetFact, NamespaceFact, NodeFact, QueueFact
 from admission.facts.pods import PodFact
-from admission.facts.workloads import ChildJob, WorkloadFact
+from admission.facts.workloads import ChildCluster, ChildJob, WorkloadFact
 from admission.volcano_jobs.state import JobState, Phase
 from admission.workloads.inputs import (
     DEFAULT_QUEUE,
@@ -166,7 +166,7 @@ class World:
             match change.kind, change.fact:
                 case FactKind.POD, PodFact() | None:
                     self._put_pod(change.key, change.fact)
-                case FactKind.WORKLOAD, WorkloadFact() | ChildJob() | None:
+                case FactKind.WORKLOAD, WorkloadFact() | ChildJob() | ChildCluster() | None:
                     self._put_workload(change)
                 case FactKind.NODE, NodeFact() | None:
                     self._put_node(NodeName(change.key), change.fact)
@@ -270,8 +270,8 @@ class World:
         assert change.workload_kind is not None
         fact = change.fact if isinstance(change.fact, WorkloadFact) else None
         key = fact.key if fact is not None else WorkloadKey(change.workload_kind, change.key)
-        child = change.fact if isinstance(change.fact, ChildJob) else None
-        if parents := self.pod_index.put_child_job(change.key, child):
+        child = change.fact if isinstance(change.fact, ChildJob | ChildCluster) else None
+        if parents := self.pod_index.put_child(change.key, child):
             self.dirty |= parents
             if fact is None and key not in self.facts:
                 return
@@ -604,7 +604,7 @@ class World:
             key=key,
             fact=fact,
             pods=pods,
-            child_jobs=self.pod_index.child_jobs(key),
+            children=self.pod_index.children(key),
             admissions=admissions,
             held_since=self.admission_index.held_since(admissions),
             arrival=self.arrivals.get(key),

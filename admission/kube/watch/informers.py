@@ -48,7 +48,7 @@ from admission.decode.workload_facts import asks, unreadable_fact
 from admission.facts.changes import Change, Fact, FactKind
 from admission.facts.cluster import HyperNodeFact, NamespaceFact, PriorityClassFact, QueueFact, TopologyFact
 from admission.facts.pods import PodFact
-from admission.facts.workloads import ChildJob, WorkloadFact
+from admission.facts.workloads import Child, WorkloadFact
 from admission.kube.client.client import Client
 from admission.kube.watch.change_queue import ChangeQueue
 from admission.kube.watch.informer import Informer, Timing
@@ -210,7 +210,7 @@ def _in_context(fact: Any, context: Context) -> Any:
         return replace(fact, obstacle=fact.obstacle or Obstacle(ReasonCode.DEFECT, defect(error)))
 
 
-def _is_about(change: ContextChange, fact: WorkloadFact | ChildJob) -> bool:
+def _is_about(change: ContextChange, fact: WorkloadFact | Child) -> bool:
     return isinstance(fact, WorkloadFact) and change.is_about(fact)
 
 

@@ -220,7 +220,7 @@ class JobHistory:
             if not (self.shrinks_only and pods > spec["parallelism"]):
                 changes = {"parallelism": pods, "completions": pods}
         if seen.fact.finished or "successPolicy" in spec:
-            changes = {"parallelism": pods}
+            changes.pop("completions", None)
         self.log.append(str(changes))
         await self._patch(changes)
 

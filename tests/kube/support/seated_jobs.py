@@ -76,7 +76,7 @@ class SeatedJob:
             key=fact.key,
             fact=fact,
             pods=pods,
-            child_jobs=[_child(seen)] if self.in_job_set else [],
+            children=[_child(seen)] if self.in_job_set else [],
             admissions=self.admissions,
             arrival=1,
             missing_since={} if before is None else before.missing_since,

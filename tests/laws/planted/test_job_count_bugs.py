@@ -103,7 +103,7 @@ BUGS = [
     Bug("pods count once the status counts them", everywhere("with_ended", lambda counts, pods: counts)),
     Bug("an index that runs anew has succeeded", everywhere("with_ended", _with_forgotten)),
     Bug("indexes end in their order", everywhere("indexes_to_come", _lowest_indexes)),
-    Bug("Jobs of a JobSet keep all seats", [(state, "with_child_jobs", lambda inputs: inputs)]),
+    Bug("Jobs of a JobSet keep all seats", [(state, "with_children", lambda inputs: inputs)]),
     Bug("pods sit in the seats of their indexes", [(SeatMap, "is_by_index", lambda place: True)]),
 ]
 

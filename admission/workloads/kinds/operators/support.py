@@ -21,7 +21,14 @@ from admission.decode.pod_templates import pod_set_of
 from admission.decode.workload_facts import counted_generation, digest, of_possible_size, queue_said
 from admission.facts.devices import PodResourceClaim
 from admission.facts.volumes import PodVolume
-from admission.facts.workloads import ADMITTED, NO_CONDITION, NOTHING_BY_NAME, JobRevision, WorkloadFact
+from admission.facts.workloads import (
+    ADMITTED,
+    NO_CONDITION,
+    NOTHING_BY_NAME,
+    ChildCluster,
+    JobRevision,
+    WorkloadFact,
+)
 from admission.wire import WireCondition, WireMetadata, WireStruct
 from admission.workloads.inputs import WorkloadInputs
 from admission.workloads.kinds.batch_job import held_ordinals
@@ -91,6 +98,8 @@ class Templates:
     depends_on: Path = ()
     #: Without it the object cannot be used.
     needed: bool = True
+    #: A field, with the values by which pods are made of it; (): they always are.
+    made_if: tuple[Path, frozenset[str]] | tuple[()] = ()
     #: Fields to what has the labels and annotations of the pods; None: the metadata of the template.
     written: Path | None = None
     #: Makes the template of what is at the place; None: the template is there. Raises UnexpectedPart.
@@ -252,11 +261,11 @@ class _Found(NamedTuple):
     labels: tuple[tuple[str, str], ...]
 
 
-def fact_of(description: OperatorKind, job: WireOperatorJob) -> WorkloadFact | None:
-    """The object as a workload; None: it is part of another one."""
+def fact_of(description: OperatorKind, job: WireOperatorJob) -> WorkloadFact | ChildCluster | None:
+    """The object as a workload, or as a part of another one; None: it is one that cannot be read."""
     meta, values = job.metadata, UserValues()
     if is_made_by(meta, description.made_by):
-        return None
+        return _part_of_another(description, job)
     conditions = _conditions(job)
     ended = [kind for kind in description.ended_by if is_true(conditions, kind)]
     ended += [said for path, ends in description.ended_at if (said := _text_of(job, path)) in ends]
@@ -323,6 +332,26 @@ def fact_of(description: OperatorKind, job: WireOperatorJob) -> WorkloadFact | N
         obstacle=values.obstacle,
     )
     return of_possible_size(fact, "spec")
+
+
+def _part_of_another(description: OperatorKind, job: WireOperatorJob) -> ChildCluster | None:
+    meta = job.metadata
+    owner = next(reference for reference in meta.owner_references or () if reference.controller)
+    if not is_uid(owner.uid):
+        return None
+    try:
+        pods = {each.name: each.pods for each in _held(description, job, UserValues())}
+    except UnexpectedPart:
+        return None
+    return ChildCluster(
+        uid=meta.uid,
+        namespace=one(meta.namespace),
+        name=meta.name,
+        workload=WorkloadKey(WorkloadKind(owner.kind.lower()), owner.uid),
+        workload_name=owner.name,
+        pods=pods,
+        is_lost=meta.deletion_timestamp is not None,
+    )
 
 
 def _refuse_other_controller(description: OperatorKind, job: WireOperatorJob, values: UserValues) -> None:
@@ -427,6 +456,8 @@ def written_templates(description: OperatorKind, job: WireOperatorJob) -> list[H
 
 def _held(description: OperatorKind, job: WireOperatorJob, values: UserValues) -> Iterator[HeldTemplate]:
     for templates in description.templates:
+        if templates.made_if and _text_of(job, templates.made_if[0]) not in templates.made_if[1]:
+            continue
         for name, raw, path in _holders(templates, job):
             template = part(raw, templates.template, path)
             where = ".".join((*path, *templates.template))

@@ -6,13 +6,22 @@ from typing import Any
 import pytest
 
 from admission.facts.pods import PodFact, PodPhase
-from admission.facts.workloads import ChildJob, WorkloadFact
+from admission.facts.workloads import Child, ChildCluster, ChildJob, WorkloadFact
 from admission.workloads.inputs import MissingSince
 from admission.workloads.readiness.missing_pods import JOB_FAILURE_BACKOFF
 from queues.admissions import Admission
 from queues.workload import AdmissionId, WorkloadKey, WorkloadKind
 from tests.builders.facts import NOW, admission, gone, released, seen, state_of, world
-from tests.builders.operator_jobs import Document, child, fact, replicated, roles, template
+from tests.builders.operator_jobs import (
+    SPECS,
+    Document,
+    child,
+    child_cluster,
+    fact,
+    replicated,
+    roles,
+    template,
+)
 
 ONE = AdmissionId(1)
 #: Two Jobs of three pods each, with a failure limit for each index; Muster has resumed it.
@@ -42,9 +51,9 @@ def pods(*indexes: int, number: int = 0, first: int = 0, **facts: Any) -> list[P
     ]
 
 
-def asked(*children: ChildJob, of: WorkloadFact = JOB_SET, pods: list[PodFact] | None = None) -> int:
+def asked(*children: Child, of: WorkloadFact = JOB_SET, pods: list[PodFact] | None = None) -> int:
     """Pods that a workload asks for; without pods and seats: it waits."""
-    state = state_of(of, pods or [], child_jobs=children)
+    state = state_of(of, pods or [], children=children)
     return sum(each.count for each in state.workload.pod_sets)
 
 
@@ -128,7 +137,7 @@ def held() -> Admission:
 def test_the_seat_of_an_index_that_ended_is_free_and_no_pod_is_missed(end: str) -> None:
     running = [*pods(1, 2, first=1), *pods(0, 1, 2, number=1, first=3)]
     children = [part(0, {end: "0", "active": 2}), part(1, {"active": 3})]
-    state = state_of(JOB_SET, running, [held()], child_jobs=children)
+    state = state_of(JOB_SET, running, [held()], children=children)
     assert state.ended == {ONE: frozenset((0,))}
     assert (state.missing_since, state.problem, state.needs_seats) == ({}, None, False)
 
@@ -140,11 +149,62 @@ def test_a_job_set_that_lost_pods_goes_back_once_its_jobs_know_of_it() -> None:
 
     def evicted(active: int) -> bool:
         children = [part(0, {"active": active}), part(1, {"active": 3})]
-        found = state_of(JOB_SET, running, [held()], child_jobs=children, now=over, **since)
+        found = state_of(JOB_SET, running, [held()], children=children, now=over, **since)
         return bool(found.evictable)
 
     assert evicted(0)
     assert not evicted(3), "its controller has not seen them go: they may have succeeded"
+
+
+RAY_JOB = fact(WorkloadKind.RAY_JOB, suspended=False)
+
+
+def cluster(*, small: int = 3, tpu: int = 2, **metadata: Any) -> ChildCluster:
+    """Of a RayJob with a head, three small workers and two of four hosts, and what submits it."""
+    groups = [
+        {"groupName": "small", "replicas": small, "template": template()},
+        {"groupName": "tpu", "replicas": tpu, "numOfHosts": 4, "template": template()},
+    ]
+    spec = {"headGroupSpec": {"template": template()}, "workerGroupSpecs": groups}
+    found = child_cluster(RAY_JOB, spec, **metadata)
+    assert isinstance(found, ChildCluster)
+    return found
+
+
+def test_workers_that_the_autoscaler_of_a_ray_job_let_go_need_no_seat() -> None:
+    assert asked(of=RAY_JOB) == 13
+    assert asked(cluster(), of=RAY_JOB) == 13
+    assert asked(cluster(small=1), of=RAY_JOB) == 11
+    assert asked(cluster(small=0, tpu=1), of=RAY_JOB) == 6
+    # Others come again, and seats for more than it said at first are not asked for.
+    assert asked(cluster(small=9), of=RAY_JOB) == 13
+    # A RayJob that is suspended gets another cluster, and so does one that is tried again.
+    assert asked(cluster(small=0), of=replace(RAY_JOB, suspended=True)) == 13
+    assert asked(cluster(small=0, deletionTimestamp="2026-01-01T00:00:00Z"), of=RAY_JOB) == 13
+
+
+def test_seats_of_workers_that_were_let_go_are_given_back_and_no_pod_is_missed() -> None:
+    taken = [
+        admission(RAY_JOB.key, nodes, pod_set=name, number=number, started=True, opened_at=NOW - 7200)
+        for number, (name, nodes) in enumerate((("head", "n1"), ("small", "n1 n1 n1")), 1)
+    ]
+    given = {"owner": RAY_JOB.key, "controller": "raycluster/x"}
+    running = [
+        released("head", "head/0", "n1", by=1, task="head", **given),
+        released("worker", "small/2", "n1", by=2, task="small", **given),
+    ]
+    state = state_of(RAY_JOB, running, taken, children=[cluster(small=1, tpu=0)])
+    assert state.ended == {AdmissionId(2): frozenset((0, 1))}
+    assert (state.missing_since, state.problem) == ({}, None)
+
+
+@pytest.mark.parametrize(
+    ("mode", "pods"),
+    [("", 13), ("K8sJobMode", 13), ("HTTPMode", 12), ("SidecarMode", 12), ("InteractiveMode", 12)],
+)
+def test_what_submits_a_ray_job_has_a_seat_if_kuberay_makes_a_job_for_it(mode: str, pods: int) -> None:
+    spec = {**SPECS[WorkloadKind.RAY_JOB][0], "submissionMode": mode}
+    assert asked(of=fact(WorkloadKind.RAY_JOB, spec)) == pods
 
 
 # ── which Jobs are parts of a workload ──────────────────────────────────────────────────────────────────────────

@@ -7,7 +7,7 @@ from unittest.mock import ANY
 import msgspec
 import pytest
 
-from admission.facts.workloads import JobRevision
+from admission.facts.workloads import ChildCluster, JobRevision
 from admission.reconcile.release import Verb, json_patch, orders_for
 from admission.wire import WirePod
 from admission.workloads.context import Context, in_context
@@ -258,7 +258,10 @@ def test_a_ray_cluster_of_a_ray_job_waits_with_it() -> None:
     assert reader is not None
     owner = {"apiVersion": "ray.io/v1", "kind": "RayJob", "name": "train", "uid": "j", "controller": True}
     raw = msgspec.json.encode({"metadata": {"name": "c", "ownerReferences": [owner]}, "spec": RAY})
-    assert reader.fact(msgspec.json.decode(raw, type=reader.wire), msgspec.Raw(raw)) is None
+    found = reader.fact(msgspec.json.decode(raw, type=reader.wire), msgspec.Raw(raw))
+    assert isinstance(found, ChildCluster)
+    assert found.workload == WorkloadKey(WorkloadKind.RAY_JOB, "j")
+    assert found.pods == {"head": 1, "small": 3, "tpu": 8}
 
 
 @pytest.mark.parametrize(("labels", "known"), [({}, False), ({"muster.dev/queue-name": "team"}, True)])
