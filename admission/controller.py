@@ -201,6 +201,7 @@ class Controller:
             world_view=self._world_view,
             learn=learn,
             tell=self._tell_starts,
+            unknown=self._unknown_starts,
         )
         await stack.enter_async_context(http.serving(answers.application(), channel))
         return channel, answers
@@ -331,6 +332,11 @@ class Controller:
         statuses = self._term.statuses if self._term is not None else None
         if statuses is not None:
             statuses.starts.forecast(starts)
+
+    def _unknown_starts(self) -> frozenset[WorkloadKey]:
+        """Workloads of which no start can be expected, though the engine would admit them some time."""
+        statuses = self._term.statuses if self._term is not None else None
+        return frozenset() if statuses is None else statuses.own_updates()
 
     def _world_view(self) -> WorldView | None:
         """What trials are told; None: this replica does not lead."""

@@ -71,6 +71,8 @@ LONGEST_PAUSE = 15.0
 REST = 0.05
 #: Seconds after each turn for descriptions and departures, if there are many.
 STORE_REST = 0.5
+#: Seconds for which they wait at most while workloads ask for admission.
+STORE_REST_EVERY = 0.5
 #: Seconds for which statuses and events wait after pods were released: more pods may follow.
 BUSY = 0.5
 #: Seconds for which the API server may work on a request that an earlier term sent.
@@ -142,6 +144,8 @@ class LeaderTerm:
         self._record: LedgerRecord | None = None
         #: Time of the loop at which the last turn ended.
         self._turned = 0.0
+        #: Time of the loop from which descriptions and departures are stored though workloads ask.
+        self._rest_due = 0.0
         self._put_off = RepeatedFailures("turns", first=FIRST_PAUSE, longest=LONGEST_PAUSE)
         #: Time of the loop until which writes that can wait do wait.
         self._busy_until = 0.0
@@ -163,6 +167,7 @@ class LeaderTerm:
                 await RootCondition(dependencies.client, self._check_lease).write(failing)
             await self.informers.all_synced()
             self.world = await self._world(await self._rows())
+            self.informers.changes.tenant_of = self.world.queue_facts.tenant_of
             tasks.create_task(self._turns(self.world, tasks), name="turns")
 
     def _check_lease(self) -> None:
@@ -274,7 +279,7 @@ class LeaderTerm:
             while True:
                 self._mark_due(world, job_controller, inherited)
                 try:
-                    report = await cycle.turn(self.informers.drain())
+                    report = await cycle.turn(self.informers.take())
                 except DatabaseUnavailable as error:
                     check_lease()
                     await self._pause(error, statuses)
@@ -393,6 +398,7 @@ class LeaderTerm:
     def _tell_progress(self, known: Mapping[WorkloadKey, NodesAsked]) -> None:
         """How far requests for nodes are."""
         if self.cycle is not None and self.cycle.progress.put(known):
+            self.cycle.world.without_more_nodes = self.cycle.progress.refused
             self.cycle.world.snapshot_is_stale = True
             self.informers.changed.set()
 
@@ -515,7 +521,9 @@ class LeaderTerm:
     async def _store_rest(self, cycle: Cycle) -> bool:
         """Store what no decision waits for, until a workload asks for admission. Whether more is left."""
         loop = asyncio.get_running_loop()
-        until = loop.time() + STORE_REST
+        if self.informers.pressing.is_set() and loop.time() < self._rest_due:
+            return True
+        until, self._rest_due = loop.time() + STORE_REST, loop.time() + STORE_REST_EVERY
         while left := await cycle.store_rest():
             if cycle.has_stopped() or self.informers.pressing.is_set() or loop.time() >= until:
                 break

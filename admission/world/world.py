@@ -14,7 +14,7 @@ from admission.engine.snapshot import Snapshot
 from admission.facts.changes import Change, FactKind
 from admission.facts.cluster import BudgetFact, NamespaceFact, NodeFact, QueueFact
 from admission.facts.pods import PodFact
-from admission.facts.workloads import WorkloadFact
+from admission.facts.workloads import ChildJob, WorkloadFact
 from admission.volcano_jobs.state import JobState, Phase
 from admission.workloads.inputs import (
     DEFAULT_QUEUE,
@@ -43,6 +43,7 @@ from admission.world.learned.seen_ends import SeenEnds
 from admission.world.learned.seen_times import SeenTimes
 from admission.world.learned.taken_names import TakenNames
 from admission.world.learned.templates import TemplateIndex
+from admission.world.learned.told_requests import without_more_nodes
 from admission.world.nodes import ABOUT_NODES, NodeInventory
 from admission.world.past_use import UsageHistory
 from admission.world.persistence import RefusedRows, Unsaved, UnsavedRow, current_outcomes
@@ -101,7 +102,8 @@ class World:
         outcomes = current_outcomes(rows.outcomes, self.jobs)
         self.pod_outcomes = PodOutcomes(self.pod_index, self.job_states, outcomes, self.unsaved.outcomes)
         self.states: dict[WorkloadKey, WorkloadState] = {}
-        self.queue_permissions = QueuePermissions()
+        self.queue_facts = QueueFacts(rows.parents)
+        self.queue_permissions = QueuePermissions(self.queue_facts.tree)
         self.pod_relations = PodRelations(
             self.states, self.pod_index.facts, self.queue_permissions.labels, self._seatless_pods
         )
@@ -112,7 +114,6 @@ class World:
             self.node_inventory, self.budgets, self.pod_relations, self.attached_volumes
         )
         self.queue_totals = QueueTotals(rows.ended)
-        self.queue_facts = QueueFacts(rows.parents)
         self.queues: Mapping[QueueName, QueueFact] = self.queue_facts.queues
         self.pods: Mapping[str, PodFact] = self.pod_index.pods
         self.facts: Mapping[WorkloadKey, WorkloadFact] = self.pod_index.facts
@@ -125,7 +126,8 @@ class World:
         self.last_evictions = dict(rows.last_evictions)
         #: Space that is promised while victims leave.
         self.claims = {claim.workload: claim for claim in rows.claims}
-        self.reasons = dict(rows.reasons)
+        #: Why workloads wait; and which were refused nodes for good by cluster autoscalers.
+        self.reasons, self.without_more_nodes = dict(rows.reasons), without_more_nodes(rows.reasons)
         #: Something that a decision may see has changed since the last snapshot.
         self.snapshot_is_stale = True
         self._defects: dict[WorkloadKey, Exception] = {}
@@ -164,7 +166,7 @@ class World:
             match change.kind, change.fact:
                 case FactKind.POD, PodFact() | None:
                     self._put_pod(change.key, change.fact)
-                case FactKind.WORKLOAD, WorkloadFact() | None:
+                case FactKind.WORKLOAD, WorkloadFact() | ChildJob() | None:
                     self._put_workload(change)
                 case FactKind.NODE, NodeFact() | None:
                     self._put_node(NodeName(change.key), change.fact)
@@ -272,6 +274,11 @@ class World:
         assert change.workload_kind is not None
         fact = change.fact if isinstance(change.fact, WorkloadFact) else None
         key = fact.key if fact is not None else WorkloadKey(change.workload_kind, change.key)
+        child = change.fact if isinstance(change.fact, ChildJob) else None
+        if parents := self.pod_index.put_child_job(change.key, child):
+            self.dirty |= parents
+            if fact is None and key not in self.facts:
+                return
         if fact is not None and fact.stands_for is not None:
             self.pod_index.put_job_group(change.key, fact)
             # The status of its Job is written on it. It has no members, or none any more.
@@ -304,12 +311,9 @@ class World:
         counted = self.queue_facts.put(name, fact)
         if before is not None and fact is not None and before.decides() == fact.decides():
             return  # its status changes every few seconds
-        self.queue_permissions.put_queue(name, None if fact is None else fact.queue)
         self.unsaved.queues[name] = counted
         if name == ROOT:
             self.dirty |= self.admission_index.seated_on(*self.node_inventory.faulty.put_root(fact))
-        if before is None or fact is None or before.queue != fact.queue:
-            self.dirty |= self._deadlines.policy_dependents
         self.snapshot_is_stale = self.usage_history.needs_reading = True
 
     # ── what the ledger says ────────────────────────────────────────────────────────────────────────────────
@@ -490,7 +494,9 @@ class World:
         self.dirty |= self._awaiting_timeout | self.avoided_nodes.changed() | self.aside.expire(now)
         self.dirty |= self._deadlines.due(now) | self.namespace_quotas.expire(now)
         self.dirty |= self.refused_nodes.expire(now) | self.volumes.overdue(now)
-        self.dirty |= self.queue_permissions.changed() | self.taken_names.expire(now)
+        changed = self.queue_permissions.changed()
+        self.dirty |= changed.told | (changed.by_policy & self._deadlines.policy_dependents)
+        self.dirty |= self.taken_names.expire(now)
         self._awaiting_timeout.clear()
         for part in parts(list(self.dirty), size, self.weight):
             self.dirty.difference_update(part)
@@ -573,7 +579,8 @@ class World:
         """A workload with its namespace and its queue; None: nothing is known of it."""
         named = [each for each in (self.facts.get(key), *pods[:1], *admissions[-1:]) if each is not None]
         queue = next((each.queue for each in named if each.queue), DEFAULT_QUEUE)
-        return QueueUser(key, named[0].namespace, queue) if named else None
+        held_in = admissions[0].queue if admissions else None
+        return QueueUser(key, named[0].namespace, queue, held_in) if named else None
 
     def _derive(self, key: WorkloadKey, now: int, awaited: SeatIndices) -> WorkloadState | None:
         inputs = self._inputs(key, now, awaited)
@@ -601,6 +608,7 @@ class World:
             key=key,
             fact=fact,
             pods=pods,
+            child_jobs=self.pod_index.child_jobs(key),
             admissions=admissions,
             held_since=self.admission_index.held_since(admissions),
             arrival=self.arrivals.get(key),
@@ -668,6 +676,7 @@ class World:
             now=now,
             ledger_seq=self.ledger_seq,
             queues=self.queue_facts.with_removed(),
+            tree=self.queue_facts.tree(),
             nodes=self.node_inventory.table()
             .with_ports(self.node_inventory.ports.by_node(self.admission_index.of, self._noted_pods()))
             .with_attach_limits(self.attached_volumes.limits),
@@ -686,7 +695,12 @@ class World:
             typical=self.node_inventory.demand.typical(),
             past_use=self.usage_history.freeze(now),
             closures=self.node_inventory.closures.freeze(now, self.queues),
+            without_more_nodes=self.without_more_nodes,
         )
+
+    def take_changed_queues(self) -> set[QueueName]:
+        """Queues whose objects or sums may be others than at the last call."""
+        return self.queue_totals.take_changed() | self.queue_facts.take_changed()
 
     def _noted_pods(self) -> Iterator[tuple[NodeName, tuple[HostPort, ...]]]:
         """Pods without a seat: their node, what they count as for rules of others, and their volumes."""

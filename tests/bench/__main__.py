@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TypeVar
 
-from tests.bench import faults, report, restart
+from tests.bench import faults, flood, report, restart
 from tests.bench.agents import part as agents
 from tests.bench.documents import Form
 from tests.bench.engine import CASES
@@ -47,6 +47,7 @@ def main() -> int:
         "expected-start": lambda _shape, _pairs: ({}, expected_start.coverage(traces=options.traces)),
         "page": lambda _shape, _pairs: ({}, _page()),
         "restart": lambda _shape, _pairs: _restart(options),
+        "flood": lambda _shape, _pairs: _flood(options.flood_jobs, options.logs),
         "retention": lambda _shape, _pairs: _retention(options),
     }
     marks: list[Mark] = []
@@ -171,6 +172,13 @@ def _restart(options: argparse.Namespace) -> tuple[Rounds, list[Mark]]:
     return {}, restart.marks(figures)
 
 
+def _flood(jobs: int, logs: Path | None) -> tuple[Rounds, list[Mark]]:
+    """A tenant that floods the cluster with short Jobs, and the gangs of another one."""
+    figures = flood.play(jobs, logs)
+    print(flood.table(figures))
+    return {}, flood.marks(figures)
+
+
 def _retention(options: argparse.Namespace) -> tuple[Rounds, list[Mark]]:
     """Sixty days, and a failover with a week of postings."""
     figures = retention.play(
@@ -224,7 +232,17 @@ def _options() -> argparse.Namespace:
         "--only",
         choices=(
             *("volcano", "jobs", "latency", "writes", "readers", "stream", "mix"),
-            *("one-pod", "agent", "faults", "engine", "expected-start", "page", "restart", "retention"),
+            *(
+                "one-pod",
+                "agent",
+                "faults",
+                "engine",
+                "expected-start",
+                "page",
+                "restart",
+                "flood",
+                "retention",
+            ),
         ),
     )
     parser.add_argument("--gangs", type=int, default=500)
@@ -233,6 +251,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--per-queue", type=int, default=100, metavar="JOBS", help="of stream")
     parser.add_argument("--seconds", type=float, default=120, help="of mix: work for so long")
     parser.add_argument("--one-pod-jobs", type=int, default=10_000, metavar="JOBS", help="of one-pod")
+    parser.add_argument("--flood-jobs", type=int, default=2000, metavar="JOBS", help="of flood")
     parser.add_argument("--agents", type=int, default=500, metavar="N", help="of agent")
     parser.add_argument(
         "--traces",

@@ -167,6 +167,15 @@ def _container() -> Document:
     }
 
 
+def waiting_job(name: str, queue_name: str, pods: int) -> Document:
+    """A Job that waits in a queue, in a namespace of the queue's name."""
+    job = _job(name, 0, "waits", queue_name)
+    job["metadata"]["namespace"] = queue_name
+    job["metadata"]["annotations"] = {"muster.dev/user": f"user of {queue_name}"}
+    job["spec"] |= {"parallelism": pods, "completions": pods}
+    return job
+
+
 def _job(name: str, number: int, state: str, queue_name: str | None = None) -> Document:
     pods = 1 if queue_name == PAUSED else PODS_OF_A_RUNNING_JOB
     labels = {"muster.dev/queue-name": queue_name or _queue_of(number)}

@@ -187,9 +187,8 @@ def table(figures: RestartFigures) -> str:
 async def _play(size: ClusterSize, folder: Path | None) -> RestartFigures:
     figures = RestartFigures(size)
     with ExitStack() as stack:
-        place = folder or Path(stack.enter_context(_temporary_folder()))
-        place.mkdir(parents=True, exist_ok=True)
-        model = stack.enter_context(_model(size))
+        place = stack.enter_context(temporary_folder(folder))
+        model = stack.enter_context(model_api_server(size))
         server = EmbeddedPostgres()
         dsn = server.start(place / "postgres")
         stack.callback(server.stop)
@@ -443,19 +442,23 @@ def _read(url: str) -> bytes:
 
 
 @contextmanager
-def _temporary_folder() -> Iterator[str]:
-    place = tempfile.mkdtemp(prefix="muster-restart-")
+def temporary_folder(folder: Path | None) -> Iterator[Path]:
+    """A folder for logs and database; ``folder``: keeps them."""
+    place = folder or Path(tempfile.mkdtemp(prefix="muster-bench-"))
+    place.mkdir(parents=True, exist_ok=True)
     try:
         yield place
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        if folder is None:
+            shutil.rmtree(place, ignore_errors=True)
 
 
 @contextmanager
-def _model(size: ClusterSize) -> Iterator[str]:
-    """The model API server; gives its URL."""
+def model_api_server(size: ClusterSize, job_seconds: float | None = None) -> Iterator[str]:
+    """The model API server; gives its URL. ``job_seconds``: how long pods of Jobs run; None: they get none."""
     port = free_port()
     command = [sys.executable, "-m", "tests.bench.model_api_server", str(port), json.dumps(asdict(size))]
+    command += [] if job_seconds is None else [str(job_seconds)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE)
     try:
         assert process.stdout is not None
