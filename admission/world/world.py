@@ -108,7 +108,7 @@ class World:
             self.states, self.pod_index.facts, self.queue_permissions.labels, self._seatless_pods
         )
         self.attached_volumes = AttachedVolumes(
-            self.volumes, self.states, self.pod_index.facts, self._seatless_pods
+            self.volumes, self.states, self.pod_index.facts, self._has_seat
         )
         self.snapshot_rows = SnapshotRows(
             self.node_inventory, self.budgets, self.pod_relations, self.attached_volumes
@@ -259,11 +259,15 @@ class World:
             self.snapshot_is_stale = True
             self.dirty |= self.admission_index.seated_on(node)
 
+    def _has_seat(self, uid: str) -> bool:
+        pod = self.pods.get(uid)
+        return pod is not None and self.admission_index.has_seat(pod, self.pod_index.owner_of(uid))
+
     def _seatless_pods(self) -> Iterator[tuple[str, PodFact]]:
         """Bound pods that have no seat, by uid."""
         for uid in self.node_inventory.charged_pods():
             pod = self.pods.get(uid)
-            if pod is not None and not self.admission_index.has_seat(pod, self.pod_index.owner_of(uid)):
+            if pod is not None and not self._has_seat(uid):
                 yield uid, pod
 
     def _put_workload(self, change: Change) -> None:

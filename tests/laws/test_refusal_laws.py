@@ -7,6 +7,7 @@ from hypothesis import given
 
 from admission.workloads import refusals, rollback, workload
 from admission.world.learned.refused_nodes import RefusedNodes
+from tests.builders.facts import NOW
 from tests.laws.laws.refusals import (
     an_allowed_place_is_found,
     no_place_is_tried_twice,
@@ -21,6 +22,7 @@ from tests.laws.worlds.refusals import (
     apart_by,
     at_most,
     crowded_lives,
+    detached_at,
     hopeless_lives,
     only_in,
     only_on,
@@ -73,6 +75,12 @@ def test_more_pods_than_racks_hold_nothing_once_no_place_is_left() -> None:
     assert not life.held_until_the_end
     assert life.reason is not None
     assert "2 on which the stock scheduler refused its pods" in life.reason.message
+
+
+def test_a_node_that_still_detaches_volumes_is_tried_again_in_minutes() -> None:
+    life = Life(zones=1, racks=1, in_rack=1, pods=1, rule=detached_at(NOW + 120)).live(3600)
+    assert life.started_at is not None
+    assert life.started_at - NOW < 600
 
 
 def test_a_gang_whose_pods_no_node_takes_together_is_tried_once_for_each_node() -> None:

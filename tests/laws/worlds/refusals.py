@@ -67,6 +67,11 @@ def not_before(second: int) -> Rule:
     return lambda at, beside, now: "" if now >= second else _words("had volumes that are not attached yet")
 
 
+def detached_at(second: int) -> Rule:
+    """Volumes of pods that are gone are still being detached."""
+    return lambda at, beside, now: "" if now >= second else _words("exceed max volume count")
+
+
 @dataclass(kw_only=True)
 class Life:
     """One gang, on nodes of ``racks`` racks in ``zones`` zones."""

@@ -68,7 +68,8 @@ USED: dict[type[BaseModel], dict[str, str]] = {
         "subGroupPolicy.labelSelector subGroupPolicy.matchLabelKeys",
     },
     QueueDocument: {
-        "queues/quota/tree.py": "weight capability reclaimable guarantee parent deserved flavors flavors.guarantee "
+        "queues/quota/effective_limits.py": "parent",
+        "queues/quota/tree.py": "weight capability reclaimable guarantee deserved flavors flavors.guarantee "
         "flavors.deserved flavors.capability policy policy.ageingPerHour policy.placement policy.order "
         "policy.paused policy.maxPriority policy.preemption.borrowWhilePreempting.maxPriority access.maxGang "
         "access.maxPerUser access.namespaceSelector",
