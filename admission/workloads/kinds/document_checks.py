@@ -140,7 +140,7 @@ def _of_operator(subject: Subject, description: OperatorKind, inherited: str) ->
     except (msgspec.DecodeError, TypeError, ValueError) as error:
         yield subject.finding("error", "", str(error), f"a {description.resource.kind}")
         return
-    if fact is None:
+    if not isinstance(fact, WorkloadFact):
         yield subject.finding(
             "note", "metadata.ownerReferences", "an object that waits", "it to wait for both"
         )

@@ -312,3 +312,15 @@ def test_volumes_that_are_not_looked_at_are_named(text: str) -> None:
     assert not any(
         "not looked at" in each for each in told((text % MOUNTING).replace(QUEUED, "app: a")) if text is JOB
     )
+
+
+def test_a_ray_cluster_of_a_ray_job_waits_with_that() -> None:
+    owner = "{apiVersion: ray.io/v1, kind: RayJob, name: a, uid: u, controller: true}"
+    text = (
+        "{apiVersion: ray.io/v1, kind: RayCluster, metadata: {name: b, labels: {QUEUED}, ownerReferences: [OWNER]},"
+        " spec: {headGroupSpec: {template: {spec: POD}}}}"
+    )
+    found = told(text.replace("QUEUED", QUEUED).replace("OWNER", owner).replace("POD", POD % 1))
+    assert found == [
+        "note: RayCluster b metadata.ownerReferences: found an object that waits, expected it to wait for both"
+    ]
