@@ -347,7 +347,8 @@ def _reported(document: Mapping[str, Any], parsed: Model, known: Known) -> Itera
     if isinstance(parsed, Pod):
         yield from reported_violations(spec, at, known.schedulers)
     elif isinstance(parsed, BatchJob):
-        yield from reported_violations(spec["template"].get("spec"), f"{at}.template.spec", known.schedulers)
+        template = spec.get("template") or {}
+        yield from reported_violations(template.get("spec"), f"{at}.template.spec", known.schedulers)
     elif isinstance(parsed, VolcanoJob | VolcanoCronJob | JobTemplate):
         if (other := other_scheduler(spec, at, known.schedulers)) is not None:
             yield other

@@ -135,3 +135,9 @@ def test_a_pod_outside_of_queues_and_names_of_the_stock_scheduler_are_nothing_to
     assert [each for each in violations_of(document, known) if each.path == f"{at}.schedulerName"] == []
     whole = {**document, "spec": {**TASKS, "schedulerName": "mine"}}
     assert "spec.schedulerName" in {each.path for each in violations_of(whole)}
+
+
+@pytest.mark.parametrize("spec", [{}, {"template": None}, {"template": {}}, {"template": {"spec": None}}])
+def test_a_job_without_a_template_has_other_violations(spec: dict[str, Any]) -> None:
+    document = {"apiVersion": "batch/v1", "kind": "Job", "metadata": IN_QUEUE, "spec": spec}
+    assert any(each.path.startswith("spec.template.spec") for each in violations_of(document))
