@@ -1,10 +1,12 @@
 """Changes that wait for a turn, by the namespace of their objects: a tenant with many makes the others wait for few.
 
 A turn takes as long as what it takes in, and whoever asks meanwhile waits for its end. So while others ask for
-admission now and then, a tenant with many changes has a part in a turn a few times a second only; in the time between, a
-turn for the others begins at once. Of an object that changes again before its turn the last state counts, as after a
-gap in a watch; but its end is never left out, nor what it was before it went. Changes of nodes, queues and other
-objects without a namespace come with the next turn, all of them.
+admission now and then, a tenant with many changes has a part in a turn a few times a second only. In the time between,
+a turn for the others begins at once.
+
+Of an object that changes again before its turn the last state counts, as after a gap in a watch; but its end is never
+left out, nor what it was before it went. Changes of nodes, queues and other objects without a namespace come with the
+next turn, all of them.
 """
 
 from collections import deque
