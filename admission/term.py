@@ -21,7 +21,6 @@ from admission.cycle import Cycle
 from admission.decode.template_trials import DryRunOutcome
 from admission.engine.snapshot import Snapshot
 from admission.history.keeper import HistoryKeeper
-from admission.history.turn_keeper import TurnKeeper
 from admission.kube.client.client import Client
 from admission.kube.commands import CommandRemover
 from admission.kube.groups.automatic_groups import AutomaticGroups
@@ -58,7 +57,6 @@ from queues.ledger_record import LedgerRecord, require_same
 from queues.plan import Reason
 from queues.slices import slices
 from queues.sql.database import Database
-from queues.sql.history.kept_turns import TurnBounds
 from queues.sql.history.retention import Retention
 from queues.sql.read.world import load_world
 from queues.workload import AdmissionId, WorkloadKey
@@ -95,7 +93,6 @@ class TermDependencies:
     dry_runs: bool
     retention: Retention
     #: How much is kept of the turns of the last day, and the fingerprint of what decides them.
-    turn_bounds: TurnBounds
     configuration: str
     #: Seconds; a turn is made at least this often.
     turn_every: float
@@ -140,7 +137,6 @@ class LeaderTerm:
         self.world: World | None = None
         self.cycle: Cycle | None = None
         self.history_keeper: HistoryKeeper | None = None
-        self.turn_keeper: TurnKeeper | None = None
         self.unseen_pods: UnseenPods | None = None
         self.statuses: WorldStatuses | None = None
         self.ready = False
@@ -372,7 +368,6 @@ class LeaderTerm:
         self._recover_nodes(world, tasks)
         self._start_jobs(tasks)
         self._ask_for_nodes(world, tasks)
-        self._keep_turns(tasks)
 
     def _recover_nodes(self, world: World, tasks: asyncio.TaskGroup) -> None:
         """Nodes with unhealthy devices."""
@@ -403,6 +398,7 @@ class LeaderTerm:
     def _tell_progress(self, known: Mapping[WorkloadKey, NodesAsked]) -> None:
         """How far requests for nodes are."""
         if self.cycle is not None and self.cycle.progress.put(known):
+            self.cycle.world.without_more_nodes = self.cycle.progress.refused
             self.cycle.world.snapshot_is_stale = True
             self.informers.changed.set()
 
@@ -433,8 +429,6 @@ class LeaderTerm:
 
     def _note_served(self, statuses: StatusLoop) -> None:
         """Postgres has served a turn."""
-        if self.turn_keeper is not None and self.cycle is not None:
-            self.turn_keeper.offer(self.cycle.last)
         if self._put_off.count:
             self._put_off.clear()
             statuses.look_at_queues()
@@ -480,17 +474,6 @@ class LeaderTerm:
             summed_up=self._summed_up,
         )
         tasks.create_task(self.history_keeper.run(), name="history")
-
-    def _keep_turns(self, tasks: asyncio.TaskGroup) -> None:
-        dependencies = self._dependencies
-        keeper = self.turn_keeper = TurnKeeper(
-            dependencies.database,
-            self._lease.term,
-            dependencies.turn_bounds,
-            dependencies.configuration,
-            self._lease.now,
-        )
-        tasks.create_task(keeper.run(), name="kept turns")
 
     def _summed_up(self, half_lives: frozenset[int]) -> None:
         """Past use that was missing can be read."""

@@ -363,11 +363,13 @@ class DevicePlaces:
 
 @dataclass(frozen=True, slots=True)
 class PodSetProgress:
-    """What the status of an object says of one of its pod sets."""
+    """What an object says of how the pods of one of its pod sets come and end."""
 
-    #: Pods that shall succeed in all, and those that have.
-    wanted: int
+    #: Pods that shall succeed in all, and those that have; 0: its status does not count pods.
+    wanted: int = 0
     succeeded: int = 0
+    #: Jobs that make its pods, and say themselves which pods they still get; 0: it does not say of how many.
+    jobs: int = 0
     #: False: its pods are made once pods of other sets are ready or have ended.
     is_due: bool = True
 

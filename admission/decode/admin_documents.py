@@ -1,6 +1,6 @@
 """Documents of administrators → facts: Queues, ResourceFlavors, Commands … Pure; what cannot be used says why."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -125,9 +125,18 @@ def flavor_fact(raw: bytes) -> FlavorFact:
             for name, resource in flavor.spec.device_classes.items()
             if is_dns_name(name) and is_extended(resource)
         },
+        may_grow=_may_grow(flavor),
         uid=flavor.metadata.uid,
         unread=unread(beyond),
     )
+
+
+def _may_grow(flavor: ResourceFlavor) -> Mapping[str, int] | None:
+    """Amounts of the largest node that can be added to a flavor. None: it states none that can be read."""
+    try:
+        return {name: amount(name, text) for name, text in flavor.spec.may_grow.items()} or None
+    except InvalidQuantity:
+        return None
 
 
 def topology_fact(raw: bytes) -> TopologyFact:

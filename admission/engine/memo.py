@@ -127,6 +127,7 @@ class EngineState:
         before, self.snapshot = self.snapshot, snapshot
         dirty = self.dirty_workloads
         dirty.update(differing(before.pending, snapshot.pending))
+        dirty.update(before.without_more_nodes ^ snapshot.without_more_nodes)
         changed = differing(before.admissions, snapshot.admissions)
         for number in changed:
             was, now = before.admissions.get(number), snapshot.admissions.get(number)
@@ -236,6 +237,7 @@ class Memo:
                 for rows in ("queues", "admissions", "pending", "holders", "claims")
             )
             and before.closures == snapshot.closures
+            and before.without_more_nodes == snapshot.without_more_nodes
             and before.leaving == snapshot.leaving
             and same_rows(before.past_use.rows, snapshot.past_use.rows)
             and not _relabelled(before, snapshot)

@@ -109,6 +109,8 @@ class Snapshot:
     past_use: PastUse = NO_PAST
     #: Reservations and NodeDrains, with the nodes that were chosen for them.
     closures: tuple[NodeClosure, ...] = ()
+    #: Gangs for which no nodes will be added: cluster autoscalers have refused them for good.
+    without_more_nodes: frozenset[WorkloadKey] = frozenset()
 
     def user_of(self, admission: Admission) -> str:
         """The user whose admission it is; "": none is known."""

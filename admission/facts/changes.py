@@ -17,7 +17,7 @@ from admission.facts.cluster import (
 from admission.facts.devices import DeviceClassFact, NodeDevicesFact, ResourceClaimFact, ResourceSliceFact
 from admission.facts.pods import PodDefaultsFact, PodFact, TemplateFact
 from admission.facts.volumes import CsiNodeFact, StorageClassFact, VolumeClaimFact, VolumeFact
-from admission.facts.workloads import WorkloadFact
+from admission.facts.workloads import Child, WorkloadFact
 from queues.admissions import Recreation
 from queues.command import Command
 from queues.quota.namespace_quota import NamespaceQuota
@@ -61,6 +61,7 @@ Fact = (
     NodeFact
     | PodFact
     | WorkloadFact
+    | Child
     | QueueFact
     | FlavorFact
     | TopologyFact

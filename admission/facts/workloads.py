@@ -103,6 +103,43 @@ class JobCounts:
     ends: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildJob:
+    """A batch/v1 Job that an operator made for a workload: its pods are those of a pod set of the workload."""
+
+    uid: str
+    namespace: str
+    name: str
+    created: int
+    #: The workload, as the pod template says (``muster.dev/member-of``).
+    workload: WorkloadKey
+    workload_name: str
+    pod_set: str
+    counts: JobCounts
+    #: ``status.active``.
+    active: int = 0
+    #: It has failed, is about to, or is being deleted: its operator decides whether another one takes its place.
+    is_lost: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildCluster:
+    """A RayCluster that was made for a RayJob: its autoscaler lets workers go that are idle."""
+
+    uid: str
+    namespace: str
+    name: str
+    workload: WorkloadKey
+    workload_name: str
+    #: Pods that it has, by pod set.
+    pods: Mapping[str, int]
+    #: It is being deleted.
+    is_lost: bool = False
+
+
+#: An object that was made for a workload, whose pods are those of the workload.
+Child = ChildJob | ChildCluster
+
 #: Type of Muster's condition on objects with a status of others: whether they are admitted, or why not.
 ADMITTED: Final = "muster.dev/Admitted"
 

@@ -160,11 +160,18 @@ class WorldStatuses:
         others = self.world.pod_index.of_deployment(state.workload.namespace, controller)
         return own_update_words(code, state.pods, others)
 
+    def own_updates(self) -> frozenset[WorkloadKey]:
+        """Workloads that wait for older pods of their own Deployment: no start can be expected."""
+        return frozenset(filter(self._is_own_update, self.world.pod_index.workloads_of_deployments()))
+
+    def _is_own_update(self, key: WorkloadKey) -> bool:
+        state, reason = self.world.states.get(key), self.world.reasons.get(key)
+        return state is not None and reason is not None and self._own_update(state, reason.code) != ""
+
     def _expected(self, key: WorkloadKey) -> ExpectedStart | None:
         """What the object of a waiting workload says of its start; None: nothing, or its own pods are in its way."""
-        state, reason = self.world.states.get(key), self.world.reasons.get(key)
-        is_own = state is not None and reason is not None and self._own_update(state, reason.code) != ""
-        return None if is_own else self.starts.of(key)
+        # Not only at the next forecast: an update may have begun just now.
+        return None if self._is_own_update(key) else self.starts.of(key)
 
     def _counted_priority(self, state: WorkloadState) -> str:
         """How much of the priority of a workload counts in its queue; "": all of it."""

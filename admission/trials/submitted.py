@@ -349,7 +349,7 @@ def _workload(raw: bytes, reading: _Reading) -> Submitted:
     support = reading.asked.support
     assert support.reader is not None, "pods are read apart"
     fact = support.reader.fact(msgspec.json.decode(raw, type=support.reader.wire), msgspec.Raw(raw))
-    if fact is None or fact.stands_for is not None:
+    if not isinstance(fact, WorkloadFact) or fact.stands_for is not None:
         return reading.refused("another object, which owns this one, waits for it")
     read = in_context(fact, reading.cluster.context)
     assert isinstance(read, WorkloadFact)

@@ -25,8 +25,12 @@ _ABOUT_OTHER_PODS: Final = re.compile(
 _ABOUT_ONE_NODE: Final = re.compile(r"insufficient|too many pods|free ports|max volume count", re.IGNORECASE)
 #: Words about pods that have to be near and are not (yet).
 _LACKS_NEIGHBOUR: Final = re.compile(r"didn't match pod affinity rules", re.IGNORECASE)
-#: A node that refused a workload is left out for so long (seconds), unless the cause can have changed before.
+#: Words about volumes that are being detached, with whose pods Muster does not count them any more.
+_PASSES: Final = re.compile(r"max volume count", re.IGNORECASE)
+#: A node that refused a workload is left out for so long (seconds), unless the cause can have changed before …
 REFUSAL_MEMORY: Final = 6 * 3600
+#: … or passes by itself.
+_PASSING_MEMORY: Final = 300
 #: After so many refusals in a row a workload is tried again only once a cause can have changed …
 REFUSAL_LIMIT: Final = 20
 #: … and so long (seconds) after the last one.
@@ -36,6 +40,11 @@ _REST: Final = 3600
 def goes_with_pods(words: str) -> bool:
     """Whether the cause of a refusal can have gone when a pod has gone from that node or from one near it."""
     return bool(_ABOUT_OTHER_PODS.search(words))
+
+
+def memory_of(words: str) -> int:
+    """For how long (seconds) a refusal counts at most."""
+    return _PASSING_MEMORY if _PASSES.search(words) else REFUSAL_MEMORY
 
 
 def is_of_a_domain(words: str) -> bool:

@@ -2,8 +2,8 @@
 
 As kube-scheduler's plugin NodeVolumeLimits counts them: volumes of one driver on the pods of a node, each volume once.
 A claim without a volume counts by the provisioner of its StorageClass. As long as volumes are not watched, or no node
-has a limit, nothing is kept. From then on pod sets of workloads, and bound pods without a seat, are noted with their
-volumes.
+has a limit, only workloads with volumes are listed. From then on pod sets, and bound pods without a seat, are noted
+with their volumes.
 """
 
 from collections import Counter
@@ -34,18 +34,19 @@ class AttachedVolumes:
         volumes: VolumeFacts,
         states: Mapping[WorkloadKey, WorkloadState],
         facts: Mapping[WorkloadKey, WorkloadFact],
-        seatless: Callable[[], Iterable[tuple[str, PodFact]]],
+        has_seat: Callable[[str], bool],
     ) -> None:
-        """``seatless``: bound pods that have no seat, by uid."""
-        self._volumes, self._states, self._facts, self._seatless = volumes, states, facts, seatless
+        """``has_seat``: whether the pod with this uid does."""
+        self._volumes, self._states, self._facts, self._has_seat = volumes, states, facts, has_seat
         self._by_node: dict[NodeName, Mapping[str, int]] = {}
         #: Drivers with a limit, and on how many nodes.
         self._nodes_of = Counter[str]()
         #: Drivers whose volumes count now.
         self._drivers: frozenset[str] = frozenset()
         self._limits: Mapping[NodeName, Mapping[str, int]] | None = _NO_LIMITS
-        #: Workloads and pods with volumes, and the claims of these.
+        #: Workloads with volumes that wait or hold seats; while volumes count, with their claims.
         self._of_workloads: dict[WorkloadKey, frozenset[Place]] = {}
+        #: While volumes count: bound pods with volumes that have no seat.
         self._of_pods: dict[str, PodFact] = {}
         self._workloads_with: KeyIndex[Place, WorkloadKey] = KeyIndex()
         self._pods_with: KeyIndex[Place, str] = KeyIndex()
@@ -61,6 +62,11 @@ class AttachedVolumes:
         if self._limits is None:
             self._limits = dict(self._by_node) if self._drivers else _NO_LIMITS
         return self._limits
+
+    @property
+    def is_used(self) -> bool:
+        """Whether volumes are watched, and some node has a limit."""
+        return bool(self._drivers)
 
     @property
     def is_stale(self) -> bool:
@@ -109,11 +115,13 @@ class AttachedVolumes:
         self._stale_workloads.discard(key)
         for claim in self._of_workloads.pop(key, ()):
             self._workloads_with.discard(claim, key)
-        if state is None or not self._drivers:
+        fact = self._facts.get(key)
+        if state is None or not (_has_volumes(fact) or any(pod.volumes for pod in state.pods)):
             return workload
-        volumes = _volumes_of_sets(workload, self._facts.get(key), state.pods)
-        if not volumes:
+        if not self._drivers:
+            self._of_workloads[key] = frozenset()
             return workload
+        volumes = _volumes_of_sets(workload, fact, state.pods)
         of_all = (volume for of_set in volumes.values() for of_pod in of_set for volume in of_pod)
         claims = self._of_workloads[key] = _claims_of(workload.namespace, of_all)
         for claim in claims:
@@ -169,14 +177,9 @@ class AttachedVolumes:
             self._pods_with = KeyIndex()
 
     def _begin(self) -> None:
-        """The first limits: look for what has volumes."""
-        for key, state in self._states.items():
-            if state.needs_seats or state.seat_maps:
-                fact = self._facts.get(key)
-                if (fact is not None and fact.volumes) or any(pod.volumes for pod in state.pods):
-                    self._of_workloads.setdefault(key, frozenset())
-        for uid, pod in self._seatless():
-            if pod.volumes:
+        """The first limits."""
+        for uid, pod in self._volumes.pods.items():
+            if not self._has_seat(uid):
                 self._add_pod(uid, pod)
 
     def _outdate(self) -> None:
@@ -230,17 +233,19 @@ def _claims_of(namespace: str, volumes: Iterable[PodVolume]) -> frozenset[Place]
     return frozenset((namespace, volume.claim) for volume in volumes if volume.claim)
 
 
+def _has_volumes(fact: WorkloadFact | None) -> bool:
+    return fact is not None and bool(fact.volumes)
+
+
 def _volumes_of_sets(
     workload: Workload, fact: WorkloadFact | None, pods: Iterable[PodFact]
 ) -> Mapping[str, Sequence[Sequence[PodVolume]]]:
-    """By pod set: the volumes of its template, else those of each of its pods. Sets without any may be left out."""
-    if fact is not None and fact.volumes:
+    """By pod set: the volumes of its template, else those of each of its pods."""
+    if fact is not None and _has_volumes(fact):
         return {name: (volumes,) for name, volumes in fact.volumes.items()}
     name_of = support_of(workload.key).pod_set_name
     found: dict[str, list[Sequence[PodVolume]]] = {}
-    any_volumes = False
     for pod in pods:
         name = pod.seat[0] if pod.seat is not None else name_of(pod, fact)
         found.setdefault(name, []).append(pod.volumes)
-        any_volumes = any_volumes or bool(pod.volumes)
-    return found if any_volumes else {}
+    return found

@@ -78,7 +78,7 @@ class VolumeFacts:
         self._volumes: dict[str, VolumeFact] = {}
         self._classes: dict[str, StorageClassFact] = {}
         #: Bound pods with volumes, by uid.
-        self._pods: dict[str, PodFact] = {}
+        self.pods: dict[str, PodFact] = {}
         self._pods_with: KeyIndex[Place, str] = KeyIndex()
         #: Workloads with volumes that wait, and what their places follow from.
         self._waiting: dict[WorkloadKey, frozenset[_Subject]] = {}
@@ -160,7 +160,7 @@ class VolumeFacts:
 
     def put_pod(self, uid: str, pod: PodFact | None) -> set[WorkloadKey]:
         """A pod appeared, changed or went away; the workloads that waited for its volumes."""
-        before = self._pods.pop(uid, None)
+        before = self.pods.pop(uid, None)
         after = pod if pod is not None and pod.volumes and pod.node is not None and is_live(pod) else None
         if before is None and after is None:
             return set()
@@ -168,7 +168,7 @@ class VolumeFacts:
             for place in _claims_of(before):
                 self._pods_with.discard(place, uid)
         if after is not None:
-            self._pods[uid] = after
+            self.pods[uid] = after
             for place in _claims_of(after):
                 self._pods_with.add(place, uid)
         if (before is None) == (after is None):
@@ -367,7 +367,7 @@ class VolumeFacts:
                 "pod; give each pod its own claim, or the claim another access mode"
             )
             return
-        others = [self._pods[uid] for uid in self._pods_with.of((claim.namespace, claim.name))]
+        others = [self.pods[uid] for uid in self._pods_with.of((claim.namespace, claim.name))]
         if user := next((pod for pod in others if pod.owner != key), None):
             answer.waits(
                 f"{named}: found in use by pod {user.name}, expected free: its access mode is ReadWriteOncePod. It is "

@@ -14,7 +14,7 @@ from admission.engine.snapshot import Snapshot
 from admission.facts.changes import Change, FactKind
 from admission.facts.cluster import BudgetFact, NamespaceFact, NodeFact, QueueFact
 from admission.facts.pods import PodFact
-from admission.facts.workloads import WorkloadFact
+from admission.facts.workloads import ChildCluster, ChildJob, WorkloadFact
 from admission.volcano_jobs.state import JobState, Phase
 from admission.workloads.inputs import (
     DEFAULT_QUEUE,
@@ -43,6 +43,7 @@ from admission.world.learned.seen_ends import SeenEnds
 from admission.world.learned.seen_times import SeenTimes
 from admission.world.learned.taken_names import TakenNames
 from admission.world.learned.templates import TemplateIndex
+from admission.world.learned.told_requests import without_more_nodes
 from admission.world.nodes import ABOUT_NODES, NodeInventory
 from admission.world.past_use import UsageHistory
 from admission.world.persistence import RefusedRows, Unsaved, UnsavedRow, current_outcomes
@@ -107,7 +108,7 @@ class World:
             self.states, self.pod_index.facts, self.queue_permissions.labels, self._seatless_pods
         )
         self.attached_volumes = AttachedVolumes(
-            self.volumes, self.states, self.pod_index.facts, self._seatless_pods
+            self.volumes, self.states, self.pod_index.facts, self._has_seat
         )
         self.snapshot_rows = SnapshotRows(
             self.node_inventory, self.budgets, self.pod_relations, self.attached_volumes
@@ -125,7 +126,8 @@ class World:
         self.last_evictions = dict(rows.last_evictions)
         #: Space that is promised while victims leave.
         self.claims = {claim.workload: claim for claim in rows.claims}
-        self.reasons = dict(rows.reasons)
+        #: Why workloads wait; and which were refused nodes for good by cluster autoscalers.
+        self.reasons, self.without_more_nodes = dict(rows.reasons), without_more_nodes(rows.reasons)
         #: Something that a decision may see has changed since the last snapshot.
         self.snapshot_is_stale = True
         self._defects: dict[WorkloadKey, Exception] = {}
@@ -164,7 +166,7 @@ class World:
             match change.kind, change.fact:
                 case FactKind.POD, PodFact() | None:
                     self._put_pod(change.key, change.fact)
-                case FactKind.WORKLOAD, WorkloadFact() | None:
+                case FactKind.WORKLOAD, WorkloadFact() | ChildJob() | ChildCluster() | None:
                     self._put_workload(change)
                 case FactKind.NODE, NodeFact() | None:
                     self._put_node(NodeName(change.key), change.fact)
@@ -189,9 +191,11 @@ class World:
                     raise AssertionError(f"a {change.kind} change carries {type(change.fact).__name__}")
 
     def _observe_volume(self, change: Change) -> set[WorkloadKey]:
-        claims = set(self.volumes.claims_in(change))
+        is_counted = self.attached_volumes.is_used
+        claims = [*self.volumes.claims_in(change)] if is_counted else []
         keys = self.volumes.observe(change)
-        self.attached_volumes.observe(change, claims.union(self.volumes.claims_in(change)))
+        claims += self.volumes.claims_in(change) if is_counted else ()
+        self.attached_volumes.observe(change, claims)
         self.snapshot_is_stale |= self.attached_volumes.is_stale
         for key in keys:
             self.refused_nodes.forget(key)
@@ -255,17 +259,26 @@ class World:
             self.snapshot_is_stale = True
             self.dirty |= self.admission_index.seated_on(node)
 
+    def _has_seat(self, uid: str) -> bool:
+        pod = self.pods.get(uid)
+        return pod is not None and self.admission_index.has_seat(pod, self.pod_index.owner_of(uid))
+
     def _seatless_pods(self) -> Iterator[tuple[str, PodFact]]:
         """Bound pods that have no seat, by uid."""
         for uid in self.node_inventory.charged_pods():
             pod = self.pods.get(uid)
-            if pod is not None and not self.admission_index.has_seat(pod, self.pod_index.owner_of(uid)):
+            if pod is not None and not self._has_seat(uid):
                 yield uid, pod
 
     def _put_workload(self, change: Change) -> None:
         assert change.workload_kind is not None
         fact = change.fact if isinstance(change.fact, WorkloadFact) else None
         key = fact.key if fact is not None else WorkloadKey(change.workload_kind, change.key)
+        child = change.fact if isinstance(change.fact, ChildJob | ChildCluster) else None
+        if parents := self.pod_index.put_child(change.key, child):
+            self.dirty |= parents
+            if fact is None and key not in self.facts:
+                return
         if fact is not None and fact.stands_for is not None:
             self.pod_index.put_job_group(change.key, fact)
             # The status of its Job is written on it. It has no members, or none any more.
@@ -595,6 +608,7 @@ class World:
             key=key,
             fact=fact,
             pods=pods,
+            children=self.pod_index.children(key),
             admissions=admissions,
             held_since=self.admission_index.held_since(admissions),
             arrival=self.arrivals.get(key),
@@ -681,6 +695,7 @@ class World:
             typical=self.node_inventory.demand.typical(),
             past_use=self.usage_history.freeze(now),
             closures=self.node_inventory.closures.freeze(now, self.queues),
+            without_more_nodes=self.without_more_nodes,
         )
 
     def take_changed_queues(self) -> set[QueueName]:

@@ -165,6 +165,7 @@ def _restart(options: argparse.Namespace) -> tuple[Rounds, list[Mark]]:
         running=options.running,
         burst=min(options.burst, options.pending),
         departures=min(options.departures, options.finished),
+        claims=options.claims,
     )
     figures = restart.play(size, options.logs)
     print(restart.table(figures))
@@ -263,6 +264,7 @@ def _options() -> argparse.Namespace:
     usual = ClusterSize()
     for name in ("pending", "finished", "running", "burst", "departures"):
         of_restart.add_argument(f"--{name}", type=int, default=getattr(usual, name), metavar="JOBS")
+    of_restart.add_argument("--claims", type=int, default=usual.claims, metavar="CLAIMS")
     of_restart.add_argument("--logs", type=Path, metavar="FOLDER", help="keep logs and database there")
     of_retention = parser.add_argument_group("retention")
     for name, value in (("days", 60), ("jobs", 1000), ("old-rows", 18_000_000), ("postings", 7_000_000)):

@@ -4,8 +4,9 @@ from typing import Any
 
 import msgspec
 
-from admission.facts.workloads import WorkloadFact
-from admission.workloads.kinds import OPERATOR_KINDS, support_of
+from admission.facts.workloads import Child, WorkloadFact
+from admission.workloads.kinds import BATCH_JOB, OPERATOR_KINDS, support_of
+from admission.workloads.kinds.members import member_text
 from queues.workload import WorkloadKey, WorkloadKind
 
 Document = dict[str, Any]
@@ -128,5 +129,39 @@ def fact(
     assert reader is not None
     raw = msgspec.json.encode({"metadata": given, "spec": written, "status": status or {}})
     found = reader.fact(msgspec.json.decode(raw, type=reader.wire), msgspec.Raw(raw))
-    assert found is not None
+    assert isinstance(found, WorkloadFact)
     return found
+
+
+def child(
+    parent: WorkloadFact,
+    pod_set: str,
+    name: str,
+    *,
+    status: Document | None = None,
+    metadata: Document | None = None,
+    **spec: Any,
+) -> WorkloadFact | Child | None:
+    """What Muster reads of a Job that an operator made for a pod set of a workload that Muster resumed."""
+    assert BATCH_JOB.reader is not None
+    marks = {"annotations": {"muster.dev/member-of": member_text(parent.key, parent.name, pod_set)}}
+    owner = {"apiVersion": "x/v1", "kind": "Owner", "name": "o", "uid": "o", "controller": True}
+    given = {"name": name, "namespace": parent.namespace, "uid": name, "ownerReferences": [owner]}
+    document = {
+        "metadata": {**given, **(metadata or {})},
+        "spec": {"template": {"metadata": marks, **template()}, **spec},
+        "status": status or {},
+    }
+    raw = msgspec.json.encode(document)
+    return BATCH_JOB.reader.fact(msgspec.json.decode(raw, type=BATCH_JOB.reader.wire), msgspec.Raw(raw))
+
+
+def child_cluster(parent: WorkloadFact, spec: Document, **metadata: Any) -> WorkloadFact | Child | None:
+    """What Muster reads of a RayCluster that KubeRay made for a RayJob."""
+    owner = {"apiVersion": "ray.io/v1", "kind": "RayJob", "name": parent.name, "uid": parent.key.uid}
+    given = {"name": "x", "namespace": parent.namespace, "uid": "x", **metadata}
+    given["ownerReferences"] = [{**owner, "controller": True}]
+    reader = support_of(WorkloadKey(WorkloadKind.RAY_CLUSTER, "x")).reader
+    assert reader is not None
+    raw = msgspec.json.encode({"metadata": given, "spec": spec})
+    return reader.fact(msgspec.json.decode(raw, type=reader.wire), msgspec.Raw(raw))

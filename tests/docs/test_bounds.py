@@ -197,12 +197,13 @@ OTHERS = {
     "resource_slices._LONGEST_VALUE",
     "resource_slices._MOST_ATTRIBUTES",
     "resource_slices._MOST_DEVICES",
-    "support._LONGEST_MEMBER",
+    "members._LONGEST_MEMBER",
     "tenant_rules.MOST_LEVELS",
     "tenant_rules._DEEPEST",
     "user_values.LONGEST_MESSAGE",
     "user_values._LONGEST_NUMBER",
     "user_values._LONGEST_UID",
+    "validation._MOST_REPORTED",
 }
 
 

@@ -58,16 +58,15 @@ def nodes_attach_what_is_placed(case: Case) -> int:
     placed = []
     for admit in plan.admits:
         (number,) = [number for number in range(len(case.gangs)) if case.key(number) == admit.workload]
-        places = {(seat.pod_set, seat.ordinal): str(seat.node) for seat in admit.seats}
-        names = [
-            places[f"t{index}", ordinal]
-            for index, (count, _) in enumerate(case.tasks(number))
-            for ordinal in range(count)
+        ordinals = [
+            (f"t{at}", each) for at, (count, _) in enumerate(case.tasks(number)) for each in range(count)
         ]
-        placed += list(zip(names, case.pods(number), strict=True))
+        pods = dict(zip(ordinals, case.pods(number), strict=True))
+        placed += [(str(seat.node), pods[seat.pod_set, seat.ordinal]) for seat in admit.seats]
     assert case.is_allowed(placed), placed
     if not plan.admits:
-        assert not case.has_place(case.pods(0)), plan.reasons
+        least = case.pods(0)
+        assert not any(map(case.has_place, ([pod] for pod in least) if case.grows else [least])), plan.reasons
         assert plan.reasons[case.key(0)].code in ("NoFit", "NeverFits")
     return len(plan.admits)
 
@@ -81,6 +80,11 @@ def test_a_gang_is_admitted_exactly_if_nodes_can_attach_its_volumes() -> None:
     admitted = [nodes_attach_what_is_placed(drawn(seed)) for seed in ALWAYS]
     assert 80 < admitted.count(0) < 220, "cases of both kinds"
     assert admitted.count(2) > 20
+
+
+def test_parts_of_a_gang_join_it_where_nodes_can_attach_their_volumes() -> None:
+    admitted = [nodes_attach_what_is_placed(replace(drawn(seed), grows=True)) for seed in range(150)]
+    assert admitted.count(0) < 75
 
 
 @pytest.mark.long

@@ -97,7 +97,7 @@ BUGS = (
     Bug("run times are rounded down", reserved_space, "run_time_class",
         lambda workload: workload.run_time and workload.run_time // 2, BY_RUN_TIMES),
     Bug("places are kept without quota", reserved_space, "_quota", _without_quota, BY_RUN_TIMES),
-    Bug("those that never fit are all who are asked", EmptyCluster, "refusal", lambda *given: None, BY_DUE),
+    Bug("those that never fit are all who are asked", EmptyCluster, "refusal", lambda *given, **more: None, BY_DUE),
     Bug("nothing is kept of those who passed", reservation, "expected_departures", _without_overtakers, BY_WEEKS),
     Bug("who comes later counts for ever", departures, "counting_period",
         lambda since, now: departures.CountingPeriod(None, now + 3600), BY_WEEKS, first=5),

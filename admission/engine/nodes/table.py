@@ -18,6 +18,7 @@ from admission.engine.nodes.levels import TopologyLevel, by_labels, by_name
 from admission.engine.nodes.node_filters import Labels, TaintClasses, chosen, preferred
 from queues.admissions import Seat
 from queues.api.names import NVL_DOMAIN
+from queues.flavor_growth import FlavorGrowth
 from queues.resources import MOST_ON_NODE, NOTHING, Resources, is_device
 from queues.workload import (
     NO_FLAVOR,
@@ -80,6 +81,8 @@ class Layout:
     links: Mapping[str, DeviceLinks] = field(default_factory=dict)
     #: Nodes that Reservations and NodeDrains close in this turn.
     closed: tuple[ClosedNodes, ...] = ()
+    #: All ResourceFlavors, with what can be added to them; empty: none states anything.
+    growth: tuple[FlavorGrowth, ...] = ()
     _filters: dict[NodeFilter, Mask] = field(default_factory=dict)
     _flavors: dict[FlavorName, Mask] = field(default_factory=dict)
     _scores: dict[tuple[Preference, ...], Amounts] = field(default_factory=dict)
@@ -169,6 +172,7 @@ class NodeTable:
         nodes: Iterable[Node],
         levels: Sequence[Sequence[str]] = (),
         tree: Sequence[tuple[str, Mapping[NodeName, str]]] = (),
+        growth: tuple[FlavorGrowth, ...] = (),
     ) -> "NodeTable":
         """A table of these nodes, in any order.
 
@@ -212,6 +216,7 @@ class NodeTable:
             why_not=tuple(node.why_not for node in ordered),
             devices={node.name: node.devices for node in ordered if node.devices},
             links=device_links([node.devices for node in ordered]),
+            growth=growth,
         )
         return cls(
             layout,

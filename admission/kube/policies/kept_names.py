@@ -3,8 +3,8 @@
 A PUT of a file, and a patch that takes all labels away because the file has none, know nothing of it. To a policy a
 removal by name is the same request, so it is undone too. Another value is left for the guards, which refuse it.
 
-What is written in the place of a user's value at creation (the scheduler, whether it preempts, a grace period of 0,
-that an object is not suspended) is written there again when the same file is applied.
+What is written in the place of a user's value (the scheduler, whether it preempts, a grace period of 0, that an object
+is not suspended, nodes that it may use) is written there again when the same file is applied.
 """
 
 from collections.abc import Iterator, Sequence
@@ -59,6 +59,7 @@ from queues.api.names import (
     SEAT,
     USER,
 )
+from queues.api.node_affinity import REQUIRED
 
 #: Annotations and labels that Muster writes on workloads and pods.
 _ANNOTATIONS: Final = (USER, ADMISSION_ID, SEAT, DEVICES, RECREATED_FROM, CREATED_SUSPENDED, HOLD)
@@ -88,6 +89,7 @@ def keeping_policies(identity: str, scheduler: str, aliases: Sequence[str]) -> l
             [JOBS],
             identity,
             renamed("spec.template.spec"),
+            _kept_nodes("spec.template.spec", "spec.template.metadata"),
             _copied_label(),
             _kept_suspended(SUSPENDED, of_a_queue=f"!{made_by(MAKERS, 'oldObject')}"),
         ),
@@ -97,6 +99,7 @@ def keeping_policies(identity: str, scheduler: str, aliases: Sequence[str]) -> l
             identity,
             (_finalizer_lost(), _restored_finalizer()),
             renamed("spec"),
+            _kept_nodes("spec", "metadata"),
             _kept_preemption(),
             _kept_grace(),
         ),
@@ -168,6 +171,27 @@ def _rewritten(spec: str, field: str, lost: str) -> _Lost:
     """A field of a pod spec that was written in the place of the user's value."""
     at = "/" + spec.replace(".", "/")
     return f"({lost})", add(f"{at}/{field}", f"oldObject.{spec}.{field}")
+
+
+def _kept_nodes(spec: str, metadata: str) -> _Lost:
+    """The nodes of an admission. The terms of the owner stand there once for each node, each with the node as its last
+    field, unless it asks nothing."""
+    place = ("affinity", "nodeAffinity", REQUIRED, "nodeSelectorTerms")
+    terms, tied = (
+        f"{of}.{spec}{''.join(f'.?{field}' for field in place)}.orValue([])" for of in ("object", "oldObject")
+    )
+    term, fields = f"{terms}[i % size({terms})]", "e.?matchFields.orValue([])"
+    of_node = (
+        f"e.?matchExpressions.orValue([]) == {term}.?matchExpressions.orValue([])"
+        f" && {fields} == {term}.?matchFields.orValue([])"
+        f" + (size({fields}) == 0 ? [] : [{fields}[size({fields}) - 1]])"
+    )
+    lost = (
+        f"(oldObject.{metadata}.?annotations[?{text(ADMISSION_ID)}].orValue('') != ''"
+        f" && size({terms}) > 0 && {terms} != {tied} && size({tied}) % size({terms}) == 0"
+        f" && {tied}.transformList(i, e, {of_node}).all(same, same))"
+    )
+    return lost, add("/" + "/".join((*spec.split("."), *place)), tied)
 
 
 def _copied_label() -> _Lost:

@@ -48,7 +48,7 @@ from admission.decode.workload_facts import asks, unreadable_fact
 from admission.facts.changes import Change, Fact, FactKind
 from admission.facts.cluster import HyperNodeFact, NamespaceFact, PriorityClassFact, QueueFact, TopologyFact
 from admission.facts.pods import PodFact
-from admission.facts.workloads import WorkloadFact
+from admission.facts.workloads import Child, WorkloadFact
 from admission.kube.client.client import Client
 from admission.kube.watch.change_queue import ChangeQueue
 from admission.kube.watch.informer import Informer, Timing
@@ -210,6 +210,10 @@ def _in_context(fact: Any, context: Context) -> Any:
         return replace(fact, obstacle=fact.obstacle or Obstacle(ReasonCode.DEFECT, defect(error)))
 
 
+def _is_about(change: ContextChange, fact: WorkloadFact | Child) -> bool:
+    return isinstance(fact, WorkloadFact) and change.is_about(fact)
+
+
 _CONTEXT: Final = (_kind(PRIORITY_CLASSES, WirePriorityClass, lambda found, raw: priority_class_fact(found)),)
 
 #: Facts that others are read with, besides namespaces and the kinds of ``_CONTEXT``.
@@ -369,7 +373,8 @@ class Informers:
     def workloads(self) -> Iterator[WorkloadFact]:
         """Jobs and PodGroups that are known now, not in their context."""
         known = [each.collection.kept.values() for facts, each in self._facts if facts.workload_kind]
-        return (kept.value for objects in known for kept in objects)
+        values = (kept.value for objects in known for kept in objects)
+        return (value for value in values if isinstance(value, WorkloadFact))
 
     def absent(self) -> frozenset[WorkloadKind]:
         """Kinds of workloads that the cluster does not serve."""
@@ -468,7 +473,7 @@ class Informers:
             for namespace in objects.namespaces() if everywhere else change.namespaces:
                 for kept in objects.of_namespace(namespace):
                     is_there = objects.get((namespace, kept.name)) is kept
-                    if not is_there or (of_workloads and not change.is_about(kept.value)):
+                    if not is_there or (of_workloads and not _is_about(change, kept.value)):
                         yield None
                         continue
                     fact = _in_context(kept.value, self.context)

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 import msgspec
 from aiohttp import web
 
-from admission.decode.admin_documents import namespace_fact, queue_fact, topology_fact
+from admission.decode.admin_documents import flavor_fact, namespace_fact, queue_fact, topology_fact
 from admission.decode.closures import closure_fact
 from admission.decode.nodes import node_fact
 from admission.facts.cluster import ClosureFact, NamespaceFact, NodeFact
@@ -37,9 +37,11 @@ from queues.api.reading.user_values import is_dns_name
 from queues.api.validation.closures.whole_nodes import NodeShape, node_shapes
 from queues.api.validation.validation import Known
 from queues.closures.node_closures import ClosureKind, NodeClosure
-from queues.errors import ApiError, NotFound
+from queues.errors import ApiError, InvalidDocument, NotFound
+from queues.flavor_growth import FlavorGrowth
 from queues.quota.queue import Queue
 from queues.resources import NOTHING, Resources, total
+from queues.workload import FlavorName
 
 _log = logging.getLogger(__name__)
 
@@ -85,6 +87,14 @@ def _closure(kind: ClosureKind, _: Bare, raw: msgspec.Raw) -> ClosureFact:
     return closure_fact(bytes(raw), kind)
 
 
+def _growth(found: Bare, raw: msgspec.Raw) -> FlavorGrowth:
+    """What can be added to a flavor; of one that cannot be read nothing is known."""
+    try:
+        return flavor_fact(bytes(raw)).growth()
+    except InvalidDocument:
+        return FlavorGrowth(flavor=FlavorName(found.metadata.name))
+
+
 class _NodeAmounts(NamedTuple):
     """What a node offers, and what it holds back because its devices are unhealthy."""
 
@@ -105,7 +115,7 @@ class WatchedObjects:
         self._schedulers = schedulers
         self._queues = _Watched(client, QUEUES, Bare, lambda _, raw: queue_fact(bytes(raw)).queue)
         self._levels = _Watched(client, TOPOLOGIES, Bare, lambda _, raw: topology_fact(bytes(raw)).levels)
-        self._flavors = _Watched(client, FLAVORS, Bare, lambda _, raw: True)
+        self._flavors = _Watched(client, FLAVORS, Bare, _growth)
         self._nodes = _Watched(client, NODES, WireNode, lambda node, _: _NodeAmounts.of(node_fact(node)))
         self._closures = [
             _Watched(
@@ -154,6 +164,7 @@ class WatchedObjects:
             capacity=self._capacity if self._nodes.informer.synced.is_set() else None,
             schedulers=self._schedulers,
             largest=self._largest if self._nodes.informer.synced.is_set() and self._nodes.values else None,
+            growth=list(self._flavors.values.values()) if self._flavors.informer.synced.is_set() else None,
         )
 
     def _known_closures(self) -> list[NodeClosure] | None:

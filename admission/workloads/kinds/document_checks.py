@@ -115,7 +115,7 @@ def _of_own_kind(subject: Subject, support: KindSupport, inherited: str) -> Iter
             queue, obstacle, volumes = _queue(subject), read_pod(pod).obstacle, volumes_of(pod.spec)
         else:
             fact = support.reader.fact(msgspec.json.decode(raw, type=support.reader.wire), msgspec.Raw(raw))
-            if fact is None:
+            if not isinstance(fact, WorkloadFact):
                 return
             queue, obstacle, volumes = fact.queue or "", fact.obstacle, _volumes_of(fact)
     except (msgspec.DecodeError, TypeError, ValueError) as error:
@@ -162,8 +162,26 @@ def _of_operator(subject: Subject, description: OperatorKind, inherited: str) ->
     elif fact.obstacle is None:
         found = f"{_pods(fact)}, all to start together; queue {excerpt(queue)}"
         yield subject.finding("note", "", found, "")
+        yield from _without_effect(subject, description, fact)
     if queue and (unseen := unseen_volumes(_volumes_of(fact))):
         yield subject.finding("note", "", unseen, "")
+
+
+def _without_effect(subject: Subject, description: OperatorKind, fact: WorkloadFact) -> Iterator[Finding]:
+    """Fields by which an operator would have fewer pods start, or another queue, of an object that waits."""
+    for path, name in description.fewer_pods.items():
+        count = sum(pods.count for pods in fact.pod_sets if name in ("", pods.name.lower()))
+        least = _member(subject.value, path)
+        if isinstance(least, int) and not isinstance(least, bool) and least < count:
+            expected = (
+                f"nothing: Muster does not read it, all {count} pods start together. A Volcano Job with minAvailable"
+                " starts with fewer, and the others join"
+            )
+            yield subject.finding("warning", ".".join(path), str(least), expected)
+    named = _member(subject.value, description.other_queue) if description.other_queue else None
+    if isinstance(named, str) and named and named != fact.queue:
+        expected = f"nothing: Muster does not read it, the label {names.QUEUE_LABEL} counts"
+        yield subject.finding("warning", ".".join(description.other_queue), excerpt(named), expected)
 
 
 def _without_nulls(value: Any) -> Any:

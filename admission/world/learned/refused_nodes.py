@@ -3,8 +3,8 @@
 Why it refuses need not be in any books (the anti-affinity of pods elsewhere, a plugin of the cluster's own), so the
 same place would look as good as before. A refusal is forgotten when what the workload asks, its volumes, or the node's
 labels, taints or allocatable amounts change; when a pod of others goes, if the scheduler's words are about other pods;
-and after ``REFUSAL_MEMORY``. Nodes near one that refused are tried last, where the cause may be one of a domain, and
-so are those that refused before. Not stored: a new leader tries once more where it failed.
+and after a time (``memory_of``). Nodes near one that refused are tried last, where the cause may be one of a domain,
+and so are those that refused before. Not stored: a new leader tries once more where it failed.
 """
 
 from collections import Counter
@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from admission.engine.nodes.levels import HOST
 from admission.facts.cluster import NodeFact
 from admission.workloads.pod_sets import NOWHERE_REFUSED, RefusedPlaces
-from admission.workloads.refusals import REFUSAL_MEMORY, goes_with_pods, is_of_a_domain
+from admission.workloads.refusals import goes_with_pods, is_of_a_domain, memory_of
 from queues.workload import NOT_REFUSED, NodeName, Preference, Requirement, WorkloadKey
 
 #: Labels of domains that Kubernetes knows, the widest first.
@@ -64,8 +64,9 @@ class RefusedNodes:
         known = self._known.get(key)
         if known is None or known.revision != revision:
             known = self._known[key] = _Refused(revision)
-        until = now + REFUSAL_MEMORY
-        known.by_node.update((node, _Refusal(words, until)) for node, words in refusing.items())
+        known.by_node.update(
+            (node, _Refusal(words, now + memory_of(words))) for node, words in refusing.items()
+        )
         known.earlier -= refusing.keys()
         known.may_differ = False
         known.places = None

@@ -55,9 +55,10 @@ from queues.api.validation.queue_rules import queue_violations
 from queues.api.validation.run_time_rules import run_time_violations
 from queues.api.validation.scheduler_fields import other_scheduler, reported_violations
 from queues.api.validation.size_rules import size_violations
-from queues.api.validation.violations import Violation, of_model
+from queues.api.validation.violations import Violation, limit_violations, of_model
 from queues.api.validation.zero_fields import zero_field_warnings
 from queues.closures.node_closures import NodeClosure
+from queues.flavor_growth import FlavorGrowth
 from queues.quota.access import access_refusal
 from queues.quota.queue import ROOT
 from queues.quota.queue import Queue as DomainQueue
@@ -83,8 +84,9 @@ class Known:
     closures: Sequence[NodeClosure] | None = None
     nodes: Container[str] | None = None
     capacity: Callable[[], Resources] | None = None
-    #: Of each resource the most that one node has.
+    #: Of each resource the most that one node has; and what can be added, of all ResourceFlavors.
     largest: Callable[[], Resources] | None = None
+    growth: Sequence[FlavorGrowth] | None = None
     #: Names of the stock scheduler.
     schedulers: Collection[str] | None = None
 
@@ -189,10 +191,11 @@ def _violations_within(
         found += _closure_violations(parsed, known, document, old)
     else:
         path = _queues_of(parsed, known)
-        largest = known.largest() if known.largest is not None and path else None
+        knows_nodes = known.largest is not None and known.growth is not None and path
+        largest = known.largest() if knows_nodes and known.largest is not None else None
         found += _RULES[model](parsed, known)
         found += _by_queue(parsed, known, path, is_new=old is None)
-        found += size_violations(parsed, path, largest)
+        found += size_violations(parsed, path, largest, known.growth or ())
         found += islice(_reported(document, parsed, known), _MOST_REPORTED)
     return found if old is None else _but_for_old(found, old)
 
@@ -404,6 +407,7 @@ def _flavor(flavor: ResourceFlavor, known: Known) -> Iterator[Violation]:
             )
         elif problem := doubt_about(resource):
             yield Violation(path, *problem, tolerable=True)
+    yield from limit_violations(flavor.spec.may_grow, "spec.mayGrow")
     if not flavor.spec.node_labels:
         yield Violation(
             "spec.nodeLabels", "nothing", "labels; without any no node is of this flavor", tolerable=True

@@ -39,7 +39,7 @@ def test_a_user_who_takes_the_gate_off_a_pod_is_refused(sandbox: Sandbox) -> Non
         '{"spec":{"suspend":false}}',
         user=alice,
     )
-    assert sandbox.get("Job", "waits")["spec"]["suspend"] is True
+    assert sandbox.get("batch/v1 Job", "waits")["spec"]["suspend"] is True
     assert sandbox.get("Pod", "ring-0")["spec"]["schedulingGates"] == [{"name": "muster.dev/admission"}]
     assert not sandbox.history.bound(sandbox.name)
 

@@ -73,6 +73,8 @@ class Case:
     running: Sequence[tuple[list[Manifest], str]] = ()
     #: Nodes of a gang's pods that have seats and run, and the volumes of each.
     seated: tuple[Sequence[str], list[Manifest]] = ((), [])
+    #: Gangs start with one pod, and grow; else all their pods start together.
+    grows: bool = False
     #: Gangs that wait, in the order of their arrival: by task, pods and the volumes of each.
     gangs: Sequence[Sequence[tuple[int, list[Manifest]]]] = ()
 
@@ -149,6 +151,7 @@ class Case:
             {
                 "name": f"t{index}",
                 "replicas": count,
+                "minAvailable": 0 if self.grows else count,
                 "template": {"spec": {"containers": [container], "volumes": volumes}},
             }
             for index, (count, volumes) in enumerate(self.tasks(number))
@@ -160,7 +163,7 @@ class Case:
             "generation": 1,
             "creationTimestamp": rfc3339(NOW),
         }
-        least = sum(count for count, _ in self.tasks(number))
+        least = 1 if self.grows else sum(count for count, _ in self.tasks(number))
         raw = msgspec.json.encode(
             {"metadata": meta, "spec": {"queue": "team", "minAvailable": least, "tasks": tasks}}
         )

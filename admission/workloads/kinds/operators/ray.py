@@ -50,7 +50,13 @@ RAY_JOB = OperatorKind(
     templates=(
         *_cluster(("spec", "rayClusterSpec")),
         # The pod that submits the job asks for little; a template of the user's own waits with the others.
-        Templates(at=("spec", "submitterPodTemplate"), template=(), name="submitter", needed=False),
+        Templates(
+            at=("spec", "submitterPodTemplate"),
+            template=(),
+            name="submitter",
+            needed=False,
+            made_if=(("spec", "submissionMode"), frozenset({"", "K8sJobMode"})),
+        ),
     ),
     # jobStatus says FAILED of a try after which KubeRay tries again.
     ended_at=((("status", "jobDeploymentStatus"), frozenset({"Complete", "Failed"})),),

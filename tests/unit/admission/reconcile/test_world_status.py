@@ -6,6 +6,7 @@ import pytest
 
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
+from admission.facts.changes import Change, FactKind
 from admission.facts.cluster import NamespaceFact, QueueFact
 from admission.reconcile.expected_starts import ExpectedStart, ToldStarts
 from admission.reconcile.queue_states import QueueStatuses
@@ -164,3 +165,6 @@ def test_a_pod_that_waits_for_its_own_deployment_says_so_and_no_expected_start()
     assert reason is not None
     assert reason.message.endswith(f"it waits for pods of its own Deployment web: {WAYS_OUT}")
     assert statuses.start_note(key) is None
+    assert statuses.own_updates() == {key}, "explain, pending and the read API expect no start either"
+    shown.observe([Change(FactKind.POD, old.uid, None)])
+    assert statuses.own_updates() == set()

@@ -68,7 +68,8 @@ USED: dict[type[BaseModel], dict[str, str]] = {
         "subGroupPolicy.labelSelector subGroupPolicy.matchLabelKeys",
     },
     QueueDocument: {
-        "queues/quota/tree.py": "weight capability reclaimable guarantee parent deserved flavors flavors.guarantee "
+        "queues/quota/effective_limits.py": "parent",
+        "queues/quota/tree.py": "weight capability reclaimable guarantee deserved flavors flavors.guarantee "
         "flavors.deserved flavors.capability policy policy.ageingPerHour policy.placement policy.order "
         "policy.paused policy.maxPriority policy.preemption.borrowWhilePreempting.maxPriority access.maxGang "
         "access.maxPerUser access.namespaceSelector",
@@ -107,7 +108,7 @@ USED: dict[type[BaseModel], dict[str, str]] = {
         "members.selector.exactMatch members.selector.exactMatch.name members.selector.regexMatch "
         "members.selector.regexMatch.pattern members.selector.labelMatch",
     },
-    ResourceFlavor: {"admission/decode/admin_documents.py": "nodeLabels deviceClasses"},
+    ResourceFlavor: {"admission/decode/admin_documents.py": "nodeLabels deviceClasses mayGrow"},
     Topology: {"queues/api/types/topology.py": "levels levels.nodeLabel"},
 }
 

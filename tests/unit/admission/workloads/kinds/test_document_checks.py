@@ -192,6 +192,71 @@ def test_a_null_counts_as_absent() -> None:
     assert [each for each in told(empty) if each.startswith("error")] == []
 
 
+KUBEFLOW_JOB = """
+apiVersion: kubeflow.org/v1
+kind: %s
+metadata: {name: train, labels: {%s}}
+spec:
+  elasticPolicy: {minReplicas: %d, maxReplicas: 8}
+  runPolicy: {schedulingPolicy: {minAvailable: %d, queue: %s}}
+  %s: {Master: {replicas: 1, template: {spec: POD}}, Worker: {replicas: 4, template: {spec: POD}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "replicas", "reads_elastic"),
+    [
+        ("PyTorchJob", "pytorchReplicaSpecs", True),
+        ("PaddleJob", "paddleReplicaSpecs", True),
+        ("XGBoostJob", "xgbReplicaSpecs", False),
+        ("TFJob", "tfReplicaSpecs", False),
+    ],
+)
+def test_what_would_let_a_gang_start_with_fewer_pods_is_told(
+    kind: str, replicas: str, reads_elastic: bool
+) -> None:
+    def warned(*fields: object, queue: str = QUEUED) -> dict[str, str]:
+        text = (KUBEFLOW_JOB % (kind, queue, *fields, replicas)).replace("POD", POD % 1)
+        start = f"warning: {kind} train "
+        found = [
+            each.removeprefix(start).partition(": found ") for each in told(text) if each.startswith(start)
+        ]
+        return {path: what for path, _, what in found if path.startswith("spec.")}
+
+    policy = "spec.runPolicy.schedulingPolicy"
+    found = warned(2, 3, "other")
+    elastic = {"spec.elasticPolicy.minReplicas"} if reads_elastic else set()
+    assert found.keys() == {f"{policy}.minAvailable", f"{policy}.queue", *elastic}
+    assert "all 5 pods start together" in found[f"{policy}.minAvailable"]
+    assert found[f"{policy}.queue"].startswith("'other', expected nothing")
+    assert all("all 4 pods start together" in found[path] for path in elastic)
+    assert warned(4, 5, "language") == {}
+    assert warned(2, 3, "other", queue="app: a") == {}, "without a queue its operator decides"
+
+
+@pytest.mark.parametrize(
+    ("version", "kind"),
+    [
+        ("v1alpha1", "Workload"),
+        ("v1alpha2", "PodGroup"),
+        ("v1beta1", "PodGroup"),
+        ("v1beta1", "CompositePodGroup"),
+    ],
+)
+def test_gangs_of_kubernetes_are_passed_over_with_the_reason(version: str, kind: str) -> None:
+    text = f"{{apiVersion: scheduling.k8s.io/{version}, kind: {kind}, metadata: {{name: a{{}}}}}}"
+    [note] = told(text.replace("{}", ""))
+    assert note == (
+        f"note: {kind} a kind: found {kind} of Kubernetes, which is passed over: kube-scheduler acts on it, Muster "
+        "does not, expected a PodGroup of scheduling.volcano.sh/v1beta1 where pods of a queue are to start together"
+    )
+    in_queue = told(text.replace("{}", f", labels: {{{QUEUED}}}"))
+    start = f"warning: {kind} a kind: found scheduling.k8s.io/{version} {kind} with queue language"
+    assert any(each.startswith(start) for each in in_queue)
+    of_classes = "{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: a}, value: 1}"
+    assert told(of_classes) == []
+
+
 DEPLOYMENT = """
 apiVersion: apps/v1
 kind: Deployment

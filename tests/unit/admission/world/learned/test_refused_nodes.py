@@ -134,6 +134,13 @@ def test_a_refusal_is_remembered_for_hours_and_for_its_workload_alone() -> None:
     assert wish.requirements == (OFF_N1,)
 
 
+def test_a_node_that_still_detaches_volumes_is_left_out_for_minutes() -> None:
+    known = known_refusals(node("n1"))
+    known.note(VOLCANO, "1", {N1: "0/3 nodes are available: 1 node(s) exceed max volume count."}, NOW)
+    assert known.expire(NOW + 299) == set()
+    assert known.expire(NOW + 300) == {VOLCANO}
+
+
 def test_what_is_another_workload_now_may_go_anywhere() -> None:
     known = known_refusals(node("n1"))
     known.note(VOLCANO, "1", {N1: PLUGIN}, NOW)
