@@ -146,6 +146,8 @@ async def _gangs(session: aiohttp.ClientSession, name: str, seconds: float) -> G
         created = time.monotonic()
         await _create(session, waiting_job(gang, "quiet", 2))
         moments = await _moments(session, gang)
+        if "sent" not in moments:
+            continue  # Muster had it from its first LIST
         starved = moments["starved"] - moments["starved before"]
         times.own.append(moments["resumed"] - moments["sent"] - starved)
         times.starved.append(starved)

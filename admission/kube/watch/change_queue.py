@@ -1,14 +1,16 @@
 """Changes that wait for a turn, by the namespace of their objects: a tenant with many makes the others wait for few.
 
-A turn takes as long as what it takes in, and whoever asks meanwhile waits for its end. So a tenant with many changes
-hands over a few at a time while others ask for admission now and then, and a tenant with few changes that asks for
-admission gets a turn in which no such tenant has a part. Of an object that changes again before its turn the last state
-counts, as after a gap in a watch; but its end is never left out, nor what it was before it went. Changes of nodes,
-queues and other objects without a namespace come with the next turn, all of them.
+A turn takes as long as what it takes in, and whoever asks meanwhile waits for its end. So while others ask for
+admission now and then, a tenant with many changes has a part in a turn a few times a second only. In the time between,
+a turn for the others begins at once.
+
+Of an object that changes again before its turn the last state counts, as after a gap in a watch; but its end is never
+left out, nor what it was before it went. Changes of nodes, queues and other objects without a namespace come with the
+next turn, all of them.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from admission.facts.changes import Change, FactKind
@@ -18,8 +20,9 @@ from queues.workload import QueueName
 
 #: Objects whose changes one turn takes in: half a second of work.
 MOST: Final = 1000
-#: The same of a tenant with many, while others ask.
-MOST_BESIDE_OTHERS: Final = 24
+#: The same of a tenant with many while others ask, and the seconds from such a turn to the next.
+MOST_BESIDE_OTHERS: Final = 96
+HELD_FOR: Final = 0.25
 #: Changed objects up to which a tenant has few.
 FEW: Final = 24
 #: Seconds for which a tenant that asked for admission counts as one that may ask again.
@@ -43,16 +46,20 @@ class ChangeQueue:
         self._asking: set[str] = set()
         #: By tenant, when it asked for admission last.
         self._asked: dict[str, float] = {}
+        #: Namespaces of the tenant with many, and the time until which their changes wait.
+        self._held: frozenset[str] = frozenset()
+        self.held_until = 0.0
+        #: The last turn was one without those that have many changes.
         self._left_many = False
 
     def __bool__(self) -> bool:
         return bool(self._common or self._waiting)
 
-    def put(self, change: Change, namespace: str = "", *, is_asking: bool = False) -> None:
-        """A change of an object of a namespace; "": it is of none."""
+    def put(self, change: Change, namespace: str = "", *, is_asking: bool = False) -> bool:
+        """A change of an object of a namespace; "": it is of none. False: it is one that waits for its time."""
         if not namespace:
             self._common.append(change)
-            return
+            return True
         objects = self._waiting.setdefault(namespace, {})
         of_object = objects.setdefault((change.kind, change.key), [])
         if of_object and change.fact is not None and of_object[-1].fact is not None:
@@ -63,6 +70,7 @@ class ChangeQueue:
             self._queues[namespace] = change.fact.queue
         if is_asking:
             self._asking.add(namespace)
+        return namespace not in self._held
 
     def take_all(self) -> list[Change]:
         """All changes."""
@@ -76,32 +84,50 @@ class ChangeQueue:
 
     def take(self) -> list[Change]:
         """The changes for the next turn."""
-        if sum(map(len, self._waiting.values())) <= FEW:
-            self._note_asking(self._tenants())
-            self._left_many = False
-            return self.take_all()
+        now = self._clock()
+        if now >= self.held_until:
+            self._held = frozenset()
         tenants = self._tenants()
-        self._note_asking(tenants)
+        self._note_asking(tenants, now)
         sizes = {tenant: sum(len(self._waiting[each]) for each in names) for tenant, names in tenants.items()}
-        few = {tenant for tenant, size in sizes.items() if size <= FEW}
+        many = self._with_many(sizes, now)
+        if many is None or self._held:
+            self._left_many = False
+            return self._taken(tenants, MOST)
+        asking = any(name in self._asking for tenant in tenants if tenant != many for name in tenants[tenant])
+        self._left_many = asking and not self._left_many
+        if self._left_many:  # at most every other turn
+            return self._taken({tenant: names for tenant, names in tenants.items() if tenant != many}, MOST)
+        self._held, self.held_until = frozenset(tenants[many]), now + HELD_FOR
+        of_many = tenants.pop(many)
+        taken = self._taken(tenants, MOST)
+        # A part of very many: what waits never becomes too much to be taken in.
+        self._move(of_many, min(MOST, max(MOST_BESIDE_OTHERS, sizes[many] // 16)), taken)
+        return taken
+
+    def wait(self) -> float | None:
+        """Seconds after which there is something for a turn, if nothing comes; None: nothing waits."""
+        if not self:
+            return None
+        if self._common or self._waiting.keys() - self._held:
+            return 0.0
+        return max(0.0, self.held_until - self._clock())
+
+    def _with_many(self, sizes: dict[str, int], now: float) -> str | None:
+        """The tenant with many more changes than all others, if others ask now and then."""
+        most = max(sizes, key=lambda tenant: (sizes[tenant], tenant), default=None)
+        if most is None or sizes[most] <= max(FEW, 2 * (sum(sizes.values()) - sizes[most])):
+            return None
+        asked = (at for tenant, at in self._asked.items() if tenant != most)
+        return most if any(at + ASKED_WITHIN > now for at in asked) else None
+
+    def _taken(self, tenants: Mapping[str, list[str]], most: int) -> list[Change]:
+        """Changes of these tenants, of those with the fewest first, and those without a namespace."""
         taken, self._common = self._common, []
-        asking = any(name in self._asking for tenant in few for name in tenants[tenant])
-        if asking and few != sizes.keys() and not self._left_many:
-            # Every other turn at most is without those that have many.
-            self._left_many = True
-            for tenant in few:
-                self._move(tenants[tenant], sizes[tenant], taken)
-            return taken
-        self._left_many = False
-        most = max(sizes, key=lambda tenant: (sizes[tenant], tenant))
-        others = sum(sizes.values()) - sizes[most]
-        left = MOST
-        for tenant in sorted(sizes, key=lambda tenant: (sizes[tenant], tenant)):
-            size = left
-            if tenant == most and others < sizes[most] // 2 and self._others_ask(tenant):
-                # A part of very many: what waits never becomes too much to be taken in.
-                size = min(left, max(MOST_BESIDE_OTHERS, sizes[most] // 32))
-            left -= self._move(tenants[tenant], size, taken)
+        for _, names in sorted(
+            tenants.items(), key=lambda each: sum(len(self._waiting[name]) for name in each[1])
+        ):
+            most -= self._move([name for name in names if name not in self._held], most, taken)
         return taken
 
     def _tenants(self) -> dict[str, list[str]]:
@@ -114,17 +140,12 @@ class ChangeQueue:
             )
         return tenants
 
-    def _note_asking(self, tenants: dict[str, list[str]]) -> None:
-        now = self._clock()
+    def _note_asking(self, tenants: Mapping[str, list[str]], now: float) -> None:
         for tenant, names in tenants.items():
             if not self._asking.isdisjoint(names):
                 self._asked[tenant] = now
         if len(self._asked) > MOST:
             self._asked = {tenant: at for tenant, at in self._asked.items() if at + ASKED_WITHIN > now}
-
-    def _others_ask(self, tenant: str) -> bool:
-        now = self._clock()
-        return any(at + ASKED_WITHIN > now for other, at in self._asked.items() if other != tenant)
 
     def _move(self, names: list[str], most: int, taken: list[Change]) -> int:
         """Move the changes of at most so many objects of these namespaces, which take turns. Returns of how many."""

@@ -341,13 +341,19 @@ class Informers:
     def take(self) -> list[Change]:
         """The changes for the next turn; of one object in the order of arrival."""
         taken = self.changes.take()
-        if not self.changes:
-            self.changed.clear()
-            self.pressing.clear()
-        else:
+        self.changed.clear()
+        self.pressing.clear()
+        if (seconds := self.changes.wait()) is not None:
+            self._wake_in(seconds)
+        return taken
+
+    def _wake_in(self, seconds: float) -> None:
+        """Ask for a turn for what waits."""
+        if seconds > 0:
+            asyncio.get_running_loop().call_later(seconds, self._wake_in, 0.0)
+        elif self.changes:
             self.changed.set()
             self.pressing.set()
-        return taken
 
     def everything(self) -> Iterator[Change]:
         """What is known now, as additions: what a new world starts from, after a ``drain``.
@@ -407,13 +413,14 @@ class Informers:
         elif facts.fact_kind in _IN_CONTEXT:
             self._recontext()
         for shift in shifts:
+            asking = asks(shift.before, shift.after)
             fact = None if shift.after is None else _in_context(shift.after, self.context)
             change = self._change(facts, shift.name, shift.uid, fact)
             namespace = shift.namespace if facts.fact_kind in _BY_NAMESPACE else ""
-            self.changes.put(change, namespace, is_asking=asks(shift.before, shift.after))
-        self.changed.set()
-        if any(asks(shift.before, shift.after) for shift in shifts):
-            self.pressing.set()
+            if self.changes.put(change, namespace, is_asking=asking):
+                self.changed.set()
+                if asking:
+                    self.pressing.set()
 
     def _recontext(self) -> None:
         """Priority classes or topologies changed."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from admission.facts.changes import Change, FactKind
-from admission.kube.watch.change_queue import ASKED_WITHIN, FEW, MOST, MOST_BESIDE_OTHERS, ChangeQueue
+from admission.kube.watch.change_queue import ASKED_WITHIN, HELD_FOR, MOST, MOST_BESIDE_OTHERS, ChangeQueue
 from queues.workload import QueueName, WorkloadKey, WorkloadKind
 from tests.builders.facts import pod, queue, seen, volcano_job
 
@@ -52,25 +52,44 @@ def test_who_asks_and_has_few_changes_gets_a_turn_without_those_that_have_many()
     assert waiting.take() == {"quiet": 1}
 
 
-def test_who_has_many_has_a_part_in_every_other_turn() -> None:
+def test_who_has_many_waits_for_no_more_than_one_turn_of_the_others() -> None:
     waiting = Waiting()
-    waiting.come("flood", 500, asks=True)
     takes = []
-    for _ in range(4):
+    for _ in range(3):
+        waiting.come("flood", 500, asks=True)
         waiting.come("quiet", asks=True)
         takes.append(waiting.take())
+        waiting.now += HELD_FOR
     both = {"flood": MOST_BESIDE_OTHERS, "quiet": 1}
-    assert takes == [{"quiet": 1}, both, {"quiet": 1}, both]
+    assert takes == [{"quiet": 1}, both, {"quiet": 1}]
 
 
-def test_while_others_ask_now_and_then_who_has_many_hands_over_a_few_at_a_time() -> None:
+def test_while_others_ask_now_and_then_who_has_many_has_a_part_a_few_times_a_second() -> None:
     waiting = Waiting()
     waiting.come("quiet", asks=True)
     assert waiting.take() == {"quiet": 1}
     waiting.come("flood", 300)
     assert waiting.take() == {"flood": MOST_BESIDE_OTHERS}
+    assert waiting.changes.wait() == HELD_FOR
+    assert waiting.take() == {}, "its time has not come"
+    waiting.come("quiet")
+    assert (waiting.changes.wait(), waiting.take()) == (0.0, {"quiet": 1})
+    waiting.now += HELD_FOR
+    assert waiting.take() == {"flood": MOST_BESIDE_OTHERS}
     waiting.now += ASKED_WITHIN
-    assert waiting.take() == {"flood": 300 - MOST_BESIDE_OTHERS}
+    assert waiting.take() == {"flood": 300 - 2 * MOST_BESIDE_OTHERS}
+    assert waiting.changes.wait() is None
+
+
+def test_changes_that_wait_for_their_time_ask_for_no_turn() -> None:
+    waiting = Waiting()
+    waiting.come("quiet", asks=True)
+    waiting.take()
+    waiting.come("flood", 300)
+    waiting.take()
+    job = seen(replace(volcano_job(1), namespace="flood"))
+    assert not waiting.changes.put(job, "flood", is_asking=True)
+    assert waiting.changes.put(job, "quiet")
 
 
 def test_a_tenant_gets_no_more_by_having_more_namespaces() -> None:
@@ -86,7 +105,7 @@ def test_very_many_changes_are_taken_in_faster_than_they_pile_up() -> None:
     waiting = Waiting()
     waiting.come("quiet", asks=True)
     waiting.take()
-    waiting.come("flood", 32 * MOST)
+    waiting.come("flood", 16 * MOST)
     assert waiting.take() == {"flood": MOST}
 
 
@@ -119,7 +138,8 @@ def test_of_each_object_its_last_states_come_in_their_order_and_each_end_with_wh
             put.setdefault(change.key, []).append(change)
         waiting.now += rng.choice([0.1, 1.0, ASKED_WITHIN])
         taken += waiting.changes.take()
-    while waiting.changes:
+    while (seconds := waiting.changes.wait()) is not None:
+        waiting.now += seconds
         taken += waiting.changes.take()
     found: dict[str, list[Change]] = {}
     for change in taken:
@@ -154,7 +174,3 @@ def some_changes(rng: random.Random) -> Iterator[Change]:
             key = f"{name}-{rng.randrange(50)}"
             fact = replace(pod(key), queue=QueueName(name), version=str(rng.random()))
             yield Change(FactKind.POD, key, None if rng.random() < 0.2 else fact)
-
-
-def test_few_is_less_than_what_one_with_many_hands_over() -> None:
-    assert FEW <= MOST_BESIDE_OTHERS < MOST
