@@ -98,6 +98,8 @@ class AdmissionRound:
     evicts_nobody: WorkloadClass | None = None
     #: The second at which other classes are tried; None: all are tried now.
     until: int | None = None
+    #: The reservations; none before ``reserve``.
+    backfill: Backfill = field(init=False)
 
     @property
     def pending(self) -> PendingWorkloads:
@@ -158,17 +160,41 @@ class AdmissionRound:
         """
         for key in self.pending.unfit(held.claims):
             held.drop(key, self.trial)
-        beneficiaries = self.pending.take_out(held.claims)
-        for each in sorted(beneficiaries, key=lambda each: arrival_order(each.workload)):
+        beneficiaries = {each.workload.key: each for each in self.pending.take_out(held.claims)}
+        for each in sorted(beneficiaries.values(), key=lambda each: arrival_order(each.workload)):
             workload = each.workload
             held.release(workload.key, self.trial)
             served = not held.claims[workload.key].is_quota_only and self._serve_more_urgent(workload)
-            if self._admitted(each):
+            reason = self._tried(each)
+            if reason is None or self._exchanged(each, beneficiaries, held):
                 held.fulfil(workload.key)
             else:
+                self._refuse(each, reason)
                 held.restore(workload.key, self.trial)
                 if served:
                     held.drop_if_broken(workload.key, self.trial)
+
+    def _exchanged(
+        self, tried: PendingWorkload, beneficiaries: Mapping[WorkloadKey, PendingWorkload], held: HeldClaims
+    ) -> bool:
+        """Admit the beneficiary of a claim in the place of another one, if that fits in its place when it is free.
+
+        Both were promised the place of the same victims, and nobody knows whose pods end first.
+        """
+        workload, need = tried.workload, tried.request.need
+        for key in held.sharing_victims(workload.key):
+            if (other := beneficiaries.get(key)) is None:
+                continue
+            held.release(key, self.trial)
+            world = self.trial.fork()
+            if isinstance(gangs.admit(workload, need, world), Admit):
+                fit = gangs.admit(other.workload, other.request.need, held.after_draining(world))
+                if isinstance(fit, Admit):
+                    self._tried(tried)
+                    held.move(key, fit.seats, self.trial)
+                    return True
+            held.restore(key, self.trial)
+        return False
 
     def _serve_more_urgent(self, beneficiary: Workload) -> bool:
         """Whether work of a higher priority of its queue took of the space that a claim holds for a beneficiary."""
@@ -192,14 +218,25 @@ class AdmissionRound:
 
     def _admitted(self, tried: PendingWorkload) -> bool:
         """Try a workload before the line. If it is refused, that is its reason."""
+        reason = self._tried(tried)
+        if reason is not None:
+            self._refuse(tried, reason)
+        return reason is None
+
+    def _tried(self, tried: PendingWorkload) -> Reason | None:
+        """Admit a workload, or say why it is not."""
         workload, need = tried.workload, tried.request.need
         answer = gangs.admit(workload, need, self.trial)
-        if isinstance(answer, Admit):
-            self._admit(answer, workload, need)
-            return True
-        self.pending.set_own_reason(workload.key, answer)
-        self.refused_beneficiaries.append(RefusedClass(members=(tried.line_entry,), need=need, reason=answer))
-        return False
+        if isinstance(answer, Reason):
+            return answer
+        self._admit(answer, workload, need)
+        return None
+
+    def _refuse(self, tried: PendingWorkload, reason: Reason) -> None:
+        self.pending.set_own_reason(tried.workload.key, reason)
+        self.refused_beneficiaries.append(
+            RefusedClass(members=(tried.line_entry,), need=tried.request.need, reason=reason)
+        )
 
     def screen(self) -> None:
         """Find out which classes could be admitted at all."""
@@ -248,6 +285,7 @@ class AdmissionRound:
             ends_matter=ends_known,
         )
         backfill.revisit_at(until)
+        self.backfill = backfill
         return backfill
 
     def await_room(self, coming: ComingRoom | None, backfill: Backfill) -> None:
@@ -504,6 +542,24 @@ class AdmissionRound:
             if promised is not None and promised.limits_users_of(each.queue):
                 refused = _within_user_limits(refused, each.request, promised)
             if refused.members:
+                yield refused
+
+    def lacking_room(self) -> Iterator[RefusedClass]:
+        """Refused classes that lack room, and that no reservation keeps off, in the order of the line."""
+        answers = self.state.class_answers
+        yield from (each for each in self.refused_beneficiaries if each.reason.code in FOR_LACK_OF_ROOM)
+        lacking = [
+            each
+            for of_queue in self.pending.classes.values()
+            for each in of_queue.values()
+            if each not in self.left_out
+            and (answer := answers.get(each)) is not None
+            and answer.reason.code in FOR_LACK_OF_ROOM
+            and not (each.request.need.complete or each.request.need.shortfall)
+        ]
+        for each in self._in_line_order(lacking):
+            refused = each.as_refused(answers[each])
+            if not self.backfill.keeps_off(refused.members[0], self.trial):
                 yield refused
 
     def refused_with_seats(self) -> Iterator[tuple[Workload, MissingMembers]]:
