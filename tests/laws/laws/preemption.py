@@ -287,27 +287,30 @@ def priority_beyond_the_highest_counts_nothing(snapshot: Snapshot, more: int) ->
 
 
 def priority_protects(snapshot: Snapshot) -> None:
-    """Who is more urgent goes only for what the queue of the beneficiary owns, or one above it on its side."""
+    """Who is more urgent goes only for what the queue of the beneficiary owns, or one above it on its side.
+
+    By usage as it is when victims are chosen, for one beneficiary after the other.
+    """
     plan, usage = plan_of(snapshot), books(snapshot)
-    for evict in plan.evicts:
-        gone = snapshot.admissions[evict.admission]
-        usage.remove(gone.queue, charges(gone.holding()))
-    # A starved gang may have a place cleared beyond what its queue owns, beside others that got theirs back.
-    not_cleared = {evict.beneficiary for evict in plan.evicts if evict.code != EvictionRule.CLEARED}
-    comes = [(admit.queue, admit.seats) for admit in plan.admits]
-    comes += [(claim.queue, claim.seats) for claim in plan.claims if claim.workload in not_cleared]
-    for queue, seats in comes:
-        usage.add(queue, charges(seats))
-    for evict in plan.evicts:
-        assert evict.beneficiary is not None
-        mine = snapshot.pending[evict.beneficiary]
-        victim = snapshot.admissions[evict.admission]
-        if victim.queue == mine.queue or evict.code != EvictionRule.RECLAIMED:
-            assert _counted(snapshot, victim.queue, victim.priority) <= _counted(
-                snapshot, mine.queue, mine.priority
-            )
-        else:
-            assert _within_a_share(usage, mine.queue, victim.queue)
+    for admit in plan.admits:
+        usage.add(admit.queue, charges(admit.seats))
+    for claim in plan.claims:
+        evicts = [each for each in plan.evicts if each.beneficiary == claim.workload]
+        for evict in evicts:
+            gone = snapshot.admissions[evict.admission]
+            usage.remove(gone.queue, charges(gone.holding()))
+        # A starved gang may have a place cleared beyond what its queue owns, beside others that got theirs back.
+        if any(evict.code != EvictionRule.CLEARED for evict in evicts):
+            usage.add(claim.queue, charges(claim.seats))
+        for evict in evicts:
+            mine = snapshot.pending[claim.workload]
+            victim = snapshot.admissions[evict.admission]
+            if victim.queue == mine.queue or evict.code != EvictionRule.RECLAIMED:
+                assert _counted(snapshot, victim.queue, victim.priority) <= _counted(
+                    snapshot, mine.queue, mine.priority
+                )
+            else:
+                assert _within_a_share(usage, mine.queue, victim.queue)
 
 
 def _counted(snapshot: Snapshot, queue: QueueName, priority: int) -> int:
