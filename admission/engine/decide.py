@@ -66,7 +66,7 @@ def decide(
     backfill = admission.reserve(snapshot)
     admission.await_room(ComingRoom.of(snapshot, state.open_admissions.evicting, held), backfill)
     admission.try_all(backfill)
-    admission.return_kept_quota()
+    admission.return_kept_places()
     trial.progress.workload = None
 
     restarts: tuple[Evict, ...] = ()

@@ -11,11 +11,14 @@ from heapq import nsmallest
 from itertools import groupby
 from typing import Any
 
+import numpy as np
+
 from admission.engine import reasons
 from admission.engine.backfill.coming_room import FOR_LACK_OF_ROOM, LEAVING_SECONDS, ComingRoom
 from admission.engine.backfill.reservation import Backfill, LongestWaiting
-from admission.engine.claims import HeldClaims
+from admission.engine.claims import HeldClaims, amounts_per_node
 from admission.engine.memo import EngineState
+from admission.engine.nodes.table import Amounts
 from admission.engine.pending.classes import (
     ClassAnswers,
     ClassRequest,
@@ -34,8 +37,8 @@ from admission.engine.plan_limit import PlanLimit
 from admission.engine.preemption.pruning import PreemptionProspects
 from admission.engine.quota_holds import hold_quota
 from admission.engine.snapshot import Snapshot
-from admission.engine.trial import Trial
-from queues.admissions import Claim
+from admission.engine.trial import Columns, Trial
+from queues.admissions import Claim, Seat
 from queues.order.line import Line, among_users
 from queues.order.policies import LineEntry, Rank, counts_use
 from queues.order.shares import UserShares
@@ -77,6 +80,7 @@ class AdmissionRound:
     #: sorted again in the next turn.
     tried_apart: set[WorkloadKey] = field(default_factory=set)
     _kept_quota: list[tuple[QueueName, Mapping[Account, int], int]] = field(default_factory=list)
+    _kept_places: list[tuple[Columns, Amounts]] = field(default_factory=list)
     #: Beneficiaries of claims, and gangs below their minimum, that were refused again.
     refused_beneficiaries: list[RefusedClass] = field(default_factory=list)
     #: Why classes and placement classes were refused, in the order in which they were tried.
@@ -109,8 +113,9 @@ class AdmissionRound:
     def complete_gangs(self, held: HeldClaims) -> None:
         """Gangs that run below their minimum come before all that is new, whatever the share of their queues.
 
-        Those for which a place is being made are beneficiaries. What the others lack keeps the quota that it needs
-        until the end of the round: their nodes may come back.
+        Those for which a place is being made are beneficiaries. What the others lack keeps, until the end of the round,
+        the quota that it needs and what is free of its places: their nodes may come back, and be ready bit by bit. It
+        ends with the time that a gang may be unready, when the gang goes back.
         """
         entries = [
             entry
@@ -134,10 +139,35 @@ class AdmissionRound:
             # A node that is away is not part of the cluster now: root has less than is kept.
             if hit is not None:
                 self._keep_quota(ROOT, asked, -1)
+            self._keep_places(self._lost_seats(workload, each.request.need))
 
     def _keep_quota(self, queue: QueueName, asked: Mapping[Account, int], times: int) -> None:
         self.trial.usage.add(queue, asked, times)
         self._kept_quota.append((queue, asked, times))
+
+    def _lost_seats(self, workload: Workload, need: MissingMembers) -> list[Seat]:
+        """The last seats of the members that a gang lacks for its minimum."""
+        held = self.state.running.held_admissions
+        lost: dict[tuple[str, int], Seat] = {}
+        for number in self.state.open_admissions.of(workload.key):
+            admission = held[number].admission
+            for index in sorted(admission.ended):
+                seat = admission.seats[index]
+                if seat.ordinal in need.minimum.get(seat.pod_set, ()):
+                    lost[seat.pod_set, seat.ordinal] = seat
+        return list(lost.values())
+
+    def _keep_places(self, seats: Sequence[Seat]) -> None:
+        """Take what is free of these seats out of the trial."""
+        columns, amounts = amounts_per_node(seats, self.trial)
+        if len(columns):
+            free = np.minimum(amounts, np.maximum(self.trial.free[:, columns], 0))
+            self.trial.add_free(columns, -free)
+            self.trial.mark_dirty(columns)
+            self._kept_places.append((columns, free))
+            of_claims, kept = self.trial.withheld, np.zeros_like(self.trial.free)
+            kept[:, columns] = free
+            self.trial.withheld = lambda: kept if of_claims is None else of_claims() + kept
 
     def _is_below_minimum(self, workload: Workload, need: MissingMembers) -> bool:
         """Whether a gang with seats has fewer than it was admitted with; one that asks for more now may have them."""
@@ -146,11 +176,15 @@ class AdmissionRound:
         admitted = max((held[number].admission.minimum for number in numbers), default=0)
         return not 0 < admitted < workload.gang_size() or admitted > sum(map(len, need.seated.values()))
 
-    def return_kept_quota(self) -> None:
-        """Give back the quota that was kept for gangs below their minimum."""
+    def return_kept_places(self) -> None:
+        """Give back what was kept for gangs below their minimum."""
         for queue, asked, times in self._kept_quota:
             self.trial.usage.add(queue, asked, -times)
+        for columns, free in self._kept_places:
+            self.trial.add_free(columns, free)
+            self.trial.mark_dirty(columns)
         self._kept_quota.clear()
+        self._kept_places.clear()
 
     def try_beneficiaries(self, held: HeldClaims) -> None:
         """Beneficiaries of claims come next, each with the space that its claim holds.
