@@ -436,14 +436,18 @@ def no_ping_pong(snapshot: Snapshot, turns: int = 60) -> None:
 def few_evictions_in_a_day(snapshot: Snapshot, chance: Random, turns: int = 300) -> None:
     """Nobody goes more than five times in a day, whatever comes and goes in three days.
 
-    One may go at any time, and then not before 1, 2, 4 and 8 hours after his next start.
+    One may go at any time, and then not before 1, 2, 4 and 8 hours after his next start; for one who has waited since
+    before that start, after the eviction. So a gang goes for a part of its nodes once in that time at most.
     """
     snapshot, memo = replace(snapshot, budgets=()), Memo()
     evicted: dict[WorkloadKey, list[int]] = {}
     for turn in range(turns):
         plan, memo = engine.decide(snapshot, memo)
         for evict in plan.evicts:
-            times = evicted.setdefault(snapshot.admissions[evict.admission].workload, [])
+            victim = snapshot.admissions[evict.admission].workload
+            times = evicted.setdefault(victim, [])
+            rest = protected_after_evictions(snapshot.holders[victim].evictions)
+            assert not times or snapshot.now - times[-1] >= rest
             times.append(snapshot.now)
             assert len([each for each in times if each > snapshot.now - DAY]) <= 5
         snapshot = drained(apply(snapshot, plan))
