@@ -61,7 +61,6 @@ from queues.sql.database import IDLE_TIMEOUT, Database, check_schema, migrate
 from queues.sql.dsn import Dsn
 from queues.sql.embedded.server import EmbeddedPostgres
 from queues.sql.history.ended_runs import EndedRun, ended_runs
-from queues.sql.history.kept_turns import TurnBounds
 from queues.sql.history.retention import Retention
 from queues.sql.revisions import READY
 from queues.text_format import duration
@@ -89,7 +88,7 @@ class Controller:
         self._client: Client | None = None
         self._leadership: Leadership | None = None
         self._watchdog = LoopWatchdog()
-        self._failed_turns = FailedTurns(settings.failed_turns_folder, fingerprint())
+        self._failed_turns = FailedTurns(settings.failed_turns_folder, fingerprint(), settings.identity)
         #: None: traces are not told.
         self._traces: GangTraces | None = None
         #: The processes beside this one, by role.
@@ -156,7 +155,6 @@ class Controller:
             tasks = {
                 "lead": self._lead(leadership, dependencies),
                 "forecasts": answers.forecasts.run(),
-                "failed turns": self._failed_turns.run(database, settings.identity),
             }
             await self._run_tasks(tasks, serving, stop)
         return 0
@@ -203,6 +201,7 @@ class Controller:
             world_view=self._world_view,
             learn=learn,
             tell=self._tell_starts,
+            unknown=self._unknown_starts,
         )
         await stack.enter_async_context(http.serving(answers.application(), channel))
         return channel, answers
@@ -264,11 +263,6 @@ class Controller:
                 decisions=settings.retention_decisions_days,
                 ended_work=settings.retention_ended_work_days,
                 postings=settings.retention_postings_days,
-            ),
-            turn_bounds=TurnBounds(
-                most_bytes=settings.turn_history_mib * 2**20,
-                most=settings.turn_history_count,
-                every=settings.turn_history_seconds,
             ),
             configuration=fingerprint(),
             tells_traces=settings.tracing,
@@ -338,6 +332,11 @@ class Controller:
         statuses = self._term.statuses if self._term is not None else None
         if statuses is not None:
             statuses.starts.forecast(starts)
+
+    def _unknown_starts(self) -> frozenset[WorkloadKey]:
+        """Workloads of which no start can be expected, though the engine would admit them some time."""
+        statuses = self._term.statuses if self._term is not None else None
+        return frozenset() if statuses is None else statuses.own_updates()
 
     def _world_view(self) -> WorldView | None:
         """What trials are told; None: this replica does not lead."""

@@ -122,6 +122,8 @@ class Cycle:
         if world.node_inventory.must_be_built:
             # Meanwhile nothing else changes the world: that is done by turns only.
             await asyncio.to_thread(world.node_inventory.table)
+        if world.queue_facts.must_be_built:
+            await asyncio.to_thread(world.queue_facts.build_tree)
         if world.admission_index.unknown:
             await recall(self._database, world)
         if world.usage_history.needs_reading:

@@ -266,14 +266,6 @@ class Settings(BaseModel):
     retention_postings_days: RetentionDays = Field(
         400, description="Days for which postings are kept, of which reports of use are made; 0: for ever."
     )
-    turn_history_mib: int = Field(
-        64,
-        ge=0,
-        le=65_536,
-        description="MiB of Postgres for turns of the last day, for muster replay --at; 0: none is kept.",
-    )
-    turn_history_count: int = Field(240, ge=1, le=10_000, description="Most turns that are kept so.")
-    turn_history_seconds: Seconds = Field(60.0, description="Seconds between two turns that are kept so.")
     failed_turns_dir: Path | None = Field(
         None,
         description="Folder of the last turns that could not be decided. Unset: in the user's state folder.",
@@ -458,6 +450,8 @@ def _from_environment(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def _unknown(found: str, known: set[str]) -> str:
+    if found.lower().replace("_", "").removeprefix("muster").startswith("turnhistory"):
+        return f"{found} is not a setting any more: no turns are kept. `muster snapshot` saves the last one"
     near = get_close_matches(to_camel(found) if found.islower() else found, sorted(known), n=1)
     return f"{found} is not a setting" + (f"; did you mean {near[0]}?" if near else "")
 

@@ -21,7 +21,6 @@ from admission.cycle import Cycle
 from admission.decode.template_trials import DryRunOutcome
 from admission.engine.snapshot import Snapshot
 from admission.history.keeper import HistoryKeeper
-from admission.history.turn_keeper import TurnKeeper
 from admission.kube.client.client import Client
 from admission.kube.commands import CommandRemover
 from admission.kube.groups.automatic_groups import AutomaticGroups
@@ -58,7 +57,6 @@ from queues.ledger_record import LedgerRecord, require_same
 from queues.plan import Reason
 from queues.slices import slices
 from queues.sql.database import Database
-from queues.sql.history.kept_turns import TurnBounds
 from queues.sql.history.retention import Retention
 from queues.sql.read.world import load_world
 from queues.workload import AdmissionId, WorkloadKey
@@ -73,6 +71,8 @@ LONGEST_PAUSE = 15.0
 REST = 0.05
 #: Seconds after each turn for descriptions and departures, if there are many.
 STORE_REST = 0.5
+#: Seconds for which they wait at most while workloads ask for admission.
+STORE_REST_EVERY = 0.5
 #: Seconds for which statuses and events wait after pods were released: more pods may follow.
 BUSY = 0.5
 #: Seconds for which the API server may work on a request that an earlier term sent.
@@ -93,7 +93,6 @@ class TermDependencies:
     dry_runs: bool
     retention: Retention
     #: How much is kept of the turns of the last day, and the fingerprint of what decides them.
-    turn_bounds: TurnBounds
     configuration: str
     #: Seconds; a turn is made at least this often.
     turn_every: float
@@ -138,7 +137,6 @@ class LeaderTerm:
         self.world: World | None = None
         self.cycle: Cycle | None = None
         self.history_keeper: HistoryKeeper | None = None
-        self.turn_keeper: TurnKeeper | None = None
         self.unseen_pods: UnseenPods | None = None
         self.statuses: WorldStatuses | None = None
         self.ready = False
@@ -146,6 +144,8 @@ class LeaderTerm:
         self._record: LedgerRecord | None = None
         #: Time of the loop at which the last turn ended.
         self._turned = 0.0
+        #: Time of the loop from which descriptions and departures are stored though workloads ask.
+        self._rest_due = 0.0
         self._put_off = RepeatedFailures("turns", first=FIRST_PAUSE, longest=LONGEST_PAUSE)
         #: Time of the loop until which writes that can wait do wait.
         self._busy_until = 0.0
@@ -167,6 +167,7 @@ class LeaderTerm:
                 await RootCondition(dependencies.client, self._check_lease).write(failing)
             await self.informers.all_synced()
             self.world = await self._world(await self._rows())
+            self.informers.changes.tenant_of = self.world.queue_facts.tenant_of
             tasks.create_task(self._turns(self.world, tasks), name="turns")
 
     def _check_lease(self) -> None:
@@ -278,7 +279,7 @@ class LeaderTerm:
             while True:
                 self._mark_due(world, job_controller, inherited)
                 try:
-                    report = await cycle.turn(self.informers.drain())
+                    report = await cycle.turn(self.informers.take())
                 except DatabaseUnavailable as error:
                     check_lease()
                     await self._pause(error, statuses)
@@ -367,7 +368,6 @@ class LeaderTerm:
         self._recover_nodes(world, tasks)
         self._start_jobs(tasks)
         self._ask_for_nodes(world, tasks)
-        self._keep_turns(tasks)
 
     def _recover_nodes(self, world: World, tasks: asyncio.TaskGroup) -> None:
         """Nodes with unhealthy devices."""
@@ -398,6 +398,7 @@ class LeaderTerm:
     def _tell_progress(self, known: Mapping[WorkloadKey, NodesAsked]) -> None:
         """How far requests for nodes are."""
         if self.cycle is not None and self.cycle.progress.put(known):
+            self.cycle.world.without_more_nodes = self.cycle.progress.refused
             self.cycle.world.snapshot_is_stale = True
             self.informers.changed.set()
 
@@ -428,8 +429,6 @@ class LeaderTerm:
 
     def _note_served(self, statuses: StatusLoop) -> None:
         """Postgres has served a turn."""
-        if self.turn_keeper is not None and self.cycle is not None:
-            self.turn_keeper.offer(self.cycle.last)
         if self._put_off.count:
             self._put_off.clear()
             statuses.look_at_queues()
@@ -475,17 +474,6 @@ class LeaderTerm:
             summed_up=self._summed_up,
         )
         tasks.create_task(self.history_keeper.run(), name="history")
-
-    def _keep_turns(self, tasks: asyncio.TaskGroup) -> None:
-        dependencies = self._dependencies
-        keeper = self.turn_keeper = TurnKeeper(
-            dependencies.database,
-            self._lease.term,
-            dependencies.turn_bounds,
-            dependencies.configuration,
-            self._lease.now,
-        )
-        tasks.create_task(keeper.run(), name="kept turns")
 
     def _summed_up(self, half_lives: frozenset[int]) -> None:
         """Past use that was missing can be read."""
@@ -533,7 +521,9 @@ class LeaderTerm:
     async def _store_rest(self, cycle: Cycle) -> bool:
         """Store what no decision waits for, until a workload asks for admission. Whether more is left."""
         loop = asyncio.get_running_loop()
-        until = loop.time() + STORE_REST
+        if self.informers.pressing.is_set() and loop.time() < self._rest_due:
+            return True
+        until, self._rest_due = loop.time() + STORE_REST, loop.time() + STORE_REST_EVERY
         while left := await cycle.store_rest():
             if cycle.has_stopped() or self.informers.pressing.is_set() or loop.time() >= until:
                 break

@@ -239,19 +239,12 @@ class WireEphemeral(WireStruct):
     volume_claim_template: WireEphemeralClaim | None = None
 
 
-class WireInlineVolume(WireStruct):
-    """A volume of a driver without a claim."""
-
-    driver: str = ""
-
-
 class WirePodVolume(WireStruct):
     """An entry of a pod's volumes, as far as it says something about nodes."""
 
     name: str = ""
     persistent_volume_claim: WireClaimOfPod | None = None
     ephemeral: WireEphemeral | None = None
-    csi: WireInlineVolume | None = None
 
 
 class WireSchedulingGate(WireStruct):

@@ -70,8 +70,7 @@ _MORE: Final = {
         "[from Kueue](../how-to/migrate-from-kueue.md), [from Volcano](../how-to/migrate-from-volcano.md)"
     ),
     "muster snapshot": "[saved turns](snapshots.md)",
-    "muster failed-turns": "[troubleshoot](../how-to/troubleshoot.md#it-waits-with-the-reason-defect)",
-    "muster replay": "[look back](../how-to/look-back.md), [saved turns](snapshots.md)",
+    "muster replay": "[saved turns](snapshots.md)",
     "muster simulate": "[simulations](simulate.md), [single pods](../explanation/fragmentation.md)",
 }
 

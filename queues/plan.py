@@ -13,6 +13,10 @@ from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey
 NO_USERS: Final[Mapping[WorkloadKey, str]] = MappingProxyType({})
 
 
+#: Fact of ``NeverFits``: more nodes would help, and were refused for good.
+NODES_REFUSED: Final = "nodesRefused"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reason:
     """Why a workload waits: a code with its sentence and numbers."""

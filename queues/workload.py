@@ -303,6 +303,9 @@ NO_RULES: Final = PlacementRules()
 ANTI_AFFINITY: Final = "AntiAffinity"
 #: The same: pods that rules of others are about, counted by node. ``ip``: name of the selection.
 COUNTED: Final = "Counted"
+#: The same: volumes that a node attaches for the pod. ``port``: the number of those that only this pod has, of the
+#: driver in ``ip``; 0: one that other pods may have too, driver and volume (``DRIVER/VOLUME``) in ``ip``.
+ATTACHED: Final = "Attached"
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,11 +363,13 @@ class DevicePlaces:
 
 @dataclass(frozen=True, slots=True)
 class PodSetProgress:
-    """What the status of an object says of one of its pod sets."""
+    """What an object says of how the pods of one of its pod sets come and end."""
 
-    #: Pods that shall succeed in all, and those that have.
-    wanted: int
+    #: Pods that shall succeed in all, and those that have; 0: its status does not count pods.
+    wanted: int = 0
     succeeded: int = 0
+    #: Jobs that make its pods, and say themselves which pods they still get; 0: it does not say of how many.
+    jobs: int = 0
     #: False: its pods are made once pods of other sets are ready or have ended.
     is_due: bool = True
 
@@ -415,11 +420,20 @@ class PodSet:
     counted: tuple[HostPort, ...] = ()
     #: Rules that other pods have against its pods: label key, and the name that those pods are counted by.
     kept_from: tuple[tuple[str, str], ...] = ()
+    #: Volumes of each pod that nodes attach, of drivers with a limit. Filled in while volumes are watched.
+    attached: tuple[HostPort, ...] = ()
 
     @property
     def occupies(self) -> tuple[HostPort, ...]:
-        """What a pod of it is noted with on its node: host ports, and what it is counted as."""
-        return (*self.ports, *self.counted) if self.counted else self.ports
+        """What a pod of it is noted with on its node: host ports, what it is counted as, and volumes."""
+        if not self.counted and not self.attached:
+            return self.ports
+        return (*self.ports, *self.counted, *self.attached)
+
+    @property
+    def has_node_limits(self) -> bool:
+        """Whether host ports or volumes limit how many of its pods a node takes, next to amounts."""
+        return bool(self.ports or self.attached)
 
     @property
     def has_rules(self) -> bool:

@@ -8,11 +8,13 @@ import time
 import urllib.error
 import urllib.request
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 from deploy.local.cluster import LocalCluster
 from deploy.local.components import ALIVE
 from deploy.local.stack import Replica, Stack
+from queues.errors import ApiError
 
 
 def kill_node(cluster: LocalCluster, name: str, *, report_unready: bool = False) -> None:
@@ -58,13 +60,16 @@ def resume_component(cluster: LocalCluster, component: str) -> None:
 def restart_api_server(cluster: LocalCluster, *, down_for: float = 0.0) -> None:
     """Crash the API server and start it again: same port, same data.
 
-    KWOK too: what it was writing when the connection broke it does not write again before its next start.
+    Then each pod is changed: what KWOK was writing of one when the connection broke it writes again only after that.
     """
     kill_component(cluster, "kube-apiserver")
     time.sleep(down_for)
     cluster.start_component("kube-apiserver")
-    kill_component(cluster, "kwok")
-    cluster.start_component("kwok")
+    with cluster.client() as api:
+        for pod in api.get("/api/v1/pods")["items"]:
+            path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
+            with suppress(ApiError):  # it may have gone
+                api.merge(path, {"metadata": {"annotations": {"kwok.muster.dev/crash": str(time.time())}}})
 
 
 def count_requests(cluster: LocalCluster) -> "Counter[tuple[str, str, str]]":

@@ -50,7 +50,7 @@ from admission.agent.remembered import (
     remembered_resources,
 )
 from admission.agent.settings import AgentSettings
-from admission.agent.vendors.expected import ExpectedDevices, remedy
+from admission.agent.vendors.registry import ExpectedDevices, remedy
 from admission.agent.vendors.vendor import Vendor
 from queues.api.names import AGENT_NAMESPACE
 from queues.errors import ApiError

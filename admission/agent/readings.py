@@ -174,7 +174,7 @@ class DeviceReading:
 class NodeReading:
     """All devices of one vendor on a node, by index."""
 
-    #: As Koordinator's label has it: ``nvidia``, ``amd``, ``intel``.
+    #: As Koordinator's label has it: ``nvidia``.
     vendor: str
     driver_version: str = ""
     #: ``BOOT/LOADS/MODULE``, the last two only where they are known: the boot of the node; how often this agent saw the

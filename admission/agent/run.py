@@ -4,13 +4,12 @@ import logging
 import random
 import signal
 import threading
-from collections.abc import Mapping
 
 from admission.agent.agent import Agent, parts
 from admission.agent.cluster.api_client import ApiClient, Endpoint
 from admission.agent.metrics import MetricsServer
 from admission.agent.settings import AgentSettings
-from admission.agent.vendors.vendor import Vendor
+from admission.agent.vendors.registry import VENDORS
 
 logger = logging.getLogger(__name__)
 
@@ -18,7 +17,7 @@ logger = logging.getLogger(__name__)
 def run(settings: AgentSettings, endpoint: Endpoint) -> int:
     """Report until SIGTERM or SIGINT, then 0. Raises OSError: the address of the metrics is taken."""
     client = ApiClient(endpoint)
-    made = parts(settings, client, known_vendors(), rng=random.Random())
+    made = parts(settings, client, {vendor.name: vendor.reader() for vendor in VENDORS}, rng=random.Random())
     agent, stop = Agent(made), threading.Event()
 
     def end(number: int, _: object) -> None:
@@ -33,12 +32,3 @@ def run(settings: AgentSettings, endpoint: Endpoint) -> int:
     logger.info("the devices of node %s are reported to %s", settings.node_name, endpoint.server)
     agent.run(stop)
     return 0
-
-
-def known_vendors() -> Mapping[str, Vendor]:
-    """All vendors, in the order in which their devices are told. Each finds out by itself whether it is here."""
-    from admission.agent.vendors.amd import Amd
-    from admission.agent.vendors.intel import Intel
-    from admission.agent.vendors.nvidia.nvidia import Nvidia
-
-    return {"nvidia": Nvidia(), "amd": Amd(), "intel": Intel()}

@@ -34,8 +34,8 @@ EXAMPLES: Final[Mapping[str, tuple[Example, ...]]] = {
             "kubectl muster pending -A -q team-a", "What waits in a queue and below it, in all namespaces"
         ),
         Example(
-            "kubectl muster pending -A --sort-by .created "
-            r"-o custom-columns='JOB:.name,GPUS:.asks.nvidia\.com/gpu,WHY:.reason.code'"
+            "kubectl muster pending -A --sort-by .created -o json | "
+            """jq -r '.items[] | [.name, .asks["nvidia.com/gpu"], .reason.code] | @tsv'"""
         ),
     ),
     "kubectl muster explain": (
@@ -51,10 +51,8 @@ EXAMPLES: Final[Mapping[str, tuple[Example, ...]]] = {
         Example("kubectl muster queues team-a --resource cpu"),
         Example("kubectl muster queues --contexts east,west", "Use in both clusters, and the sum"),
         Example(
-            "kubectl muster queues -o "
-            r"jsonpath='{range .items[?(@.pending>0)]}{.name}{"
-            r'"\t"}{.pending}{"\n"}'
-            "{end}'"
+            "kubectl muster queues -o json | "
+            """jq -r '.items[] | select(.pending > 0) | "\\(.name)\\t\\(.pending)"'"""
         ),
     ),
     "kubectl muster quota show": (
@@ -156,18 +154,7 @@ EXAMPLES: Final[Mapping[str, tuple[Example, ...]]] = {
     "muster pause": (Example("muster pause team-a --reason 'maintenance until noon'"),),
     "muster resume": (Example("muster resume team-a"),),
     "muster snapshot": (Example("muster snapshot --out turn.json"),),
-    "muster failed-turns list": (
-        Example(
-            "muster failed-turns list", "In a pod: kubectl exec -n muster-system deploy/muster -- muster …"
-        ),
-    ),
-    "muster failed-turns print": (Example("muster failed-turns print > turn.json.gz", "The newest one"),),
-    "muster replay": (
-        Example("muster replay turn.json --all"),
-        Example("muster replay --at 2h", "What was decided two hours ago, and why"),
-        Example("muster replay --at 2026-11-20T14:03 --explain train -n ml", "Why did it not start then?"),
-        Example("muster replay --days 7 --quota team-a.gpu=64", "What would the last week have been like?"),
-    ),
+    "muster replay": (Example("muster replay turn.json --all"),),
     "muster simulate": (
         Example("muster simulate --case traces/gang/case-1 --out schedule.csv --summary figures.json"),
     ),

@@ -21,7 +21,6 @@ from admission.cli.commands.simulate import simulate
 from admission.cli.commands.snapshot import snapshot
 from admission.cli.examples import add_examples
 from admission.cli.failures import finish
-from admission.cli.look_back.failed_turns import failed_turns
 
 
 def _show_version(context: click.Context, _: click.Parameter, asked: bool) -> None:
@@ -65,7 +64,6 @@ for command in (
     pause,
     resume,
     snapshot,
-    failed_turns,
     replay,
     simulate,
     page,

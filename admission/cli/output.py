@@ -5,7 +5,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from functools import wraps
@@ -14,7 +14,6 @@ from typing import Any, Final, TextIO
 import click
 
 from admission.cli.failures import INTERRUPTED
-from admission.cli.rendering.table import table
 from admission.cli.rendering.terminal.colour import CHOICES, wants_colour
 from admission.cli.rendering.terminal.sentences import columns_of, filled
 from queues.errors import MusterError
@@ -24,15 +23,16 @@ Command = Callable[..., Any]
 _Print = Callable[[], Any]
 
 _WORDS: Final = ("table", "wide", "json", "yaml", "name")
-_WITH_ARGUMENT: Final = ("jsonpath", "custom-columns")
+#: Of kubectl; here jq does the same.
+_OF_KUBECTL: Final = ("jsonpath", "custom-columns", "go-template")
+#: A dot that parts two fields: one of a name is written ``\\.``.
+_DOT: Final = re.compile(r"(?<!\\)\.")
 #: Seconds between two answers of ``--watch``.
 _EVERY: Final = 2.0
 #: Clears a terminal, what has scrolled away not included, and goes to its first line.
 _CLEAR: Final = "\033[H\033[2J"
 #: Goes to the first line; clears the rest of a line, and all below.
 _HOME, _REST, _BELOW = "\033[H", "\033[K", "\033[J"
-#: A value that is not there, in a custom column.
-_NONE: Final = "<none>"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class Output:
     form: str = "table"
     #: Whether tables have a line of column names.
     headers: bool = True
-    #: JSONPath into an item; "": as the answer has them.
+    #: A field of an item, such as ``.asks.nvidia\\.com/gpu``; "": as the answer has them.
     sort_by: str = ""
     #: Columns of the terminal; None: it goes elsewhere.
     width: int | None = None
@@ -89,10 +89,7 @@ class Output:
         """The items of an answer in the order that the user wants; those without the value come first."""
         if not self.sort_by:
             return list(items)
-        from admission.cli.rendering.json_path import parse_path
-
-        path = parse_path(self.sort_by)
-        keys = [_sort_key(path.find(item)) for item in items]
+        keys = [_sort_key(_value_at(item, self.sort_by)) for item in items]
         if items and not any(key[0] for key in keys):
             fields = ", ".join(sorted(items[0])) if isinstance(items[0], dict) else "none"
             raise click.UsageError(f"--sort-by: no item has {self.sort_by}. Fields: {fields}.")
@@ -103,8 +100,7 @@ class Output:
 
         ``name``: KIND/NAME of an item, for ``-o name``; without it an item's kind and name.
         """
-        kind, _, argument = self.form.partition("=")
-        match kind:
+        match self.form:
             case "json":
                 import json
 
@@ -118,45 +114,39 @@ class Output:
                 if "" in names:
                     raise click.UsageError("-o name: what this shows has no names. -o json has all of it.")
                 return "".join(f"{each}\n" for each in names)
-            case "jsonpath":
-                from admission.cli.rendering.json_path import parse_template
-
-                return parse_template(argument).render(body)
-            case "custom-columns":
-                return _custom_columns(argument, _items(body), headers=self.headers)
         return None
 
 
 class _Form(click.Choice[str]):
-    """A word, or jsonpath and custom-columns with what follows them."""
+    """A word."""
 
     def __init__(self, more: tuple[str, ...] = ()) -> None:
         """``more``: words that only this command knows."""
-        self._words = (*_WORDS[:2], *more, *_WORDS[2:])
-        super().__init__((*self._words, *(f"{word}=" for word in _WITH_ARGUMENT)))
+        super().__init__((*_WORDS[:2], *more, *_WORDS[2:]))
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Raises BadParameter: no such form, or one whose argument cannot be read."""
+        """Raises BadParameter: no such form."""
         kind, equals, argument = str(value).partition("=")
-        if not equals and kind in self._words:
-            return kind
-        if kind not in _WITH_ARGUMENT or not argument:
-            words = ", ".join(self._words)
-            self.fail(
-                f"found {value!r}, expected one of {words}, jsonpath=TEMPLATE, custom-columns=HEADER:JSONPATH,…",
-                param,
-                ctx,
-            )
-        try:
-            if kind == "jsonpath":
-                from admission.cli.rendering.json_path import parse_template
+        if equals or kind not in self.choices:
+            hint = f". Use -o json | jq -r '{_in_jq(kind, argument)}'" if kind in _OF_KUBECTL else ""
+            self.fail(f"found {value!r}, expected one of {', '.join(self.choices)}{hint}", param, ctx)
+        return kind
 
-                parse_template(argument)
-            else:
-                _columns(argument)
-        except MusterError as error:
-            self.fail(str(error), param, ctx)
-        return str(value)
+
+def _in_jq(kind: str, argument: str) -> str:
+    """A filter of jq that says what a form of kubectl's says, as far as it is made of paths."""
+    if kind == "custom-columns":
+        paths = [_path_in_jq(part.partition(":")[2]) for part in argument.split(",")]
+        return f".items[] | [{', '.join(paths)}] | @tsv"
+    paths = re.findall(r"{([.\[][^{}]*)}", argument)
+    return " , ".join(map(_path_in_jq, paths)) or "."
+
+
+def _path_in_jq(path: str) -> str:
+    """``.asks.nvidia\\.com/gpu`` is ``.asks["nvidia.com/gpu"]``."""
+    fields = [field.replace("\\.", ".") for field in _DOT.split(path.replace("[*]", "[]")) if field]
+    plain = re.compile(r"\w+(\[\d*\])*")
+    return "".join(f".{field}" if plain.fullmatch(field) else f'["{field}"]' for field in fields) or "."
 
 
 def color_option(command: Command) -> Command:
@@ -238,23 +228,9 @@ def list_output_with(*more: str) -> Callable[[Command], Command]:
 
 
 def _sorting(command: Command) -> Command:
-    return click.option(
-        "--sort-by",
-        metavar="JSONPATH",
-        callback=_checked_path,
-        help="Sort by a field of the items, such as .name.",
-    )(command)
-
-
-def _checked_path(_: click.Context, __: click.Parameter, path: str | None) -> str | None:
-    if path is not None:
-        from admission.cli.rendering.json_path import parse_path
-
-        try:
-            parse_path(path)
-        except MusterError as error:
-            raise click.BadParameter(str(error)) from error
-    return path
+    return click.option("--sort-by", metavar="FIELD", help="Sort by a field of the items, such as .name.")(
+        command
+    )
 
 
 def _cut(line: str, width: int) -> str:
@@ -272,11 +248,17 @@ def _kind_and_name(item: Any) -> str:
     return f"{str(item.get('kind', '')).lower()}/{metadata.get('name', '')}".removeprefix("/")
 
 
-def _sort_key(found: Sequence[Any]) -> tuple[int, Any]:
+def _value_at(item: Any, path: str) -> Any:
+    """The value of a field of an item; None if it is not there."""
+    for field in _DOT.split(path.strip("{}").removeprefix(".")):
+        item = item.get(field.replace("\\.", ".")) if isinstance(item, dict) else None
+    return item
+
+
+def _sort_key(value: Any) -> tuple[int, Any]:
     """Comparable with those of other items, whatever their values are."""
-    if not found or found[0] is None:
+    if value is None:
         return (0, 0)
-    value = found[0]
     if isinstance(value, bool | int | float):
         return (1, value)
     number = _as_number(str(value))
@@ -294,33 +276,6 @@ def _as_number(text: str) -> float | None:
         return amount("nvidia.com/gpu", text) / scale("nvidia.com/gpu")
     except InvalidQuantity:
         return None
-
-
-def _columns(text: str) -> list[tuple[str, Any]]:
-    """Headers and paths of custom columns. Raises InvalidPath, BadParameter."""
-    from admission.cli.rendering.json_path import parse_path
-
-    columns = []
-    for part in re.split(r",(?![^\[]*\])", text):
-        header, colon, path = part.strip().partition(":")
-        if not (header and colon and path):
-            raise click.BadParameter(f"custom-columns: found {part!r}, expected HEADER:JSONPATH")
-        columns.append((header, parse_path(path)))
-    return columns
-
-
-def _custom_columns(text: str, items: Iterable[Any], *, headers: bool) -> str:
-    from admission.cli.rendering.json_path import shown
-
-    columns = _columns(text)
-    rows = [
-        [
-            ",".join(shown(each) for each in path.find(item) if each is not None) or _NONE
-            for _, path in columns
-        ]
-        for item in items
-    ]
-    return table([header for header, _ in columns], rows, headers=headers)
 
 
 class _Collected(io.StringIO):

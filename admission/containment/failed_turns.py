@@ -1,20 +1,14 @@
-"""Snapshots of turns that could not be decided, kept on disk and in Postgres for ``muster replay``."""
+"""Snapshots of turns that could not be decided, kept on disk for ``muster replay``."""
 
-import asyncio
 import gzip
 import logging
-import time
-from collections import deque
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final
 
 from admission.engine.snapshot import Snapshot
 from admission.replay.snapshot_file import save
-from queues.errors import DatabaseError
 from queues.plan import Plan
-from queues.sql.database import Database
-from queues.sql.history.failed_turns import store
 
 _log = logging.getLogger(__name__)
 
@@ -23,10 +17,6 @@ MOST_FILES: Final = 5
 MOST_BYTES: Final = 8 * 2**20
 #: Workloads and admissions of a snapshot above which it is not kept: writing it would take too much memory.
 MOST_ROWS: Final = 30_000
-
-#: Turns that wait in memory for Postgres, and seconds between two looks for some.
-_MOST_UNSTORED: Final = 2
-_STORE_EVERY: Final = 5.0
 
 
 def kept_files(folder: Path) -> list[Path]:
@@ -37,17 +27,13 @@ def kept_files(folder: Path) -> list[Path]:
 
 
 class FailedTurns:
-    """The last few turns that could not be decided: one compressed file each, which goes with the pod, and in Postgres.
+    """The last few turns that could not be decided: one compressed file each, which goes with the pod."""
 
-    Either is there for the time when the other one fails.
-    """
-
-    def __init__(self, folder: Path, configuration: str) -> None:
-        """``configuration``: fingerprint of what decides here."""
+    def __init__(self, folder: Path, configuration: str, replica: str) -> None:
+        """``configuration``: fingerprint of what decides here. ``replica``: the pod's name, in a cluster."""
         self._folder = folder
         self._configuration = configuration
-        #: Names and contents that Postgres does not have yet; written by the threads that keep turns.
-        self._unstored: deque[tuple[str, bytes]] = deque(maxlen=_MOST_UNSTORED)
+        self._replica = replica
 
     def keep(self, snapshot: Snapshot) -> Path | None:
         """Write a file with an empty plan; None: it was not possible, and the log says why. Blocks."""
@@ -61,7 +47,6 @@ class FailedTurns:
             _log.warning("failed turn not kept", extra={"why": f"{len(content)} bytes"})
             return None
         path = self._folder / f"turn-{snapshot.now}-{snapshot.ledger_seq}.json.gz"
-        self._unstored.append((path.name, content))
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._make_room(len(content))
@@ -71,30 +56,13 @@ class FailedTurns:
                 path.unlink()
             _log.warning("failed turn not kept", extra={"folder": str(self._folder), "why": str(error)})
             return None
+        _log.warning("failed turn kept", extra={"file": str(path), "copy": self._copying(path)})
         return path
 
-    async def run(self, database: Database, replica: str) -> NoReturn:
-        """Store in Postgres what is kept, as long as this replica runs, leading or not."""
-        told = False
-        while True:
-            try:
-                await self.store_waiting(database, replica)
-                told = False
-            except DatabaseError as error:
-                if not told:
-                    _log.warning("failed turn not stored yet", extra={"why": str(error)})
-                told = True
-            await asyncio.sleep(_STORE_EVERY)
-
-    async def store_waiting(self, database: Database, replica: str) -> None:
-        """Store the turns that Postgres does not have yet. Raises DatabaseError; the rest goes on waiting."""
-        while self._unstored:
-            name, content = turn = self._unstored[0]
-            async with database.transaction() as tx:
-                await store(tx, name, replica, content, int(time.time()))
-            if self._unstored and self._unstored[0] is turn:  # else a newer one has taken its place
-                self._unstored.popleft()
-            _log.info("failed turn stored", extra={"turn": name, "bytes": len(content)})
+    def _copying(self, path: Path) -> str:
+        """The command that copies a turn out of the pod; the image has no shell."""
+        program = f"import sys; sys.stdout.buffer.write(open('{path}', 'rb').read())"
+        return f'kubectl exec -n muster-system {self._replica} -- python3 -c "{program}" > {path.name}'
 
     def _make_room(self, size: int) -> None:
         """Remove the oldest files, so that one more of that size keeps the bounds."""

@@ -1,5 +1,6 @@
 """Documents of administrators → facts: Queues, ResourceFlavors, Commands … Pure; what cannot be used says why."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -29,7 +30,7 @@ from admission.wire import (
 )
 from queues.api import names
 from queues.api.api_resources import QUEUES, VOLCANO_JOBS
-from queues.api.bounds import within_bounds
+from queues.api.bounds import Excess, within_bounds
 from queues.api.quota.loan_values import loans_of
 from queues.api.reading.user_values import (
     LONGEST_MESSAGE,
@@ -60,6 +61,11 @@ from queues.workload import QueueName, Requirement
 _MOST_SHOWN: Final = 3
 
 
+def unread(beyond: Sequence[Excess]) -> str:
+    """The parts of a document beyond their bounds, in words; "": there are none."""
+    return shortened("; ".join(map(str, beyond[:_MOST_SHOWN])), LONGEST_MESSAGE)
+
+
 def queue_fact(raw: bytes) -> QueueFact:
     """A Queue. One that cannot be read is ``broken`` under its own name, with the reason."""
     bare = msgspec.json.decode(raw, type=Bare)
@@ -86,7 +92,7 @@ def queue_fact(raw: bytes) -> QueueFact:
         without_effect=without_effect,
         loans=() if queue.broken else loans_of(document.get("spec") or {}),
         shown=str(shown),
-        unread=shortened("; ".join(map(str, beyond[:_MOST_SHOWN])), LONGEST_MESSAGE),
+        unread=unread(beyond),
         ledger=ledger,
     )
 
@@ -109,7 +115,7 @@ def _broken(meta: WireMetadata, why: str) -> Queue:
 
 def flavor_fact(raw: bytes) -> FlavorFact:
     """A ResourceFlavor. Raises InvalidDocument."""
-    document, _ = within_bounds(msgspec.json.decode(raw), ResourceFlavor)
+    document, beyond = within_bounds(msgspec.json.decode(raw), ResourceFlavor)
     flavor = ResourceFlavor.read(document)
     return FlavorFact(
         name=flavor.metadata.name,
@@ -119,14 +125,26 @@ def flavor_fact(raw: bytes) -> FlavorFact:
             for name, resource in flavor.spec.device_classes.items()
             if is_dns_name(name) and is_extended(resource)
         },
+        may_grow=_may_grow(flavor),
+        uid=flavor.metadata.uid,
+        unread=unread(beyond),
     )
+
+
+def _may_grow(flavor: ResourceFlavor) -> Mapping[str, int] | None:
+    """Amounts of the largest node that can be added to a flavor. None: it states none that can be read."""
+    try:
+        return {name: amount(name, text) for name, text in flavor.spec.may_grow.items()} or None
+    except InvalidQuantity:
+        return None
 
 
 def topology_fact(raw: bytes) -> TopologyFact:
     """A Topology. Raises InvalidDocument."""
-    document, _ = within_bounds(msgspec.json.decode(raw), Topology)
+    document, beyond = within_bounds(msgspec.json.decode(raw), Topology)
     topology = Topology.read(document)
-    return TopologyFact(name=topology.metadata.name, levels=topology.level_keys())
+    meta = topology.metadata
+    return TopologyFact(name=meta.name, levels=topology.level_keys(), uid=meta.uid, unread=unread(beyond))
 
 
 def hypernode_fact(raw: bytes) -> HyperNodeFact:

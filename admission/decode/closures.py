@@ -2,6 +2,7 @@
 
 import msgspec
 
+from admission.decode.admin_documents import unread
 from admission.decode.fields import seconds
 from admission.facts.cluster import ClosureFact
 from admission.wire import Bare
@@ -17,7 +18,7 @@ def closure_fact(raw: bytes, kind: ClosureKind) -> ClosureFact:
     meta = msgspec.json.decode(raw, type=Bare).metadata
     model = Reservation if kind is ClosureKind.RESERVATION else NodeDrain
     try:
-        document, _ = within_bounds(msgspec.json.decode(raw), model)
+        document, beyond = within_bounds(msgspec.json.decode(raw), model)
         read = model.read(document)
         closure = read.to_closure()
     except (InvalidDocument, InvalidQuantity) as error:
@@ -29,5 +30,6 @@ def closure_fact(raw: bytes, kind: ClosureKind) -> ClosureFact:
         uid=meta.uid,
         closure=closure,
         shown=read.status.phase,
+        unread=unread(beyond),
         created=seconds(meta.creation_timestamp),
     )

@@ -1,4 +1,4 @@
-"""Volumes of pods, claims, volumes, and storage classes → facts. Pure."""
+"""Volumes of pods, claims, volumes, storage classes, and CSINodes → facts. Pure."""
 
 from collections.abc import Mapping
 from decimal import ROUND_CEILING
@@ -8,6 +8,7 @@ import msgspec
 
 from admission.decode.fields import one, seconds
 from admission.facts.volumes import (
+    CsiNodeFact,
     PodVolume,
     StorageClassFact,
     Terms,
@@ -40,6 +41,8 @@ ZONE_LABELS: Final = {
 #: Volumes of one pod, terms of one object, and values of one requirement that are read.
 MOST_VOLUMES: Final = 64
 MOST_VOLUME_TERMS: Final = 256
+#: Drivers of one node that are read.
+MOST_DRIVERS: Final = 64
 
 
 class _Expression(WireStruct):
@@ -63,6 +66,7 @@ class _NodeAffinity(WireStruct):
 
 class _Csi(WireStruct):
     driver: str = ""
+    volume_handle: str = ""
 
 
 class _Amounts(WireStruct):
@@ -125,6 +129,26 @@ class WireStorageClass(WireStruct):
     allowed_topologies: tuple[_Topology, ...] | None = None
 
 
+class _Attachable(WireStruct):
+    count: int | None = None
+
+
+class _Driver(WireStruct):
+    name: str = ""
+    allocatable: _Attachable | None = None
+
+
+class _CsiNodeSpec(WireStruct):
+    drivers: tuple[_Driver, ...] | None = None
+
+
+class WireCsiNode(WireStruct):
+    """A CSINode."""
+
+    metadata: WireMetadata
+    spec: _CsiNodeSpec = msgspec.field(default_factory=_CsiNodeSpec)
+
+
 def volumes_of(spec: WirePodSpec, pod: str = "") -> tuple[PodVolume, ...]:
     """Volumes of a pod or template that say something about nodes. ``pod``: its name; "": a template."""
     found = []
@@ -136,8 +160,6 @@ def volumes_of(spec: WirePodSpec, pod: str = "") -> tuple[PodVolume, ...]:
             named = None if template is None else template.spec.storage_class_name
             claim = f"{pod}-{volume.name}"[:LONGEST_NAME] if pod else ""
             found.append(PodVolume(claim=claim, is_made=True, storage_class=named))
-        elif volume.csi is not None:
-            found.append(PodVolume(driver=volume.csi.driver[:LONGEST_NAME]))
     return one(tuple(found))
 
 
@@ -174,6 +196,7 @@ def volume_fact(volume: WireVolume) -> VolumeFact:
         nodes=one((*((terms,) if terms is not None else ()), *zones)),
         where=one(_where(terms or (), labels)),
         driver=one(spec.csi.driver if spec.csi is not None else ""),
+        handle=spec.csi.volume_handle if spec.csi is not None else "",
         storage_class=one((meta.annotations or {}).get(_OLD_CLASS, spec.storage_class_name or "")),
         is_available=volume.status is None or volume.status.phase in ("", "Available"),
         claim=None if reference is None else (reference.namespace, reference.name),
@@ -199,6 +222,18 @@ def storage_class_fact(found: WireStorageClass) -> StorageClassFact:
         ),
         is_default=any(annotations.get(key) == "true" for key in _DEFAULTS),
         created=seconds(found.metadata.creation_timestamp),
+    )
+
+
+def csi_node_fact(node: WireCsiNode) -> CsiNodeFact:
+    """A CSINode."""
+    return CsiNodeFact(
+        name=node.metadata.name,
+        limits={
+            one(driver.name): min(max(0, driver.allocatable.count), MOST)
+            for driver in (node.spec.drivers or ())[:MOST_DRIVERS]
+            if driver.allocatable is not None and driver.allocatable.count is not None
+        },
     )
 
 

@@ -88,7 +88,10 @@ class EngineState:
     @classmethod
     def of(cls, snapshot: Snapshot, earlier: "EngineState | None" = None) -> "EngineState":
         """The state of a snapshot. What depends on neither queues nor admissions is taken over from an earlier one."""
-        tree = tree_of(snapshot.queues, snapshot.nodes, None if earlier is None else earlier.tree)
+        built = snapshot.tree
+        if built is None or built.made_of is not snapshot.queues:
+            built = None if earlier is None else earlier.tree
+        tree = tree_of(snapshot.queues, snapshot.nodes, built)
         usage, users = Usage(tree), UserShares()
         usage.past = users.past = DecayedUsage.over(tree, usage.book, users.book)
         open_admissions, held_admissions = OpenAdmissions(), dict[AdmissionId, HeldAdmission]()
@@ -124,6 +127,7 @@ class EngineState:
         before, self.snapshot = self.snapshot, snapshot
         dirty = self.dirty_workloads
         dirty.update(differing(before.pending, snapshot.pending))
+        dirty.update(before.without_more_nodes ^ snapshot.without_more_nodes)
         changed = differing(before.admissions, snapshot.admissions)
         for number in changed:
             was, now = before.admissions.get(number), snapshot.admissions.get(number)
@@ -233,6 +237,7 @@ class Memo:
                 for rows in ("queues", "admissions", "pending", "holders", "claims")
             )
             and before.closures == snapshot.closures
+            and before.without_more_nodes == snapshot.without_more_nodes
             and before.leaving == snapshot.leaving
             and same_rows(before.past_use.rows, snapshot.past_use.rows)
             and not _relabelled(before, snapshot)

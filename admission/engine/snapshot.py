@@ -14,6 +14,7 @@ from queues.closures.node_closures import NodeClosure
 from queues.plan import Plan
 from queues.quota.decayed_usage import NO_PAST, PastUse
 from queues.quota.queue import Queue
+from queues.quota.tree import QueueTree
 from queues.reason_codes import ReasonCode
 from queues.resources import NOTHING, Resources
 from queues.workload import AdmissionId, HostPort, NodeName, QueueName, Workload, WorkloadKey
@@ -76,6 +77,8 @@ class Snapshot:
     #: Term and sequence number of the ledger that this was built from.
     ledger_seq: int = 0
     queues: Mapping[QueueName, Queue]
+    #: The tree of these queues over unbounded nodes, if it is built already. One of other queues is passed over.
+    tree: QueueTree | None = field(default=None, compare=False, repr=False)
     nodes: NodeTable
     #: Workloads that lack seats: all of them, or (already admitted, elastic or repaired) some.
     pending: Mapping[WorkloadKey, Workload]
@@ -106,6 +109,8 @@ class Snapshot:
     past_use: PastUse = NO_PAST
     #: Reservations and NodeDrains, with the nodes that were chosen for them.
     closures: tuple[NodeClosure, ...] = ()
+    #: Gangs for which no nodes will be added: cluster autoscalers have refused them for good.
+    without_more_nodes: frozenset[WorkloadKey] = frozenset()
 
     def user_of(self, admission: Admission) -> str:
         """The user whose admission it is; "": none is known."""

@@ -103,7 +103,7 @@ class Trial:
         """A trial of what is free now. ``usage`` is changed in place."""
         rows = {name: row for row, name in enumerate(table.resources)}
         devices = devices_of(table.resources, table.allocatable, table.layout.links)
-        ports = HostPorts(table.layout.position)
+        ports = HostPorts.on(table.layout.position, table.attach_limits)
         ports.occupy(NodePorts(*each) for each in table.ports.items())
         return cls(table, table.allocatable - table.used, usage, ports, _rows=rows, devices=devices)
 
@@ -355,7 +355,8 @@ class Trial:
         self._dirty_columns.append(columns)
         self.usage.add(queue, accounts)
         names = self.layout.names
-        held = [NodePorts(names[column], ports) for column in columns.tolist()] if ports else ()
+        places = zip(columns.tolist(), counts.tolist(), strict=True)
+        held = [NodePorts(names[column], ports * count) for column, count in places] if ports else ()
         self.ports.occupy(held)
         self.steps.append(TrialStep(columns, taken, queue, accounts, held))
 

@@ -16,8 +16,8 @@ from admission.facts.cluster import (
 )
 from admission.facts.devices import DeviceClassFact, NodeDevicesFact, ResourceClaimFact, ResourceSliceFact
 from admission.facts.pods import PodDefaultsFact, PodFact, TemplateFact
-from admission.facts.volumes import StorageClassFact, VolumeClaimFact, VolumeFact
-from admission.facts.workloads import WorkloadFact
+from admission.facts.volumes import CsiNodeFact, StorageClassFact, VolumeClaimFact, VolumeFact
+from admission.facts.workloads import ChildJob, WorkloadFact
 from queues.admissions import Recreation
 from queues.command import Command
 from queues.quota.namespace_quota import NamespaceQuota
@@ -52,7 +52,8 @@ class FactKind(StrEnum):
     VOLUME_CLAIM = "persistentvolumeclaims"
     VOLUME = "persistentvolumes"
     STORAGE_CLASS = "storageclasses"
-    #: All of these three kinds were listed, or are not watched any more.
+    CSI_NODE = "csinodes"
+    #: All of these four kinds were listed, or are not watched any more.
     VOLUMES_WATCHED = "volumes watched"
 
 
@@ -60,6 +61,7 @@ Fact = (
     NodeFact
     | PodFact
     | WorkloadFact
+    | ChildJob
     | QueueFact
     | FlavorFact
     | TopologyFact
@@ -80,6 +82,7 @@ Fact = (
     | VolumeClaimFact
     | VolumeFact
     | StorageClassFact
+    | CsiNodeFact
 )
 
 

@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 from admission.facts.devices import DeviceFault
 from queues.api import names
 from queues.closures.node_closures import ClosureKind, NodeClosure
+from queues.flavor_growth import FlavorGrowth
 from queues.label_selectors import selects
 from queues.ledger_record import LedgerRecord
 from queues.quota.loans import Loan
 from queues.quota.queue import Queue
 from queues.resources import NOTHING, Resources
-from queues.workload import DevicePlaces, NodeName, QueueName, Requirement, Taint, WorkloadKey
+from queues.workload import DevicePlaces, FlavorName, NodeName, QueueName, Requirement, Taint, WorkloadKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +115,8 @@ class ClosureFact:
     problem: str = ""
     #: The phase in its status; "": none.
     shown: str = ""
+    #: What of it is not read, because it is beyond its bounds; "": nothing.
+    unread: str = ""
     #: When the object was made, in seconds since the epoch; 0: unknown.
     created: int = 0
 
@@ -131,6 +134,15 @@ class FlavorFact:
     node_labels: Mapping[str, str] = field(default_factory=dict)
     #: The resource that devices of a DeviceClass count as, by class.
     device_classes: Mapping[str, str] = field(default_factory=dict)
+    #: Amounts of the largest node that an autoscaler can add to it; None: it states none.
+    may_grow: Mapping[str, int] | None = None
+    uid: str = ""
+    #: What of it is not read, because it is beyond its bounds; "": nothing.
+    unread: str = ""
+
+    def growth(self) -> FlavorGrowth:
+        """What can be added to it."""
+        return FlavorGrowth(flavor=FlavorName(self.name), labels=self.node_labels, largest=self.may_grow)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +151,9 @@ class TopologyFact:
 
     name: str
     levels: tuple[str, ...]
+    uid: str = ""
+    #: As of a flavor.
+    unread: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

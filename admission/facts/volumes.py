@@ -1,27 +1,46 @@
-"""Facts about volumes: what pods ask for, claims, volumes and storage classes."""
+"""Facts about volumes: what pods ask for, claims, volumes, storage classes, and how many a node attaches."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from queues.text_format import listed
 from queues.workload import Requirement
 
 #: Terms are ORed, the requirements of a term ANDed.
 Terms = tuple[tuple[Requirement, ...], ...]
 #: Namespace and name.
 Place = tuple[str, str]
+#: Volumes of one object that a sentence names.
+_MOST_NAMED = 5
 
 
 class PodVolume(NamedTuple):
     """An entry of a pod's ``volumes`` that says something about nodes."""
 
-    #: Its PersistentVolumeClaim; "": one is made for each pod, or it is a volume of its driver without a claim.
+    #: Its PersistentVolumeClaim; "": one is made for each pod.
     claim: str = ""
     #: The claim is made for the pod or its Job, so it need not exist yet.
     is_made: bool = False
     #: StorageClass of a claim that is made; None: the default one.
     storage_class: str | None = None
-    #: Driver of a volume without a claim (``csi``); "": it has a claim.
-    driver: str = ""
+
+
+def unseen_volumes(volumes: Iterable[PodVolume]) -> str:
+    """A sentence about volumes of an object that is not in the cluster: nobody looked at their objects. "": it has
+    none."""
+    names = dict.fromkeys(
+        f"claims of {f'StorageClass {each.storage_class}' if each.storage_class else 'the default StorageClass'}"
+        if each.is_made
+        else f"PersistentVolumeClaim {each.claim}"
+        for each in volumes
+    )
+    if not names:
+        return ""
+    return (
+        f"volumes that are not looked at ({listed(list(names), _MOST_NAMED)}): whether they exist, where they can be "
+        "used and how many a node attaches is seen when the object waits in the cluster"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +83,9 @@ class VolumeFact:
     nodes: tuple[Terms, ...] = ()
     #: Zones and regions by label, for sentences; "": none is said.
     where: str = ""
+    #: CSI driver, and what it calls the volume; "": another driver.
     driver: str = ""
+    handle: str = ""
     storage_class: str = ""
     #: A claim may still get it.
     is_available: bool = False
@@ -87,3 +108,12 @@ class StorageClassFact:
     topologies: Terms = ()
     is_default: bool = False
     created: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CsiNodeFact:
+    """A CSINode."""
+
+    name: str
+    #: Volumes that the node can attach, by driver; a driver without a limit is left out.
+    limits: Mapping[str, int] = field(default_factory=dict)

@@ -103,6 +103,25 @@ class JobCounts:
     ends: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildJob:
+    """A batch/v1 Job that an operator made for a workload: its pods are those of a pod set of the workload."""
+
+    uid: str
+    namespace: str
+    name: str
+    created: int
+    #: The workload, as the pod template says (``muster.dev/member-of``).
+    workload: WorkloadKey
+    workload_name: str
+    pod_set: str
+    counts: JobCounts
+    #: ``status.active``.
+    active: int = 0
+    #: It has failed, is about to, or is being deleted: its operator decides whether another one takes its place.
+    is_lost: bool = False
+
+
 #: Type of Muster's condition on objects with a status of others: whether they are admitted, or why not.
 ADMITTED: Final = "muster.dev/Admitted"
 

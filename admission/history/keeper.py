@@ -14,7 +14,7 @@ from typing import Final, NoReturn
 
 from queues.errors import DatabaseError, DatabaseUnavailable
 from queues.sql.database import Database, Transaction
-from queues.sql.history import closing, failed_turns, past_use, retention
+from queues.sql.history import closing, past_use, retention
 from queues.sql.history.partitions import HistoryPartition, ensure_partitions
 from queues.sql.history.retention import Retention
 from queues.sql.leadership import Term, check_term
@@ -90,7 +90,6 @@ class HistoryKeeper:
             self._move_left_behind,
             self._sum_up,
             self._forget_sums,
-            self._drop_failed_turns,
             *(partial(self._drop_old, table) for table in PARTITIONED),
         ]
         return all([await self._tried(step) for step in steps])
@@ -131,11 +130,6 @@ class HistoryKeeper:
             async with self._database.transaction() as tx:
                 more = await past_use.forget(tx, self._term, kept, int(self._clock()), rows=ROWS)
             await asyncio.sleep(PAUSE)
-
-    async def _drop_failed_turns(self) -> None:
-        async with self._database.transaction() as tx:
-            await failed_turns.drop_old(tx, int(self._clock()))
-            await check_term(tx, self._term)
 
     async def _make_partitions(self) -> None:
         today = datetime.fromtimestamp(self._clock(), UTC).date()

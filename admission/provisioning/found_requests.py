@@ -11,6 +11,8 @@ from queues.api.names import PROVISIONING_ATTEMPT, PROVISIONING_FOR
 
 #: Characters of a message of the autoscaler that are told.
 _LONGEST_MESSAGE: Final = 300
+#: Reason of Kubernetes' Cluster Autoscaler for ``Provisioned: False``: no group of nodes has room, it will look again.
+_NOT_FOUND: Final = "CapacityIsNotFound"
 #: What ``NodeWish.name`` gives: a digest, and the attempt.
 _NAME: Final = re.compile(r"muster-[0-9a-f]{12}-([1-9][0-9]{0,4})")
 
@@ -60,10 +62,17 @@ class FoundRequest:
     phase: RequestPhase = RequestPhase.OPEN
     #: When it entered the phase: seconds since the epoch.
     since: int = 0
+    #: The autoscaler has looked, and found no room so far.
+    not_found: bool = False
     #: What the autoscaler says about it; "": nothing.
     message: str = ""
     #: Names of its PodTemplates.
     templates: tuple[str, ...] = ()
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the autoscaler's last word is that there are no such nodes."""
+        return self.phase is RequestPhase.FAILED or (self.phase is RequestPhase.OPEN and self.not_found)
 
 
 def found_request(document: Mapping[str, Any]) -> FoundRequest:
@@ -72,6 +81,7 @@ def found_request(document: Mapping[str, Any]) -> FoundRequest:
     attempt = (metadata.get("annotations") or {}).get(PROVISIONING_ATTEMPT, "")
     created = _second(metadata.get("creationTimestamp"))
     phase, since, message = _phase(document, created)
+    not_found, why = _not_found(document)
     sets = (document.get("spec") or {}).get("podSets") or []
     return FoundRequest(
         namespace=metadata["namespace"],
@@ -82,7 +92,8 @@ def found_request(document: Mapping[str, Any]) -> FoundRequest:
         created=created,
         phase=phase,
         since=since,
-        message=message,
+        not_found=not_found,
+        message=message or (why if phase is RequestPhase.OPEN else ""),
         templates=tuple((each.get("podTemplateRef") or {}).get("name", "") for each in sets),
     )
 
@@ -125,9 +136,22 @@ def _phase(document: Mapping[str, Any], created: int) -> tuple[RequestPhase, int
     true = {each.get("type"): each for each in conditions if each.get("status") == "True"}
     for phase in _BY_WEIGHT:
         if (found := true.get(phase)) is not None:
-            message = " ".join(str(found.get("message") or "").split())[:_LONGEST_MESSAGE]
-            return phase, _second(found.get("lastTransitionTime")) or created, message
+            return phase, _second(found.get("lastTransitionTime")) or created, _message(found)
     return RequestPhase.OPEN, created, ""
+
+
+def _not_found(document: Mapping[str, Any]) -> tuple[bool, str]:
+    """Whether the autoscaler says that it found no room so far, and its words."""
+    conditions = (document.get("status") or {}).get("conditions") or []
+    for each in conditions:
+        is_not_provisioned = each.get("type") == RequestPhase.PROVISIONED and each.get("status") == "False"
+        if is_not_provisioned and each.get("reason") == _NOT_FOUND:
+            return True, _message(each)
+    return False, ""
+
+
+def _message(condition: Mapping[str, Any]) -> str:
+    return " ".join(str(condition.get("message") or "").split())[:_LONGEST_MESSAGE]
 
 
 def _second(text: object) -> int:

@@ -29,6 +29,9 @@ MOST_TOLD: Final = 200
 #: Seconds of the first pause after a failure, and of the longest; each is twice the one before.
 FIRST_PAUSE: Final = 60
 LONGEST_PAUSE: Final = 1800
+#: Attempts in a row that came to nothing, the last one by the autoscaler's word: from then on the gang does not wait
+#: for nodes. It asks all the same, after each pause.
+MOST_REFUSALS: Final = 3
 #: Seconds that an open request beyond a share is waited for, whatever time-out its queue states.
 MOST_BEYOND: Final = 300
 
@@ -131,6 +134,12 @@ def came_to_nothing(request: FoundRequest, wish: NodeWish, now: int) -> int | No
     return end if now >= end else None
 
 
+def is_refused_for_good(request: FoundRequest, wish: NodeWish, now: int) -> bool:
+    """Whether the autoscaler has said so often that there are no such nodes that the gang waits for none."""
+    ended = came_to_nothing(request, wish, now) is not None
+    return ended and request.is_refused and request.attempt >= MOST_REFUSALS
+
+
 class _Shares:
     """Who may have one of the ``MOST_REQUESTS`` places."""
 
@@ -221,7 +230,14 @@ def _news(request: FoundRequest, wish: NodeWish, now: int) -> list[Effect]:
     match request.phase:
         case RequestPhase.OPEN if came_to_nothing(request, wish, now) is not None:
             phase, reason, warning = "NoAnswer", "ProvisioningTimedOut", True
-            text = f"no answer to {named} in {wish.rules.timeout} s; {again}"
+            within = f"in {wish.rules.timeout} s"
+            found = f" ({request.message})" if request.message else ""
+            text = (
+                f"{named} found no room {within}{found}"
+                if request.not_found
+                else f"no answer to {named} {within}"
+            )
+            text = f"{text}; {again}"
         case RequestPhase.OPEN:
             phase, reason, warning = "Open", "ProvisioningRequested", False
             pods = sum(each.count for each in wish.pods)

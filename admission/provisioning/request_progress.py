@@ -9,17 +9,32 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from admission.provisioning.found_requests import FoundRequest, RequestPhase
-from admission.provisioning.plan import MOST_REQUESTS, NotAsked, WhyNot, came_to_nothing, is_of, pause_after
+from admission.provisioning.plan import (
+    MOST_REQUESTS,
+    NotAsked,
+    WhyNot,
+    came_to_nothing,
+    is_of,
+    is_refused_for_good,
+    pause_after,
+)
 from admission.provisioning.wishes import NodeWish
-from queues.plan import Reason
+from queues.plan import NODES_REFUSED, Reason
 from queues.reason_codes import ReasonCode
 from queues.text_format import rfc3339
 from queues.workload import WorkloadKey
 
 #: What a gang waits for that has quota and no place; no node has such devices at all while a pool is empty.
-FOR_NODES: Final = (ReasonCode.NO_FIT, ReasonCode.UNKNOWN_RESOURCE)
+_FOR_NODES: Final = (ReasonCode.NO_FIT, ReasonCode.UNKNOWN_RESOURCE)
 #: Where the facts of a reason tell of the request.
 FACT: Final = "provisioning"
+
+
+def is_for_nodes(reason: Reason) -> bool:
+    """Whether more nodes would help a gang that has this reason from the engine. Also if they were refused for good."""
+    return reason.code in _FOR_NODES or (
+        reason.code is ReasonCode.NEVER_FITS and bool(reason.facts.get(NODES_REFUSED))
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,10 +53,14 @@ class RequestProgress:
     next_at: int | None
     #: What the autoscaler says; "": nothing.
     message: str
+    #: The autoscaler has refused the nodes so often that the gang does not wait for them.
+    refused: bool = False
 
     def told(self, reason: Reason) -> Reason:
         """A reason for which the gang waits for nodes, with what was done about it."""
         facts = {**reason.facts, FACT: self._facts()}
+        if self.next_at is None and reason.code is ReasonCode.NEVER_FITS:
+            return replace(reason, message=f"{reason.message}; {self._awaited()}", facts=facts)
         if self.next_at is None:
             message = f"{self._awaited()}; {reason.message}"
             return Reason(code=ReasonCode.PROVISIONING, message=message, facts=facts)
@@ -58,6 +77,8 @@ class RequestProgress:
     def _in_vain(self) -> str:
         named, said = f"ProvisioningRequest {self.request}", f" ({self.message})" if self.message else ""
         match self.phase:
+            case RequestPhase.OPEN if said:
+                return f"{named} found no room until {rfc3339(self.until)}{said}"
             case RequestPhase.OPEN:
                 return f"{named} had no answer until {rfc3339(self.until)}"
             case RequestPhase.PROVISIONED:
@@ -127,5 +148,6 @@ def progress_of(
             until=request.since + wish.rules.timeout,
             next_at=None if ended is None else ended + pause_after(request.attempt),
             message=request.message,
+            refused=is_refused_for_good(request, wish, now),
         )
     return known

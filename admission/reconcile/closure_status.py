@@ -7,7 +7,7 @@ import numpy as np
 
 from admission.engine.closures.closing import drained
 from admission.engine.nodes.table import NodeTable
-from admission.reconcile.status import StatusWanted, without_blanks
+from admission.reconcile.status import BEYOND_BOUNDS, StatusWanted, unread_words, without_blanks
 from admission.world.closures.node_closures import ClosureState
 from admission.world.world import World
 from queues.api.api_resources import NODE_DRAINS, RESERVATIONS, ObjectRef
@@ -35,6 +35,9 @@ def closure_statuses(world: World, now: int) -> Iterator[StatusWanted]:
         resource = RESERVATIONS if state.fact.kind is ClosureKind.RESERVATION else NODE_DRAINS
         nodes = _nodes(state, table)
         reason, message = _said(state, nodes, world, table, now)
+        if state.fact.unread:
+            reason = reason or BEYOND_BOUNDS
+            message = "; ".join(filter(None, (unread_words(state.fact.unread), message)))
         yield StatusWanted(
             ref=ObjectRef(resource=resource, name=state.fact.name, uid=state.fact.uid),
             fields=without_blanks(

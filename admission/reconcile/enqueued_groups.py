@@ -21,7 +21,6 @@ from admission.workloads.state import WorkloadState
 from admission.world.world import World
 from queues.plan import Reason
 from queues.quota.accounts import flavor_charges
-from queues.quota.tree import QueueTree
 from queues.quota.usage import Usage
 from queues.reason_codes import ReasonCode
 from queues.resources import Resources
@@ -43,10 +42,9 @@ class QueueRoom:
     @classmethod
     def of(cls, world: World) -> "QueueRoom":
         """The room beside what is admitted."""
-        queues = world.queue_facts.counted()
-        usage = Usage(QueueTree.build(queues, world.node_inventory.table().capacity()))
-        for name in usage.tree.paths:
-            if allocated := world.queue_totals.allocated(name):
+        usage = Usage(world.queue_facts.tree().over(world.node_inventory.table().capacity()))
+        for name, allocated in world.queue_totals.allocations():
+            if allocated and name in usage.tree.paths:
                 usage.add(name, flavor_charges({NO_FLAVOR: allocated}))
         return cls(world, usage)
 

@@ -4,18 +4,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 from zlib import crc32
 
-from admission.facts.cluster import HyperNodeFact
+from admission.facts.cluster import FlavorFact, HyperNodeFact, TopologyFact
 from admission.facts.devices import ReportedMismatch
 from admission.reconcile.expected_starts import ExpectedStart
 from admission.reconcile.named_workloads import told_in
-from admission.reconcile.status import EventNote, WorkloadStatus
+from admission.reconcile.status import BEYOND_BOUNDS, EventNote, WorkloadStatus, unread_words
 from admission.volcano_jobs.state import JobTransition
 from admission.workloads.kinds import object_ref
 from admission.workloads.kinds.gang_words import UNSCHEDULABLE, WAITS_FOR_RESOURCES
 from admission.world.hypernodes import problems_of
 from admission.world.world import World
 from queues.api import names
-from queues.api.api_resources import HYPERNODES, PODS, ObjectRef
+from queues.api.api_resources import FLAVORS, HYPERNODES, PODS, TOPOLOGIES, ObjectRef
 from queues.plan import Admit, Evict, Reason
 from queues.reason_codes import ReasonCode
 from queues.text_format import counted, rfc3339, span
@@ -224,6 +224,28 @@ class HyperNodeEvents:
             )
             for fact in seen
             if fact.name in problems and before.get(fact.uid) != problems[fact.name]
+        ]
+
+
+class UnreadEvents:
+    """Events about ResourceFlavors and Topologies that are beyond their bounds: they have no status."""
+
+    def __init__(self) -> None:
+        self._last: Mapping[str, str] = {}
+
+    def new(self, flavors: Iterable[FlavorFact], topologies: Iterable[TopologyFact]) -> list[EventNote]:
+        """Events of objects of which other parts are not read than before."""
+        unread = [
+            (ObjectRef(resource=resource, name=fact.name, uid=fact.uid), fact.unread)
+            for resource, facts in ((FLAVORS, flavors), (TOPOLOGIES, topologies))
+            for fact in facts
+            if fact.unread
+        ]
+        before, self._last = self._last, {ref.uid: parts for ref, parts in unread}
+        return [
+            EventNote(ref=ref, reason=BEYOND_BOUNDS, message=unread_words(parts), action="Read", warning=True)
+            for ref, parts in unread
+            if before.get(ref.uid) != parts
         ]
 
 

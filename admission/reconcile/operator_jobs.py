@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from admission.facts.workloads import WorkloadFact
+from admission.workloads.kinds.members import member_text
 from admission.workloads.kinds.operators import OPERATOR_KINDS
 from admission.workloads.kinds.operators.json_parts import Path
-from admission.workloads.kinds.operators.support import member_text
 from queues.api import names
 from queues.workload import QueueName
 

@@ -1,12 +1,19 @@
-"""Which queues are open, closing or closed: by Commands, by the state of their objects, and by queues above. Pure.
+"""States and statuses of queues: open, closing or closed, what they use and hold, what is wrong with them. Pure.
 
 Volcano's rules (its ``pkg/controllers/queue``): what is closed takes nothing new, and what runs goes on; with a queue
-all below it are closed, and open again with it, but for those that were closed themselves.
+all below it are closed, and open again with it, but for those that were closed themselves. Commands, the objects of
+queues and queues above say what is closed.
 """
 
+from collections.abc import Hashable, Iterator, Mapping
+from types import MappingProxyType
+
+from admission.reconcile.status import QueueStatusFacts, StatusWanted, queue_status
 from admission.world.queue_totals import Standing
 from admission.world.world import World
-from queues.quota.queue import path_upwards
+from queues.api.api_resources import QUEUES, ObjectRef
+from queues.plan import Reason
+from queues.quota.queue import ROOT
 from queues.workload import QueueName
 
 _LEFT = (Standing.PENDING, Standing.INQUEUE, Standing.RUNNING, Standing.UNKNOWN)
@@ -16,24 +23,86 @@ class QueueStates:
     """The queues of a world as they are to be shown."""
 
     def __init__(self, world: World) -> None:
-        queues = {name: fact.queue for name, fact in world.queues.items()}
-        closed = {
-            name
-            for name, fact in world.queues.items()
-            if _either(world.commands.wants_closed(name, fact.uid), fact.queue.closed)
-        }
+        closed = {name for name, fact in world.queues.items() if fact.queue.closed}
+        for name in world.commands.queues():
+            if (fact := world.queues.get(name)) is not None:
+                wanted = world.commands.wants_closed(name, fact.uid)
+                closed = closed if wanted is None else closed | {name} if wanted else closed - {name}
         #: Queues that take nothing: by the nearest queue that is closed, they themselves or one above them.
         self.closed_by: dict[QueueName, QueueName] = {}
-        #: Queues in which, or below which, something runs or waits.
+        #: Closed queues in which, or below which, something runs or waits, and those above them.
         self.busy: set[QueueName] = set()
-        for name in queues:
-            path = [each.name for each in path_upwards(name, queues.get)]
-            nearest = next((each for each in path if each in closed), None)
-            if nearest is not None:
-                self.closed_by[name] = nearest
+        if not closed:
+            return
+        tree = world.queue_facts.tree()
+        for name in tree.with_below(closed) & world.queues.keys():
+            self.closed_by[name] = next(each for each in tree.paths[name] if each in closed)
             if any(world.queue_totals.workloads[name, each] for each in _LEFT):
-                self.busy.update(path)
+                self.busy.update(tree.paths[name])
 
 
-def _either(wanted: bool | None, is_now: bool) -> bool:
-    return is_now if wanted is None else wanted
+class QueueStatuses:
+    """Statuses of queues: of all of them at first, then of those that may have another one than before."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._has_looked = False
+        #: What was said of queues that is not counted by queue.
+        self._said: tuple[Mapping[QueueName, Hashable], ...] = ()
+
+    def changed(
+        self,
+        failing: Reason | None = None,
+        keeping: Reason | None = None,
+        enqueued: Mapping[QueueName, int] = MappingProxyType({}),
+    ) -> Iterator[StatusWanted]:
+        """The statuses that may be others than in the last call. ``failing``: what root says about turns that fail;
+        ``keeping``: about seats that are kept though their Jobs are gone; ``enqueued``: PodGroups in phase Inqueue
+        whose pods are not made yet."""
+        world = self._world
+        totals, problems, states = world.queue_totals, world.queue_problems(), QueueStates(world)
+        names = world.take_changed_queues()
+        busy = dict.fromkeys(states.busy & states.closed_by.keys(), True)
+        root = {ROOT: (failing, keeping)}
+        said: tuple[Mapping[QueueName, Hashable], ...] = (
+            problems,
+            states.closed_by,
+            busy,
+            dict(enqueued),
+            root,
+        )
+        before, self._said = self._said, said
+        if self._has_looked:
+            for was, now in zip(before, said, strict=True):
+                names.update(_differing(was, now))
+            names &= world.queues.keys()
+        else:
+            names, self._has_looked = set(world.queues), True
+        for name in sorted(names):
+            if (fact := world.queues.get(name)) is None:
+                continue  # it went since
+            yield queue_status(
+                QueueStatusFacts(
+                    ref=ObjectRef(resource=QUEUES, name=name, uid=fact.uid),
+                    closed_by=states.closed_by.get(name),
+                    busy=name in busy,
+                    shown=fact.shown,
+                    broken=problems.get(name),
+                    unread=fact.unread,
+                    without_effect=fact.without_effect,
+                    allocated=totals.allocated(name),
+                    pending=totals.workloads[name, Standing.PENDING] - enqueued.get(name, 0),
+                    inqueue=totals.workloads[name, Standing.INQUEUE] + enqueued.get(name, 0),
+                    running=totals.workloads[name, Standing.RUNNING],
+                    unknown=totals.workloads[name, Standing.UNKNOWN],
+                    completed=totals.workloads[name, Standing.COMPLETED],
+                    is_root=name == ROOT,
+                    failing=failing if name == ROOT else None,
+                    keeping=keeping if name == ROOT else None,
+                )
+            )
+
+
+def _differing(one: Mapping[QueueName, Hashable], other: Mapping[QueueName, Hashable]) -> set[QueueName]:
+    """Queues of which two mappings say something else."""
+    return {name for name in one.keys() | other.keys() if one.get(name) != other.get(name)}

@@ -371,6 +371,13 @@ class QueueStatusFacts:
 
 #: Condition of a queue: whether all of it is read.
 WITHIN_BOUNDS: Final = "WithinBounds"
+#: Reason of statuses and events of objects that are beyond their bounds.
+BEYOND_BOUNDS: Final = "BeyondBounds"
+
+
+def unread_words(unread: str) -> str:
+    """What an object says of the parts that are not read, because they are beyond their bounds."""
+    return f"what is beyond these bounds is not read: {unread}"
 
 
 def deciding_condition(failing: Reason | None) -> StatusCondition:
@@ -406,8 +413,8 @@ def queue_status(queue: QueueStatusFacts) -> StatusWanted:
     )
     bounded = StatusCondition(type=WITHIN_BOUNDS, status="True", reason=WITHIN_BOUNDS, quiet=True)
     if queue.unread:
-        message = f"what is beyond these bounds is not read: {queue.unread}"
-        bounded = StatusCondition(type=WITHIN_BOUNDS, status="False", reason="BeyondBounds", message=message)
+        message = unread_words(queue.unread)
+        bounded = StatusCondition(type=WITHIN_BOUNDS, status="False", reason=BEYOND_BOUNDS, message=message)
     of_root = (deciding_condition(queue.failing), freeing_condition(queue.keeping))
     without_effect = _without_effect(queue.without_effect)
     return StatusWanted(

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import Final
 
 from admission.engine.reasons import not_allowed
@@ -12,18 +11,15 @@ from admission.reconcile.enqueued_groups import EnqueuedGroups
 from admission.reconcile.events import start_event, unschedulable_event, waiting_event
 from admission.reconcile.expected_starts import ExpectedStart, ToldStarts
 from admission.reconcile.named_workloads import reason_told_in
-from admission.reconcile.queue_states import QueueStates
 from admission.reconcile.rolling_updates import DEPLOYMENT, own_update_words
 from admission.reconcile.status import (
     EventNote,
     JobStatusFacts,
-    QueueStatusFacts,
     StatusWanted,
     WorkloadStatus,
     admitted_condition,
     job_status,
     pod_group_status,
-    queue_status,
 )
 from admission.reconcile.volcano_jobs import VolcanoJobController
 from admission.volcano_jobs.dependencies import not_started
@@ -33,15 +29,13 @@ from admission.workloads.kinds import StatusForm, object_ref, support_of
 from admission.workloads.seats import is_live
 from admission.workloads.state import WorkloadState
 from admission.world.pods import JobGroup
-from admission.world.queue_totals import Standing
 from admission.world.world import World
 from queues.admissions import AdmissionState
-from queues.api.api_resources import POD_GROUPS, QUEUES, ObjectRef
+from queues.api.api_resources import POD_GROUPS, ObjectRef
 from queues.errors import InvalidDocument
 from queues.plan import Reason
-from queues.quota.queue import ROOT
 from queues.reason_codes import ReasonCode
-from queues.workload import QueueName, Workload, WorkloadKey
+from queues.workload import Workload, WorkloadKey
 
 #: Pods that are a gang.
 _SEVERAL: Final = 2
@@ -166,11 +160,18 @@ class WorldStatuses:
         others = self.world.pod_index.of_deployment(state.workload.namespace, controller)
         return own_update_words(code, state.pods, others)
 
+    def own_updates(self) -> frozenset[WorkloadKey]:
+        """Workloads that wait for older pods of their own Deployment: no start can be expected."""
+        return frozenset(filter(self._is_own_update, self.world.pod_index.workloads_of_deployments()))
+
+    def _is_own_update(self, key: WorkloadKey) -> bool:
+        state, reason = self.world.states.get(key), self.world.reasons.get(key)
+        return state is not None and reason is not None and self._own_update(state, reason.code) != ""
+
     def _expected(self, key: WorkloadKey) -> ExpectedStart | None:
         """What the object of a waiting workload says of its start; None: nothing, or its own pods are in its way."""
-        state, reason = self.world.states.get(key), self.world.reasons.get(key)
-        is_own = state is not None and reason is not None and self._own_update(state, reason.code) != ""
-        return None if is_own else self.starts.of(key)
+        # Not only at the next forecast: an update may have begun just now.
+        return None if self._is_own_update(key) else self.starts.of(key)
 
     def _counted_priority(self, state: WorkloadState) -> str:
         """How much of the priority of a workload counts in its queue; "": all of it."""
@@ -272,36 +273,3 @@ def _is_told_by_event(key: WorkloadKey, ref: ObjectRef) -> bool:
 
 def _group_name(state: WorkloadState) -> str:
     return job_group_name(state.workload.name, state.key.uid)
-
-
-def queue_statuses(
-    world: World,
-    failing: Reason | None = None,
-    keeping: Reason | None = None,
-    enqueued: Mapping[QueueName, int] = MappingProxyType({}),
-) -> Iterator[StatusWanted]:
-    """The status of every queue. ``failing``: what root says about turns that fail; ``keeping``: about seats that are
-    kept though their Jobs are gone; ``enqueued``: PodGroups in phase Inqueue whose pods are not made yet."""
-    totals, problems = world.queue_totals, world.queue_problems()
-    states = QueueStates(world)
-    for name, fact in sorted(world.queues.items()):
-        yield queue_status(
-            QueueStatusFacts(
-                ref=ObjectRef(resource=QUEUES, name=name, uid=fact.uid),
-                closed_by=states.closed_by.get(name),
-                busy=name in states.busy,
-                shown=fact.shown,
-                broken=problems.get(name),
-                unread=fact.unread,
-                without_effect=fact.without_effect,
-                allocated=totals.allocated(name),
-                pending=totals.workloads[name, Standing.PENDING] - enqueued.get(name, 0),
-                inqueue=totals.workloads[name, Standing.INQUEUE] + enqueued.get(name, 0),
-                running=totals.workloads[name, Standing.RUNNING],
-                unknown=totals.workloads[name, Standing.UNKNOWN],
-                completed=totals.workloads[name, Standing.COMPLETED],
-                is_root=name == ROOT,
-                failing=failing if name == ROOT else None,
-                keeping=keeping if name == ROOT else None,
-            )
-        )

@@ -21,6 +21,7 @@ _DECIDING: Final = (
     "admission.engine",
     "queues.admissions",
     "queues.closures",
+    "queues.flavor_growth",
     "queues.label_selectors",
     "queues.order",
     "queues.parts",

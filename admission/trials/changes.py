@@ -190,8 +190,11 @@ def _with_nodes(table: NodeTable, count: int, like: str, notes: list[str]) -> No
     notes.append(
         f"{counted(count, 'node')} like {like} more" + (f", in {domain}" if domain else "") + ", empty"
     )
-    built = NodeTable.build([*nodes, *added], _levels(table), _tree(table, like, names))
-    return replace(built, ports=table.ports)
+    built = NodeTable.build([*nodes, *added], _levels(table), _tree(table, like, names), table.layout.growth)
+    limits = table.attach_limits
+    if like in limits:
+        limits = {**limits, **dict.fromkeys(names, limits[NodeName(like)])}
+    return replace(built, ports=table.ports, attach_limits=limits)
 
 
 def _copy(model: Node, name: NodeName) -> Node:

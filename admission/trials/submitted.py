@@ -6,7 +6,7 @@ expressions inside the API server, so what they do is repeated here.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ import msgspec
 from admission.decode.fields import explained
 from admission.engine.snapshot import Snapshot
 from admission.facts.pods import PodFact
+from admission.facts.volumes import PodVolume, unseen_volumes
 from admission.facts.workloads import WorkloadFact
 from admission.trials.unknown_fields import unknown_fields_of
 from admission.wire import WirePod
@@ -145,6 +146,7 @@ class Cluster:
             levels=frozenset(self.snapshot.nodes.layout.levels),
             namespace_queue=self.context.queues.get(namespace),
             namespace_labels=self.snapshot.namespaces.get(namespace),
+            schedulers=(self.scheduler, *self.aliases),
         )
 
 
@@ -212,10 +214,16 @@ class _Reading:
         return self._submitted(is_unmanaged=True)
 
     def of_fact(self, fact: WorkloadFact) -> Submitted:
+        self._warn_of(volume for volumes in fact.volumes.values() for volume in volumes)
         return self._submitted(fact=fact)
 
     def of_pod(self, pod: PodFact) -> Submitted:
+        self._warn_of(pod.volumes)
         return self._submitted(pods=(pod,))
+
+    def _warn_of(self, volumes: Iterable[PodVolume]) -> None:
+        if unseen := unseen_volumes(volumes):
+            self.warnings.append(unseen)
 
     def _submitted(self, **more: Any) -> Submitted:
         asked = self.asked
@@ -251,7 +259,9 @@ def submitted(question: Question, asked: Sequence[Asked], cluster: Cluster) -> l
             found.append(replace(each, pods=(), refusals=(text,)))
         elif each.kind is WorkloadKind.POD_GROUP:
             pods = sorted(members.get((each.namespace, each.name), ()), key=lambda pod: pod.name)
-            found.append(replace(each, pods=tuple(pods)))
+            unseen = unseen_volumes(volume for pod in pods for volume in pod.volumes)
+            warnings = _first([*each.warnings, *([unseen] if unseen else [])])
+            found.append(replace(each, pods=tuple(pods), warnings=warnings))
         else:
             found.append(each)
     return found
@@ -339,7 +349,7 @@ def _workload(raw: bytes, reading: _Reading) -> Submitted:
     support = reading.asked.support
     assert support.reader is not None, "pods are read apart"
     fact = support.reader.fact(msgspec.json.decode(raw, type=support.reader.wire), msgspec.Raw(raw))
-    if fact is None or fact.stands_for is not None:
+    if not isinstance(fact, WorkloadFact) or fact.stands_for is not None:
         return reading.refused("another object, which owns this one, waits for it")
     read = in_context(fact, reading.cluster.context)
     assert isinstance(read, WorkloadFact)

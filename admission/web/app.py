@@ -13,7 +13,6 @@
 /apis/read.muster.dev/v1/usage?from=&to=&by=&resource=&queue=&quotas=&limit=&continue=
 /apis/read.muster.dev/v1/timeseries?from=&to=&step=&resource=&queue=&limit=
 /apis/read.muster.dev/v1/changes?watch=true                                server-sent events
-/apis/read.muster.dev/v1/openapi
 /apis/read.muster.dev/v1/namespaces/{namespace}/workloads/{name}?kind=
 /apis/read.muster.dev/v1/namespaces/{namespace}/workloads/{name}/outlook?kind=     from the leader
 /apis/read.muster.dev/v1/version
@@ -54,7 +53,6 @@ from admission.web.leader.asking import LeaderGates, asker_in
 from admission.web.leader.forwarding import FORWARDED
 from admission.web.lists.expected_starts import ExpectedStarts, in_sight, with_expected
 from admission.web.lists.queries import decisions_of, is_mine, limit_of, lines_before, listing_of, place_after
-from admission.web.openapi.document import document
 from admission.web.reader import Sight, UnknownName, together
 from admission.web.trials.handler import LARGEST_TRIAL
 from admission.web.trials.handler import answer as trial_answer
@@ -90,7 +88,7 @@ _PATHS: Final = (
     f"{PREFIX}/queues, {PREFIX}/queues/QUEUE/versions and …/quota, {PREFIX}/pending, {PREFIX}/expected-starts, "
     f"{PREFIX}/workloads, "
     f"{PREFIX}/users, {PREFIX}/decisions, {PREFIX}/nodes, {PREFIX}/usage, "
-    f"{PREFIX}/timeseries, {PREFIX}/changes, {PREFIX}/openapi, "
+    f"{PREFIX}/timeseries, {PREFIX}/changes, "
     f"{PREFIX}/namespaces/NAMESPACE/workloads/NAME and …/outlook, {PREFIX}/snapshot, {PREFIX}/trials"
 )
 #: What the API server asks for to learn what there is: no objects, so nothing that others would list or delete.
@@ -260,7 +258,6 @@ class ReadApi:
                 web.get(f"{PREFIX}/usage", self.show_usage),
                 web.get(f"{PREFIX}/timeseries", self.show_time_series),
                 web.get(f"{PREFIX}/changes", stream_changes),
-                web.get(f"{PREFIX}/openapi", self.show_openapi),
                 web.get(_WORKLOAD, self.explain),
                 web.get(f"{_WORKLOAD}/outlook", self.show_outlook),
                 web.get(f"{PREFIX}/snapshot", self.show_snapshot),
@@ -426,15 +423,6 @@ class ReadApi:
             await self._require_queue(caller, asked.queue)
             sight = await self.rights.sight(caller)
             return encode(await self.reader.time_series(asked, sight=sight))
-
-        return await self._answered(request, answer)
-
-    async def show_openapi(self, request: web.Request) -> web.Response:
-        """What can be asked and answered here, as OpenAPI."""
-        _only(request)
-
-        async def answer(_: Caller) -> bytes:
-            return document()
 
         return await self._answered(request, answer)
 

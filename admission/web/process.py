@@ -73,6 +73,7 @@ async def _serve_webhook(order: ServingOrder, settings: Settings, client: Client
         host=address.host,
         port=address.port,
         certificates=settings.certificates_dir,
+        schedulers=(settings.scheduler_name, *settings.scheduler_aliases),
     )
     server.keeper.loaded = _say_certificates
     async with asyncio.TaskGroup() as tasks:

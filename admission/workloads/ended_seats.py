@@ -3,19 +3,24 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 import msgspec
 
+from admission.decode.fields import one
 from admission.facts.pods import PodFact, PodPhase
-from admission.facts.workloads import NOTHING_BY_NAME, WorkloadFact
+from admission.facts.workloads import NOTHING_BY_NAME, ChildJob, WorkloadFact
 from admission.workloads.inputs import WorkloadInputs
-from admission.workloads.job_counts import with_ended
-from admission.workloads.kinds import KindSupport, support_of
+from admission.workloads.job_counts import pods_at_a_time, pods_at_first, with_ended
+from admission.workloads.kinds import Holding, KindSupport, support_of
 from admission.workloads.kinds.batch_job import as_counted
 from admission.workloads.pod_sets import without_succeeded
 from admission.workloads.seats import SeatMap, awaits_seat, is_live, taken_places
 from queues.admissions import AdmissionState
-from queues.workload import NodeName, PodSet
+from queues.workload import NodeName, PodSet, PodSetProgress
+
+#: How ``PodFact.controller`` begins of pods that a batch/v1 Job makes.
+_OF_JOB: Final = "job/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,17 +138,82 @@ def as_controlled(inputs: WorkloadInputs, seat_maps: Sequence[SeatMap]) -> Workl
 
 
 def _without_succeeded(inputs: WorkloadInputs, fact: WorkloadFact) -> WorkloadInputs:
-    """The inputs without pods that have succeeded, though the status of their object does not say so yet."""
-    succeeded = [pod for pod in inputs.pods if pod.phase is PodPhase.SUCCEEDED]
+    """The inputs without pods that have succeeded, though the status of their object does not say so yet.
+
+    Pods of a Job are counted by that (``with_child_jobs``).
+    """
+    succeeded = [
+        pod
+        for pod in inputs.pods
+        if pod.phase is PodPhase.SUCCEEDED and not pod.controller.startswith(_OF_JOB)
+    ]
     if not succeeded:
         return inputs
     name_of = support_of(fact.key).pod_set_name
-    # Of two pods of one index of a Job that succeed its controller counts one.
-    places = {
-        (name_of(pod, fact), *((pod.uid,) if pod.index is None else (pod.controller, pod.index)))
-        for pod in succeeded
-    }
-    left = without_succeeded(fact.pod_sets, fact.progress, Counter(name for name, *_ in places))
-    asked = sum(pods.count for pods in left)
-    fact = replace(fact, pod_sets=left, minimum=min(fact.minimum, asked), parallelism=asked)
-    return msgspec.structs.replace(inputs, fact=fact)
+    counts = Counter(name_of(pod, fact) for pod in succeeded)
+    left = without_succeeded(fact.pod_sets, fact.progress, counts)
+    return msgspec.structs.replace(inputs, fact=_asking(fact, left))
+
+
+def _asking(fact: WorkloadFact, pod_sets: tuple[PodSet, ...]) -> WorkloadFact:
+    """A workload of several pod sets with fewer pods than it asked at first."""
+    asked = sum(pods.count for pods in pod_sets)
+    return replace(fact, pod_sets=pod_sets, minimum=min(fact.minimum, asked), parallelism=asked)
+
+
+# ── Jobs that an operator makes ─────────────────────────────────────────────────────────────────────────────────
+
+
+def with_child_jobs(inputs: WorkloadInputs) -> WorkloadInputs:
+    """The inputs with the pods that the Jobs of a workload still get, and those that Jobs get which are not there yet.
+
+    Of a Job that fails all pods are still to come: its operator makes it again, or the workload ends.
+    """
+    fact = inputs.fact
+    if (
+        fact is None
+        or not inputs.child_jobs
+        or support_of(fact.key).holding is not Holding.SUSPENDED_AND_GATED
+    ):
+        return inputs
+    children: dict[str, list[ChildJob]] = {}
+    for job in inputs.child_jobs:
+        if (job.namespace, job.workload_name) == (fact.namespace, fact.name):
+            children.setdefault(job.pod_set, []).append(job)
+    pods_of: dict[str, list[PodFact]] = {}
+    for pod in inputs.pods:
+        pods_of.setdefault(pod.controller, []).append(pod)
+    left = tuple(
+        _with_jobs(pods, children[pods.name], fact.progress.get(pods.name), pods_of)
+        if pods.name in children
+        else pods
+        for pods in fact.pod_sets
+    )
+    active = sum(job.active for jobs in children.values() for job in jobs if not job.is_lost)
+    return msgspec.structs.replace(inputs, fact=replace(_asking(fact, left), active=active))
+
+
+def _with_jobs(
+    pods: PodSet,
+    jobs: Sequence[ChildJob],
+    progress: PodSetProgress | None,
+    pods_of: Mapping[str, Sequence[PodFact]],
+) -> PodSet:
+    """A pod set with as many pods as its Jobs run at a time from now on."""
+    of_each = pods.count // progress.jobs if progress is not None and progress.jobs else None
+    to_run = of_all = 0
+    for job in jobs:
+        whole = pods_at_first(job.counts) if of_each is None else of_each
+        of_all += whole
+        own = pods_of.get(f"{_OF_JOB}{job.name}", ())
+        to_run += whole if job.is_lost else min(whole, _at_a_time(job, own))
+    # Of Jobs that are not there all pods come.
+    count = min(pods.count, to_run + max(0, pods.count - of_all))
+    return pods if count == pods.count else one(replace(pods, count=count))
+
+
+def _at_a_time(job: ChildJob, pods: Sequence[PodFact]) -> int:
+    # One of that name may have been there before.
+    own = [pod for pod in pods if pod.created >= job.created]
+    active = sum(is_live(pod) and not pod.deleting for pod in own)
+    return pods_at_a_time(with_ended(job.counts, own), active)

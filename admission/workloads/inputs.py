@@ -9,7 +9,7 @@ import msgspec
 from admission.decode.workload_facts import digest
 from admission.facts.devices import DeviceFault
 from admission.facts.pods import PodFact, PodPhase
-from admission.facts.workloads import WorkloadFact
+from admission.facts.workloads import ChildJob, WorkloadFact
 from admission.workloads.pod_sets import NOTHING_ASKED, NOWHERE_REFUSED, RefusedPlaces, TemplateShapes
 from queues.admissions import NO_SETBACKS, Admission, Recreation, Setbacks
 from queues.plan import Reason
@@ -100,6 +100,8 @@ class WorkloadInputs(msgspec.Struct, frozen=True, kw_only=True):
     fact: WorkloadFact | None
     #: Its pods, by name.
     pods: Sequence[PodFact]
+    #: Jobs that its operator made for it, by name.
+    child_jobs: Sequence[ChildJob] = ()
     #: Its admissions that are not closed, oldest first.
     admissions: Sequence[Admission]
     #: Since when it holds seats without a break (seconds since the epoch); 0: since the first of these was opened.

@@ -28,6 +28,11 @@ def pods_at_a_time(counts: JobCounts, active: int) -> int:
     return max(0, min(counts.parallelism, counts.completions - done))
 
 
+def pods_at_first(counts: JobCounts) -> int:
+    """Pods of a Job that run at the same time before any has ended."""
+    return counts.parallelism if counts.completions is None else min(counts.parallelism, counts.completions)
+
+
 def indexes_to_come(counts: JobCounts, active: Collection[int]) -> tuple[int, ...]:
     """Completion indexes that get a pod next, ascending. ``active``: those that have one. Empty if the Job is not
     Indexed."""

@@ -87,7 +87,7 @@ def without_succeeded(
 
 
 def _left(pods: PodSet, progress: PodSetProgress | None, seen: int) -> PodSet:
-    if progress is None or not seen:
+    if progress is None or not progress.wanted or not seen:
         return pods
     left = max(0, progress.wanted - max(seen, progress.succeeded))
     return pods if left >= pods.count else one(replace(pods, count=left))

@@ -17,7 +17,7 @@ from admission.engine.preemption.protection import budgets_end
 from admission.engine.snapshot import Rollback, Unbooked
 from admission.facts.pods import PodFact
 from admission.workloads.adoption import PodsWithoutSeat, foreign_obstacle, pods_without_seat, unbooked_of
-from admission.workloads.ended_seats import as_controlled, pods_to_come, seats_over
+from admission.workloads.ended_seats import as_controlled, pods_to_come, seats_over, with_child_jobs
 from admission.workloads.inputs import DEFAULT_QUEUE, MissingSince, Timeouts, WorkloadInputs
 from admission.workloads.kinds import Holding, KindSupport, support_of
 from admission.workloads.kinds.job_syncs import NO_SYNCS, syncs_of
@@ -180,7 +180,7 @@ def derive_state(inputs: WorkloadInputs, now: int, timeouts: Timeouts) -> Worklo
     over = _over(inputs, support)
     if over and not inputs.admissions and not any(is_live(pod) for pod in inputs.pods):
         return _ended_state(inputs)
-    inputs = _with_pods_as_made(inputs)
+    inputs = with_child_jobs(_with_pods_as_made(inputs))
     if not (inputs.pods or inputs.admissions):
         return _waiting_state(inputs, support)
     return _held_state(inputs, support, now, timeouts, over=over)

@@ -24,6 +24,7 @@ from admission.world.faulty_nodes import FaultyNodes
 from admission.world.hypernodes import hypernode_tree
 from queues.admissions import Admission, Seat
 from queues.closures.node_closures import ClosureKind
+from queues.flavor_growth import FlavorGrowth
 from queues.resources import DEVICE_MARK, MOST, NOTHING, WHOLE, Resources, is_device, total
 from queues.workload import NO_FLAVOR, FlavorName, HostPort, NodeName, PodSet, WorkloadKey
 
@@ -64,7 +65,7 @@ class PortsInUse:
     def update(self, key: WorkloadKey, pod_sets: Iterable[PodSet]) -> None:
         """What the pods of a workload will have in its seats."""
         self._asked.pop(key, None)
-        asked = {pods.name: pods.occupies for pods in pod_sets if pods.ports or pods.counted}
+        asked = {pods.name: occupies for pods in pod_sets if (occupies := pods.occupies)}
         if asked:
             self._asked[key] = asked
 
@@ -293,7 +294,7 @@ class NodeInventory:
             tree = (
                 hypernode_tree(self.hypernodes.values(), list(self.nodes.values())) if self.hypernodes else ()
             )
-            self._table = NodeTable.build(self._rows(), self.levels(), tree)
+            self._table = NodeTable.build(self._rows(), self.levels(), tree, self._growth())
         elif self._changes:
             self._table = self._table.with_used(self._changes)
         self._changes = {}
@@ -320,6 +321,12 @@ class NodeInventory:
                 devices=fact.devices,
                 unhealthy=fact.unhealthy,
             )
+
+    def _growth(self) -> tuple[FlavorGrowth, ...]:
+        """What can be added to the flavors, if any of them states it."""
+        if all(flavor.may_grow is None for flavor in self.flavors.values()):
+            return ()
+        return tuple(flavor.growth() for _, flavor in sorted(self.flavors.items()))
 
     def _why_not(self, fact: NodeFact) -> str:
         """Why a node may not take new pods, in words; "": it may."""

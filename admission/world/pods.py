@@ -1,9 +1,10 @@
 """Objects that wait or run, and pods: which pod belongs to which workload. Pure."""
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from admission.facts.pods import PodFact
-from admission.facts.workloads import WorkloadFact
+from admission.facts.workloads import ChildJob, WorkloadFact
 from admission.workloads.kinds import Holding, StatusForm, support_of
 from admission.workloads.seats import is_live
 from admission.world.admissions import AdmissionIndex, KeyIndex, replaced
@@ -45,6 +46,9 @@ class PodIndex:
         self._of: KeyIndex[WorkloadKey, str] = KeyIndex()
         self._of_group: KeyIndex[Place, str] = KeyIndex()
         self._controlled: KeyIndex[WorkloadKey, str] = KeyIndex()
+        #: Jobs that operators made for workloads, by uid.
+        self._child_jobs: dict[str, ChildJob] = {}
+        self._child_jobs_of: KeyIndex[WorkloadKey, str] = KeyIndex()
         #: Pods of Deployments, by namespace and ``PodFact.controller``.
         self._of_deployment: KeyIndex[Place, str] = KeyIndex()
 
@@ -85,9 +89,33 @@ class PodIndex:
             unsettled.update(self._controlled.of(key))
         return unsettled
 
+    def put_child_job(self, uid: str, job: ChildJob | None) -> set[WorkloadKey]:
+        """A Job that an operator made for a workload appeared or changed; None: it is gone, or was none. Returns the
+        workloads that it is or was a part of."""
+        before = replaced(self._child_jobs, uid, job)
+        if before is not None:
+            self._child_jobs_of.discard(before.workload, uid)
+        if job is not None:
+            self._child_jobs_of.add(job.workload, uid)
+        return {each.workload for each in (before, job) if each is not None}
+
+    def child_jobs(self, key: WorkloadKey) -> Sequence[ChildJob]:
+        """Jobs that an operator made for a workload, by name."""
+        if key not in self._child_jobs_of:
+            return ()
+        return sorted(
+            (self._child_jobs[uid] for uid in self._child_jobs_of.of(key)), key=lambda job: job.name
+        )
+
     def of_deployment(self, namespace: str, controller: str) -> list[PodFact]:
         """Pods of a Deployment, as ``PodFact.controller`` names it, in no particular order."""
         return [self.pods[uid] for uid in self._of_deployment.of((namespace, controller))]
+
+    def workloads_of_deployments(self) -> set[WorkloadKey]:
+        """Workloads with pods of Deployments."""
+        places = self._of_deployment.keys()
+        owners = (self._owner.get(uid) for place in places for uid in self._of_deployment.of(place))
+        return {owner for owner in owners if owner is not None}
 
     def count(self, key: WorkloadKey) -> int:
         """Number of pods of a workload."""

@@ -25,14 +25,22 @@ class QueueFacts:
         self._put: set[QueueName] = set()
         #: Admissions that are not closed, by queue.
         self._held: Counter[QueueName] = Counter()
-        #: The queues as they count, with removed ones that are held; and their problems. None: they have changed.
+        #: The queues as their objects say.
+        self._stated: dict[QueueName, Queue] = {}
+        #: The queues as they count, with removed ones that are held. None: they have changed.
         self._known: dict[QueueName, Queue] | None = None
-        self._problems: dict[QueueName, str] | None = None
+        #: Of the queues as they counted when it was asked for last, and the problems that it has.
         self._tree: QueueTree | None = None
+        self._problems: Mapping[QueueName, str] = {}
+        self._is_being_built = False
+        #: Queues that were put since ``take_changed``.
+        self._changed: set[QueueName] = set()
 
     def put(self, name: QueueName, fact: QueueFact | None) -> QueueFact | None:
         """A Queue appeared, changed, or (None) is gone. Returns it as it counts, by the loans that are known so far."""
+        self._changed.add(name)
         before = self.queues.pop(name, None)
+        self._stated.pop(name, None)
         if before is None or fact is None or before.queue != fact.queue:
             self._known = None
         if fact is None:
@@ -41,11 +49,17 @@ class QueueFacts:
             self._put.add(name)
             return None
         self.queues[name] = fact
+        # Statuses change every few seconds, and the tree goes by identity.
+        self._stated[name] = fact.queue if before is None or before.queue != fact.queue else before.queue
         self._removed.pop(name, None)
-        # Statuses change every few seconds, and loans do not depend on them.
         if before is None or (before.queue, before.loans) != (fact.queue, fact.loans):
             self._put.add(name)
         return fact if name in self._put else self._counted(name)
+
+    def take_changed(self) -> set[QueueName]:
+        """Queues whose objects changed, statuses included, since the last call."""
+        changed, self._changed = self._changed, set()
+        return changed
 
     def tell_time(self, now: int) -> dict[QueueName, QueueFact]:
         """Queues of which the limits count otherwise than was told last, since a loan began, changed or ended.
@@ -58,8 +72,8 @@ class QueueFacts:
         before, put = self._loans.queues, self._put
         self._put = set()
         loans = {name: fact.loans for name, fact in self.queues.items() if fact.loans}
-        stated = {name: fact.queue for name, fact in self.queues.items()} if loans else {}
-        self._loans = loans_in_force(stated, loans, now)
+        stated = dict(self._stated) if loans else {}
+        self._loans = loans_in_force(stated, loans, now, before=self._loans.tree)
         counted = self._loans.queues
         if before != counted:
             self._known = None
@@ -78,23 +92,19 @@ class QueueFacts:
     def counted(self) -> dict[QueueName, Queue]:
         """The queues that there are, with what they deserve by the loans that last."""
         lent = self._loans.queues
-        return {name: lent.get(name, fact.queue) for name, fact in self.queues.items()}
+        return self._stated | {name: lent[name] for name in lent.keys() & self._stated.keys()}
 
     def keeps_from_autoscalers(self, name: QueueName) -> bool:
         """Whether pods of a queue are marked so that cluster autoscalers do not end them."""
-        return keeps_from_autoscalers(name, self._stated)
+        return keeps_from_autoscalers(name, self._stated.get)
 
     def tenant_of(self, name: QueueName) -> QueueName:
         """The top-level queue above a queue, itself included."""
         seen = {name}
-        while (queue := self._stated(name)) is not None and queue.parent not in (None, ROOT, *seen):
+        while (queue := self._stated.get(name)) is not None and queue.parent not in (None, ROOT, *seen):
             name = queue.parent  # type: ignore[assignment]
             seen.add(name)
         return name
-
-    def _stated(self, name: QueueName) -> Queue | None:
-        fact = self.queues.get(name)
-        return None if fact is None else fact.queue
 
     def _counted(self, name: QueueName) -> QueueFact:
         fact, queue = self.queues[name], self._loans.queues.get(name)
@@ -123,15 +133,30 @@ class QueueFacts:
             self._known = with_removed(self.counted(), held, self._removed)
             # Nothing is opened in a removed queue, so one of which nothing is held matters no more.
             self._removed = {name: parent for name, parent in self._removed.items() if name in self._known}
-            self._problems = None
         return self._known
 
-    def problems(self) -> dict[QueueName, str]:
+    @property
+    def must_be_built(self) -> bool:
+        """Whether the next ``tree`` takes in queues that changed."""
+        return self._tree is None or self._tree.made_of is not self.with_removed()
+
+    def build_tree(self) -> None:
+        """Build the tree, in a thread: meanwhile ``tree`` answers with the one before."""
+        self._is_being_built = self._tree is not None
+        try:
+            self._tree = QueueTree.build(self.with_removed(), None, before=self._tree)
+        finally:
+            self._is_being_built = False
+
+    def tree(self) -> QueueTree:
+        """The tree of ``with_removed``, over unbounded nodes. It is built once for each change."""
+        if self._tree is None or (self.must_be_built and not self._is_being_built):
+            self.build_tree()
+        assert self._tree is not None
+        return self._tree
+
+    def problems(self) -> Mapping[QueueName, str]:
         """Queues that cannot be used, with all that is wrong with them."""
-        known = self.with_removed()
-        if self._problems is None:
-            # What nodes have is no problem of a queue.
-            self._tree = QueueTree.build(known, None, before=self._tree)
-            problems = self._tree.problems.items()
-            self._problems = {name: " ".join(map(str, errors)) for name, errors in problems}
-        return self._problems
+        # What nodes have is no problem of a queue.
+        problems = self.tree().problems
+        return {name: " ".join(map(str, errors)) for name, errors in problems.items()}

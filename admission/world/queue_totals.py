@@ -1,7 +1,7 @@
 """What the status of each queue counts, kept up to date with every change: workloads by standing, amounts allocated."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Final
 
@@ -39,10 +39,21 @@ class QueueTotals:
         #: Workloads by queue and standing.
         self.workloads = Counter((queue, Standing.COMPLETED) for queue in ended.values())
         self._allocated: dict[QueueName, Resources] = {}
+        #: Queues whose sums may have changed since ``take_changed``.
+        self._changed: set[QueueName] = set()
 
     def allocated(self, queue: QueueName) -> Resources:
         """What the seats of a queue's own admissions take."""
         return self._allocated.get(queue, NOTHING)
+
+    def allocations(self) -> Iterable[tuple[QueueName, Resources]]:
+        """The same of all queues in which something was admitted in this term."""
+        return self._allocated.items()
+
+    def take_changed(self) -> set[QueueName]:
+        """Queues whose sums may be others than at the last call."""
+        changed, self._changed = self._changed, set()
+        return changed
 
     def replace_state(
         self, key: WorkloadKey, before: WorkloadState | None, after: WorkloadState | None
@@ -50,20 +61,25 @@ class QueueTotals:
         """One state of a workload takes another's place. None: there was, or is, none."""
         self.end(key, before, None)
         if after is not None:
-            self.workloads[after.workload.queue, standing(after)] += 1
+            self._count(after.workload.queue, standing(after), 1)
 
     def end(self, key: WorkloadKey, before: WorkloadState | None, queue: QueueName | None) -> None:
         """A workload has ended in this queue, and has no state any more; None: nothing is left of it."""
         if before is not None:
-            self.workloads[before.workload.queue, standing(before)] -= 1
+            self._count(before.workload.queue, standing(before), -1)
         if (ended_in := self.ended.pop(key, None)) is not None:
-            self.workloads[ended_in, Standing.COMPLETED] -= 1
+            self._count(ended_in, Standing.COMPLETED, -1)
         if queue is not None:
             self.ended[key] = queue
-            self.workloads[queue, Standing.COMPLETED] += 1
+            self._count(queue, Standing.COMPLETED, 1)
+
+    def _count(self, queue: QueueName, standing: Standing, more: int) -> None:
+        self.workloads[queue, standing] += more
+        self._changed.add(queue)
 
     def replace_admission(self, before: Admission | None, after: Admission) -> None:
         """An admission was opened (``before`` is None) or changed."""
+        self._changed.update(each.queue for each in (before, after) if each is not None)
         if before is not None:
             self._allocated[before.queue] = self.allocated(before.queue) - before.holds()
         if after.state is not AdmissionState.CLOSED:

@@ -4,6 +4,7 @@ from collections.abc import Collection
 
 from admission.engine.snapshot import Rollback, Unbooked
 from admission.workloads.state import WorkloadState
+from admission.world.attached_volumes import AttachedVolumes
 from admission.world.disruption_budgets import Budgets
 from admission.world.nodes import NodeInventory
 from admission.world.pod_relations import PodRelations
@@ -15,8 +16,15 @@ from queues.workload import AdmissionId, Workload, WorkloadKey
 class SnapshotRows:
     """Part of the world: the rows of the next snapshot that follow from states and admissions."""
 
-    def __init__(self, node_inventory: NodeInventory, budgets: Budgets, pod_relations: PodRelations) -> None:
+    def __init__(
+        self,
+        node_inventory: NodeInventory,
+        budgets: Budgets,
+        pod_relations: PodRelations,
+        attached_volumes: AttachedVolumes,
+    ) -> None:
         self._pod_relations = pod_relations
+        self._attached_volumes = attached_volumes
         self._node_inventory = node_inventory
         self._budgets = budgets
         self.pending: VersionedMap[WorkloadKey, Workload] = VersionedMap()
@@ -45,7 +53,7 @@ class SnapshotRows:
     def _remove(self, before: WorkloadState, after: WorkloadState | None) -> None:
         self._node_inventory.ports.update(before.key, ())
         if after is None:
-            self._pod_relations.put_workload(before.key, None)
+            self._resolved(before, None)
         if after is None or not after.seat_maps:
             self._budgets.update(before.key, ())
         self.unbooked.pop(before.key, None)
@@ -63,8 +71,7 @@ class SnapshotRows:
     def _put(self, after: WorkloadState, numbered: Collection[WorkloadKey]) -> None:
         asks = after.workload.pod_sets if after.needs_seats or after.seat_maps else ()
         self._node_inventory.demand.update(after.key, asks)
-        counted = self._pod_relations.put_workload(after.key, after if asks else None)
-        workload = after.workload if counted is None else counted
+        workload = self._resolved(after, after if asks else None)
         self._node_inventory.ports.update(after.key, workload.pod_sets)
         if after.needs_seats and after.key in numbered:
             self.pending.put(after.key, workload)
@@ -84,16 +91,32 @@ class SnapshotRows:
         self.ready.update(dict.fromkeys(after.ready))
 
     def recount(self) -> None:
-        """Give the workloads what their pods count as where the rules of other pods have changed."""
-        for key, state in self._pod_relations.refresh():
-            workload = self._pod_relations.put_workload(key, state)
-            if workload is None:
+        """Give the workloads what their pods count as where the rules of other pods have changed, and their volumes
+        where these have."""
+        stale = {**dict(self._pod_relations.refresh()), **dict(self._attached_volumes.refresh())}
+        for key, state in stale.items():
+            if not (state.needs_seats or state.seat_maps):
                 continue
+            workload = self._resolved(state, state)
             self._node_inventory.ports.update(key, workload.pod_sets)
             for rows in (self.pending, self.holders):
                 before = rows.get(key)
                 if before is not None and before != workload:
                     rows.put(key, workload)
+
+    def _resolved(self, state: WorkloadState, relevant: WorkloadState | None) -> Workload:
+        """The workload of a state with what its pods count as, and with their volumes.
+
+        ``relevant``: the state; None if it neither waits nor has seats.
+        """
+        counted = self._pod_relations.put_workload(state.key, relevant)
+        workload = state.workload if counted is None else counted
+        workload = self._attached_volumes.put_workload(state.key, relevant, workload)
+        if workload is not state.workload:
+            for rows in (self.pending, self.holders):
+                if (known := rows.get(state.key)) == workload and known is not None:
+                    return known  # the engine's memo goes by identity
+        return workload
 
 
 def _decisive(state: WorkloadState | None) -> tuple[object, ...] | None:

@@ -5,7 +5,7 @@ VolumeRestrictions). Muster chooses the node, so it asks the same before. The ob
 with volumes waits (``is_needed``); until they are, it waits for them, a short time.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -13,6 +13,7 @@ from admission.decode.fields import one
 from admission.facts.changes import Change, FactKind
 from admission.facts.pods import PodFact
 from admission.facts.volumes import (
+    CsiNodeFact,
     Place,
     PodVolume,
     StorageClassFact,
@@ -29,7 +30,10 @@ from queues.workload import NodeFilter, Obstacle, PodSet, Requirement, WorkloadK
 
 #: Kinds of facts that ``VolumeFacts.observe`` takes.
 ABOUT_VOLUMES: Final = frozenset(
-    (FactKind.VOLUME_CLAIM, FactKind.VOLUME, FactKind.STORAGE_CLASS, FactKind.VOLUMES_WATCHED)
+    (
+        *(FactKind.VOLUME_CLAIM, FactKind.VOLUME, FactKind.STORAGE_CLASS),
+        *(FactKind.CSI_NODE, FactKind.VOLUMES_WATCHED),
+    )
 )
 #: All claims, volumes and storage classes have been handed in; none is any more.
 KNOWN: Final = Change(FactKind.VOLUMES_WATCHED, "known", None)
@@ -122,11 +126,37 @@ class VolumeFacts:
             case FactKind.STORAGE_CLASS, StorageClassFact() | None:
                 _put(self._classes, change.key, change.fact)
                 subjects = {(FactKind.STORAGE_CLASS, change.key), (FactKind.STORAGE_CLASS, "")}
+            case FactKind.CSI_NODE, CsiNodeFact() | None:
+                pass  # how many volumes a node attaches is no matter of a workload (``attached_volumes``)
             case FactKind.VOLUMES_WATCHED, None:
                 return self._begin() if change == KNOWN else self._end()
             case _:
                 raise AssertionError(f"a {change.kind} change carries {type(change.fact).__name__}")
         return {key for subject in subjects for key in self._following.of(subject)}
+
+    def claims_in(self, change: Change) -> Iterator[Place]:
+        """Claims that a change is about, as far as the objects are known now."""
+        if change.kind is FactKind.VOLUME_CLAIM and (place := self._claim_places.get(change.key)) is not None:
+            yield place
+        volume = self._volumes.get(change.key) if change.kind is FactKind.VOLUME else None
+        if volume is not None and volume.claim is not None:
+            yield volume.claim
+
+    def attached_as(self, namespace: str, volume: PodVolume) -> tuple[str, str] | None:
+        """The driver that attaches a volume of a pod, and a name that no other volume has; "": one that is made for
+        the pod. None: nothing is attached, or it is not known."""
+        claim = self._claims.get((namespace, volume.claim)) if volume.claim else None
+        if claim is None and not volume.is_made:
+            return None
+        if claim is not None and claim.volume in self._volumes:
+            bound = self._volumes[claim.volume]
+            return (bound.driver, bound.handle) if bound.driver else None
+        class_ = self._class(
+            claim.storage_class if claim is not None else volume.storage_class, claim is None
+        )
+        if class_ is None or class_.provisioner == _NO_PROVISIONER:
+            return None
+        return class_.provisioner, f"claim {namespace}/{volume.claim}" if volume.claim else ""
 
     def put_pod(self, uid: str, pod: PodFact | None) -> set[WorkloadKey]:
         """A pod appeared, changed or went away; the workloads that waited for its volumes."""
@@ -218,8 +248,6 @@ class VolumeFacts:
         if not self.is_synced:
             return answer  # they could not be read: the stock scheduler decides
         for volume in volumes:
-            if volume.driver:
-                continue
             claim = self._claim_of(namespace, volume, answer)
             if claim is not None and answer.problem is None:
                 self._place(claim, answer)
@@ -293,9 +321,13 @@ class VolumeFacts:
 
     def _class_of(self, claim: VolumeClaimFact, answer: _Answer) -> StorageClassFact | None:
         answer.subjects.add((FactKind.STORAGE_CLASS, claim.storage_class or ""))
-        if claim.storage_class is not None:
-            return self._classes.get(claim.storage_class)
-        if not claim.is_to_be_made:
+        return self._class(claim.storage_class, claim.is_to_be_made)
+
+    def _class(self, name: str | None, is_to_be_made: bool) -> StorageClassFact | None:
+        """The class of a claim that names it."""
+        if name is not None:
+            return self._classes.get(name)
+        if not is_to_be_made:
             return None  # the API server has written the default class, if there was one
         defaults = [each for each in self._classes.values() if each.is_default]
         return max(defaults, key=lambda each: (each.created, each.name), default=None)

@@ -14,7 +14,7 @@ from admission.engine.snapshot import Snapshot
 from admission.facts.changes import Change, FactKind
 from admission.facts.cluster import BudgetFact, NamespaceFact, NodeFact, QueueFact
 from admission.facts.pods import PodFact
-from admission.facts.workloads import WorkloadFact
+from admission.facts.workloads import ChildJob, WorkloadFact
 from admission.volcano_jobs.state import JobState, Phase
 from admission.workloads.inputs import (
     DEFAULT_QUEUE,
@@ -31,6 +31,7 @@ from admission.workloads.seats import is_live
 from admission.workloads.set_aside import SetAside, defect_of, endless_reason
 from admission.workloads.state import WorkloadState, derive_state, state_beside
 from admission.world.admissions import AdmissionIndex, ClosedAdmissions
+from admission.world.attached_volumes import AttachedVolumes
 from admission.world.devices.device_facts import DeviceFacts
 from admission.world.disruption_budgets import Budgets
 from admission.world.learned.avoided_nodes import AvoidedNodes
@@ -42,6 +43,7 @@ from admission.world.learned.seen_ends import SeenEnds
 from admission.world.learned.seen_times import SeenTimes
 from admission.world.learned.taken_names import TakenNames
 from admission.world.learned.templates import TemplateIndex
+from admission.world.learned.told_requests import without_more_nodes
 from admission.world.nodes import ABOUT_NODES, NodeInventory
 from admission.world.past_use import UsageHistory
 from admission.world.persistence import RefusedRows, Unsaved, UnsavedRow, current_outcomes
@@ -61,7 +63,7 @@ from queues.plan import Reason, Setback
 from queues.quota.permissions import QueuePermissions, QueueUser
 from queues.quota.queue import DEFAULT_POLICY, ROOT
 from queues.reason_codes import ReasonCode
-from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey
+from queues.workload import AdmissionId, HostPort, NodeName, QueueName, WorkloadKey
 from queues.world_rows import WorldRows
 
 
@@ -73,8 +75,7 @@ class World:
         inventory = self.node_inventory = NodeInventory()
         self.avoided_nodes = AvoidedNodes(inventory.is_faulty, inventory.offers_faulty_devices)
         self.refused_nodes = RefusedNodes(inventory.nodes, inventory.levels)
-        self.budgets = Budgets()
-        self.devices = DeviceFacts()
+        self.budgets, self.devices = Budgets(), DeviceFacts()
         self.admission_index = AdmissionIndex()
         self.pod_index = PodIndex(self.admission_index)
         self.templates = TemplateIndex(timeouts.dry_run)
@@ -101,13 +102,18 @@ class World:
         outcomes = current_outcomes(rows.outcomes, self.jobs)
         self.pod_outcomes = PodOutcomes(self.pod_index, self.job_states, outcomes, self.unsaved.outcomes)
         self.states: dict[WorkloadKey, WorkloadState] = {}
-        self.queue_permissions = QueuePermissions()
+        self.queue_facts = QueueFacts(rows.parents)
+        self.queue_permissions = QueuePermissions(self.queue_facts.tree)
         self.pod_relations = PodRelations(
             self.states, self.pod_index.facts, self.queue_permissions.labels, self._seatless_pods
         )
-        self.snapshot_rows = SnapshotRows(self.node_inventory, self.budgets, self.pod_relations)
+        self.attached_volumes = AttachedVolumes(
+            self.volumes, self.states, self.pod_index.facts, self._seatless_pods
+        )
+        self.snapshot_rows = SnapshotRows(
+            self.node_inventory, self.budgets, self.pod_relations, self.attached_volumes
+        )
         self.queue_totals = QueueTotals(rows.ended)
-        self.queue_facts = QueueFacts(rows.parents)
         self.queues: Mapping[QueueName, QueueFact] = self.queue_facts.queues
         self.pods: Mapping[str, PodFact] = self.pod_index.pods
         self.facts: Mapping[WorkloadKey, WorkloadFact] = self.pod_index.facts
@@ -120,7 +126,8 @@ class World:
         self.last_evictions = dict(rows.last_evictions)
         #: Space that is promised while victims leave.
         self.claims = {claim.workload: claim for claim in rows.claims}
-        self.reasons = dict(rows.reasons)
+        #: Why workloads wait; and which were refused nodes for good by cluster autoscalers.
+        self.reasons, self.without_more_nodes = dict(rows.reasons), without_more_nodes(rows.reasons)
         #: Something that a decision may see has changed since the last snapshot.
         self.snapshot_is_stale = True
         self._defects: dict[WorkloadKey, Exception] = {}
@@ -159,7 +166,7 @@ class World:
             match change.kind, change.fact:
                 case FactKind.POD, PodFact() | None:
                     self._put_pod(change.key, change.fact)
-                case FactKind.WORKLOAD, WorkloadFact() | None:
+                case FactKind.WORKLOAD, WorkloadFact() | ChildJob() | None:
                     self._put_workload(change)
                 case FactKind.NODE, NodeFact() | None:
                     self._put_node(NodeName(change.key), change.fact)
@@ -184,7 +191,12 @@ class World:
                     raise AssertionError(f"a {change.kind} change carries {type(change.fact).__name__}")
 
     def _observe_volume(self, change: Change) -> set[WorkloadKey]:
+        is_counted = self.attached_volumes.is_used
+        claims = [*self.volumes.claims_in(change)] if is_counted else []
         keys = self.volumes.observe(change)
+        claims += self.volumes.claims_in(change) if is_counted else ()
+        self.attached_volumes.observe(change, claims)
+        self.snapshot_is_stale |= self.attached_volumes.is_stale
         for key in keys:
             self.refused_nodes.forget(key)
         return keys
@@ -242,6 +254,7 @@ class World:
             seatless = None if self.admission_index.has_seat(fact, owner) else fact
         self.snapshot_is_stale |= self.node_inventory.ports.occupy(uid, ports)
         self.snapshot_is_stale |= self.pod_relations.put_pod(uid, seatless) or self.pod_relations.is_stale
+        self.snapshot_is_stale |= self.attached_volumes.put_pod(uid, seatless)
         for node in self.node_inventory.charge(uid, place):
             self.snapshot_is_stale = True
             self.dirty |= self.admission_index.seated_on(node)
@@ -257,6 +270,11 @@ class World:
         assert change.workload_kind is not None
         fact = change.fact if isinstance(change.fact, WorkloadFact) else None
         key = fact.key if fact is not None else WorkloadKey(change.workload_kind, change.key)
+        child = change.fact if isinstance(change.fact, ChildJob) else None
+        if parents := self.pod_index.put_child_job(change.key, child):
+            self.dirty |= parents
+            if fact is None and key not in self.facts:
+                return
         if fact is not None and fact.stands_for is not None:
             self.pod_index.put_job_group(change.key, fact)
             # The status of its Job is written on it. It has no members, or none any more.
@@ -289,12 +307,9 @@ class World:
         counted = self.queue_facts.put(name, fact)
         if before is not None and fact is not None and before.decides() == fact.decides():
             return  # its status changes every few seconds
-        self.queue_permissions.put_queue(name, None if fact is None else fact.queue)
         self.unsaved.queues[name] = counted
         if name == ROOT:
             self.dirty |= self.admission_index.seated_on(*self.node_inventory.faulty.put_root(fact))
-        if before is None or fact is None or before.queue != fact.queue:
-            self.dirty |= self._deadlines.policy_dependents
         self.snapshot_is_stale = self.usage_history.needs_reading = True
 
     # ── what the ledger says ────────────────────────────────────────────────────────────────────────────────
@@ -475,7 +490,9 @@ class World:
         self.dirty |= self._awaiting_timeout | self.avoided_nodes.changed() | self.aside.expire(now)
         self.dirty |= self._deadlines.due(now) | self.namespace_quotas.expire(now)
         self.dirty |= self.refused_nodes.expire(now) | self.volumes.overdue(now)
-        self.dirty |= self.queue_permissions.changed() | self.taken_names.expire(now)
+        changed = self.queue_permissions.changed()
+        self.dirty |= changed.told | (changed.by_policy & self._deadlines.policy_dependents)
+        self.dirty |= self.taken_names.expire(now)
         self._awaiting_timeout.clear()
         for part in parts(list(self.dirty), size, self.weight):
             self.dirty.difference_update(part)
@@ -558,7 +575,8 @@ class World:
         """A workload with its namespace and its queue; None: nothing is known of it."""
         named = [each for each in (self.facts.get(key), *pods[:1], *admissions[-1:]) if each is not None]
         queue = next((each.queue for each in named if each.queue), DEFAULT_QUEUE)
-        return QueueUser(key, named[0].namespace, queue) if named else None
+        held_in = admissions[0].queue if admissions else None
+        return QueueUser(key, named[0].namespace, queue, held_in) if named else None
 
     def _derive(self, key: WorkloadKey, now: int, awaited: SeatIndices) -> WorkloadState | None:
         inputs = self._inputs(key, now, awaited)
@@ -586,6 +604,7 @@ class World:
             key=key,
             fact=fact,
             pods=pods,
+            child_jobs=self.pod_index.child_jobs(key),
             admissions=admissions,
             held_since=self.admission_index.held_since(admissions),
             arrival=self.arrivals.get(key),
@@ -653,9 +672,10 @@ class World:
             now=now,
             ledger_seq=self.ledger_seq,
             queues=self.queue_facts.with_removed(),
-            nodes=self.node_inventory.table().with_ports(
-                self.node_inventory.ports.by_node(self.admission_index.of, self.pod_relations.counted_pods())
-            ),
+            tree=self.queue_facts.tree(),
+            nodes=self.node_inventory.table()
+            .with_ports(self.node_inventory.ports.by_node(self.admission_index.of, self._noted_pods()))
+            .with_attach_limits(self.attached_volumes.limits),
             pending=self.snapshot_rows.pending.freeze(),
             admissions=self.snapshot_rows.admissions.freeze(),
             ended=dict(self.snapshot_rows.ended),
@@ -671,7 +691,17 @@ class World:
             typical=self.node_inventory.demand.typical(),
             past_use=self.usage_history.freeze(now),
             closures=self.node_inventory.closures.freeze(now, self.queues),
+            without_more_nodes=self.without_more_nodes,
         )
+
+    def take_changed_queues(self) -> set[QueueName]:
+        """Queues whose objects or sums may be others than at the last call."""
+        return self.queue_totals.take_changed() | self.queue_facts.take_changed()
+
+    def _noted_pods(self) -> Iterator[tuple[NodeName, tuple[HostPort, ...]]]:
+        """Pods without a seat: their node, what they count as for rules of others, and their volumes."""
+        yield from self.pod_relations.counted_pods()
+        yield from self.attached_volumes.noted_pods()
 
     def queue_problems(self) -> dict[QueueName, str]:
         """Queues that cannot be used, with all that is wrong with them."""

@@ -173,6 +173,7 @@ VOLUME_CLAIMS: Final = ApiResource(CORE, "persistentvolumeclaims", "PersistentVo
 
 VOLUMES: Final = ApiResource(CORE, "persistentvolumes", "PersistentVolume", namespaced=False)
 
+CSI_NODES: Final = ApiResource("storage.k8s.io/v1", "csinodes", "CSINode", namespaced=False)
 STORAGE_CLASSES: Final = ApiResource("storage.k8s.io/v1", "storageclasses", "StorageClass", namespaced=False)
 
 NETWORK_POLICIES: Final = ApiResource("networking.k8s.io/v1", "networkpolicies", "NetworkPolicy")

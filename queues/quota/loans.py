@@ -17,8 +17,9 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from queues.quota.accounts import Account
+from queues.quota.effective_limits import numbers_of
 from queues.quota.queue import ROOT, Limits, Queue
-from queues.quota.tree import QueueTree, numbers_of
+from queues.quota.tree import QueueTree
 from queues.workload import NO_FLAVOR, FlavorName, QueueName
 
 
@@ -54,13 +55,18 @@ class LoansInForce:
     queues: Mapping[QueueName, Queue] = field(default_factory=dict)
     #: When the next loan ends, in seconds since the epoch; None: there is none.
     until: int | None = None
+    #: Of the queues as they state their limits; None: there is no loan.
+    tree: QueueTree | None = None
 
 
 Loans = Mapping[QueueName, Sequence[Loan]]
 
 
-def loans_in_force(queues: Mapping[QueueName, Queue], loans: Loans, now: int) -> LoansInForce:
-    """The loans that last at ``now``. ``queues``: as they state their limits; ``loans``: by the queue that lends."""
+def loans_in_force(
+    queues: Mapping[QueueName, Queue], loans: Loans, now: int, *, before: QueueTree | None = None
+) -> LoansInForce:
+    """The loans that last at ``now``. ``queues``: as they state their limits; ``loans``: by the queue that lends;
+    ``before``: an older tree of such queues, to carry on."""
     lasting = [
         (lender, loan)
         for lender in sorted(loans)
@@ -69,12 +75,14 @@ def loans_in_force(queues: Mapping[QueueName, Queue], loans: Loans, now: int) ->
     ]
     if not lasting:
         return LoansInForce()
-    books = _Books(QueueTree.build(queues, None))
+    tree = QueueTree.build(queues, None, before=before)
+    books = _Books(tree)
     counted = tuple(books.lend(lender, loan) for lender, loan in lasting)
     return LoansInForce(
         loans=counted,
         queues={name: _shifted(queues[name], amounts) for name, amounts in books.shifts.items()},
         until=min(loan.until for _, loan in lasting),
+        tree=tree,
     )
 
 

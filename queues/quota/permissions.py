@@ -1,13 +1,16 @@
 """What queues allow: which namespaces may use them, which priority and which policy counts, as they are now. Pure."""
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Set
+from typing import NamedTuple, TypeVar
 
 from queues.quota.access import AccessRefusal
-from queues.quota.queue import DEFAULT_POLICY, PriorityLimit, Queue, QueuePolicy
+from queues.quota.queue import DEFAULT_POLICY, PriorityLimit, QueuePolicy
 from queues.quota.run_limits import RunLimit
 from queues.quota.tree import QueueTree
 from queues.workload import QueueName, WorkloadKey
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 class QueueUser(NamedTuple):
@@ -16,29 +19,40 @@ class QueueUser(NamedTuple):
     workload: WorkloadKey
     namespace: str
     queue: QueueName
+    #: The queue of its admission, whose run limit and policy count for it; None: it has none.
+    held_in: QueueName | None = None
+
+
+class ChangedWorkloads(NamedTuple):
+    """Workloads for which queues may say something else than before."""
+
+    #: Whether they may use their queue, or how long they may run.
+    told: set[WorkloadKey]
+    #: Which policy counts.
+    by_policy: set[WorkloadKey]
 
 
 class QueuePermissions:
     """Labels of namespaces, and the queues that state which of them they take."""
 
-    def __init__(self) -> None:
+    def __init__(self, tree: Callable[[], QueueTree]) -> None:
+        """``tree``: the queues as they are now, removed ones of which something is held included."""
+        self._tree = tree
+        #: The queues as they were when changes were looked at last.
+        self._seen = QueueTree.build({}, None)
         self._labels: dict[str, Mapping[str, str]] = {}
         #: The same as it was last handed out; None: it has changed.
         self._frozen: Mapping[str, Mapping[str, str]] | None = {}
-        self._queues: dict[QueueName, Queue] = {}
-        #: The tree of the queues; of those before, while it is stale.
-        self._tree: QueueTree | None = None
-        self._tree_is_stale = False
+        #: Namespaces with other labels than before.
+        self._relabelled: set[str] = set()
         #: Workloads that were told that their namespace may not use their queue.
         self._refused: set[WorkloadKey] = set()
-        #: Workloads that were told anything, by namespace and queue; and where each of them is.
-        self._told: dict[str, dict[QueueName, set[WorkloadKey]]] = {}
-        self._place_of: dict[WorkloadKey, tuple[str, QueueName]] = {}
-        #: Namespaces with other labels than before, and whether other queues may take a namespace than before.
-        self._relabelled: set[str] = set()
-        self._rules_stale = False
-        #: Limits of run times may be others than they were told to be.
-        self._run_limits_stale = False
+        #: Workloads that were told anything, and the same by queue and namespace, and by the queue that holds them.
+        self._users: dict[WorkloadKey, QueueUser] = {}
+        self._told: dict[QueueName, dict[str, set[WorkloadKey]]] = {}
+        self._held: dict[QueueName, set[WorkloadKey]] = {}
+        #: Queues in which workloads of a namespace were told anything.
+        self._queues_of: dict[str, set[QueueName]] = {}
 
     def put_namespace(self, name: str, labels: Mapping[str, str] | None) -> bool:
         """Labels of a namespace as they are now; None: it is gone. True: they are others than before."""
@@ -51,28 +65,6 @@ class QueuePermissions:
         self._relabelled.add(name)
         return True
 
-    def put_queue(self, name: QueueName, queue: Queue | None) -> None:
-        """A queue as it is now; None: it is gone."""
-        before = self._queues.pop(name, None)
-        if queue is not None:
-            self._queues[name] = queue
-        if before == queue:
-            return
-        self._tree_is_stale = True
-        rules = [
-            (each.parent, each.namespace_selector) if each is not None else None for each in (before, queue)
-        ]
-        self._rules_stale |= rules[0] != rules[1]
-        self._run_limits_stale |= self._changes_run_limits(before, queue)
-
-    def _changes_run_limits(self, before: Queue | None, after: Queue | None) -> bool:
-        """Whether the limits of run times may be others with one queue changed."""
-        limits = {each.max_run_time if each is not None else None for each in (before, after)}
-        if len(limits) > 1:
-            return True
-        moved = before is None or after is None or before.parent != after.parent
-        return moved and any(each.max_run_time is not None for each in self._queues.values())
-
     def labels(self) -> Mapping[str, Mapping[str, str]]:
         """Labels by namespace, in a mapping that never changes; the same one until a label changes."""
         if self._frozen is None:
@@ -84,8 +76,8 @@ class QueuePermissions:
 
         A namespace that was not seen (yet) has no labels.
         """
-        tree = self._built()
-        return tree.access_refusal(queue, self._labels.get(namespace, {})) if queue in tree.paths else None
+        tree = self._tree()
+        return tree.access_refusal(queue, self._labels.get(namespace, {})) if _is_there(tree, queue) else None
 
     def may_use(self, namespace: str, queue: QueueName) -> bool:
         """True if a namespace may use a queue, or there is no such queue."""
@@ -93,33 +85,31 @@ class QueuePermissions:
 
     def priority_limit(self, queue: QueueName) -> PriorityLimit | None:
         """The highest priority that counts in a queue; None: there is no such queue."""
-        tree = self._built()
-        return tree.priority_limit(queue) if queue in tree.paths else None
+        tree = self._tree()
+        return tree.priority_limit(queue) if _is_there(tree, queue) else None
 
     def policy(self, queue: QueueName) -> QueuePolicy:
         """The policy that counts for a queue; the default where there is no such queue."""
-        tree = self._built()
-        return tree.policy(queue) if queue in tree.paths else DEFAULT_POLICY
+        tree = self._tree()
+        return tree.policy(queue) if _is_there(tree, queue) else DEFAULT_POLICY
 
     def run_limit(self, queue: QueueName) -> RunLimit | None:
         """How long workloads of a queue may hold their seats; None: no limit, or there is no such queue."""
-        return self._built().run_limit(queue)
-
-    def _built(self) -> QueueTree:
-        if self._tree is None or self._tree_is_stale:
-            self._tree = QueueTree.build(self._queues, None, before=self._tree)
-            self._tree_is_stale = False
-        return self._tree
+        tree = self._tree()
+        return tree.run_limit(queue) if _is_there(tree, queue) else None
 
     def tell(self, user: QueueUser) -> bool:
         """As ``may_use``; what a workload is told is remembered for ``changed``."""
+        key = user.workload
         allowed = self.may_use(user.namespace, user.queue)
-        (self._refused.discard if allowed else self._refused.add)(user.workload)
-        place = user.namespace, user.queue
-        if self._place_of.get(user.workload) != place:
-            self._leave(user.workload)
-            self._place_of[user.workload] = place
-            self._told.setdefault(user.namespace, {}).setdefault(user.queue, set()).add(user.workload)
+        (self._refused.discard if allowed else self._refused.add)(key)
+        if self._users.get(key) != user:
+            self._leave(key)
+            self._users[key] = user
+            self._told.setdefault(user.queue, {}).setdefault(user.namespace, set()).add(key)
+            self._queues_of.setdefault(user.namespace, set()).add(user.queue)
+            if user.held_in is not None:
+                self._held.setdefault(user.held_in, set()).add(key)
         return allowed
 
     def forget(self, key: WorkloadKey) -> None:
@@ -128,27 +118,76 @@ class QueuePermissions:
         self._leave(key)
 
     def _leave(self, key: WorkloadKey) -> None:
-        if (place := self._place_of.pop(key, None)) is None:
+        if (user := self._users.pop(key, None)) is None:
             return
-        namespace, queue = place
-        of_queue = self._told[namespace][queue]
-        of_queue.discard(key)
-        if not of_queue:
-            del self._told[namespace][queue]
-        if not self._told[namespace]:
-            del self._told[namespace]
+        if user.held_in is not None:
+            _take_out(self._held, user.held_in, key)
+        _take_out(self._told[user.queue], user.namespace, key)
+        if user.namespace not in self._told[user.queue]:
+            _take_out(self._queues_of, user.namespace, user.queue)
+            if not self._told[user.queue]:
+                del self._told[user.queue]
 
-    def changed(self) -> set[WorkloadKey]:
+    def changed(self) -> ChangedWorkloads:
         """Workloads that were told something else than holds now, or may have been, since queues or labels changed
         after the last call."""
-        namespaces = self._told.keys() if self._rules_stale else self._relabelled & self._told.keys()
-        self._relabelled, self._rules_stale = set(), False
-        found = set[WorkloadKey]()
-        for namespace in namespaces:
-            for queue, keys in self._told[namespace].items():
-                refused = keys & self._refused
-                found |= refused if self.may_use(namespace, queue) else keys - refused
-        if self._run_limits_stale:
-            self._run_limits_stale = False
-            found |= self._place_of.keys()
-        return found
+        before, self._seen = self._seen, self._tree()
+        relabelled, self._relabelled = self._relabelled, set()
+        changes = _RuleChanges.between(before, self._seen)
+        told = set[WorkloadKey]()
+        for queue in changes.access & self._told.keys():
+            for namespace in self._told[queue]:
+                told |= self._told_otherwise(namespace, queue)
+        for namespace in relabelled & self._queues_of.keys():
+            for queue in self._queues_of[namespace]:
+                told |= self._told_otherwise(namespace, queue)
+        return ChangedWorkloads(told | self._keys_of(changes.run_limits), self._keys_of(changes.policies))
+
+    def _told_otherwise(self, namespace: str, queue: QueueName) -> set[WorkloadKey]:
+        keys = self._told[queue][namespace]
+        refused = keys & self._refused
+        return refused if self.may_use(namespace, queue) else keys - refused
+
+    def _keys_of(self, queues: Set[QueueName]) -> set[WorkloadKey]:
+        """Workloads that were told anything in these queues, or are held in them."""
+        told = (keys for queue in queues & self._told.keys() for keys in self._told[queue].values())
+        held = (self._held[queue] for queue in queues & self._held.keys())
+        return set[WorkloadKey]().union(*told, *held)
+
+
+class _RuleChanges(NamedTuple):
+    """Queues for which other rules may count than before: those that state others, and all below them."""
+
+    access: Set[QueueName]
+    run_limits: Set[QueueName]
+    policies: Set[QueueName]
+
+    @classmethod
+    def between(cls, before: QueueTree, after: QueueTree) -> "_RuleChanges":
+        access, run_limits, policies = set[QueueName](), set[QueueName](), set[QueueName]()
+        for name in after.differing(before):
+            was, queue = before.queues.get(name), after.queues.get(name)
+            if was is None or queue is None or (was.parent, was.removed) != (queue.parent, queue.removed):
+                for names in (access, run_limits, policies):
+                    names.add(name)
+                continue
+            if was.namespace_selector != queue.namespace_selector:
+                access.add(name)
+            if was.max_run_time != queue.max_run_time:
+                run_limits.add(name)
+            if was.policy != queue.policy:
+                policies.add(name)
+        return cls(
+            *(before.with_below(names) | after.with_below(names) for names in (access, run_limits, policies))
+        )
+
+
+def _is_there(tree: QueueTree, queue: QueueName) -> bool:
+    known = tree.queues.get(queue)
+    return known is not None and not known.removed
+
+
+def _take_out(groups: dict[K, set[V]], group: K, item: V) -> None:
+    groups[group].discard(item)
+    if not groups[group]:
+        del groups[group]

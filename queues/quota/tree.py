@@ -4,28 +4,19 @@ In Kueue's words: guarantee = nominal quota − lending limit, deserved = nomina
 borrowing limit, inner queue = cohort. The numbers of an inner queue contain those of its children.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from types import MappingProxyType
 from typing import NamedTuple
 
-from queues.errors import (
-    GuaranteesExceedParent,
-    LimitsOutOfOrder,
-    MusterError,
-    QueueCycle,
-    QueueTooDeep,
-    QuotaTreeError,
-    UnknownParent,
-)
+from queues.errors import MusterError
 from queues.quota.access import AccessRefusal, access_refusal
 from queues.quota.accounts import Account
+from queues.quota.effective_limits import EffectiveLimits, below
 from queues.quota.queue import (
     DEFAULT_POLICY,
     HIGHEST_USER_PRIORITY,
-    MOST_LEVELS,
     ROOT,
     SMALLEST_COUNTS,
     PriorityLimit,
@@ -36,90 +27,6 @@ from queues.quota.run_limits import RunLimit, run_limit
 from queues.quota.water_filling import Claimant, share_out
 from queues.resources import NOTHING, Resources
 from queues.workload import NO_FLAVOR, FlavorName, QueueName
-
-
-@dataclass(slots=True)
-class Numbers:
-    """The limits that a queue states itself, by account, with the sums over its flavors."""
-
-    guarantee: dict[Account, int] = field(default_factory=dict)
-    deserved: dict[Account, int] = field(default_factory=dict)
-    capability: dict[Account, int] = field(default_factory=dict)
-
-
-def numbers_of(queue: Queue) -> Numbers:
-    """The limits that a queue states. Its guarantee over all flavors is at least the sum of its flavors' guarantees."""
-    numbers = Numbers()
-    over_all: dict[str, dict[str, int]] = {"guarantee": {}, "deserved": {}}
-    for flavor, limits in ((NO_FLAVOR, queue.limits), *queue.flavors.items()):
-        for kind in ("guarantee", "deserved", "capability"):
-            book: dict[Account, int] = getattr(numbers, kind)
-            amounts: Mapping[str, int] = getattr(limits, kind)
-            for resource, units in amounts.items():
-                book[Account(flavor, resource)] = units
-                if flavor != NO_FLAVOR and kind in over_all:
-                    over_all[kind][resource] = over_all[kind].get(resource, 0) + units
-    for resource, units in over_all["guarantee"].items():
-        plain = Account(NO_FLAVOR, resource)
-        numbers.guarantee[plain] = max(units, numbers.guarantee.get(plain, 0))
-    for resource, units in over_all["deserved"].items():
-        numbers.deserved.setdefault(Account(NO_FLAVOR, resource), units)
-    return numbers
-
-
-def misordered(queue: Queue, numbers: Numbers) -> list[MusterError]:
-    """Errors of a queue, one for each account in which guarantee ≤ deserved ≤ capability does not hold."""
-    wrong: list[MusterError] = []
-    for account in sorted({*numbers.guarantee, *numbers.deserved, *numbers.capability}):
-        known = [numbers.guarantee.get(account, 0)]
-        known += [book[account] for book in (numbers.deserved, numbers.capability) if account in book]
-        if known != sorted(known):
-            wrong.append(
-                LimitsOutOfOrder(
-                    queue=queue.name,
-                    resource=str(account),
-                    guarantee=account.show(known[0]),
-                    deserved=account.show(numbers.deserved.get(account)),
-                    capability=account.show(numbers.capability.get(account)),
-                )
-            )
-    return wrong
-
-
-class _Stated(NamedTuple):
-    """What one queue states, whatever the other queues are."""
-
-    queue: Queue
-    numbers: Numbers
-    wrong: tuple[MusterError, ...]
-
-    @classmethod
-    def by(cls, queue: Queue) -> "_Stated":
-        """A broken queue keeps nothing from other queues."""
-        numbers = numbers_of(queue)
-        wrong = misordered(queue, numbers)
-        if queue.broken is not None:
-            wrong.append(QuotaTreeError(f"Queue {queue.name}: {queue.broken}"))
-        return cls(queue, Numbers() if wrong else numbers, tuple(wrong))
-
-
-def guaranteed(
-    queue: Queue, numbers: Numbers, children: Mapping[Account, int]
-) -> tuple[dict[Account, int], dict[Account, MusterError]]:
-    """The effective guarantee of a queue, and errors for accounts in which its children are guaranteed more than it."""
-    if queue.name == ROOT:  # root has no parent from which a guarantee could be kept
-        return {}, {}
-    guarantee = dict(numbers.guarantee)
-    excess: dict[Account, MusterError] = {}
-    for account, units in sorted(children.items()):
-        own = numbers.guarantee.get(account, numbers.capability.get(account))
-        if own is None or units <= own:
-            guarantee[account] = max(guarantee.get(account, 0), units)
-        else:
-            excess[account] = GuaranteesExceedParent(
-                queue=queue.name, children=account.show(units), resource=str(account), own=account.show(own)
-            )
-    return guarantee, excess
 
 
 def ceiling_of(
@@ -173,7 +80,7 @@ class QueueTree:
     own_deserved: Mapping[QueueName, Mapping[Account, int]]
     #: Sum of the guarantees of the children: what they count upwards while they are idle.
     idle: Mapping[QueueName, Mapping[Account, int]]
-    _stated: Mapping[QueueName, _Stated] = field(default_factory=dict)
+    _limits: EffectiveLimits = field(default_factory=EffectiveLimits)
     _deserved: dict[QueueName, dict[Account, int]] = field(default_factory=dict)
     _shared_out: dict[tuple[QueueName, Account], Mapping[QueueName, int]] = field(default_factory=dict)
     _limits_above: dict[QueueName, dict[Account, tuple[LimitOnPath, ...]]] = field(default_factory=dict)
@@ -197,54 +104,52 @@ class QueueTree:
     ) -> "QueueTree":
         """The tree of these queues over nodes that can allocate ``capacity`` (None: unbounded), by flavor.
 
-        Never raises: errors are in ``problems``. ``before``: a tree of other or older queues; what queues that it has
-        as well state is taken over from it.
+        Never raises: errors are in ``problems``. ``before``: a tree of other or older queues, which is carried on:
+        what they have in common costs nothing.
         """
-        every = {name: queues[name] for name in sorted(queues)}
-        every[ROOT] = replace(every.get(ROOT, Queue(name=ROOT)), parent=None)
-        found: dict[QueueName, list[MusterError]] = {}
-        paths = {name: _path(name, every, found) for name in every}
-        children: dict[QueueName, tuple[QueueName, ...]] = dict.fromkeys(every, ())
-        for name, path in paths.items():
-            if name != ROOT:
-                children[path[1]] += (name,)
+        known = EffectiveLimits() if before is None else before._limits
+        limits = known.after(queues)
+        if before is not None and limits is known:
+            return before.over(capacity, flavors)
+        capabilities = {**limits.capabilities, ROOT: ceiling_of(limits.capabilities[ROOT], capacity, flavors)}
+        return cls(
+            limits.queues,
+            limits.paths,
+            limits.children,
+            limits.problems,
+            limits.guarantees,
+            capabilities,
+            limits.deserved,
+            limits.idle,
+            limits,
+        )
 
-        known = {} if before is None else before._stated
-        stated = {
-            name: one if (one := known.get(name)) is not None and one.queue is queue else _Stated.by(queue)
-            for name, queue in every.items()
-        }
-        own = {name: one.numbers for name, one in stated.items()}
-        for name, one in stated.items():
-            if one.wrong:
-                found.setdefault(name, []).extend(one.wrong)
-        guarantees: dict[QueueName, dict[Account, int]] = {}
-        idle: dict[QueueName, dict[Account, int]] = {}
-        for name in sorted(every, key=lambda each: (-len(paths[each]), each)):  # children before parents
-            idle[name] = _sum(guarantees[child] for child in children[name])
-            guarantees[name], excess = guaranteed(every[name], own[name], idle[name])
-            for account, error in excess.items():
-                found.setdefault(name, []).append(error)
-                del idle[name][account]
-                for child in children[name]:
-                    guarantees[child].pop(account, None)
-        capabilities = {name: numbers.capability for name, numbers in own.items()}
-        capabilities[ROOT] = ceiling_of(own[ROOT].capability, capacity, flavors)
-        problems = {
-            name: tuple(error for each in path for error in found.get(each, ()))
-            for name, path in paths.items()
-            if any(each in found for each in path)
-        }
-        deserved = {name: numbers.deserved for name, numbers in own.items()}
-        return cls(every, paths, children, problems, guarantees, capabilities, deserved, idle, stated)
+    @property
+    def made_of(self) -> Mapping[QueueName, Queue]:
+        """The queues that it was built of: the same mapping."""
+        return self._limits.given
 
     def over(
         self, capacity: Resources | None, flavors: Mapping[FlavorName, Resources] = MappingProxyType({})
     ) -> "QueueTree":
         """The same queues over other nodes, as ``build`` takes them."""
-        own = {} if ROOT in self.problems else numbers_of(self.queues[ROOT]).capability
-        capabilities = {**self.capabilities, ROOT: ceiling_of(own, capacity, flavors)}
+        ceiling = ceiling_of(self._limits.capabilities[ROOT], capacity, flavors)
+        capabilities = {**self.capabilities, ROOT: ceiling}
         return replace(self, capabilities=capabilities, _deserved={}, _shared_out={}, _limits_above={})
+
+    def differing(self, before: "QueueTree") -> Set[QueueName]:
+        """Queues that are others than in an older tree, that came or are gone."""
+        if self.queues is before.queues:
+            return frozenset()
+        known = map(before.queues.get, self.queues)
+        rows = zip(self.queues.items(), known, strict=True)
+        return {name for (name, queue), was in rows if queue is not was} | (
+            before.queues.keys() - self.queues.keys()
+        )
+
+    def with_below(self, queues: Iterable[QueueName]) -> Set[QueueName]:
+        """These queues and all below them."""
+        return below(queues, self.children)
 
     def usable(self, queue: QueueName) -> bool:
         """Whether the queue exists and has no problem."""
@@ -442,39 +347,3 @@ class QueueTree:
 
     def _upwards(self, queue: QueueName) -> Iterator[Queue]:
         return (self.queues[name] for name in self.paths[queue])
-
-
-def _path(
-    name: QueueName, queues: Mapping[QueueName, Queue], found: dict[QueueName, list[MusterError]]
-) -> tuple[QueueName, ...]:
-    """From the queue to root. A queue without a path to root counts as a child of root; one that is too deep as a child
-    of the last queue above it that is not."""
-    path, seen = [name], {name}
-    while path[-1] != ROOT:
-        queue = queues[path[-1]]
-        parent = ROOT if queue.parent is None else queue.parent
-        if parent in seen:
-            cycle = [*path[path.index(parent) :], parent]
-            if name in cycle:
-                error: MusterError = QueueCycle(queue=name, path=" → ".join(cycle))
-            else:
-                error = QueueCycle(queue=parent, path=" → ".join(cycle))
-            found.setdefault(name, []).append(error)
-            return name, ROOT
-        if parent not in queues:
-            found.setdefault(queue.name, [UnknownParent(queue=queue.name, parent=parent)])
-            return (*path, ROOT)
-        path.append(parent)
-        seen.add(parent)
-    level = len(path) - 1
-    if level > MOST_LEVELS:
-        found.setdefault(name, []).append(QueueTooDeep(queue=name, level=level, most=MOST_LEVELS))
-        return (name, *path[-MOST_LEVELS - 1 :])
-    return tuple(path)
-
-
-def _sum(books: Iterable[Mapping[Account, int]]) -> dict[Account, int]:
-    sums = Counter[Account]()
-    for book in books:
-        sums.update(book)
-    return dict(sums)

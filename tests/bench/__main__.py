@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TypeVar
 
-from tests.bench import faults, report, restart
+from tests.bench import faults, flood, report, restart
 from tests.bench.agents import part as agents
 from tests.bench.documents import Form
 from tests.bench.engine import CASES
@@ -47,6 +47,7 @@ def main() -> int:
         "expected-start": lambda _shape, _pairs: ({}, expected_start.coverage(traces=options.traces)),
         "page": lambda _shape, _pairs: ({}, _page()),
         "restart": lambda _shape, _pairs: _restart(options),
+        "flood": lambda _shape, _pairs: _flood(options.flood_jobs, options.logs),
         "retention": lambda _shape, _pairs: _retention(options),
     }
     marks: list[Mark] = []
@@ -164,10 +165,18 @@ def _restart(options: argparse.Namespace) -> tuple[Rounds, list[Mark]]:
         running=options.running,
         burst=min(options.burst, options.pending),
         departures=min(options.departures, options.finished),
+        claims=options.claims,
     )
     figures = restart.play(size, options.logs)
     print(restart.table(figures))
     return {}, restart.marks(figures)
+
+
+def _flood(jobs: int, logs: Path | None) -> tuple[Rounds, list[Mark]]:
+    """A tenant that floods the cluster with short Jobs, and the gangs of another one."""
+    figures = flood.play(jobs, logs)
+    print(flood.table(figures))
+    return {}, flood.marks(figures)
 
 
 def _retention(options: argparse.Namespace) -> tuple[Rounds, list[Mark]]:
@@ -223,7 +232,17 @@ def _options() -> argparse.Namespace:
         "--only",
         choices=(
             *("volcano", "jobs", "latency", "writes", "readers", "stream", "mix"),
-            *("one-pod", "agent", "faults", "engine", "expected-start", "page", "restart", "retention"),
+            *(
+                "one-pod",
+                "agent",
+                "faults",
+                "engine",
+                "expected-start",
+                "page",
+                "restart",
+                "flood",
+                "retention",
+            ),
         ),
     )
     parser.add_argument("--gangs", type=int, default=500)
@@ -232,6 +251,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--per-queue", type=int, default=100, metavar="JOBS", help="of stream")
     parser.add_argument("--seconds", type=float, default=120, help="of mix: work for so long")
     parser.add_argument("--one-pod-jobs", type=int, default=10_000, metavar="JOBS", help="of one-pod")
+    parser.add_argument("--flood-jobs", type=int, default=2000, metavar="JOBS", help="of flood")
     parser.add_argument("--agents", type=int, default=500, metavar="N", help="of agent")
     parser.add_argument(
         "--traces",
@@ -244,6 +264,7 @@ def _options() -> argparse.Namespace:
     usual = ClusterSize()
     for name in ("pending", "finished", "running", "burst", "departures"):
         of_restart.add_argument(f"--{name}", type=int, default=getattr(usual, name), metavar="JOBS")
+    of_restart.add_argument("--claims", type=int, default=usual.claims, metavar="CLAIMS")
     of_restart.add_argument("--logs", type=Path, metavar="FOLDER", help="keep logs and database there")
     of_retention = parser.add_argument_group("retention")
     for name, value in (("days", 60), ("jobs", 1000), ("old-rows", 18_000_000), ("postings", 7_000_000)):

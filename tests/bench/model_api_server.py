@@ -1,16 +1,19 @@
-"""A model of the API server for the restart benchmark: ``python -m tests.bench.model_api_server PORT SIZE``.
+"""A model of the API server for benchmarks: ``python -m tests.bench.model_api_server PORT SIZE [SECONDS]``.
 
 It lists in pages, streams changes, and takes writes: JSON patches, merge patches (strategic ones as if they were),
-creations and deletions. Nothing else is checked, and nobody acts on what is written: no Job controller, no scheduler,
-no kubelet.
+creations and deletions. Nothing else is checked. With SECONDS a Job that is resumed gets its pods, which run for so
+long and succeed (``model_jobs``); without, nobody acts on what is written: no Job controller, no scheduler, no kubelet.
 
 ``POST /model/delete`` with ``{"path", "prefix", "count"}`` deletes objects, ``POST /model/put`` with ``{"path",
-"document"}`` stores one.
+"document"}`` stores one. ``GET /model/moments/NAME`` tells when the first event about a Job was sent, when it was
+resumed and when that was answered, in seconds, and how long the client whose process ``POST /model/client`` names had
+waited for a processor by then.
 """
 
 import asyncio
 import json
 import sys
+import time
 from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -18,6 +21,9 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from queues.api.api_resources import JOBS
+from tests.bench import processes
+from tests.bench.model_jobs import life_of
 from tests.bench.model_objects import ClusterSize, documents, encoded
 from tests.fakes.fake_objects import json_patched, merged
 
@@ -36,11 +42,14 @@ class Collection:
     #: Lines of a watch, and the version of each.
     lines: list[bytes] = field(default_factory=list)
     versions: list[int] = field(default_factory=list)
+    #: The object that each of them is about.
+    keys: list[Key] = field(default_factory=list)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def tell(self, kind: str, content: bytes, version: int) -> None:
+    def tell(self, kind: str, key: Key, content: bytes, version: int) -> None:
         self.lines.append(b'{"type":"' + kind.encode() + b'","object":' + content + b"}\n")
         self.versions.append(version)
+        self.keys.append(key)
         self.changed.set()
         self.changed = asyncio.Event()
 
@@ -48,7 +57,14 @@ class Collection:
 class ModelApiServer:
     """All collections."""
 
-    def __init__(self) -> None:
+    def __init__(self, job_seconds: float | None = None) -> None:
+        """``job_seconds``: how long the pods of resumed Jobs run; None: they get none."""
+        self._job_seconds = job_seconds
+        #: Of each Job, by name.
+        self._moments: dict[str, dict[str, float]] = defaultdict(dict)
+        #: Process id of the client that is watched.
+        self._client: int | None = None
+        self._lives: set[asyncio.Task[None]] = set()
         self.version = 1
         self.collections: dict[str, Collection] = defaultdict(Collection)
         #: The keys of a LIST under way, by the collection's path.
@@ -64,6 +80,8 @@ class ModelApiServer:
         application = web.Application(client_max_size=2**26)
         application.router.add_post("/model/delete", self.delete_many)
         application.router.add_post("/model/put", self.put_one)
+        application.router.add_post("/model/client", self.client)
+        application.router.add_get("/model/moments/{name}", self.moments)
         application.router.add_route("*", "/{path:.*}", self.handle)
         return application
 
@@ -83,9 +101,21 @@ class ModelApiServer:
         self._put(asked["path"], (meta.get("namespace", ""), meta["name"]), asked["document"])
         return web.json_response({})
 
+    async def client(self, request: web.Request) -> web.Response:
+        self._client = int((await request.json())["pid"])
+        return web.json_response({})
+
+    def _starved(self) -> float:
+        """Seconds for which the client was ready to run and had no processor; 0: it is not known."""
+        return 0.0 if self._client is None else processes.starved_seconds(self._client)
+
+    async def moments(self, request: web.Request) -> web.Response:
+        return web.json_response(self._moments.get(request.match_info["name"], {}))
+
     # ── what a client asks ──────────────────────────────────────────────────────────────────────────────────
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
+        received = time.monotonic()
         path, key = _place(request.path)
         if request.method == "GET" and key is None:
             return await (self._watch if request.query.get("watch") == "true" else self._list)(request, path)
@@ -104,7 +134,31 @@ class ModelApiServer:
         if request.method == "DELETE":
             self._remove(path, key)
             return web.json_response({"kind": "Status", "status": "Success"})
-        return self._patch(path, key, body)
+        answer = self._patch(path, key, body)
+        if self._job_seconds is not None and path == JOBS.path() and self._is_first_resumption(key):
+            self._moments[key[1]] |= {
+                "resumed": received,
+                "answered": time.monotonic(),
+                "starved": self._starved(),
+            }
+            self._begin_life(key, self._job_seconds)
+        return answer
+
+    def _is_first_resumption(self, key: Key) -> bool:
+        suspended = json.loads(self.collections[JOBS.path()].objects[key])["spec"].get("suspend")
+        return not suspended and "resumed" not in self._moments[key[1]]
+
+    def _begin_life(self, key: Key, seconds: float) -> None:
+        task = asyncio.create_task(self._live(key, seconds))
+        self._lives.add(task)
+        task.add_done_callback(self._lives.discard)
+
+    async def _live(self, key: Key, seconds: float) -> None:
+        """What a Job controller, a scheduler and a kubelet write once a Job is resumed."""
+        job = json.loads(self.collections[JOBS.path()].objects[key])
+        for pause, path, document in life_of(job, seconds):
+            await asyncio.sleep(pause)
+            self._put(path, (key[0], document["metadata"]["name"]), document)
 
     def _patch(self, path: str, key: Key, body: Any) -> web.Response:
         before = json.loads(self.collections[path].objects[key])
@@ -150,6 +204,7 @@ class ModelApiServer:
             changed = collection.changed
             lines = collection.lines[position : position + 500]
             if lines:
+                self._note_sent(collection.keys[position : position + len(lines)])
                 position += len(lines)
                 await response.write(b"".join(lines))
                 continue
@@ -159,18 +214,23 @@ class ModelApiServer:
                 meta = {"metadata": {"resourceVersion": str(self.version)}}
                 await response.write(json.dumps({"type": "BOOKMARK", "object": meta}).encode() + b"\n")
 
+    def _note_sent(self, keys: list[Key]) -> None:
+        for _, name in keys:
+            if self._job_seconds is not None and "sent" not in self._moments[name]:
+                self._moments[name] |= {"sent": time.monotonic(), "starved before": self._starved()}
+
     def _put(self, path: str, key: Key, document: dict[str, Any]) -> None:
         collection = self.collections[path]
         self.version += 1
         kind = "MODIFIED" if key in collection.objects else "ADDED"
         content = collection.objects[key] = encoded(document, self.version)
-        collection.tell(kind, content, self.version)
+        collection.tell(kind, key, content, self.version)
 
     def _remove(self, path: str, key: Key) -> None:
         collection = self.collections[path]
         self.version += 1
         document = json.loads(collection.objects.pop(key))
-        collection.tell("DELETED", encoded(document, self.version), self.version)
+        collection.tell("DELETED", key, encoded(document, self.version), self.version)
 
 
 def _place(path: str) -> tuple[str, Key | None]:
@@ -192,8 +252,8 @@ def _refusal(status: int, reason: str) -> web.Response:
     return web.json_response(document, status=status)
 
 
-async def _serve(port: int, size: ClusterSize) -> None:
-    server = ModelApiServer()
+async def _serve(port: int, size: ClusterSize, job_seconds: float | None) -> None:
+    server = ModelApiServer(job_seconds)
     server.load(size)
     runner = web.AppRunner(server.application(), access_log=None, shutdown_timeout=0.1)
     await runner.setup()
@@ -203,4 +263,10 @@ async def _serve(port: int, size: ClusterSize) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(_serve(int(sys.argv[1]), ClusterSize(**json.loads(sys.argv[2]))))
+    asyncio.run(
+        _serve(
+            int(sys.argv[1]),
+            ClusterSize(**json.loads(sys.argv[2])),
+            float(sys.argv[3]) if sys.argv[3:] else None,
+        )
+    )

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from queues.api.api_resources import JOBS, NODES, PODS, QUEUES
+from queues.api.api_resources import CSI_NODES, JOBS, NODES, PODS, QUEUES, VOLUME_CLAIMS, VOLUMES
 
 Document = dict[str, Any]
 
@@ -18,6 +18,7 @@ PODS_OF_A_RUNNING_JOB: Final = 2
 #: kube-controller-manager deletes ended pods beyond this number.
 ENDED_PODS: Final = 12_500
 _CREATED: Final = "2026-01-01T00:00:00Z"
+_DRIVER: Final = "disk.example.com"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +33,8 @@ class ClusterSize:
     burst: int = 35_000
     #: Finished Jobs that are deleted at one moment.
     departures: int = 20_000
+    #: PersistentVolumeClaims, each with its volume. No Job of the other phases has any.
+    claims: int = 50_000
 
     def gpus_in_use(self) -> int:
         """By all running Jobs."""
@@ -42,6 +45,10 @@ def documents(size: ClusterSize) -> Iterator[tuple[str, Document]]:
     """All objects, each with the path of its collection."""
     for number in range(size.nodes):
         yield NODES.path(), _node(number)
+        yield CSI_NODES.path(), _csi_node(number)
+    for number in range(size.claims):
+        yield VOLUME_CLAIMS.path(), _claim(number)
+        yield VOLUMES.path(), _volume(number)
     yield QUEUES.path(), queue("root")
     for number in range(FULL_QUEUES):
         used = sum(_queue_of(job) == f"full-{number}" for job in range(size.running)) * PODS_OF_A_RUNNING_JOB
@@ -94,6 +101,62 @@ def _node(number: int) -> Document:
     }
 
 
+def _csi_node(number: int) -> Document:
+    name = f"node-{number:05d}"
+    drivers = [{"name": _DRIVER, "nodeID": f"i-{number:017x}", "allocatable": {"count": 25}}]
+    return {"metadata": {"name": name, "uid": _uid(f"csi-{name}")}, "spec": {"drivers": drivers}}
+
+
+def _claim(number: int) -> Document:
+    """A claim as it is once a driver has made its volume."""
+    return {
+        "metadata": {
+            "name": f"data-{number:06d}",
+            "namespace": f"team-{number % NAMESPACES}",
+            "uid": _uid(f"claim-{number:06d}"),
+            "annotations": {
+                "pv.kubernetes.io/bind-completed": "yes",
+                "volume.kubernetes.io/selected-node": f"node-{number % 1000:05d}",
+                "volume.kubernetes.io/storage-provisioner": _DRIVER,
+            },
+            "creationTimestamp": _CREATED,
+        },
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "100Gi"}},
+            "storageClassName": "disks",
+            "volumeMode": "Filesystem",
+            "volumeName": f"pvc-{number:06d}",
+        },
+        "status": {"phase": "Bound"},
+    }
+
+
+def _volume(number: int) -> Document:
+    zone = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": [f"zone-{number % 3}"]}
+    return {
+        "metadata": {"name": f"pvc-{number:06d}", "uid": _uid(f"volume-{number:06d}")},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "capacity": {"storage": "100Gi"},
+            "claimRef": {"name": f"data-{number:06d}", "namespace": f"team-{number % NAMESPACES}"},
+            "csi": {"driver": _DRIVER, "volumeHandle": f"vol-{number:017x}"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [zone]}]}},
+            "storageClassName": "disks",
+            "volumeMode": "Filesystem",
+        },
+        "status": {"phase": "Bound"},
+    }
+
+
+def job_that_mounts(claim: str) -> Document:
+    """A Job that waits, with a claim."""
+    job = _job("mounting", 0, "waits")
+    volume = {"name": "data", "persistentVolumeClaim": {"claimName": claim}}
+    job["spec"]["template"]["spec"]["volumes"] = [volume]
+    return job
+
+
 def _container() -> Document:
     limits = {"nvidia.com/gpu": "1"}
     return {
@@ -102,6 +165,15 @@ def _container() -> Document:
         "command": ["python", "train.py"],
         "resources": {"requests": {"cpu": "4", "memory": "32Gi", **limits}, "limits": limits},
     }
+
+
+def waiting_job(name: str, queue_name: str, pods: int) -> Document:
+    """A Job that waits in a queue, in a namespace of the queue's name."""
+    job = _job(name, 0, "waits", queue_name)
+    job["metadata"]["namespace"] = queue_name
+    job["metadata"]["annotations"] = {"muster.dev/user": f"user of {queue_name}"}
+    job["spec"] |= {"parallelism": pods, "completions": pods}
+    return job
 
 
 def _job(name: str, number: int, state: str, queue_name: str | None = None) -> Document:

@@ -14,6 +14,16 @@ def cpu_seconds(pids: Iterable[int]) -> float:
     return sum(sum(_fields(pid)[11:15]) for root in pids for pid in _tree(root)) / _TICKS
 
 
+def memory_mb(pid: int) -> float:
+    """The resident size of a process without its children, in MB (10⁶ bytes)."""
+    return _status_kib(pid, "VmRSS") * 1024 / 1e6
+
+
+def starved_seconds(pid: int) -> float:
+    """For how long the main thread of a process was ready to run while others had the processors."""
+    return int((_PROC / str(pid) / "schedstat").read_text().split()[1]) / 1e9
+
+
 def peak_memory_mb(pid: int) -> float:
     """The largest resident size (VmHWM) of a process without its children, in MB (10⁶ bytes)."""
     return _status_kib(pid, "VmHWM") * 1024 / 1e6

@@ -33,7 +33,7 @@ from queues.sql.embedded.server import EmbeddedPostgres
 from queues.sql.lease_times import LEASE_SECONDS, RETRY_SECONDS
 from tests.bench import processes
 from tests.bench.mark import Mark
-from tests.bench.model_objects import PAUSED, ClusterSize, queue
+from tests.bench.model_objects import PAUSED, ClusterSize, job_that_mounts, queue
 from tests.chaos.cluster.kubeconfig import write_kubeconfig
 
 #: Seconds that any phase may take.
@@ -96,6 +96,9 @@ class RestartFigures:
     described: float = 0.0
     departures: float = 0.0
     burst: float = 0.0
+    #: Until all claims and volumes are known, from the first Job with one on.
+    volumes: float = 0.0
+    volumes_mb: float = 0.0
     memory_first_mb: float = 0.0
     memory_decided_mb: float = 0.0
     memory_mb: float = 0.0
@@ -161,9 +164,12 @@ def table(figures: RestartFigures) -> str:
         ("  … all descriptions are compared after", figures.described, "s"),
         (f"{size.departures:,} departures", figures.departures, "s"),
         (f"{size.burst:,} admissions", figures.burst, "s"),
+        (f"{size.claims:,} claims with their volumes, and the CSINodes: known after", figures.volumes, "s"),
+        ("  … resident memory that they add", figures.volumes_mb, "MB"),
+        ("  … for each claim", figures.volumes_mb * 1000 / max(1, size.claims), "kB"),
         ("peak memory of the first leader", figures.memory_first_mb, "MB"),
         ("peak memory of the second leader at its first decision", figures.memory_decided_mb, "MB"),
-        ("peak memory of the second leader at the end", figures.memory_mb, "MB"),
+        ("peak memory of the second leader, volumes aside", figures.memory_mb, "MB"),
         ("processor time of the second leader until its first decision", figures.cpu_decided, "s"),
         ("processor time of the second leader in all", figures.cpu_seconds, "s"),
     ]
@@ -181,9 +187,8 @@ def table(figures: RestartFigures) -> str:
 async def _play(size: ClusterSize, folder: Path | None) -> RestartFigures:
     figures = RestartFigures(size)
     with ExitStack() as stack:
-        place = folder or Path(stack.enter_context(_temporary_folder()))
-        place.mkdir(parents=True, exist_ok=True)
-        model = stack.enter_context(_model(size))
+        place = stack.enter_context(temporary_folder(folder))
+        model = stack.enter_context(model_api_server(size))
         server = EmbeddedPostgres()
         dsn = server.start(place / "postgres")
         stack.callback(server.stop)
@@ -192,6 +197,7 @@ async def _play(size: ClusterSize, folder: Path | None) -> RestartFigures:
         await cluster.restart(stack)
         await cluster.departures()
         await cluster.burst()
+        await cluster.volumes()
         cluster.finish()
     return figures
 
@@ -282,10 +288,31 @@ class _Cluster:
 
             await self._until("all are admitted", admitted)
         self.figures.burst = time.monotonic() - began
+        assert self.leader is not None
+        self.figures.memory_mb = processes.peak_memory_mb(self.leader.pid)
+
+    async def volumes(self) -> None:
+        """A Job with a claim comes: the informers of volumes start."""
+        assert self.leader is not None
+        pid = self.leader.pid
+        await asyncio.to_thread(processes.wait_until_idle, [pid], share=0.6, patience=120.0)
+        before = processes.memory_mb(pid)
+        began = time.monotonic()
+        async with self._looking("volumes"):
+            # There is no such claim, so the Job says so once all are known.
+            asked = {"path": JOBS.path(), "document": job_that_mounts("nowhere")}
+            await asyncio.to_thread(self._post, "/model/put", asked)
+
+            async def known() -> bool:
+                return bool(await self._ask("SELECT count(*) FROM reasons WHERE code = 'VolumeMissing'"))
+
+            await self._until("all volumes are known", known)
+            self.figures.volumes = time.monotonic() - began
+            await asyncio.to_thread(processes.wait_until_idle, [pid], share=0.6, patience=120.0)
+        self.figures.volumes_mb = processes.memory_mb(pid) - before
 
     def finish(self) -> None:
         assert self.leader is not None
-        self.figures.memory_mb = processes.peak_memory_mb(self.leader.pid)
         self.figures.cpu_seconds = processes.cpu_seconds([self.leader.pid])
         for log in self.place.glob("*.log"):
             self.figures.late_renewals += len(re.findall("lease not renewed|term ended", log.read_text()))
@@ -415,19 +442,23 @@ def _read(url: str) -> bytes:
 
 
 @contextmanager
-def _temporary_folder() -> Iterator[str]:
-    place = tempfile.mkdtemp(prefix="muster-restart-")
+def temporary_folder(folder: Path | None) -> Iterator[Path]:
+    """A folder for logs and database; ``folder``: keeps them."""
+    place = folder or Path(tempfile.mkdtemp(prefix="muster-bench-"))
+    place.mkdir(parents=True, exist_ok=True)
     try:
         yield place
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        if folder is None:
+            shutil.rmtree(place, ignore_errors=True)
 
 
 @contextmanager
-def _model(size: ClusterSize) -> Iterator[str]:
-    """The model API server; gives its URL."""
+def model_api_server(size: ClusterSize, job_seconds: float | None = None) -> Iterator[str]:
+    """The model API server; gives its URL. ``job_seconds``: how long pods of Jobs run; None: they get none."""
     port = free_port()
     command = [sys.executable, "-m", "tests.bench.model_api_server", str(port), json.dumps(asdict(size))]
+    command += [] if job_seconds is None else [str(job_seconds)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE)
     try:
         assert process.stdout is not None

@@ -7,7 +7,7 @@ from typing import Any
 from admission.facts.changes import Change, Fact, FactKind
 from admission.facts.cluster import NamespaceFact, NodeFact, QueueFact
 from admission.facts.pods import PodFact, PodPhase, PodShape
-from admission.facts.workloads import JobCounts, WorkloadFact
+from admission.facts.workloads import ChildJob, JobCounts, WorkloadFact
 from admission.workloads.inputs import Timeouts, WorkloadInputs
 from admission.workloads.state import WorkloadState, derive_state
 from admission.world.world import World
@@ -173,6 +173,8 @@ def seen(fact: Fact) -> Change:
             return Change(FactKind.POD, fact.uid, fact)
         case WorkloadFact():
             return Change(FactKind.WORKLOAD, fact.key.uid, fact, fact.key.kind)
+        case ChildJob():
+            return Change(FactKind.WORKLOAD, fact.uid, fact, WorkloadKind.JOB)
         case NodeFact():
             return Change(FactKind.NODE, fact.name, fact)
         case NamespaceFact():

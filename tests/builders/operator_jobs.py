@@ -4,8 +4,9 @@ from typing import Any
 
 import msgspec
 
-from admission.facts.workloads import WorkloadFact
-from admission.workloads.kinds import OPERATOR_KINDS, support_of
+from admission.facts.workloads import ChildJob, WorkloadFact
+from admission.workloads.kinds import BATCH_JOB, OPERATOR_KINDS, support_of
+from admission.workloads.kinds.members import member_text
 from queues.workload import WorkloadKey, WorkloadKind
 
 Document = dict[str, Any]
@@ -128,5 +129,28 @@ def fact(
     assert reader is not None
     raw = msgspec.json.encode({"metadata": given, "spec": written, "status": status or {}})
     found = reader.fact(msgspec.json.decode(raw, type=reader.wire), msgspec.Raw(raw))
-    assert found is not None
+    assert isinstance(found, WorkloadFact)
     return found
+
+
+def child(
+    parent: WorkloadFact,
+    pod_set: str,
+    name: str,
+    *,
+    status: Document | None = None,
+    metadata: Document | None = None,
+    **spec: Any,
+) -> WorkloadFact | ChildJob | None:
+    """What Muster reads of a Job that an operator made for a pod set of a workload that Muster resumed."""
+    assert BATCH_JOB.reader is not None
+    marks = {"annotations": {"muster.dev/member-of": member_text(parent.key, parent.name, pod_set)}}
+    owner = {"apiVersion": "x/v1", "kind": "Owner", "name": "o", "uid": "o", "controller": True}
+    given = {"name": name, "namespace": parent.namespace, "uid": name, "ownerReferences": [owner]}
+    document = {
+        "metadata": {**given, **(metadata or {})},
+        "spec": {"template": {"metadata": marks, **template()}, **spec},
+        "status": status or {},
+    }
+    raw = msgspec.json.encode(document)
+    return BATCH_JOB.reader.fact(msgspec.json.decode(raw, type=BATCH_JOB.reader.wire), msgspec.Raw(raw))

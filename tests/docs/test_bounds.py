@@ -163,6 +163,7 @@ ROWS = {
 #: Constants of the same form that bound nothing that a user writes: what controllers, drivers and kubelets write,
 #: what Muster says, how much of Muster's own is kept, pauses, and files for ``muster check``.
 OTHERS = {
+    "volumes.MOST_DRIVERS",
     "volumes.MOST_VOLUME_TERMS",
     "admin_documents._MOST_SHOWN",
     "check.MOST_ANNOTATION_BYTES",
@@ -196,12 +197,13 @@ OTHERS = {
     "resource_slices._LONGEST_VALUE",
     "resource_slices._MOST_ATTRIBUTES",
     "resource_slices._MOST_DEVICES",
-    "support._LONGEST_MEMBER",
+    "members._LONGEST_MEMBER",
     "tenant_rules.MOST_LEVELS",
     "tenant_rules._DEEPEST",
     "user_values.LONGEST_MESSAGE",
     "user_values._LONGEST_NUMBER",
     "user_values._LONGEST_UID",
+    "validation._MOST_REPORTED",
 }
 
 

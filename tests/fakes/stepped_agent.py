@@ -16,7 +16,7 @@ from admission.agent.cluster.node_watch import WatchedNode
 from admission.agent.pod_info import PodInfo
 from admission.agent.readings import DeviceEvent, DeviceReading, NodeReading, Telemetry
 from admission.agent.settings import AgentSettings
-from admission.agent.vendors.expected import ExpectedDevices
+from admission.agent.vendors.registry import ExpectedDevices
 from queues.api.names import DEVICE_MISMATCHES
 from tests.fakes.agent_api import AgentApi
 

@@ -11,6 +11,7 @@ from tests.laws.laws.refusals import (
     an_allowed_place_is_found,
     no_place_is_tried_twice,
     what_is_refused_everywhere_comes_to_rest,
+    what_nodes_take_fewer_of_starts_or_comes_to_rest,
 )
 from tests.laws.planted.bug import Bug, is_broken_in, tried
 from tests.laws.worlds.refusals import (
@@ -18,6 +19,8 @@ from tests.laws.worlds.refusals import (
     ZONE,
     Life,
     apart_by,
+    at_most,
+    crowded_lives,
     hopeless_lives,
     only_in,
     only_on,
@@ -38,6 +41,12 @@ def test_an_allowed_place_is_found(life: Life) -> None:
 @given(hopeless_lives())
 def test_what_is_refused_everywhere_comes_to_rest(life: Life) -> None:
     what_is_refused_everywhere_comes_to_rest(life)
+
+
+@in_worlds(40)
+@given(crowded_lives())
+def test_what_nodes_take_fewer_of_starts_or_comes_to_rest(life: Life) -> None:
+    what_nodes_take_fewer_of_starts_or_comes_to_rest(life)
 
 
 @worlds
@@ -66,6 +75,12 @@ def test_more_pods_than_racks_hold_nothing_once_no_place_is_left() -> None:
     assert "2 on which the stock scheduler refused its pods" in life.reason.message
 
 
+def test_a_gang_whose_pods_no_node_takes_together_is_tried_once_for_each_node() -> None:
+    """The scheduler lets two onto each of four nodes with room for four: how many a node takes is not learned."""
+    life = Life(zones=1, racks=1, in_rack=4, pods=4, room=4, rule=at_most(2)).live(3600)
+    assert (life.started_at, life.rollbacks, life.held_until_the_end) == (None, 4, False)
+
+
 def test_a_pod_that_every_node_refuses_is_told_so() -> None:
     life = Life(zones=1, racks=1, in_rack=3, pods=1, rule=only_on(frozenset())).live(3600)
     assert life.reason is not None
@@ -84,6 +99,8 @@ _usual = lambda inputs, now, timeouts: timeouts.next_try(inputs.setbacks.rollbac
 BUGS = (
     Bug("refusals are forgotten after seconds", RefusedNodes, "note", _for_a_while, no_place_is_tried_twice),
     Bug("refusals are not noted", RefusedNodes, "note", lambda *_: None, an_allowed_place_is_found),
+    Bug("refusals do not count where pods are bound beside", RefusedNodes, "note", lambda *_: None,
+        what_nodes_take_fewer_of_starts_or_comes_to_rest),
     Bug("nothing holds a refused gang back", workload, "held_back_by_refusals", lambda inputs: None,
         what_is_refused_everywhere_comes_to_rest, rare=True),
     Bug("a node that changes sets its gangs free at once", rollback, "next_try_after_refusal", _usual,
@@ -94,5 +111,9 @@ BUGS = (
 @pytest.mark.parametrize("bug", tried(BUGS))
 def test_a_planted_bug_breaks_its_law(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
     bug.plant(monkeypatch)
-    lives = startable_lives() if bug.law is an_allowed_place_is_found else hopeless_lives()
+    of_law = {
+        an_allowed_place_is_found: startable_lives,
+        what_nodes_take_fewer_of_starts_or_comes_to_rest: crowded_lives,
+    }
+    lives = of_law.get(bug.law, hopeless_lives)()
     is_broken_in(lives, bug.law, first=bug.first)

@@ -155,13 +155,10 @@ def test_commands_in_a_pod_have_the_dsn_of_its_file(
 ) -> None:
     monkeypatch.delenv("MUSTER_DSN", raising=False)
     monkeypatch.setenv("MUSTER_DSN_FILE", str(tmp_path / "dsn"))
-    monkeypatch.setenv("MUSTER_FAILED_TURNS_DIR", str(tmp_path / "turns"))
     assert finish(muster_command, "muster", ["migrate"]) == 1
     assert f"dsnFile: {tmp_path / 'dsn'} cannot be read" in capsys.readouterr().err.replace("\n", " ")
     (tmp_path / "dsn").write_text(database)
-    for words in (["migrate"], ["failed-turns", "list"]):
-        assert finish(muster_command, "muster", words) == 0
-    assert "No failed turn is kept." in capsys.readouterr().out
+    assert finish(muster_command, "muster", ["migrate"]) == 0
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The schema and the way there."""
 
 import asyncio
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -99,6 +100,21 @@ async def main():
 asyncio.run(main())
 print(sorted(name for name in sys.modules if name.startswith("alembic")))
 """
+
+
+#: Migrations of released versions: those after them build no index that writers of a large table wait for.
+LAST_THAT_BLOCKS = "0028"
+
+
+def test_an_index_on_a_table_that_exists_is_built_beside_its_writers() -> None:
+    for path in sorted(Path("migrations/versions").glob("0*.py")):
+        text = path.read_text()
+        made = set(re.findall(r"CREATE TABLE (\w+)|create_table\(\s*\"(\w+)", text))
+        indexes = re.findall(r"CREATE (?:UNIQUE )?INDEX .*? ON (\w+)|op\.create_index\((.*?)\)", text, re.S)
+        on_existing = [each for each in indexes if each[0] not in {name for names in made for name in names}]
+        if path.name[:4] > LAST_THAT_BLOCKS and on_existing:
+            assert "autocommit_block" in text, path.name
+            assert text.upper().count("CONCURRENTLY") >= len(on_existing), path.name
 
 
 def test_a_schema_that_is_as_it_should_be_is_left_without_loading_what_migrates(database: str) -> None:

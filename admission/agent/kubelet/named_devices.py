@@ -6,16 +6,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from admission.agent.readings import DeviceId, DeviceReading, NodeReading
+from admission.agent.vendors.registry import VENDORS
 
-#: Vendor of ``NodeReading`` by the end of the domain of a resource.
-_VENDORS: Final = {"nvidia.com": "nvidia", "amd.com": "amd", "intel.com": "intel"}
 #: How device plugins name a device: NVIDIA's by its index (``0``; a MIG instance ``0:1``), Google's by its
-#: device file (``nvidia0/gi1``, ``nvidia0/vgpu2``), Intel's by its card and the share of it (``card0-1``).
+#: device file (``nvidia0/gi1``, ``nvidia0/vgpu2``).
 _INDEX: Final = re.compile(r"(?P<index>[0-9]{1,4})(:[0-9]{1,4})?", re.ASCII)
 _DEVICE_FILE: Final = re.compile(
     r"nvidia(?P<minor>[0-9]{1,4})(/gi(?P<gpu_instance>[0-9]{1,4}))?(/vgpu[0-9]+)?", re.ASCII
 )
-_CARD: Final = re.compile(r"card(?P<minor>[0-9]{1,4})-[0-9]{1,4}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +29,12 @@ def vendor_of(resource: str) -> str | None:
     """The vendor whose devices a resource counts; None: not one that is read here."""
     domain = resource.partition("/")[0]
     return next(
-        (vendor for end, vendor in _VENDORS.items() if domain == end or domain.endswith(f".{end}")), None
+        (
+            vendor.name
+            for vendor in VENDORS
+            if domain == vendor.domain or domain.endswith(f".{vendor.domain}")
+        ),
+        None,
     )
 
 
@@ -62,8 +65,6 @@ class NamedDevices:
             return self._at(vendor, "index", int(found["index"]))
         if vendor == "nvidia" and (found := _DEVICE_FILE.fullmatch(name)):
             return self._at(vendor, "minor", int(found["minor"]), found["gpu_instance"])
-        if vendor == "intel" and (found := _CARD.fullmatch(name)):
-            return self._at(vendor, "minor", int(found["minor"]))
         return None
 
     def _at(self, vendor: str, kind: str, number: int, gpu_instance: str | None = None) -> DevicePart | None:

@@ -9,9 +9,6 @@ SYSFS: Final = Path("/sys")
 
 _BUS_ID: Final = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.ASCII)
 _ROOT: Final = re.compile(r"pci[0-9a-f]{4,8}:[0-9a-f]{2}", re.ASCII)
-_RENDER: Final = re.compile(r"renderD(?P<number>[0-9]{1,4})", re.ASCII)
-#: The first device file of a card for computing is ``/dev/dri/renderD128``.
-_FIRST_RENDER: Final = 128
 
 
 def bus_id(value: object) -> str:
@@ -46,18 +43,6 @@ def numa_node(bus: str, sysfs: Path = SYSFS) -> int | None:
     except (OSError, ValueError):
         return None
     return node if node >= 0 else None
-
-
-def render_minor(bus: str, sysfs: Path = SYSFS) -> int | None:
-    """Number of a card's device file for computing, from 0: that of ``renderD128``; None: unknown."""
-    if not bus:
-        return None
-    try:
-        names = sorted(entry.name for entry in (_folder(bus, sysfs) / "drm").iterdir())
-    except OSError:
-        return None
-    numbers = (int(found["number"]) for name in names if (found := _RENDER.fullmatch(name)))
-    return next((number - _FIRST_RENDER for number in numbers if number >= _FIRST_RENDER), None)
 
 
 def bound_devices(driver: str, sysfs: Path = SYSFS) -> frozenset[str]:

@@ -60,7 +60,7 @@ _PLAIN: Final = ("cpu", "memory", "ephemeral-storage", "pods")
 @click.option(
     "--limit", type=click.IntRange(1, _MOST), metavar="N", help="Most lines of a table [500, the largest]."
 )
-@list_output_with("csv", "focus")
+@list_output_with("csv")
 @route
 def usage(route: Route, **given: Any) -> int:
     """Add up what workloads held between two times: amount × time, from the ledger, exact to the second.
@@ -69,7 +69,7 @@ def usage(route: Route, **given: Any) -> int:
     in UTC. You see your own use, and that of the queues that you may get.
 
     -o wide also tells what was borrowed, what was idle of guarantees, and what was held by workloads that were
-    evicted. -o csv and focus are for programs; json and yaml are the answer of the read API with all lines, and with
+    evicted. -o csv is for programs; json and yaml are the answer of the read API with all lines, and with
     prices a cost, by flavor.
     """
     return _show(_Asked(**given), route)
@@ -121,23 +121,19 @@ class _Asked:
 
     def columns(self) -> tuple[str, ...]:
         """What it is to be told by, in the order in which it was asked for. Raises UsageError."""
-        is_focus = self.output.form == "focus"
         if self.by is None:
-            return ("tenant", "queue", "user", "flavor") if is_focus else ("queue",)
+            return ("queue",)
         named = tuple(dict.fromkeys(name.strip() for name in self.by.split(",")))
         for name in named:
             if name not in COLUMNS:
                 raise click.UsageError(f"--by: found {name!r}, expected some of {', '.join(COLUMNS)}.")
-        # Which account and price a row of FOCUS has, follows from these.
-        return tuple(dict.fromkeys((*named, "tenant", "queue", "flavor"))) if is_focus else named
+        return named
 
 
 def _show(asked: _Asked, route: Route) -> int:
     begins, ends = asked.period(datetime.fromtimestamp(int(time.time()), UTC))
     asked.check_currency()
     by, prices = asked.columns(), Prices(asked.prices)
-    if asked.output.form == "focus" and not (prices and asked.currency):
-        raise click.UsageError("-o focus needs --price and --currency: each row has a cost.")
     query = {
         "from": as_text(begins),
         "to": None if ends is None else as_text(ends),
@@ -162,14 +158,14 @@ def _show(asked: _Asked, route: Route) -> int:
         if not lines and asked.output.form in ("table", "wide"):
             say(_nothing_used(resource, body, used), err=True)
             return code
-        text = _form(asked, prices, by, body, lines)
+        text = _form(asked, by, body, lines)
     click.echo(asked.output.fitted(text), nl=False)
     return code
 
 
 def _is_document(output: Output) -> bool:
     """Whether the items of the answer are shown, not the lines of a report."""
-    return output.form.partition("=")[0] in ("json", "yaml", "name", "jsonpath", "custom-columns")
+    return output.form in ("json", "yaml", "name")
 
 
 def _name(item: Mapping[str, Any], by: Sequence[str]) -> str:
@@ -222,30 +218,21 @@ def _pages(route: Route, query: Mapping[str, str | None]) -> dict[str, Any]:
     return {**first, "items": items, "continue": ""}
 
 
-def _form(
-    asked: _Asked, prices: Prices, by: Sequence[str], body: Mapping[str, Any], lines: Sequence[UsedTime]
-) -> str:
-    from admission.cli.usage.forms import focus_csv, usage_csv, usage_table
+def _form(asked: _Asked, by: Sequence[str], body: Mapping[str, Any], lines: Sequence[UsedTime]) -> str:
+    from admission.cli.usage.forms import usage_csv, usage_table
 
     report, headers, period = folded(lines, by), asked.output.headers, (body["from"], body["to"])
     quotas = body.get("quotas")
     if quotas is not None and report and asked.output.form in ("wide", "csv"):
         report = with_quotas(report, quotas, by[0])
-    if asked.output.form in ("csv", "focus"):
-        report = _sorted(report, asked.output)
-    if asked.output.form == "focus":
-        return focus_csv(
-            report,
-            period,
-            prices={
-                line.columns["flavor"] or "": decimal(prices.of(line.columns["flavor"]), 6) for line in lines
-            },
-            currency=asked.currency,
-            headers=headers,
-        )
     if asked.output.form == "csv":
         return usage_csv(
-            report, by, period, quotas=quotas is not None, headers=headers, currency=asked.currency
+            _sorted(report, asked.output),
+            by,
+            period,
+            quotas=quotas is not None,
+            headers=headers,
+            currency=asked.currency,
         )
     most = asked.limit or USUAL_LIMIT
     if len(report) > most:

@@ -1,8 +1,7 @@
-"""A report of use: as a table, as CSV, and as CSV with the columns of FOCUS."""
+"""A report of use: as a table, and as CSV."""
 
 import csv
 import io
-import json
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Final
@@ -108,69 +107,6 @@ def _workload_cells(line: UsedTime) -> list[str]:
     if of is None:
         return ["", "", line.columns["workload"] or "", ""]
     return [of["kind"], of["namespace"], of["name"], of["uid"]]
-
-
-def focus_csv(
-    lines: Sequence[UsedTime],
-    period: tuple[str, str],
-    *,
-    prices: Mapping[str, str],
-    currency: str,
-    headers: bool,
-) -> str:
-    """A row for each line of the report, with the columns of FOCUS 1.2 (FinOps Open Cost and Usage Specification).
-
-    Lines have the columns ``tenant``, ``queue``, ``user`` and ``flavor``. ``prices``: of an hour, by flavor.
-    """
-    rows = [_focus(line, period, prices[line.columns["flavor"] or ""], currency) for line in lines]
-    return _csv(list(FOCUS), [[row[name] for name in FOCUS] for row in rows], headers)
-
-
-#: The columns of ``-o focus``, in this order.
-FOCUS: Final = (
-    *("BilledCost", "BillingAccountId", "BillingAccountName", "BillingCurrency"),
-    *("BillingPeriodStart", "BillingPeriodEnd", "ChargeCategory", "ChargeClass", "ChargeDescription"),
-    *("ChargeFrequency", "ChargePeriodStart", "ChargePeriodEnd", "ConsumedQuantity", "ConsumedUnit"),
-    *("ContractedCost", "ContractedUnitPrice", "EffectiveCost", "InvoiceIssuerName"),
-    *("ListCost", "ListUnitPrice", "PricingCategory", "PricingQuantity", "PricingUnit"),
-    *("ProviderName", "PublisherName", "ResourceId", "ResourceName", "ResourceType"),
-    *("ServiceCategory", "ServiceName", "SkuId", "SubAccountId", "SubAccountName", "Tags"),
-)
-
-
-def _focus(line: UsedTime, period: tuple[str, str], price: str, currency: str) -> dict[str, str]:
-    queue, flavor = line.columns["queue"] or "", line.columns["flavor"] or ""
-    tenant = line.columns["tenant"] or queue
-    cost = decimal(line.cost, _WRITTEN) if line.cost is not None else ""
-    hours, of_unit = decimal(line.hours, _WRITTEN), f"{unit(line.resource)}-Hours"
-    of = line.workload or {}
-    tags = {"queue": queue, "user": line.columns.get("user") or "", "flavor": flavor}
-    if of:
-        tags["namespace"] = of["namespace"]
-    return {
-        **dict.fromkeys(("BilledCost", "ContractedCost", "EffectiveCost", "ListCost"), cost),
-        **dict.fromkeys(("ContractedUnitPrice", "ListUnitPrice"), price),
-        **dict.fromkeys(("BillingAccountId", "BillingAccountName"), tenant),
-        **dict.fromkeys(("SubAccountId", "SubAccountName"), queue),
-        **dict.fromkeys(("BillingPeriodStart", "ChargePeriodStart"), period[0]),
-        **dict.fromkeys(("BillingPeriodEnd", "ChargePeriodEnd"), period[1]),
-        **dict.fromkeys(("ConsumedQuantity", "PricingQuantity"), hours),
-        **dict.fromkeys(("ConsumedUnit", "PricingUnit"), of_unit),
-        **dict.fromkeys(("InvoiceIssuerName", "ProviderName", "PublisherName", "ServiceName"), "Muster"),
-        "BillingCurrency": currency,
-        "ChargeCategory": "Usage",
-        "ChargeClass": "",
-        "ChargeDescription": f"{line.resource} reserved in queue {queue}"
-        + (f", flavor {flavor}" if flavor else ""),
-        "ChargeFrequency": "Usage-Based",
-        "PricingCategory": "Standard",
-        "ResourceId": of.get("uid", ""),
-        "ResourceName": f"{of['namespace']}/{of['name']}" if of else "",
-        "ResourceType": of.get("kind", ""),
-        "ServiceCategory": "Compute",
-        "SkuId": f"{line.resource}/{flavor}" if flavor else line.resource,
-        "Tags": json.dumps(tags, ensure_ascii=False),
-    }
 
 
 def _csv(columns: Sequence[str], rows: Sequence[Sequence[str]], headers: bool) -> str:

@@ -233,7 +233,7 @@ class Departures:
         self._free_nodes(world, gone)
         for index in range(gone):
             self._free_quota(world, index)
-        if any(pods.ports or pods.has_rules for pods in self.workload.pod_sets):
+        if any(pods.has_node_limits or pods.has_rules for pods in self.workload.pod_sets):
             for _, admission in self.leaving[:gone]:
                 holder = self.snapshot.workload_of(admission)
                 if holder is not None:

@@ -23,8 +23,9 @@ from admission.engine.snapshot import Snapshot
 from queues.admissions import Admission, AdmissionState
 from queues.closures.node_closures import NodeClosure
 from queues.quota.accounts import Account
+from queues.quota.effective_limits import numbers_of
 from queues.quota.queue import ROOT, Queue
-from queues.quota.tree import QueueTree, numbers_of
+from queues.quota.tree import QueueTree
 from queues.quota.usage import Usage
 from queues.resources import is_device
 from queues.workload import NO_FLAVOR, AdmissionId, NodeName, QueueName, WorkloadKey

@@ -1,20 +1,23 @@
-"""What pods are noted with on their nodes: host ports, and the selections of rules about other pods.
+"""What pods are noted with on their nodes: host ports, the selections of rules about other pods, and volumes.
 
-Two pods with one host port cannot share a node. Selections keep no pod off; they are counted by node.
+Two pods with one host port cannot share a node. Selections keep no pod off; they are counted by node. Of volumes of one
+driver a node attaches as many as its CSINode says; a volume that several of its pods have is attached once.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from admission.engine.nodes.table import Mask
+from admission.engine.nodes.table import Amounts, Mask
 from queues.admissions import Seat
-from queues.workload import COUNTED, HostPort, NodeName, Workload
+from queues.workload import ATTACHED, COUNTED, HostPort, NodeName, Workload
 
 _NONE: Mapping[int, int] = {}
+#: Pods that a node takes as far as nothing limits them.
+_PLENTY: Final = 1 << 31
 
 
 class NodePorts(NamedTuple):
@@ -32,8 +35,27 @@ class HostPorts:
     position: Mapping[NodeName, int]
     #: (protocol, port) → column → addresses at which the port is taken, once per pod.
     _taken: dict[tuple[str, int], dict[int, list[str]]] = field(default_factory=dict)
+    #: By driver: (N,) volumes that each node can attach.
+    limits: Mapping[str, Amounts] = field(default_factory=dict)
     #: By name of a selection: number of its pods, by column.
     _counted: dict[str, dict[int, int]] = field(default_factory=dict)
+    #: By driver: (N,) volumes that are attached, those of several pods once.
+    _attached: dict[str, Amounts] = field(default_factory=dict)
+    #: By driver and volume: number of its pods, by column.
+    _shared: dict[str, dict[int, int]] = field(default_factory=dict)
+
+    @classmethod
+    def on(
+        cls, position: Mapping[NodeName, int], limits: Mapping[NodeName, Mapping[str, int]]
+    ) -> "HostPorts":
+        """Nothing is taken on these nodes. ``limits``: volumes that a node can attach, by driver."""
+        by_driver: dict[str, Amounts] = {}
+        for node, of_node in limits.items():
+            for driver, most in of_node.items() if node in position else ():
+                if driver not in by_driver:
+                    by_driver[driver] = np.full(len(position), _PLENTY, np.int64)
+                by_driver[driver][position[node]] = most
+        return cls(position, limits=by_driver)
 
     def copy(self) -> "HostPorts":
         """A copy, to be changed on its own."""
@@ -41,7 +63,14 @@ class HostPorts:
             port: {column: list(ips) for column, ips in columns.items()}
             for port, columns in self._taken.items()
         }
-        return HostPorts(self.position, taken, {name: dict(counts) for name, counts in self._counted.items()})
+        return HostPorts(
+            self.position,
+            taken,
+            self.limits,
+            {name: dict(counts) for name, counts in self._counted.items()},
+            {driver: volumes.copy() for driver, volumes in self._attached.items()},
+            {name: dict(counts) for name, counts in self._shared.items()},
+        )
 
     def counted(self, name: str) -> Mapping[int, int]:
         """Number of pods of a selection, by column; columns without any may be left out."""
@@ -64,12 +93,42 @@ class HostPorts:
             for address in self._taken.get((port.protocol, port.port), {}).get(column, ())
         )
 
+    def attachable(self, attached: Sequence[HostPort]) -> Amounts:
+        """(N,) pods with these volumes for which each node can attach them now."""
+        room = np.full(len(self.position), _PLENTY, np.int64)
+        for driver, own in own_volumes(attached).items():
+            names = [port.ip for port in attached if not port.port and driver_of(port) == driver]
+            first = np.full(len(self.position), len(names), np.int64)
+            for name in names:
+                first[[column for column, pods in self._shared.get(name, _NONE).items() if pods]] -= 1
+            left = self.volumes_left(driver) - first
+            # What a node has too many of keeps off only pods that bring more.
+            pods = np.maximum(0, left // own) if own else np.where((first > 0) & (left < 0), 0, _PLENTY)
+            room = np.minimum(room, pods)
+        return room
+
+    def volumes_left(self, driver: str) -> Amounts:
+        """(N,) volumes of a driver that each node can attach besides those that it has; below 0: it has too many."""
+        limit = self.limits.get(driver)
+        if limit is None:
+            return np.full(len(self.position), _PLENTY, np.int64)
+        return limit - self._attached.get(driver, 0)
+
+    def volumes_on(self, column: int, attached: Sequence[HostPort]) -> tuple[int, ...]:
+        """What tells a node from others for pods with some of these volumes."""
+        left = [int(self.volumes_left(driver)[column]) for driver in own_volumes(attached)]
+        there = [self._shared.get(port.ip, _NONE).get(column, 0) for port in attached if not port.port]
+        return (*left, *there)
+
     def occupy(self, taken: Iterable[NodePorts]) -> None:
         """These ports are taken (again). Unknown nodes are passed over."""
         for node, ports in taken:
             for port in ports if node in self.position else ():
                 if port.protocol == COUNTED:
                     self._count(port.ip, self.position[node], 1)
+                    continue
+                if port.protocol == ATTACHED:
+                    self._attach(port, self.position[node], 1)
                     continue
                 taken_at = self._taken.setdefault((port.protocol, port.port), {})
                 taken_at.setdefault(self.position[node], []).append(port.ip)
@@ -84,6 +143,9 @@ class HostPorts:
                 if port.protocol == COUNTED:
                     self._count(port.ip, column, -1)
                     continue
+                if port.protocol == ATTACHED:
+                    self._attach(port, column, -1)
+                    continue
                 addresses = self._taken.get((port.protocol, port.port), {}).get(column, [])
                 if port.ip in addresses:
                     addresses.remove(port.ip)
@@ -92,9 +154,21 @@ class HostPorts:
         counts = self._counted.setdefault(name, {})
         counts[column] = max(0, counts.get(column, 0) + change)
 
+    def _attach(self, port: HostPort, column: int, change: int) -> None:
+        more = change * port.port
+        if not port.port:
+            counts = self._shared.setdefault(port.ip, {})
+            before = counts.get(column, 0)
+            counts[column] = max(0, before + change)
+            more = int(counts[column] > 0) - int(before > 0)
+        driver = driver_of(port)
+        if driver not in self._attached:
+            self._attached[driver] = np.zeros(len(self.position), np.int64)
+        self._attached[driver][column] += more
+
 
 class NotedPorts:
-    """What is noted by node, as a mapping that is changed: a host port is taken or not, pods are counted."""
+    """What is noted by node, as a mapping that is changed: a port is taken or not, pods and volumes are counted."""
 
     def __init__(self, taken: Mapping[NodeName, tuple[HostPort, ...]] | None = None) -> None:
         self._taken = {node: Counter(ports) for node, ports in (taken or {}).items()}
@@ -103,7 +177,7 @@ class NotedPorts:
         """A pod with these is on the node."""
         noted = self._taken.setdefault(node, Counter())
         for port in ports:
-            noted[port] = noted[port] + 1 if port.protocol == COUNTED else 1
+            noted[port] = noted[port] + 1 if port.protocol in (COUNTED, ATTACHED) else 1
 
     def remove(self, node: NodeName, ports: Iterable[HostPort]) -> None:
         """A pod with these leaves the node. What is not noted is passed over."""
@@ -127,11 +201,33 @@ def ports_of(workload: Workload, seats: Iterable[Seat]) -> tuple[NodePorts, ...]
     """What the pods in these seats of a workload are noted with on their nodes."""
     asked: dict[str, tuple[HostPort, ...]] = {}
     for pods in workload.pod_sets:
-        if pods.ports or pods.counted:
-            asked[pods.name] = pods.occupies
+        if occupies := pods.occupies:
+            asked[pods.name] = occupies
     if not asked:
         return ()
     return tuple(NodePorts(seat.node, asked[seat.pod_set]) for seat in seats if seat.pod_set in asked)
+
+
+def driver_of(volume: HostPort) -> str:
+    """The driver of a volume that a node attaches (``ATTACHED``)."""
+    return volume.ip.partition("/")[0]
+
+
+def own_volumes(attached: Iterable[HostPort]) -> Counter[str]:
+    """By driver: number of volumes that only one pod has; 0 for a driver whose volumes other pods may have too."""
+    own = Counter[str]()
+    for volume in attached:
+        own[driver_of(volume)] += volume.port
+    return own
+
+
+def volumes_by_driver(noted: Iterable[HostPort]) -> Counter[str]:
+    """By driver: number of volumes of a pod that is noted with these."""
+    volumes = Counter[str]()
+    for volume in noted:
+        if volume.protocol == ATTACHED:
+            volumes[driver_of(volume)] += volume.port or 1
+    return volumes
 
 
 def colliding(ports: Sequence[HostPort], others: Sequence[HostPort]) -> int:

@@ -147,6 +147,20 @@ def chosen(nodes: NodeFilter, labels: Labels) -> Mask:
     return mask
 
 
+def may_be_chosen(nodes: NodeFilter, labels: Mapping[str, str]) -> bool:
+    """Whether nodes that have these labels, and others that are not known, can be among those that a pod chooses."""
+    if any(labels.get(key, value) != value for key, value in nodes.selector):
+        return False
+    known = Labels([labels], [""])
+
+    def may_meet(requirement: Requirement) -> bool:
+        is_open = requirement.field or requirement.key not in labels
+        return is_open or bool(known.meets(requirement)[0])
+
+    alternatives = [terms for terms in (nodes.affinity, *nodes.also) if terms]
+    return all(any(term and all(map(may_meet, term)) for term in terms) for terms in alternatives)
+
+
 def preferred(prefers: Sequence[Preference], labels: Labels) -> NDArray[np.int64]:
     """(N,) the sum of the weights of the terms of preferred node affinity that each node meets."""
     score = np.zeros(len(labels), np.int64)

@@ -18,6 +18,7 @@ from admission.engine.nodes.levels import TopologyLevel, by_labels, by_name
 from admission.engine.nodes.node_filters import Labels, TaintClasses, chosen, preferred
 from queues.admissions import Seat
 from queues.api.names import NVL_DOMAIN
+from queues.flavor_growth import FlavorGrowth
 from queues.resources import MOST_ON_NODE, NOTHING, Resources, is_device
 from queues.workload import (
     NO_FLAVOR,
@@ -80,6 +81,8 @@ class Layout:
     links: Mapping[str, DeviceLinks] = field(default_factory=dict)
     #: Nodes that Reservations and NodeDrains close in this turn.
     closed: tuple[ClosedNodes, ...] = ()
+    #: All ResourceFlavors, with what can be added to them; empty: none states anything.
+    growth: tuple[FlavorGrowth, ...] = ()
     _filters: dict[NodeFilter, Mask] = field(default_factory=dict)
     _flavors: dict[FlavorName, Mask] = field(default_factory=dict)
     _scores: dict[tuple[Preference, ...], Amounts] = field(default_factory=dict)
@@ -158,6 +161,8 @@ class NodeTable:
     used: Amounts
     #: Host ports that pods on a node have, or that seats there will have.
     ports: Mapping[NodeName, tuple[HostPort, ...]] = field(default_factory=dict)
+    #: Volumes that a node can attach, by driver; nodes and drivers without a limit are left out.
+    attach_limits: Mapping[NodeName, Mapping[str, int]] = field(default_factory=dict)
     #: What nodes would offer besides if all of their devices were healthy; only nodes with unhealthy ones.
     unhealthy: Mapping[NodeName, Resources] = field(default_factory=dict)
 
@@ -167,6 +172,7 @@ class NodeTable:
         nodes: Iterable[Node],
         levels: Sequence[Sequence[str]] = (),
         tree: Sequence[tuple[str, Mapping[NodeName, str]]] = (),
+        growth: tuple[FlavorGrowth, ...] = (),
     ) -> "NodeTable":
         """A table of these nodes, in any order.
 
@@ -210,6 +216,7 @@ class NodeTable:
             why_not=tuple(node.why_not for node in ordered),
             devices={node.name: node.devices for node in ordered if node.devices},
             links=device_links([node.devices for node in ordered]),
+            growth=growth,
         )
         return cls(
             layout,
@@ -258,6 +265,10 @@ class NodeTable:
         """The same nodes with these host ports taken; the same table if they are taken already."""
         return self if ports == self.ports else replace(self, ports=ports)
 
+    def with_attach_limits(self, limits: Mapping[NodeName, Mapping[str, int]]) -> "NodeTable":
+        """The same nodes with these limits of volumes; the same table if it has them already."""
+        return self if limits == self.attach_limits else replace(self, attach_limits=limits)
+
     def __len__(self) -> int:
         return len(self.layout.names)
 
@@ -292,6 +303,7 @@ class NodeTable:
             self.layout is other.layout
             and self.allocatable is other.allocatable
             and (self.ports is other.ports or self.ports == other.ports)
+            and self.attach_limits == other.attach_limits
         )
 
     def _vector(self, amounts: Amounts) -> Resources:

@@ -2,7 +2,8 @@
 
 The nodes that exist are taken as if each were empty, healthy and open, and queues as if they used nothing. Only what is
 certain counts: a gang of several pod sets is compared by sums. Asked once for each class, and again when queues, nodes,
-flavors or topologies change. Where a cluster autoscaler is asked for nodes, more and other nodes may come.
+flavors or topologies change. Where a cluster autoscaler is asked for nodes, more and other nodes may come; where a
+flavor states the largest node that can be added, any number of nodes up to that size.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
@@ -12,13 +13,16 @@ from typing import Final, TypeVar
 import numpy as np
 
 from admission.engine.nodes.capacity import Capacity, DomainShare
+from admission.engine.nodes.node_filters import may_be_chosen
 from admission.engine.nodes.table import Amounts, Mask, NodeTable
 from admission.engine.pending import never_fits
 from admission.engine.pending.classes import ClassRequest
+from admission.engine.pending.domain_caps import caps_of, shared_caps, within_caps
 from admission.engine.placement.domains import chain_of, levels_of, unknown_level
 from admission.engine.placement.flavors import quota_hit
 from admission.engine.placement.need import group_of
 from admission.engine.trial import Trial
+from queues.flavor_growth import FlavorGrowth, growth_of
 from queues.plan import Reason
 from queues.quota.accounts import flavor_charges
 from queues.quota.limit_hit import LimitHit
@@ -27,7 +31,7 @@ from queues.quota.tree import QueueTree
 from queues.quota.usage import Usage
 from queues.quota.user_limits import UserLimitHit, UserUse
 from queues.reason_codes import ReasonCode
-from queues.workload import FlavorName, PodSet, QueueName, Workload
+from queues.workload import NO_FLAVOR, FlavorName, PodSet, QueueName, Workload
 
 _EVERY: Final = slice(None)
 #: Reasons that ``EmptyCluster.refusal`` gives.
@@ -50,7 +54,7 @@ class EmptyCluster:
     unhealthy: Mask
     #: Pods of one shape that the nodes take, in all or in the best domain of a level.
     _most: dict[Hashable, int] = field(default_factory=dict)
-    _asks_for_nodes: dict[QueueName, bool] = field(default_factory=dict)
+    _growth: dict[QueueName, tuple[FlavorGrowth, ...] | None] = field(default_factory=dict)
 
     @classmethod
     def of(cls, table: NodeTable, tree: QueueTree) -> "EmptyCluster":
@@ -66,12 +70,17 @@ class EmptyCluster:
             unhealthy=unhealthy,
         )
 
-    def refusal(self, workload: Workload, request: ClassRequest) -> Reason | None:
-        """Why no workload of a class can ever be admitted. None: one may be, or it holds seats already."""
+    def refusal(self, workload: Workload, request: ClassRequest, *, refused: bool = False) -> Reason | None:
+        """Why no workload of a class can ever be admitted. None: one may be, or it holds seats already.
+
+        ``refused``: cluster autoscalers add no nodes for it.
+        """
         need = request.need
         if need.seated or not need.minimum:
             return None
-        return self._beyond_limits(workload, request) or self._beyond_nodes(workload, request)
+        return self._beyond_limits(workload, request) or self._beyond_nodes(
+            workload, request, refused=refused
+        )
 
     # -- limits ----------------------------------------------------------------------------------------------
 
@@ -97,34 +106,74 @@ class EmptyCluster:
 
     # -- nodes -----------------------------------------------------------------------------------------------
 
-    def _beyond_nodes(self, workload: Workload, request: ClassRequest) -> Reason | None:
+    def _beyond_nodes(self, workload: Workload, request: ClassRequest, *, refused: bool) -> Reason | None:
         """What the nodes take at most."""
-        layout, due = self.trial.layout, _due(workload, request)
         for pods in workload.pod_sets:
             keys = [*levels_of(pods), *([pods.within] if pods.within else [])]
-            if (unknown := unknown_level(layout, keys)) is not None:
+            if (unknown := unknown_level(self.trial.layout, keys)) is not None:
                 return unknown
-        if not len(self.trial.table) or self._more_may_come(workload.queue):
+        growth = () if refused else self._may_grow(workload.queue)
+        if not len(self.trial.table) or growth is None:
             return None
-        queue = workload.queue
-        for pods, count in due:
-            if (reason := self._alone(queue, pods, count)) is not None:
-                return reason
-        if len(due) > 1 and (reason := self._together(queue, due)) is not None:
-            return reason
-        if request.has_choice and (reason := self._of_any(workload, request)) is not None:
+        reason = self._beyond_growing(workload, request, growth)
+        if refused:
+            return None if reason is None else never_fits.nodes_refused(reason)
+        if reason is not None or self.trial.layout.growth:
             return reason
         # The nodes have enough; what queues are guaranteed of it is kept from others.
-        hits = [quota_hit(self.trial, queue, charges) for charges in request.minimum_charges]
+        hits = [quota_hit(self.trial, workload.queue, charges) for charges in request.minimum_charges]
         return never_fits.beyond_quota(hit) if (hit := _common(hits)) is not None else None
 
-    def _more_may_come(self, queue: QueueName) -> bool:
-        """Whether a cluster autoscaler is asked for nodes for this queue."""
-        known = self._asks_for_nodes.get(queue)
-        if known is None:
-            found = provisioning_rules(queue, self.quota.tree.queues.get)
-            known = self._asks_for_nodes[queue] = found is not None
-        return known
+    def _beyond_growing(
+        self, workload: Workload, request: ClassRequest, growth: Sequence[FlavorGrowth]
+    ) -> Reason | None:
+        """What the nodes take at most, with all nodes that can be added."""
+        queue, due = workload.queue, _due(workload, request)
+        # Any number of nodes may come for these.
+        unbound = {
+            pods.name
+            for pods, count in due
+            if any(self._may_come(each, queue, pods, count) for each in growth)
+        }
+        bound = [(pods, count) for pods, count in due if pods.name not in unbound]
+        for pods, count in bound:
+            if (reason := self._alone(queue, pods, count)) is not None:
+                return never_fits.beyond_growth(reason, pods, growth)
+        if len(bound) > 1 and (reason := self._together(queue, bound)) is not None:
+            return reason
+        return self._of_any(workload, request) if request.has_choice and not growth else None
+
+    def offered_nowhere(
+        self, workload: Workload, request: ClassRequest, resource: str, *, refused: bool = False
+    ) -> Reason | None:
+        """Why a gang that asks for a resource which no node offers yet can never be admitted. None: it may be."""
+        growth = () if refused else self._may_grow(workload.queue) or ()
+        if not refused and not any(each.most(resource) for each in growth):
+            return None
+        for pods, _ in _due(workload, request):
+            if pods.takes.get(resource) and not any(_takes(each, pods) for each in growth):
+                reason = never_fits.beyond_growth(never_fits.offered_nowhere(pods, resource), pods, growth)
+                return never_fits.nodes_refused(reason) if refused else reason
+        return None
+
+    def _may_grow(self, queue: QueueName) -> tuple[FlavorGrowth, ...] | None:
+        """What can be added to the nodes of a queue. None: nodes of any size."""
+        if queue not in self._growth:
+            layout, tree = self.trial.layout, self.quota.tree
+            self._growth[queue] = growth_of(
+                tree.flavors(queue),
+                layout.growth,
+                asks=provisioning_rules(queue, tree.queues.get) is not None,
+                described=NO_FLAVOR not in layout.flavors,
+            )
+        return self._growth[queue]
+
+    def _may_come(self, growth: FlavorGrowth, queue: QueueName, pods: PodSet, count: int) -> bool:
+        """Whether nodes can be added to a flavor until they hold so many pods of a set."""
+        if not _takes(growth, pods):
+            return False
+        is_limited = growth.flavor in self.quota.tree.flavors(queue)
+        return not is_limited or self._quota_in(growth.flavor, queue, pods, count) is None
 
     def _alone(self, queue: QueueName, pods: PodSet, count: int) -> Reason | None:
         """Why so many pods of one set have no place even alone."""
@@ -138,8 +187,12 @@ class EmptyCluster:
         if max(holds) >= count:
             return None
         mask = np.logical_or.reduce([self._mask(pods, flavor) for flavor in scopes])
+        room, layout = self._room(pods, mask), self.trial.layout
+        for cap in caps_of(layout, pods):
+            if room.sum() >= count > within_caps(layout, room, [cap], level):
+                return never_fits.beyond_cap(pods, count, cap, fit=max(holds))
         return never_fits.beyond_nodes(
-            self.trial, pods, count, fit=max(holds), mask=mask, room=self._room(pods, mask), level=level
+            self.trial, pods, count, fit=max(holds), mask=mask, room=room, level=level
         )
 
     def _mask(self, pods: PodSet, flavor: FlavorName | None) -> Mask:
@@ -154,25 +207,32 @@ class EmptyCluster:
         if pods.in_one_island:
             unknown = self.unhealthy | ~trial.islands_are_told(pods.takes)
             room = np.where(unknown, trial.room_on(trial.free, _anywhere(pods), _EVERY), room)
+        if pods.attached:
+            room = np.minimum(room, trial.ports.attachable(pods.attached))
         return (np.minimum(room, 1) if pods.ports else room) * mask
 
     def _most_pods(self, pods: PodSet, count: int, flavor: FlavorName | None, level: str | None) -> int:
         """Pods of a set that nodes take together, or the best domain of a level; whole parts, where it is in parts."""
-        parts = _parts_of(pods, count)
+        parts, caps = _parts_of(pods, count), caps_of(self.trial.layout, pods)
         name = (
             pods.takes,
             pods.share,
             pods.in_one_island,
             pods.nodes,
             bool(pods.ports),
+            pods.attached,
             flavor,
             level,
             parts,
+            caps,
         )
         most = self._most.get(name)
         if most is None:
             room = self._room(pods, self._mask(pods, flavor))
-            most = self._most[name] = _most_in_parts(self.trial, room, level, parts)
+            most = _most_in_parts(self.trial, room, level, parts)
+            self._most[name] = most = (
+                min(most, within_caps(self.trial.layout, room, caps, level)) if caps else most
+            )
         return most
 
     def _together(self, queue: QueueName, due: Sequence[tuple[PodSet, int]]) -> Reason | None:
@@ -189,6 +249,11 @@ class EmptyCluster:
                 mask &= np.logical_or.reduce([self.trial.layout.of_flavor(each) for each in flavors])
             if (reason := never_fits.beyond_sums(self.trial, sets, mask, level)) is not None:
                 return reason
+        for cap, sets in shared_caps(self.trial.layout, due).items():
+            room = np.sum([self._room(pods, self._mask(pods, None)) for pods, _ in sets], axis=0)
+            count, fit = sum(count for _, count in sets), within_caps(self.trial.layout, room, [cap], None)
+            if fit < count:
+                return never_fits.beyond_cap(None, count, cap, fit=fit)
         return None
 
     def _of_any(self, workload: Workload, request: ClassRequest) -> Reason | None:
@@ -200,6 +265,11 @@ class EmptyCluster:
             level = _level_of_all(pods)
             fit += min(missing, max(self._most_pods(pods, 1, flavor, level) for flavor in flavors))
         return never_fits.too_few_members(asked, fit) if fit < asked else None
+
+
+def _takes(growth: FlavorGrowth, pods: PodSet) -> bool:
+    """Whether the largest node that can be added to a flavor takes a pod of a set."""
+    return growth.holds(pods.takes) and may_be_chosen(pods.nodes.with_refused(), growth.labels)
 
 
 def _due(workload: Workload, request: ClassRequest) -> list[tuple[PodSet, int]]:

@@ -1,15 +1,19 @@
 """Why a gang can never be admitted: the two numbers, of what it asks and of what there is at most."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from admission.engine import reasons
+from admission.engine.nodes.host_ports import volumes_by_driver
 from admission.engine.nodes.table import Amounts, Mask
+from admission.engine.pending.domain_caps import DomainCap
 from admission.engine.placement.need import FEW_SETS
 from admission.engine.trial import Trial
-from queues.plan import Reason
+from queues.flavor_growth import FlavorGrowth, short_of
+from queues.plan import NODES_REFUSED, Reason
 from queues.quota.limit_hit import LimitHit
 from queues.quota.user_limits import UserLimitHit
 from queues.resources import in_bytes, show
@@ -84,6 +88,14 @@ def beyond_nodes(
     return reasons.never_fits(f"{asked} at once, {where} {fit} even if empty", **facts)
 
 
+def beyond_cap(pods: PodSet | None, count: int, cap: DomainCap, *, fit: int) -> Reason:
+    """More than the rules of the pods let onto the nodes: ``fit`` of ``count``. ``pods``: None: of several sets."""
+    shape = "" if pods is None else f" of {reasons.shape_text(pods.takes, in_one_island=pods.in_one_island)}"
+    message = f"{counted(count, 'pod')}{shape} asked, {cap.text()}; {fit} fit, even if all nodes were empty"
+    facts = {"asked": count, "fit": fit, "most": cap.most, "label": cap.key}
+    return reasons.never_fits(message, **facts)
+
+
 def _no_node(trial: Trial, nodes: NodeFilter) -> Reason:
     layout, total = trial.layout, len(trial.table)
     chosen, tolerated = layout.chosen(nodes), layout.tolerated(nodes)
@@ -126,6 +138,10 @@ def _pod_too_large(trial: Trial, pods: PodSet, mask: Mask) -> Reason:
         if takes[name] > most[name]:
             message = f"{_amount(name, takes[name])} {name} asked in one pod, {whose} has {_amount(name, most[name])}"
             return reasons.never_fits(message, resource=name, asked=takes[name], limit=most[name])
+    for driver, volumes in sorted(volumes_by_driver(pods.attached).items()):
+        if volumes > (limit := int(trial.ports.volumes_left(driver)[mask].max())):
+            message = f"{counted(volumes, 'volume')} of {driver} asked in one pod, {whose} can attach {limit}"
+            return reasons.never_fits(message, driver=driver, asked=volumes, limit=limit)
     shape = reasons.shape_text(takes, in_one_island=pods.in_one_island)
     facts = {"asked": 1, "fit": 0, "takes": dict(takes)}
     if pods.needs_single_devices():
@@ -133,6 +149,32 @@ def _pod_too_large(trial: Trial, pods: PodSet, mask: Mask) -> Reason:
             f"{shape} asked in one pod, no node has such devices even if empty", **facts
         )
     return reasons.never_fits(f"{shape} asked in one pod, no node has all of it even if empty", **facts)
+
+
+def beyond_growth(reason: Reason, pods: PodSet, growth: Sequence[FlavorGrowth]) -> Reason:
+    """The same, where nodes can be added, but none that such a pod has room on."""
+    if not growth:
+        return reason
+    before = reason.facts.get("resource")
+    if (short := short_of(growth, pods.takes, before)) is None:
+        return replace(reason, message=f"{reason.message}, none that can be added has room for such a pod")
+    name, most = short
+    of_what = "" if name == before else f" {name}"
+    message = f"{reason.message}, the largest that can be added has {_amount(name, most)}{of_what}"
+    return replace(reason, message=message, facts={**reason.facts, "mayGrow": most, "mayGrowResource": name})
+
+
+def nodes_refused(reason: Reason) -> Reason:
+    """The same of a gang for which cluster autoscalers add no nodes."""
+    message = f"{reason.message}; nodes were asked for and refused"
+    return replace(reason, message=message, facts={**reason.facts, NODES_REFUSED: True})
+
+
+def offered_nowhere(pods: PodSet, resource: str) -> Reason:
+    """More of a resource than any node has: none has any."""
+    asked = pods.takes.get(resource)
+    message = f"{_amount(resource, asked)} {resource} asked in one pod, the largest node has 0"
+    return reasons.never_fits(message, resource=resource, asked=asked, limit=0)
 
 
 def beyond_sums(trial: Trial, sets: Sets, mask: Mask, level: str | None) -> Reason | None:

@@ -75,6 +75,8 @@ class PendingWorkloads:
         self._limits_of_unfit = PendingLimits(tree, never_fit=True)
         #: The nodes of this state as if they were empty; None: no class was compared with them yet.
         self._empty: EmptyCluster | None = None
+        #: Gangs for which no nodes will be added.
+        self._without_more_nodes: frozenset[WorkloadKey] = frozenset()
         self._namespaces: Mapping[str, Mapping[str, str]] = {}
         #: Why a namespace may not use a queue, as far as it was asked.
         self._not_allowed: dict[tuple[QueueName, str], AccessRefusal | None] = {}
@@ -94,6 +96,7 @@ class PendingWorkloads:
         if snapshot.namespaces is not self._namespaces:
             self._namespaces = snapshot.namespaces
             self._not_allowed.clear()
+        self._without_more_nodes = snapshot.without_more_nodes
         for key in keys:
             before = self._entries.pop(key, None)
             if before is not None:
@@ -277,7 +280,9 @@ class PendingWorkloads:
         refusal = self._access_refusal(entry.workload)
         # Users with limits of their own get answers of their own.
         limited = entry.workload.user if self.tree.user_limits(queue) else None
-        name = (entry.line_entry.shape, user, "" if refusal is None else entry.workload.namespace, limited)
+        refused = entry.workload.key in self._without_more_nodes
+        namespace = "" if refusal is None else entry.workload.namespace
+        name = (entry.line_entry.shape, user, namespace, limited, refused)
         workload_class = of_queue.get(name)
         if workload_class is None:
             workload_class = of_queue[name] = self._new_class(name, user, entry, trial, refusal)
@@ -327,9 +332,7 @@ class PendingWorkloads:
             self.placement_classes[placement_name] = placement_class
         placement_class.class_count += 1
         class_queue = ClassQueue(queue, placement_class, user)
-        blocked = blocked_reason(workload, request, trial, refusal) or self._never_fits(
-            workload, request, trial
-        )
+        blocked = self._blocked(workload, request, trial, refusal)
         workload_class = WorkloadClass(name, class_queue, request, placement_class, blocked)
         if request.need.seated:
             self.seated_classes[workload_class] = None
@@ -339,11 +342,21 @@ class PendingWorkloads:
                 self.gangs[workload_class] = None
         return workload_class
 
-    def _never_fits(self, workload: Workload, request: ClassRequest, trial: Trial) -> Reason | None:
-        """Why no workload of a class could be admitted even if all nodes were empty; None: one could."""
+    def _blocked(
+        self, workload: Workload, request: ClassRequest, trial: Trial, refusal: AccessRefusal | None
+    ) -> Reason | None:
+        """Why no workload of a class is admitted until queues or nodes change; None: one may be."""
+        blocked = blocked_reason(workload, request, trial, refusal)
+        if blocked is not None and blocked.code != ReasonCode.UNKNOWN_RESOURCE:
+            return blocked
         if self._empty is None:
             self._empty = EmptyCluster.of(trial.table, self.tree)
-        return self._empty.refusal(workload, request)
+        # Of the class all are refused nodes, or none.
+        refused = workload.key in self._without_more_nodes
+        if blocked is None:
+            return self._empty.refusal(workload, request, refused=refused)
+        resource = str(blocked.facts["resource"])
+        return self._empty.offered_nowhere(workload, request, resource, refused=refused) or blocked
 
     def _limits_for(self, workload_class: WorkloadClass) -> "PendingLimits | None":
         """Where the workloads of a class count; None: nowhere, for their queue takes none of them."""

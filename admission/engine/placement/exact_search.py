@@ -68,9 +68,9 @@ def exact_seats(
 def _is_plain(pods: PodSet, trial: Trial) -> bool:
     """Whether amounts and node filters alone decide where pods of a set may be."""
     wishes = (pods.required_topology, pods.preferred_topology, pods.together, pods.within)
-    if any(each is not None for each in wishes) or pods.partitions or pods.in_one_island or pods.ports:
+    if any(each is not None for each in wishes) or pods.partitions or pods.in_one_island:
         return False
-    if pods.rules or pods.counted or pods.kept_from:
+    if pods.has_node_limits or pods.rules or pods.counted or pods.kept_from:
         return False
     return not (pods.needs_single_devices() or trial.device_rows(pods))
 

@@ -3,7 +3,7 @@
 Where a pod set is in parts, a part is a gang of its own: it joins whole.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -122,7 +122,7 @@ def _all_groups(
         while True:
             answer, stopped = _in_turn(workload, order, trial, inside)
             if not isinstance(answer, Reason):
-                return sorted(answer, key=lambda each: (each.pod_set, each.ordinal))
+                return _in_order(answer)
             trial.undo(mark)
             if len(groups) == 1 or not _enough_for_all(groups, trial, inside):
                 return answer
@@ -132,6 +132,9 @@ def _all_groups(
             order = [order[stopped], *order[:stopped], *order[stopped + 1 :]]
         if stopped == 0:
             break  # the first group has no place even alone
+    if any(request.pods.attached for requests in groups for request in requests):
+        found = related_seats(trial, workload.queue, groups, inside)
+        return answer if isinstance(found, Reason) else _in_order(found)
     return exact_seats(workload, groups, trial, inside) or answer
 
 
@@ -141,7 +144,7 @@ def _with_rules(
     """Seats where rules about other pods are met. A reason without them goes first: it says what else is missing."""
     answer = related_seats(trial, workload.queue, groups, inside)
     if not isinstance(answer, Reason):
-        return sorted(answer, key=lambda seat: (seat.pod_set, seat.ordinal))
+        return _in_order(answer)
     mark = trial.mark()
     without, _ = _in_turn(workload, groups, trial, inside)
     trial.undo(mark)
@@ -249,7 +252,7 @@ def _one_by_one(
             found = _first_ones(workload, lacking, pods, missing[:left], trial)
         seats += found
         held.setdefault(pods.name, {}).update({each.ordinal: each.node for each in found})
-    return sorted(seats, key=lambda each: (each.pod_set, each.ordinal))
+    return _in_order(seats)
 
 
 def _part_by_part(
@@ -326,7 +329,7 @@ def _as_many_as_needed(workload: Workload, need: MissingMembers, trial: Trial) -
             mine = [each for each in found if each.pod_set == pods.name]
             found = [each for each in found if each.pod_set != pods.name]
             found += renumber(trial.layout, pods, mine)
-    return sorted(found, key=lambda each: (each.pod_set, each.ordinal))
+    return _in_order(found)
 
 
 def _hardest_first(groups: Sequence[Sequence[PodSetRequest]], trial: Trial) -> list[Sequence[PodSetRequest]]:
@@ -349,3 +352,7 @@ def _hardest_first(groups: Sequence[Sequence[PodSetRequest]], trial: Trial) -> l
         )
 
     return sorted(groups, key=hardness)
+
+
+def _in_order(seats: Iterable[Seat]) -> list[Seat]:
+    return sorted(seats, key=lambda seat: (seat.pod_set, seat.ordinal))

@@ -51,4 +51,6 @@ class NodeScope:
     def pods_per_node(self, pods: PodSet) -> Amounts:
         """(N,) how many of these pods each node takes."""
         room = self.trial.room_for(pods, self.usable(pods))
+        if pods.attached:
+            room = np.minimum(room, self.trial.ports.attachable(pods.attached))
         return np.minimum(room, 1) if pods.ports else room

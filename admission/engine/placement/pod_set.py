@@ -202,7 +202,7 @@ def _query(
     required = level is not None and pods.required_topology is not None
     at = len(chain) - 1 if level is None else level
     known: list[Capacity] = []
-    if scope.cache_key is not None and not pods.ports and pods.share is None:
+    if scope.cache_key is not None and not pods.has_node_limits and pods.share is None:
         named = (scope.cache_key, pods.nodes)
         known.append(trial.pods_per_domain(pods, chain, scope.usable(pods), named))
     return DomainQuery(
@@ -377,7 +377,8 @@ def _no_fit(scope: NodeScope, pods: PodSet, query: DomainQuery) -> Reason:
     free = scope.trial.ports.free(pods.ports)
     if (kept := kept_free(scope.trial, pods)) is not None:
         free &= kept
-    no_room = rest & scope.mask & free & (query.room == 0)
+    attachable = scope.trial.ports.attachable(pods.attached) > 0
+    no_room = rest & scope.mask & free & attachable & (query.room == 0)
     unlinked, untold = _unlinked(scope, pods, no_room)
     no_room &= ~unlinked & ~untold
     promised = _promised_to_others(scope.trial, pods, no_room)
@@ -391,6 +392,7 @@ def _no_fit(scope: NodeScope, pods: PodSet, query: DomainQuery) -> Reason:
         **_named(layout, closed_to(pods.nodes, layout.closed, unclosed)),
         "of other flavors": rest & ~scope.mask,
         _taken(pods.ports): rest & scope.mask & ~free,
+        "that can attach no more such volumes": rest & scope.mask & free & ~attachable,
         "that do not tell how NVLinks join their devices": untold,
         "without so many free devices in one NVLink island": unlinked,
         "kept for another workload": promised,

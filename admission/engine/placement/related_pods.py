@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from admission.engine import reasons
-from admission.engine.nodes.host_ports import colliding
+from admission.engine.nodes.host_ports import NodePorts, colliding
 from admission.engine.nodes.table import Amounts, Mask
 from admission.engine.placement.device_seats import seats_on_devices, seats_on_nodes
 from admission.engine.placement.domain_search import TopologyAssignment
@@ -146,6 +146,9 @@ class _Search:
         #: Domains of names that are chosen, each with the number of pods that chose it.
         self._chosen: dict[Hashable, tuple[int, int]] = self._seated_domains()
         self._seen: set[int] = set()
+        #: The volumes that nodes attach, with those of pods that have a node; None: no pod has any.
+        self._attached = sorted({port for unit in self._units for port in unit.pods.attached}, key=repr)
+        self._volumes = trial.ports.copy() if self._attached else None
         self._state = 0
         self._steps = self._most_steps()
         #: What the search got to at best: pods with a node, and why one more has none.
@@ -225,6 +228,9 @@ class _Search:
         self._free[:, column] -= change * unit.asks
         unit.room[column] -= change
         self._board.put(index, column, change)
+        if self._volumes is not None and unit.pods.attached:
+            noted = [NodePorts(self._trial.layout.names[column], unit.pods.attached)]
+            (self._volumes.occupy if change > 0 else self._volumes.vacate)(noted)
         for name, of in unit.shared:
             domain, pods = self._chosen.get(name, (int(of[column]), 0))
             if pods + change:
@@ -241,6 +247,8 @@ class _Search:
         for name, of in unit.shared:
             domain = self._chosen.get(name)
             mask &= of >= 0 if domain is None else of == domain[0]
+        if self._volumes is not None and unit.pods.attached:
+            mask &= self._volumes.attachable(unit.pods.attached) > 0
         for other in self._units if unit.pods.ports else ():
             if other.columns and colliding(unit.pods.ports, other.pods.ports):
                 mask[other.columns] = False
@@ -329,7 +337,8 @@ class _Search:
         )
         shared = tuple(int(of[column]) for unit in self._units for _, of in unit.shared)
         flavor = int(self._flavor_rank[column])
-        return self._free[:, column].tobytes(), tuple(domains), units, shared, flavor
+        volumes = () if self._volumes is None else self._volumes.volumes_on(column, self._attached)
+        return self._free[:, column].tobytes(), tuple(domains), units, shared, flavor, volumes
 
     def _holds_in_the_end(self) -> bool:
         """Whether the rules of each pod are met with all others where they are, in whatever order they are bound."""

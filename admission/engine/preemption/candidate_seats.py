@@ -7,7 +7,7 @@ import numpy as np
 from admission.engine.preemption.candidates import Candidate
 from admission.engine.trial import Trial
 from queues.resources import Resources
-from queues.workload import HostPort
+from queues.workload import HostPort, NodeName
 
 
 class CandidateSeats:
@@ -21,16 +21,19 @@ class CandidateSeats:
         position = trial.layout.position
         columns, owners, shape_of_seat, only = list[int](), list[int](), list[int](), list[int]()
         shapes: dict[Resources, int] = {}
-        #: Host ports of the pods in seats; most have none.
+        #: Host ports and volumes of the pods in seats; most have none.
         self.ports: dict[int, tuple[HostPort, ...]] = {}
         for index, candidate in enumerate(candidates):
             first = len(columns)
             for held in candidate.freed_alone:
-                ports = dict(held.ports) if held.ports else None
+                # One for each seat of a pod set with any, in the order of the seats.
+                taken: dict[NodeName, list[tuple[HostPort, ...]]] = {}
+                for place in reversed(held.ports):
+                    taken.setdefault(place.node, []).append(place.ports)
                 for seat in held.seats:
                     if (column := position.get(seat.node)) is not None:
-                        if ports and (taken := ports.pop(seat.node, ())):
-                            self.ports[len(columns)] = taken
+                        if of_node := taken.get(seat.node):
+                            self.ports[len(columns)] = of_node.pop()
                         columns.append(column)
                         owners.append(index)
                         shape_of_seat.append(shapes.setdefault(seat.takes, len(shapes)))

@@ -4,13 +4,13 @@ On each node candidates are taken in their order, the cheapest first, and only t
 lack there. Each time one more pod fits there, that is a *step* of that node.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from admission.engine.nodes.host_ports import colliding
+from admission.engine.nodes.host_ports import colliding, own_volumes, volumes_by_driver
 from admission.engine.nodes.levels import TopologyLevel
 from admission.engine.nodes.table import Amounts, Mask
 from admission.engine.preemption.candidate_arrays import CandidateArrays, CandidateMask
@@ -72,13 +72,16 @@ def gains_by_node(
 ) -> GainsByNode:
     """Room on the nodes of a mask, and what evicting these candidates, in their order, adds to it.
 
-    Host ports are one more resource: a node has 1, and each pod with a colliding port takes 1.
+    Host ports are one more resource: a node has 1, and each pod with a colliding port takes 1. So are the volumes of a
+    driver with a limit, as far as only one pod has them.
     """
     seats = arrays.seats_by_node
     seats = seats[chosen[arrays.seats.owners[seats]] & mask[arrays.seats.columns[seats]]]
     room = trial.room_for(pods, mask)
     if pods.ports:
         room = np.minimum(room, 1) * trial.ports.free(pods.ports)
+    if pods.attached:
+        room = np.minimum(room, trial.ports.attachable(pods.attached))
     return GainsByNode(room, _cheapest_first(_gains(trial, pods, arrays, seats)))
 
 
@@ -146,7 +149,8 @@ def _fits_on_devices(
 def _amounts(
     trial: Trial, pods: PodSet, arrays: CandidateArrays, seats: Columns
 ) -> tuple[Amounts, Amounts, Amounts]:
-    """What a pod takes (r, 1), what seats free, and what is free now (r, s): by resource, and of host ports."""
+    """What a pod takes (r, 1), what seats free, and what is free now (r, s): by resource, of host ports, and of volumes
+    by driver."""
     request = trial.vector(pods.takes)
     rows = np.flatnonzero(request)
     columns = arrays.seats.columns[seats]
@@ -155,14 +159,23 @@ def _amounts(
         arrays.seats.takes[np.ix_(rows, seats)],
         trial.free[np.ix_(rows, columns)],
     )
-    if not pods.ports:
+    if not pods.has_node_limits:
         return asked, freed, free
-    vacated = [colliding(pods.ports, arrays.seats.ports.get(seat, ())) for seat in seats.tolist()]
-    left = [1 - trial.ports.holders(pods.ports, column) for column in columns.tolist()]
+    more: list[tuple[int, Sequence[int], Sequence[int]]] = []
+    held = [arrays.seats.ports.get(seat, ()) for seat in seats.tolist()]
+    if pods.ports:
+        left = [1 - trial.ports.holders(pods.ports, column) for column in columns.tolist()]
+        more.append((1, [colliding(pods.ports, ports) for ports in held], left))
+    for driver, own in own_volumes(pods.attached).items():
+        if own and driver in trial.ports.limits:
+            detached = [volumes_by_driver(ports)[driver] for ports in held]
+            more.append((own, detached, trial.ports.volumes_left(driver)[columns].tolist()))
+    if not more:
+        return asked, freed, free
     return (
-        np.concatenate((asked, np.ones((1, 1), np.int64))),
-        np.concatenate((freed, np.array([vacated], np.int64))),
-        np.concatenate((free, np.array([left], np.int64))),
+        np.concatenate((asked, np.array([[each] for each, _, _ in more], np.int64))),
+        np.concatenate((freed, np.array([each for _, each, _ in more], np.int64))),
+        np.concatenate((free, np.array([each for _, _, each in more], np.int64))),
     )
 
 

@@ -131,9 +131,9 @@ def failed_request(
         return None
     ((name, ordinals),) = need.minimum.items()
     pods = workload.pod_set(name)
-    if pods is None or pods.required_topology or pods.partitions or pods.ports or pods.has_rules:
+    if pods is None or pods.required_topology or pods.partitions or pods.has_rules:
         return None
-    if pods.needs_single_devices():
+    if pods.has_node_limits or pods.needs_single_devices():
         return None
     return FailedRequest(pods, len(ordinals), workload.priority, waited_long(workload, context))
 

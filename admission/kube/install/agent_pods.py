@@ -27,8 +27,6 @@ _MARKS: Final = (
     ("feature.node.kubernetes.io/pci-10de.present", "true"),
     ("feature.node.kubernetes.io/pci-0302_10de.present", "true"),
     ("feature.node.kubernetes.io/pci-0300_10de.present", "true"),
-    ("feature.node.kubernetes.io/amd-gpu", "true"),
-    ("intel.feature.node.kubernetes.io/gpu", "true"),
     ("cloud.google.com/gke-accelerator", None),
     ("k8s.amazonaws.com/accelerator", None),
     (names.RUNS_AGENT, "true"),

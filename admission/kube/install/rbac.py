@@ -148,7 +148,13 @@ _OWN_RULES: Final = (
         ("persistentvolumeclaims", "persistentvolumes"),
         _SEE,
     ),
-    PolicyRule("see-storage", "where volumes can be made", "storage.k8s.io", ("storageclasses",), _SEE),
+    PolicyRule(
+        "see-storage",
+        "where volumes can be made, and how many a node can attach",
+        "storage.k8s.io",
+        ("storageclasses", "csinodes"),
+        _SEE,
+    ),
     PolicyRule("see-node-devices", "unhealthy GPUs", _KOORDINATOR, ("devices",), _SEE),
     PolicyRule(
         "take-nodes-out",

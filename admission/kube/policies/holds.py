@@ -7,11 +7,11 @@ the same file applied again does not stop what runs.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Final
 
 from admission.kube.policies.cel import add, annotation, join, label, map_exists, only_if
 from admission.kube.policies.operators import (
     GROUPS,
+    MAKERS,
     SUSPENDED,
     is_said,
     kinds_by,
@@ -20,14 +20,10 @@ from admission.kube.policies.operators import (
     suspended,
 )
 from admission.kube.policies.policy_forms import binding, not_by, policy
-from admission.workloads.kinds.operators import OPERATOR_KINDS
 from admission.workloads.kinds.operators.json_parts import Path
-from queues.api.api_resources import JOBS, TRAIN_JOBS, ApiResource, Document
+from queues.api.api_resources import JOBS, ApiResource, Document
 from queues.api.json_patch import escaped
 from queues.api.names import CREATED_SUSPENDED, HOLD, QUEUE_LABEL
-
-#: Their operators suspend what they make.
-_MAKERS: Final = (*(description.resource for description in OPERATOR_KINDS), TRAIN_JOBS)
 
 
 def hold_policies(identity: str) -> list[Document]:
@@ -57,7 +53,7 @@ def _documents(noun: str, kinds: Sequence[ApiResource], path: Path, identity: st
     conditions = [
         not_by(identity),
         {"name": "is-in-a-queue", "expression": f"{label(QUEUE_LABEL, 'oldObject')} != ''"},
-        {"name": "no-part-of-another", "expression": f"!{made_by(_MAKERS, 'oldObject')}"},
+        {"name": "no-part-of-another", "expression": f"!{made_by(MAKERS, 'oldObject')}"},
         {"name": "suspends-or-resumes", "expression": f"{suspends} || {resumes}"},
     ]
     name = f"muster-hold-{noun}"

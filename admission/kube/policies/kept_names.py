@@ -3,8 +3,8 @@
 A PUT of a file, and a patch that takes all labels away because the file has none, know nothing of it. To a policy a
 removal by name is the same request, so it is undone too. Another value is left for the guards, which refuse it.
 
-What is written in the place of a user's value at creation (the scheduler, whether it preempts, a grace period of 0) is
-written there again when the same file is applied: Kubernetes would refuse it as a change.
+What is written in the place of a user's value (the scheduler, whether it preempts, a grace period of 0, that an object
+is not suspended, nodes that it may use) is written there again when the same file is applied.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,14 +24,16 @@ from admission.kube.policies.cel import (
 )
 from admission.kube.policies.operators import (
     GROUPS,
+    MAKERS,
+    SUSPENDED,
     is_said,
     kinds_by,
+    made_by,
     parents,
     suspended,
     was_made_as_part,
 )
 from admission.kube.policies.policy_forms import binding, not_by, policy
-from admission.kube.policies.train_jobs import SUSPEND
 from admission.workloads.kinds.operators.json_parts import Path
 from queues.api.api_resources import (
     JOB_FLOWS,
@@ -57,6 +59,7 @@ from queues.api.names import (
     SEAT,
     USER,
 )
+from queues.api.node_affinity import REQUIRED
 
 #: Annotations and labels that Muster writes on workloads and pods.
 _ANNOTATIONS: Final = (USER, ADMISSION_ID, SEAT, DEVICES, RECREATED_FROM, CREATED_SUSPENDED, HOLD)
@@ -81,13 +84,22 @@ def keeping_policies(identity: str, scheduler: str, aliases: Sequence[str]) -> l
 
     return [
         *_documents("muster-keep", [VOLCANO_CRON_JOBS, JOB_FLOWS], identity),
-        *_documents("muster-keep-jobs", [JOBS], identity, renamed("spec.template.spec"), _copied_label()),
+        *_documents(
+            "muster-keep-jobs",
+            [JOBS],
+            identity,
+            renamed("spec.template.spec"),
+            _kept_nodes("spec.template.spec", "spec.template.metadata"),
+            _copied_label(),
+            _kept_suspended(SUSPENDED, of_a_queue=f"!{made_by(MAKERS, 'oldObject')}"),
+        ),
         *_documents(
             "muster-keep-pods",
             [PODS],
             identity,
             (_finalizer_lost(), _restored_finalizer()),
             renamed("spec"),
+            _kept_nodes("spec", "metadata"),
             _kept_preemption(),
             _kept_grace(),
         ),
@@ -103,7 +115,7 @@ def keeping_policies(identity: str, scheduler: str, aliases: Sequence[str]) -> l
                 _kept_suspended(path, of_a_queue=f"!{was_made_as_part()}"),
             )
         ),
-        *_documents("muster-keep-train-jobs", [TRAIN_JOBS], identity, _kept_suspended(SUSPEND)),
+        *_documents("muster-keep-train-jobs", [TRAIN_JOBS], identity, _kept_suspended(SUSPENDED)),
     ]
 
 
@@ -161,6 +173,27 @@ def _rewritten(spec: str, field: str, lost: str) -> _Lost:
     return f"({lost})", add(f"{at}/{field}", f"oldObject.{spec}.{field}")
 
 
+def _kept_nodes(spec: str, metadata: str) -> _Lost:
+    """The nodes of an admission. The terms of the owner stand there once for each node, each with the node as its last
+    field, unless it asks nothing."""
+    place = ("affinity", "nodeAffinity", REQUIRED, "nodeSelectorTerms")
+    terms, tied = (
+        f"{of}.{spec}{''.join(f'.?{field}' for field in place)}.orValue([])" for of in ("object", "oldObject")
+    )
+    term, fields = f"{terms}[i % size({terms})]", "e.?matchFields.orValue([])"
+    of_node = (
+        f"e.?matchExpressions.orValue([]) == {term}.?matchExpressions.orValue([])"
+        f" && {fields} == {term}.?matchFields.orValue([])"
+        f" + (size({fields}) == 0 ? [] : [{fields}[size({fields}) - 1]])"
+    )
+    lost = (
+        f"(oldObject.{metadata}.?annotations[?{text(ADMISSION_ID)}].orValue('') != ''"
+        f" && size({terms}) > 0 && {terms} != {tied} && size({tied}) % size({terms}) == 0"
+        f" && {tied}.transformList(i, e, {of_node}).all(same, same))"
+    )
+    return lost, add("/" + "/".join((*spec.split("."), *place)), tied)
+
+
 def _copied_label() -> _Lost:
     """A Job without labels gets those of its template from the API server, which say that its pods wait."""
     copied = f"({label(RELEASED)} == 'false' && {label(RELEASED, 'oldObject')} == '')"
@@ -188,7 +221,11 @@ def _kept_queue(unnamed: Sequence[str]) -> _Lost:
 
 
 def _kept_suspended(path: Path, of_a_queue: str = "true") -> _Lost:
-    """An object that waits is suspended, whether or not an update says so."""
+    """An object that waits is suspended, whether an update does not say so or a file says ``false``, as at creation.
+
+    What its owner resumes is left to the policies of holds.
+    """
     waits = f"{suspended('oldObject', path)} && {label(QUEUE_LABEL, 'oldObject')} != ''"
-    lost = f"({waits} && !{is_said(path)} && {of_a_queue})"
+    resumes = f"({is_said(path)} && {annotation(HOLD, 'oldObject')} == 'true')"
+    lost = f"({waits} && !{suspended('object', path)} && !{resumes} && {of_a_queue})"
     return lost, join(*parents(path), add("/" + "/".join(path), "true"))

@@ -22,12 +22,14 @@ from admission.kube.policies.policy_forms import (
 )
 from admission.workloads.kinds.operators import OPERATOR_KINDS, OperatorKind
 from admission.workloads.kinds.operators.json_parts import Path
-from queues.api.api_resources import APP_WRAPPERS, ApiResource, Document
+from queues.api.api_resources import APP_WRAPPERS, TRAIN_JOBS, ApiResource, Document
 from queues.api.json_patch import escaped
 from queues.api.names import CREATED_SUSPENDED, QUEUE_LABEL, USER
 
 _WHO: Final = "request.userInfo.username"
 _CREATED: Final = "request.operation == 'CREATE'"
+#: Kinds whose operators suspend what they make.
+MAKERS: Final = (*(description.resource for description in OPERATOR_KINDS), TRAIN_JOBS)
 #: Kinds whose objects are suspended by the same field, by the end of the names of their policies.
 SUSPENDED: Final = ("spec", "suspend")
 GROUPS: Final[dict[str, Path]] = {

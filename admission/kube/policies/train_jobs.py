@@ -10,7 +10,7 @@ JobSet as Muster has it.
 from typing import Final
 
 from admission.kube.policies.cel import add, annotation, join, label, map_exists, only_if, text
-from admission.kube.policies.operators import made_by, suspended
+from admission.kube.policies.operators import SUSPENDED, made_by, suspended
 from admission.kube.policies.policy_forms import (
     binding,
     bindings,
@@ -26,7 +26,6 @@ from queues.api.names import QUEUE_LABEL, USER
 
 #: Who patches the runtime, as the operator wants it said: a domain and a path.
 MANAGER: Final = "muster.dev/queue"
-SUSPEND: Final = ("spec", "suspend")
 _WHO: Final = "request.userInfo.username"
 _CREATED: Final = "request.operation == 'CREATE'"
 PATCHES: Final = "object.spec.?runtimePatches.orValue([])"
@@ -38,7 +37,7 @@ _ENTERS: Final = f"({_CREATED} || !{names_queue('oldObject')})"
 def train_job_policies(identity: str) -> list[Document]:
     """The mutating policies with their bindings. ``identity``: Muster's user name."""
     in_queue = f"{label(QUEUE_LABEL)} != '' && {_PATCHED}"
-    complete = f"{in_queue} && {suspended('object', SUSPEND)} && {annotation(USER)} == {_WHO}"
+    complete = f"{in_queue} && {suspended('object', SUSPENDED)} && {annotation(USER)} == {_WHO}"
     conditions = [
         not_by(identity),
         {"name": "named-or-new", "expression": f"{_CREATED} || {names_queue('object')}"},
@@ -80,7 +79,7 @@ def _kept_job_sets(identity: str) -> list[Document]:
 
     Nor does the operator take what Muster wrote out of its templates, where it applies late what it saw before.
     """
-    now, before = suspended("object", SUSPEND), suspended("oldObject", SUSPEND)
+    now, before = suspended("object", SUSPENDED), suspended("oldObject", SUSPENDED)
     replaced = f"(!({before}) && object.spec.?replicatedJobs != oldObject.spec.?replicatedJobs)"
     conditions = [
         not_by(identity),

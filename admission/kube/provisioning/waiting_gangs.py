@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
 
-from admission.provisioning.request_progress import FOR_NODES
+from admission.provisioning.request_progress import is_for_nodes
 from admission.provisioning.wishes import NodeWish, owner_label, pod_wishes
 from admission.workloads.kinds import object_ref
 from admission.world.world import World
@@ -14,8 +14,6 @@ from queues.quota.queue import ProvisioningRules, Queue, path_upwards, provision
 from queues.reason_codes import ReasonCode
 from queues.workload import QueueName, Workload, WorkloadKey, WorkloadKind
 
-#: With or without a request.
-_FOR_NODES: Final = (*FOR_NODES, ReasonCode.PROVISIONING)
 #: It is not known whether the gang goes on waiting for nodes: it was not looked at, or victims leave.
 _UNDECIDED: Final = (
     ReasonCode.BACKOFF,
@@ -96,7 +94,7 @@ def _queue_of(world: World) -> Callable[[QueueName], Queue | None]:
 
 def _for_nodes(world: World, asking: Collection[QueueName]) -> Iterator[Workload]:
     for key, reason in world.reasons.items():
-        if reason.code not in _FOR_NODES:
+        if reason.code is not ReasonCode.PROVISIONING and not is_for_nodes(reason):
             continue
         state = world.states.get(key)
         if state is not None and state.needs_seats and state.workload.queue in asking and not state.seat_maps:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
+from time import monotonic
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -47,8 +48,9 @@ from admission.decode.workload_facts import asks, unreadable_fact
 from admission.facts.changes import Change, Fact, FactKind
 from admission.facts.cluster import HyperNodeFact, NamespaceFact, PriorityClassFact, QueueFact, TopologyFact
 from admission.facts.pods import PodFact
-from admission.facts.workloads import WorkloadFact
+from admission.facts.workloads import ChildJob, WorkloadFact
 from admission.kube.client.client import Client
+from admission.kube.watch.change_queue import ChangeQueue
 from admission.kube.watch.informer import Informer, Timing
 from admission.kube.watch.store import ObjectChange, WatchedKind
 from admission.reconcile.pod_manifest import with_successor
@@ -208,6 +210,10 @@ def _in_context(fact: Any, context: Context) -> Any:
         return replace(fact, obstacle=fact.obstacle or Obstacle(ReasonCode.DEFECT, defect(error)))
 
 
+def _is_about(change: ContextChange, fact: WorkloadFact | ChildJob) -> bool:
+    return isinstance(fact, WorkloadFact) and change.is_about(fact)
+
+
 _CONTEXT: Final = (_kind(PRIORITY_CLASSES, WirePriorityClass, lambda found, raw: priority_class_fact(found)),)
 
 #: Facts that others are read with, besides namespaces and the kinds of ``_CONTEXT``.
@@ -232,6 +238,15 @@ class InformerState:
     synced: bool
     #: Why nothing is heard now; None: all is well.
     problem: str | None
+
+
+#: Kinds with changes that wait by namespace.
+_BY_NAMESPACE: Final = frozenset((FactKind.WORKLOAD, FactKind.POD))
+
+
+def _namespace_of(fact: Fact | None) -> str:
+    """The namespace of a workload or pod; "": the fact is of another kind."""
+    return fact.namespace if isinstance(fact, WorkloadFact | PodFact) else ""
 
 
 class ObjectListener(Protocol):
@@ -275,7 +290,7 @@ class Informers:
         #: Set while a turn should answer one of the changes at once.
         self.pressing = asyncio.Event()
         self.context = Context()
-        self._changes: list[Change] = []
+        self.changes = ChangeQueue(monotonic)
         #: Facts that are still to be read in the context as it is now.
         self._reading: list[Iterator[Change | None]] = []
         self._is_behind = asyncio.Event()
@@ -312,17 +327,27 @@ class Informers:
 
     def hand_in(self, change: Change) -> None:
         """Take a change that no informer saw into the stream: an intent of a writer, or what a dry run told it."""
-        self._changes.append(change)
+        self.changes.put(change, _namespace_of(change.fact))
         self.changed.set()
         if asks(None, change.fact):
             self.pressing.set()
 
     def drain(self) -> list[Change]:
-        """All changes since the last call, in the order of arrival."""
-        changes, self._changes = self._changes, []
+        """All changes that wait."""
         self.changed.clear()
         self.pressing.clear()
-        return changes
+        return self.changes.take_all()
+
+    def take(self) -> list[Change]:
+        """The changes for the next turn; of one object in the order of arrival."""
+        taken = self.changes.take()
+        if not self.changes:
+            self.changed.clear()
+            self.pressing.clear()
+        else:
+            self.changed.set()
+            self.pressing.set()
+        return taken
 
     def everything(self) -> Iterator[Change]:
         """What is known now, as additions: what a new world starts from, after a ``drain``.
@@ -342,7 +367,8 @@ class Informers:
     def workloads(self) -> Iterator[WorkloadFact]:
         """Jobs and PodGroups that are known now, not in their context."""
         known = [each.collection.kept.values() for facts, each in self._facts if facts.workload_kind]
-        return (kept.value for objects in known for kept in objects)
+        values = (kept.value for objects in known for kept in objects)
+        return (value for value in values if isinstance(value, WorkloadFact))
 
     def absent(self) -> frozenset[WorkloadKind]:
         """Kinds of workloads that the cluster does not serve."""
@@ -382,7 +408,9 @@ class Informers:
             self._recontext()
         for shift in shifts:
             fact = None if shift.after is None else _in_context(shift.after, self.context)
-            self._changes.append(self._change(facts, shift.name, shift.uid, fact))
+            change = self._change(facts, shift.name, shift.uid, fact)
+            namespace = shift.namespace if facts.fact_kind in _BY_NAMESPACE else ""
+            self.changes.put(change, namespace, is_asking=asks(shift.before, shift.after))
         self.changed.set()
         if any(asks(shift.before, shift.after) for shift in shifts):
             self.pressing.set()
@@ -438,7 +466,7 @@ class Informers:
             for namespace in objects.namespaces() if everywhere else change.namespaces:
                 for kept in objects.of_namespace(namespace):
                     is_there = objects.get((namespace, kept.name)) is kept
-                    if not is_there or (of_workloads and not change.is_about(kept.value)):
+                    if not is_there or (of_workloads and not _is_about(change, kept.value)):
                         yield None
                         continue
                     fact = _in_context(kept.value, self.context)
@@ -450,11 +478,13 @@ class Informers:
         left = _SLICE
         while self._reading and left > 0:
             some = list(islice(self._reading[0], left))
-            self._changes += [change for change in some if change is not None]
+            for change in some:
+                if change is not None:
+                    self.changes.put(change, _namespace_of(change.fact))
             if len(some) < left:
                 self._reading.pop(0)
             left -= len(some)
-        if self._changes:
+        if self.changes:
             self.changed.set()
         if self._reading:
             self._is_behind.set()

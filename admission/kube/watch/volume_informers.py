@@ -6,9 +6,11 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from admission.decode.volumes import (
+    WireCsiNode,
     WireStorageClass,
     WireVolume,
     WireVolumeClaim,
+    csi_node_fact,
     storage_class_fact,
     volume_claim_fact,
     volume_fact,
@@ -18,7 +20,7 @@ from admission.kube.client.client import Client
 from admission.kube.watch.informer import Informer, Timing
 from admission.kube.watch.store import ObjectChange, WatchedKind
 from admission.world.volumes import KNOWN, UNWATCHED
-from queues.api.api_resources import STORAGE_CLASSES, VOLUME_CLAIMS, VOLUMES, ApiResource
+from queues.api.api_resources import CSI_NODES, STORAGE_CLASSES, VOLUME_CLAIMS, VOLUMES, ApiResource
 
 _TIMING: Final = Timing()
 
@@ -35,13 +37,14 @@ def _kind(resource: ApiResource, struct: Any, fact: Callable[[Any], Any]) -> Wat
 
 _KINDS: Final = (
     (FactKind.STORAGE_CLASS, _kind(STORAGE_CLASSES, WireStorageClass, storage_class_fact)),
+    (FactKind.CSI_NODE, _kind(CSI_NODES, WireCsiNode, csi_node_fact)),
     (FactKind.VOLUME, _kind(VOLUMES, WireVolume, volume_fact)),
     (FactKind.VOLUME_CLAIM, _kind(VOLUME_CLAIMS, WireVolumeClaim, volume_claim_fact)),
 )
 
 
 class VolumeInformers:
-    """Claims, volumes and storage classes, watched on demand."""
+    """Claims, volumes, storage classes and CSINodes, watched on demand."""
 
     def __init__(self, client: Client, hand_in: Callable[[Change], None], timing: Timing = _TIMING) -> None:
         """``hand_in``: takes what they see into the stream of changes."""

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 import msgspec
 from aiohttp import web
 
-from admission.decode.admin_documents import namespace_fact, queue_fact, topology_fact
+from admission.decode.admin_documents import flavor_fact, namespace_fact, queue_fact, topology_fact
 from admission.decode.closures import closure_fact
 from admission.decode.nodes import node_fact
 from admission.facts.cluster import ClosureFact, NamespaceFact, NodeFact
@@ -37,9 +37,11 @@ from queues.api.reading.user_values import is_dns_name
 from queues.api.validation.closures.whole_nodes import NodeShape, node_shapes
 from queues.api.validation.validation import Known
 from queues.closures.node_closures import ClosureKind, NodeClosure
-from queues.errors import ApiError, NotFound
+from queues.errors import ApiError, InvalidDocument, NotFound
+from queues.flavor_growth import FlavorGrowth
 from queues.quota.queue import Queue
 from queues.resources import NOTHING, Resources, total
+from queues.workload import FlavorName
 
 _log = logging.getLogger(__name__)
 
@@ -85,6 +87,14 @@ def _closure(kind: ClosureKind, _: Bare, raw: msgspec.Raw) -> ClosureFact:
     return closure_fact(bytes(raw), kind)
 
 
+def _growth(found: Bare, raw: msgspec.Raw) -> FlavorGrowth:
+    """What can be added to a flavor; of one that cannot be read nothing is known."""
+    try:
+        return flavor_fact(bytes(raw)).growth()
+    except InvalidDocument:
+        return FlavorGrowth(flavor=FlavorName(found.metadata.name))
+
+
 class _NodeAmounts(NamedTuple):
     """What a node offers, and what it holds back because its devices are unhealthy."""
 
@@ -99,11 +109,13 @@ class _NodeAmounts(NamedTuple):
 class WatchedObjects:
     """What the webhook knows of the cluster: Queues, Topologies, Namespaces, Nodes, and what closes nodes."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, schedulers: Collection[str] | None) -> None:
+        """``schedulers``: names of the stock scheduler; None: the usual ones."""
         self._client = client
+        self._schedulers = schedulers
         self._queues = _Watched(client, QUEUES, Bare, lambda _, raw: queue_fact(bytes(raw)).queue)
         self._levels = _Watched(client, TOPOLOGIES, Bare, lambda _, raw: topology_fact(bytes(raw)).levels)
-        self._flavors = _Watched(client, FLAVORS, Bare, lambda _, raw: True)
+        self._flavors = _Watched(client, FLAVORS, Bare, _growth)
         self._nodes = _Watched(client, NODES, WireNode, lambda node, _: _NodeAmounts.of(node_fact(node)))
         self._closures = [
             _Watched(
@@ -150,7 +162,9 @@ class WatchedObjects:
             closures=self._known_closures(),
             nodes=self._nodes.values if self._nodes.informer.synced.is_set() else None,
             capacity=self._capacity if self._nodes.informer.synced.is_set() else None,
+            schedulers=self._schedulers,
             largest=self._largest if self._nodes.informer.synced.is_set() and self._nodes.values else None,
+            growth=list(self._flavors.values.values()) if self._flavors.informer.synced.is_set() else None,
         )
 
     def _known_closures(self) -> list[NodeClosure] | None:
@@ -228,10 +242,12 @@ class WebhookServer:
         host: str | None,
         port: int,
         certificates: Path | None = None,
+        schedulers: Collection[str] | None = None,
     ) -> None:
-        """``certificates``: a folder with those that others make; None: Muster makes them."""
+        """``certificates``: a folder with those that others make; None: Muster makes them. ``schedulers``: names of the
+        stock scheduler; None: the usual ones."""
         self._host = host
-        self.watched = WatchedObjects(client)
+        self.watched = WatchedObjects(client, schedulers)
         self.keeper = serving_certificates(client, callee, certificates)
         #: Set while the webhook answers.
         self.open = asyncio.Event()

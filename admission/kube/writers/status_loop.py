@@ -14,14 +14,16 @@ from admission.reconcile.events import (
     HyperNodeEvents,
     IgnoredValueEvents,
     MismatchEvents,
+    UnreadEvents,
     acted_events,
     admitted_events,
     ending_event,
     evicted_events,
     overruled_event,
 )
+from admission.reconcile.queue_states import QueueStatuses
 from admission.reconcile.status import StatusWanted
-from admission.reconcile.world_status import WorldStatuses, queue_statuses
+from admission.reconcile.world_status import WorldStatuses
 from admission.turn_report import TurnReport
 from admission.world.closures.node_closures import ClosureState
 from queues.slices import slices
@@ -57,7 +59,9 @@ class StatusLoop:
         self._events = EventWriter(client, check_lease, self._status.counts, instance=instance, busy=busy)
         self._statuses = statuses
         self._world = statuses.world
+        self._queue_statuses = QueueStatuses(statuses.world)
         self._hypernode_events = HyperNodeEvents()
+        self._unread_events = UnreadEvents()
         self._mismatch_events = MismatchEvents()
         self._ignored_values = IgnoredValueEvents()
         self._busy = busy
@@ -90,7 +94,7 @@ class StatusLoop:
             for note in (*admitted, *evicted_events(self._world, applied.evicted), *acted):
                 self._events.tell(note)
             self._statuses.starts.forget(admit.workload for _, admit in applied.admitted)
-        self._tell_of_hypernodes()
+        self._tell_of_objects_of_administrators()
         self._tell_of_mismatches()
         if dirty or applied is not None:
             self._dirty_workloads.update(dirty)
@@ -149,17 +153,18 @@ class StatusLoop:
             self._status.submit(wanted for key in keys for wanted in self._wanted(key))
             for key in keys:
                 self._tell_why_waiting(key)
-            self._look_at_queues()
-        self._look_at_queues()
+            await self._look_at_queues()
+        await self._look_at_queues()
         if self._dirty_queues:
             self._dirty.set()
 
-    def _look_at_queues(self) -> None:
+    async def _look_at_queues(self) -> None:
         now = asyncio.get_running_loop().time()
         if self._dirty_queues and now >= self._queues_due:
             self._queues_due, self._dirty_queues = now + QUEUES_EVERY, False
             self._look_at_enqueued()
-            self._status.submit(self._queue_statuses())
+            async for some in slices(self._changed_queues()):
+                self._status.submit(some)
             self._status.submit(self._closure_statuses())
 
     def _note_enqueued(self, keys: Collection[WorkloadKey]) -> None:
@@ -178,10 +183,10 @@ class StatusLoop:
         if changed:
             self._dirty.set()
 
-    def _queue_statuses(self) -> Iterator[StatusWanted]:
+    def _changed_queues(self) -> Iterator[StatusWanted]:
         statuses = self._statuses
         enqueued = statuses.enqueued.by_queue(self._world)
-        return queue_statuses(self._world, statuses.failing(), statuses.keeping(), enqueued)
+        return self._queue_statuses.changed(statuses.failing(), statuses.keeping(), enqueued)
 
     def _closure_statuses(self) -> list[StatusWanted]:
         try:
@@ -217,10 +222,15 @@ class StatusLoop:
         for note in self._mismatch_events.new(self._world):
             self._events.tell(note)
 
-    def _tell_of_hypernodes(self) -> None:
+    def _tell_of_objects_of_administrators(self) -> None:
         for note in self._hypernode_events.new(self._world.node_inventory.hypernodes.values()):
             _log.warning(
                 "a HyperNode cannot be used as it is", extra={"object": note.ref.name, "why": note.message}
             )
+            self._events.forget([note.ref.uid])
+            self._events.tell(note)
+        inventory = self._world.node_inventory
+        for note in self._unread_events.new(inventory.flavors.values(), inventory.topologies.values()):
+            _log.warning("not all of an object is read", extra={"object": note.ref.name, "why": note.message})
             self._events.forget([note.ref.uid])
             self._events.tell(note)

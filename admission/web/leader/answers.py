@@ -20,7 +20,7 @@ from admission.trials.world_view import WorldView
 from admission.turn_report import Decided
 from admission.web.access.limits import counted_as
 from admission.web.http import encode, errors_as_json, json_answer
-from admission.web.leader.forecasts import Forecasts, Learn, Tell
+from admission.web.leader.forecasts import Forecasts, Learn, StartsUnknown, Tell
 from admission.web.leader.forwarding import ASKER, LeaderBusy
 from admission.web.leader.outlook import Problem, outlooks
 from admission.web.leader.question_line import LineFull, QuestionLine
@@ -69,10 +69,12 @@ class LeaderAnswers:
         world_view: Callable[[], WorldView | None] = lambda: None,
         learn: Learn | None = None,
         tell: Tell = lambda starts: None,
+        unknown: StartsUnknown = frozenset,
     ) -> None:
         """``last``: the last decision of this replica; None: it does not lead. ``problems``: those of workloads with
         seats, by namespace and name. ``world_view``: what trials are told; None: it does not lead. ``learn``: reads the
-        run times of ended work; None: no starts are forecast. ``tell``: has the objects of workloads tell of them."""
+        run times of ended work; None: no starts are forecast. ``tell``: has the objects of workloads tell of them.
+        ``unknown``: workloads of which no start can be expected."""
         self._last = last
         self._world_view = world_view
         self._problems = problems
@@ -83,7 +85,7 @@ class LeaderAnswers:
         self._line: QuestionLine[_Question] = QuestionLine()
         #: Works on questions until none waits.
         self._worker: asyncio.Task[None] | None = None
-        self.forecasts = Forecasts(last, learn or _nothing, self._beside, tell)
+        self.forecasts = Forecasts(last, learn or _nothing, self._beside, tell, unknown)
 
     def application(self) -> web.Application:
         """The application with all routes."""

@@ -55,6 +55,8 @@ LEARNED: Final = 5000
 Learn = Callable[[int], Awaitable[Iterable[EndedRun]]]
 #: Runs something in the thread of questions, when no question waits for it.
 InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
+#: The workloads of which no start can be expected, whatever the engine does: they wait for pods of their own.
+StartsUnknown = Callable[[], Container[WorkloadKey]]
 #: Takes the expected starts of all waiting workloads, as of one forecast, for their objects.
 Tell = Callable[[Mapping[WorkloadKey, ExpectedStart]], None]
 
@@ -105,12 +107,14 @@ class Forecasts:
         learn: Learn,
         in_thread: InThread,
         tell: Tell = lambda starts: None,
+        unknown: StartsUnknown = frozenset,
     ) -> None:
         """``last``: the last decision; None: this replica does not lead. ``tell``: has objects told of a forecast."""
         self._last = last
         self._learn = learn
         self._in_thread = in_thread
         self._tell = tell
+        self._unknown = unknown
         self._told = _NOTHING
         #: What was learned in this term; None: this replica does not lead.
         self.learned: Learned | None = None
@@ -183,8 +187,8 @@ class Forecasts:
             await asyncio.sleep(_REST * taken)
         ensemble.stop()
         if (newest := self._last()) is not None:
-            now = newest.snapshot.now
-            self._told = await self._in_thread(lambda: _lines(last, learned, ensemble, now))
+            now, unknown = newest.snapshot.now, self._unknown()
+            self._told = await self._in_thread(lambda: _lines(last, learned, ensemble, unknown, now))
             self._tell(self._told.starts)
         return worked
 
@@ -198,13 +202,16 @@ def _slice(steps: Iterator[None]) -> tuple[float, bool]:
     return thread_time() - began, True
 
 
-def _lines(last: Decided, learned: Learned, ensemble: Ensemble, now: int) -> _Told:
+def _lines(
+    last: Decided, learned: Learned, ensemble: Ensemble, unknown: Container[WorkloadKey], now: int
+) -> _Told:
     """What the simulations came to. ``now``: seconds since the epoch; they began some time before."""
     snapshot = last.snapshot
     intervals = {
         key: interval
         for key, interval in learned.intervals(ensemble).items()
-        if (reason := last.plan.reasons.get(key)) is None or reason.code not in NEEDS_A_CHANGE
+        if key not in unknown
+        and ((reason := last.plan.reasons.get(key)) is None or reason.code not in NEEDS_A_CHANGE)
     }
     lines = {
         key: _line(snapshot, key, interval, ensemble.run_times, learned.runs)

@@ -10,8 +10,8 @@ from admission.decode.pods import pod_fact
 from admission.facts.pods import PodController, PodFact
 from admission.wire import WireMetadata, WirePod
 from admission.workloads.kinds.batch_job import BATCH_JOB
+from admission.workloads.kinds.members import member_of
 from admission.workloads.kinds.operators import OPERATOR_KINDS
-from admission.workloads.kinds.operators.support import member_of
 from admission.workloads.kinds.pod import BARE_POD
 from admission.workloads.kinds.pod_group import POD_GROUP
 from admission.workloads.kinds.support import Holding, KindSupport, ObjectReader, StatusForm

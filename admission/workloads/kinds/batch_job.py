@@ -21,6 +21,7 @@ from admission.facts.workloads import (
     ADMITTED,
     NO_CONDITION,
     NOTHING_BY_NAME,
+    ChildJob,
     IndexRanges,
     JobCounts,
     JobRevision,
@@ -29,6 +30,7 @@ from admission.facts.workloads import (
 from admission.wire import Int32, Int64, WireCondition, WireMetadata, WireOwnerReference, WireStruct
 from admission.workloads.inputs import WorkloadInputs
 from admission.workloads.job_counts import index_ranges, indexes_in, pods_at_a_time, union, within
+from admission.workloads.kinds.members import Membership, is_controlled, membership
 from admission.workloads.kinds.support import (
     Holding,
     KindSupport,
@@ -51,6 +53,9 @@ from queues.workload import Obstacle, PodSet, WorkloadKey, WorkloadKind
 #: Kinds whose operators make Jobs.
 _PARENTS: Final = (JOB_SETS, MPI_JOBS, RAY_JOBS)
 
+#: Pod templates without it are of Jobs that wait by themselves.
+_MEMBER_OF: Final = names.MEMBER_OF.encode()
+
 #: Phase of a Job whose completions are reached and whose status has no start time: the API server refuses that
 #: such a Job is complete, and its controller gives no start time to a Job that is suspended.
 UNSTARTED: Final = "Unstarted"
@@ -64,6 +69,21 @@ class WireSelector(WireStruct):
     """What a Job selects its pods by, beside the labels that are made for it."""
 
     match_expressions: tuple[msgspec.Raw, ...] | None = None
+
+
+class WireAnnotations(WireStruct):
+    """What pods get from the metadata of their template."""
+
+    annotations: dict[str, str] | None = None
+
+
+class WireTemplateMetadata(WireStruct):
+    """A pod template, without what its pods run."""
+
+    metadata: WireAnnotations = msgspec.field(default_factory=WireAnnotations)
+
+
+_TEMPLATES: Final = msgspec.json.Decoder(WireTemplateMetadata)
 
 
 class WireJobSpec(WireStruct):
@@ -120,12 +140,7 @@ def job_fact(job: WireJob) -> WorkloadFact:
     count, done = pods_at_a_time(counts, status.active or 0), frozenset[int]()
     if indexed:
         count, done = parallelism, _done(counts)
-    queue = values.queue(
-        "queue",
-        (meta.labels or {}).get(names.QUEUE_LABEL)
-        or annotations.get(names.QUEUE_ANNOTATION)
-        or (meta.labels or {}).get(names.QUEUE_ANNOTATION),
-    )
+    queue = values.queue("queue", _queue_named(meta))
     gang = _gang(annotations.get(names.GROUP_MIN_MEMBER), parallelism, values)
     template = bytes(spec.template)
     pods, priority_class, problem, claims, image, ignored, labels, volumes = pod_set_of(
@@ -167,6 +182,16 @@ def job_fact(job: WireJob) -> WorkloadFact:
         conduct=conduct_of(meta.annotations, meta.labels, spec.active_deadline_seconds, image, ignored),
     )
     return of_possible_size(fact, "spec.parallelism")
+
+
+def _queue_named(meta: WireMetadata) -> str | None:
+    labels, annotations = meta.labels or {}, meta.annotations or {}
+    return (
+        labels.get(names.QUEUE_LABEL)
+        or annotations.get(names.QUEUE_ANNOTATION)
+        or labels.get(names.QUEUE_ANNOTATION)
+        or None
+    )
 
 
 def _told(conditions: tuple[WireCondition, ...] | None) -> tuple[str, str]:
@@ -313,18 +338,49 @@ def _marked(metadata: WireMetadata, reference: WireOwnerReference) -> bool:
     return (metadata.labels or {}).get(names.CONTROLLER_UID) == reference.uid
 
 
-def _own_fact(job: WireJob) -> WorkloadFact | None:
-    """As ``job_fact``. None: the Job is made for an object that waits itself, and names no queue of its own."""
-    if is_made_by(job.metadata, _PARENTS):
-        fact = job_fact(job)
-        return None if fact.queue is None else fact
-    return job_fact(job)
+def read_job(job: WireJob) -> WorkloadFact | ChildJob | None:
+    """As ``job_fact``, of a Job that waits by itself. One that is made for an object that waits, and names no queue of
+    its own, is a part of that; None if its pods do not say of what."""
+    member = _membership(job)
+    if member is None and not is_made_by(job.metadata, _PARENTS):
+        return job_fact(job)
+    if _queue_named(job.metadata) is not None:
+        return job_fact(job)
+    return None if member is None else child_job(job, member)
+
+
+def _membership(job: WireJob) -> Membership | None:
+    template = bytes(job.spec.template)
+    if not is_controlled(job.metadata) or _MEMBER_OF not in template:
+        return None
+    try:
+        return membership(_TEMPLATES.decode(template).metadata.annotations)
+    except msgspec.DecodeError:
+        return None
+
+
+def child_job(job: WireJob, member: Membership) -> ChildJob:
+    """A Job that an operator made for a pod set of a workload."""
+    meta, spec, status = job.metadata, job.spec, job.status
+    return ChildJob(
+        uid=meta.uid,
+        namespace=one(meta.namespace),
+        name=meta.name,
+        created=seconds(meta.creation_timestamp),
+        workload=one(member.workload),
+        workload_name=one(member.name),
+        pod_set=one(member.pod_set),
+        counts=_counts(job, 1 if spec.parallelism is None else spec.parallelism),
+        active=status.active or 0,
+        is_lost=meta.deletion_timestamp is not None
+        or any(is_true(status.conditions, kind) for kind in (FAILURE_TARGET, "Failed")),
+    )
 
 
 BATCH_JOB = KindSupport(
     kind=WorkloadKind.JOB,
     resource=JOBS,
-    reader=ObjectReader(informer="jobs", wire=WireJob, fact=lambda job, raw: _own_fact(job)),
+    reader=ObjectReader(informer="jobs", wire=WireJob, fact=lambda job, raw: read_job(job)),
     holding=Holding.SUSPENDED,
     status=StatusForm.CONDITION,
     needs_queue=True,

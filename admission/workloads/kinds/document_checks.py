@@ -11,6 +11,8 @@ from typing import Any, Final
 import msgspec
 
 from admission.decode.devices.document_checks import check_device_kind
+from admission.decode.volumes import volumes_of
+from admission.facts.volumes import PodVolume, unseen_volumes
 from admission.facts.workloads import WorkloadFact
 from admission.wire import WirePod
 from admission.workloads.kinds import (
@@ -36,6 +38,7 @@ from queues.api.check.finding import Finding, Severity, Subject
 from queues.api.model import excerpt
 from queues.api.validation.pod_rules import template_violations
 from queues.api.validation.queued_work import ONLY_MUSTER, template_violations_in_queue
+from queues.api.validation.scheduler_fields import reported_violations
 from queues.api.validation.validation import defaulted
 from queues.reason_codes import ReasonCode
 from queues.resources import PODS, show
@@ -109,18 +112,24 @@ def _of_own_kind(subject: Subject, support: KindSupport, inherited: str) -> Iter
     try:
         if support.reader is None:
             pod = msgspec.json.decode(raw, type=WirePod)
-            queue, obstacle = _queue(subject), read_pod(pod).obstacle
+            queue, obstacle, volumes = _queue(subject), read_pod(pod).obstacle, volumes_of(pod.spec)
         else:
             fact = support.reader.fact(msgspec.json.decode(raw, type=support.reader.wire), msgspec.Raw(raw))
-            if fact is None:
+            if not isinstance(fact, WorkloadFact):
                 return
-            queue, obstacle = fact.queue or "", fact.obstacle
+            queue, obstacle, volumes = fact.queue or "", fact.obstacle, _volumes_of(fact)
     except (msgspec.DecodeError, TypeError, ValueError) as error:
         yield subject.finding("error", "", str(error), f"a {support.resource.kind}")
         return
     waits = queue or inherited or not support.needs_queue
     if obstacle is not None and waits and obstacle.code not in _PASSING:
         yield _told(subject, "error", obstacle.message)
+    if waits and (unseen := unseen_volumes(volumes)):
+        yield subject.finding("note", "", unseen, "")
+
+
+def _volumes_of(fact: WorkloadFact) -> tuple[PodVolume, ...]:
+    return tuple(volume for volumes in fact.volumes.values() for volume in volumes)
 
 
 def _of_operator(subject: Subject, description: OperatorKind, inherited: str) -> Iterator[Finding]:
@@ -153,6 +162,26 @@ def _of_operator(subject: Subject, description: OperatorKind, inherited: str) ->
     elif fact.obstacle is None:
         found = f"{_pods(fact)}, all to start together; queue {excerpt(queue)}"
         yield subject.finding("note", "", found, "")
+        yield from _without_effect(subject, description, fact)
+    if queue and (unseen := unseen_volumes(_volumes_of(fact))):
+        yield subject.finding("note", "", unseen, "")
+
+
+def _without_effect(subject: Subject, description: OperatorKind, fact: WorkloadFact) -> Iterator[Finding]:
+    """Fields by which an operator would have fewer pods start, or another queue, of an object that waits."""
+    for path, name in description.fewer_pods.items():
+        count = sum(pods.count for pods in fact.pod_sets if name in ("", pods.name.lower()))
+        least = _member(subject.value, path)
+        if isinstance(least, int) and not isinstance(least, bool) and least < count:
+            expected = (
+                f"nothing: Muster does not read it, all {count} pods start together. A Volcano Job with minAvailable"
+                " starts with fewer, and the others join"
+            )
+            yield subject.finding("warning", ".".join(path), str(least), expected)
+    named = _member(subject.value, description.other_queue) if description.other_queue else None
+    if isinstance(named, str) and named and named != fact.queue:
+        expected = f"nothing: Muster does not read it, the label {names.QUEUE_LABEL} counts"
+        yield subject.finding("warning", ".".join(description.other_queue), excerpt(named), expected)
 
 
 def _without_nulls(value: Any) -> Any:
@@ -182,6 +211,7 @@ def _of_template(subject: Subject, held: HeldTemplate, told: str, *, in_queue: b
     violations = template_violations(template, where, namespace if isinstance(namespace, str) else "", None)
     if in_queue:
         violations += template_violations_in_queue(template, where)
+        violations += reported_violations(template.get("spec"), f"{where}.spec")
     for found in violations:
         severity: Severity = "warning" if found.tolerable else "error"
         if found.expected != ONLY_MUSTER and f"found {found.found}, expected {found.expected}" not in told:

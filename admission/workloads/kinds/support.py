@@ -9,7 +9,7 @@ import msgspec
 
 from admission.decode.fields import one
 from admission.facts.pods import PodController, PodFact
-from admission.facts.workloads import WorkloadFact
+from admission.facts.workloads import ChildJob, WorkloadFact
 from admission.wire import WireMetadata, WireOwnerReference
 from admission.workloads.inputs import WorkloadInputs
 from admission.workloads.seats import SeatMap
@@ -60,8 +60,9 @@ class ObjectReader:
     informer: str
     #: What msgspec decodes the object's JSON into.
     wire: type
-    #: From the decoded object and its JSON; None: another object stands for it.
-    fact: Callable[[Any, msgspec.Raw], WorkloadFact | None]
+    #: From the decoded object and its JSON: the workload, or a Job that is a part of one; None: another object stands
+    #: for it.
+    fact: Callable[[Any, msgspec.Raw], WorkloadFact | ChildJob | None]
     #: The cluster may not serve the kind: it is another project's.
     may_be_absent: bool = False
 

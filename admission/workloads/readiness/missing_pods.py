@@ -185,7 +185,7 @@ def _unnoticed(inputs: WorkloadInputs, places: Iterable[SeatMap]) -> str:
     fact = inputs.fact
     if fact is None or not support_of(inputs.key).holding.is_suspended or fact.active <= _live(places):
         return ""
-    return f"the Job keeps its seats: its status still says {counted(fact.active, 'active pod')}"
+    return f"the seats are kept: the Job's status still says {counted(fact.active, 'active pod')}"
 
 
 def _failure_backoff(inputs: WorkloadInputs) -> int:

@@ -5,8 +5,9 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from admission.engine.pending.classes import ClassAnswers
-from admission.provisioning.request_progress import FACT, FOR_NODES, NodesAsked
-from queues.plan import Plan, Reason
+from admission.provisioning.found_requests import RequestPhase
+from admission.provisioning.request_progress import FACT, NodesAsked, RequestProgress, is_for_nodes
+from queues.plan import NODES_REFUSED, Plan, Reason
 from queues.reason_codes import ReasonCode
 from queues.workload import Workload, WorkloadKey
 
@@ -19,14 +20,27 @@ class ToldRequests:
         self._known: Mapping[WorkloadKey, NodesAsked] | None = None
         #: Gangs whose stored reason tells of a request, or may do so.
         self._told = {key for key, reason in stored.items() if FACT in reason.facts}
+        #: Gangs that were refused nodes for good.
+        self.refused = without_more_nodes(stored)
 
     def put(self, known: Mapping[WorkloadKey, NodesAsked]) -> bool:
         """What a look has found. Whether gangs are to be told something else."""
+        known = {key: self._as_before(key, each) for key, each in known.items()}
         changed = known != (self._known or {})
         # What the term before has told of requests that are gone has to go as well.
         changed |= self._known is None and bool(self._told)
         self._known = known
+        self.refused = frozenset(
+            key for key, each in known.items() if isinstance(each, RequestProgress) and each.refused
+        )
         return changed
+
+    def _as_before(self, key: WorkloadKey, asked: NodesAsked) -> NodesAsked:
+        """A further request that is not answered yet changes nothing for a gang that was refused nodes for good."""
+        if not isinstance(asked, RequestProgress) or key not in self.refused:
+            return asked
+        is_open = asked.phase is RequestPhase.OPEN and asked.next_at is None
+        return replace(asked, refused=True) if is_open else asked
 
     def told_in(
         self, plan: Plan, pending: Mapping[WorkloadKey, Workload], stored: Mapping[WorkloadKey, Reason]
@@ -49,13 +63,18 @@ class ToldRequests:
         return replace(plan, reasons=ClassAnswers(reasons.classes, {**reasons.own_reasons, **own}, overlap))
 
     def _of(self, key: WorkloadKey, reason: Reason, stored: Mapping[WorkloadKey, Reason]) -> Reason:
-        if reason.code not in FOR_NODES:
+        if not is_for_nodes(reason):
             return reason
         if self._known is None:
             before = stored.get(key)
             return reason if before is None or before.code is not ReasonCode.PROVISIONING else before
         progress = self._known.get(key)
         return reason if progress is None else progress.told(reason)
+
+
+def without_more_nodes(stored: Mapping[WorkloadKey, Reason]) -> frozenset[WorkloadKey]:
+    """Gangs that were refused nodes for good, by their stored reasons."""
+    return frozenset(key for key, reason in stored.items() if reason.facts.get(NODES_REFUSED))
 
 
 def _reasons_in_classes(

@@ -63,6 +63,10 @@ class Commands:
         ]
         return said[-1] if said else None
 
+    def queues(self) -> list[QueueName]:
+        """Queues that Commands are for."""
+        return [QueueName(name) for kind, name in self._by_target if kind == QUEUES.kind]
+
     def awaits_queues(self) -> bool:
         """Whether a Command for a Queue waits to be carried out."""
         return any(

@@ -351,6 +351,11 @@ def _other_kind(subject: Subject) -> Iterator[Finding]:
             "a kind that Muster acts on: of this one only pods wait, if they name a queue or a PodGroup"
         )
         yield subject.finding("warning", "kind", f"{version} {kind} in a queue"[:120], expected)
+    elif group == PRIORITY_CLASSES.group:
+        # Kubernetes' own Workloads and PodGroups, for gangs that kube-scheduler starts.
+        found = f"{kind} of Kubernetes, which is passed over: kube-scheduler acts on it, Muster does not"
+        expected = "a PodGroup of scheduling.volcano.sh/v1beta1 where pods of a queue are to start together"
+        yield subject.finding("note", "kind", found[:200], expected)
     else:
         passed_over = f"{version} {kind}, which is passed over: Muster does not act on it"
         yield subject.finding("note", "kind", passed_over[:200], "")

@@ -12,6 +12,7 @@ from queues.api.model import excerpt
 from queues.api.reading.user_values import number
 from queues.api.validation.job_rules import queue_reference_violations
 from queues.api.validation.queued_work import ONLY_MUSTER, template_violations_in_queue
+from queues.api.validation.scheduler_fields import reported_violations
 from queues.text_format import counted
 
 _CRON_JOB: Final = (CRON_JOBS.api_version, CRON_JOBS.kind)
@@ -82,16 +83,31 @@ def _waiting(
         yield subject.finding("note", f"{path}.metadata.annotations", found, "")
     elif queue:
         yield from _in_queue(subject, definitions, place, queue, _start(document, kind, place))
+        if kind == _LEADER_WORKER_SET and _at(template, "spec.schedulerName") == names.VOLCANO_SCHEDULER:
+            yield from _group_of_provider(subject, queue)
         yield from _against_rules(document, kind, subject)
         if kind == (DEPLOYMENTS.api_version, DEPLOYMENTS.kind):
             yield from _stuck_update(subject)
         yield from _unreadable_size(subject)
     elif _at(template, "spec.schedulerName") == names.VOLCANO_SCHEDULER:
-        found = "'volcano' and no queue: each pod waits alone, in the namespace's queue or in default"
+        start = _start(document, kind, place)
+        found = f"'volcano' and no queue: {start}, in the namespace's queue or in default"
         yield subject.finding("note", f"{path}.spec.schedulerName", found, "")
     else:
         expected = "a queue in the labels of the pod template, if they shall wait"
         yield subject.finding("note", f"{path}.metadata", "pods that name no queue", expected)
+
+
+def _group_of_provider(subject: Subject, queue: str) -> Iterator[Finding]:
+    """A LeaderWorkerSet for Volcano: its own controller may make the PodGroups, and writes one name for their queue."""
+    named = (_at(subject.value, "metadata.annotations") or {}).get(names.QUEUE_ANNOTATION)
+    if named != queue:
+        place = f"metadata.annotations[{names.QUEUE_ANNOTATION}]"
+        expected = (
+            f"{queue}, if its controller makes PodGroups itself (gang scheduling with Volcano): it gives them this"
+            " queue, and theirs counts"
+        )
+        yield subject.finding("note", place, excerpt(named) if named else "nothing", expected)
 
 
 def _stuck_update(subject: Subject) -> Iterator[Finding]:
@@ -135,6 +151,8 @@ def _against_rules(document: Mapping[str, Any], kind: tuple[str, str], subject: 
         for found in template_violations_in_queue(_at(document, path), path):
             if found.expected != ONLY_MUSTER:  # own_names tells of these
                 yield subject.finding("error", found.path, found.found, found.expected)
+        for found in reported_violations(_at(document, f"{path}.spec"), f"{path}.spec"):
+            yield subject.finding("warning", found.path, found.found, found.expected)
 
 
 def _start(document: Mapping[str, Any], kind: tuple[str, str], place: str) -> str:

@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from queues.api.metadata import ObjectMeta
-from queues.api.model import Labels, Model
+from queues.api.model import Labels, Model, Quantities
 from queues.api.names import MUSTER
 from queues.api.types.pod import TolerationSpec
 
@@ -17,6 +17,9 @@ class FlavorSpec(Model):
     node_labels: Labels = Field(default_factory=dict)
     #: The resource that devices of a DeviceClass count as, by class.
     device_classes: Labels = Field(default_factory=dict)
+    #: The largest node of the flavor that a cluster autoscaler can add: amounts by resource. Devices that are not named
+    #: are not on it; processors, memory and the like have no bound then. Absent: none is known.
+    may_grow: Quantities = Field(default_factory=dict)
     #: Accepted and kept, without effect yet: pods need tolerations of their own for the flavor's nodes.
     tolerations: tuple[TolerationSpec, ...] = ()
 

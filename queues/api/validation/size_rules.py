@@ -17,6 +17,7 @@ from queues.api.types.pod import Pod, PodSpec, PodTemplate
 from queues.api.types.volcano_job import VolcanoJob, VolcanoTaskSpec
 from queues.api.validation.violations import Violation
 from queues.errors import InvalidQuantity
+from queues.flavor_growth import FlavorGrowth, growth_of, short_of
 from queues.quota.queue import Queue, provisioning_rules
 from queues.resources import NOTHING, PODS, Resources, show, total
 from queues.workload import QueueName
@@ -34,11 +35,13 @@ class _Pods(NamedTuple):
     takes: Resources
 
 
-def size_violations(document: Any, path: Sequence[Queue], largest: Resources | None) -> Iterator[Violation]:
+def size_violations(
+    document: Any, path: Sequence[Queue], largest: Resources | None, flavors: Sequence[FlavorGrowth] = ()
+) -> Iterator[Violation]:
     """Warnings about an object that can never start.
 
     ``path``: its queue and those above it, nearest first. ``largest``: of each resource the most that one node has;
-    None: not known.
+    None: not known. ``flavors``: all ResourceFlavors.
     """
     sets, together = _sets_of(document)
     count = sum(each.pods for each in sets)
@@ -52,15 +55,24 @@ def size_violations(document: Any, path: Sequence[Queue], largest: Resources | N
         yield gang
     yield from _beyond_limits(sets, _at_least(sets, together), path)
     queues = {each.name: each for each in path}
-    if largest is None or provisioning_rules(QueueName(path[0].name), queues.get) is not None:
+    asks = provisioning_rules(QueueName(path[0].name), queues.get) is not None
+    # Whether all nodes are of flavors is not known.
+    growth = growth_of(list(path[0].flavors), flavors, asks=asks, described=False)
+    if largest is None or growth is None:
         return
     for each in sets:
+        # By labels only the engine compares: what is said has to be certain.
+        if any(may_come.holds(each.takes) for may_come in growth):
+            continue
         for name, units in each.takes.items():
             if name in largest and units > largest[name] and each.minimum:
                 wording = (
                     f"{each.template}: it never fits: {show(name, units)} {name} asked in one pod, "
                     f"the largest node has {show(name, largest[name])}"
                 )
+                if (short := short_of(growth, each.takes, name)) is not None:
+                    of_what = "" if short[0] == name else f" {short[0]}"
+                    wording += f", the largest that can be added has {show(*short)}{of_what}"
                 yield _never(each.template, name, units, wording)
 
 

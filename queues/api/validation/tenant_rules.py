@@ -16,8 +16,8 @@ from queues.api.validation.loans.foreign_loans import weakened_loans
 from queues.api.validation.loans.loan_rules import loan_refusals
 from queues.errors import InvalidDocument
 from queues.quota.accounts import Account
+from queues.quota.effective_limits import Numbers, numbers_of
 from queues.quota.queue import ROOT, Queue
-from queues.quota.tree import Numbers, numbers_of
 from queues.workload import NO_FLAVOR, QueueName
 
 Document = Mapping[str, Any]

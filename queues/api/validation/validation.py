@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
@@ -52,10 +53,12 @@ from queues.api.validation.pod_rules import annotation_violations, pod_spec_viol
 from queues.api.validation.podgroup_rules import podgroup_violations
 from queues.api.validation.queue_rules import queue_violations
 from queues.api.validation.run_time_rules import run_time_violations
+from queues.api.validation.scheduler_fields import other_scheduler, reported_violations
 from queues.api.validation.size_rules import size_violations
-from queues.api.validation.violations import Violation, of_model
+from queues.api.validation.violations import Violation, limit_violations, of_model
 from queues.api.validation.zero_fields import zero_field_warnings
 from queues.closures.node_closures import NodeClosure
+from queues.flavor_growth import FlavorGrowth
 from queues.quota.access import access_refusal
 from queues.quota.queue import ROOT
 from queues.quota.queue import Queue as DomainQueue
@@ -81,8 +84,11 @@ class Known:
     closures: Sequence[NodeClosure] | None = None
     nodes: Container[str] | None = None
     capacity: Callable[[], Resources] | None = None
-    #: Of each resource the most that one node has.
+    #: Of each resource the most that one node has; and what can be added, of all ResourceFlavors.
     largest: Callable[[], Resources] | None = None
+    growth: Sequence[FlavorGrowth] | None = None
+    #: Names of the stock scheduler.
+    schedulers: Collection[str] | None = None
 
 
 NOTHING_KNOWN = Known()
@@ -109,6 +115,8 @@ KINDS: Mapping[tuple[str, str], type[Model]] = {
 _OF_ADMINISTRATORS: Final = (QueueDocument, Reservation, NodeDrain)
 #: Volcano Jobs, and kinds that these are made from.
 _MAKES_JOBS: Final = (VolcanoJob, VolcanoCronJob, JobTemplate, JobFlow)
+#: Warnings about fields that are passed over, of one object.
+_MOST_REPORTED: Final = 20
 #: The path of violations that follow from the labels of an object's namespace.
 NAMESPACE: Final = "metadata.namespace"
 #: Where an object's metadata names its queue; the first that is given counts.
@@ -183,10 +191,12 @@ def _violations_within(
         found += _closure_violations(parsed, known, document, old)
     else:
         path = _queues_of(parsed, known)
-        largest = known.largest() if known.largest is not None and path else None
+        knows_nodes = known.largest is not None and known.growth is not None and path
+        largest = known.largest() if knows_nodes and known.largest is not None else None
         found += _RULES[model](parsed, known)
         found += _by_queue(parsed, known, path, is_new=old is None)
-        found += size_violations(parsed, path, largest)
+        found += size_violations(parsed, path, largest, known.growth or ())
+        found += islice(_reported(document, parsed, known), _MOST_REPORTED)
     return found if old is None else _but_for_old(found, old)
 
 
@@ -324,6 +334,28 @@ def _by_queue(
         yield Violation(NAMESPACE, refusal.labels, expected, wording, tolerable=not is_refused)
 
 
+def _reported(document: Mapping[str, Any], parsed: Model, known: Known) -> Iterator[Violation]:
+    """Warnings about fields of pods in queues that placement passes over."""
+    if isinstance(parsed, BatchJob | Pod) and _queue_of(parsed, known) is None:
+        return
+    at = "spec.jobTemplate.spec" if isinstance(parsed, VolcanoCronJob) else "spec"
+    spec: Any = document
+    for key in at.split("."):
+        spec = spec.get(key) if isinstance(spec, Mapping) else None
+    if not isinstance(spec, Mapping):
+        return
+    if isinstance(parsed, Pod):
+        yield from reported_violations(spec, at, known.schedulers)
+    elif isinstance(parsed, BatchJob):
+        yield from reported_violations(spec["template"].get("spec"), f"{at}.template.spec", known.schedulers)
+    elif isinstance(parsed, VolcanoJob | VolcanoCronJob | JobTemplate):
+        if (other := other_scheduler(spec, at, known.schedulers)) is not None:
+            yield other
+        for index, task in enumerate(spec.get("tasks") or ()):
+            template, where = task.get("template") or {}, f"{at}.tasks[{index}].template.spec"
+            yield from reported_violations(template.get("spec"), where, known.schedulers)
+
+
 def _queue_of(document: Any, known: Known) -> str | None:
     """The queue that an object waits in, as far as the object and its namespace tell; None: in none."""
     if isinstance(document, VolcanoJob | PodGroup):
@@ -375,6 +407,7 @@ def _flavor(flavor: ResourceFlavor, known: Known) -> Iterator[Violation]:
             )
         elif problem := doubt_about(resource):
             yield Violation(path, *problem, tolerable=True)
+    yield from limit_violations(flavor.spec.may_grow, "spec.mayGrow")
     if not flavor.spec.node_labels:
         yield Violation(
             "spec.nodeLabels", "nothing", "labels; without any no node is of this flavor", tolerable=True

@@ -12,7 +12,6 @@ from sqlalchemy import (
     Column,
     Identity,
     Index,
-    LargeBinary,
     Numeric,
     Table,
     Text,
@@ -24,7 +23,6 @@ from queues.sql.tables.columns import (
     admission_facts,
     count,
     document,
-    flag,
     many,
     moment,
     number,
@@ -173,38 +171,4 @@ past_use_sums: Final = Table(
     number("block", primary_key=True),
     #: Σ ± amount × weight (``queues.quota.decayed_usage``), of more digits than 64 bits hold.
     Column("units", Numeric, nullable=False),
-)
-
-kept_turns: Final = Table(
-    "kept_turns",
-    metadata,
-    Column("id", BigInteger, Identity(always=True), primary_key=True),
-    #: The ``now`` of the turn.
-    moment("decided_at"),
-    #: Of the ledger that it was decided on; what it changed has the next number.
-    number("ledger_seq"),
-    number("term"),
-    #: Fingerprint of what decided.
-    string("configuration"),
-    #: Its plan changed the ledger.
-    flag("changed", default=False),
-    #: Bytes of the content.
-    number("size"),
-    #: As ``admission.replay.compressed`` writes it.
-    Column("content", LargeBinary, nullable=False),
-    Index(None, "decided_at"),
-)
-
-failed_turns: Final = Table(
-    "failed_turns",
-    metadata,
-    #: As its file on the disk of the replica is called.
-    string("name", primary_key=True),
-    moment("kept_at"),
-    #: Name of the replica that failed on it.
-    string("replica"),
-    #: Bytes of the content.
-    number("size"),
-    #: A saved turn, compressed by gzip.
-    Column("content", LargeBinary, nullable=False),
 )

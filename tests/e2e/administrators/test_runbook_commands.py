@@ -25,7 +25,6 @@ OTHERWISE: Final[dict[str, str | None]] = {
     "muster ledger": "muster ledger --help",
     # Pods have no containers here; what is run in one is run beside it, by `muster ledger show`.
     "kubectl exec -n muster-system deploy/muster -- muster ledger show": None,
-    "kubectl exec -n muster-system deploy/muster -- muster failed-turns print > turn.json.gz": None,
     # No metrics-server measures anything here.
     "kubectl top pod -n muster-system": "kubectl top pod -n muster-system --help",
     # There is no cert-manager here: its resources are unknown.

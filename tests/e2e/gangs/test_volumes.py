@@ -1,5 +1,6 @@
 """Pods with volumes go where the real scheduler lets them: what it would refuse holds no seats."""
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +13,7 @@ from tests.e2e.support.manifests import batch_job, volcano_job
 from tests.e2e.support.sandbox import HOST, Sandbox
 
 _STORAGE = "/apis/storage.k8s.io/v1/storageclasses"
+_CSI_NODES = "/apis/storage.k8s.io/v1/csinodes"
 _VOLUMES = "/api/v1/persistentvolumes"
 
 
@@ -48,6 +50,24 @@ class Storage:
         self._create(_VOLUMES, document)
         return full
 
+    def add_disk(self, name: str, class_: str, driver: str) -> None:
+        """A PersistentVolume of a CSI driver that can be used on each node."""
+        full = f"{self._sandbox.name}-{name}"
+        spec = {
+            "capacity": {"storage": "10Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": class_,
+            "csi": {"driver": driver, "volumeHandle": full},
+        }
+        document = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": full}, "spec": spec}
+        self._create(_VOLUMES, document)
+
+    def limit(self, node: str, driver: str, volumes: int) -> None:
+        """The node can attach so many volumes of a driver."""
+        drivers = [{"name": driver, "nodeID": node, "allocatable": {"count": volumes}}]
+        base = {"apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": {"name": node}}
+        self._create(_CSI_NODES, base | {"spec": {"drivers": drivers}})
+
     def add_claim(self, name: str, class_: str, **spec: Any) -> None:
         """A PersistentVolumeClaim in the sandbox."""
         said = {"accessModes": ["ReadWriteOnce"], "storageClassName": class_}
@@ -76,14 +96,30 @@ def storage(sandbox: Sandbox) -> Iterator[Storage]:
 
 def with_claims(document: Document, *claims: str) -> Document:
     """The same with these claims mounted into its pods."""
-    spec = document["spec"]
-    spec = spec["tasks"][0]["template"]["spec"] if "tasks" in spec else spec
-    spec = spec["template"]["spec"] if "template" in spec else spec
-    spec["volumes"] = [
+    _pod_spec(document)["volumes"] = [
         {"name": f"v{number}", "persistentVolumeClaim": {"claimName": claim}}
         for number, claim in enumerate(claims)
     ]
     return document
+
+
+def with_disk_each(document: Document, class_: str) -> Document:
+    """The same with a claim that is made for each of its pods."""
+    claim = {
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": class_,
+        "resources": {"requests": {"storage": "10Gi"}},
+    }
+    volume = {"name": "disk", "ephemeral": {"volumeClaimTemplate": {"spec": claim}}}
+    _pod_spec(document)["volumes"] = [volume]
+    return document
+
+
+def _pod_spec(document: Document) -> Document:
+    spec = document["spec"]
+    spec = spec["tasks"][0]["template"]["spec"] if "tasks" in spec else spec
+    found: Document = spec["template"]["spec"] if "template" in spec else spec
+    return found
 
 
 def attempts(sandbox: Sandbox, name: str = "train") -> int:
@@ -166,3 +202,32 @@ def test_two_volumes_that_no_node_reaches_both_are_named(sandbox: Sandbox, stora
         "both volumes to be named",
     )
     assert attempts(sandbox) == 0
+
+
+@pytest.mark.parametrize("gang", [as_volcano_job, as_batch_job, as_pod_group])
+def test_a_node_gets_no_more_volumes_than_it_can_attach(
+    sandbox: Sandbox, storage: Storage, gang: GangMaker
+) -> None:
+    driver = "disk.example"
+    sandbox.add_nodes(2)
+    sandbox.add_queue()
+    class_ = storage.add_class("disk", volumeBindingMode="WaitForFirstConsumer", provisioner=driver)
+    for number in range(6):
+        storage.add_disk(f"disk-{number}", class_, driver)
+    for node in sandbox.nodes:
+        storage.limit(node, driver, 2)
+    sandbox.add(
+        *(
+            with_disk_each(each, class_) if each["kind"] != "PodGroup" else each
+            for each in gang(sandbox, "train", 4, 1)
+        )
+    )
+    sandbox.wait_running("train-", 4, seconds=60)
+    assert Counter(sandbox.nodes_of("train-").values()) == dict.fromkeys(sandbox.nodes, 2)
+    assert attempts(sandbox) == 1
+    sandbox.add(with_disk_each(batch_job(sandbox, "late", 1), class_))
+    sandbox.wait(
+        lambda: "2 that can attach no more such volumes" in sandbox.told("batch/v1 Job", "late"),
+        "the nodes to be named",
+    )
+    assert attempts(sandbox, "late") == 0

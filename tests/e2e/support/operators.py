@@ -235,3 +235,58 @@ class TrainJobOperator(Operator):
             )
         except ApiError as error:
             self.failures.append(str(error))
+
+
+class JobSetOperator(Operator):
+    """Makes the Jobs of JobSets, suspended like these, as the real one does: resumed, they get the pod templates of the
+    JobSet. The job controller makes the pods."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        super().__init__(sandbox, "JobSet", lambda document: [])
+
+    def _reconcile(self, api: LocalClient, document: Document) -> None:
+        meta, suspend = document["metadata"], document["spec"].get("suspend", False)
+        there = {
+            each["metadata"]["name"]: each
+            for each in api.get(path("batch/v1 Job", self._sandbox.name))["items"]
+        }
+        owner = {
+            "apiVersion": document["apiVersion"],
+            "kind": document["kind"],
+            "name": meta["name"],
+            "uid": meta["uid"],
+            "controller": True,
+        }
+        for replicated in document["spec"]["replicatedJobs"]:
+            for number in range(replicated["replicas"]):
+                name = f"{meta['name']}-{replicated['name']}-{number}"
+                spec = {**replicated["template"]["spec"], "suspend": suspend}
+                if (job := there.get(name)) is None:
+                    labels = {"jobset.sigs.k8s.io/jobset-name": meta["name"]}
+                    metadata = {"name": name, "labels": labels, "ownerReferences": [owner]}
+                    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+                    self._write(lambda job=job: api.create(path("batch/v1 Job", self._sandbox.name), job))
+                elif job["spec"]["suspend"] != suspend and not _has_ended(job):
+                    self._resume_or_suspend(api, job, spec)
+
+    def _resume_or_suspend(self, api: LocalClient, job: Document, spec: Document) -> None:
+        at = path("batch/v1 Job", self._sandbox.name, job["metadata"]["name"])
+        changes: Document = {"suspend": spec["suspend"]}
+        if not spec["suspend"]:
+            if "startTime" in job["status"]:
+                # The template of a Job may change as long as it has not started.
+                self._write(lambda: api.merge(f"{at}/status", {"status": {"startTime": None}}))
+            changes["template"] = {"metadata": spec["template"]["metadata"]}
+        self._write(lambda: api.merge(at, {"spec": changes}))
+
+    def _write(self, write: Callable[[], object]) -> None:
+        try:
+            write()
+        except ApiError as error:
+            if error.facts["status"] not in (409, 404):
+                self.failures.append(str(error))
+
+
+def _has_ended(job: Document) -> bool:
+    conditions = job["status"].get("conditions", ())
+    return any(each["type"] in ("Complete", "Failed") and each["status"] == "True" for each in conditions)

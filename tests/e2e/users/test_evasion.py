@@ -22,7 +22,6 @@ def test_a_user_who_takes_the_gate_off_a_pod_is_refused(sandbox: Sandbox) -> Non
         ("pod/ring-0", '{"spec":{"schedulingGates":null}}', "Scheduling gate muster.dev/admission"),
         ("pod/ring-0", '{"metadata":{"labels":{"muster.dev/released":"true"}}}', "muster.dev/released"),
         ("pod/ring-0", '{"metadata":{"annotations":{"muster.dev/admission-id":"1"}}}', "admission-id"),
-        ("job/waits", '{"spec":{"suspend":false}}', "expected true until Muster admits"),
     ):
         with pytest.raises(LocalCommandFailed) as refused:
             sandbox.stack.kubectl(
@@ -30,6 +29,17 @@ def test_a_user_who_takes_the_gate_off_a_pod_is_refused(sandbox: Sandbox) -> Non
             )
         assert "orbidden" in str(refused.value)
         assert words in str(refused.value)
+    sandbox.stack.kubectl(
+        "patch",
+        "job/waits",
+        "-n",
+        sandbox.name,
+        "--type=merge",
+        "-p",
+        '{"spec":{"suspend":false}}',
+        user=alice,
+    )
+    assert sandbox.get("Job", "waits")["spec"]["suspend"] is True
     assert sandbox.get("Pod", "ring-0")["spec"]["schedulingGates"] == [{"name": "muster.dev/admission"}]
     assert not sandbox.history.bound(sandbox.name)
 

@@ -13,7 +13,7 @@ from http.cookiejar import CookieJar
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from admission.cli.access.read_api import PREFIX, Route, ask
+from admission.cli.access.read_api import PREFIX
 from admission.cli.access.transport import stream
 from admission.kube.client.kubeconfig import load
 from tests.e2e.support.manifests import volcano_job
@@ -128,10 +128,3 @@ def test_what_a_queue_used_is_drawn_and_reported_to_who_may_see_the_queue(sandbo
         assert queue in shown("reports")
     with page(sandbox.somebody("page-stranger")) as shown:
         assert "may not get queue root" in shown("charts?queue=root")
-
-
-def test_the_document_of_the_read_api_is_behind_the_api_server(sandbox: Sandbox) -> None:
-    route = Route(kubeconfig=str(sandbox.somebody("page-reader")))
-    document = ask(route, "openapi")
-    assert document["openapi"].startswith("3.1")
-    assert f"{PREFIX}pending".removeprefix(document["servers"][0]["url"]) in document["paths"]

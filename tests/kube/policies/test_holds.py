@@ -1,73 +1,141 @@
-"""What a user who suspends a Job of a queue, or unsuspends it, means: written down by the API server itself."""
+"""What a user who suspends an object of a queue, or unsuspends it, means: written down by the API server itself."""
 
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
+import msgspec
 import pytest
+import pytest_asyncio
 
-from queues.errors import ApiRefused
-from tests.kube.support.cluster_objects import batch_job
+from queues.api.api_resources import JOB_SETS, JOBS, PYTORCH_JOBS, RAY_JOBS, ApiResource, Document
+from queues.errors import ApiError
+from tests.e2e.support.operators import definition
+from tests.kube.support.cluster_objects import applied, batch_job, becomes
 from tests.kube.support.guarded_namespace import MUSTER, QUEUED, GuardedNamespace
 
 HOLD, CREATED_SUSPENDED = "muster.dev/hold", "muster.dev/created-suspended"
 
 
-def said(job: Any) -> tuple[bool, str | None]:
-    return job["spec"]["suspend"], job["metadata"]["annotations"].get(HOLD)
+@dataclass(frozen=True)
+class Kind:
+    """One kind, with the field that suspends its objects and one that users may change."""
+
+    resource: ApiResource
+    spec: Document
+    path: tuple[str, ...] = ("spec", "suspend")
+    other: str = "other"
+
+    def __str__(self) -> str:
+        return self.resource.kind
+
+    def suspend(self, value: bool | None) -> Document:
+        found: Any = value
+        for field in reversed(self.path):
+            found = {field: found}
+        return dict(found)
+
+    def said(self, found: Any) -> tuple[bool, str | None]:
+        suspended = reduce(lambda inner, field: inner[field], self.path, found)
+        return bool(suspended), found["metadata"].get("annotations", {}).get(HOLD)
 
 
-async def running(guarded: GuardedNamespace, **spec: Any) -> Any:
-    """A Job that Muster has resumed."""
-    document = batch_job("a", labels=QUEUED)
-    document["spec"] |= spec
-    await guarded.create("jobs", document)
-    return await suspend(guarded, False, by=MUSTER)
+KINDS = [
+    Kind(JOBS, batch_job("")["spec"], other="backoffLimit"),
+    Kind(JOB_SETS, {"replicatedJobs": []}),
+    Kind(RAY_JOBS, {"shutdownAfterJobFinishes": True, "rayClusterSpec": {}}),
+    Kind(PYTORCH_JOBS, {"pytorchReplicaSpecs": {}}, ("spec", "runPolicy", "suspend")),
+]
 
 
-async def suspend(guarded: GuardedNamespace, value: bool | None, *, by: str = "alice") -> Any:
-    return await guarded.patch("jobs", "a", {"spec": {"suspend": value}}, by=by)
+@dataclass(frozen=True)
+class Held:
+    """An object of one kind in a namespace of the test's own."""
+
+    guarded: GuardedNamespace
+    kind: Kind
+
+    def _at(self, name: str = "") -> str:
+        return self.kind.resource.path(self.guarded.namespace, name)
+
+    async def create(
+        self, *, queued: bool = True, suspended: bool | None = None, dry_run: bool = False
+    ) -> Any:
+        resource = self.kind.resource
+        document = resource.document("a", spec=dict(self.kind.spec))
+        document["metadata"]["labels"] = QUEUED if queued else {}
+        if suspended is not None:
+            for field, value in self.kind.suspend(suspended)["spec"].items():
+                document["spec"][field] = value
+        user = await self.guarded.as_user("alice")
+        return msgspec.json.decode(await user.create(self._at(), document, dry_run=dry_run))
+
+    async def patch(self, change: Document, *, by: str = "alice") -> Any:
+        user = await self.guarded.as_user(by)
+        return msgspec.json.decode(await user.patch(self._at("a"), change, kind="merge"))
+
+    async def suspend(self, value: bool | None, *, by: str = "alice") -> tuple[bool, str | None]:
+        return self.kind.said(await self.patch(self.kind.suspend(value), by=by))
+
+    async def running(self, **created: Any) -> Any:
+        """It is created, and Muster resumes it."""
+        await self.create(**created)
+        return await self.patch(self.kind.suspend(False), by=MUSTER)
 
 
-async def test_a_job_that_its_owner_suspends_is_held_until_its_owner_resumes_it(
-    guarded: GuardedNamespace,
-) -> None:
-    assert said(await running(guarded)) == (False, None)
-    assert said(await suspend(guarded, True)) == (True, "true")
-    assert said(await suspend(guarded, True)) == (True, "true")
+@pytest_asyncio.fixture(params=KINDS, ids=str)
+async def held(guarded: GuardedNamespace, request: pytest.FixtureRequest) -> AsyncIterator[Held]:
+    found = Held(guarded, request.param)
+
+    async def waits() -> bool:
+        try:
+            return found.kind.said(await found.create(dry_run=True))[0]
+        except (ApiError, KeyError):
+            return False
+
+    if request.param.resource is not JOBS:
+        await applied(await guarded.as_user("admin"), definition(request.param.resource))
+    await becomes(waits, within=120)
+    yield found
+
+
+async def test_what_its_owner_suspends_is_held_until_its_owner_resumes_it(held: Held) -> None:
+    assert held.kind.said(await held.running()) == (False, None)
+    assert await held.suspend(True) == (True, "true")
+    assert await held.suspend(True) == (True, "true")
     # It waits again, and only Muster resumes it.
-    assert said(await suspend(guarded, False)) == (True, "false")
-    with pytest.raises(ApiRefused, match="expected true until Muster admits the Job"):
-        await suspend(guarded, False)
-    assert said(await suspend(guarded, False, by=MUSTER)) == (False, "false")
-    assert said(await suspend(guarded, True)) == (True, "true")
-    assert said(await suspend(guarded, None)) == (True, "false")
+    assert await held.suspend(False) == (True, "false")
+    assert await held.suspend(False) == (True, "false")
+    assert await held.suspend(False, by=MUSTER) == (False, "false")
+    assert await held.suspend(True) == (True, "true")
+    # Jobs have a default, which says that they run; what other kinds leave out says nothing.
+    assert await held.suspend(None) == (True, "false" if held.kind.resource is JOBS else "true")
 
 
-async def test_what_muster_suspends_is_not_held(guarded: GuardedNamespace) -> None:
-    await running(guarded)
-    assert said(await suspend(guarded, True, by=MUSTER)) == (True, None)
-    with pytest.raises(ApiRefused, match="expected true until Muster admits the Job"):
-        await suspend(guarded, False)
+async def test_what_muster_suspends_is_not_held(held: Held) -> None:
+    await held.running()
+    assert await held.suspend(True, by=MUSTER) == (True, None)
+    assert await held.suspend(False) == (True, None)
 
 
-async def test_a_file_that_was_created_suspended_stops_nothing_when_it_is_applied_again(
-    guarded: GuardedNamespace,
-) -> None:
-    made = await running(guarded, suspend=True)
+async def test_a_file_that_was_created_suspended_stops_nothing_when_it_is_applied_again(held: Held) -> None:
+    made = await held.running(suspended=True)
     assert made["metadata"]["annotations"][CREATED_SUSPENDED] == "true"
-    assert said(await suspend(guarded, True)) == (False, None)
+    assert await held.suspend(True) == (False, None)
     # Its owner holds it by the annotation.
-    held = await guarded.patch("jobs", "a", {"metadata": {"annotations": {HOLD: "true"}}})
-    assert said(held) == (False, "true")
+    changed = await held.patch({"metadata": {"annotations": {HOLD: "true"}}})
+    assert held.kind.said(changed) == (False, "true")
 
 
-async def test_another_change_of_a_held_job_leaves_it_held(guarded: GuardedNamespace) -> None:
-    await running(guarded)
-    await suspend(guarded, True)
-    changed = await guarded.patch("jobs", "a", {"spec": {"backoffLimit": 3}})
-    assert said(changed) == (True, "true")
+async def test_another_change_of_what_is_held_leaves_it_held(held: Held) -> None:
+    await held.running()
+    await held.suspend(True)
+    changed = await held.patch({"spec": {held.kind.other: 3}})
+    assert held.kind.said(changed) == (True, "true")
 
 
-async def test_jobs_without_a_queue_are_suspended_as_ever(guarded: GuardedNamespace) -> None:
-    await guarded.create("jobs", batch_job("a"))
-    job = await suspend(guarded, True)
-    assert HOLD not in job["metadata"].get("annotations", {})
+async def test_what_is_in_no_queue_is_suspended_as_ever(held: Held) -> None:
+    await held.create(queued=False)
+    assert await held.suspend(True) == (True, None)
+    assert await held.suspend(False) == (False, None)

@@ -108,7 +108,7 @@ PURPOSES: dict[str, list[Ask]] = {
     "see-runtimes": _sees(api_resources.RUNTIME_CLASSES),
     "see-webhooks": [ask for each in api_resources.WEBHOOK_CONFIGURATIONS for ask in _sees(each)],
     "see-volumes": [*_sees(api_resources.VOLUME_CLAIMS), *_sees(api_resources.VOLUMES)],
-    "see-storage": _sees(api_resources.STORAGE_CLASSES),
+    "see-storage": [*_sees(api_resources.STORAGE_CLASSES), *_sees(api_resources.CSI_NODES)],
     "see-devices": [
         ask
         for each in (

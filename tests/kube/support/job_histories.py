@@ -7,6 +7,7 @@ end hours apart, so that the controller does not wait before it makes others.
 import asyncio
 import json
 import random
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -18,7 +19,7 @@ from admission.facts.pods import PodFact
 from admission.facts.workloads import WorkloadFact
 from admission.kube.client.client import Client
 from admission.wire import WirePod
-from admission.workloads.job_counts import indexes_to_come, pods_at_a_time, with_ended
+from admission.workloads import job_counts
 from admission.workloads.kinds.batch_job import BATCH_JOB, WireJob, job_fact
 from admission.workloads.seats import is_live
 from queues.errors import NotFound
@@ -40,6 +41,8 @@ class Seen:
     job: Document
     fact: WorkloadFact
     pods: tuple[PodFact, ...]
+    #: The pods as the API server has them.
+    documents: Sequence[Document] = ()
 
     @property
     def active(self) -> list[PodFact]:
@@ -60,7 +63,7 @@ class Seen:
         if self.fact.finished or self.fact.suspended:
             return 0
         assert self.fact.counts is not None
-        return pods_at_a_time(with_ended(self.fact.counts, self.pods), len(self.active))
+        return job_counts.pods_at_a_time(job_counts.with_ended(self.fact.counts, self.pods), len(self.active))
 
     def disagreement(self) -> str:
         """What the controller does otherwise than Muster says; "": nothing."""
@@ -146,16 +149,13 @@ class JobHistory:
         """What there is now."""
         job = await self.api.get(f"{self._jobs}/{self.name}")
         pods = await self.api.get(self._pods, labelSelector=f"history={self.name}")
-        fact = job_fact(msgspec.json.decode(job, type=WireJob))
-        found = msgspec.json.decode(pods, type=_Pods).items
-        facts = (pod_fact(pod, BATCH_JOB.controller_of(pod.metadata)) for pod in found)
-        return Seen(json.loads(job), fact, tuple(sorted(facts, key=lambda pod: pod.name)))
+        return seen_in(json.loads(job), json.loads(pods)["items"])
 
     async def rest(self, before: Any) -> Seen:
         """What there is once Muster and the controller agree; the pods that came are those of which Muster says so."""
         for _ in range(round(PATIENCE / _PAUSE)):
             seen = await self.look()
-            if not (wrong := seen.disagreement() or _other_indexes(seen, {pod.uid for pod in before})):
+            if not (wrong := seen.disagreement() or other_indexes(seen, {pod.uid for pod in before})):
                 break
             await asyncio.sleep(_PAUSE)
         assert not wrong, "\n".join([f"seed {self.seed}", *self.log, wrong, json.dumps(seen.job["status"])])
@@ -232,7 +232,7 @@ class JobHistory:
         await self.api.patch(f"{self._jobs}/{self.name}", {"spec": spec}, kind="merge")
 
 
-def _other_indexes(seen: Seen, before: set[str]) -> str:
+def other_indexes(seen: Seen, before: set[str]) -> str:
     """Which other indexes got pods than Muster says; "": none. ``before``: pods that were there already."""
     counts = seen.fact.counts
     if counts is None or counts.over is None or seen.fact.suspended or seen.fact.finished or counts.ends:
@@ -242,13 +242,17 @@ def _other_indexes(seen: Seen, before: set[str]) -> str:
         kept |= {pod.index for pod in seen.terminating}
     came = sorted(pod.index for pod in seen.active if pod.uid not in before and pod.index is not None)
     # Of how many come while others terminate, the controller knows only when these are gone.
-    counts = replace(with_ended(counts, seen.pods), parallelism=counts.completions or 0)
-    said = indexes_to_come(counts, {index for index in kept if index is not None})
+    counts = replace(job_counts.with_ended(counts, seen.pods), parallelism=counts.completions or 0)
+    said = job_counts.indexes_to_come(counts, {index for index in kept if index is not None})
     return "" if list(said[: len(came)]) == came else f"pods {came} came, and Muster said {said}"
 
 
-class _Pods(msgspec.Struct):
-    items: list[WirePod]
+def seen_in(job: Document, pods: Sequence[Document]) -> Seen:
+    """A Job and its pods as Muster reads them."""
+    fact = job_fact(msgspec.json.decode(msgspec.json.encode(job), type=WireJob))
+    read = (msgspec.json.decode(msgspec.json.encode(pod), type=WirePod) for pod in pods)
+    facts = (pod_fact(pod, BATCH_JOB.controller_of(pod.metadata)) for pod in read)
+    return Seen(job, fact, tuple(sorted(facts, key=lambda pod: pod.name)), pods)
 
 
 def _failure_rules(per_index: bool) -> list[Document]:

@@ -1,4 +1,4 @@
-"""A Job with the seats that Muster gives it, without Muster: an admission, and what becomes of its seats."""
+"""A Job, or its JobSet, with the seats that Muster gives it, without Muster: an admission and what becomes of it."""
 
 import random
 from collections import Counter
@@ -6,19 +6,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from admission.facts.pods import PodFact, PodPhase
-from admission.facts.workloads import WorkloadFact
+from admission.facts.workloads import ChildJob, WorkloadFact
 from admission.reconcile.release import orders_for
 from admission.workloads.inputs import Timeouts, WorkloadInputs
 from admission.workloads.seats import is_live
 from admission.workloads.state import WorkloadState, derive_state
 from admission.world.nodes import NodeInventory
 from queues.admissions import Admission, Seat
-from queues.workload import AdmissionId, NodeName, QueueName
+from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKind
+from tests.builders import operator_jobs
 from tests.kube.support.job_histories import Seen
 
 _START = 1_900_000_000
 _HOUR = 3600
 _TIMEOUTS = Timeouts()
+#: The only pod set of a JobSet.
+_POD_SET = "w"
 
 
 @dataclass(slots=True)
@@ -29,6 +32,8 @@ class SeatedJob:
     #: Its pods start by themselves on these nodes; else each is let go into a seat.
     directed: bool
     draw: random.Random
+    #: It is the only Job of a JobSet, which has the seats.
+    in_job_set: bool = False
     admissions: list[Admission] = field(default_factory=list)
     #: Admission, seat and node of pods, by uid.
     places: dict[str, tuple[AdmissionId, tuple[str, int] | None, NodeName]] = field(default_factory=dict)
@@ -38,7 +43,7 @@ class SeatedJob:
 
     def wrong_at_rest(self, seen: Seen) -> str:
         """What is wrong with the seats of a Job whose controller is at rest; "": nothing."""
-        if seen.fact.suspended or seen.fact.finished:
+        if seen.fact.suspended or seen.fact.finished or (self.in_job_set and _child(seen).is_lost):
             self.admissions, self._before = [], None
             return ""
         for _ in range(4):
@@ -71,6 +76,7 @@ class SeatedJob:
             key=fact.key,
             fact=fact,
             pods=pods,
+            child_jobs=[_child(seen)] if self.in_job_set else [],
             admissions=self.admissions,
             arrival=1,
             missing_since={} if before is None else before.missing_since,
@@ -83,7 +89,7 @@ class SeatedJob:
         return found
 
     def _as_muster_sees(self, seen: Seen) -> tuple[WorkloadFact, list[PodFact]]:
-        fact = replace(seen.fact, queue=QueueName("team"))
+        fact = _job_set(seen) if self.in_job_set else replace(seen.fact, queue=QueueName("team"))
         if self.directed and self.admissions:
             fact = replace(fact, directed=self.admissions[0].id)
             self._bind(seen)
@@ -92,10 +98,12 @@ class SeatedJob:
             place = self.places.get(pod.uid)
             ready = _START if is_live(pod) else None
             phase = PodPhase.RUNNING if place and is_live(pod) else pod.phase
-            seat = {"admission": place[0], "seat": place[1], "node": place[2]} if place else {"node": None}
+            given = {"admission": place[0], "seat": place[1], "node": place[2]} if place else {"node": None}
+            if self.in_job_set:
+                given |= {"owner": fact.key, "owner_name": fact.name, "task": _POD_SET}
             pods.append(
                 replace(
-                    pod, queue=QueueName("team"), ready_since=ready, phase=phase, gated=place is None, **seat
+                    pod, queue=QueueName("team"), ready_since=ready, phase=phase, gated=place is None, **given
                 )
             )
         return fact, pods
@@ -163,3 +171,26 @@ class SeatedJob:
             )
         )
         return True
+
+
+def _job_set(seen: Seen) -> WorkloadFact:
+    """The JobSet of a Job, as Muster reads it; its spec follows that of the Job."""
+    spec = {key: seen.job["spec"].get(key) for key in ("parallelism", "completions")}
+    jobs = {"replicatedJobs": [operator_jobs.replicated(_POD_SET, 1, **spec)]}
+    return operator_jobs.fact(WorkloadKind.JOB_SET, jobs, suspended=False)
+
+
+def _child(seen: Seen) -> ChildJob:
+    """The Job as its JobSet's operator would have made it, as Muster reads it."""
+    metadata, spec = seen.job["metadata"], {**seen.job["spec"]}
+    del spec["template"]
+    given = {
+        key: metadata[key]
+        for key in ("name", "uid", "creationTimestamp", "deletionTimestamp")
+        if key in metadata
+    }
+    found = operator_jobs.child(
+        _job_set(seen), _POD_SET, "job", status=seen.job.get("status"), metadata=given, **spec
+    )
+    assert isinstance(found, ChildJob)
+    return found

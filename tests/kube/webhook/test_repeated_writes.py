@@ -30,6 +30,7 @@ from queues.api.api_resources import (
     ApiResource,
     Document,
 )
+from queues.api.node_affinity import REQUIRED, pinned
 from queues.errors import ApiError, ApiRefused
 from tests.e2e.support.operators import definition
 from tests.kube.support.cluster_objects import applied, batch_job, becomes, pod
@@ -107,6 +108,8 @@ FILES = [
     ),
     File("of the namespace", JOBS, {"spec": batch_job("")["spec"]}),
     File("for another scheduler", JOBS, {"spec": batch_job("", schedulerName="volcano")["spec"]}),
+    File("not suspended", JOBS, {"spec": {**batch_job("")["spec"], "suspend": False}}),
+    File("suspended", JOBS, {"spec": {**batch_job("")["spec"], "suspend": True}}),
     File("of the namespace", PODS, {"spec": pod("")["spec"]}),
     File(
         "for another scheduler",
@@ -121,7 +124,34 @@ FILES = [
     ),
     File("of the namespace", PYTORCH_JOBS, {"spec": {"pytorchReplicaSpecs": {}}}),
     File("of the namespace", JOB_SETS, {"spec": {"replicatedJobs": []}}),
+    File("not suspended", RAY_JOBS, {"spec": {"shutdownAfterJobFinishes": True, "suspend": False}}),
+    File(
+        "not suspended", PYTORCH_JOBS, {"spec": {"pytorchReplicaSpecs": {}, "runPolicy": {"suspend": False}}}
+    ),
+    File("not suspended", JOB_SETS, {"spec": {"replicatedJobs": [], "suspend": False}}),
 ]
+#: Nodes that their owner asks for, besides those that Muster adds.
+OWN_NODES = "of nodes of their own"
+_TERMS = [
+    {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["b", "a"]}]},
+    {
+        "matchExpressions": [{"key": "gpu", "operator": "Exists"}],
+        "matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": ["n9"]}],
+    },
+]
+_ON_NODES = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": _TERMS}}}
+FILES += [
+    File(OWN_NODES, JOBS, {"spec": batch_job("", affinity=_ON_NODES)["spec"]}),
+    File(OWN_NODES, PODS, {"spec": pod("", affinity=_ON_NODES)["spec"]}),
+]
+#: Files in which Muster writes another value in the place of the user's: Kubernetes lets their writer apply them again
+#: server-side by force only.
+_REWRITTEN = {
+    "for another scheduler": _NOT_FORCED[1:],
+    "not suspended": _NOT_FORCED[1:],
+    "suspended": _NOT_FORCED,
+    OWN_NODES: _NOT_FORCED,
+}
 #: What ends it: a status that Muster or an operator writes.
 ENDED = {
     VOLCANO_JOBS: {"state": {"phase": "Completed"}},
@@ -161,11 +191,25 @@ async def place(running: Running, door_cluster: LocalCluster) -> AsyncIterator[t
         yield running.user, muster
 
 
+def _released(pod: Document, *nodes: str) -> Document:
+    """What Muster writes on a pod, or on the template of a Job, that may use these nodes."""
+    marks = {"labels": {"muster.dev/released": "true"}, "annotations": {"muster.dev/admission-id": "7"}}
+    return {"metadata": marks, "spec": {"affinity": pinned(pod["spec"].get("affinity"), nodes)}}
+
+
 async def admitted(muster: Client, kind: ApiResource, name: str) -> None:
     """What Muster writes when the object may run."""
     path = kind.path(PLACE, name)
-    if kind in (RAY_JOBS, JOB_SETS, JOBS):
+    if kind in (RAY_JOBS, JOB_SETS):
         await muster.patch(path, {"spec": {"suspend": False}})
+    if kind is JOBS:
+        live = await Writer(muster, kind, PLACE).live(name)
+        template = _released(live["spec"]["template"], "n1", "n2")
+        await muster.patch(path, {"spec": {"suspend": False, "template": template}})
+    if kind is PODS:
+        released = _released(await Writer(muster, kind, PLACE).live(name), "n1")
+        released["spec"]["schedulingGates"] = None
+        await muster.patch(path, released)
     if kind is PYTORCH_JOBS:
         await muster.patch(path, {"spec": {"runPolicy": {"suspend": False}}})
     if kind in RUNS:
@@ -188,8 +232,8 @@ async def test_a_file_is_written_again_while_its_work_waits_runs_and_has_ended(
     user, muster = place
     if file.kind in _OF_KUBERNETES and how not in _OF_KUBERNETES[file.kind]:
         return
-    if file.title == "for another scheduler" and how == "apply server-side as another":
-        return  # Muster wrote another value in the place of the user's: a conflict for all but its owner
+    if how in _REWRITTEN.get(file.title, ()):
+        return
     name = f"a{next(_numbers)}"
     writer, document = Writer(user, file.kind, PLACE), file.named(name)
     # Programs and replacements find what somebody has applied.
@@ -316,3 +360,31 @@ async def test_a_deployment_and_a_hypernode_are_written_again(place: tuple[Clien
         await WRITES["apply server-side"](writer, file)
         for write in WRITES.values():
             await write(writer, file)
+
+
+@pytest.mark.parametrize("kind", [JOBS, PODS], ids=lambda kind: str(kind.kind))
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda terms: terms.pop(),
+        lambda terms: terms.reverse(),
+        lambda terms: terms[0]["matchExpressions"][0]["values"].pop(),
+        lambda terms: terms[1].pop("matchFields"),
+        lambda terms: terms.append({"matchExpressions": [{"key": "other", "operator": "Exists"}]}),
+    ],
+    ids=["fewer", "others first", "fewer values", "without a field", "more"],
+)
+async def test_other_nodes_in_the_file_of_what_runs_are_a_change(
+    place: tuple[Client, Client], kind: ApiResource, change: Callable[[list[Document]], object]
+) -> None:
+    """Kubernetes says that they may not change."""
+    user, muster = place
+    [file] = [each for each in FILES if each.kind is kind and each.title == OWN_NODES]
+    writer, name = Writer(user, kind, PLACE), f"a{next(_numbers)}"
+    document = file.named(name)
+    await writer.apply_as(document, "kubectl")
+    await admitted(muster, kind, name)
+    spec = document["spec"] if kind is PODS else document["spec"]["template"]["spec"]
+    change(spec["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"])
+    with pytest.raises(ApiRefused):
+        await writer.apply_as(document, "kubectl", force=True)

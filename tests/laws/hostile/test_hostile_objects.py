@@ -14,10 +14,11 @@ from admission.cycle import Cycle
 from admission.engine.decide import Memo, decide
 from admission.facts.cluster import HyperNodeFact, QueueFact
 from admission.reconcile.events import waiting_event
+from admission.reconcile.queue_states import QueueStatuses
 from admission.reconcile.release import orders_for
 from admission.reconcile.status import merge_patch, settled
 from admission.reconcile.volcano_jobs import VolcanoJobController
-from admission.reconcile.world_status import WorldStatuses, queue_statuses
+from admission.reconcile.world_status import WorldStatuses
 from admission.volcano_jobs.pods import PodRules
 from admission.workloads.inputs import Timeouts
 from admission.world.world import World
@@ -82,7 +83,7 @@ class _World:
                 merge_patch({}, settled(wanted, {}, now))
             waiting_event(self.world, key, statuses.why_waiting(key))
             orders_for(state, self.world.facts.get(key), self.world.node_inventory, self.world.timeouts)
-        for wanted in queue_statuses(self.world):
+        for wanted in QueueStatuses(self.world).changed():
             merge_patch({}, settled(wanted, {}, now))
         self.jobs.work(self.world, list(self.world.states), now)
 

@@ -1,7 +1,7 @@
 """Work that can never be admitted as queues and nodes are: it is called so, and is in nobody's way.
 
 What can be is asked of the engine itself, without its check for such work: a workload alone, on the same nodes built
-anew as if each were empty and open.
+anew as if each were empty and open, with many nodes more of the size that may be added.
 """
 
 from dataclasses import replace
@@ -11,18 +11,32 @@ from hypothesis import strategies as st
 
 from admission.engine import decide as engine
 from admission.engine.memo import Memo
-from admission.engine.nodes.table import NodeTable
+from admission.engine.nodes.levels import HOST
+from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.pending.empty_cluster import EmptyCluster
 from admission.engine.snapshot import Snapshot
 from admission.replay.snapshot_file import nodes_of
+from queues.admissions import AdmissionState
+from queues.flavor_growth import FlavorGrowth
 from queues.plan import Plan, Reason
 from queues.reason_codes import ReasonCode
 from queues.resources import GPU, NOTHING, Resources
-from queues.workload import NodeFilter, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
+from queues.workload import (
+    FlavorName,
+    NodeFilter,
+    NodeName,
+    PodSet,
+    QueueName,
+    Workload,
+    WorkloadKey,
+    WorkloadKind,
+)
 from tests.laws.worlds.snapshots import LEVELS, NOW, RACK, rarely, snapshots
 
 #: Codes of work that is never admitted as things are; beyond ``maxPending`` it is called so.
 NEVER = frozenset((ReasonCode.NEVER_FITS, ReasonCode.UNKNOWN_LEVEL))
+#: The flavor of nodes that may be added.
+ADDED = FlavorName("added")
 #: Codes of work that lacks room or quota.
 LACKS = frozenset(
     (ReasonCode.NO_FIT, ReasonCode.TOPOLOGY_NO_FIT, ReasonCode.QUEUE_LIMIT, ReasonCode.USER_LIMIT)
@@ -38,7 +52,32 @@ def worlds_with_impossible_work(draw: st.DrawFn) -> Snapshot:
     for number in range(draw(st.integers(1, 9))):
         workload = draw(_impossible(number, queues))
         more[workload.key] = workload
-    return replace(snapshot, pending={**snapshot.pending, **more})
+    nodes = snapshot.nodes
+    if draw(rarely(2)):
+        size = draw(st.sampled_from([{GPU: 4000}, {GPU: 9000, "cpu": 32_000}, {GPU: 16_000}]))
+        colour = draw(st.sampled_from(["green", "red"]))
+        growth = FlavorGrowth(flavor=ADDED, labels={"colour": colour}, largest=size)
+        nodes = replace(nodes, layout=replace(nodes.layout, growth=(growth,)))
+    return replace(snapshot, nodes=nodes, pending={**snapshot.pending, **more})
+
+
+def _added(growth: FlavorGrowth, workload: Workload) -> list[Node]:
+    """As many nodes as any gang needs, in a rack of their own; of what has no bound as much as any pod asks, and of
+    labels that are not known what the pods choose."""
+    plenty = {name: growth.most(name) or 10**9 for name in ("cpu", "memory", "pods")}
+    amounts = Resources({**plenty, **(growth.largest or {})})
+    chosen = dict(workload.pod_sets[0].nodes.selector)
+    labels = {**dict.fromkeys(LEVELS, "added"), **chosen, **growth.labels}
+    names = [f"added-{number}" for number in range(64)]
+    return [
+        Node(
+            name=NodeName(name),
+            allocatable=amounts,
+            flavor=growth.flavor,
+            labels=labels if HOST in chosen else {**labels, HOST: name},
+        )
+        for name in names
+    ]
 
 
 @st.composite
@@ -78,8 +117,16 @@ def impossible_work_is_in_nobodys_way(snapshot: Snapshot) -> None:
         for key, reason in plan.reasons.items()
         if reason.code == ReasonCode.PENDING_LIMIT and "never fit" in reason.message
     }
-    seated = {each.workload for each in snapshot.admissions.values()}
-    assert not never & seated, "what holds seats fits"
+    holding = {
+        each.workload
+        for number, each in snapshot.admissions.items()
+        if each.state is AdmissionState.OPEN
+        and number not in snapshot.evictable
+        and snapshot.still_held(each)
+    }
+    # A level that is gone is told to what runs there, too.
+    unfit = {key for key in never if plan.reasons[key].code == ReasonCode.NEVER_FITS}
+    assert not unfit & holding, "what holds seats fits"
     left = {key: each for key, each in snapshot.pending.items() if key not in never | beyond}
     without = _plan(replace(snapshot, pending=left))
     assert _about(plan, left.keys()) == _about(without, left.keys())
@@ -91,7 +138,11 @@ def _about(plan: Plan, keys: "set[WorkloadKey] | object") -> dict[str, object]:
 
 
 def never_is_said_where_nothing_else_is_in_the_way(snapshot: Snapshot) -> None:
-    """What is called impossible gets no seat alone on empty nodes; of one pod set, the other way round as well."""
+    """What is called impossible gets no seat alone on empty nodes; of one pod set, the other way round as well.
+
+    But for devices in one island: how those of a node are linked that does not tell it may be told later. And but for
+    gangs that are complete without the pods they lack.
+    """
     reasons = _plan(snapshot).reasons
     seated = {each.workload for each in snapshot.admissions.values()}
     for key, reason in reasons.items():
@@ -101,14 +152,21 @@ def never_is_said_where_nothing_else_is_in_the_way(snapshot: Snapshot) -> None:
         alone = _alone_on_empty_nodes(snapshot, workload)
         if reason.code == ReasonCode.NEVER_FITS:
             assert alone is not None, f"{key} fits alone, and is told: {reason.message}"
-        elif alone is not None and alone.code in LACKS and len(workload.pod_sets) == 1:
+        elif alone is not None and alone.code in LACKS and _is_exact(workload):
             is_limited = reason.code == ReasonCode.PENDING_LIMIT and "never fit" in reason.message
             assert is_limited or reason.code not in LACKS, f"{key} is told: {reason.message}"
+
+
+def _is_exact(workload: Workload) -> bool:
+    pods = workload.pod_sets[0]
+    return len(workload.pod_sets) == 1 and not pods.in_one_island and not pods.done
 
 
 def _alone_on_empty_nodes(snapshot: Snapshot, workload: Workload) -> Reason | None:
     """Why a workload gets no seats though nothing else is there; None: it gets some."""
     nodes = [replace(node, used=NOTHING, usable=True, why_not="") for node in nodes_of(snapshot.nodes)]
+    for growth in snapshot.nodes.layout.growth:
+        nodes += _added(growth, workload)
     alone = Snapshot(
         now=snapshot.now,
         queues=snapshot.queues,

@@ -21,6 +21,21 @@ def what_is_refused_everywhere_comes_to_rest(life: Life) -> None:
     seconds, seldom = (2 * DAY, 3600) if life.churn else (WEEK, REFUSAL_MEMORY)
     life.live(seconds)
     assert life.started_at is None
+    _is_at_rest(life, seconds, seldom)
+
+
+def what_nodes_take_fewer_of_starts_or_comes_to_rest(life: Life) -> None:
+    """A gang whose pods the scheduler refuses where a node has some of them already starts on other nodes, or holds
+    nothing in the end and is tried as seldom as one without a place."""
+    seconds, seldom = (2 * DAY, 3600) if life.churn else (WEEK, REFUSAL_MEMORY)
+    life.live(seconds)
+    if life.started_at is None:
+        _is_at_rest(life, seconds, seldom)
+    else:
+        assert life.rollbacks <= REFUSAL_LIMIT + seconds // seldom + 1, life.rollbacks
+
+
+def _is_at_rest(life: Life, seconds: int, seldom: int) -> None:
     assert life.rollbacks <= REFUSAL_LIMIT + seconds // seldom + 1, life.rollbacks
     assert life.killed <= life.rollbacks * life.pods
     if not life.churn:

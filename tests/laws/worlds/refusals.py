@@ -55,6 +55,13 @@ def apart_by(label: str) -> Rule:
     )
 
 
+def at_most(pods: int) -> Rule:
+    """So many pods of the gang on one node: devices that a plugin of the cluster's own gives out."""
+    return lambda at, beside, now: (
+        _words("were refused by plugin Own") if sum(other.name == at.name for other in beside) >= pods else ""
+    )
+
+
 def not_before(second: int) -> Rule:
     """A quota of volumes, a controller that is late."""
     return lambda at, beside, now: "" if now >= second else _words("had volumes that are not attached yet")
@@ -62,13 +69,15 @@ def not_before(second: int) -> Rule:
 
 @dataclass(kw_only=True)
 class Life:
-    """One gang of pods that each take a whole node, on nodes of ``racks`` racks in ``zones`` zones."""
+    """One gang, on nodes of ``racks`` racks in ``zones`` zones."""
 
     zones: int
     racks: int
     in_rack: int
     pods: int
     rule: Rule
+    #: Pods for which a node has room.
+    room: int = 1
     #: Seconds between two changes of a label on some node; 0: nothing changes.
     churn: int = 0
     now: int = NOW
@@ -87,7 +96,7 @@ class Life:
         self.nodes = {
             name: node(
                 name,
-                count=1,
+                count=self.room,
                 labels={HOST: name, ZONE: f"z{zone}", RACK: f"z{zone}-r{rack}"},
             )
             for zone in range(self.zones)
@@ -231,3 +240,13 @@ def hopeless_lives(draw: st.DrawFn) -> Life:
     rules: list[Rule] = [only_on(frozenset(allowed))]
     rules += [apart_by(label) for label in (ZONE, RACK) if len(label_values(nodes, label)) < pods]
     return Life(**shape, rule=draw(st.sampled_from(rules)), churn=draw(st.sampled_from([0, 0, 900, 3600])))
+
+
+@st.composite
+def crowded_lives(draw: st.DrawFn) -> Life:
+    """Lives on nodes that the scheduler gives fewer pods than they have room for."""
+    zones, in_rack, room = draw(st.integers(1, 2)), draw(st.integers(1, 3)), draw(st.integers(2, 4))
+    pods = draw(st.integers(2, min(6, zones * in_rack * room)))
+    rule = at_most(draw(st.integers(1, room - 1)))
+    churn = draw(st.sampled_from([0, 0, 900, 3600]))
+    return Life(zones=zones, racks=1, in_rack=in_rack, pods=pods, room=room, rule=rule, churn=churn)

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NoReturn
 
 import aiohttp
 import pytest
@@ -15,7 +14,6 @@ import pytest_asyncio
 from sqlalchemy import URL, make_url, text
 
 from admission import controller
-from admission.containment.failed_turns import FailedTurns
 from admission.controller import Controller
 from admission.kube.webhook.validity import Validity
 from admission.settings import Settings
@@ -118,22 +116,6 @@ async def answers_with(status: int, url: str, body: str = "") -> str:
                 if found == status and body in text:
                     return text
             await asyncio.sleep(0.02)
-
-
-async def test_each_replica_stores_the_turns_that_it_failed_on(
-    server: FakeApiServer, tmp_path: Path, database: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: asyncio.Future[tuple[Database, str]] = asyncio.get_running_loop().create_future()
-
-    async def run(_: FailedTurns, stored_in: Database, replica: str) -> NoReturn:
-        asked.set_result((stored_in, replica))
-        await asyncio.Event().wait()
-        raise AssertionError
-
-    monkeypatch.setattr(FailedTurns, "run", run)
-    async with running(server, tmp_path, database), asyncio.timeout(30):
-        stored_in, replica = await asked
-        assert (stored_in.dsn, bool(replica)) == (database, True)
 
 
 async def test_a_replica_that_starts_without_postgres_serves_and_leads_when_it_is_there(

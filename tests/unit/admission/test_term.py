@@ -22,7 +22,6 @@ from admission.workloads.inputs import Timeouts
 from queues.errors import AnotherLedger, DatabaseError, DatabaseTooSlow, DatabaseUnavailable, Fenced
 from queues.sql import leadership
 from queues.sql.database import Database
-from queues.sql.history.kept_turns import TurnBounds
 from queues.sql.history.retention import Retention
 from queues.sql.leadership import LeaseTrust
 from queues.sql.read import world as worlds
@@ -130,7 +129,6 @@ async def leading(
             patience=Timeouts(),
             dry_runs=True,
             retention=Retention(),
-            turn_bounds=TurnBounds(),
             configuration="",
             turn_every=0.05,
             observe=lambda report: None,

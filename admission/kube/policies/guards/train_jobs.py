@@ -3,8 +3,8 @@
 from admission.kube.policies.cel import label, text
 from admission.kube.policies.guards.rules import WHO, guard, rule, shown
 from admission.kube.policies.mutating import PolicyOptions
-from admission.kube.policies.operators import suspended
-from admission.kube.policies.train_jobs import MANAGER, PATCHES, SUSPEND
+from admission.kube.policies.operators import SUSPENDED, suspended
+from admission.kube.policies.train_jobs import MANAGER, PATCHES
 from queues.api.api_resources import TRAIN_JOBS, Document
 from queues.api.names import QUEUE_LABEL
 
@@ -12,7 +12,7 @@ from queues.api.names import QUEUE_LABEL
 def train_job_guards(options: PolicyOptions) -> list[Document]:
     """The policies with their bindings."""
     now, before = label(QUEUE_LABEL), f"(oldObject == null ? '' : {label(QUEUE_LABEL, 'oldObject')})"
-    held, was_held = suspended("object", SUSPEND), suspended("oldObject", SUSPEND)
+    held, was_held = suspended("object", SUSPENDED), suspended("oldObject", SUSPENDED)
     told = f"p.?trainingRuntimeSpec.?template.?metadata.?labels[?{text(QUEUE_LABEL)}].orValue('')"
     mine = f"{PATCHES}.filter(p, p.?manager.orValue('') == {text(MANAGER)})"
     return guard(

@@ -19,7 +19,6 @@ JOB_SET = OperatorKind(
                 Count(at=("replicas",)),
                 Count(at=(*_JOB, "parallelism"), most=(*_JOB, "completions")),
             ),
-            completions=(*_JOB, "completions"),
             depends_on=("dependsOn",),
         ),
     ),
@@ -30,7 +29,7 @@ JOB_SET = OperatorKind(
             f"none; {names.PARTITIONS}: PODS=LEVEL on the pod template keeps the pods of each Job in one domain"
         )
     },
-    told_progress=ToldProgress(at=("status", "replicatedJobsStatus"), each=Each.ELEMENT),
+    told_progress=ToldProgress(at=("status", "replicatedJobsStatus"), each=Each.ELEMENT, of_jobs=True),
     suspended_with=(TRAIN_JOBS,),
     controllers=("jobset.sigs.k8s.io/jobset-controller",),
 )

@@ -1,8 +1,17 @@
 """Kinds of Kubeflow with replicas by role: MPIJob, PyTorchJob, TFJob, XGBoostJob, PaddleJob, JAXJob. Pure."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
-from admission.workloads.kinds.operators.support import Count, Each, OperatorKind, Templates, ToldProgress
+from admission.workloads.kinds.operators.json_parts import Path
+from admission.workloads.kinds.operators.support import (
+    Count,
+    Each,
+    OperatorKind,
+    Templates,
+    ToldProgress,
+)
 from queues.api.api_resources import (
     JAX_JOBS,
     MPI_JOBS,
@@ -18,8 +27,19 @@ from queues.workload import WorkloadKind
 _CONTROLLERS: Final = ("kubeflow.org/training-operator", "kubeflow.org/mpi-operator")
 
 
-def _kind(kind: WorkloadKind, resource: ApiResource, replicas: str) -> OperatorKind:
-    """A kind with its replicas in this field of its spec."""
+#: What is handed on to another scheduler.
+_POLICY: Final = ("spec", "runPolicy", "schedulingPolicy")
+#: Of the kinds that may begin with fewer workers.
+_ELASTIC: Final[Mapping[Path, str]] = {("spec", "elasticPolicy", "minReplicas"): "worker"}
+
+
+def _kind(
+    kind: WorkloadKind,
+    resource: ApiResource,
+    replicas: str,
+    fewer_pods: Mapping[Path, str] = MappingProxyType({}),
+) -> OperatorKind:
+    """A kind with its replicas in this field of its spec. ``fewer_pods``: as of ``OperatorKind``."""
     return OperatorKind(
         kind=kind,
         resource=resource,
@@ -38,15 +58,17 @@ def _kind(kind: WorkloadKind, resource: ApiResource, replicas: str) -> OperatorK
             at=("status", "replicaStatuses"), each=Each.ENTRY, ready="active", stale_while_suspended=True
         ),
         controllers=_CONTROLLERS,
-        priority_class=("spec", "runPolicy", "schedulingPolicy", "priorityClass"),
+        priority_class=(*_POLICY, "priorityClass"),
+        fewer_pods={(*_POLICY, "minAvailable"): "", **fewer_pods},
+        other_queue=(*_POLICY, "queue"),
     )
 
 
 MPI_JOB = _kind(WorkloadKind.MPI_JOB, MPI_JOBS, "mpiReplicaSpecs")
-PYTORCH_JOB = _kind(WorkloadKind.PYTORCH_JOB, PYTORCH_JOBS, "pytorchReplicaSpecs")
+PYTORCH_JOB = _kind(WorkloadKind.PYTORCH_JOB, PYTORCH_JOBS, "pytorchReplicaSpecs", _ELASTIC)
 TF_JOB = _kind(WorkloadKind.TF_JOB, TF_JOBS, "tfReplicaSpecs")
 XGBOOST_JOB = _kind(WorkloadKind.XGBOOST_JOB, XGBOOST_JOBS, "xgbReplicaSpecs")
-PADDLE_JOB = _kind(WorkloadKind.PADDLE_JOB, PADDLE_JOBS, "paddleReplicaSpecs")
+PADDLE_JOB = _kind(WorkloadKind.PADDLE_JOB, PADDLE_JOBS, "paddleReplicaSpecs", _ELASTIC)
 JAX_JOB = _kind(WorkloadKind.JAX_JOB, JAX_JOBS, "jaxReplicaSpecs")
 
 KUBEFLOW = (MPI_JOB, PYTORCH_JOB, TF_JOB, XGBOOST_JOB, PADDLE_JOB, JAX_JOB)

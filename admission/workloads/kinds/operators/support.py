@@ -20,7 +20,6 @@ from admission.decode.interruption import conduct_of
 from admission.decode.pod_templates import pod_set_of
 from admission.decode.workload_facts import counted_generation, digest, of_possible_size, queue_said
 from admission.facts.devices import PodResourceClaim
-from admission.facts.pods import PodController
 from admission.facts.volumes import PodVolume
 from admission.facts.workloads import ADMITTED, NO_CONDITION, NOTHING_BY_NAME, JobRevision, WorkloadFact
 from admission.wire import WireCondition, WireMetadata, WireStruct
@@ -43,14 +42,7 @@ from queues.api import names
 from queues.api.api_resources import ApiResource, ObjectRef
 from queues.api.json_patch import escaped
 from queues.api.model import excerpt
-from queues.api.reading.user_values import (
-    LONGEST_NAME,
-    MOST_POD_SETS,
-    MOST_PODS,
-    UserValues,
-    is_uid,
-    shortened,
-)
+from queues.api.reading.user_values import MOST_POD_SETS, MOST_PODS, UserValues, is_uid, shortened
 from queues.reason_codes import ReasonCode
 from queues.workload import Obstacle, PodSet, PodSetProgress, WorkloadKey, WorkloadKind
 
@@ -95,8 +87,6 @@ class Templates:
     named_by: str = "name"
     #: The number of pods is their product.
     counts: tuple[Count, ...] = ()
-    #: The number of pods that shall succeed in place of all counts but the first; absent or (): the same.
-    completions: Path = ()
     #: Where it says what comes before it: a list of names, each with ``Ready`` or ``Complete``; (): nowhere.
     depends_on: Path = ()
     #: Without it the object cannot be used.
@@ -122,6 +112,8 @@ class ToldProgress:
     ready: str = "ready"
     #: Of an object that is suspended they count pods that are made again.
     stale_while_suspended: bool = False
+    #: They count batch/v1 Jobs, not pods.
+    of_jobs: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,6 +165,10 @@ class OperatorKind:
     #: What ``managedBy``, beside the field that suspends it, says of objects that its operator looks after; (): the
     #: kind has no such field.
     controllers: tuple[str, ...] = ()
+    #: Fields that let fewer pods of a pod set ("": of all) start together where its operator decides, and one that
+    #: names a queue then. They are without effect here, and ``muster check`` says so.
+    fewer_pods: Mapping[Path, str] = field(default_factory=dict)
+    other_queue: Path = ()
 
     @property
     def managed_by(self) -> Path:
@@ -511,11 +507,7 @@ def _progress(
     found: dict[str, PodSetProgress] = {}
     for templates in description.templates:
         for name, raw, path in _holders(templates, job):
-            first, *others = (*_factors(templates.counts, raw, path, UserValues()), 1)
-            own = number(part(raw, templates.completions, path), path) if templates.completions else None
-            each = prod(others) if own is None else max(0, min(own, MOST_PODS))
-            units[name] = first
-            succeeded = counts.get(name, _NOTHING_TOLD).succeeded
+            units[name] = next(_factors(templates.counts, raw, path, UserValues()), 1)
             is_due = (
                 all(
                     _is_met(before, units, counts)
@@ -524,7 +516,11 @@ def _progress(
                 if templates.depends_on
                 else True
             )
-            found[name] = PodSetProgress(first * each, succeeded * each, is_due)
+            found[name] = (
+                PodSetProgress(jobs=units[name], is_due=is_due)
+                if told.of_jobs
+                else PodSetProgress(units[name], counts.get(name, _NOTHING_TOLD).succeeded, is_due=is_due)
+            )
     return found
 
 
@@ -565,12 +561,11 @@ def _is_met(before: msgspec.Raw, units: Mapping[str, int], counts: Mapping[str, 
 
 
 def _left(found: _Found, progress: PodSetProgress | None) -> PodSet:
-    """A pod set without what has succeeded: where a status counts Jobs, all pods of such a Job."""
+    """A pod set without pods that have succeeded."""
     pods = found.pods
     if progress is None or not progress.succeeded:
         return pods
-    left = progress.wanted - progress.succeeded
-    return replace(pods, count=max(0, pods.count * left // progress.wanted))
+    return replace(pods, count=max(0, min(pods.count, progress.wanted - progress.succeeded)))
 
 
 def _revision(description: OperatorKind, job: WireOperatorJob, found: Sequence[_Found]) -> JobRevision:
@@ -600,33 +595,3 @@ def _pod_sets(inputs: WorkloadInputs, places: Sequence[SeatMap]) -> tuple[PodSet
         for held in [held_ordinals(pods.name, places)]
     )
     return fact.pod_sets if found == fact.pod_sets else found
-
-
-# ── pods ────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-_LONGEST_MEMBER: Final = 3 * LONGEST_NAME
-
-
-def member_text(key: WorkloadKey, name: str, pod_set: str) -> str:
-    """The annotation of the pods of one pod set."""
-    return f"{key.kind}/{name}/{key.uid}/{pod_set}"
-
-
-def member_of(metadata: WireMetadata, kinds: frozenset[WorkloadKind]) -> PodController | None:
-    """The workload of one of these kinds that a pod is part of, as its template says; None: of none.
-
-    The templates name the queue as well, so that policies make these pods wait. A pod that they did not make wait has
-    the annotation from somebody else: taken for a member that runs, it would keep the workload from being admitted.
-    """
-    if names.RELEASED not in (metadata.labels or {}):
-        return None
-    said = (metadata.annotations or {}).get(names.MEMBER_OF)
-    if said is None or len(said) > _LONGEST_MEMBER:
-        return None
-    parts = said.split("/")
-    if len(parts) != 4 or parts[0] not in kinds or not is_uid(parts[2]):
-        return None
-    if not any(reference.controller for reference in metadata.owner_references or ()):
-        return None
-    key = WorkloadKey(WorkloadKind(parts[0]), parts[2])
-    return one(PodController(key, parts[1], True, parts[3]))

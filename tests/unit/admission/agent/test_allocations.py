@@ -116,14 +116,6 @@ def test_a_device_is_known_by_each_name_that_device_plugins_have_for_it(plugin_i
     assert [one.devices for one in found] == [("GPU-1",)]
 
 
-def test_intels_plugin_names_the_card_and_the_share_of_it():
-    readings = node(replace(gpu(0), minor=1), replace(gpu(1), minor=2), vendor="intel")
-    found = allocations(
-        readings, pods(TRAIN), [gave(TRAIN, "card2-0", resource="gpu.intel.com/xe")], PIDS.get
-    )
-    assert [one.devices for one in found] == [("GPU-1",)]
-
-
 @pytest.mark.parametrize("resource", ["rdma/hca", "amd.com/gpu", "evilnvidia.com/gpu"])
 def test_a_bare_number_of_another_resource_is_no_gpu(resource):
     readings = node(gpu(0)) + node(gpu(0), vendor="amd")

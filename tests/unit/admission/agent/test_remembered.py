@@ -10,7 +10,6 @@ from admission.agent.allocations import Allocation
 from admission.agent.device_object import device_document
 from admission.agent.readings import DeviceReading, Link, MigInstance, NodeReading, Process
 from admission.agent.remembered import KnownDevices, is_of_node, remembered, remembered_allocations
-from admission.agent.vendors.seen_devices import SeenDevices
 from queues.api.names import MIG_INSTANCES
 
 
@@ -25,6 +24,22 @@ def node(*devices: DeviceReading, links: tuple[Link, ...] = ()) -> NodeReading:
 
 def numbers(reading: NodeReading) -> dict[str, int]:
     return {device.id: device.index for device in reading.devices}
+
+
+class Library:
+    """A vendor's library: what it has seen since it started keeps its number, and is lost while it is not there."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, DeviceReading] = {}
+
+    def settle(self, there: list[DeviceReading]) -> list[DeviceReading]:
+        for device in there:
+            taken = {other.index for name, other in self._seen.items() if name != device.id}
+            known = self._seen.get(device.id, device).index
+            index = known if known not in taken else min(set(range(99)) - taken)
+            self._seen[device.id] = replace(device, index=index)
+        names = {device.id for device in there}
+        return [replace(device, lost=device.id not in names) for device in self._seen.values()]
 
 
 def lost(reading: NodeReading) -> list[str]:
@@ -108,12 +123,12 @@ def test_what_is_lost_is_forgotten_on_demand_and_is_a_new_device_when_it_is_back
 def test_a_device_keeps_its_number_over_any_restarts_and_is_lost_exactly_while_it_is_not_there(
     reads: list[tuple[bool, list[str]]],
 ) -> None:
-    library, known = SeenDevices(), KnownDevices()
+    library, known = Library(), KnownDevices()
     stored: dict[str, object] | None = None
     indices: dict[str, int] = {}
     for restarted, names in reads:
         if restarted:
-            library, known = SeenDevices(), KnownDevices(remembered(stored, "nvidia"))
+            library, known = Library(), KnownDevices(remembered(stored, "nvidia"))
         there = [
             DeviceReading(id=name, index=place, minor=place, model="model", memory_bytes=1)
             for place, name in enumerate(names)

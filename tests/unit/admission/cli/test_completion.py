@@ -33,9 +33,7 @@ async def test_subcommands_come_first() -> None:
 async def test_flags_and_their_choices() -> None:
     assert "--all-namespaces" in await offered("pending", "--a")
     assert await offered("queues", "-o", "") == [
-        "custom-columns=",
         "json",
-        "jsonpath=",
         "name",
         "table",
         "wide",

@@ -43,8 +43,8 @@ async def test_decisions_are_lines_in_time(capfd: pytest.CaptureFixture[str]) ->
         starts = {line.index(line.split()[2]) for line in out.splitlines()}
         assert len(starts) == 1
 
-        code, out, _ = await said(capfd, url, "-n", "ml", "-o", "jsonpath={.items[*].name}")
-        assert (code, out) == (0, "bert")
+        code, out, _ = await said(capfd, url, "-n", "ml", "-o", "name")
+        assert (code, out) == (0, "vcjob/bert\n")
         code, out, err = await said(capfd, url, "-n", "nothing")
         assert (code, out) == (0, "")
         assert err == (

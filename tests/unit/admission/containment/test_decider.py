@@ -1,6 +1,8 @@
 """A workload that the engine fails on costs itself its admission, and nobody else."""
 
 import gzip
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from time import sleep
@@ -195,7 +197,7 @@ def test_nobody_is_blamed_for_a_time_that_many_workloads_share() -> None:
 
 @pytest.mark.usefixtures("poisoned")
 async def test_the_turn_is_kept_for_replay_and_old_ones_go(tmp_path: Path) -> None:
-    turns = FailedTurns(tmp_path / "turns", "me")
+    turns = FailedTurns(tmp_path / "turns", "me", "muster-0")
     for second in range(MOST_FILES + 2):
         await decider(turns.keep).decide(replace(snapshot(), now=NOW + second))
     files = sorted((tmp_path / "turns").iterdir())
@@ -207,11 +209,15 @@ async def test_the_turn_is_kept_for_replay_and_old_ones_go(tmp_path: Path) -> No
 
 
 def test_turns_that_are_kept_take_little_room_together(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    turns = FailedTurns(tmp_path, "me")
+    turns = FailedTurns(tmp_path, "me", "muster-0")
     first = turns.keep(snapshot())
     assert first is not None
+    copy = caplog.records[-1].copy  # type: ignore[attr-defined]
+    assert copy.startswith("kubectl exec -n muster-system muster-0 -- python3 -c")
+    program = copy.partition('"')[2].rpartition('"')[0]
+    assert subprocess.check_output([sys.executable, "-c", program]) == first.read_bytes()
     monkeypatch.setattr(failed_turns, "MOST_BYTES", first.stat().st_size * 2 + 100)
     for second in range(1, 4):
         turns.keep(replace(snapshot(), now=NOW + second))
@@ -225,7 +231,7 @@ def test_turns_that_are_kept_take_little_room_together(
 @pytest.mark.usefixtures("poisoned")
 async def test_a_disk_that_takes_no_file_stops_nothing(tmp_path: Path) -> None:
     (tmp_path / "turns").write_text("no folder")
-    decision = await decider(FailedTurns(tmp_path / "turns", "me").keep).decide(snapshot())
+    decision = await decider(FailedTurns(tmp_path / "turns", "me", "muster-0").keep).decide(snapshot())
     assert decision.culprits.keys() == {POISON}
 
 

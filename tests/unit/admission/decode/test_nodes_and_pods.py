@@ -367,8 +367,17 @@ def test_a_queue_that_cannot_be_used_is_broken_under_its_own_name(spec: dict[str
 
 
 def test_flavors_and_topologies_are_read() -> None:
-    flavor = {"metadata": {"name": "h100"}, "spec": {"nodeLabels": {"gpu": "h100"}}}
-    assert flavor_fact(msgspec.json.encode(flavor)).node_labels == {"gpu": "h100"}
+    flavor: dict[str, Any] = {"metadata": {"name": "h100"}, "spec": {"nodeLabels": {"gpu": "h100"}}}
+    fact = flavor_fact(msgspec.json.encode(flavor))
+    assert (fact.node_labels, fact.growth().largest) == ({"gpu": "h100"}, None)
+    flavor["spec"]["mayGrow"] = {"nvidia.com/gpu": "8", "memory": "1Gi"}
+    assert flavor_fact(msgspec.json.encode(flavor)).growth().largest == {
+        "nvidia.com/gpu": 8000,
+        "memory": 2**30,
+    }
+    # What was stored without the definition's rules is as if it were not stated.
+    flavor["spec"]["mayGrow"] = {"nvidia.com/gpu": "eight"}
+    assert flavor_fact(msgspec.json.encode(flavor)).growth().largest is None
     topology = {
         "metadata": {"name": "t"},
         "spec": {"levels": [{"nodeLabel": "block"}, {"nodeLabel": "host"}]},
@@ -509,6 +518,16 @@ def test_a_leader_with_its_workers_is_one_group(
     meta = {"labels": own | labels, "annotations": {"leaderworkerset.sigs.k8s.io/size": size}}
     pod = a_pod(meta)
     assert (pod.group, pod.group_minimum) == expected
+
+
+def test_a_leader_for_volcano_without_a_queue_is_the_group_of_its_controller_or_else_its_own() -> None:
+    labels = {"leaderworkerset.sigs.k8s.io/name": "llm", "leaderworkerset.sigs.k8s.io/group-index": "1"}
+    size = {"leaderworkerset.sigs.k8s.io/size": "3"}
+    gated = {"schedulerName": "volcano", "schedulingGates": [{"name": names.GATE}]}
+    pod = a_pod({"labels": labels, "annotations": size}, gated)
+    assert (pod.group, pod.group_minimum) == ("podgroup-llm-1", 3)
+    pod = a_pod({"labels": labels, "annotations": {**size, names.GROUP_ANNOTATION: "llm-1-a6f"}}, gated)
+    assert (pod.group, pod.group_minimum, pod.owner) == ("llm-1-a6f", 0, None), "the PodGroup says the rest"
 
 
 def test_a_leader_whose_workers_come_after_it_waits_alone() -> None:

@@ -12,7 +12,6 @@ from queues.errors import Fenced
 from queues.quota.decayed_usage import NO_PAST
 from queues.quota.queue import ROOT, QueuePolicy
 from queues.sql.database import Database
-from queues.sql.history.failed_turns import KEPT_FOR, store, stored
 from queues.sql.history.partitions import partitions
 from queues.sql.history.retention import Retention
 from queues.sql.leadership import elect
@@ -74,17 +73,6 @@ async def test_each_history_has_partitions_ahead_and_loses_the_old_ones(muster: 
         assert await tx.scalar(text("SELECT sum(amount) FROM muster_postings")) == 1
         assert await tx.scalar(text("SELECT count(*) FROM muster_history WHERE begins_at IS NOT NULL")) == 4
     assert kept.keeper.lag() == dict.fromkeys(PARTITIONED, 0.0)
-
-
-async def test_failed_turns_are_not_kept_for_ever(muster: Database) -> None:
-    kept = Kept(await LedgerHarness.begin(muster))
-    async with muster.transaction() as tx:
-        await store(tx, "turn-1", "replica", b"", NOW)
-    for later, left in ((KEPT_FOR, 1), (KEPT_FOR + timedelta(seconds=1), 0)):
-        kept.now = NOW + round(later.total_seconds())
-        assert await kept.keeper.look()
-        async with muster.snapshot() as tx:
-            assert len(await stored(tx)) == left
 
 
 async def test_a_report_that_reads_for_long_delays_the_drop_and_the_metric_tells(muster: Database) -> None:

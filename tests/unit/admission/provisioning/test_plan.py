@@ -12,6 +12,7 @@ from admission.provisioning.plan import (
     MOST_BEYOND,
     MOST_CREATIONS,
     MOST_DELETIONS,
+    MOST_REFUSALS,
     MOST_REQUESTS,
     CreateRequest,
     DeleteRequest,
@@ -19,6 +20,7 @@ from admission.provisioning.plan import (
     NotAsked,
     TellOwner,
     WhyNot,
+    is_refused_for_good,
     pause_after,
     plan,
 )
@@ -272,7 +274,7 @@ def test_requests_are_musters_when_name_digest_attempt_owner_and_templates_say_s
 
 
 def test_conditions_are_read_as_the_autoscaler_writes_them() -> None:
-    def read(*conditions: tuple[str, str]) -> FoundRequest:
+    def read(*conditions: tuple[str, str], reason: str = "Other") -> FoundRequest:
         document = request_document(wish(), 2)
         document["metadata"] |= {"uid": "u", "creationTimestamp": "2026-11-21T10:00:00Z"}
         document["status"] = {
@@ -280,6 +282,7 @@ def test_conditions_are_read_as_the_autoscaler_writes_them() -> None:
                 {
                     "type": kind,
                     "status": status,
+                    "reason": reason,
                     "lastTransitionTime": "2026-11-21T10:05:00Z",
                     "message": "a\nb",
                 }
@@ -296,6 +299,33 @@ def test_conditions_are_read_as_the_autoscaler_writes_them() -> None:
     assert read(("Provisioned", "True"), ("BookingExpired", "True")).phase is RequestPhase.BOOKING_EXPIRED
     assert read(("Provisioned", "True"), ("CapacityRevoked", "True")).phase is RequestPhase.CAPACITY_REVOKED
     assert read(("Failed", "True")).phase is RequestPhase.FAILED
+    assert [each.not_found for each in (accepted, there)] == [False, False]
+    searched = read(("Accepted", "True"), ("Provisioned", "False"), reason="CapacityIsNotFound")
+    assert (searched.phase, searched.message, searched.not_found) == (RequestPhase.OPEN, "a b", True)
+
+
+@pytest.mark.parametrize(
+    ("phase", "ago", "not_found", "ends"),
+    [
+        (RequestPhase.FAILED, 1, False, True),
+        (RequestPhase.OPEN, TIMEOUT, True, True),
+        # Nobody has refused anything: no answer, not yet, room that did not help or went away again.
+        (RequestPhase.OPEN, TIMEOUT, False, False),
+        (RequestPhase.OPEN, 1, True, False),
+        (RequestPhase.PROVISIONED, TIMEOUT, False, False),
+        (RequestPhase.BOOKING_EXPIRED, 1, False, False),
+        (RequestPhase.CAPACITY_REVOKED, 1, False, False),
+    ],
+)
+def test_nodes_are_refused_for_good_after_some_attempts_and_only_in_words(
+    phase: RequestPhase, ago: int, not_found: bool, ends: bool
+) -> None:
+    for attempt in range(1, 8):
+        found = request(wish(), phase, ago=ago, attempt=attempt, not_found=not_found)
+        assert is_refused_for_good(found, wish(), NOW) == (ends and attempt >= MOST_REFUSALS)
+        # It goes on asking all the same.
+        again = pause_after(attempt) + TIMEOUT
+        assert CreateRequest(wish=wish(), attempt=attempt + 1) in plan([wish()], [], [found], NOW + again)
 
 
 @given(st.data())

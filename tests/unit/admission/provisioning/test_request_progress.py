@@ -6,8 +6,8 @@ import pytest
 
 from admission.provisioning.found_requests import RequestPhase
 from admission.provisioning.plan import NotAsked, WhyNot
-from admission.provisioning.request_progress import no_requests, progress_of
-from queues.plan import Reason
+from admission.provisioning.request_progress import is_for_nodes, no_requests, progress_of
+from queues.plan import NODES_REFUSED, Reason
 from queues.reason_codes import ReasonCode
 from queues.text_format import rfc3339
 from tests.unit.admission.provisioning.test_plan import NOW, TIMEOUT, request, wish
@@ -58,7 +58,8 @@ def test_a_gang_whose_nodes_are_promised_is_told_so() -> None:
     ],
 )
 def test_what_came_to_nothing_is_told_with_what_follows(phase: RequestPhase, ago: int, words: str) -> None:
-    reason = told(phase, ago=ago, message="out of quota", attempt=2)
+    words_of_it = "" if phase is RequestPhase.OPEN else "out of quota"
+    reason = told(phase, ago=ago, message=words_of_it, attempt=2)
     # Nothing is being provisioned: it is what it was before.
     assert reason.code is ReasonCode.NO_FIT
     # The second pause lasts two minutes.
@@ -67,6 +68,30 @@ def test_what_came_to_nothing_is_told_with_what_follows(phase: RequestPhase, ago
     assert reason.message.endswith(f"{words}, asked again from {rfc3339(ended + 120)} on")
     assert reason.facts["provisioning"]["nextAt"] == rfc3339(ended + 120)
     assert "until" not in reason.facts["provisioning"]
+
+
+def test_a_request_without_room_says_so() -> None:
+    found = replace(request(wish(), ago=TIMEOUT), not_found=True, message="it will be looked for later")
+    [progress] = progress_of([wish()], [found], NOW).values()
+    words = f"found no room until {rfc3339(NOW)} (it will be looked for later), asked again from"
+    assert words in progress.told(NO_FIT).message
+
+
+def test_a_gang_that_never_fits_is_told_of_its_requests_too() -> None:
+    never = Reason(
+        code=ReasonCode.NEVER_FITS, message="9 asked; nodes were refused", facts={NODES_REFUSED: True}
+    )
+    for phase in (RequestPhase.OPEN, RequestPhase.FAILED):
+        found = replace(request(wish(), phase, ago=5, attempt=4), message="no quota")
+        [progress] = progress_of([wish()], [found], NOW).values()
+        assert progress.refused == (phase is RequestPhase.FAILED)
+        reason = progress.told(never)
+        assert reason.code is ReasonCode.NEVER_FITS
+        assert reason.message.startswith("9 asked; nodes were refused; ")
+        assert wish().name(4) in reason.message
+        assert ("Failed (no quota)" in reason.message) == (phase is RequestPhase.FAILED)
+        assert is_for_nodes(reason)
+    assert not is_for_nodes(replace(never, facts={}))
 
 
 def test_requests_of_other_gangs_and_forged_ones_tell_nothing() -> None:

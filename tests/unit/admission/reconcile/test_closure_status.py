@@ -70,3 +70,12 @@ def test_work_of_others_that_stays_in_the_window_is_told() -> None:
 )
 def test_otherwise_nothing_is_told(fact: ClosureFact, of: QueueName) -> None:
     assert told(fact, of) == (None, None)
+
+
+def test_what_of_a_reservation_is_not_read_is_told_with_the_rest() -> None:
+    unread = "spec.resources: found 9 entries, expected at most 8"
+    reason, message = told(replace(reserved("n1", of_tenant=False), unread=unread))
+    assert (reason, message) == ("BeyondBounds", f"what is beyond these bounds is not read: {unread}")
+    reason, message = told(replace(reserved("n1"), unread=unread))
+    assert reason == "NotEmpty"
+    assert str(message).startswith(f"what is beyond these bounds is not read: {unread}; work of other queues")

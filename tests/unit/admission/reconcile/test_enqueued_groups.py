@@ -7,7 +7,8 @@ import pytest
 
 from admission.facts.workloads import GroupRequest, WorkloadFact
 from admission.reconcile.enqueued_groups import EnqueuedGroups
-from admission.reconcile.world_status import WorldStatuses, queue_statuses
+from admission.reconcile.queue_states import QueueStatuses
+from admission.reconcile.world_status import WorldStatuses
 from admission.world.world import World
 from queues.admissions import AdmissionState, Claim, Seat
 from queues.plan import Reason
@@ -157,7 +158,7 @@ def test_its_queue_counts_it_as_inqueue_and_not_as_pending_until_its_pods_exist(
 
     def counts() -> tuple[int, int]:
         groups.note(known, [GROUP])
-        [status] = queue_statuses(known, enqueued=groups.by_queue(known))
+        [status] = QueueStatuses(known).changed(enqueued=groups.by_queue(known))
         return status.fields["pending"], status.fields["inqueue"]
 
     assert counts() == (1, 0)
@@ -165,7 +166,7 @@ def test_its_queue_counts_it_as_inqueue_and_not_as_pending_until_its_pods_exist(
     assert counts() == (0, 1)
     known.observe([seen(gated(name, group="gang")) for name in "ab"])
     known.refresh(NOW)
-    [status] = queue_statuses(known, enqueued=groups.by_queue(known))
+    [status] = QueueStatuses(known).changed(enqueued=groups.by_queue(known))
     assert (status.fields["pending"], status.fields["inqueue"]) == (1, 0), "also before it is noted"
 
 

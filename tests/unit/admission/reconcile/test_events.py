@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from admission.facts.changes import Change, FactKind
-from admission.facts.cluster import HyperNodeFact, HyperNodeMember
+from admission.facts.cluster import FlavorFact, HyperNodeFact, HyperNodeMember, TopologyFact
 from admission.facts.devices import ReportedMismatch
-from admission.reconcile.events import HyperNodeEvents, MismatchEvents
+from admission.reconcile.events import HyperNodeEvents, MismatchEvents, UnreadEvents
 from admission.world.hypernodes import problems_of
 from queues.api.api_resources import PODS
 from tests.builders.facts import node, pod, world
@@ -106,3 +106,19 @@ def test_an_agent_is_believed_about_pods_of_its_node_only(report: ReportedMismat
     here = world((node("n1"), node("n2"), pod("a", "n1"), pod("b", "n2")))
     here.observe([Change(FactKind.NODE_DEVICES, "n2", node_devices("n2", mismatches=(report,)))])
     assert MismatchEvents().new(here) == []
+
+
+def test_a_flavor_or_topology_that_is_not_read_whole_gets_an_event_whenever_that_changes() -> None:
+    events, parts = UnreadEvents(), "spec.nodeLabels: found 5001 entries, expected at most 5000"
+    whole, cut = FlavorFact(name="whole", uid="w"), FlavorFact(name="cut", uid="c", unread=parts)
+    topology = TopologyFact(name="site", levels=(), uid="s", unread="spec.levels: found more")
+    (first, second) = events.new([whole, cut], [topology])
+    assert (first.ref.path, first.reason, first.warning) == (
+        "/apis/muster.dev/v1alpha1/resourceflavors/cut",
+        "BeyondBounds",
+        True,
+    )
+    assert first.message == f"what is beyond these bounds is not read: {parts}"
+    assert second.ref.name == "site"
+    assert events.new([whole, cut], [topology]) == []
+    assert [note.ref.name for note in events.new([whole, replace(cut, unread="more")], [])] == ["cut"]

@@ -6,10 +6,12 @@ import pytest
 
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
+from admission.facts.changes import Change, FactKind
 from admission.facts.cluster import NamespaceFact, QueueFact
 from admission.reconcile.expected_starts import ExpectedStart, ToldStarts
+from admission.reconcile.queue_states import QueueStatuses
 from admission.reconcile.rolling_updates import WAYS_OUT
-from admission.reconcile.world_status import WorldStatuses, queue_statuses
+from admission.reconcile.world_status import WorldStatuses
 from admission.world.world import World
 from queues.plan import Reason
 from queues.quota.queue import QueuePolicy
@@ -120,7 +122,7 @@ def usable_of(shown: World) -> dict[str, tuple[str, str]]:
     """What each queue is told about whether it can be used: status and reason."""
     return {
         wanted.ref.name: (told.status, told.reason)
-        for wanted in queue_statuses(shown)
+        for wanted in QueueStatuses(shown).changed()
         for told in wanted.conditions
         if told.type == "Usable"
     }
@@ -137,7 +139,7 @@ def test_queues_in_a_stored_cycle_say_so_and_admit_nothing_while_others_go_on() 
     assert plan.reasons[JOB].code == ReasonCode.QUEUE_BROKEN
     broken = ("False", ReasonCode.QUEUE_BROKEN)
     assert usable_of(shown) == {"a": broken, "b": broken, "team": ("True", "Usable")}
-    (of_a, *_) = queue_statuses(shown)
+    (of_a, *_) = QueueStatuses(shown).changed()
     assert "a → b → a" in of_a.conditions[0].message
 
     shown.put_reasons(plan.reasons, ())
@@ -163,3 +165,6 @@ def test_a_pod_that_waits_for_its_own_deployment_says_so_and_no_expected_start()
     assert reason is not None
     assert reason.message.endswith(f"it waits for pods of its own Deployment web: {WAYS_OUT}")
     assert statuses.start_note(key) is None
+    assert statuses.own_updates() == {key}, "explain, pending and the read API expect no start either"
+    shown.observe([Change(FactKind.POD, old.uid, None)])
+    assert statuses.own_updates() == set()

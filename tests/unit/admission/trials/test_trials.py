@@ -1,5 +1,6 @@
 """What a trial says of documents, in a cluster of two racks with two nodes of eight GPUs each."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -155,6 +156,35 @@ def test_what_the_webhook_refuses_is_told_in_its_words(cluster: WorldInMemory) -
     assert "nowhere" in found.submitted.refusals[0]
     missing = one(cluster, batch_job("a", 1, queue="team", gpu=1), namespace="nowhere")
     assert missing.submitted.refusals == ("there is no namespace nowhere",)
+
+
+@pytest.mark.parametrize(
+    "documents",
+    [
+        [batch_job("a", 1, queue="team", gpu=1)],
+        [volcano_job("a", 1, queue="team", gpu=1)],
+        [job_set("a", 1, 1, queue="team", gpu=1)],
+        [pod_group("a", 1, queue="team"), pod("a-0", group="a", gpu=1)],
+    ],
+    ids=lambda each: f"{each[0]['apiVersion']} {each[0]['kind']}",
+)
+def test_volumes_that_are_not_looked_at_are_named(
+    cluster: WorldInMemory, documents: list[dict[str, Any]]
+) -> None:
+    assert one(cluster, *documents).submitted.warnings == ()
+    for spec in _pod_specs(documents):
+        spec["volumes"] = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
+    (warning,) = one(cluster, *documents).submitted.warnings
+    assert warning.startswith(
+        "volumes that are not looked at (PersistentVolumeClaim data): whether they exist"
+    )
+
+
+def _pod_specs(part: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(part, dict) and "containers" in part:
+        yield part
+    for each in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():
+        yield from _pod_specs(each)
 
 
 def test_what_nobody_could_store_is_refused_and_others_are_decided(cluster: WorldInMemory) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -13,7 +14,7 @@ from admission.web.access.limits import RequestLimits
 from admission.web.app import PREFIX
 from admission.web.reader import EVERYTHING, Sight
 from queues.errors import DatabaseUnavailable
-from tests.fakes.fake_reader import QUEUES, FakeLeader, FakeReader, served
+from tests.fakes.fake_reader import QUEUES, FakeLeader, FakeReader, fake_api, served
 
 
 @pytest.fixture
@@ -44,6 +45,17 @@ async def get(url: str, path: str, user: str = "admin") -> tuple[int, Any]:
     async with aiohttp.ClientSession(headers=headers) as session, session.get(url + path) as answer:
         assert answer.content_type == "application/json"
         return answer.status, await answer.json()
+
+
+def test_every_path_is_documented() -> None:
+    page = Path("docs/reference/http.md").read_text(encoding="utf-8")
+    routes = fake_api(FakeReader()).application().router.routes()
+    paths = {route.resource.canonical for route in routes if route.resource is not None} - {
+        PREFIX,
+        "/metrics",
+    }
+    for path in paths:
+        assert f"{path.removeprefix(PREFIX)}" in page, path
 
 
 async def test_nodes_are_told_page_by_page_to_those_who_may_list_nodes(server: str) -> None:

@@ -152,3 +152,19 @@ def test_a_topology_changes_the_levels() -> None:
     known.observe(Change(FactKind.TOPOLOGY, "t", TopologyFact(name="t", levels=("rack", "host"))))
     (chain,) = known.table().layout.chains
     assert [level.key for level in chain][:2] == ["rack", "host"]
+
+
+def test_what_can_be_added_is_in_the_table_if_any_flavor_states_it() -> None:
+    known = NodeInventory()
+    known.put_flavor("b", FlavorFact(name="b", node_labels={"gpu": "b"}))
+    assert known.table().layout.growth == ()
+    known.put_flavor("a", FlavorFact(name="a", may_grow={"cpu": 1000}))
+    before = known.table().layout
+    assert [(each.flavor, each.labels, each.largest) for each in before.growth] == [
+        ("a", {}, {"cpu": 1000}),
+        ("b", {"gpu": "b"}, None),
+    ]
+    known.put_flavor("a", FlavorFact(name="a", may_grow={"cpu": 2000}))
+    assert known.table().layout is not before
+    known.put_flavor("a", None)
+    assert known.table().layout.growth == ()

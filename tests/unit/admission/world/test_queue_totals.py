@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from admission.facts.pods import PodFact, PodPhase
+from admission.reconcile.queue_states import QueueStatuses
 from admission.reconcile.status import GroupPhase
-from admission.reconcile.world_status import WorldStatuses, queue_statuses
+from admission.reconcile.world_status import WorldStatuses
 from admission.world.queue_totals import Standing
 from admission.world.world import World
 from queues.admissions import AdmissionState
@@ -73,7 +74,7 @@ def test_a_gang_that_lost_members_is_unknown(
     assert {each for each in Standing if of(known, each)} == {standing}
     [shown] = list(WorldStatuses(known, None, {}).of(GROUP))  # type: ignore[arg-type]
     assert (shown.fields["phase"] == GroupPhase.UNKNOWN) == (standing is Standing.UNKNOWN)
-    [status] = queue_statuses(known)
+    [status] = QueueStatuses(known).changed()
     assert status.fields["unknown"] == int(standing is Standing.UNKNOWN)
 
 
@@ -114,5 +115,5 @@ def test_a_queue_with_an_unknown_gang_is_not_empty() -> None:
     known = gang([member("a")])
     known.observe([seen(queue(TEAM, closed=True))])
     known.refresh(NOW)
-    [status] = queue_statuses(known)
+    [status] = QueueStatuses(known).changed()
     assert status.fields["state"] == "Closing"

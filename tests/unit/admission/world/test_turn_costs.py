@@ -6,7 +6,8 @@ import pytest
 
 from admission.facts.changes import Change
 from admission.facts.cluster import NamespaceFact
-from admission.reconcile.world_status import WorldStatuses, queue_statuses
+from admission.reconcile.queue_states import QueueStatuses
+from admission.reconcile.world_status import WorldStatuses
 from admission.world.world import World
 from queues.admissions import Admission, AdmissionState
 from queues.quota.queue import ROOT
@@ -57,6 +58,8 @@ def known(count: int) -> World:
     return begun
 
 
+#: Statuses of queues in each world.
+STATUSES: dict[int, QueueStatuses] = {}
 #: A queue without work.
 QUIET = queue("quiet", max_gang=1)
 
@@ -70,7 +73,7 @@ def turn(of: World, *changes: Change) -> None:
     statuses = WorldStatuses(of, None, {})  # type: ignore[arg-type]
     for each in dirty:
         statuses.why_waiting(each)
-    list(queue_statuses(of))
+    list(STATUSES.setdefault(id(of), QueueStatuses(of)).changed())
 
 
 CHANGES = {

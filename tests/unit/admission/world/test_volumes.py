@@ -365,9 +365,9 @@ def test_volumes_of_a_pod_are_read_that_say_something_about_nodes() -> None:
         ]
     }
     read = msgspec.convert(spec, WirePodSpec)
-    data, inline = PodVolume(claim="data"), PodVolume(driver="inline")
-    assert volumes_of(read) == (data, PodVolume(is_made=True, storage_class="fast"), inline)
-    assert volumes_of(read, "p") == (data, PodVolume("p-e", is_made=True, storage_class="fast"), inline)
+    data = PodVolume(claim="data")
+    assert volumes_of(read) == (data, PodVolume(is_made=True, storage_class="fast"))
+    assert volumes_of(read, "p") == (data, PodVolume("p-e", is_made=True, storage_class="fast"))
 
 
 def test_a_new_leader_knows_the_volumes_before_it_gives_up_seats_of_members_that_are_gated_still() -> None:

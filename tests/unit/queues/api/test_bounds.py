@@ -1,17 +1,19 @@
 """Every list, map and text that a user writes has a bound: in the definitions, at creation, and for the readers."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
 import pytest
 
-from admission.decode.admin_documents import queue_fact
+from admission.decode.admin_documents import flavor_fact, hypernode_fact, queue_fact, topology_fact
+from admission.decode.closures import closure_fact
 from queues.api.bounds import LARGEST_PART, excesses, within_bounds
 from queues.api.crd import RESOURCES, crds
 from queues.api.model import MOST_AMOUNTS, Model
 from queues.api.types.queue import MOST_FLAVORS
 from queues.api.validation.validation import KINDS, Known, violations_of
+from queues.closures.node_closures import ClosureKind
 
 _NOT_OF_USERS = ("apiVersion", "kind", "metadata", "status")
 Schema = Mapping[str, Any]
@@ -135,6 +137,48 @@ def test_a_queue_with_tens_of_thousands_of_resource_names_is_read_up_to_the_boun
         "spec.capability: found 45000 entries, expected at most 64; "
         "spec.flavors: found 70 entries, expected at most 64"
     )
+
+
+AT = "2026-01-01T00:00:00Z"
+#: Of each kind that is read up to its bounds: what its reader says of the rest, a list or map of its spec, an entry by
+#: number, and what the spec needs besides.
+READERS: Mapping[str, tuple[Callable[[bytes], str], str, Callable[[int], Any], Mapping[str, Any]]] = {
+    "Queue": (lambda raw: queue_fact(raw).unread, "flavors", lambda number: {"name": f"f{number}"}, {}),
+    "ResourceFlavor": (lambda raw: flavor_fact(raw).unread, "nodeLabels", str, {}),
+    "Topology": (
+        lambda raw: topology_fact(raw).unread,
+        "levels",
+        lambda number: {"nodeLabel": f"level-{number}"},
+        {},
+    ),
+    "HyperNode": (
+        lambda raw: "; ".join(hypernode_fact(raw).problems),
+        "members",
+        lambda number: {"type": "Node", "selector": {"exactMatch": {"name": f"n{number}"}}},
+        {"tier": 1},
+    ),
+    "NodeDrain": (
+        lambda raw: closure_fact(raw, ClosureKind.DRAIN).unread,
+        "nodes",
+        lambda number: f"n{number}",
+        {"at": AT},
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", READERS)
+def test_what_a_stored_object_has_beyond_a_bound_is_said_where_the_rest_is_read(kind: str) -> None:
+    unread, name, entry, spec = READERS[kind]
+    schema = next(schema for model, schema in definitions() if model.model_fields["kind"].default == kind)
+    part = schema["properties"]["spec"]["properties"][name]
+    most = part[word_of(part) or ""]
+    many: Any = [entry(number) for number in range(most + 1)]
+    if word_of(part) == "maxProperties":
+        many = {f"example.com/r{number}": value for number, value in enumerate(many)}
+    meta = {"name": "a", "uid": "u", "resourceVersion": "1"}
+    document = {"metadata": meta, "spec": {**spec, name: many}}
+    said = f"spec.{name}: found {most + 1} entries, expected at most {most}"
+    assert unread(msgspec.json.encode(document)) == said
 
 
 def test_a_queue_with_too_many_limits_in_all_holds_none_of_them() -> None:

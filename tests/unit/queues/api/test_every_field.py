@@ -107,7 +107,7 @@ USED: dict[type[BaseModel], dict[str, str]] = {
         "members.selector.exactMatch members.selector.exactMatch.name members.selector.regexMatch "
         "members.selector.regexMatch.pattern members.selector.labelMatch",
     },
-    ResourceFlavor: {"admission/decode/admin_documents.py": "nodeLabels deviceClasses"},
+    ResourceFlavor: {"admission/decode/admin_documents.py": "nodeLabels deviceClasses mayGrow"},
     Topology: {"queues/api/types/topology.py": "levels levels.nodeLabel"},
 }
 

@@ -14,6 +14,7 @@ from admission.reconcile.status import QueueStatusFacts, queue_status, settled
 from queues.api.api_resources import QUEUES, ObjectRef
 from queues.api.model import Quantities
 from queues.api.resource_names import NoSuchResource, meant_by, resource_named, usual_name
+from queues.api.types.flavor import ResourceFlavor
 from queues.api.types.node_closures import Reservation
 from queues.api.types.pod import Pod, ResourceRequirements
 from queues.api.types.podgroup import PodGroup
@@ -36,6 +37,7 @@ SPECS: Final[dict[type[BaseModel], dict[str, Any]]] = {
         "loans": [{"to": "b", "until": "2027-01-01T00:00:00Z", "resources": {"cpu": 1}}],
     },
     PodGroup: {},
+    ResourceFlavor: {"nodeLabels": {"gpu": "h100"}},
     Reservation: {"queue": "a", "resources": {"cpu": 1}, "from": "2027-01-01T00:00:00Z", "for": "1h"},
     Pod: {"containers": [{**CONTAINER}], "initContainers": [{**CONTAINER, "name": "first"}]},
 }

@@ -2,17 +2,28 @@
 
 from queues.quota.permissions import QueuePermissions, QueueUser
 from queues.quota.queue import Queue
+from queues.quota.tree import QueueTree
 from queues.workload import QueueName, Requirement, WorkloadKey
 from tests.builders.facts import JOB, TEAM
 
 GOLD = (Requirement("tier", "In", ("gold",)),)
 
 
-def permissions(*queues: Queue) -> QueuePermissions:
-    made = QueuePermissions()
-    for each in queues:
-        made.put_queue(each.name, each)
-    return made
+class Permissions(QueuePermissions):
+    """Permissions by queues that are put one by one."""
+
+    def __init__(self, *queues: Queue) -> None:
+        self._queues = {each.name: each for each in queues}
+        super().__init__(lambda: QueueTree.build(self._queues, None))
+
+    def put_queue(self, name: QueueName, queue: Queue | None) -> None:
+        self._queues.pop(name, None)
+        if queue is not None:
+            self._queues[name] = queue
+
+
+def permissions(*queues: Queue) -> Permissions:
+    return Permissions(*queues)
 
 
 def test_a_namespace_may_use_a_queue_as_soon_as_its_labels_say_so_and_no_longer() -> None:
@@ -51,9 +62,9 @@ def test_only_workloads_that_were_told_something_else_are_told_again() -> None:
     changes: list[set[WorkloadKey]] = []
     for labels in ({"tier": "gold"}, {"tier": "gold"}, {"tier": "tin"}, {"x": "y"}, {"tier": "gold"}):
         made.put_namespace("ns", labels)
-        changes.append(made.changed())
+        changes.append(made.changed().told)
         answers.append(made.tell(user))
     assert changes == [{JOB}, set(), {JOB}, set(), {JOB}]
     assert answers == [False, True, True, False, False, True]
     made.put_queue(TEAM, Queue(name=TEAM, namespace_selector=(Requirement("team", "Exists"),)))
-    assert made.changed() == {JOB}
+    assert made.changed().told == {JOB}

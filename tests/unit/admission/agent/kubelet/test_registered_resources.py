@@ -74,19 +74,6 @@ def test_a_device_that_is_cut_in_parts_has_no_resource_as_a_whole() -> None:
 
 
 @pytest.mark.parametrize(
-    ("vendor", "resource", "name"),
-    [
-        ("amd", "amd.com/mi300x", "0000:18:00.0"),
-        ("intel", "gpu.intel.com/i915", "card0-0"),
-    ],
-)
-def test_devices_of_other_vendors_have_other_names(vendor: str, resource: str, name: str) -> None:
-    reading = node(device(0), vendor=vendor)
-    known = registered_resources([reading], {resource: [name]}, {})
-    assert known == unusual_resources([reading], known) == {"GPU-0": resource}
-
-
-@pytest.mark.parametrize(
     ("vendor", "usual"), [("nvidia", GPU), ("amd", "amd.com/gpu"), ("intel", "gpu.intel.com/xe")]
 )
 def test_the_usual_resource_of_a_vendor_is_not_told(vendor: str, usual: str) -> None:

@@ -9,7 +9,6 @@ from admission.agent.vendors.pci import (
     module_load,
     numa_node,
     pcie_root,
-    render_minor,
 )
 
 
@@ -29,7 +28,6 @@ def sysfs(tmp_path):
 
 def test_the_kernel_tells_root_complex_and_device_file(sysfs):
     assert pcie_root("0000:19:00.0", sysfs) == "pci0000:17"
-    assert render_minor("0000:19:00.0", sysfs) == 2
 
 
 def test_a_machine_with_one_numa_node_tells_none(sysfs):
@@ -45,7 +43,7 @@ def test_the_devices_of_a_driver_are_those_that_are_bound_to_it(sysfs):
 
 @pytest.mark.parametrize("bus", ["", "0000:20:00.0"])
 def test_of_a_device_that_is_not_there_nothing_is_known(sysfs, bus):
-    assert (pcie_root(bus, sysfs), numa_node(bus, sysfs), render_minor(bus, sysfs)) == ("", None, None)
+    assert (pcie_root(bus, sysfs), numa_node(bus, sysfs)) == ("", None)
 
 
 @pytest.mark.parametrize(

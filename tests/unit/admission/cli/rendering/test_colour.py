@@ -50,7 +50,7 @@ async def test_a_coloured_answer_is_the_plain_one_with_colours(ask: Asking, word
 
 
 async def test_answers_for_programs_never_have_colours(ask: Asking) -> None:
-    for form in ("json", "yaml", "name", "jsonpath={.items[*].state}", "custom-columns=STATE:.state"):
+    for form in ("json", "yaml", "name"):
         _, out, _ = await ask(f"jobs -A --color=always -o {form}")
         assert "\033" not in out
 

@@ -2,16 +2,23 @@
 
 from dataclasses import replace
 
+import numpy as np
+
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
+from admission.engine.nodes.host_ports import NodePorts
 from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.snapshot import Snapshot
+from admission.engine.trial import Trial
 from queues.plan import Plan
 from queues.quota.queue import Queue
+from queues.quota.usage import Usage
 from queues.resources import Resources
 from queues.workload import (
     ANTI_AFFINITY,
+    ATTACHED,
+    COUNTED,
     HostPort,
     NodeName,
     PodSet,
@@ -20,6 +27,7 @@ from queues.workload import (
     WorkloadKey,
     WorkloadKind,
 )
+from tests.builders.running_work import tree_of
 from tests.laws.worlds.plan_effects import apply, drained
 
 QUEUE = QueueName("q")
@@ -64,7 +72,7 @@ def told(snapshot: Snapshot) -> Snapshot:
         for seat in admission.holding():
             pods = snapshot.holders[admission.workload].pod_set(seat.pod_set)
             assert pods is not None
-            taken[seat.node] = taken.get(seat.node, ()) + pods.ports
+            taken[seat.node] = taken.get(seat.node, ()) + pods.occupies
     return replace(snapshot, nodes=snapshot.nodes.with_ports(taken))
 
 
@@ -150,3 +158,65 @@ def test_pods_that_keep_their_like_off_their_nodes_get_a_node_each_and_are_told_
     plan, _ = turn(running(cluster(2), service(1, port=apart)), service(2, pods=2, port=apart))
     (reason,) = plan.reasons.values()
     assert "(1 with a pod that anti-affinity keeps apart)" in reason.message
+
+
+def with_volumes(number: int, *attached: HostPort, priority: int = 0, pods: int = 1) -> Workload:
+    """Pods with these volumes."""
+    work = service(number, priority=priority, pods=pods, port=None)
+    return replace(work, pod_sets=tuple(replace(each, attached=attached) for each in work.pod_sets))
+
+
+OWN, SHARED = HostPort(1, ATTACHED, "disk"), HostPort(0, ATTACHED, "disk/a")
+
+
+def attaching(limit: int, nodes: int = 1) -> Snapshot:
+    """Nodes that attach so many volumes."""
+    before = cluster(nodes)
+    limits = {name: {"disk": limit} for name in before.nodes.layout.names}
+    return replace(before, nodes=before.nodes.with_attach_limits(limits))
+
+
+def test_who_has_the_volumes_goes_and_nobody_else() -> None:
+    plain, small, large = (
+        service(1, port=None),
+        with_volumes(2, OWN),
+        with_volumes(3, HostPort(2, ATTACHED, "disk")),
+    )
+    before = running(attaching(3), plain, small, large)
+
+    plan, after = turn(before, with_volumes(9, HostPort(2, ATTACHED, "disk"), priority=10))
+
+    (evict,) = plan.evicts
+    assert before.admissions[evict.admission].workload == large.key
+    plan, _ = turn(drained(after))
+    assert len(plan.admits) == 1
+
+
+def test_volumes_of_several_seats_on_one_node_are_all_freed() -> None:
+    before = running(attaching(2), with_volumes(1, OWN, pods=2))
+    plan, after = turn(before, with_volumes(9, OWN, priority=10, pods=2))
+    assert len(plan.evicts) == 1
+    plan, _ = turn(drained(after))
+    assert len(plan.admits) == 1
+
+
+def test_a_volume_of_several_pods_is_attached_until_the_last_of_them_is_gone() -> None:
+    trial = Trial.open(attaching(1).nodes, Usage(tree_of({QUEUE: Queue(name=QUEUE)}, gpus=0)))
+    place, other = NodePorts(NodeName("n0"), (SHARED,)), (HostPort(0, ATTACHED, "disk/b"),)
+    trial.ports.occupy([place, place])
+    assert trial.ports.attachable(other)[0] == 0
+    assert trial.ports.attachable((SHARED,))[0] > 0
+    trial.ports.vacate([place])
+    assert trial.ports.attachable(other)[0] == 0
+    trial.ports.vacate([place])
+    assert trial.ports.attachable(other)[0] > 0
+    assert trial.ports.attachable((SHARED, *other))[0] == 0
+
+
+def test_each_pod_that_is_placed_on_a_node_counts_for_rules_of_others() -> None:
+    trial = Trial.open(cluster(1).nodes, Usage(tree_of({QUEUE: Queue(name=QUEUE)}, gpus=0)))
+    takes, chosen = Resources({"cpu": 1000}), (HostPort(0, COUNTED, "web"),)
+    trial.take(np.array([0]), np.array([3]), takes, QUEUE, {}, chosen)
+    assert dict(trial.ports.counted("web")) == {0: 3}
+    trial.undo()
+    assert dict(trial.ports.counted("web")) == {0: 0}

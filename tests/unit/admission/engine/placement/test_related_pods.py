@@ -1,6 +1,7 @@
 """Gangs whose pods have rules about other pods, from manifests to seats and reasons."""
 
 from collections import Counter
+from itertools import product
 from typing import Any
 
 import pytest
@@ -63,13 +64,74 @@ def test_pods_that_keep_apart_by_rack_get_a_rack_each(count: int) -> None:
 
 
 def test_the_reason_says_how_many_domains_are_needed() -> None:
-    reason = gang(3, racks(8, 8, 8, 8), **affinity("podAntiAffinity", RACK))
+    taken = (a_pod("other", {"app": "other"}, gpus=8), "n4"), (a_pod("more", {"app": "other"}, gpus=8), "n5")
+    reason = gang(3, racks(8, 8, 8, 8, 8, 8), *taken, **affinity("podAntiAffinity", RACK))
     assert isinstance(reason, Reason)
     assert reason.code == "NoFit"
     assert reason.message == (
-        f"2 of 3 pods of 1 nvidia.com/gpu fit on 4 nodes (4 with a pod that anti-affinity keeps apart by {RACK}); "
+        "2 of 3 pods of 1 nvidia.com/gpu fit on 6 nodes "
+        f"(2 without room, 4 with a pod that anti-affinity keeps apart by {RACK}); "
         f"anti-affinity by {RACK}: 3 pods need 3 domains, 2 have room"
     )
+
+
+def never(asked: list[str] | Reason) -> str:
+    """The message of what can never be placed; "": it is, or waits."""
+    return asked.message if isinstance(asked, Reason) and asked.code == "NeverFits" else ""
+
+
+@pytest.mark.parametrize("key", [RACK, ZONE, HOST])
+def test_more_pods_than_domains_exist_never_fit(key: str) -> None:
+    """Every number of pods around that of the domains, empty or taken: anti-affinity within one gang."""
+    nodes = [
+        a_node(f"n{number}", {RACK: f"r{number // 2}", ZONE: "ab"[number // 4]}, 8) for number in range(8)
+    ]
+    domains = {RACK: 4, ZONE: 2, HOST: 8}[key]
+    full = [(a_pod(f"full-{number}", {"app": "other"}, gpus=8), f"n{number}") for number in range(8)]
+    for count, taken in product(range(1, 10), ([], full)):
+        said = never(gang(count, nodes, *taken, **affinity("podAntiAffinity", key)))
+        if count <= domains:
+            assert said == "", (count, taken)
+        elif key == HOST:
+            assert said.startswith(f"{count} pods of 1 nvidia.com/gpu asked"), (count, taken)
+        else:
+            assert said == (
+                f"{count} pods of 1 nvidia.com/gpu asked, at most 1 in one {key}; {domains} fit, "
+                "even if all nodes were empty"
+            )
+
+
+def test_a_node_without_the_label_is_in_no_domain() -> None:
+    nodes = [*racks(8, 8, 8, 8), a_node("n9", {}, 8)]
+    for count in (3, 10):
+        assert never(gang(count, nodes, **affinity("podAntiAffinity", RACK))) == ""
+    assert "10 fit" in never(gang(11, nodes, **affinity("podAntiAffinity", RACK)))
+
+
+def test_anti_affinity_towards_others_leaves_domains_to_the_gang() -> None:
+    others = {"matchLabels": {"app": "other"}}
+    assert never(gang(8, racks(8, 8), **affinity("podAntiAffinity", RACK, others))) == ""
+
+
+def test_fewer_domains_than_a_spread_constraint_asks_for_hold_as_many_as_its_skew() -> None:
+    nodes = racks(8, 8, 8, 8)
+    assert never(gang(4, nodes, **spread(RACK, minDomains=3, maxSkew=2))) == ""
+    assert never(gang(5, nodes, **spread(RACK, minDomains=3, maxSkew=2))) == (
+        f"5 pods of 1 nvidia.com/gpu asked, at most 2 in one {RACK}; 4 fit, even if all nodes were empty"
+    )
+    # With as many domains as asked for, others' pods could make room.
+    assert never(gang(5, nodes, **spread(RACK, minDomains=2, maxSkew=2))) == ""
+
+
+def test_tasks_that_keep_apart_from_one_another_need_domains_together() -> None:
+    cluster = Cluster(racks(*[8] * 8), NAMESPACES)
+    once = a_pod("", {"app": "train"}, **affinity("podAntiAffinity", RACK))
+    twice = a_pod("", {"app": "train"}, **affinity("podAntiAffinity", RACK))
+    [terms] = twice["spec"]["affinity"].values()
+    terms[RULES] *= 2
+    for (count, is_never), pod in product(((2, False), (3, True)), (once, twice)):
+        case = Case(cluster, [("a", count, pod), ("b", 2, pod)])
+        assert bool(never(placed_by_muster(case))) == is_never
 
 
 def test_pods_that_keep_apart_by_host_count_other_pods_too() -> None:

@@ -10,13 +10,16 @@ import pytest
 from admission.facts.changes import Change
 from admission.kube.provisioning.provisioning_loop import ProvisioningLoop
 from admission.provisioning.found_requests import RequestPhase
+from admission.provisioning.plan import MOST_REFUSALS, pause_after
 from admission.provisioning.request_progress import NodesAsked
+from admission.world.learned.told_requests import ToldRequests
 from queues.api.api_resources import EVENTS, POD_TEMPLATES, PROVISIONING_REQUESTS
 from queues.errors import ApiRefused, Conflict, NotFound
-from queues.plan import Reason
+from queues.plan import NODES_REFUSED, Reason
 from queues.quota.queue import Limits, ProvisioningRules
 from queues.reason_codes import ReasonCode
 from queues.resources import GPU
+from queues.text_format import rfc3339
 from queues.workload import WorkloadKey, WorkloadKind
 from tests.builders.facts import NOW, TEAM, VOLCANO, queue, seen, volcano_job, world
 from tests.fakes.fake_documents import FakeDocuments
@@ -106,6 +109,29 @@ async def test_a_gang_that_waits_for_nodes_only_has_a_request_until_it_does_not(
     looks.waits(ReasonCode.MAKING_ROOM)
     assert await looks.look() == (1, 1), "it may go on waiting for nodes"
     looks.waits(ReasonCode.RESERVED)
+    assert await looks.look() == (0, 0)
+
+
+async def test_a_gang_that_was_refused_nodes_for_good_goes_on_asking() -> None:
+    looks = Looks()
+    looks.waits(ReasonCode.NO_FIT)
+    told = ToldRequests({})
+    for attempt in range(1, 6):
+        await looks.look()
+        [path] = looks.api.under(REQUESTS)
+        assert path.endswith(f"-{attempt}")
+        condition = {"type": "Failed", "status": "True", "lastTransitionTime": rfc3339(looks.now)}
+        looks.api.documents[path]["status"] = {"conditions": [condition]}
+        await looks.look()
+        told.put(looks.told[-1])
+        assert told.refused == ({VOLCANO} if attempt >= MOST_REFUSALS else set())
+        if told.refused:
+            facts = {NODES_REFUSED: True}
+            never = Reason(code=ReasonCode.NEVER_FITS, message="", facts=facts)
+            looks.world.put_reasons({VOLCANO: never}, ())
+        looks.now += pause_after(attempt)
+    # What its limits make impossible asks for nothing.
+    looks.waits(ReasonCode.NEVER_FITS)
     assert await looks.look() == (0, 0)
 
 

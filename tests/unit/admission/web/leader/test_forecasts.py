@@ -53,6 +53,7 @@ class Replica:
         self.slices = 0
         self.fails: Exception | None = None
         self.told: list[Mapping[WorkloadKey, ExpectedStart]] = []
+        self.unknown: frozenset[WorkloadKey] = frozenset()
 
     async def learn(self, limit: int) -> Iterable[EndedRun]:
         self.asked.append(limit)
@@ -67,7 +68,9 @@ class Replica:
 
     @asynccontextmanager
     async def forecasting(self) -> AsyncIterator[Forecasts]:
-        found = Forecasts(lambda: self.last, self.learn, self.in_thread, self.told.append)
+        found = Forecasts(
+            lambda: self.last, self.learn, self.in_thread, self.told.append, lambda: self.unknown
+        )
         task = asyncio.create_task(found.run())
         try:
             yield found
@@ -114,6 +117,21 @@ async def test_those_who_wait_get_an_interval_and_those_who_run_none() -> None:
     assert (expected.earliest, expected.basis) == (by_uid[key.uid].earliest, "queue and shape")
     assert of.of(running) is None
     assert replica.asked == [forecasts.LEARNED]
+
+
+async def test_what_waits_for_pods_of_its_own_gets_none_anywhere() -> None:
+    replica = Replica()
+    replica.last = decided()
+    own, *others = replica.last.snapshot.pending
+    replica.unknown = frozenset((own,))
+    async with replica.forecasting() as of:
+        await until(lambda: told(of).items)
+        assert {line.uid for line in told(of).items} == {key.uid for key in others}
+        assert of.of(own) is None
+        assert of.of(others[0]) is not None
+        assert own not in replica.told[-1]
+        replica.unknown = frozenset()
+        await until(lambda: of.of(own))
 
 
 async def test_what_was_admitted_or_deleted_since_is_listed_no_more(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -190,3 +190,125 @@ def test_a_null_counts_as_absent() -> None:
     assert [each for each in told(job % (POD % 1)) if each.startswith("error")] == []
     empty = (JOB_SET % (POD % 4)).replace(QUEUED, f"{QUEUED}, empty: null")
     assert [each for each in told(empty) if each.startswith("error")] == []
+
+
+KUBEFLOW_JOB = """
+apiVersion: kubeflow.org/v1
+kind: %s
+metadata: {name: train, labels: {%s}}
+spec:
+  elasticPolicy: {minReplicas: %d, maxReplicas: 8}
+  runPolicy: {schedulingPolicy: {minAvailable: %d, queue: %s}}
+  %s: {Master: {replicas: 1, template: {spec: POD}}, Worker: {replicas: 4, template: {spec: POD}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "replicas", "reads_elastic"),
+    [
+        ("PyTorchJob", "pytorchReplicaSpecs", True),
+        ("PaddleJob", "paddleReplicaSpecs", True),
+        ("XGBoostJob", "xgbReplicaSpecs", False),
+        ("TFJob", "tfReplicaSpecs", False),
+    ],
+)
+def test_what_would_let_a_gang_start_with_fewer_pods_is_told(
+    kind: str, replicas: str, reads_elastic: bool
+) -> None:
+    def warned(*fields: object, queue: str = QUEUED) -> dict[str, str]:
+        text = (KUBEFLOW_JOB % (kind, queue, *fields, replicas)).replace("POD", POD % 1)
+        start = f"warning: {kind} train "
+        found = [
+            each.removeprefix(start).partition(": found ") for each in told(text) if each.startswith(start)
+        ]
+        return {path: what for path, _, what in found if path.startswith("spec.")}
+
+    policy = "spec.runPolicy.schedulingPolicy"
+    found = warned(2, 3, "other")
+    elastic = {"spec.elasticPolicy.minReplicas"} if reads_elastic else set()
+    assert found.keys() == {f"{policy}.minAvailable", f"{policy}.queue", *elastic}
+    assert "all 5 pods start together" in found[f"{policy}.minAvailable"]
+    assert found[f"{policy}.queue"].startswith("'other', expected nothing")
+    assert all("all 4 pods start together" in found[path] for path in elastic)
+    assert warned(4, 5, "language") == {}
+    assert warned(2, 3, "other", queue="app: a") == {}, "without a queue its operator decides"
+
+
+@pytest.mark.parametrize(
+    ("version", "kind"),
+    [
+        ("v1alpha1", "Workload"),
+        ("v1alpha2", "PodGroup"),
+        ("v1beta1", "PodGroup"),
+        ("v1beta1", "CompositePodGroup"),
+    ],
+)
+def test_gangs_of_kubernetes_are_passed_over_with_the_reason(version: str, kind: str) -> None:
+    text = f"{{apiVersion: scheduling.k8s.io/{version}, kind: {kind}, metadata: {{name: a{{}}}}}}"
+    [note] = told(text.replace("{}", ""))
+    assert note == (
+        f"note: {kind} a kind: found {kind} of Kubernetes, which is passed over: kube-scheduler acts on it, Muster "
+        "does not, expected a PodGroup of scheduling.volcano.sh/v1beta1 where pods of a queue are to start together"
+    )
+    in_queue = told(text.replace("{}", f", labels: {{{QUEUED}}}"))
+    start = f"warning: {kind} a kind: found scheduling.k8s.io/{version} {kind} with queue language"
+    assert any(each.startswith(start) for each in in_queue)
+    of_classes = "{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: a}, value: 1}"
+    assert told(of_classes) == []
+
+
+DEPLOYMENT = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: d}
+spec: {template: {metadata: {labels: {muster.dev/queue-name: language}}, spec: %s}}
+"""
+
+
+@pytest.mark.parametrize("text", [JOB_SET, DEPLOYMENT])
+def test_fields_that_placement_passes_over_are_warned_of_in_each_kind(text: str) -> None:
+    volumes = "volumes: [{name: d, rbd: {image: i, monitors: [m]}}]"
+    pod = f"{{{volumes}, schedulerName: other, containers: [{{name: c, image: i}}]}}"
+    warned = [each for each in told(text % pod) if each.startswith("warning")]
+    assert any(".spec.volumes[0].rbd: found a volume of an in-tree driver" in each for each in warned), warned
+    assert any(".spec.schedulerName: found 'other', expected none: another" in each for each in warned), (
+        warned
+    )
+
+
+OF_CLAIM = "{name: v, persistentVolumeClaim: {claimName: data}}"
+MADE_FOR_IT = "{name: e, ephemeral: {volumeClaimTemplate: {spec: {storageClassName: fast}}}}"
+MOUNTING = (
+    f"{{volumes: [{OF_CLAIM}, {MADE_FOR_IT}], containers: [{{name: c, image: i}}], restartPolicy: Never}}"
+)
+JOB = """
+apiVersion: batch/v1
+kind: Job
+metadata: {name: j, labels: {muster.dev/queue-name: language}}
+spec: {template: {spec: %s}}
+"""
+VOLCANO_JOB = """
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {name: j}
+spec: {queue: language, tasks: [{name: t, replicas: 1, template: {spec: %s}}]}
+"""
+POD_IN_QUEUE = """
+apiVersion: v1
+kind: Pod
+metadata: {name: p, labels: {muster.dev/queue-name: language}}
+spec: %s
+"""
+
+
+@pytest.mark.parametrize("text", [JOB_SET, JOB, VOLCANO_JOB, POD_IN_QUEUE])
+def test_volumes_that_are_not_looked_at_are_named(text: str) -> None:
+    said = (
+        "found volumes that are not looked at (PersistentVolumeClaim data and claims of StorageClass fast): whether "
+        "they exist, where they can be used and how many a node attaches is seen when the object waits in the cluster"
+    )
+    assert sum(said in each for each in told(text % MOUNTING)) == 1
+    assert not any("not looked at" in each for each in told(text % "{containers: [{name: c, image: i}]}"))
+    assert not any(
+        "not looked at" in each for each in told((text % MOUNTING).replace(QUEUED, "app: a")) if text is JOB
+    )

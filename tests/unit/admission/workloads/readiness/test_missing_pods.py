@@ -189,7 +189,7 @@ def test_a_job_whose_controller_has_not_seen_its_pods_go_keeps_its_seats() -> No
     """While the controller is away, a Job with pods that all succeeded looks the same."""
     found = state(job(2, directed=ONE, active=2), [], ready(JOB), now=NOW + 10**6)
     assert not found.evictable
-    assert message(found).endswith("; the Job keeps its seats: its status still says 2 active pods")
+    assert message(found).endswith("; the seats are kept: the Job's status still says 2 active pods")
 
 
 def test_the_pause_of_the_job_controller_after_failures_is_waited_for() -> None:

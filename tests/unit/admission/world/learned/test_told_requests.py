@@ -1,6 +1,7 @@
 """Stored reasons tell of requests for nodes, turn by turn, and stop telling when there is none."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -8,10 +9,11 @@ import pytest
 
 from admission.engine.pending.classes import ClassAnswer, ClassAnswers
 from admission.provisioning.found_requests import RequestPhase
-from admission.provisioning.request_progress import RequestProgress
+from admission.provisioning.plan import WhyNot
+from admission.provisioning.request_progress import NoRequest, RequestProgress
 from admission.world.learned.told_requests import ToldRequests
 from admission.world.reason_changes import StoredReasons, counts
-from queues.plan import Plan, Reason
+from queues.plan import NODES_REFUSED, Plan, Reason
 from queues.reason_codes import ReasonCode
 from queues.slices import run_in_slices
 from queues.workload import Workload, WorkloadKey, WorkloadKind
@@ -122,6 +124,34 @@ async def test_a_new_leader_goes_on_telling_until_it_has_looked() -> None:
     turns = Turns({FIRST.key: before, SECOND.key: before})
     assert turns.told.put({})
     assert await turns.turn() == {"w1": "NoFit", "w2": "NoFit"}
+
+
+async def test_who_was_refused_for_good_stays_so_until_another_answer_comes() -> None:
+    refused = replace(PROGRESS, attempt=3, phase=RequestPhase.FAILED, next_at=NOW + 240, refused=True)
+    told = ToldRequests({})
+    assert told.put({FIRST.key: refused, SECOND.key: PROGRESS})
+    assert told.refused == {FIRST.key}
+    # The next attempt is open, and nothing else is known.
+    asked_again = replace(PROGRESS, attempt=4)
+    told.put({FIRST.key: asked_again})
+    assert told.refused == {FIRST.key}
+    for changed in (
+        {FIRST.key: replace(asked_again, phase=RequestPhase.PROVISIONED)},
+        {FIRST.key: replace(asked_again, next_at=NOW + 900)},  # no answer
+        {FIRST.key: NoRequest(why=WhyNot.SHARE, max_open=1)},
+        {},
+    ):
+        told.put({FIRST.key: refused})
+        assert told.put(changed)
+        assert told.refused == set()
+
+
+async def test_a_new_leader_knows_who_was_refused_until_it_has_looked() -> None:
+    never = Reason(code=ReasonCode.NEVER_FITS, message="no", facts={"provisioning": {}, NODES_REFUSED: True})
+    told = ToldRequests({FIRST.key: never, SECOND.key: replace(never, facts={})})
+    assert told.refused == {FIRST.key}
+    assert told.put({})
+    assert told.refused == set()
 
 
 @pytest.mark.parametrize("code", [ReasonCode.NO_FIT, ReasonCode.UNKNOWN_RESOURCE])

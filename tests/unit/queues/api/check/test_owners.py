@@ -109,3 +109,44 @@ def test_an_update_that_needs_room_for_a_pod_more_is_told(
 ) -> None:
     found = check_documents([("f.yaml", DEPLOYMENT % (replicas, strategy))])
     assert any(each.path == "spec.strategy" and "maxSurge 0" in each.expected for each in found) == is_told
+
+
+FOR_VOLCANO = (
+    LEADER_WORKER_SET.replace("spec: {containers", "spec: {schedulerName: volcano, containers") % "env: []"
+)
+
+
+def test_leaders_wait_with_their_workers_without_a_queue_too() -> None:
+    [note] = told(FOR_VOLCANO.replace(", labels: {muster.dev/queue-name: language}", ""))
+    assert note.endswith(
+        "found 'volcano' and no queue: each leader waits together with its workers, "
+        "in the namespace's queue or in default"
+    )
+
+
+@pytest.mark.parametrize(
+    ("annotations", "found"),
+    [
+        ("", "found nothing, expected language, if"),
+        ("scheduling.volcano.sh/queue-name: vision", "found 'vision', expected language, if"),
+        ("scheduling.volcano.sh/queue-name: language", ""),
+    ],
+)
+def test_the_queue_of_podgroups_that_a_leader_worker_sets_controller_makes_is_told(
+    annotations: str, found: str
+) -> None:
+    text = FOR_VOLCANO.replace("{name: web,", f"{{name: web, annotations: {{{annotations}}},")
+    about = [
+        each
+        for each in told(text)
+        if "[scheduling.volcano.sh/queue-name]: found" in each and "if its" in each
+    ]
+    assert [found in each for each in about] == ([True] if found else [])
+
+
+def test_a_deployment_for_volcano_is_a_gang_as_its_annotation_says() -> None:
+    text = (OWNER % ("Deployment", f'{MIN_MEMBER}: "4"')).replace(
+        "labels: {muster.dev/queue-name: language}, ", ""
+    )
+    [note] = told(text.replace("spec: {containers", "spec: {schedulerName: volcano, containers"))
+    assert note.endswith("no queue: 4 of its pods wait as a gang, in the namespace's queue or in default")

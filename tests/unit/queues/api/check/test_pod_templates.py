@@ -232,7 +232,7 @@ def test_a_deployment_for_volcanos_scheduler_waits() -> None:
         "spec": {"template": template},
     }
     (found,) = findings(document, "note")
-    assert "each pod waits alone" in found
+    assert "no queue: each of its pods waits alone" in found
 
 
 def test_jobs_of_a_cron_job_wait_in_the_queue_of_its_template() -> None:

@@ -1,5 +1,7 @@
 """Work that asks more than its queue, one user or a node can ever give gets warnings, when it is made and by check."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -7,9 +9,10 @@ import yaml
 
 from queues.api.check.check import check_documents
 from queues.api.validation.validation import Known, violations_of
+from queues.flavor_growth import FlavorGrowth
 from queues.quota.queue import ROOT, Limits, ProvisioningRules, Queue
 from queues.resources import GPU, MEMORY, Resources
-from queues.workload import QueueName
+from queues.workload import FlavorName, QueueName
 
 ABOVE, TEAM = QueueName("above"), QueueName("team")
 QUEUES = {
@@ -46,9 +49,15 @@ def pod(gpus: int) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, **template(gpus)}
 
 
-def told(document: dict[str, Any], queues: dict[QueueName, Queue] | None = None) -> list[str]:
+def told(
+    document: dict[str, Any],
+    queues: dict[QueueName, Queue] | None = None,
+    growth: Sequence[FlavorGrowth] | None = (),
+) -> list[str]:
     known = Known(
-        queues={str(name): each for name, each in (queues or QUEUES).items()}, largest=lambda: LARGEST
+        queues={str(name): each for name, each in (queues or QUEUES).items()},
+        largest=lambda: LARGEST,
+        growth=growth,
     )
     found = violations_of(document, known)
     assert all(each.tolerable for each in found), "it is stored: limits are raised, and nodes come"
@@ -105,6 +114,60 @@ def test_what_may_start_gets_none(document: dict[str, Any]) -> None:
 def test_where_nodes_are_asked_for_only_limits_count() -> None:
     asking = Queue(name=ABOVE, provisioning=ProvisioningRules(class_name="check-capacity"))
     assert told(pod(9), {**QUEUES, ABOVE: asking}) == []
+
+
+def test_the_largest_node_that_can_be_added_counts_too() -> None:
+    h100 = FlavorName("h100")
+    asking = ProvisioningRules(class_name="check-capacity")
+    named = Queue(name=TEAM, parent=ABOVE, flavors={h100: Limits()})
+    both = {**QUEUES, TEAM: named}, {**QUEUES, TEAM: replace(named, provisioning=asking)}
+    sixteen = FlavorGrowth(flavor=h100, largest={GPU: 16_000})
+    nothing = FlavorGrowth(flavor=h100)
+    for queues in both:
+        assert told(pod(16), queues, [sixteen]) == []
+        assert told(pod(17), queues, [sixteen]) == [
+            "spec: it never fits: 17 nvidia.com/gpu asked in one pod, the largest node has 8, "
+            "the largest that can be added has 16"
+        ]
+    without, with_requests = both
+    assert told(pod(9), without, [nothing]) == [
+        "spec: it never fits: 9 nvidia.com/gpu asked in one pod, the largest node has 8"
+    ]
+    assert told(pod(9), with_requests, [nothing]) == []
+    # Flavors that were not listed yet are not known.
+    assert told(pod(9), without, None) == []
+    # Nodes without a flavor may come where a queue names none.
+    assert (
+        told(pod(17), {**QUEUES, TEAM: Queue(name=TEAM, parent=ABOVE, provisioning=asking)}, [sixteen]) == []
+    )
+
+
+@pytest.mark.parametrize(
+    ("amounts", "message"),
+    [
+        ({"nvidia.com/gpu": 8, "memory": "1Ti", "cpu": "96"}, ""),
+        (
+            {"gpu": 8},
+            "spec.mayGrow.gpu: found resource 'gpu', which no pod can ask for, expected nvidia.com/gpu?",
+        ),
+        ({"memory": "64GB"}, "spec.mayGrow.memory: found '64GB', expected 64Gi or 64G: 'GB' is no unit"),
+        ({"cpu": -1}, "spec.mayGrow.cpu: "),
+        ({f"example.com/r{number}": 1 for number in range(65)}, "spec.mayGrow: found 65 entries, expected at most 64"),
+    ],
+)  # fmt: skip
+def test_what_a_flavor_may_grow_by_is_checked(amounts: dict[str, Any], message: str) -> None:
+    document = {
+        "apiVersion": "muster.dev/v1alpha1",
+        "kind": "ResourceFlavor",
+        "metadata": {"name": "h100"},
+        "spec": {"nodeLabels": {"gpu": "h100"}, "mayGrow": amounts},
+    }
+    by_webhook = [each.message for each in violations_of(document)]
+    by_check = [str(each) for each in check_documents([("a.yaml", yaml.safe_dump(document))])]
+    for found in (by_webhook, by_check):
+        about = [each for each in found if "mayGrow" in each]
+        assert len(about) == bool(message)
+        assert all(message in each for each in about)
 
 
 TOO_MANY = """

@@ -7,7 +7,6 @@ from unittest.mock import ANY
 import msgspec
 import pytest
 
-from admission.facts.pods import PodFact, PodPhase
 from admission.facts.workloads import JobRevision
 from admission.reconcile.release import Verb, json_patch, orders_for
 from admission.wire import WirePod
@@ -104,11 +103,6 @@ def test_it_has_ended_when_its_status_says_so(kind: WorkloadKind, status: Docume
 @pytest.mark.parametrize(
     ("kind", "status", "left"),
     [
-        (
-            WorkloadKind.JOB_SET,
-            {"replicatedJobsStatus": [{"name": "workers", "succeeded": 1}]},
-            {"driver": 1, "workers": 3},
-        ),
         (
             WorkloadKind.PYTORCH_JOB,
             {"replicaStatuses": {"Master": {"active": 1}, "Worker": {"succeeded": 2}}},
@@ -413,33 +407,6 @@ def test_a_template_says_that_muster_resumed_its_object() -> None:
     revision = fact(WorkloadKind.PYTORCH_JOB, spec).revision
     assert revision is not None
     assert not revision.resumed
-
-
-def succeeded(pod_set: str, count: int, owner: WorkloadKey) -> list[PodFact]:
-    more: Document = {"owner": owner, "task": pod_set, "phase": PodPhase.SUCCEEDED}
-    return [released(f"{pod_set}-{index}", f"{pod_set}/{index}", "n1", **more) for index in range(count)]
-
-
-@pytest.mark.parametrize(
-    ("job", "done", "left"),
-    [
-        ({"parallelism": 4, "completions": 4}, 3, 1),
-        ({"parallelism": 4}, 3, 1),
-        # Others take the places of the first six.
-        ({"parallelism": 4, "completions": 10}, 6, 4),
-        ({"parallelism": 4, "completions": 10}, 8, 2),
-    ],
-)
-def test_pods_that_are_seen_to_have_succeeded_need_no_seat_before_the_status_says_so(
-    job: Document, done: int, left: int
-) -> None:
-    spec = {"replicatedJobs": [replicated("w", 1, **job)]}
-    found = fact(WorkloadKind.JOB_SET, spec, {"replicatedJobsStatus": [{"name": "w", "active": 1}]})
-    taken = admission(found.key, "n1 n1 n1 n1", pod_set="w", started=True, ready=True)
-    state = state_of(found, succeeded("w", done, found.key), [taken])
-    assert len(state.ended.get(taken.id, ())) == 4 - left
-    again = state_of(replace(found, suspended=True), succeeded("w", done, found.key), [])
-    assert [pods.count for pods in again.workload.pod_sets] == [left]
 
 
 def test_a_job_set_that_places_its_pods_itself_says_what_to_write_instead() -> None:

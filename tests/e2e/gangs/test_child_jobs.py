@@ -1,0 +1,91 @@
+"""Jobs of a JobSet whose pods end one by one: their seats are free, and the others run on."""
+
+import time
+from typing import Any
+
+import pytest
+
+from tests.e2e.support.api_paths import Document, path
+from tests.e2e.support.gang_kinds import finish
+from tests.e2e.support.manifests import template
+from tests.e2e.support.operators import JobSetOperator
+from tests.e2e.support.sandbox import GPU, Sandbox
+
+INDEX = "batch.kubernetes.io/job-completion-index"
+#: Seconds of ``policy.readyWithin``; seconds after which no pod has been missed.
+READY_WITHIN, LONG_ENOUGH = 4, 7
+
+
+def sweep(sandbox: Sandbox, **job: Any) -> Document:
+    """Two Jobs of three indexes each."""
+    spec = {
+        "completionMode": "Indexed",
+        "parallelism": 3,
+        "completions": 3,
+        "backoffLimitPerIndex": 0,
+        "template": template(sandbox.name, 1),
+        **job,
+    }
+    return {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": {"name": "sweep", "labels": {"muster.dev/queue-name": sandbox.queues[0]}},
+        "spec": {"replicatedJobs": [{"name": "w", "replicas": 2, "template": {"spec": spec}}]},
+    }
+
+
+def pods(sandbox: Sandbox) -> dict[tuple[str, str], str]:
+    """Running pods by Job and index."""
+    return {
+        (pod["metadata"]["labels"]["job-name"], pod["metadata"]["annotations"][INDEX]): pod["metadata"][
+            "name"
+        ]
+        for pod in sandbox.running("sweep-")
+    }
+
+
+def gpus_held(sandbox: Sandbox) -> int:
+    return sandbox.held().get(f"queue {sandbox.queues[0]} {GPU}", 0) // 1000
+
+
+@pytest.mark.parametrize("exit_code", [0, 1], ids=["succeeded", "failed for good"])
+def test_the_seats_of_indexes_that_ended_are_free_and_the_others_run_on(
+    sandbox: Sandbox, operators: None, exit_code: int
+) -> None:
+    sandbox.add_nodes(1)
+    sandbox.add_queue(policy={"readyWithin": f"{READY_WITHIN}s"})
+    with JobSetOperator(sandbox).playing():
+        sandbox.add(sweep(sandbox))
+        sandbox.wait_running("sweep-", 6, seconds=60)
+        left = pods(sandbox)
+        ended = [left.pop(("sweep-w-0", "0")), left.pop(("sweep-w-1", "2"))]
+        finish(sandbox, ended, exit_code=exit_code)
+        sandbox.wait(lambda: gpus_held(sandbox) == 4, "their seats to be free")
+        until = time.monotonic() + LONG_ENOUGH
+        while time.monotonic() < until:
+            assert pods(sandbox) == left
+            time.sleep(0.5)
+        assert "NotReady" not in sandbox.explain("sweep")
+
+        finish(sandbox, list(pods(sandbox).values()))
+        done = {"conditions": [{"type": "Completed", "status": "True"}]}
+        sandbox.api.merge(path("JobSet", sandbox.name, "sweep") + "/status", {"status": done})
+        sandbox.wait_free()
+
+
+def test_a_job_set_that_is_evicted_asks_only_for_what_its_jobs_have_left(
+    sandbox: Sandbox, operators: None
+) -> None:
+    sandbox.add_nodes(1)
+    sandbox.add_queue()
+    with JobSetOperator(sandbox).playing():
+        sandbox.add(sweep(sandbox))
+        sandbox.wait_running("sweep-", 6, seconds=60)
+        left = pods(sandbox)
+        finish(sandbox, [left.pop(("sweep-w-0", index)) for index in "012"])
+        sandbox.wait(lambda: gpus_held(sandbox) == 3, "the seats of the first Job to be free")
+        sandbox.merge("JobSet", "sweep", {"spec": {"suspend": True}})
+        sandbox.wait(lambda: gpus_held(sandbox) == 0, "its seats to be free")
+        sandbox.merge("JobSet", "sweep", {"spec": {"suspend": False}})
+        sandbox.wait(lambda: pods(sandbox).keys() == left.keys(), "the second Job to run again", seconds=60)
+        assert gpus_held(sandbox) == 3

@@ -1,0 +1,209 @@
+"""Pods of the Jobs that an operator makes: what their controller will not make again needs no seat."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from admission.facts.pods import PodFact, PodPhase
+from admission.facts.workloads import ChildJob, WorkloadFact
+from admission.workloads.inputs import MissingSince
+from admission.workloads.readiness.missing_pods import JOB_FAILURE_BACKOFF
+from queues.admissions import Admission
+from queues.workload import AdmissionId, WorkloadKey, WorkloadKind
+from tests.builders.facts import NOW, admission, gone, released, seen, state_of, world
+from tests.builders.operator_jobs import Document, child, fact, replicated, roles, template
+
+ONE = AdmissionId(1)
+#: Two Jobs of three pods each, with a failure limit for each index; Muster has resumed it.
+JOB_SET = fact(
+    WorkloadKind.JOB_SET,
+    {"replicatedJobs": [replicated("w", 2, parallelism=3, completions=3)]},
+    suspended=False,
+)
+INDEXED: Document = {"completionMode": "Indexed", "parallelism": 3, "completions": 3}
+TRUE = {"status": "True"}
+
+
+def part(
+    number: int = 0, status: Document | None = None, parent: WorkloadFact = JOB_SET, **more: Any
+) -> ChildJob:
+    found = child(parent, "w", f"train-w-{number}", status=status, **(more or INDEXED))
+    assert isinstance(found, ChildJob)
+    return found
+
+
+def pods(*indexes: int, number: int = 0, first: int = 0, **facts: Any) -> list[PodFact]:
+    """Pods of one of the Jobs, in the seats from ``first`` on."""
+    given = {"owner": JOB_SET.key, "task": "w", "controller": f"job/train-w-{number}", **facts}
+    return [
+        released(f"{number}-{index}", f"w/{first + place}", "n1", index=index, **given)
+        for place, index in enumerate(indexes)
+    ]
+
+
+def asked(*children: ChildJob, of: WorkloadFact = JOB_SET, pods: list[PodFact] | None = None) -> int:
+    """Pods that a workload asks for; without pods and seats: it waits."""
+    state = state_of(of, pods or [], child_jobs=children)
+    return sum(each.count for each in state.workload.pod_sets)
+
+
+@pytest.mark.parametrize(
+    ("status", "left"),
+    [
+        ({}, 6),
+        ({"active": 3}, 6),
+        ({"failedIndexes": "1"}, 5),
+        ({"completedIndexes": "0", "succeeded": 1, "failedIndexes": "1-2"}, 3),
+        ({"conditions": [{"type": "Complete", **TRUE}], "completedIndexes": "0-2", "succeeded": 3}, 3),
+        ({"conditions": [{"type": "SuccessCriteriaMet", **TRUE}], "completedIndexes": "0"}, 3),
+        # Its operator makes it again, or gives up.
+        ({"conditions": [{"type": "FailureTarget", **TRUE}], "completedIndexes": "0"}, 6),
+        ({"conditions": [{"type": "Failed", **TRUE}], "failedIndexes": "0-2"}, 6),
+    ],
+)
+def test_a_job_set_asks_for_the_pods_that_its_jobs_still_get(status: Document, left: int) -> None:
+    assert asked(part(0, status), part(1)) == left
+    assert asked(part(0, status)) == left, "the second Job is not there yet"
+    assert asked(part(0, status), of=replace(JOB_SET, suspended=True)) == left
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "left"),
+    [
+        ({"parallelism": 3}, {"succeeded": 1}, 3),
+        ({"parallelism": 3, "completions": 3}, {"succeeded": 2}, 4),
+        # Somebody has scaled one Job.
+        ({"parallelism": 1, "completions": 3}, {}, 4),
+        ({"parallelism": 9, "completions": 9}, {}, 6),
+        # Two of its pods succeeded and wait to be counted.
+        ({"parallelism": 3, "completions": 3}, {"uncountedTerminatedPods": {"succeeded": ["a", "b"]}}, 4),
+    ],
+    ids=["work queue", "interchangeable", "fewer", "more", "being counted"],
+)
+def test_jobs_of_each_form_are_counted_as_their_controller_does(
+    spec: Document, status: Document, left: int
+) -> None:
+    assert asked(part(0, status, **spec), part(1)) == left
+
+
+def test_others_follow_pods_that_ended_while_there_is_more_to_do() -> None:
+    many = {"completionMode": "Indexed", "parallelism": 2, "completions": 10}
+    found = fact(WorkloadKind.JOB_SET, {"replicatedJobs": [replicated("w", 1, **many)]}, suspended=False)
+    for over, left in (("0-5", 2), ("0-7", 2), ("0-8", 1), ("0-9", 0)):
+        assert asked(part(0, {"failedIndexes": over}, found, **many), of=found) == left
+
+
+def test_a_job_that_is_being_deleted_is_made_again() -> None:
+    over = {"failedIndexes": "0-1"}
+    moment = "2026-01-01T00:00:00Z"
+    assert asked(part(0, over), part(1)) == 4
+    assert asked(part(0, over, metadata={"deletionTimestamp": moment}, **INDEXED), part(1)) == 6
+
+
+def test_pods_of_an_earlier_job_of_the_same_name_are_not_counted() -> None:
+    later = part(0, metadata={"creationTimestamp": "2026-01-01T00:00:10Z"}, **INDEXED)
+    ended = pods(0, phase=PodPhase.SUCCEEDED)
+    assert asked(later, part(1), pods=ended) == 6
+    assert asked(part(0), part(1), pods=ended) == 5
+
+
+def test_pods_that_succeeded_are_counted_before_their_job_says_so_and_each_index_once() -> None:
+    first = pods(0, 1, phase=PodPhase.SUCCEEDED)
+    twice = replace(first[0], uid="again", name="again")
+    other = pods(0, number=1, phase=PodPhase.SUCCEEDED)
+    assert asked(part(0), part(1), pods=[*first, twice, *other]) == 3
+
+
+def test_pods_of_a_job_that_is_not_seen_are_not_counted() -> None:
+    """A JobSet that starts again has deleted its Jobs; their pods may be seen for a moment longer."""
+    assert asked(pods=pods(0, 1, phase=PodPhase.SUCCEEDED)) == 6
+
+
+def held() -> Admission:
+    return admission(JOB_SET.key, "n1 n1 n1 n1 n1 n1", pod_set="w", started=True, opened_at=NOW - 7200)
+
+
+@pytest.mark.parametrize("end", ["completedIndexes", "failedIndexes"])
+def test_the_seat_of_an_index_that_ended_is_free_and_no_pod_is_missed(end: str) -> None:
+    running = [*pods(1, 2, first=1), *pods(0, 1, 2, number=1, first=3)]
+    children = [part(0, {end: "0", "active": 2}), part(1, {"active": 3})]
+    state = state_of(JOB_SET, running, [held()], child_jobs=children)
+    assert state.ended == {ONE: frozenset((0,))}
+    assert (state.missing_since, state.problem, state.needs_seats) == ({}, None, False)
+
+
+def test_a_job_set_that_lost_pods_goes_back_once_its_jobs_know_of_it() -> None:
+    running = pods(0, 1, 2, number=1, first=3)
+    over = NOW + 600 + JOB_FAILURE_BACKOFF
+    since = {"missing_since": {ONE: MissingSince(seat=NOW, needed=NOW)}}
+
+    def evicted(active: int) -> bool:
+        children = [part(0, {"active": active}), part(1, {"active": 3})]
+        found = state_of(JOB_SET, running, [held()], child_jobs=children, now=over, **since)
+        return bool(found.evictable)
+
+    assert evicted(0)
+    assert not evicted(3), "its controller has not seen them go: they may have succeeded"
+
+
+# ── which Jobs are parts of a workload ──────────────────────────────────────────────────────────────────────────
+
+
+def test_the_launcher_of_an_mpi_job_and_what_submits_a_ray_job_are_counted() -> None:
+    done = {"conditions": [{"type": "Complete", **TRUE}], "succeeded": 1}
+    once: Document = {"parallelism": 1, "completions": 1}
+    mpi = fact(WorkloadKind.MPI_JOB, {"mpiReplicaSpecs": roles(Launcher=1, Worker=2)}, suspended=False)
+    cluster = {"headGroupSpec": {"template": template()}}
+    spec = {"rayClusterSpec": cluster, "submitterPodTemplate": template(), "shutdownAfterJobFinishes": True}
+    ray = fact(WorkloadKind.RAY_JOB, spec, suspended=False)
+    for found, pod_set, left in ((mpi, "launcher", 2), (ray, "submitter", 1)):
+        runs, ended = (child(found, pod_set, "x", status=status, **once) for status in ({"active": 1}, done))
+        assert isinstance(runs, ChildJob)
+        assert isinstance(ended, ChildJob)
+        assert (asked(runs, of=found), asked(ended, of=found)) == (left + 1, left)
+
+
+def test_a_job_is_a_part_if_its_template_says_so_something_controls_it_and_it_names_no_queue() -> None:
+    assert isinstance(child(JOB_SET, "w", "x"), ChildJob)
+    with_queue = child(JOB_SET, "w", "x", metadata={"labels": {"muster.dev/queue-name": "team"}})
+    assert isinstance(with_queue, WorkloadFact)
+    assert isinstance(child(JOB_SET, "w", "x", metadata={"ownerReferences": []}), WorkloadFact)
+    owner = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "o", "controller": True}
+    unmarked: Document = {"template": template()}
+    of_job_set = {"ownerReferences": [{**owner, "uid": "o"}]}
+    assert child(JOB_SET, "w", "x", metadata=of_job_set, **unmarked) is None, "it waits for nothing"
+
+
+@pytest.mark.parametrize("other", [{"namespace": "others"}, {"name": "other"}])
+def test_a_job_of_another_namespace_or_name_is_no_part(other: dict[str, str]) -> None:
+    assert asked(part(0, {"failedIndexes": "0-2"}, replace(JOB_SET, **other))) == 6
+
+
+def test_the_world_looks_at_a_workload_when_one_of_its_jobs_changes() -> None:
+    known = world([JOB_SET, part(0), part(1)], arrivals={JOB_SET.key: 1})
+
+    def asks() -> int:
+        changed = known.refresh(NOW)
+        assert changed <= {JOB_SET.key}
+        return sum(each.count for each in known.states[JOB_SET.key].workload.pod_sets)
+
+    assert asks() == 6
+    known.observe([seen(part(0, {"failedIndexes": "0"}))])
+    assert asks() == 5
+    known.observe([gone(part(0, {"failedIndexes": "0"}))])
+    assert asks() == 6
+    assert known.states.keys() == {JOB_SET.key}
+
+
+def test_a_job_that_gets_a_queue_of_its_own_is_no_part_any_more() -> None:
+    known = world([JOB_SET, part(0, {"failedIndexes": "0-1"})], arrivals={JOB_SET.key: 1})
+    alone = child(JOB_SET, "w", "train-w-0", metadata={"labels": {"muster.dev/queue-name": "team"}})
+    assert isinstance(alone, WorkloadFact)
+    known.observe([seen(alone)])
+    known.refresh(NOW)
+    assert sum(each.count for each in known.states[JOB_SET.key].workload.pod_sets) == 6
+    assert known.states.keys() == {JOB_SET.key, WorkloadKey(WorkloadKind.JOB, "train-w-0")}
+    known.observe([seen(part(0))])
+    known.refresh(NOW)
+    assert known.states.keys() == {JOB_SET.key}
