@@ -66,7 +66,8 @@ class EvictionReason(NamedTuple):
         """The reason of victims of which the beneficiary takes a part only, as ``8 of 32 nvidia.com/gpu``; "": all."""
         if not part:
             return self
-        message = f"{self.message}; it takes {part} that are freed, and the next that fit have the rest"
+        # Without the amounts: whoever asks what would be evicted may not see what others use.
+        message = f"{self.message}; it takes a part of what is freed, and the next that fit the rest"
         return EvictionReason(message, {**self.facts, "takes": part})
 
 

@@ -184,5 +184,5 @@ def test_it_is_said_how_much_of_what_is_freed_the_beneficiary_takes(
     found = evictions(waits, *works)
     assert {name: each.facts.get("takes") for name, each in found.items()} == expected
     for name, part in expected.items():
-        says = f"; it takes {part} that are freed, and the next that fit have the rest"
+        says = "; it takes a part of what is freed, and the next that fit the rest"
         assert found[name].message.endswith(says) == (part is not None)
