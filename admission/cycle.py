@@ -500,4 +500,6 @@ def _last_eviction(evict: Evict, now: int) -> LastEviction | None:
     """What is told of an eviction while its workload waits; None: nothing."""
     by = evict.facts.get("for", "")
     cause = evict.message if evict.code in CAUSES_TOLD else ""
-    return LastEviction(at=now, code=evict.code, by=by, cause=cause) if by or cause else None
+    if not (by or cause):
+        return None
+    return LastEviction(at=now, code=evict.code, by=by, cause=cause, takes=evict.facts.get("takes", ""))

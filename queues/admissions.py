@@ -176,10 +176,16 @@ class LastEviction:
     by: str = ""
     #: Which pod was refused, in the scheduler's words, which device failed, or how long it ran; "": none of these.
     cause: str = ""
+    #: How much the beneficiary takes of what is freed (``8 of 32 nvidia.com/gpu``); "": all of it.
+    takes: str = ""
 
     def appended_to(self, message: str) -> str:
         """The reason for which the workload waits now, with the eviction that ended its last run."""
         why = f" for {self.by}" if self.by else f": {self.cause}"
+        if self.takes:
+            why += (
+                f", which takes {self.takes} that were freed; this workload waits until it fits whole again"
+            )
         return f"{message}; evicted at {rfc3339(self.at)} ({self.code}){why}"
 
 

@@ -6,7 +6,7 @@ those that are draining there, and of its queue's limits likewise. When the last
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -48,6 +48,7 @@ class HeldClaims:
     #: Users of the beneficiaries.
     users: dict[WorkloadKey, str] = field(default_factory=dict)
     _dropped: set[WorkloadKey] = field(default_factory=set)
+    _moved: dict[WorkloadKey, Claim] = field(default_factory=dict)
     #: Beneficiaries that are being tried.
     _released: set[WorkloadKey] = field(default_factory=set)
     _promised_books: dict[QueueName, Book] = field(default_factory=dict)
@@ -87,6 +88,26 @@ class HeldClaims:
             self._released.remove(key)
             self._dropped.add(key)
             del self.claims[key]
+
+    def move(self, key: WorkloadKey, seats: tuple[Seat, ...], trial: Trial) -> None:
+        """Hold other space for a beneficiary from now on, after ``release``."""
+        self._released.remove(key)
+        self.claims[key] = self._moved[key] = replace(self.claims[key], seats=seats)
+        self._promise(self.claims[key], 1, trial)
+
+    def sharing_victims(self, key: WorkloadKey) -> list[WorkloadKey]:
+        """Beneficiaries of other claims on the place of the same victims, which are still ending."""
+        ending = self.draining.keys() & self.claims[key].victims
+        return [
+            other
+            for other, claim in self.claims.items()
+            if other != key and not ending.isdisjoint(claim.victims)
+        ]
+
+    @property
+    def moved(self) -> tuple[Claim, ...]:
+        """Claims that hold other space than before this turn. For ``Plan.claims``."""
+        return tuple(claim for key, claim in self._moved.items() if self.claims.get(key) is claim)
 
     def drop(self, key: WorkloadKey, trial: Trial) -> None:
         """End a claim that is of no use, and give its space back."""

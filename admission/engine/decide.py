@@ -66,7 +66,7 @@ def decide(
     backfill = admission.reserve(snapshot)
     admission.await_room(ComingRoom.of(snapshot, state.open_admissions.evicting, held), backfill)
     admission.try_all(backfill)
-    admission.return_kept_quota()
+    admission.return_kept_places()
     trial.progress.workload = None
 
     restarts: tuple[Evict, ...] = ()
@@ -74,8 +74,7 @@ def decide(
     prospects = PreemptionProspects(trial, state.open_admissions.lowest_priority, state.hopeless)
     if not left.is_reached():
         restarts = restart.restart_gang(snapshot, admission.refused_with_seats(), trial)
-        refused = admission.refused_classes(prospects)
-        preempted = preemption.make_room(snapshot, refused, held, prospects, state.running)
+        preempted = preemption.make_room(snapshot, admission, held, prospects, state.running)
         trial.progress.workload = None
     # Not beside new claims, of which the books know in the next turn.
     may_grant = not (left.is_reached() or preempted.claims)
@@ -86,7 +85,7 @@ def decide(
     plan = replace(
         forced,
         evicts=(*forced.evicts, *restarts, *preempted.evicts),
-        claims=(*preempted.claims, *quota),
+        claims=(*held.moved, *preempted.claims, *quota),
         dropped=held.dropped,
         admits=tuple(admission.admits),
         reasons=admission.reasons(preempted.reasons, left_out),

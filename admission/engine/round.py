@@ -11,11 +11,14 @@ from heapq import nsmallest
 from itertools import groupby
 from typing import Any
 
+import numpy as np
+
 from admission.engine import reasons
 from admission.engine.backfill.coming_room import FOR_LACK_OF_ROOM, LEAVING_SECONDS, ComingRoom
 from admission.engine.backfill.reservation import Backfill, LongestWaiting
-from admission.engine.claims import HeldClaims
+from admission.engine.claims import HeldClaims, amounts_per_node
 from admission.engine.memo import EngineState
+from admission.engine.nodes.table import Amounts
 from admission.engine.pending.classes import (
     ClassAnswers,
     ClassRequest,
@@ -34,8 +37,8 @@ from admission.engine.plan_limit import PlanLimit
 from admission.engine.preemption.pruning import PreemptionProspects
 from admission.engine.quota_holds import hold_quota
 from admission.engine.snapshot import Snapshot
-from admission.engine.trial import Trial
-from queues.admissions import Claim
+from admission.engine.trial import Columns, Trial
+from queues.admissions import Claim, Seat
 from queues.order.line import Line, among_users
 from queues.order.policies import LineEntry, Rank, counts_use
 from queues.order.shares import UserShares
@@ -77,6 +80,7 @@ class AdmissionRound:
     #: sorted again in the next turn.
     tried_apart: set[WorkloadKey] = field(default_factory=set)
     _kept_quota: list[tuple[QueueName, Mapping[Account, int], int]] = field(default_factory=list)
+    _kept_places: list[tuple[Columns, Amounts]] = field(default_factory=list)
     #: Beneficiaries of claims, and gangs below their minimum, that were refused again.
     refused_beneficiaries: list[RefusedClass] = field(default_factory=list)
     #: Why classes and placement classes were refused, in the order in which they were tried.
@@ -98,6 +102,8 @@ class AdmissionRound:
     evicts_nobody: WorkloadClass | None = None
     #: The second at which other classes are tried; None: all are tried now.
     until: int | None = None
+    #: The reservations; none before ``reserve``.
+    backfill: Backfill = field(init=False)
 
     @property
     def pending(self) -> PendingWorkloads:
@@ -107,8 +113,9 @@ class AdmissionRound:
     def complete_gangs(self, held: HeldClaims) -> None:
         """Gangs that run below their minimum come before all that is new, whatever the share of their queues.
 
-        Those for which a place is being made are beneficiaries. What the others lack keeps the quota that it needs
-        until the end of the round: their nodes may come back.
+        Those for which a place is being made are beneficiaries. What the others lack keeps, until the end of the round,
+        the quota that it needs and what is free of its places: their nodes may come back, and be ready bit by bit. It
+        ends with the time that a gang may be unready, when the gang goes back.
         """
         entries = [
             entry
@@ -132,10 +139,35 @@ class AdmissionRound:
             # A node that is away is not part of the cluster now: root has less than is kept.
             if hit is not None:
                 self._keep_quota(ROOT, asked, -1)
+            self._keep_places(self._lost_seats(workload, each.request.need))
 
     def _keep_quota(self, queue: QueueName, asked: Mapping[Account, int], times: int) -> None:
         self.trial.usage.add(queue, asked, times)
         self._kept_quota.append((queue, asked, times))
+
+    def _lost_seats(self, workload: Workload, need: MissingMembers) -> list[Seat]:
+        """The last seats of the members that a gang lacks for its minimum."""
+        held = self.state.running.held_admissions
+        lost: dict[tuple[str, int], Seat] = {}
+        for number in self.state.open_admissions.of(workload.key):
+            admission = held[number].admission
+            for index in sorted(admission.ended):
+                seat = admission.seats[index]
+                if seat.ordinal in need.minimum.get(seat.pod_set, ()):
+                    lost[seat.pod_set, seat.ordinal] = seat
+        return list(lost.values())
+
+    def _keep_places(self, seats: Sequence[Seat]) -> None:
+        """Take what is free of these seats out of the trial."""
+        columns, amounts = amounts_per_node(seats, self.trial)
+        if len(columns):
+            free = np.minimum(amounts, np.maximum(self.trial.free[:, columns], 0))
+            self.trial.add_free(columns, -free)
+            self.trial.mark_dirty(columns)
+            self._kept_places.append((columns, free))
+            of_claims, kept = self.trial.withheld, np.zeros_like(self.trial.free)
+            kept[:, columns] = free
+            self.trial.withheld = lambda: kept if of_claims is None else of_claims() + kept
 
     def _is_below_minimum(self, workload: Workload, need: MissingMembers) -> bool:
         """Whether a gang with seats has fewer than it was admitted with; one that asks for more now may have them."""
@@ -144,11 +176,15 @@ class AdmissionRound:
         admitted = max((held[number].admission.minimum for number in numbers), default=0)
         return not 0 < admitted < workload.gang_size() or admitted > sum(map(len, need.seated.values()))
 
-    def return_kept_quota(self) -> None:
-        """Give back the quota that was kept for gangs below their minimum."""
+    def return_kept_places(self) -> None:
+        """Give back what was kept for gangs below their minimum."""
         for queue, asked, times in self._kept_quota:
             self.trial.usage.add(queue, asked, -times)
+        for columns, free in self._kept_places:
+            self.trial.add_free(columns, free)
+            self.trial.mark_dirty(columns)
         self._kept_quota.clear()
+        self._kept_places.clear()
 
     def try_beneficiaries(self, held: HeldClaims) -> None:
         """Beneficiaries of claims come next, each with the space that its claim holds.
@@ -158,17 +194,41 @@ class AdmissionRound:
         """
         for key in self.pending.unfit(held.claims):
             held.drop(key, self.trial)
-        beneficiaries = self.pending.take_out(held.claims)
-        for each in sorted(beneficiaries, key=lambda each: arrival_order(each.workload)):
+        beneficiaries = {each.workload.key: each for each in self.pending.take_out(held.claims)}
+        for each in sorted(beneficiaries.values(), key=lambda each: arrival_order(each.workload)):
             workload = each.workload
             held.release(workload.key, self.trial)
             served = not held.claims[workload.key].is_quota_only and self._serve_more_urgent(workload)
-            if self._admitted(each):
+            reason = self._tried(each)
+            if reason is None or self._exchanged(each, beneficiaries, held):
                 held.fulfil(workload.key)
             else:
+                self._refuse(each, reason)
                 held.restore(workload.key, self.trial)
                 if served:
                     held.drop_if_broken(workload.key, self.trial)
+
+    def _exchanged(
+        self, tried: PendingWorkload, beneficiaries: Mapping[WorkloadKey, PendingWorkload], held: HeldClaims
+    ) -> bool:
+        """Admit the beneficiary of a claim in the place of another one, if that fits in its place when it is free.
+
+        Both were promised the place of the same victims, and nobody knows whose pods end first.
+        """
+        workload, need = tried.workload, tried.request.need
+        for key in held.sharing_victims(workload.key):
+            if (other := beneficiaries.get(key)) is None:
+                continue
+            held.release(key, self.trial)
+            world = self.trial.fork()
+            if isinstance(gangs.admit(workload, need, world), Admit):
+                fit = gangs.admit(other.workload, other.request.need, held.after_draining(world))
+                if isinstance(fit, Admit):
+                    self._tried(tried)
+                    held.move(key, fit.seats, self.trial)
+                    return True
+            held.restore(key, self.trial)
+        return False
 
     def _serve_more_urgent(self, beneficiary: Workload) -> bool:
         """Whether work of a higher priority of its queue took of the space that a claim holds for a beneficiary."""
@@ -192,14 +252,25 @@ class AdmissionRound:
 
     def _admitted(self, tried: PendingWorkload) -> bool:
         """Try a workload before the line. If it is refused, that is its reason."""
+        reason = self._tried(tried)
+        if reason is not None:
+            self._refuse(tried, reason)
+        return reason is None
+
+    def _tried(self, tried: PendingWorkload) -> Reason | None:
+        """Admit a workload, or say why it is not."""
         workload, need = tried.workload, tried.request.need
         answer = gangs.admit(workload, need, self.trial)
-        if isinstance(answer, Admit):
-            self._admit(answer, workload, need)
-            return True
-        self.pending.set_own_reason(workload.key, answer)
-        self.refused_beneficiaries.append(RefusedClass(members=(tried.line_entry,), need=need, reason=answer))
-        return False
+        if isinstance(answer, Reason):
+            return answer
+        self._admit(answer, workload, need)
+        return None
+
+    def _refuse(self, tried: PendingWorkload, reason: Reason) -> None:
+        self.pending.set_own_reason(tried.workload.key, reason)
+        self.refused_beneficiaries.append(
+            RefusedClass(members=(tried.line_entry,), need=tried.request.need, reason=reason)
+        )
 
     def screen(self) -> None:
         """Find out which classes could be admitted at all."""
@@ -248,6 +319,7 @@ class AdmissionRound:
             ends_matter=ends_known,
         )
         backfill.revisit_at(until)
+        self.backfill = backfill
         return backfill
 
     def await_room(self, coming: ComingRoom | None, backfill: Backfill) -> None:
@@ -504,6 +576,24 @@ class AdmissionRound:
             if promised is not None and promised.limits_users_of(each.queue):
                 refused = _within_user_limits(refused, each.request, promised)
             if refused.members:
+                yield refused
+
+    def lacking_room(self) -> Iterator[RefusedClass]:
+        """Refused classes that lack room, and that no reservation keeps off, in the order of the line."""
+        answers = self.state.class_answers
+        yield from (each for each in self.refused_beneficiaries if each.reason.code in FOR_LACK_OF_ROOM)
+        lacking = [
+            each
+            for of_queue in self.pending.classes.values()
+            for each in of_queue.values()
+            if each not in self.left_out
+            and (answer := answers.get(each)) is not None
+            and answer.reason.code in FOR_LACK_OF_ROOM
+            and not (each.request.need.complete or each.request.need.shortfall)
+        ]
+        for each in self._in_line_order(lacking):
+            refused = each.as_refused(answers[each])
+            if not self.backfill.keeps_off(refused.members[0], self.trial):
                 yield refused
 
     def refused_with_seats(self) -> Iterator[tuple[Workload, MissingMembers]]:

@@ -106,6 +106,8 @@ class _Question:
     own_from: int
     others_from: int
     reclaim_from: int
+    #: And for work that has waited for long, since before it started, whatever it keeps because it had waited itself.
+    owed_from: int
 
     @classmethod
     def of(cls, snapshot: Snapshot, holder: Workload) -> "_Question | None":
@@ -140,6 +142,7 @@ class _Question:
             own_from=max(whole.evictable_from, whole.wish_end),
             others_from=others,
             reclaim_from=max(others, min(each.reclaimable_from for each in mine)),
+            owed_from=max(whole.owed_from, whole.wish_end if wish_counts else 0),
         )
 
     @property
@@ -308,14 +311,19 @@ def _reclaim(question: _Question, name: QueueName, pair: QueuePair, account: Acc
         message = f"{who} may take back up to {account.amount(units)} that it deserves and does not use"
     else:
         message = f"{who} only in place of work of its own, as it uses all that it deserves"
-    begins = question.reclaim_from
-    if begins > question.others_from and _may_be_owed(question, name, pair, account):
+    begins, may_be_owed = question.reclaim_from, _may_be_owed(question, name, pair, account)
+    if begins > question.others_from and may_be_owed:
         # Before that only such gangs may.
         begins = question.others_from
         message += (
             f", for a gang that has waited for {span(tree.policy(name).clear_after or 0)}, as queue"
             f" {pair.beneficiary_side[-1]} uses nothing of it"
         )
+    waiting_longer = _from_when_work_before_it_may(question, name, keeps_nothing=may_be_owed)
+    if waiting_longer is not None and waiting_longer < begins:
+        begins = waiting_longer
+        clear_after = span(tree.policy(name).clear_after or 0)
+        message += f", for work that has waited for {clear_after}, and since before this one started"
     return Taker(
         rule=TakerRule.RECLAIMED,
         queue=name,
@@ -328,6 +336,16 @@ def _reclaim(question: _Question, name: QueueName, pair: QueuePair, account: Acc
             "above": pair.victim_side[-1],
         },
     )
+
+
+def _from_when_work_before_it_may(question: _Question, name: QueueName, *, keeps_nothing: bool) -> int | None:
+    """From which second on what has waited in a queue since before it started may reclaim its place; None: none has."""
+    since = [each.waiting_since or each.created for each in question.waiting(name)]
+    before = [second for second in since if second < question.whole.started]
+    if not before:
+        return None
+    kept = 0 if keeps_nothing else min(each.reclaimable_from for each in question.candidates)
+    return max(min(before) + (question.usage.tree.policy(name).clear_after or 0), question.owed_from, kept)
 
 
 def _may_be_owed(question: _Question, name: QueueName, pair: QueuePair, account: Account) -> bool:

@@ -221,6 +221,10 @@ class RunTimes:
             return min(seconds, LONGEST + ran)
         return self._closest(likeness, ran)[1].total(ran, share)
 
+    def median(self, likeness: Likeness, declared: int | None) -> int:
+        """Seconds that half of all runs like one that has not begun are over in, or those that it declares."""
+        return self.total(likeness, SHARES // 2, declared)
+
     def _closest(self, likeness: Likeness, ran: int) -> tuple[Basis, Survival]:
         """The closest group of which enough is known."""
         for basis, name in likeness.groups():

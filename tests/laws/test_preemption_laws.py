@@ -19,7 +19,8 @@ from queues.admissions import Admission, Seat
 from queues.quota.queue import Queue, QueuePolicy
 from queues.resources import GPU, Resources
 from queues.workload import AdmissionId, NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
-from tests.laws.laws import preemption
+from tests.laws.laws import idle_devices, preemption
+from tests.laws.laws.idle_devices import equal_worlds
 from tests.laws.laws.preemption import full_worlds, lent_worlds
 from tests.laws.worlds.settings import in_worlds
 
@@ -84,6 +85,24 @@ def test_budgets_hold(snapshot: Snapshot) -> None:
 @given(full_worlds())
 def test_nobody_goes_who_need_not(snapshot: Snapshot) -> None:
     preemption.victim_sets_are_minimal(snapshot)
+
+
+@worlds
+@given(equal_worlds())
+def test_no_other_victim_would_leave_fewer_devices_idle(snapshot: Snapshot) -> None:
+    idle_devices.no_other_victim_would_leave_less_idle(snapshot)
+
+
+@worlds
+@given(full_worlds())
+def test_what_is_freed_beyond_the_need_is_claimed(snapshot: Snapshot) -> None:
+    idle_devices.what_is_freed_is_claimed(snapshot)
+
+
+@worlds
+@given(full_worlds(), st.integers(0, 99))
+def test_pods_of_victims_may_end_in_any_order(snapshot: Snapshot, seed: int) -> None:
+    idle_devices.pods_of_victims_may_end_in_any_order(snapshot, Random(seed))
 
 
 @worlds

@@ -4,6 +4,7 @@ Right is a set of victims that lets the same workload in, is at most as large an
 exactly where nobody is wanted.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -12,6 +13,7 @@ from admission.engine.nodes.table import NodeTable
 from admission.engine.placement.need import size_of
 from admission.engine.preemption.held_admission import HeldAdmission
 from admission.engine.preemption.rules import ReclaimDepth
+from admission.engine.preemption.victim_set import FoundSet
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
 from queues.admissions import Admission, AdmissionState, Seat
@@ -120,7 +122,8 @@ def chosen(case: Case) -> list[str]:
             )
             if victims.take_cheapest(candidates):
                 names = [each.candidate.workload.name for each in victims.victims]
-                found.append((victims.cost(), names))
+                cost = victims.found().cost
+                found.append(((cost.victims, cost.lost_work), names))
             victims.put_all_back()
     return min(found, default=(None, []))[1]
 
@@ -128,9 +131,8 @@ def chosen(case: Case) -> list[str]:
 class FewestVictims(FairSharingVictims):
     """Kueue's choice: as few victims as possible, then the least work lost."""
 
-    def cost(self) -> Any:
-        cost = super().cost()
-        return cost.victims, cost.lost_work
+    def take_best(self, found: Sequence[FoundSet]) -> None:
+        super().take_best([min(found, key=lambda each: (each.cost.victims, each.cost.lost_work))])
 
 
 def _part(admission: Admission) -> HeldAdmission:

@@ -14,6 +14,13 @@ _UNITS: Final = ((86_400, "d", 2 * 86_400), (3600, "h", 2 * 3600), (60, "m", 120
 
 UNKNOWN: Final = "unknown"
 
+#: Where an assumed run time comes from, by ``basis``, if it is not from work that is like it.
+_SOURCES: Final = {
+    "declared": "as it states",
+    "everything": "as all ended work",
+    "prior": "as too little like it has ended",
+}
+
 
 def expected_cell(expected: Expected | None, now: str) -> str:
     """``in 10-40m``; ``in >6h``: later than that; ``overdue 3m``: it should have started; ``unknown``; ``-``: not
@@ -52,7 +59,7 @@ def expected_sentence(expected: Expected, now: str) -> str:
         # A forecast is minutes old at times: what has passed of its interval is not told.
         begin = f"between {_clock(earliest, now)} and" if moment(earliest) > moment(now) else "by"
         text = f"{begin} {_clock(latest, now)} UTC (4 of 5 times)"
-    return f"{text}, {_basis(expected)}{_old(expected['computed'], now)}"
+    return f"{text}, {_basis(expected)}{_old(expected['computed'], now)}{_run_time(expected)}"
 
 
 def _overdue_since(expected: Expected, now: str) -> str | None:
@@ -67,6 +74,15 @@ def _overdue_since(expected: Expected, now: str) -> str | None:
 def _basis(expected: Expected) -> str:
     runs = f"{expected['runs']} ended run{'' if expected['runs'] == 1 else 's'}"
     return "with no ended runs to go by" if not expected["runs"] else f"from {runs}"
+
+
+def _run_time(expected: Expected) -> str:
+    """How long it is assumed to run itself, and where that comes from; "": the server does not say."""
+    if (seconds := expected.get("runTime")) is None:
+        return ""
+    basis = expected["basis"]
+    source = _SOURCES.get(basis, f"as ended work of the same {basis}")
+    return f"; its own run time is assumed to be {short_duration(seconds)}, {source}"
 
 
 def _old(computed: str, now: str) -> str:

@@ -11,6 +11,7 @@ longest. A gang that lacks quota keeps it also while its quota is cleared: what 
 never be among what can be cleared. Derived again in every turn, never stored.
 """
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -120,6 +121,11 @@ class Backfill:
             None if at is not None and at <= self.snapshot.now else at,
             delayed[0].why_delayed_by(entry.workload),
         )
+
+    def keeps_off(self, entry: LineEntry, trial: Trial) -> bool:
+        """Whether a workload must stay off what gets free, as it would delay one that has waited longer."""
+        before = itertools.takewhile(lambda space: not _alike(space.entry, entry), self.reservations)
+        return any(space.is_delayed_by(entry, self.snapshot.now, trial) for space in before)
 
     def keep_coming(self, coming: ComingRoom, entry: LineEntry, need: MissingMembers, trial: Trial) -> bool:
         """Keep what is free now for the head of the line, which lacks room, if it fits when what is leaving is gone.

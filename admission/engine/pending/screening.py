@@ -33,6 +33,8 @@ class Screening:
     #: Free amounts and nodes of the last turn; None: this is the first.
     _free: Amounts | None = None
     _table: NodeTable | None = None
+    #: What claims held of them; None: there was no claim.
+    _withheld: Amounts | None = None
     #: The most pods of one shape that fit, in all or into the best domain of a level.
     _most: dict[
         tuple[Resources, DeviceShare | None, bool, NodeFilter, FlavorName | None, str | None], int
@@ -70,8 +72,13 @@ class Screening:
         return dirty
 
     def _same_nodes(self, trial: Trial) -> bool:
-        """Whether free amounts are what they were in the last turn."""
+        """Whether free amounts, and what claims hold of them, are what they were in the last turn."""
         before, table = self._table, trial.table
+        withheld = None if trial.withheld is None else trial.withheld()
+        as_before = withheld is self._withheld is None or (
+            withheld is not None and self._withheld is not None and np.array_equal(withheld, self._withheld)
+        )
+        self._withheld = withheld
         same = (
             before is not None
             and self._free is not None
@@ -82,7 +89,7 @@ class Screening:
             self._free = trial.free.copy()
             self._most.clear()
         self._table = table
-        return same
+        return same and as_before
 
     def _ask_nodes(self, placement: PlacementClass, trial: Trial) -> Reason | None:
         """Why not even one workload of a placement class fits; None: one may."""

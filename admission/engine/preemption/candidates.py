@@ -4,7 +4,7 @@ A candidate is evicted whole or not at all: a gang with every admission that joi
 admission that joined a gang above its minimum (an elastic part).
 """
 
-from collections.abc import Set
+from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -17,6 +17,14 @@ from queues.workload import AdmissionId, QueueName, Workload, WorkloadKey
 #: What an eviction costs beside the lost work: ten minutes of a device, so that one victim of eight devices is
 #: better than eight victims of one.
 _DISTURBANCE = 600 * 16_000
+
+#: Costs are about equal that differ by no more than this part of the smaller one, or than one disturbance.
+_ALIKE = 10
+
+
+def most_alike(cost: int) -> int:
+    """The highest cost that is about equal to this one."""
+    return cost + max(cost // _ALIKE, _DISTURBANCE)
 
 
 #: Order in which candidates are chosen, the smallest first; see ``Candidate.sort_key``. A plain tuple: those are
@@ -103,8 +111,8 @@ class Candidate(msgspec.Struct, eq=False, gc=False):
         """Order in which candidates are chosen."""
         newest = self.admissions[-1].admission
         return (
-            self.protected_in_queue,  # work on lent quota that wishes not to be evicted comes last
-            self.whole,  # elastic parts come first
+            self.protected_in_queue,  # as ``standing``
+            self.whole,
             self.cost,
             self.priority,
             -newest.opened_at,  # the newest comes first
@@ -112,9 +120,18 @@ class Candidate(msgspec.Struct, eq=False, gc=False):
             newest.id,
         )
 
+    @property
+    def standing(self) -> tuple[bool, bool]:
+        """Elastic parts come before all others, and work on lent quota that wishes not to be evicted comes last."""
+        return self.protected_in_queue, self.whole
+
     def charged(self, account: Account) -> int:
         """Units of an account that the eviction would free."""
         return sum(held.charges.get(account, 0) for held in self.admissions)
+
+    def charged_in(self, accounts: Iterable[Account]) -> int:
+        """The same of several accounts together."""
+        return sum(map(self.charged, accounts))
 
 
 class BudgetedPods(NamedTuple):

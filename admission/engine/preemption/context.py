@@ -1,5 +1,6 @@
 """What one turn of preemption works on and brings about: the drained world, the candidates, evictions and claims."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,6 +11,7 @@ from admission.engine.pending.waiting_time import soonest
 from admission.engine.preemption.candidate_arrays import CandidateArrays
 from admission.engine.preemption.candidates import VictimCandidates
 from admission.engine.preemption.pruning import PreemptionProspects
+from admission.engine.preemption.rules import idle_accounts
 from admission.engine.preemption.running import RunningWorkloads
 from admission.engine.preemption.victim_set import Victim
 from admission.engine.snapshot import Snapshot
@@ -18,7 +20,7 @@ from queues.admissions import Claim, Seat
 from queues.plan import Evict, Reason
 from queues.quota.accounts import charges
 from queues.reason_codes import ReasonCode
-from queues.workload import AdmissionId, PodSet, QueueName, Workload, WorkloadKey
+from queues.workload import AdmissionId, NodeName, PodSet, QueueName, Workload, WorkloadKey
 
 #: A claim is given up after so many seconds if its beneficiary was not admitted.
 CLAIM_SECONDS = 600
@@ -78,6 +80,8 @@ class PreemptionContext:
         self.evicted: set[AdmissionId] = set()
         #: Requests that failed in this turn: those that ask no less, of the same queue, are spared the search.
         self.failed: dict[QueueName, list[FailedRequest]] = {}
+        #: Workloads for which space is kept since this turn.
+        self._claimed: set[WorkloadKey] = set()
 
     @cached_property
     def drained(self) -> Trial:
@@ -108,8 +112,9 @@ class PreemptionContext:
     def evict_and_claim(self, workload: Workload, victims: Sequence[Victim], seats: tuple[Seat, ...]) -> None:
         """Evict the victims and keep the seats for the beneficiary."""
         evicted = [(held.admission.id, victim) for victim in victims for held in victim.admissions]
+        part = self._part_taken(victims, seats)
         for number, victim in evicted:
-            message, facts = victim.reason
+            message, facts = victim.reason.taking(part)
             self.result.evicts.append(
                 Evict(
                     admission=number,
@@ -123,20 +128,65 @@ class PreemptionContext:
         numbers = [number for number, _ in evicted]
         self.evicted.update(numbers)
         self.arrays.mark_evicted(numbers)
+        self._claim(workload, seats, numbers)
+
+    def _part_taken(self, victims: Sequence[Victim], seats: Sequence[Seat]) -> str:
+        """What these seats take of what victims free, in devices or, without any, in CPUs; "": all of it."""
+        (account, *_) = idle_accounts(charges(seats))
+        freed, taken = Counter[NodeName](), Counter[NodeName]()
+        for victim in victims:
+            for held in victim.admissions:
+                for seat in held.seats:
+                    freed[seat.node] += seat.takes.get(account.resource)
+        for seat in seats:
+            taken[seat.node] += seat.takes.get(account.resource)
+        used, total = (freed & taken).total(), freed.total()
+        return "" if used >= total else f"{account.show(used)} of {account.amount(total)}"
+
+    def claim_freed(self, workload: Workload, seats: tuple[Seat, ...]) -> bool:
+        """Keep seats that were taken in the drained world, if this turn's evictions free them. False: they do not.
+
+        The place may be on nodes of the victims, or the quota theirs.
+        """
+        nodes = {seat.node for seat in seats}
+        victims = [
+            number
+            for number in self.evicted
+            if any(seat.node in nodes for seat in self.snapshot.still_held(self.snapshot.admissions[number]))
+        ]
+        asked = charges(seats)
+        if not victims and self.trial.usage.refusal(workload.queue, asked) is not None:
+            victims = [*self.evicted]
+        if victims:
+            self._claim(workload, seats, victims)
+        return bool(victims)
+
+    def _claim(self, workload: Workload, seats: tuple[Seat, ...], victims: Sequence[AdmissionId]) -> None:
         self.result.claims.append(
             Claim(
                 workload=workload.key,
                 queue=workload.queue,
                 generation=workload.generation,
                 seats=seats,
-                victims=tuple(sorted(numbers)),
+                victims=tuple(sorted(victims)),
                 until=self.snapshot.now + CLAIM_SECONDS,
             )
         )
+        self._claimed.add(workload.key)
+        self.drained.post_to_user(workload.queue, workload.user, charges(seats))
         self.result.reasons[workload.key] = reasons.making_room(
-            pods=sum(len(held.seats) for victim in victims for held in victim.admissions),
-            names=[str(victim.candidate.workload) for victim in victims],
+            pods=sum(len(self.snapshot.still_held(self.snapshot.admissions[number])) for number in victims),
+            names=[self.name_of(number) for number in victims],
         )
+
+    def has_new_claim(self, workload: Workload) -> bool:
+        """Whether space is kept for a workload since this turn."""
+        return workload.key in self._claimed
+
+    def freed_seats(self) -> list[Seat]:
+        """Seats of all that is evicted in this turn so far."""
+        admissions = (self.snapshot.admissions[number] for number in sorted(self.evicted))
+        return [seat for admission in admissions for seat in self.snapshot.still_held(admission)]
 
     def give_up(self, claim: Claim) -> None:
         """Drop a claim if its beneficiary was refused though all victims are gone: the nodes have changed."""

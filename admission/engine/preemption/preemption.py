@@ -6,6 +6,7 @@ place that becomes free anyhow.
 """
 
 from collections.abc import Iterable
+from typing import Protocol
 
 from admission.engine import reasons
 from admission.engine.claims import HeldClaims
@@ -15,6 +16,7 @@ from admission.engine.preemption.context import FailedRequest, PreemptionContext
 from admission.engine.preemption.pruning import PreemptionProspects
 from admission.engine.preemption.running import RunningWorkloads
 from admission.engine.preemption.search import VictimSearch, failed_request, searches_by_flavor, starves_now
+from admission.engine.preemption.spare_room import SpareRoom
 from admission.engine.snapshot import Snapshot
 from queues.reason_codes import ReasonCode
 
@@ -22,14 +24,26 @@ from queues.reason_codes import ReasonCode
 _FOR_LACK_OF_ROOM = (ReasonCode.QUEUE_LIMIT, ReasonCode.NO_FIT, ReasonCode.TOPOLOGY_NO_FIT)
 
 
+class Refusals(Protocol):
+    """What a turn has refused."""
+
+    def refused_classes(self, prospects: PreemptionProspects) -> Iterable[RefusedClass]:
+        """Classes for which victims may be found, in the order in which their heads were tried."""
+        ...
+
+    def lacking_room(self) -> Iterable[RefusedClass]:
+        """All classes that lack room and that no reservation keeps off, in the order of the line."""
+        ...
+
+
 def make_room(
     snapshot: Snapshot,
-    refused: Iterable[RefusedClass],
+    refusals: Refusals,
     held_claims: HeldClaims,
     prospects: PreemptionProspects,
     running: RunningWorkloads,
 ) -> PreemptionResult:
-    """Evictions and claims for refused classes, given in the order in which their heads were tried.
+    """Evictions and claims for refused classes.
 
     ``prospects``: of the world after everything else of the turn, with the space of all claims held; the world is
     left as it was, but for claims that turn out to be of no use.
@@ -37,9 +51,13 @@ def make_room(
     if not (snapshot.holders or held_claims.claims):
         return PreemptionResult()
     context = PreemptionContext(snapshot, held_claims, prospects, running)
-    for each in refused:
-        if may_evict(each):
-            _make_room_for_class(context, each)
+    spare = SpareRoom(context, refusals.lacking_room)
+    for refused in refusals.refused_classes(prospects):
+        if may_evict(refused):
+            evicts = len(context.result.evicts)
+            _make_room_for_class(context, refused)
+            if len(context.result.evicts) > evicts:
+                spare.claim()
     context.revisit_at(held_claims.until)
     return context.result
 
@@ -63,6 +81,8 @@ def _make_room_for_class(context: PreemptionContext, refused: RefusedClass) -> N
     for entry in refused.members:
         workload = entry.workload
         context.trial.progress.workload = workload.key
+        if context.has_new_claim(workload):
+            continue
         claim = context.held_claims.claims.get(workload.key)
         if claim is not None:
             draining = context.held_claims.draining

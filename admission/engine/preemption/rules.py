@@ -25,8 +25,9 @@ from queues.quota.accounts import Account
 from queues.quota.queue import ROOT
 from queues.quota.usage import Usage
 from queues.reason_codes import ReasonCode
+from queues.resources import CPU
 from queues.text_format import listed
-from queues.workload import QueueName, Workload
+from queues.workload import NO_FLAVOR, QueueName, Workload
 
 
 class EvictionRule(StrEnum):
@@ -60,6 +61,14 @@ class EvictionReason(NamedTuple):
         """The reason of a victim that these disruption budgets have kept on lent quota for as long as they may."""
         message = f"{self.message}; PodDisruptionBudget {listed(budgets)} keeps lent quota no longer"
         return EvictionReason(message, {**self.facts, "budgets": list(budgets)})
+
+    def taking(self, part: str) -> "EvictionReason":
+        """The reason of victims of which the beneficiary takes a part only, as ``8 of 32 nvidia.com/gpu``; "": all."""
+        if not part:
+            return self
+        # Without the amounts: whoever asks what would be evicted may not see what others use.
+        message = f"{self.message}; it takes a part of what is freed, and the next that fit the rest"
+        return EvictionReason(message, {**self.facts, "takes": part})
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +109,8 @@ class PreemptionRights:
     #: The second since which it waits, if it has waited long: what started later keeps nothing from it by its age.
     owed_since: int = NEVER
     depth: ReclaimDepth = ReclaimDepth.NEVER
+    #: What is counted of what victims leave idle.
+    idle_accounts: tuple[Account, ...] = ()
     _pairs: dict[QueueName, QueuePair | None] = field(default_factory=dict)
 
     def rule(self, candidate: Candidate) -> EvictionRule | None:
@@ -284,6 +295,13 @@ def uses_nothing(usage: Usage, queue: QueueName, accounts: Iterable[Account]) ->
     every = list(accounts)
     devices = [account for account in every if is_extended_resource(account.resource)]
     return not any(usage.used(queue, account) for account in devices or every)
+
+
+def idle_accounts(asked: Iterable[Account]) -> tuple[Account, ...]:
+    """What is counted of what victims leave idle, for a beneficiary that asks for this: devices, or else CPUs."""
+    plain = [account for account in asked if account.flavor == NO_FLAVOR]
+    devices = [account for account in plain if is_extended_resource(account.resource)]
+    return tuple(devices or [account for account in plain if account.resource == CPU] or plain)
 
 
 def size_of_members(workload: Workload, ordinals: Mapping[str, Sequence[int]]) -> int:

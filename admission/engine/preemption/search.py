@@ -17,11 +17,17 @@ from admission.engine.pending.waiting_time import starves_at, waits_since
 from admission.engine.placement import gangs
 from admission.engine.placement.need import MissingMembers, is_extended_resource, takes_of
 from admission.engine.preemption.candidate_arrays import CandidateMask
+from admission.engine.preemption.candidates import most_alike
 from admission.engine.preemption.context import FailedRequest, PreemptionContext
 from admission.engine.preemption.grants import NEVER
 from admission.engine.preemption.node_gains import gains_by_domain, gains_by_node
-from admission.engine.preemption.rules import PreemptionRights, ReclaimDepth, size_of_members
-from admission.engine.preemption.victim_set import Victim, VictimSet, take_gains
+from admission.engine.preemption.rules import (
+    PreemptionRights,
+    ReclaimDepth,
+    idle_accounts,
+    size_of_members,
+)
+from admission.engine.preemption.victim_set import Victim, VictimSet, best_of, take_gains
 from queues.admissions import Seat
 from queues.plan import Admit
 from queues.quota.accounts import Account, flavor_charges
@@ -31,8 +37,14 @@ from queues.workload import NO_FLAVOR, FlavorName, PodSet, QueueName, Workload
 #: Among so many candidates several orders of taking them are tried, if no place was found.
 _FEW = 64
 
-#: So many single victims are tried for a single pod, the cheapest first.
+#: So many single victims are tried for a single pod, the cheapest first. Among so many it is looked for those that
+#: leave fewer devices idle.
 _SINGLES_TRIED = 8
+_SINGLES_COMPARED = 256
+
+#: So often other victims are looked for if those found free more than is needed; and so many that alone would do.
+_SETS_TRIED = 3
+_ALONE_TRIED = 8
 
 
 #: Each depth is tried only if no victims were found with the one before.
@@ -202,15 +214,18 @@ class VictimSearch:
     _singles: deque[int] = field(default_factory=deque)
     #: The depth that they are of.
     _singles_depth: ReclaimDepth = ReclaimDepth.NEVER
+    #: Pods that had no room where the last set of victims was found; 0: it is not known.
+    _short: int = 0
     _charges: dict[FlavorName, dict[Account, int]] = field(default_factory=dict)
 
     def make_room(self, workload: Workload) -> bool:
         """Make room for one workload. True: it has a claim now, or fits when everything that leaves is gone."""
         context, estimate = self.context, self.estimate
-        if estimate.may_fit(workload.queue, self.asked) and isinstance(
-            gangs.admit(workload, self.need, context.drained), Admit
-        ):
-            return True  # the seats stay taken, so the next workload is not offered them again
+        if estimate.may_fit(workload.queue, self.asked):
+            answer = gangs.admit(workload, self.need, context.drained)
+            if isinstance(answer, Admit):
+                context.claim_freed(workload, answer.seats)
+                return True  # the seats stay taken, so the next workload is not offered them again
         has_waited = waited_long(workload, context)
         rights = PreemptionRights(
             workload=workload,
@@ -219,6 +234,7 @@ class VictimSearch:
             size=self.size,
             starved=starves_now(workload, self.need, context),
             owed_since=waits_since(workload)[0] if has_waited else NEVER,
+            idle_accounts=idle_accounts(self.asked),
         )
         victims = VictimSet(
             context.drained, context.candidates, rights, lambda: self._fits(workload), context.evicted
@@ -259,12 +275,13 @@ class VictimSearch:
             return False
         if self._is_single_pod:
             singles = arrays.single_pods(chosen, drained, self.estimate.pods, self.estimate.mask)
-            self._singles = deque(singles)
+            self._singles = deque(self._smaller_of_equals_first(singles, rights))
             self._singles_depth = depth
             if self._swap_single_pods(victims):
                 return True
         if self._choose(victims, chosen):
-            victims.put_back_unneeded(self.estimate.needed if len(self.need.minimum) == 1 else None)
+            self._put_back_unneeded(victims)
+            self._leave_fewer_idle(victims, chosen)
             if self._evict_and_claim(victims):
                 return True
         victims.put_all_back()
@@ -287,6 +304,75 @@ class VictimSearch:
                 victims.put_all_back()
             tried += 1
         return False
+
+    def _smaller_of_equals_first(self, singles: Sequence[int], rights: PreemptionRights) -> Sequence[int]:
+        """Single victims, the cheapest first; of those that cost about the same, those first that free less."""
+        arrays, first = self.context.arrays, singles[:_SINGLES_COMPARED]
+        freed = arrays.charged(rights.idle_accounts)[first].sum(axis=1).tolist()
+        if len(set(freed)) < 2:
+            return singles
+        own, every = rights.workload.queue, [arrays.candidates[index] for index in first]
+        lowest = min((each.priority for each in every if each.queue == own), default=0)
+        priorities = [each.priority if each.queue == own else lowest for each in every]
+        alike: list[list[int]] = []
+        most, standing = -1, every[0].standing
+        for number, candidate in enumerate(every):
+            if candidate.cost > most or candidate.standing != standing:
+                most, standing = most_alike(candidate.cost), candidate.standing
+                alike.append([])
+            alike[-1].append(number)
+        order = [n for some in alike for n in sorted(some, key=lambda n: (priorities[n], freed[n], n))]
+        return [*(first[number] for number in order), *singles[_SINGLES_COMPARED:]]
+
+    def _put_back_unneeded(self, victims: VictimSet) -> None:
+        victims.put_back_unneeded(self.estimate.needed if len(self.need.minimum) == 1 else None)
+
+    def _leave_fewer_idle(self, victims: VictimSet, chosen: CandidateMask) -> None:
+        """If victims free more than is needed, look for others whose lost work is about equal and that free less."""
+        arrays, accounts, found = self.context.arrays, victims.rights.idle_accounts, [victims.found()]
+        least = self._short * sum(self.estimate.pods.takes.get(account.resource) for account in accounts)
+        if found[0].cost.freed <= least:
+            return
+        freed, alike = arrays.charged(accounts).sum(axis=1), self._no_worse(victims, chosen)
+        for _ in range(_SETS_TRIED):
+            largest = max(each.candidate.charged_in(accounts) for each in found[-1].victims)
+            smaller = alike & (freed < largest)
+            victims.put_all_back()
+            if not (smaller.any() and self.estimate.nodes_suffice(smaller)):
+                break
+            if not self._choose_among(victims, smaller):
+                break
+            self._put_back_unneeded(victims)
+            found.append(victims.found())
+            if found[-1].cost.freed <= least:
+                break
+        victims.put_all_back()
+        most = most_alike(min(each.cost.lost_work for each in found))
+        alone = np.flatnonzero(alike & (freed >= least) & (freed < best_of(found).cost.freed)).tolist()
+        alone = [index for index in alone if arrays.candidates[index].cost <= most]
+        for index in sorted(alone, key=lambda index: (freed[index], index))[:_ALONE_TRIED]:
+            if victims.take(arrays.candidates[index]) and victims.fits():
+                found.append(victims.found())
+                break
+            victims.put_all_back()
+        victims.take_best(found)
+
+    def _no_worse(self, victims: VictimSet, chosen: CandidateMask) -> CandidateMask:
+        """Those of the chosen candidates that by priority and protection may go as well as these victims.
+
+        Not those whose pods are ending already: nobody knows when they will have ended.
+        """
+        arrays, own = self.context.arrays, victims.rights.workload.queue
+        leaving = self.context.snapshot.leaving
+        mine = arrays.of_queue(own)
+        priorities = [each.candidate.priority for each in victims.victims if each.candidate.queue == own]
+        may = chosen & ~(mine & (arrays.priority > max(priorities))) if priorities else chosen & ~mine
+        last = max(each.candidate.standing for each in victims.victims)
+        for index in np.flatnonzero(may).tolist():
+            candidate = arrays.candidates[index]
+            stays = not any(held.admission.id in leaving for held in candidate.admissions)
+            may[index] = stays and candidate.standing <= last
+        return may
 
     def _choose(self, victims: VictimSet, chosen: CandidateMask) -> bool:
         """Take victims by place; of the own queue none of a higher priority than need be."""
@@ -316,8 +402,10 @@ class VictimSearch:
             if take_gains(victims, gains, estimate.count - room, arrays) and (
                 victims.fits() or self._take_for_quota(victims, chosen)
             ):
+                self._short = max(0, estimate.count - room)
                 return True
             victims.put_all_back()
+        self._short = 0
         return int(chosen.sum()) <= _FEW and victims.take_cheapest(arrays.in_order(chosen))
 
     def _take_for_quota(self, victims: VictimSet, chosen: CandidateMask) -> bool:

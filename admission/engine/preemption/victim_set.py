@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from admission.engine.preemption.candidate_arrays import CandidateArrays
-from admission.engine.preemption.candidates import Candidate, SortKey, VictimCandidates
+from admission.engine.preemption.candidates import Candidate, SortKey, VictimCandidates, most_alike
 from admission.engine.preemption.held_admission import HeldAdmission
 from admission.engine.preemption.node_gains import NodeGains
 from admission.engine.preemption.rules import EvictionReason, EvictionRule, PreemptionRights
@@ -30,10 +30,28 @@ class Victim:
 
 
 class VictimCost(NamedTuple):
-    """What a set of victims costs; the smaller one is better."""
+    """What a set of victims costs."""
 
     lost_work: int
+    #: Units that it frees of what the beneficiary counts as idle (``rules.idle_accounts``).
+    freed: int
     victims: int
+
+
+class FoundSet(NamedTuple):
+    """Victims that are enough for the beneficiary."""
+
+    cost: VictimCost
+    victims: Sequence[Victim]
+
+
+def best_of(found: Sequence[FoundSet]) -> FoundSet:
+    """Of the sets whose lost work is about equal to the least, the one that frees least: fewer devices idle then."""
+    most = most_alike(min(each.cost.lost_work for each in found))
+    return min(
+        (each for each in found if each.cost.lost_work <= most),
+        key=lambda each: (each.cost.freed, each.cost.lost_work, each.cost.victims),
+    )
 
 
 @dataclass(slots=True, eq=False)
@@ -134,7 +152,7 @@ class VictimSet:
         return False
 
     def take_cheapest(self, candidates: Sequence[Candidate]) -> bool:
-        """Take victims in several orders, put back what each does not need, and keep the cheapest set."""
+        """Take victims in several orders, put back what each does not need, and keep the best set."""
         own = self.rights.workload.queue
         keys: tuple[Callable[[Candidate], tuple[object, SortKey]], ...] = (
             lambda each: (each.queue != own, each.sort_key),
@@ -142,17 +160,33 @@ class VictimSet:
             lambda each: (-each.size, each.sort_key),
             lambda each: (each.priority, each.sort_key),
         )
-        best: tuple[VictimCost, list[Victim]] | None = None
+        found: list[FoundSet] = []
         for in_order in (candidates, *(sorted(candidates, key=key) for key in keys)):
             if self.take_until_fits(in_order):
                 self.put_back_unneeded()
-                cost = self.cost()
-                if best is None or cost < best[0]:
-                    best = cost, list(self.victims)
+                found.append(self.found())
             self.put_all_back()
-        for victim in best[1] if best is not None else ():
+        if found:
+            self.take_best(found)
+        return bool(found)
+
+    def found(self) -> FoundSet:
+        """The victims that are taken now."""
+        victims, accounts = list(self.victims), self.rights.idle_accounts
+        return FoundSet(
+            VictimCost(
+                sum(each.candidate.cost for each in victims),
+                sum(each.candidate.charged_in(accounts) for each in victims),
+                len(victims),
+            ),
+            victims,
+        )
+
+    def take_best(self, found: Sequence[FoundSet]) -> None:
+        """Take the best of these sets in place of what is taken now."""
+        self.put_all_back()
+        for victim in best_of(found).victims:
             self.take_again(victim)
-        return best is not None
 
     def _helps(self, candidate: Candidate) -> bool:
         """True if a candidate is charged anything that is asked."""
@@ -196,10 +230,6 @@ class VictimSet:
             for each in self.victims
             if each.candidate.queue == queue
         )
-
-    def cost(self) -> VictimCost:
-        """What all victims cost."""
-        return VictimCost(sum(each.candidate.cost for each in self.victims), len(self.victims))
 
 
 def take_gains(victim_set: VictimSet, gains: NodeGains, pods: int, arrays: CandidateArrays) -> bool:

@@ -234,7 +234,8 @@ def _line(
     snapshot: Snapshot, key: WorkloadKey, interval: Interval, run_times: RunTimes, runs: int
 ) -> ExpectedLine:
     workload, now = snapshot.pending[key], snapshot.now
-    basis = run_times.expectation(Likeness.of_workload(workload), workload.run_time).basis
+    likeness = Likeness.of_workload(workload)
+    basis = run_times.expectation(likeness, workload.run_time).basis
     return ExpectedLine(
         kind=str(workload.kind),
         namespace=workload.namespace,
@@ -244,5 +245,6 @@ def _line(
         latest=None if interval.high is None else rfc3339(now + interval.high),
         never=interval.never,
         basis=str(basis),
+        run_time=run_times.median(likeness, workload.run_time),
         runs=runs,
     )

@@ -23,6 +23,9 @@ class ExpectedStartBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel
     #: What its own run time goes by: declared | user, image and shape | user and shape |
     #: image and shape | queue and shape | user | shape | everything | prior
     basis: str = ""
+    #: The seconds that it is assumed to run for: as long as it states, or as half of the ended work that its run time
+    #: goes by; null: the leader is of an older version.
+    run_time: int | None = None
     #: Number of ended runs that the run times of all workloads were learned from.
     runs: int = 0
 

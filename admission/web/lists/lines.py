@@ -58,6 +58,8 @@ def reason_body(stored: views.StoredReason | None, last: LastEviction | None) ->
     facts = facts_with_quantities(stored.facts)
     if last is not None:
         why = {"for": last.by} if last.by else {"refusal": last.cause}
+        if last.takes:
+            why["takes"] = last.takes
         facts = {**facts, "evicted": {"at": rfc3339(last.at), "code": last.code, **why}}
     return bodies.ReasonBody(
         code=stored.code,

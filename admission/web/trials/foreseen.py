@@ -67,13 +67,14 @@ class Foreseen:
         found = {}
         for key, interval in learned.supposed(self.made).items():
             workload = self.snapshot.pending[key]
-            basis = self.made.run_times.expectation(Likeness.of_workload(workload), workload.run_time).basis
+            likeness, run_times = Likeness.of_workload(workload), self.made.run_times
             found[key] = ExpectedStartBody(
                 computed=rfc3339(now),
                 earliest=rfc3339(now + interval.low),
                 latest=None if interval.high is None else rfc3339(now + interval.high),
                 never=interval.never,
-                basis=str(basis),
+                basis=str(run_times.expectation(likeness, workload.run_time).basis),
+                run_time=run_times.median(likeness, workload.run_time),
                 runs=learned.runs,
             )
         return found

@@ -85,6 +85,7 @@ async def _last_evictions(
             *last.c["decided_at", "code"],
             func.coalesce(by, "").label("by"),
             cause.label("cause"),
+            func.coalesce(last.c.numbers["takes"].astext, "").label("takes"),
         )
         .select_from(workloads.join(backoffs, same(backoffs, workloads)).join(last, true()))
         .where(last.c.kind == "evict", told)
@@ -97,6 +98,7 @@ async def _last_evictions(
             code=ReasonCode.of_row(row.code),
             by=row.by,
             cause=row.cause,
+            takes=row.takes,
         )
         for row in await tx.execute(asked)
     }

@@ -46,6 +46,7 @@ EXPECTED = ExpectedList(
             earliest="2026-11-21T10:10:00Z",
             latest="2026-11-21T10:40:00Z",
             basis="user and shape",
+            run_time=5400,
             runs=214,
         ),
         ExpectedLine(

@@ -8,9 +8,19 @@ import pytest
 from msgspec import structs
 
 from admission.engine import claims
-from admission.engine.preemption import candidates, preemption, protection, rules, running, victim_set
+from admission.engine.preemption import (
+    candidates,
+    preemption,
+    protection,
+    rules,
+    running,
+    search,
+    spare_room,
+    victim_set,
+)
 from admission.explain import takers
 from queues.quota import tree
+from tests.laws.laws import idle_devices
 from tests.laws.laws import preemption as laws
 from tests.laws.laws.preemption import full_worlds, lent_worlds
 from tests.laws.planted.bug import Bug, is_broken_in, tried
@@ -135,6 +145,37 @@ BUGS = (
 def test_a_planted_bug_breaks_its_law(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
     bug.plant(monkeypatch)
     is_broken_in(full_worlds(), bug.law, first=bug.first)
+
+
+@pytest.mark.parametrize(
+    ("owner", "attribute", "wrong"),
+    [
+        pytest.param(search.VictimSearch, "_leave_fewer_idle", lambda *_: None, id="sets"),
+        pytest.param(
+            search.VictimSearch,
+            "_smaller_of_equals_first",
+            lambda _self, singles, _: singles,
+            id="single pods",
+        ),
+    ],
+)
+def test_victims_that_free_more_than_is_needed_break_their_law(
+    owner: Any, attribute: str, wrong: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(owner, attribute, wrong)
+    is_broken_in(idle_devices.equal_worlds(), idle_devices.no_other_victim_would_leave_less_idle)
+
+
+def test_what_is_freed_and_left_to_chance_breaks_its_law(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spare_room.SpareRoom, "claim", lambda _: None)
+    is_broken_in(full_worlds(), idle_devices.what_is_freed_is_claimed)
+
+
+def test_a_claim_that_holds_nothing_once_it_was_tried_breaks_its_law(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claims.HeldClaims, "restore", lambda self, key, _: self._released.discard(key))
+    is_broken_in(
+        full_worlds(), lambda world: idle_devices.pods_of_victims_may_end_in_any_order(world, Random(1))
+    )
 
 
 def test_a_wish_that_counts_for_lent_quota_breaks_its_law(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,13 @@ WHEN = "2027-01-15T08:00:00Z"
 
 
 async def decided(
-    harness: LedgerHarness, kind: str, name: str, code: str = "", by: str | None = None, message: str = ""
+    harness: LedgerHarness,
+    kind: str,
+    name: str,
+    code: str = "",
+    by: str | None = None,
+    message: str = "",
+    **facts: str,
 ) -> None:
     """A line of the decision log, as ``admission.apply`` writes it."""
     line = ledger.Decision(
@@ -34,7 +40,7 @@ async def decided(
         code=code,
         message=message,
         beneficiary=None if by is None else key("other"),
-        numbers={"seats": 2} if by is None else {"seats": 2, "for": by},
+        numbers={"seats": 2, **facts} if by is None else {"seats": 2, "for": by, **facts},
     )
     async with harness.muster.transaction() as tx:
         entry = await harness.enter(tx)
@@ -102,6 +108,24 @@ async def test_the_list_and_the_story_say_it_alike(muster: Database) -> None:
     assert story.reason.message == f"0 of 2 pods fit; evicted at {WHEN} (Preempted) for vcjob/ns/other"
     assert story.reason.facts["evicted"] == {"at": WHEN, "code": "Preempted", "for": "vcjob/ns/other"}
     assert waiting["calm"] is None, "it is not considered yet"
+
+
+async def test_how_much_of_a_place_was_needed_is_told(muster: Database) -> None:
+    harness = await staged(muster)
+    admission = await admitted(harness, "train")
+    row = eviction(admission, beneficiary=key("other"))
+    await harness.evict(row)
+    await decided(harness, "evict", "train", row.code, "vcjob/ns/other", takes="1 of 2 nvidia.com/gpu")
+    await harness.free(admission, 0, 1)
+    (story,) = await SqlReader(muster, clock=lambda: NOW).explain(namespace="ns", name="train", kind=None)
+
+    assert (await known(muster))[key("train")].takes == "1 of 2 nvidia.com/gpu"
+    assert story.reason is not None
+    assert story.reason.message.endswith(
+        "for vcjob/ns/other, which takes 1 of 2 nvidia.com/gpu that were freed; "
+        "this workload waits until it fits whole again"
+    )
+    assert story.reason.facts["evicted"]["takes"] == "1 of 2 nvidia.com/gpu"
 
 
 async def test_who_goes_for_nobody_is_not_told_of_anybody(muster: Database) -> None:

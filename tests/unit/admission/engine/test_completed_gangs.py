@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from admission.engine import decide as engine
 from admission.engine.memo import Memo
 from admission.engine.nodes.levels import HOST
@@ -124,3 +126,51 @@ def test_new_work_of_another_size_does_not_take_its_quota() -> None:
 
 def test_a_gang_that_asks_for_more_than_it_was_admitted_with_waits_in_line() -> None:
     assert admitted(world(usable=True, minimum=1)) == ["new"]
+
+
+@pytest.mark.parametrize(
+    ("comes", "expected"),
+    [
+        pytest.param({GPU: 0, "cpu": 8000}, [], id="without its devices"),
+        pytest.param({GPU: 4000, "cpu": 8000}, [], id="with some of its devices"),
+        pytest.param({GPU: 8000, "cpu": 8000}, ["gang"], id="whole"),
+        pytest.param({GPU: 0, "cpu": 16_000}, ["small"], id="with more than the member needs"),
+    ],
+)
+def test_the_place_of_a_lost_member_is_kept_while_its_node_comes_back(
+    comes: dict[str, int], expected: list[str]
+) -> None:
+    """A node comes back bit by bit: small work that fits first would be in the way of the member."""
+    takes = Resources({GPU: 8000, "cpu": 8000, "pods": 1})
+    gang = replace(GANG, pod_sets=(replace(GANG.pod_sets[0], takes=takes),))
+    small = workload("small", OTHER, 1, 1)
+    small = replace(small, pod_sets=(replace(small.pod_sets[0], takes=Resources({"cpu": 4000, "pods": 1})),))
+    seats = [Seat(pod_set="w", ordinal=number, node=NodeName(f"n{number}"), takes=takes) for number in (0, 1)]
+    before = world(usable=True, gang=gang)
+    held = replace(before.admissions[AdmissionId(1)], seats=tuple(seats), ended=frozenset({1}))
+    nodes = [
+        Node(
+            name=NodeName(name),
+            allocatable=Resources({**amounts, "pods": 10}),
+            labels={HOST: name},
+            used=used,
+        )
+        for name, amounts, used in (
+            ("n0", {GPU: 8000, "cpu": 8000}, takes),
+            ("n1", comes, Resources({})),
+        )
+    ]
+    after = replace(
+        before,
+        nodes=NodeTable.build(nodes, [(HOST,)]),
+        pending={gang.key: gang, small.key: small},
+        admissions={held.id: held},
+        holders={gang.key: gang},
+    )
+    plan, memo = engine.decide(after, Memo())
+    assert [each.name for each in plan.admits] == expected
+    if not expected:
+        assert "(1 kept for another workload, 1 without room)" in plan.reasons[small.key].message
+    # When the gang has gone back, the node is for others.
+    gone = replace(after, now=101, admissions={}, holders={}, pending={small.key: small})
+    assert [each.name for each in engine.decide(gone, memo)[0].admits] == ["small"]

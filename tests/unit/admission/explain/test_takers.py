@@ -142,6 +142,29 @@ def test_what_protects_it_is_told_and_moves_the_time() -> None:
     assert "Protected from eviction until" in found.message
 
 
+def test_the_run_time_that_is_assumed_is_told_with_its_source() -> None:
+    found = place(world([queue("a", 16), queue("b", 16)], gang(run_time=5400), []))
+
+    assert found.message.endswith(
+        "Its run time is assumed to be 1h30m (from muster.dev/run-time or a deadline of its own)"
+    )
+
+
+def test_an_owner_that_waited_before_it_started_is_told() -> None:
+    policy = QueuePolicy(min_run_time=7200)
+    waits = replace(job("waits", "a", count=1), created=STARTED - 1200)
+    gangs = [(replace(each, created=STARTED - 10), nodes) for each, nodes in gang()]
+    queues = [queue("a", 16), queue("b", 8, policy=policy)]
+    takers = {taker.rule: taker for taker in place(world(queues, gangs, [waits])).takers}
+    found = takers[TakerRule.RECLAIMED]
+
+    assert found.begins == STARTED - 1200 + 1800
+    assert found.message.endswith(", for work that has waited for 30m, and since before this one started")
+    later = replace(waits, created=STARTED + 1)
+    takers = {taker.rule: taker for taker in place(world(queues, gangs, [later])).takers}
+    assert takers[TakerRule.RECLAIMED].begins == STARTED + 7200
+
+
 def test_a_wish_counts_inside_what_is_deserved_and_else_in_its_own_queue_only() -> None:
     owned = place(world([queue("a", 16), queue("b", 16)], gang(preemptable=False), []))
     lent = place(world([queue("a", 16), queue("b", 8)], gang(preemptable=False), []))

@@ -51,6 +51,12 @@ def test_with_nothing_known_the_middle_is_an_hour_and_as_long_again_as_it_ran() 
     assert RunTimes().expectation(like()) == (Basis.PRIOR, 0)
 
 
+def test_what_has_not_begun_is_assumed_to_run_as_half_of_its_like_or_as_it_declares() -> None:
+    run_times = RunTimes(tuple(runs(like(), *range(100, 100 + 10 * LEAST_SAMPLES, 10))))
+    assert run_times.median(like(), None) == run_times.total(like(), MIDDLE)
+    assert run_times.median(like(), 77) == 77
+
+
 @pytest.mark.parametrize(
     ("known", "basis"),
     [

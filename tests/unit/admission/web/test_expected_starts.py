@@ -31,6 +31,7 @@ async def test_waiting_workloads_have_their_expected_start(server: str) -> None:
         "never": False,
         "basis": "user and shape",
         "overdueSince": None,
+        "runTime": 5400,
         "runs": 214,
     }
     assert by_name["llama-pretrain"]["latest"] is None

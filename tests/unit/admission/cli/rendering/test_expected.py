@@ -74,3 +74,19 @@ def test_a_sentence_has_times_what_it_goes_by_and_its_age() -> None:
         == "14:10 UTC or later; by when is not known, with no ended runs to go by"
     )
     assert expected_sentence(expected("10:00:00", None, never=True), NOW).startswith("unknown: ")
+
+
+@pytest.mark.parametrize(
+    ("basis", "source"),
+    [
+        ("declared", "as it states"),
+        ("user and shape", "as ended work of the same user and shape"),
+        ("everything", "as all ended work"),
+        ("prior", "as too little like it has ended"),
+    ],
+)
+def test_the_run_time_that_is_assumed_is_told_with_its_source(basis: str, source: str) -> None:
+    foreseen = {**expected("10:10:00", "10:40:00"), "basis": basis}
+    assert "assumed" not in expected_sentence(foreseen, NOW)
+    told = expected_sentence({**foreseen, "runTime": 25}, NOW)
+    assert told.endswith(f"; its own run time is assumed to be 25s, {source}")

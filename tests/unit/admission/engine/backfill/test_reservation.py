@@ -105,6 +105,35 @@ def test_work_that_would_still_be_there_does_not_pass_and_says_why() -> None:
         assert "head" in plan.reasons[other.key].message
 
 
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        pytest.param({}, None, id="a Job: it can be cleared away by then"),
+        pytest.param({"preemptable": False}, ('volcano.sh/preemptable "true"', "never cleared away"), id="a bare pod"),
+        pytest.param({"preemptable": False, "run_time": 900}, None, id="that ends in time"),
+        pytest.param(
+            {"preemptable": False, "run_time": 4 * HOUR},
+            ('volcano.sh/preemptable "true"', "its run time counts as 4h"),
+            id="that does not",
+        ),
+        pytest.param({"min_run_time": 4 * HOUR}, ("could not be cleared away by then",), id="a wish for a time"),
+    ],
+)  # fmt: skip
+def test_who_is_held_off_is_told_why_and_what_lets_it_pass(
+    more: dict[str, Any], says: tuple[str, ...] | None
+) -> None:
+    """A gang has a place cleared after half an hour; one of the two nodes that it needs is free."""
+    snapshot = running(cluster(clear_after=HOUR // 2), work("long", 1, 8, run_time=2 * HOUR))
+    other = work("other", 1, 1, arrival=20, **more)
+    plan = turn(snapshot, HEAD, other)
+    if says is None:
+        assert admitted(plan) == {"other"}
+        return
+    message = plan.reasons[other.key].message
+    assert code(plan, other) == "Reserved"
+    assert all(each in message for each in (*says, "What lets it pass", "muster.dev/run-time")), message
+
+
 def test_work_passes_where_the_gang_will_not_need_the_place() -> None:
     """Two nodes are to be enough for the gang, and there are three."""
     snapshot = running(cluster(nodes=3), work("long", 1, 8, run_time=2 * HOUR), work("next", 1, 8))

@@ -116,7 +116,8 @@ async def test_a_user_is_not_told_the_names_of_others(server: str) -> None:
     # Nor the queues of others, and what they use.
     assert (victim["queue"], victim["message"]) == (
         None,
-        "reclaimed for job/ml/a: queue team uses 0 nvidia.com/gpu and deserves 16",
+        "reclaimed for job/ml/a: queue team uses 0 nvidia.com/gpu and deserves 16"
+        "; it takes a part of what is freed, and the next that fit the rest",
     )
     assert "other" not in without_words(body)
     _, body = await post(server, question(batch_job("a", 2, queue="team", gpu=8)))

@@ -1,0 +1,188 @@
+"""Of sets of victims whose lost work is about equal, the one goes that leaves fewer devices idle.
+
+Nodes have eight GPUs, and all of them are taken. All victims were lent what they have.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import pytest
+
+from admission.engine.decide import decide
+from admission.engine.memo import Memo
+from admission.engine.nodes.levels import HOST
+from admission.engine.nodes.table import Node, NodeTable
+from queues.plan import Evict
+from queues.quota.queue import Limits, Queue
+from queues.resources import GPU, Resources
+from queues.workload import NodeName, QueueName, Workload
+from tests.builders.running_work import NOW, running, snapshot_of, workload
+
+MINE, THEIRS = QueueName("mine"), QueueName("theirs")
+
+
+class Runs(NamedTuple):
+    """What runs: a pod of so many GPUs on each of these nodes, and the device-minutes that its eviction loses."""
+
+    name: str
+    on: str
+    gpus: int
+    lost: float
+    queue: str = THEIRS
+    priority: int = 0
+
+
+def evicted(asks: Workload, *works: Runs) -> str:
+    """Names of the victims."""
+    return " ".join(evictions(asks, *works))
+
+
+def evictions(asks: Workload, *works: Runs) -> dict[str, Evict]:
+    """By name."""
+    held = []
+    for work in works:
+        since = round(work.lost * 60 / (work.gpus * len(work.on.split())))
+        about = {"gpus": work.gpus, "priority": work.priority, "created": NOW - since}
+        held.append(running(work.name, work.queue, on=work.on, since=since, **about))
+    used = Counter[str]()
+    for work in works:
+        for node in work.on.split():
+            used[node] += work.gpus * 1000
+    table = NodeTable.build(
+        [
+            Node(
+                name=NodeName(name),
+                allocatable=Resources({GPU: 8000, "pods": 50}),
+                labels={HOST: name, "rack": f"r{number // 2}"},
+                used=Resources({GPU: units, "pods": 1}),
+            )
+            for number, (name, units) in enumerate(sorted(used.items()))
+        ],
+        [("rack", HOST)],
+    )
+    queues = {
+        MINE: Queue(name=MINE, limits=Limits(deserved={GPU: 64_000})),
+        THEIRS: Queue(name=THEIRS, limits=Limits(deserved={GPU: 0})),
+    }
+    snapshot = snapshot_of(held, table, queues=queues, pending={asks.key: asks})
+    plan = decide(snapshot, Memo())[0]
+    assert len(plan.claims) == bool(plan.evicts)
+    return dict(sorted((snapshot.admissions[each.admission].name, each) for each in plan.evicts))
+
+
+def asks(pods: int, gpus: int, *, rack: bool = False, priority: int = 0) -> Workload:
+    plain = workload("asks", MINE, pods=pods, gpus=gpus, priority=priority)
+    if not rack:
+        return plain
+    return replace(plain, pod_sets=(replace(plain.pod_sets[0], required_topology="rack"),))
+
+
+FOUR = "n0 n1 n2 n3"
+
+
+@pytest.mark.parametrize(
+    ("waits", "works", "expected"),
+    [
+        pytest.param(
+            asks(2, 8), [Runs("large", FOUR, 8, 100), Runs("small", "n4 n5", 8, 100)], "small", id="equal"
+        ),
+        pytest.param(
+            asks(2, 8), [Runs("large", FOUR, 8, 200), Runs("small", "n4 n5", 8, 219)], "small", id="a tenth"
+        ),
+        pytest.param(
+            asks(2, 8), [Runs("large", FOUR, 8, 20), Runs("small", "n4 n5", 8, 29)], "small", id="a disturbance"
+        ),
+        pytest.param(
+            asks(2, 8), [Runs("large", FOUR, 8, 200), Runs("small", "n4 n5", 8, 250)], "large", id="more is not equal"
+        ),
+        pytest.param(
+            asks(2, 8), [Runs("large", FOUR, 8, 400), Runs("small", "n4 n5", 8, 250)], "small", id="and cheaper"
+        ),
+        pytest.param(
+            asks(2, 8),
+            [Runs("large", FOUR, 8, 200), Runs("one", "n4", 8, 95), Runs("two", "n5", 8, 100)],
+            "one two",
+            id="several small ones",
+        ),
+        pytest.param(
+            asks(2, 8),
+            [Runs("huge", f"{FOUR} n4 n5", 8, 200), Runs("large", "n6 n7 n8", 8, 205), Runs("small", "n9 na", 8, 210)],
+            "small",
+            id="the smallest of three",
+        ),
+        pytest.param(
+            asks(2, 8, rack=True),
+            [Runs("large", FOUR, 8, 200), Runs("small", "n4 n5", 8, 210)],
+            "small",
+            id="in one rack",
+        ),
+        pytest.param(
+            asks(1, 8), [Runs("large", FOUR, 8, 200), Runs("small", "n4 n5", 8, 210)], "small", id="for one pod"
+        ),
+        pytest.param(
+            asks(1, 8), [Runs("large", FOUR, 8, 10), Runs("single", "n4", 8, 200)], "single", id="a pod for a pod"
+        ),
+        pytest.param(
+            asks(1, 2), [Runs("large", "n0", 8, 100), Runs("small", "n1", 2, 105), Runs("rest", "n1", 6, 400)], "small",
+            id="single pods",
+        ),
+        pytest.param(
+            asks(1, 2), [Runs("large", "n0", 8, 100), Runs("small", "n1", 2, 150), Runs("rest", "n1", 6, 400)], "large",
+            id="single pods that cost more",
+        ),
+        pytest.param(
+            asks(2, 3),
+            [
+                Runs("one", "n0 n1", 2, 40),
+                Runs("two", "n0 n1", 2, 40),
+                Runs("rest", "n0 n1", 4, 4000),
+                Runs("fits", "n2 n3", 3, 82),
+                Runs("others", "n2 n3", 5, 4000),
+            ],
+            "fits",
+            id="one in place of several",
+        ),
+        pytest.param(
+            asks(2, 8, priority=9),
+            [Runs("large", FOUR, 8, 200, MINE, 0), Runs("small", "n4 n5", 8, 200, MINE, 5)],
+            "large",
+            id="no higher priority than need be",
+        ),
+        pytest.param(
+            asks(1, 2, priority=9),
+            [Runs("large", "n0", 8, 100, MINE), Runs("small", "n1", 2, 100, MINE, 5), Runs("rest", "n1", 6, 900, MINE)],
+            "large",
+            id="nor for a single pod",
+        ),
+    ],
+)  # fmt: skip
+def test_of_equal_victims_those_go_that_leave_less_idle(
+    waits: Workload, works: Sequence[Runs], expected: str
+) -> None:
+    assert evicted(waits, *works) == expected
+
+
+@pytest.mark.parametrize(
+    ("waits", "works", "expected"),
+    [
+        pytest.param(asks(1, 8), [Runs("gang", FOUR, 8, 100)], {"gang": "8 of 32 nvidia.com/gpu"}, id="one node"),
+        pytest.param(asks(4, 8), [Runs("gang", FOUR, 8, 100)], {"gang": None}, id="all"),
+        pytest.param(asks(1, 2), [Runs("single", "n0", 8, 100)], {"single": "2 of 8 nvidia.com/gpu"}, id="a part"),
+        pytest.param(
+            asks(3, 8),
+            [Runs("one", "n0 n1", 8, 100), Runs("two", "n2 n3", 8, 100)],
+            dict.fromkeys(("one", "two"), "24 of 32 nvidia.com/gpu"),
+            id="of both together",
+        ),
+    ],
+)  # fmt: skip
+def test_it_is_said_how_much_of_what_is_freed_the_beneficiary_takes(
+    waits: Workload, works: Sequence[Runs], expected: dict[str, str | None]
+) -> None:
+    found = evictions(waits, *works)
+    assert {name: each.facts.get("takes") for name, each in found.items()} == expected
+    for name, part in expected.items():
+        says = "; it takes a part of what is freed, and the next that fit the rest"
+        assert found[name].message.endswith(says) == (part is not None)
