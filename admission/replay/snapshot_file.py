@@ -57,6 +57,7 @@ def save(snapshot: Snapshot, plan: Plan, configuration: str = "") -> bytes:
         "nodes": _written_table,
         "past_use": PastUse.lines,
         "queues": written_queues,
+        "tree": lambda tree: None,  # it follows from the queues
     }
     document = {
         "configuration": configuration,
