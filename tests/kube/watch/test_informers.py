@@ -116,11 +116,11 @@ async def test_a_new_default_queue_changes_the_facts_of_its_namespace(
         assert workload(informers.drain()[0]).queue == "default"
         annotations = {"scheduling.volcano.sh/queue-name": "team"}
         await server.put(NAMESPACES, {"metadata": {"name": "ns", "annotations": annotations}})
-        group_change, namespace_change = await next_changes(informers)
+        namespace_change, group_change = await next_changes(informers)
         assert workload(group_change).queue == "team"
         assert namespace_change.fact == NamespaceFact(name="ns", queue=QueueName("team"))
         await server.put(NAMESPACES, {"metadata": {"name": "ns", "labels": {"tier": "gold"}}})
-        group_change, namespace_change = await next_changes(informers)
+        namespace_change, group_change = await next_changes(informers)
         assert workload(group_change).queue == "default"
         assert namespace_change.fact == NamespaceFact(name="ns", labels={"tier": "gold"})
 
