@@ -55,6 +55,8 @@ _LONGEST_POD_SET: Final = 2000
 
 #: Label of the pods of a Deployment's ReplicaSet: the end of its name.
 _TEMPLATE_HASH: Final = "pod-template-hash"
+#: Words of the scheduler about a pod that it has not looked at nodes for: the claim of its own volume is being made.
+_NOT_JUDGED: Final = "waiting for ephemeral volume controller"
 
 #: JSON pointers of the parts of an affinity: none, one that says nothing of nodes, one that does.
 _AFFINITIES = (
@@ -311,7 +313,10 @@ def _refused(conditions: tuple[WireCondition, ...] | None) -> tuple[int, str] | 
     found = condition(conditions, "PodScheduled")
     if found is None or found.status != "False" or found.reason != "Unschedulable":
         return None
-    return seconds(found.last_transition_time), shortened(found.message or "", LONGEST_MESSAGE)
+    message = found.message or ""
+    if _NOT_JUDGED in message:
+        return None
+    return seconds(found.last_transition_time), shortened(message, LONGEST_MESSAGE)
 
 
 def _ended_first(meta: WireMetadata, status: WirePodStatus) -> bool | None:

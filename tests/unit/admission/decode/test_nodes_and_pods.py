@@ -255,6 +255,8 @@ def test_a_refusal_by_the_scheduler_has_a_time_and_a_message() -> None:
     )
     assert refused.refused == (1795228988, "0/4 nodes")
     assert scheduled(status="False", reason="SchedulingGated").refused is None
+    unmade = '0/2 nodes are available: waiting for ephemeral volume controller to create the persistentvolumeclaim "a"'
+    assert scheduled(status="False", reason="Unschedulable", message=unmade).refused is None
     assert scheduled(status="True").refused is None
 
 
