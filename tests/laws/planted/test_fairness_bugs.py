@@ -9,7 +9,7 @@ from admission.engine import trial
 from admission.engine.pending import pending
 from admission.engine.preemption import rules
 from queues.order import line, policies, shares
-from queues.quota import tree, usage
+from queues.quota import effective_limits, usage
 from queues.quota.queue import ROOT
 from tests.laws import test_fairness_laws as laws
 from tests.laws.planted.bug import Bug, is_broken, tried
@@ -18,7 +18,7 @@ _count_pods = trial.Trial._count_pods
 
 _first_hit = usage.Usage._first_hit
 _key_of = line.Line._key_of
-_guaranteed = tree.guaranteed
+_guaranteed = effective_limits.guaranteed
 
 
 def _emptiest_only(self: Any, free: Any, request: Any) -> Any:
@@ -65,7 +65,7 @@ BUGS = (
         laws.test_no_queue_gains_by_asking_for_more_than_it_needs, 2),
     Bug("only the emptiest node is looked at", trial.Trial, "_count_pods", _emptiest_only,
         laws.test_more_capacity_never_stops_everybody, 3, rare=True),
-    Bug("limits are kept like guarantees", tree, "guaranteed", _limits_are_kept,
+    Bug("limits are kept like guarantees", effective_limits, "guaranteed", _limits_are_kept,
         laws.test_more_quota_never_hurts_everybody, 1),
 )  # fmt: skip
 
