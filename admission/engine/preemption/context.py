@@ -1,7 +1,6 @@
 """What one turn of preemption works on and brings about: the drained world, the candidates, evictions and claims."""
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -18,7 +17,7 @@ from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
 from queues.admissions import Claim, Seat
 from queues.plan import Evict, Reason
-from queues.quota.accounts import charges
+from queues.quota.accounts import Account, charges
 from queues.reason_codes import ReasonCode
 from queues.workload import AdmissionId, NodeName, PodSet, QueueName, Workload, WorkloadKey
 
@@ -112,7 +111,8 @@ class PreemptionContext:
     def evict_and_claim(self, workload: Workload, victims: Sequence[Victim], seats: tuple[Seat, ...]) -> None:
         """Evict the victims and keep the seats for the beneficiary."""
         evicted = [(held.admission.id, victim) for victim in victims for held in victim.admissions]
-        part = self._part_taken(victims, seats)
+        asked = charges(seats)
+        part = self._part_taken(victims, seats, asked)
         for number, victim in evicted:
             message, facts = victim.reason.taking(part)
             self.result.evicts.append(
@@ -128,19 +128,26 @@ class PreemptionContext:
         numbers = [number for number, _ in evicted]
         self.evicted.update(numbers)
         self.arrays.mark_evicted(numbers)
-        self._claim(workload, seats, numbers)
+        self._claim(workload, seats, asked, numbers)
 
-    def _part_taken(self, victims: Sequence[Victim], seats: Sequence[Seat]) -> str:
+    def _part_taken(
+        self, victims: Sequence[Victim], seats: Sequence[Seat], asked: Mapping[Account, int]
+    ) -> str:
         """What these seats take of what victims free, in devices or, without any, in CPUs; "": all of it."""
-        (account, *_) = idle_accounts(charges(seats))
-        freed, taken = Counter[NodeName](), Counter[NodeName]()
+        (account, *_) = idle_accounts(asked)
+        resource, total, used = account.resource, 0, 0
+        freed: dict[NodeName, int] = {}
         for victim in victims:
             for held in victim.admissions:
                 for seat in held.seats:
-                    freed[seat.node] += seat.takes.get(account.resource)
+                    units = seat.takes.get(resource)
+                    freed[seat.node] = freed.get(seat.node, 0) + units
+                    total += units
         for seat in seats:
-            taken[seat.node] += seat.takes.get(account.resource)
-        used, total = (freed & taken).total(), freed.total()
+            left = freed.get(seat.node, 0)
+            units = min(left, seat.takes.get(resource))
+            freed[seat.node] = left - units
+            used += units
         return "" if used >= total else f"{account.show(used)} of {account.amount(total)}"
 
     def claim_freed(self, workload: Workload, seats: tuple[Seat, ...]) -> bool:
@@ -158,10 +165,16 @@ class PreemptionContext:
         if not victims and self.trial.usage.refusal(workload.queue, asked) is not None:
             victims = [*self.evicted]
         if victims:
-            self._claim(workload, seats, victims)
+            self._claim(workload, seats, asked, victims)
         return bool(victims)
 
-    def _claim(self, workload: Workload, seats: tuple[Seat, ...], victims: Sequence[AdmissionId]) -> None:
+    def _claim(
+        self,
+        workload: Workload,
+        seats: tuple[Seat, ...],
+        asked: Mapping[Account, int],
+        victims: Sequence[AdmissionId],
+    ) -> None:
         self.result.claims.append(
             Claim(
                 workload=workload.key,
@@ -173,7 +186,7 @@ class PreemptionContext:
             )
         )
         self._claimed.add(workload.key)
-        self.drained.post_to_user(workload.queue, workload.user, charges(seats))
+        self.drained.post_to_user(workload.queue, workload.user, asked)
         self.result.reasons[workload.key] = reasons.making_room(
             pods=sum(len(self.snapshot.still_held(self.snapshot.admissions[number])) for number in victims),
             names=[self.name_of(number) for number in victims],

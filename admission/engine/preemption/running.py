@@ -210,6 +210,8 @@ class RunningWorkloads:
 
 def _protected_until(candidates: _Candidates) -> int:
     """The second from which on nothing protects a workload or a part of it."""
+    if len(candidates) == 1:  # nearly all have no parts
+        return candidates[0].protected_until
     return max([each.protected_until for each in candidates])
 
 
