@@ -238,10 +238,16 @@ class RuleBoard:
 
     def _stuck_after_one(self, left: Sequence[tuple[int, int, int]], orders: Iterator[int]) -> int | None:
         """The same where each of these pods waits for one that may be bound as the first."""
-        firsts = [each for each in left if self.rules[each[0]].is_first()]
+        near = [counts for index in {index for index, _, _ in left} for counts in self.rules[index].near]
+        # Pods of one set in the same domains of all that is counted here make no difference.
+        firsts = {
+            (each[0], *(int(counts.of[each[1]]) for counts in near)): each
+            for each in left
+            if self.rules[each[0]].is_first()
+        }
         if not firsts or next(orders, None) is None:
             return left[0][0]
-        for first in firsts:
+        for first in firsts.values():
             self._put_all([first], 1)
             found = self._stuck([each for each in left if each is not first], orders)
             self._put_all([first], -1)
