@@ -22,9 +22,6 @@ _SHOWN: Final = 40
 #: How a compressed file begins.
 _GZIP: Final = b"\x1f\x8b"
 
-#: Days that are recorded where nothing else is set.
-_MOST_DAYS: Final = 90
-
 _DIFFERS: Final = 1
 _INVALID: Final = 2
 
