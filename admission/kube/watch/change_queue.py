@@ -5,8 +5,9 @@ admission now and then, a tenant with many changes has a part in a turn a few ti
 a turn for the others begins at once.
 
 Of an object that changes again before its turn the last state counts, as after a gap in a watch; but its end is never
-left out, nor what it was before it went. Changes of nodes, queues and other objects without a namespace come with the
-next turn, all of them.
+left out, nor what it was before it went, nor a step in the life of a pod: whether a pod that was deleted had ended
+before, only the states between tell. Changes of nodes, queues and other objects without a namespace come with the next
+turn, all of them.
 """
 
 from collections import deque
@@ -27,6 +28,15 @@ HELD_FOR: Final = 0.25
 FEW: Final = 24
 #: Seconds for which a tenant that asked for admission counts as one that may ask again.
 ASKED_WITHIN: Final = 30.0
+
+
+def _is_replaced(before: Change, after: Change) -> bool:
+    """Whether the earlier of two changes of an object in a row tells nothing that the later one does not tell."""
+    if before.fact is None or after.fact is None:
+        return False
+    if isinstance(before.fact, PodFact) and isinstance(after.fact, PodFact):
+        return (before.fact.phase, before.fact.deleting) == (after.fact.phase, after.fact.deleting)
+    return True
 
 
 class ChangeQueue:
@@ -62,7 +72,7 @@ class ChangeQueue:
             return True
         objects = self._waiting.setdefault(namespace, {})
         of_object = objects.setdefault((change.kind, change.key), [])
-        if of_object and change.fact is not None and of_object[-1].fact is not None:
+        if of_object and _is_replaced(of_object[-1], change):
             of_object[-1] = change
         else:
             of_object.append(change)
