@@ -271,7 +271,7 @@ def path_of(document: Document) -> str:
 
 
 def resource_of(api_version: str, kind: str) -> ApiResource | None:
-    """Where objects of a kind are; None: Muster has nothing to do with the kind."""
+    """Where objects of a kind are; None if Muster does not use the kind."""
     return _BY_KIND.get((api_version, kind))
 
 

@@ -145,8 +145,8 @@ COOLDOWN_TIME: Final = "volcano.sh/cooldown-time"
 
 #: Any other value than before has a workload tried again that was held back because its pods did not get ready.
 RETRY: Final = "muster.dev/retry"
-#: Annotation of what is suspended while it waits: "true": its owner holds it back. Written by a policy when the owner
-#: suspends it, and by whoever may change it.
+#: Annotation of what is suspended while it waits; with "true" its owner holds it back. Written by a policy when the
+#: owner suspends it, and by any user who may change it.
 HOLD: Final = "muster.dev/hold"
 #: Annotation, written by a policy: the object was created suspended. To suspend it once more changes nothing.
 CREATED_SUSPENDED: Final = "muster.dev/created-suspended"

@@ -26,7 +26,7 @@ class Heartbeat:
     age: float
     #: Why that is some time ago, as a sentence; "": nothing was behind when the heartbeat was written.
     behind: str
-    #: Where the holder's read API is: https://host:port; "": not told.
+    #: Where the holder's read API is: https://host:port; "": not known.
     address: str
 
 
@@ -51,7 +51,7 @@ async def beat(tx: AsyncConnection, term: Term, *, seconds: float, behind: str, 
 
 
 async def last_heartbeat(tx: AsyncConnection, *, lease: str = CONTROLLER) -> Heartbeat | None:
-    """The last heartbeat of any leader; None: no replica has ever led."""
+    """The last heartbeat of any leader; None if no replica has ever led."""
     age = func.extract("epoch", func.clock_timestamp() - heartbeats.c.current_at)
     columns = heartbeats.c["holder", "term", "behind", "address"]
     row = (await tx.execute(select(*columns, age.label("age")).where(heartbeats.c.lease == lease))).first()

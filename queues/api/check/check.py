@@ -88,7 +88,7 @@ _READ_ELSEWHERE = {
 _WITHOUT_EFFECT = ("Numatopology", "NodeShard")
 
 
-#: Findings about an object as the reader of the cluster's objects sees it; None: Muster does not act on the kind. The
+#: Findings about an object as the reader of the cluster's objects sees it; None if Muster does not act on the kind. The
 #: text is the queue of objects of its namespace that name none; "": they do not wait.
 AsInCluster = Callable[[Subject, str], Sequence[Finding] | None]
 
@@ -308,7 +308,7 @@ def _namespace(subject: Subject) -> str:
 
 
 def _identity(subject: Subject) -> tuple[str, ...] | None:
-    """None: the API server gives it a name."""
+    """What identifies the object; None if the API server gives it its name."""
     name = subject.metadata.get("name")
     if not name:
         return None

@@ -38,7 +38,7 @@ from queues.api.metadata_keys.known_key import (
 )
 from queues.api.metadata_keys.tables import KNOWN_KEYS, known_key
 
-#: Names that nobody but Muster and Volcano uses: an unknown one is misspelt, or has no effect.
+#: Names that only Muster and Volcano use: an unknown one is misspelt, or has no effect.
 _PREFIXES: Final = ("muster.dev/", "volcano.sh/", "scheduling.volcano.sh/")
 _MUSTER: Final = "muster.dev/"
 

@@ -136,7 +136,7 @@ def _stuck_update(subject: Subject) -> Iterator[Finding]:
 
 
 def _pods_of(value: Any, replicas: int, *, rounded_up: bool = False) -> int | None:
-    """A number of pods, or a percentage of replicas, as Kubernetes rounds it; None: it is neither."""
+    """A number of pods, or a percentage of replicas, as Kubernetes rounds it; None if it is neither."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     percent = number(value.removesuffix("%")) if isinstance(value, str) and value.endswith("%") else None
@@ -181,7 +181,7 @@ def _unreadable_size(subject: Subject) -> Iterator[Finding]:
 
 
 def _min_member(document: Mapping[str, Any]) -> int | None:
-    """How many pods are a gang, by annotation; None: nothing is said, or no number."""
+    """How many pods are a gang, by annotation; None if there is no annotation, or it is no number."""
     wanted = _at(document, "metadata.annotations")
     least = wanted.get(names.GROUP_MIN_MEMBER) if isinstance(wanted, Mapping) else None
     size = number(least) if isinstance(least, str) else None
@@ -222,7 +222,7 @@ def _queue_of(template: Any, path: str) -> tuple[str, str]:
 
 
 def _at(value: Any, path: str) -> Any:
-    """The value at a path of keys; None: there is none."""
+    """The value at a path of keys; None if there is none."""
     for key in path.split("."):
         value = value.get(key) if isinstance(value, Mapping) else None
     return value

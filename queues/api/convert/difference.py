@@ -1,4 +1,4 @@
-"""What a conversion could not carry over as it was, told with its place in the document."""
+"""What a conversion could not carry over as it was, with its place in the document."""
 
 from dataclasses import dataclass
 from typing import Literal

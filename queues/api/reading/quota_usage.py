@@ -11,7 +11,7 @@ from queues.api.reading.pod_requests import PodSpecFields, requests_of
 from queues.api.reading.user_values import MOST_RESOURCES
 from queues.resources import MOST, NOTHING, PODS, Resources, in_bytes, show
 
-#: The resources of which a ResourceQuota counts limits.
+#: The resources whose limits a ResourceQuota counts.
 _LIMITED: Final = ("cpu", "memory", "ephemeral-storage")
 #: The most that is written of anything in bytes: names such as ``requests.memory`` are read in thousandths.
 _PEBIBYTE: Final = 2**50

@@ -276,7 +276,7 @@ def reported_violations(
 ) -> Iterator[Violation]:
     """Warnings about fields of a pod's spec that are reported only, with the words of the table.
 
-    ``schedulers``: names of the stock scheduler; None: not known.
+    ``schedulers``: names of the stock scheduler; None if not known.
     """
     if not isinstance(spec, Mapping):
         return

@@ -52,7 +52,7 @@ class Runner:
 
     @classmethod
     def choose(cls) -> "Runner | None":
-        """Another user if this process is root; None: this process runs Postgres itself."""
+        """Another user if this process is root; None if this process runs Postgres itself."""
         if os.geteuid() != 0:
             return None
         for name in UNPRIVILEGED:

@@ -17,7 +17,7 @@ Document = Mapping[str, Any]
 
 
 def loan_violations(queue: QueueDocument, queues: Mapping[str, DomainQueue] | None) -> Iterator[Violation]:
-    """Violations of ``spec.loans``. ``queues``: those that exist; None: not known."""
+    """Violations of ``spec.loans``. ``queues``: those that exist; None if not known."""
     name = queue.metadata.name
     for index, loan in enumerate(queue.spec.loans):
         here = f"spec.loans[{index}]"
