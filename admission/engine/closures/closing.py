@@ -1,4 +1,4 @@
-"""Reservations and drains of a turn: which nodes are closed to whom, who is evicted from them, and until when.
+"""Reservations and drains of a turn: which nodes are closed to which work, what is evicted from them, and until when.
 
 Everything follows from the snapshot, so that a new leader decides the same: the nodes that were chosen for a
 reservation are in its status.
@@ -36,9 +36,9 @@ class TurnClosures:
     layout: Layout | None = None
     #: Nodes of reservations that were chosen in this turn, by id of the closure.
     chosen: Mapping[str, tuple[NodeName, ...]] = field(default_factory=dict)
-    #: The next second at which it is another one, but for work that has rested (``Leaving``). None: there is none.
+    #: The next second at which it is another one, but for work that has rested (``Leaving``). None if there is none.
     until: int | None = None
-    #: What runs, as the last turn knew it. None: no reservation chose in it.
+    #: What runs, as the last turn knew it. None if no reservation chose in it.
     work: HeldWork | None = None
 
     def follow(self, snapshot: Snapshot) -> tuple["TurnClosures", Snapshot]:
@@ -115,7 +115,7 @@ def _masks(
     active: Sequence[NodeClosure], snapshot: Snapshot, running: HeldWork
 ) -> tuple[dict[str, Mask], int | None]:
     """(N,) nodes of each closure: first those that drains name, then those that reservations have and choose. And the
-    second at which it is the turn of other reservations to choose; None: all that lack nodes have chosen."""
+    second at which it is the turn of other reservations to choose; None if all that lack nodes have chosen."""
     table = snapshot.nodes
     reservations = [each for each in active if each.kind is ClosureKind.RESERVATION]
     # What one has already, no other chooses.
@@ -150,7 +150,7 @@ def _masks(
 
 
 def _in_turn(lacking: Sequence[NodeClosure], now: int) -> tuple[Set[str], int | None]:
-    """Ids of the reservations that choose now, and when it is the turn of others. None: they are all."""
+    """Ids of the reservations that choose now, and when it is the turn of others. None if there are no others."""
     others = [each.id for each in lacking[_FIRST:]]
     first = {each.id for each in lacking[:_FIRST]}
     if len(others) <= _BY_TURNS:
@@ -244,7 +244,7 @@ class Leaving(NamedTuple):
     """Work that has to leave nodes that are closed."""
 
     admissions: Mapping[AdmissionId, Rollback]
-    #: The second at which more has to, for it has rested. None: nothing rests there.
+    #: The second at which more has to leave, for it has rested. None if nothing rests there.
     until: int | None
 
 

@@ -37,12 +37,12 @@ class Entry(NamedTuple):
     """Closures whose nodes a workload may use."""
 
     names: tuple[str, ...] = ()
-    #: The first second at which it may not use some of them any more. None: it stays so until closures change.
+    #: The first second at which it may not use some of them any more. None if it stays so until closures change.
     until: int | None = None
 
 
 def longest_run(workload: Workload, queues: Mapping[QueueName, Queue]) -> int | None:
-    """Seconds after which a workload has ended: as it declares, or as its queues let it run. None: unknown."""
+    """Seconds after which a workload has ended: as it declares, or as its queues let it run. None if unknown."""
     known = [] if workload.run_time is None else [workload.run_time]
     seen: set[QueueName] = set()
     queue = queues.get(workload.queue)

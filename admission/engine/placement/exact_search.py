@@ -86,7 +86,7 @@ class _Search:
         self._failed: set[tuple[int, tuple[tuple[Free, tuple[bool, ...]], ...]]] = set()
 
     def place(self, nodes: Sequence[_Node], first: int = 0) -> list[int] | None:
-        """The columns of the pods from ``first`` on. None: they have no place, or the search took too long."""
+        """The columns of the pods from ``first`` on. None if they have no place, or if the search took too long."""
         if first == len(self._pods):
             return []
         state = (first, tuple(sorted((node.free, node.takes_sets) for node in nodes)))

@@ -96,7 +96,7 @@ def related_seats(
 ) -> list[Seat] | Reason:
     """Seats for all groups, taken in the trial; else the reason, with nothing taken.
 
-    ``groups``: pod sets that are placed together. ``inside``: (N,) nodes that may be used; None: all.
+    ``groups``: pod sets that are placed together. ``inside``: (N,) nodes that may be used; None for all.
     """
     every = np.ones(len(trial.table), np.bool_) if inside is None else inside
     for requests in groups:
@@ -146,7 +146,7 @@ class _Search:
         #: Domains of names that are chosen, each with the number of pods that chose it.
         self._chosen: dict[Hashable, tuple[int, int]] = self._seated_domains()
         self._seen: set[int] = set()
-        #: The volumes that nodes attach, with those of pods that have a node; None: no pod has any.
+        #: The volumes that nodes attach, with those of pods that have a node; None if no pod has any.
         self._attached = sorted({port for unit in self._units for port in unit.pods.attached}, key=repr)
         self._volumes = trial.ports.copy() if self._attached else None
         self._state = 0

@@ -128,7 +128,7 @@ def _gains(trial: Trial, pods: PodSet, arrays: CandidateArrays, seats: Columns) 
 
 
 def _of_devices(trial: Trial, pods: PodSet, asked: int) -> Mask:
-    """(r,) of what is asked the devices of which the sum does not tell which ones are lacked."""
+    """(r,) True for devices among what is asked: their sum does not say which single ones are lacked."""
     rows = np.flatnonzero(trial.vector(pods.takes))
     return np.isin(np.pad(rows, (0, asked - len(rows)), constant_values=-1), trial.device_rows(pods))
 

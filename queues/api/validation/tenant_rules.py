@@ -277,8 +277,7 @@ def _not_an_administrator(name: str, by: Requester) -> str:
 
 
 def _children_refusals(name: str, tree: TenantTree, what: str) -> list[str]:
-    """Refuses to delete a queue that others name as their parent, and to create one: they would belong to its creator.
-    """
+    """Refuses to delete a queue that others name as parent, and to create one: they would belong to its creator."""
     below = sorted(tree.children().get(name, ()))
     if not below:
         return []
