@@ -96,14 +96,17 @@ def _in_parts(fact: NodeFact, resource: str) -> bool:
 
 
 def _linked(fact: NodeFact, reported: NodeDevicesFact) -> tuple[DevicePlaces, ...]:
-    """How the whole healthy devices of each resource are linked, as far as that is told."""
+    """How the whole healthy devices of each resource are linked, as far as that is reported."""
     found = (_places(fact, resource, devices) for resource, devices in _by_resource(reported).items())
     return one(tuple(places for places in found if places is not None))
 
 
 def _places(fact: NodeFact, resource: str, devices: tuple[ReportedDevice, ...]) -> DevicePlaces | None:
-    """How the whole healthy devices of a resource are linked. None: the agent does not tell it of all of them, or they
-    cannot be told apart: the plugin offers some of them several times, or they have no numbers of their own."""
+    """How the whole healthy devices of a resource are linked.
+
+    None if the agent does not report it for all of them, or if they cannot be told apart: the plugin offers some of
+    them several times, or they have no numbers of their own.
+    """
     whole = [each for each in devices if not each.is_partitioned]
     well = [each for each in whole if each.fault is None]
     if resource not in fact.allocatable or not well:
@@ -162,13 +165,13 @@ def _offered(
         return allocatable
     shares = max(1, -(-known // reported))
     faulty = _faulty_units(devices, units)
-    # Both hold, and together also while one of the two sources has told a change and the other one has not yet.
+    # Both hold, and together also while one of the two sources has reported a change and the other one has not yet.
     left = min(known - faulty.total() * shares, allocatable // WHOLE - faulty[True] * shares)
     return min(allocatable, max(left, 0) * WHOLE)
 
 
 def _faulty_units(devices: Iterable[ReportedDevice], units: Iterable[int]) -> Counter[bool | None]:
-    """Units of the unhealthy devices: that the kubelet may give, may not, and of which nothing tells it (None)."""
+    """Units of the unhealthy devices: that the kubelet may give, may not, and for which it is not known (None)."""
     found: Counter[bool | None] = Counter()
     for each, count in zip(devices, units, strict=True):
         if each.fault is not None:

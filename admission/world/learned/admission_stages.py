@@ -81,7 +81,7 @@ def _place(
 
 
 def _made_at(place: SeatMap | None) -> float | None:
-    """When the last pod was made, if that was for the admission; None: the pods were there before."""
+    """When the last pod was made, if that was for the admission; None if the pods were there before."""
     created = [] if place is None else [pod.created for pod in place.seated.values()]
     if place is None or not created or place.admission.adopted or min(created) < place.admission.opened_at:
         return None

@@ -8,7 +8,7 @@ from queues.admissions import Admission
 from queues.resources import Resources
 from queues.workload import AdmissionId, NodeFilter, NodeName, QueueName
 
-#: Ends that are kept; beyond that the oldest are dropped: without a listener nobody asks.
+#: Ends that are kept; beyond that the oldest are dropped: without a listener they are not read.
 _MOST: Final = 10_000
 
 

@@ -55,7 +55,7 @@ class Commands:
         return () if found is None else tuple(sorted(found.values(), key=lambda each: each.order))
 
     def wants_closed(self, queue: QueueName, uid: str) -> bool | None:
-        """Whether the queue is to be closed, as the last Command says that was not carried out; None: none says."""
+        """Whether the queue is to be closed, as the last Command says that was not carried out; None without one."""
         said = [
             each.action == CLOSE_QUEUE
             for each in self._of(QUEUES.kind, queue)

@@ -102,7 +102,7 @@ def is_ending(pod: PodFact) -> bool:
 
 
 def may_go(pod: PodFact, fact: WorkloadFact | None, job: JobState, *, stored: bool) -> bool:
-    """Whether it no longer matters how a pod ended. ``fact`` and ``job``: of its Volcano Job; None: it is gone."""
+    """Whether it no longer matters how a pod ended. ``fact`` and ``job``: of its Volcano Job; None if it is gone."""
     if not is_live(pod):
         return stored
     if pod.forced or fact is None or fact.deleting:
