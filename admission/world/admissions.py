@@ -203,8 +203,7 @@ class AdmissionIndex:
             self._names.add(left, uid)
 
     def left_by(self, uid: str) -> Collection[WorkloadKey]:
-        """The workload that has an open admission for which this pod of another one was let go; empty if there is none.
-        """
+        """The workload that has an open admission for which this pod of another one was let go; empty for none."""
         admission = self.admissions.get(self._left_alone.get(uid, AdmissionId(0)))
         return () if admission is None else (admission.workload,)
 

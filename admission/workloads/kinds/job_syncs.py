@@ -32,8 +32,8 @@ def may_make_pods(fact: WorkloadFact, admission: Admission, suspended_before: in
     another one suspended again. The first sync of a new Job may come as late as after the opening, so the transition
     must not be from before the eviction either. Times are whole seconds; a gang that is evicted in the second of its
     opening counts as suspended by a transition in that second, which its controller mostly writes then: unless that is
-    ``suspended_before``, the transition that the Job told when it was last seen resumed (0: none, or not known).
-    True may be the answer for good: syncs that found the Job resumed could not write, because it was suspended again.
+    ``suspended_before``, the transition in the Job's status when it was last seen resumed (0: none, or not known). True
+    may be the answer for good: syncs that found the Job resumed could not write, because it was suspended again.
     """
     if fact.directed != admission.id:
         return False
@@ -75,7 +75,7 @@ def _is_made_smaller(fact: WorkloadFact | None, admission: Admission) -> bool:
 class JobSyncs:
     """What the job controller may be doing for a Job that leaves its seats."""
 
-    #: None: it is gone.
+    #: None if it is gone.
     fact: WorkloadFact | None = None
     #: As in ``WorkloadInputs``.
     suspended_before: int = 0
@@ -83,7 +83,7 @@ class JobSyncs:
     pods_seen: bool = False
     #: Since when (seconds) the Job is suspended, being deleted or smaller while a sync may go on; 0: that is not so.
     since: int = 0
-    #: From when on none goes on in any case; None: that is not known.
+    #: From when on none goes on in any case; None if that is not known.
     until: int | None = None
     #: By now it is so late.
     late: bool = False
@@ -147,7 +147,7 @@ def _is_gated(fact: WorkloadFact | None, admission: Admission) -> bool:
 
 
 def _tells_of_none(fact: WorkloadFact, inputs: WorkloadInputs) -> bool:
-    """Whether the status of a Job proves that no sync makes pods for its admissions, all of which are evicted."""
+    """Whether all admissions of a Job are evicted, and its status proves that no sync makes pods for them."""
     return _is_idle(fact) and not any(
         each.state is not AdmissionState.EVICTING or may_make_pods(fact, each, inputs.suspended_before)
         for each in inputs.admissions

@@ -104,7 +104,7 @@ def _linked(fact: NodeFact, reported: NodeDevicesFact) -> tuple[DevicePlaces, ..
 def _places(fact: NodeFact, resource: str, devices: tuple[ReportedDevice, ...]) -> DevicePlaces | None:
     """How the whole healthy devices of a resource are linked.
 
-    None if the agent does not report it for all of them, or if they cannot be told apart: the plugin offers some of
+    None if the agent does not report it for all of them, or if they cannot be distinguished: the plugin offers some of
     them several times, or they have no numbers of their own.
     """
     whole = [each for each in devices if not each.is_partitioned]

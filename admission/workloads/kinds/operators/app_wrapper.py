@@ -207,7 +207,7 @@ def _length(content: Mapping[str, Any], path: str) -> int:
 
 
 def _steps(path: str) -> list[str | int] | None:
-    """The fields and indices of a path that begins with ``template``; None: it has another form."""
+    """The fields and indices of a path that begins with ``template``; None if it has another form."""
     if not path.startswith("template"):
         return None
     rest, steps = path.removeprefix("template"), list[str | int]()
@@ -221,7 +221,7 @@ def _steps(path: str) -> list[str | int] | None:
 
 
 def _value_at(content: Any, path: str, *more: str) -> Any:
-    """The value at a path, and at these fields in it; None: there is none."""
+    """The value at a path, and at these fields in it; None if there is none."""
     for step in (*(_steps(path) or ()), *more):
         if isinstance(step, int):
             content = content[step] if isinstance(content, list) and step < len(content) else None
