@@ -28,7 +28,7 @@ class _Webhooks(msgspec.Struct):
 
 
 def pod_defaults_fact(bare: Bare, raw: bytes) -> PodDefaultsFact | None:
-    """One of them; None: webhooks that are not about pods. Raises msgspec.DecodeError."""
+    """One of them; None for webhooks that are not about pods. Raises msgspec.DecodeError."""
     webhooks = msgspec.json.decode(raw, type=_Webhooks).webhooks
     if webhooks is not None and not any(_is_about_pods(each) for each in webhooks):
         return None

@@ -19,7 +19,7 @@ from queues.workload import NodeName
 
 _GPU: Final = "gpu"
 _OFFERED: Final = {"true": True, "false": False}
-#: Bounds of what is kept of a Device object: any koordlet, or somebody with rights, may write it.
+#: Bounds of what is kept of a Device object: any koordlet, or a user with the right, may write it.
 _MOST_DEVICES: Final = 64
 _MOST_ENTRIES: Final = 1024
 _LONGEST: Final = 256
@@ -121,17 +121,17 @@ def _mismatches(text: str) -> tuple[ReportedMismatch, ...]:
 
 
 def _usual_resource(vendor: str) -> str:
-    """What whole devices of a vendor count as. A reporter that tells no vendor is NVIDIA's."""
+    """What whole devices of a vendor count as. A reporter that states no vendor is NVIDIA's."""
     return usual_resource((vendor or "nvidia")[:_LONGEST])
 
 
 def _resource(told: str, vendor: str) -> str:
-    """What a whole device counts as: the resource that it is registered as, where that is told and can be one."""
+    """What a whole device counts as: the resource that it is registered as, where that is reported and can be one."""
     return told if len(told) <= _LONGEST and is_extended(told) else _usual_resource(vendor)
 
 
 def _number(text: str) -> int | None:
-    """None: it is no number, or too large for one of a device."""
+    """The number of a device; None if it is no number, or too large for one."""
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 4 else None
 
 
@@ -163,7 +163,7 @@ def _device(device: _Device, number: int, instances: Mapping[str, int], of_node:
 
 
 def _instances(text: str) -> dict[str, dict[str, int]]:
-    """Number of MIG instances by profile, of each device. Empty: there are none, or what is told cannot be read."""
+    """Number of MIG instances by profile, of each device. Empty if there are none, or if the report cannot be read."""
     try:
         told: Any = msgspec.json.decode(text or "{}")
         counts: dict[str, dict[str, int]] = {}
