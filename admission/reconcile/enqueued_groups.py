@@ -49,9 +49,9 @@ class QueueRoom:
         return cls(world, usage)
 
     def refusal(self, state: WorkloadState, asked: Resources | None) -> Reason | None:
-        """Why the pods of a PodGroup should not be made yet; None: they may.
+        """Why the pods of a PodGroup should not be made yet; None if they may.
 
-        ``asked``: its minResources; None: it has none, and any room will do.
+        ``asked``: its minResources; None if it has none, and any room will do.
         """
         queue, namespace = state.workload.queue, state.workload.namespace
         asks = (queue, namespace, asked)
@@ -97,7 +97,7 @@ class EnqueuedGroups:
         return Counter(each.workload.queue for each in states if each is not None and _awaits_pods(each))
 
     def refusal(self, key: WorkloadKey) -> Reason | None:
-        """Why the pods of this PodGroup should not be made yet; None: nothing is known to be in the way."""
+        """Why the pods of this PodGroup should not be made yet; None if nothing is known to be in the way."""
         return self._refused.get(key)
 
     def note(self, world: World, keys: Iterable[WorkloadKey]) -> None:
