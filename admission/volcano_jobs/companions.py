@@ -16,7 +16,7 @@ class Companion:
     resource: ApiResource
     name: str
     manifest: Mapping[str, Any]
-    #: Key and value in the Job's ``status.controlledResources``; None: the object is not listed there.
+    #: Key and value in the Job's ``status.controlledResources``; None if the object is not listed there.
     status_entry: tuple[str, str] | None = None
     #: The manifest lacks an SSH key pair; one is generated if the object does not exist.
     needs_key_pair: bool = False

@@ -20,7 +20,7 @@ class JobStep:
     """A phase to enter, and the reason."""
 
     phase: Phase
-    #: None: the phase needs no explanation.
+    #: None if the phase needs no explanation.
     reason: Cause | None = None
     message: str = ""
 
@@ -71,7 +71,7 @@ def all_ended(_state: JobState, view: JobView, counts: Counts) -> JobStep | None
 
 
 def cannot_go_on(state: JobState, view: JobView, counts: Counts) -> JobStep | None:
-    """Pending or Running → Failed: nothing runs, and a task waits for others of which too many pods have failed."""
+    """Pending or Running → Failed: nothing runs, and a task waits for others with too many failed pods."""
     if counts.left or not counts.failed or view.policy_waits:
         return None
     stuck = can_never_start(state, view, counts)

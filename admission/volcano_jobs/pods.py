@@ -61,7 +61,7 @@ class _Position:
 
     index: TaskIndex | IndexPlaceholder
     node: str
-    #: Number of the pod's partition; None: the task has no partitions.
+    #: Number of the pod's partition; None if the task has no partitions.
     partition: str | None
 
 
@@ -95,7 +95,7 @@ class PodTemplateRenderer:
     def render(self, index: int, node: NodeName, devices: str = "") -> bytes:
         """One pod. Node names need no escapes in JSON: the API server admits only DNS names.
 
-        ``devices``: numbers of the devices of which the pod gets a part; "": none.
+        ``devices``: numbers of the devices that the pod gets a part of; "": none.
         """
         partition = b"%d" % (index // self._partition_size) if self._partition_size else b""
         values = self._index_format.values(index)
