@@ -66,7 +66,7 @@ class TurnPlan:
     stages: Mapping[AdmissionId, StageTimes] = field(default_factory=dict)
     #: Device-seconds of work that evictions cost, for the decision log.
     lost: Mapping[AdmissionId, int] = field(default_factory=dict)
-    #: What is told of the traces of the workloads that get seats; empty: traces are not told.
+    #: What is stored of the traces of the workloads that get seats; empty if traces are off.
     traces: Mapping[WorkloadKey, TraceStart] = field(default_factory=dict)
 
     def changes_ledger(self) -> bool:
@@ -294,7 +294,7 @@ def _decisions(
 
 
 def _traced(line: ledger.Decision, traces: Mapping[WorkloadKey, TraceStart]) -> ledger.Decision:
-    """The line of an admission, with what is told of its trace."""
+    """The line of an admission, with what is stored of its trace."""
     start = traces.get(line.workload)
     if start is None or line.admission is None:
         return line

@@ -88,7 +88,7 @@ class Cycle:
         self.stages = AdmissionStages()
         #: Decisions tell what is needed for the traces of gangs.
         self.tells_traces = False
-        #: What gangs are told of their requests for nodes.
+        #: What gangs show about their requests for nodes.
         self.progress = ToldRequests(world.reasons)
         #: Workloads that may need a write to their objects since the last report.
         self._dirty_workloads: set[WorkloadKey] = set()
@@ -100,7 +100,7 @@ class Cycle:
         self._rest_failed = False
         self._stored_reasons = StoredReasons()
         self._numbers_stored_at = 0.0
-        #: Reasons changed that are stored later: when, seconds from now; None: there are none.
+        #: Reasons changed that are stored later: when, seconds from now; None if there are none.
         self._postponed: float | None = None
         self._pending: Mapping[tuple[QueueName, ReasonCode], int] = {}
         #: Seconds since the epoch: until then nothing is to do if nothing changes.
@@ -497,7 +497,7 @@ async def recall(database: Database, world: World) -> None:
 
 
 def _last_eviction(evict: Evict, now: int) -> LastEviction | None:
-    """What is told of an eviction while its workload waits; None: nothing."""
+    """What is shown of an eviction while its workload waits; None for nothing."""
     by = evict.facts.get("for", "")
     cause = evict.message if evict.code in CAUSES_TOLD else ""
     if not (by or cause):

@@ -83,7 +83,7 @@ class LeaderLease:
     """The right to act as leader: a term, and how long it may be trusted without asking again."""
 
     def __init__(self, term: Term, trust: LeaseTrust, ledger_time: float | None = None) -> None:
-        """``ledger_time``: seconds since the epoch by the database's clock, now; None: by this machine's."""
+        """``ledger_time``: seconds since the epoch by the database's clock, now; None for this machine's."""
         self.term = term
         self._trust = trust
         #: Renewals come from another thread, and one that is late must not bring back a term that has ended.
@@ -137,9 +137,9 @@ class Leadership:
         after_term: Callable[[], None] = lambda: None,
         standing: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        """``failures``: how terms ended. ``unfit``: why this process must not lead now; None: it may.
-        ``after_term``: called when a term has ended and nothing of it is needed any more. ``standing``: seconds for
-        which the event loop has stood still by now; called from another thread.
+        """``failures``: how terms ended. ``unfit``: why this process must not lead now; None if it may. ``after_term``:
+        called when a term has ended and nothing of it is needed any more. ``standing``: seconds for which the event
+        loop has stood still by now; called from another thread.
         """
         self._database = database
         self._holder = holder
@@ -260,14 +260,17 @@ class LedgerGuard:
     def __init__(self, database: Database, cluster: ClusterLedger) -> None:
         self._database = database
         self._cluster = cluster
-        #: What is wrong, as found before the last election; None: nothing, or another replica of this ledger leads, or
-        #: there is no root queue yet.
+        #: What is wrong, as found before the last election. None if nothing is wrong, if another replica of this ledger
+        #: leads, or if there is no root queue yet.
         self.problem: str | None = None
         #: The leader of this database under which its ledger was last found to be that of the cluster.
         self._compared: str | None = None
 
     async def why_refused(self) -> str | None:
-        """Why this replica must not be elected: the cluster has another ledger, or cannot be asked. None: it may be."""
+        """Why this replica must not be elected: the cluster has another ledger, or cannot be asked.
+
+        None if it may be.
+        """
         try:
             async with self._database.transaction() as tx:
                 leader = await leadership.holder(tx)

@@ -140,7 +140,7 @@ class LeaderTerm:
         self.unseen_pods: UnseenPods | None = None
         self.statuses: WorldStatuses | None = None
         self.ready = False
-        #: What the cluster has recorded of this term; None: nothing yet.
+        #: What the cluster has recorded of this term; None if nothing yet.
         self._record: LedgerRecord | None = None
         #: Time of the loop at which the last turn ended.
         self._turned = 0.0
@@ -193,7 +193,7 @@ class LeaderTerm:
                     return await load_world(tx, shared=keys, with_told=with_told)
             except DatabaseUnavailable as error:
                 self._check_lease()
-                # No decision waits for what is only told.
+                # No decision waits for what is only shown.
                 with_told &= not isinstance(error, DatabaseTooSlow)
                 await self._pause(error)
 
@@ -423,7 +423,7 @@ class LeaderTerm:
     def _mark_due(
         self, world: World, job_controller: VolcanoJobController, inherited: InheritedSeats
     ) -> None:
-        """Workloads of which the time has come are looked at in the next turn."""
+        """Workloads whose time has come are looked at in the next turn."""
         for key in (*job_controller.due(int(self._lease.now())), *inherited.due(lease_clock())):
             world.mark_dirty(key)
 
@@ -434,7 +434,7 @@ class LeaderTerm:
             statuses.look_at_queues()
 
     def _failing(self) -> Reason | None:
-        """What people are to be told about turns or terms that fail; None: they do not."""
+        """What people are to see about turns or terms that fail; None if they do not."""
         return self._put_off.told() or self._dependencies.failed_terms.told()
 
     async def _pause(self, error: DatabaseUnavailable, statuses: StatusLoop | None = None) -> None:

@@ -126,7 +126,7 @@ class WireNodeSelectorTerm(WireStruct):
 
 
 class WireNodeSelector(WireStruct):
-    """Terms of which one must hold."""
+    """Terms: one of them must hold."""
 
     node_selector_terms: tuple[WireNodeSelectorTerm, ...] | None = None
 
@@ -153,7 +153,7 @@ class WireLabelSelector(WireStruct):
 
 
 class WirePodAffinityTerm(WireStruct):
-    """A term about other pods: which these are, and of which namespaces."""
+    """A term about other pods: which these are, and in which namespaces."""
 
     label_selector: WireLabelSelector | None = None
     topology_key: str = ""
