@@ -263,7 +263,7 @@ def _decisions(
     """Lines of the decision log: one for what a workload gets, and one for what is evicted of it for one reason."""
     plan, lost = turn.plan, turn.lost
     lines: list[ledger.Decision] = []
-    # In the order of cause and effect: what makes room, then who gets it.
+    # In the order of cause and effect: what makes room, then what gets it.
     evictions: dict[tuple[Any, ...], list[ledger.Decision]] = {}
     for evict in plan.evicts:
         if evict.admission in evicted:

@@ -68,7 +68,7 @@ from queues.workload import Workload, WorkloadKey
 
 _log = logging.getLogger(__name__)
 
-#: The interpreter hands the processor over this often while a decision runs beside the loop. Seconds.
+#: The interpreter hands the processor over this often while a decision runs next to the loop. Seconds.
 SWITCH_INTERVAL = 0.0005
 #: Seconds of the pauses between attempts to migrate a database that cannot be reached, or is of another version.
 FIRST_PAUSE = 0.5
@@ -91,7 +91,7 @@ class Controller:
         self._failed_turns = FailedTurns(settings.failed_turns_folder, fingerprint(), settings.identity)
         #: None if traces are off.
         self._traces: GangTraces | None = None
-        #: The processes beside this one, by role.
+        #: The processes next to this one, by role.
         self._beside: dict[str, ServingProcess] = {}
         self._metrics = Metrics(
             process=ProcessFigures(
@@ -207,7 +207,7 @@ class Controller:
         return channel, answers
 
     def _serving(self, dsn: Dsn, channel: Path) -> dict[str, ServingProcess]:
-        """The processes beside this one, by role.
+        """The processes next to this one, by role.
 
         There is a webhook where the API server can reach it: at a URL, or by its Service.
         """

@@ -84,9 +84,9 @@ class Cycle:
         self._clock = clock
         self._decider = decider
         self._failpoint = failpoint
-        #: What is not stored yet of how far admissions came; the writers tell of releases.
+        #: What is not stored yet of how far admissions came; the writers report releases.
         self.stages = AdmissionStages()
-        #: Decisions tell what is needed for the traces of gangs.
+        #: Decisions keep what is needed for the traces of gangs.
         self.tells_traces = False
         #: What gangs show about their requests for nodes.
         self.progress = ToldRequests(world.reasons)
@@ -379,7 +379,7 @@ class Cycle:
                 for evict in applied.evicted
             },
         )
-        # In the order in which the ledger has taken it: what is evicted with the plan counts beside what got ready.
+        # In the order in which the ledger has taken it: what is evicted with the plan counts besides what got ready.
         ready = frozenset(plan.ready)
         world.put_ready({admission.workload for admission in applied.admissions if admission.id in ready})
         lost = ((world.admissions[evict.admission].workload, evict) for evict in applied.evicted)
@@ -475,8 +475,8 @@ def _to_store(changes: ReasonChanges) -> Reasons:
 async def look_back(database: Database, world: World, now: int) -> None:
     """Read past use from the ledger if half-lives have changed. Raises DatabaseError.
 
-    Where much has to be read for it, the leader sums up beside the turns (``admission.history``), and says when all
-    is summed up.
+    Where much has to be read for it, the leader sums up between the turns (``admission.history``), and says when all is
+    summed up.
     """
     history = world.usage_history
     wanted = history.unread({name: fact.queue for name, fact in world.queues.items()})

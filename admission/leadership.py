@@ -171,7 +171,7 @@ class Leadership:
             await self._pause(lease, failure, lasted=lease_clock() - begun)
 
     async def _pause(self, lease: LeaderLease, failure: BaseException | None, *, lasted: float) -> None:
-        """Tell how a term ended, and wait: what ends every term at once would else read the whole cluster again and
+        """Report how a term ended, and wait: what ends every term at once would else read the whole cluster again and
         again."""
         seconds = self._timing.retry
         if failure is not None:
@@ -282,7 +282,8 @@ class LedgerGuard:
             if leader is None:
                 require_same(own, recorded)
             else:
-                # It may lead another cluster: a DSN swapped by mistake. How far this one has come is its to tell.
+                # It may lead another cluster: a DSN swapped by mistake. How far the ledger has come, only that leader
+                # knows.
                 require_same_ledger(own, recorded)
             self._compared = leader
         except DatabaseError:
@@ -348,7 +349,7 @@ class LedgerGuard:
 
 
 class Heart:
-    """Stores the heartbeats of one term: how old the stored state is, so that every replica can tell users."""
+    """Stores the heartbeats of one term: how old the stored state is, so that every replica can show it to users."""
 
     def __init__(
         self, database: Database, lease: LeaderLease, lag: Callable[[], Lag], *, address: str

@@ -89,7 +89,7 @@ class ProcessFigures:
     #: Answers of the API server by (verb, resource, code); code 0: none came. And requests that were sent again.
     answers: Callable[[], Mapping[tuple[str, str, int], int]] = dict
     retries: Callable[[], Mapping[str, int]] = dict
-    #: By role: whether the process beside this one serves.
+    #: By role: whether the process next to this one serves.
     serving: Callable[[], Mapping[str, bool]] = dict
     #: By role and certificate: when it is valid.
     certificates: Callable[[], Mapping[tuple[str, str], Validity]] = dict

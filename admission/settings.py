@@ -368,7 +368,7 @@ def read(
         ("environment", _from_environment(variables)),
         ("flag", {to_camel(name): value for name, value in (flags or {}).items() if value not in (None, ())}),
     ):
-        if _LEDGERS & found.keys():  # the one of a file is no wish beside that of a flag
+        if _LEDGERS & found.keys():  # the one of a file does not count besides that of a flag
             values = {name: value for name, value in values.items() if name not in _LEDGERS}
         values.update(found)
         origins.update(dict.fromkeys(found, origin))

@@ -112,7 +112,7 @@ class TermDependencies:
     failed_terms: RepeatedFailures
     #: Called at each named point of the ring (``admission.failpoints``).
     failpoint: Callable[[str], None]
-    #: Decisions tell what is needed for the traces of gangs.
+    #: Decisions keep what is needed for the traces of gangs.
     tells_traces: bool = False
 
 
@@ -182,7 +182,7 @@ class LeaderTerm:
             raise self._lease.term.fenced(str(error)) from error
 
     async def _rows(self) -> WorldRows:
-        """What the ledger says. What the informers have listed stays if Postgres cannot tell it now."""
+        """What the ledger says. What the informers have listed stays if Postgres cannot answer now."""
         keys: dict[WorkloadKey, WorkloadKey] = {}
         async for facts in slices(self.informers.workloads()):
             keys.update((fact.key, fact.key) for fact in facts)
@@ -363,7 +363,7 @@ class LeaderTerm:
         commands.reconcile(done)
 
     def _run_beside(self, world: World, tasks: asyncio.TaskGroup) -> None:
-        """What goes on beside the turns."""
+        """What goes on next to the turns."""
         self._keep_history(world, tasks)
         self._recover_nodes(world, tasks)
         self._start_jobs(tasks)

@@ -78,8 +78,8 @@ class Admission:
     reclaimed: bool = False
     #: Generation of the workload that was admitted.
     generation: str = ""
-    #: Pods that had to start together when the workload was admitted, also of what joined it later; 0: not known. Who
-    #: asks for more of them while the gang runs protects no more of it.
+    #: Pods that had to start together when the workload was admitted, also of what joined it later; 0: not known. A
+    #: gang whose minimum is raised while it runs is not protected more.
     minimum: int = 0
     #: The user (``muster.dev/user``); "": unknown.
     user: str = ""

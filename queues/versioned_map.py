@@ -1,4 +1,4 @@
-"""A mapping with cheap frozen versions: a version costs what changed, and two versions tell what differs.
+"""A mapping with cheap frozen versions: a version costs what changed, and two versions show what differs.
 
 A ``VersionedMap`` is written to; ``freeze`` gives ``MapVersion``, a mapping that never changes. Versions share a base
 and differ in a small overlay. All versions of one map also share its log of changed keys, so that ``differing`` need

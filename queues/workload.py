@@ -451,7 +451,7 @@ class PodSet:
         return Resources({name: units for name, units in self.takes.items() if name != self.share.resource})
 
     def needs_single_devices(self) -> bool:
-        """Whether the amounts of a node do not tell how many of these pods its devices take."""
+        """Whether the amounts of a node do not show how many of these pods its devices take."""
         return self.share is not None or self.in_one_island
 
     def wanted_count(self) -> int:

@@ -64,7 +64,7 @@ class JobStart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CronNote:
-    """Something to tell about a CronJob."""
+    """Something to report about a CronJob."""
 
     #: As Volcano's controller calls it.
     reason: str

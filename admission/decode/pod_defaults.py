@@ -1,6 +1,6 @@
 """What decides what pod templates become → facts: LimitRanges, RuntimeClasses, configurations of webhooks. Pure.
 
-Nothing of it is worked out here: the API server is asked what it makes of a template. The fact tells when to ask anew.
+Nothing of it is worked out here: the API server is asked what it makes of a template. The fact says when to ask again.
 """
 
 from hashlib import blake2b

@@ -40,7 +40,7 @@ class DryRunOutcome(StrEnum):
     ACCEPTED = "accepted"
     #: It would not.
     REFUSED = "refused"
-    #: It did not tell: no answer in time, an error, or one that says nothing of the pod.
+    #: No usable answer: none in time, an error, or one that says nothing of the pod.
     UNANSWERED = "unanswered"
 
 

@@ -77,7 +77,7 @@ def counted_generation(pods: str, counts: str) -> str:
 
 
 def pods_generation(generation: str) -> str:
-    """The digest of what each pod asks; "": the generation does not tell it from the number of pods."""
+    """The digest of what each pod asks; "": the generation does not separate it from the number of pods."""
     pods, dot, _ = generation.partition(".")
     return pods if dot else ""
 

@@ -228,7 +228,7 @@ class Trial:
         return self._count_pods(self.free - self.vector(other)[:, None], self.vector(takes))
 
     def room_for(self, pods: PodSet, mask: Mask) -> Amounts:
-        """(N,) pods of a set that each node takes now, also as far as its single devices tell; 0 outside the mask."""
+        """(N,) pods of a set that each node takes now, also as far as its single devices allow; 0 outside the mask."""
         room = self.pods_per_node(pods.beside_devices(), mask, pods.in_one_island)
         return room if pods.share is None else np.minimum(room, self._shares(self.free, pods.share, _EVERY))
 
@@ -240,7 +240,7 @@ class Trial:
         return room if pods.share is None else np.minimum(room, self._shares(free, pods.share, columns))
 
     def device_rows(self, pods: PodSet) -> list[int]:
-        """Rows of resources that such pods ask for, if the sum over a node does not tell how many of them its devices
+        """Rows of resources that such pods ask for, if the sum over a node does not show how many of them its devices
         take."""
         return [
             devices.total

@@ -57,7 +57,7 @@ class SliceDevice(NamedTuple):
     #: What classes select by: ``domain/name``, type and value.
     attributes: frozenset[tuple[str, str]]
     #: What the agent of the node may call it, or the device that it is a part of: uuid, place on the PCI bus, in lower
-    #: case. Empty: the driver tells nothing that is known of.
+    #: case. Empty: the driver reports nothing that Muster knows.
     ids: tuple[str, ...] = ()
     #: Whether a taint keeps pods off it.
     is_tainted: bool = False

@@ -227,7 +227,7 @@ class TemplateKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemplateFact:
-    """What the API server makes of a pod template. With neither a shape nor a refusal: it could not tell so far."""
+    """What the API server makes of a pod template. With neither a shape nor a refusal it could not answer so far."""
 
     key: TemplateKey
     #: What the pods ask, with all that the cluster's defaults and webhooks add.

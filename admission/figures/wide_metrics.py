@@ -1,6 +1,6 @@
 """Metrics of queues, gangs and nodes: those with many series. Worked out and written when they are asked for.
 
-A turn leaves references and single numbers only. The rest runs in a thread beside the event loop, one reading at a
+A turn leaves references and single numbers only. The rest runs in a thread next to the event loop, one reading at a
 time.
 """
 

@@ -1,8 +1,8 @@
 """The leader's care for the history: partitions are made ahead of time, what is older than the retention goes, and
 postings are summed up as past use.
 
-It runs beside the turns, in transactions that are short and few; whatever fails is tried again later, and only the
-metric of the retention's lag tells. Each transaction that changes something checks the term first.
+It runs between the turns, in transactions that are short and few; whatever fails is tried again later, and only the
+metric of the retention's lag shows it. Each transaction that changes something checks the term first.
 """
 
 import asyncio

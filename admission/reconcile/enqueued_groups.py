@@ -26,7 +26,7 @@ from queues.reason_codes import ReasonCode
 from queues.resources import Resources
 from queues.workload import NO_FLAVOR, QueueName, WorkloadKey
 
-#: The next turn gives it the quota, or tells who has it.
+#: The next turn gives it the quota, or says what has it.
 _NOT_HELD_YET: Final = Reason(code=ReasonCode.NOT_ENOUGH_PODS, message="its quota is not held yet")
 
 
@@ -41,7 +41,7 @@ class QueueRoom:
 
     @classmethod
     def of(cls, world: World) -> "QueueRoom":
-        """The room beside what is admitted."""
+        """The room besides what is admitted."""
         usage = Usage(world.queue_facts.tree().over(world.node_inventory.table().capacity()))
         for name, allocated in world.queue_totals.allocations():
             if allocated and name in usage.tree.paths:

@@ -257,7 +257,7 @@ def _resume(
             "spec": {"affinity": affinity},
         }
         # Its pods are not gated: if the Job has grown meanwhile, it goes back to what has seats.
-        # Nor may pods come up beside those that still end, which the Job may have if it was suspended meanwhile.
+        # Nor may pods come up next to those that still end, which the Job may have if it was suspended meanwhile.
         spec = {
             "suspend": False,
             "parallelism": fact.parallelism,

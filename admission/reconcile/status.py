@@ -45,8 +45,8 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusCondition:
-    """One condition. It changes when its status or reason does, or when its message tells another expected start that
-    is news; not when other numbers of its message do."""
+    """One condition. It changes when its status or reason does, or when its message has another expected start that is
+    news; not when other numbers of its message do."""
 
     type: str
     status: Literal["True", "False", "Unknown"]

@@ -55,7 +55,7 @@ class WorldStatuses:
     keeping: Callable[[], Reason | None] = lambda: None
     #: PodGroups whose pods are not made yet.
     enqueued: EnqueuedGroups = field(default_factory=EnqueuedGroups)
-    #: When waiting workloads should start, as their objects tell it.
+    #: When waiting workloads should start, as their objects show it.
     starts: ToldStarts = field(default_factory=ToldStarts)
 
     def of(self, key: WorkloadKey) -> Iterator[StatusWanted]:
@@ -116,7 +116,7 @@ class WorldStatuses:
     def waiting_notes(self, key: WorkloadKey) -> Iterator[tuple[EventNote, bool]]:
         """Events that say why a workload waits, and of each whether its object said so when it was seen first.
 
-        A gang of several pods tells it of its PodGroup, as Volcano does; a Volcano Job with a PodGroup of both.
+        A gang of several pods has the event on its PodGroup, as in Volcano; a Volcano Job with a PodGroup on both.
         """
         state, fact, reason = self.world.states.get(key), self.world.facts.get(key), self.why_waiting(key)
         if state is None or reason is None:
@@ -264,7 +264,7 @@ class WorldStatuses:
 
 
 def _is_told_by_event(key: WorkloadKey, ref: ObjectRef) -> bool:
-    """Whether the status of an object leaves the expected start out: an Event tells it, or the workload's own object.
+    """Whether the status of an object leaves the expected start out: an Event shows it, or the workload's own object.
 
     ``kubectl describe`` shows no messages of conditions of Kubernetes' own kinds, and it shows their Events.
     """

@@ -1,4 +1,4 @@
-"""Companions of a Volcano Job: the objects that its pods need beside them, such as Services and volume claims."""
+"""Companions of a Volcano Job: the objects that its pods need, such as Services and volume claims."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class Companion:
 
 
 def owned_manifest(resource: ApiResource, job: JobSpec, name: str, **body: Any) -> dict[str, Any]:
-    """An object in the Job's namespace that is deleted with the Job; ``body``: its fields beside the metadata."""
+    """An object in the Job's namespace that is deleted with the Job; ``body``: its fields besides the metadata."""
     return {
         "apiVersion": resource.api_version,
         "kind": resource.kind,

@@ -44,7 +44,7 @@ class PodRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodSettings:
-    """What all pods of one admission have in common beside their Job."""
+    """What all pods of one admission have in common besides their Job."""
 
     admission: AdmissionId
     #: The Job's version and retry count when the pods are created.
@@ -162,7 +162,7 @@ def _manifest(job: JobSpec, task: TaskSpec, settings: PodSettings, position: _Po
     if spec.get("hostNetwork") is True and not spec.get("dnsPolicy"):
         spec["dnsPolicy"] = HOST_DNS
     if spec.get("terminationGracePeriodSeconds") == 0:
-        # The API server drops such a pod at once, also while its containers run: the next one would run beside them.
+        # The API server drops such a pod at once, also while its containers run: the next one would run next to them.
         spec["terminationGracePeriodSeconds"] = 1
     spec["affinity"] = pinned(spec.get("affinity"), [position.node])
     mount_volumes(pod, job)

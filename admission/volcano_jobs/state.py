@@ -10,7 +10,7 @@ from queues.workload import Result, WorkloadKey
 
 #: Phases that a Job's status lists at most.
 HISTORY: Final = 16
-#: Commands that a Job's state remembers at most, beside those whose objects are still there.
+#: Commands that a Job's state remembers at most, besides those whose objects are still there.
 MOST_COMMANDS: Final = 16
 
 

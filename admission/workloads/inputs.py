@@ -49,7 +49,7 @@ class Timeouts:
     ready_for: int = 30
 
     #: A Job that leaves its seats makes no pods any more so long after it was suspended, or deleted, while its
-    #: controller does not tell so: after this and ``job_sync_per_pod`` for each pod that one sync may make.
+    #: controller does not say so: after this and ``job_sync_per_pod`` for each pod that one sync may make.
     job_sync: int = 10
     #: The controller's default of 20 requests a second makes four pods in this time.
     job_sync_per_pod: float = 0.2

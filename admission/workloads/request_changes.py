@@ -91,7 +91,7 @@ def _is_for(admission: Admission, index: int, fact: WorkloadFact, pods: PodSet |
     if fact.suspended and pods_generation(admission.generation) not in ("", pods_generation(fact.generation)):
         return False
     if pods.share is not None and pods.share.memory and admission.generation not in ("", fact.generation):
-        # What memory of a device is in thousandths of it depends on the node, so the seat does not tell.
+        # What memory of a device is in thousandths of it depends on the node, so the seat does not show it.
         return False
     return is_large_enough(admission.seats[index], pods)
 

@@ -181,7 +181,7 @@ def too_many_pod_sets(pod_sets: Sequence[PodSet]) -> Obstacle | None:
 
 
 def _preempts(inputs: WorkloadInputs, fact: WorkloadFact) -> bool:
-    """Whether other work may be evicted for it. In a group that names no priority class its members alone tell."""
+    """Whether other work may be evicted for it. In a group that names no priority class its members alone decide."""
     members = _members(inputs)
     says_nothing = bool(members) and not fact.priority_class
     return (fact.preempts or says_nothing) and all(pod.preempts for pod in members)
@@ -205,7 +205,7 @@ def _interruption(inputs: WorkloadInputs, conduct: Conduct) -> dict[str, Any]:
 
 
 def _members(inputs: WorkloadInputs) -> Sequence[PodFact]:
-    """Pods of a group: they alone tell what it takes."""
+    """Pods of a group: they alone say what it takes."""
     return inputs.pods if support_of(inputs.key).is_group else ()
 
 
@@ -317,7 +317,7 @@ def is_idle(inputs: WorkloadInputs) -> bool:
 
 
 def _is_of_muster(fact: WorkloadFact) -> bool:
-    """Whether Muster made a group. One with a user is that user's: anyone who may create a pod may name it there,
+    """Whether Muster made a group. One with a user is that user's: any user who may create a pod may name it there,
     without a right to change it."""
     return support_of(fact.key).is_group and fact.name.startswith(AUTOMATIC_GROUP) and not fact.conduct.user
 

@@ -349,7 +349,7 @@ def _has_numbers(fact: NodeFact, name: str) -> bool:
 
 
 def _takes_by_node(seats: Iterable[Seat]) -> Iterator[tuple[NodeName, Resources]]:
-    """What seats take together of each node: there may be thousands, most of them beside others."""
+    """What seats take together of each node: there may be thousands, most of them next to others."""
     by_node: dict[NodeName, list[Resources]] = {}
     for seat in seats:
         by_node.setdefault(seat.node, []).append(seat.takes)

@@ -69,7 +69,7 @@ class _Answer:
 
 
 class VolumeFacts:
-    """Claims, volumes, storage classes, and who waits for them."""
+    """Claims, volumes, storage classes, and the workloads that wait for them."""
 
     def __init__(self) -> None:
         self._claims: dict[Place, VolumeClaimFact] = {}

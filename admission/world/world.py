@@ -83,7 +83,7 @@ class World:
         self.ended_pods = EndedPods()
         self.namespace_quotas = NamespaceQuotas(self.devices.classes.resources)
         self.commands, self.volumes = Commands(), VolumeFacts()
-        #: Parts of the world that tell which workloads a change is about.
+        #: Parts of the world that say which workloads a change is about.
         self._observers: Mapping[FactKind, Callable[[Change], Iterable[WorkloadKey]]] = {
             FactKind.TEMPLATE: self.templates.observe,
             FactKind.POD_DEFAULTS: self.templates.observe,
@@ -505,7 +505,7 @@ class World:
             yield part
 
     def weight(self, key: WorkloadKey) -> int:
-        """How long a workload takes, beside one of a few pods: 1."""
+        """How long a workload takes, compared with one of a few pods: 1."""
         return 1 + (self.pod_index.count(key) + self.admission_index.seat_count(key)) // PODS_OF_ONE
 
     def _refresh(self, key: WorkloadKey, now: int, awaited: SeatIndices) -> None:

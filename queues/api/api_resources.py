@@ -157,7 +157,7 @@ EVENTS: Final = ApiResource("v1", "events", "Event")
 
 LEASES: Final = ApiResource("coordination.k8s.io/v1", "leases", "Lease")
 
-# ── what stands beside a Job's pods, and what Muster installs ───────────────────────────────────────────────────
+# ── what stands next to a Job's pods, and what Muster installs ───────────────────────────────────────────────────
 
 NAMESPACES: Final = ApiResource(CORE, "namespaces", "Namespace", namespaced=False)
 

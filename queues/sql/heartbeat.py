@@ -1,4 +1,4 @@
-"""The leader's heartbeat: a row that tells every replica how old the stored state of the cluster is.
+"""The leader's heartbeat: a row that shows every replica how old the stored state of the cluster is.
 
 All times are the database's ``clock_timestamp()``, so that the clocks of replicas do not matter.
 """
@@ -31,7 +31,7 @@ class Heartbeat:
 
 
 async def beat(tx: AsyncConnection, term: Term, *, seconds: float, behind: str, address: str) -> None:
-    """Store that the tables tell how the cluster was ``seconds`` ago. A later term's heartbeat is left alone."""
+    """Store that the tables show how the cluster was ``seconds`` ago. A later term's heartbeat is left alone."""
     await tx.execute(_UNFLUSHED)
     current = func.clock_timestamp() - func.make_interval(0, 0, 0, 0, 0, 0, seconds, type_=Interval)
     told = {

@@ -1,6 +1,6 @@
 """Device objects (scheduling.koordinator.sh/v1alpha1) → facts. Pure.
 
-Muster's agent writes them, and koordlet does; what only Muster's agent tells is absent in the other's.
+Muster's agent writes them, and koordlet does; what only Muster's agent reports is absent in the other's.
 """
 
 from collections import Counter
@@ -76,7 +76,7 @@ def node_devices_fact(found: WireNodeDevices) -> NodeDevicesFact:
     # koordlet lists network cards before GPUs: the bound is on what is kept.
     gpus = [each for each in found.spec.devices or () if each.type == _GPU][:_MOST_DEVICES]
     minors, places = Counter(each.minor for each in gpus), Counter(map(_place, gpus))
-    # On a node with devices of two vendors both may have one of a number: nothing tells which of them a pod has.
+    # On a node with devices of two vendors both may have one of a number: which of them a pod has is not known.
     numbers = {
         each.minor: _place(each)
         for each in gpus
@@ -136,13 +136,13 @@ def _number(text: str) -> int | None:
 
 
 def _place(device: _Device) -> int:
-    """The number by which pods name a device: its place on the node where the agent tells it, else its minor."""
+    """The number by which pods name a device: its place on the node where the agent reports it, else its minor."""
     told = _number((device.labels or {}).get(names.DEVICE_INDEX, ""))
     return device.minor if told is None else told
 
 
 def _device(device: _Device, number: int, instances: Mapping[str, int], of_node: str) -> ReportedDevice:
-    """A device. ``of_node``: the vendor of all devices of the node; "": each tells its own."""
+    """A device. ``of_node``: the vendor of all devices of the node; "": each states its own."""
     labels, topology = device.labels or {}, device.topology or _Topology()
     return ReportedDevice(
         id=device.id[:_LONGEST],

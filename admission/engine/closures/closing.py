@@ -237,7 +237,7 @@ def _mask_of(nodes: Iterable[NodeName], table: NodeTable) -> Mask:
     return mask
 
 
-# ── who has to leave ────────────────────────────────────────────────────────────────────────────────────────
+# ── what has to leave ────────────────────────────────────────────────────────────────────────────────────────
 
 
 class Leaving(NamedTuple):
@@ -292,7 +292,7 @@ def _rollback(closure: NodeClosure, nodes: Sequence[NodeName], now: int) -> Roll
     shown = listed(nodes)
     what = "node" if len(nodes) == 1 else "nodes"
     if closure.kind is ClosureKind.RESERVATION:
-        # For people of other queues: the name of a reservation is for those who may list it.
+        # For users of other queues: the name of a reservation is for users who may list it.
         until = "" if closure.end is None else f" until {rfc3339(closure.end)}"
         return Rollback(ReasonCode.NODES_RESERVED, f"{what} {shown} kept for a reservation{until}", now)
     return Rollback(ReasonCode.MAINTENANCE, f"{what} {shown} out of service by {closure}", now)

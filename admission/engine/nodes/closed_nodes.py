@@ -101,7 +101,7 @@ def closed_to(nodes: NodeFilter, closed: Sequence[ClosedNodes], mask: Mask) -> d
 
 def _told(closure: NodeClosure) -> str:
     """A closure as all may know it: the answer is shared by workloads of several queues, and the name of a reservation
-    is for those who may list it."""
+    is for users who may list it."""
     if closure.queue is None or closure.end is None:
         return str(closure)
     return f"a reservation until {rfc3339(closure.end)}"

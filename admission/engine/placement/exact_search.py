@@ -1,7 +1,7 @@
 """A gang of several pod sets whose sums fit, and which one set after another finds no place: all places are tried.
 
 Placing one set after another is quick and nearly always finds a place where there is one. Where it does not, a gang
-would wait for ever beside free nodes. Exact within a bound of steps, for pods without further wishes.
+would wait for ever next to free nodes. Exact within a bound of steps, for pods without further wishes.
 """
 
 from collections.abc import Sequence

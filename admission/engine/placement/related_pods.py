@@ -76,7 +76,7 @@ class _Unit:
 
 
 def _mixed(number: int) -> int:
-    """A number of 64 bits for a number, as if at random (splitmix64): sums of them tell sets apart."""
+    """A number of 64 bits for a number, as if at random (splitmix64): sums of them distinguish sets."""
     number = (number + 0x9E3779B97F4A7C15) & _WORD
     number = (number ^ number >> 30) * 0xBF58476D1CE4E5B9 & _WORD
     number = (number ^ number >> 27) * 0x94D049BB133111EB & _WORD
@@ -325,7 +325,7 @@ class _Search:
         return near
 
     def _likeness(self, column: int) -> Hashable:
-        """What tells a node from others as far as anything of this gang depends on it."""
+        """What distinguishes a node from others as far as anything of this gang depends on it."""
         domains = []
         for counts in self._board.touching():
             domain = int(counts.of[column])

@@ -190,7 +190,7 @@ def _cheapest_first(found: NodeGains) -> NodeGains:
     if not len(found):
         return found
     steps = np.arange(len(found))
-    # Inside a node the steps lie in order already, so the rank tells which comes first.
+    # Inside a node the steps lie in order already, so the rank says which comes first.
     rank = np.empty(len(found), np.intp)
     rank[np.lexsort((steps, found.columns, -found.pods, found.costs // found.pods))] = steps
     first = np.concatenate(([True], found.columns[1:] != found.columns[:-1]))

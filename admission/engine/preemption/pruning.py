@@ -1,4 +1,4 @@
-"""Pruning: which classes need not ask for victims, as queues, priorities and free amounts alone tell."""
+"""Pruning: which classes need not ask for victims, as queues, priorities and free amounts alone show."""
 
 from collections.abc import Callable, Container, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -60,7 +60,7 @@ class HopelessQueues:
 
 
 class PreemptionProspects:
-    """What queues, priorities and free amounts alone tell about whether victims may exist."""
+    """What queues, priorities and free amounts alone show about whether victims may exist."""
 
     def __init__(
         self, trial: Trial, lowest_priority: Callable[[QueueName], int | None], hopeless: HopelessQueues

@@ -6,7 +6,7 @@
   every queue on the victim's side must use more than it deserves. So lent quota comes back however far up the tree
   it was lent from.
 - For a gang that starves a place is *cleared* (``starvation.clearAfter``): of single, smaller pods of no higher
-  priority, in any queue. Else a gang larger than what its queue deserves would wait for ever beside small work.
+  priority, in any queue. Else a gang larger than what its queue deserves would wait for ever next to small work.
 
 Priorities are those that count in the queue of each workload (``QueueTree.counted_priority``). Candidates that are
 wholly protected (``protection``) are never asked about.

@@ -219,7 +219,7 @@ def _of_template(subject: Subject, held: HeldTemplate, told: str, *, in_queue: b
 
 
 def _shown(path: Sequence[str]) -> str:
-    """A place as findings tell it: ``spec.replicatedJobs[0].template``."""
+    """A place as findings write it: ``spec.replicatedJobs[0].template``."""
     return "".join(f"[{field}]" if field.isdecimal() else f".{field}" for field in path).removeprefix(".")
 
 

@@ -5,7 +5,7 @@ One sync of the job controller makes up to 500 pods (``MaxPodCreateDeletePerSync
 ``status.active`` is what it was before, 0 at a first start. At the end it writes the whole status at once, also the
 condition Suspended, with a new ``lastTransitionTime`` if that changed; the write is refused if the Job was changed
 meanwhile. Syncs of one Job follow each other, so a sync that read that the Job is suspended proves that no earlier one
-makes pods any more. Which parallelism a sync has read nothing tells.
+makes pods any more. Which parallelism a sync has read is not known.
 
 Source: ``syncJob``, ``manageJob`` and ``updateJobStatus`` in pkg/controller/job/job_controller.go, Kubernetes 1.36.
 """
@@ -126,7 +126,7 @@ def _pods_seen(inputs: WorkloadInputs, places: Sequence[SeatMap]) -> bool:
     before makes no pod for a seat that has one, unless that one is being deleted: its successor comes at once."""
     fact = inputs.fact
     if seats_given_up(fact, inputs.admissions):
-        # A resumption that is under way may be carried out after what the Job tells.
+        # A resumption that is under way may be carried out after what the Job's status says.
         if inputs.pods_seen or fact is None or any(inputs.awaited.values()):
             return inputs.pods_seen
         return _tells_of_none(fact, inputs)

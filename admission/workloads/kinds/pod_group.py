@@ -74,7 +74,7 @@ class WirePodGroup(WireStruct):
 
 
 def pod_group_fact(group: WirePodGroup) -> WorkloadFact:
-    """A PodGroup; its pods tell what it takes."""
+    """A PodGroup; its pods say what it takes."""
     meta, spec, values = group.metadata, group.spec, UserValues()
     minimum = spec.min_member or 0
     stands_for = next(

@@ -46,7 +46,7 @@ class StatusForm(Enum):
     VOLCANO_JOB = "volcano job"
     #: Volcano's PodGroup status.
     POD_GROUP = "pod group"
-    #: One condition beside those that other controllers write.
+    #: One condition next to those that other controllers write.
     CONDITION = "condition"
     #: The same, of a custom resource: the API server does not merge conditions by their types there.
     CUSTOM_CONDITION = "custom condition"
@@ -81,7 +81,7 @@ class KindSupport:
     needs_queue: bool = False
     #: Type of the condition on which its own controller has an object fail; "": there is none.
     failing_condition: str = ""
-    #: True: pods join by naming the object. They tell what it asks; the object tells how many must start together.
+    #: True: pods join by naming the object. They say what it asks; the object says how many must start together.
     is_group: bool = False
     #: The workload of this kind that a pod names as its controller; None if none. A group's members name it instead
     #: (``PodFact.group``).

@@ -247,5 +247,5 @@ VOLCANO_JOB = KindSupport(
 
 
 def _image(sets: Sequence[TemplatePods]) -> str:
-    """The image of the first task that tells one; "": none does."""
+    """The image of the first task that names one; "": none does."""
     return next((found.image for found in sets if found.image), "")

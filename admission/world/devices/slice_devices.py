@@ -1,7 +1,7 @@
 """What a node offers of the devices in its ResourceSlices: those that are unhealthy take no new work. Pure.
 
-Two sources tell that such a device is unhealthy: its driver, by a taint, and the agent of the node, which knows the
-device by its uuid or its place on the PCI bus. A device that both call unhealthy counts once. Where the driver tells
+Two sources say that such a device is unhealthy: its driver, by a taint, and the agent of the node, which knows the
+device by its uuid or its place on the PCI bus. A device that both call unhealthy counts once. Where the driver reports
 neither of some devices of a resource, these are counted like those of a device plugin (``reported_devices``).
 """
 

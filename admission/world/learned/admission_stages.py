@@ -1,7 +1,7 @@
 """When the admissions of a term were released, bound and running, until a ledger transaction stores it.
 
 Nothing is written for it alone: the times go with the start, the readiness, the eviction or the end of the admission.
-A leader that takes over knows from the pods what they tell: when they were made, bound and ready.
+A leader that takes over knows what the pods show: when they were made, bound and ready.
 """
 
 from collections.abc import Iterable, Mapping

@@ -21,7 +21,7 @@ from queues.workload import NOT_REFUSED, NodeName, Preference, Requirement, Work
 
 #: Labels of domains that Kubernetes knows, the widest first.
 _DOMAINS: Final = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
-#: Weight of one node that refused, beside which wishes of users are small.
+#: Weight of one node that refused: wishes of users are small compared with it.
 _WEIGHT: Final = 1_000_000
 #: Domains that are kept for one workload, each by itself.
 _DOMAINS_KEPT: Final = 100

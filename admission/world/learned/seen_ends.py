@@ -15,7 +15,7 @@ _ENDS: Final = (Result.SUCCEEDED, Result.FAILED)
 
 
 class SeenEnds:
-    """Part of the world: ends that only the history tells of. Kept until the workload has left."""
+    """Part of the world: ends that only the history has. Kept until the workload has left."""
 
     def __init__(self, pod_index: PodIndex, jobs: Mapping[str, JobState]) -> None:
         self._pod_index = pod_index

@@ -1,4 +1,4 @@
-"""When a leader saw things happen that no object tells the time of. Not stored: a new leader begins anew."""
+"""When a leader saw things happen whose time no object has. Not stored: a new leader begins anew."""
 
 from collections.abc import Mapping
 

@@ -18,7 +18,7 @@ class ToldRequests:
     def __init__(self, stored: Mapping[WorkloadKey, Reason]) -> None:
         #: None if this term has not looked at the requests yet.
         self._known: Mapping[WorkloadKey, NodesAsked] | None = None
-        #: Gangs whose stored reason tells of a request, or may do so.
+        #: Gangs whose stored reason names a request, or may do so.
         self._told = {key for key, reason in stored.items() if FACT in reason.facts}
         #: Gangs that were refused nodes for good.
         self.refused = without_more_nodes(stored)

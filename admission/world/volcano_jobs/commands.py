@@ -88,7 +88,7 @@ class Commands:
         """Commands whose objects are to be deleted: carried out, or long about nothing that they can be carried out on.
 
         ``unreadable``: Jobs with a document that cannot be used. Of the Commands for a Queue the oldest goes first, so
-        that a leader who knows nothing of the others finds the last.
+        that a leader that knows nothing of the others finds the last.
         """
         found = []
         for kind, name in self._by_target:

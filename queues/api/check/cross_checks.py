@@ -163,7 +163,7 @@ def uncounted_devices(subject: Subject, definitions: Definitions) -> Iterator[Fi
 
 
 def open_queues(subject: Subject, definitions: Definitions) -> Iterator[Finding]:
-    """A note about a Queue that any namespace may use, as far as the documents tell."""
+    """A note about a Queue that any namespace may use, as far as the documents say."""
     if kind_of(subject.value) is not QueueDocument:
         return
     name: QueueName | None = QueueName(str(subject.metadata.get("name")))

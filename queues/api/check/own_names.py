@@ -101,7 +101,7 @@ def _of_key(
     where = f"{place.above}metadata.{field}[{key}]"
     row = known_key(key)
     if row is not None and "/" not in key and row.places and place.name not in row.places:
-        return  # a name without a prefix may be anybody's on another object
+        return  # a name without a prefix may belong to another tool on other objects
     if row is None:
         if key.startswith(_PREFIXES):
             yield subject.finding("warning", where, "a name that Muster does not know", _similar(key))

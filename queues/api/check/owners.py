@@ -149,7 +149,7 @@ def _against_rules(document: Mapping[str, Any], kind: tuple[str, str], subject: 
     """What the rules for work in queues refuse of the templates: their pods would be refused."""
     for path in _TEMPLATES[kind]:
         for found in template_violations_in_queue(_at(document, path), path):
-            if found.expected != ONLY_MUSTER:  # own_names tells of these
+            if found.expected != ONLY_MUSTER:  # own_names reports these
                 yield subject.finding("error", found.path, found.found, found.expected)
         for found in reported_violations(_at(document, f"{path}.spec"), f"{path}.spec"):
             yield subject.finding("warning", found.path, found.found, found.expected)

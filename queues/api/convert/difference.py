@@ -10,7 +10,7 @@ from queues.api.check.finding import Subject
 class ConversionDifference:
     """A field that has another effect, or none, after the conversion; or an error, without which nothing is converted.
 
-    A ``note`` needs nothing to be done about it, but tells what was decided or what users now write.
+    A ``note`` needs nothing to be done about it, but says what was decided or what users now write.
     """
 
     #: "": the field of a document that was converted.

@@ -30,7 +30,7 @@ class WrittenQuota:
     lending: int | None = None
 
     def with_other(self, other: "WrittenQuota") -> "WrittenQuota":
-        """Both as one, where Muster does not tell their flavors apart."""
+        """Both as one, where Muster does not distinguish their flavors."""
         limited = self.borrowing is not None and other.borrowing is not None
         kept = self.lending is not None or other.lending is not None
         return WrittenQuota(

@@ -1,4 +1,4 @@
-"""Every label and annotation that Muster reads, writes or tells about, and the page that lists them."""
+"""Every label and annotation that Muster reads, writes or reports, and the page that lists them."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final

@@ -33,7 +33,7 @@ _CORES: Final = "volcano.sh/vgpu-cores"
 #: The resource that devices of nodes with Volcano's vGPU plugin count as, in quotas too: thousandths of a device.
 VGPU: Final = "volcano.sh/gpu"
 
-#: What of a node tells about its devices, which count as ``VGPU``, and are no devices beside them.
+#: What a node says of its devices, which count as ``VGPU``: these are no further devices.
 PARTS_OF_VGPU: Final = frozenset((_NUMBER, _MEMORY, _CORES))
 
 _PER_CENT: Final = 100

@@ -22,7 +22,7 @@ _KEEPS_OFF: Final = (
     "object cannot be changed, create it again"
 )
 
-#: In the annotations of topology, alone or beside a level: the devices of each pod, all joined by NVLinks.
+#: In the annotations of topology, alone or next to a level: the devices of each pod, all joined by NVLinks.
 NVLINK: Final = "muster.dev/nvlink"
 
 #: Matches no node: how the core API reads a term without expressions.

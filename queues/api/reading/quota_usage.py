@@ -89,7 +89,7 @@ def _limits_of(spec: PodSpecFields) -> Resources:
         resources=_Amounts(spec.resources.limits) if spec.resources is not None else None,
     )
     limits = requests_of(as_requests)
-    # What the sandbox takes beside its containers counts where there is a limit.
+    # What the sandbox takes besides its containers counts where there is a limit.
     overhead = Resources.parse(spec.overhead or {})
     more = {name: units for name, units in overhead.items() if limits[name]}
     return Resources({name: units for name, units in (limits + Resources(more)).items() if name != PODS})

@@ -22,7 +22,7 @@ class Handling(StrEnum):
     MODELLED = "modelled"
     #: A pod with it is refused with a reason, before it holds seats.
     REFUSED = "refused"
-    #: Placement passes over it, and that is reported, as far as an object tells: ``reported_violations``.
+    #: Placement passes over it, and that is reported, as far as an object shows it: ``reported_violations``.
     REPORTED = "reported"
 
 

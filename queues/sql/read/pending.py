@@ -1,4 +1,4 @@
-"""Waiting workloads, ordered, counted and paged by Postgres: an answer costs its page, whatever waits beside it.
+"""Waiting workloads, ordered, counted and paged by Postgres: an answer costs its page, however much else waits.
 
 Postgres numbers the narrow rows of all workloads that wait in the queues asked for, in the order of the engine; only
 the rows of the page are read in full.

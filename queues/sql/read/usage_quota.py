@@ -152,7 +152,7 @@ _USE_AND_BORROWED: Final = f"""
         SELECT queue, until, 0, -guarantee FROM limits WHERE guarantee > 0 AND until > :begins AND until < :ends
     ),
 """
-#: What counts in the queues of one level, beside their guarantees: their own use, and what those below count as.
+#: What counts in the queues of one level, besides their guarantees: their own use, and what those below count as.
 _LEVEL: Final = """
     level_{level} AS MATERIALIZED (
         SELECT queue, idle_in, above, at, lead(at, 1, :ends) OVER by_time AS until,

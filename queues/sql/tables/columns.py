@@ -69,7 +69,7 @@ def seats() -> list[Column[Any]]:
 
 
 def admission_facts() -> list[Column[Any]]:
-    """What is known of an admission, whether it is closed or not, beside its id."""
+    """What is known of an admission, whether it is closed or not, besides its id."""
     return [
         string("kind"),
         string("uid"),

@@ -86,7 +86,7 @@ def _content(raw: msgspec.Raw | None, where: Path) -> Mapping[str, Any]:
 
 
 def _refuse_queued(content: Mapping[str, Any], at: Path, values: UserValues) -> None:
-    """A component that waits by itself would wait for seats beside those that are held for it."""
+    """A component that waits by itself would wait for seats besides those that are held for it."""
     where = ".".join((*at, "template"))
     version = content.get("apiVersion")
     if isinstance(version, str) and version.startswith(_QUEUED):

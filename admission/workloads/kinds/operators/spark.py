@@ -1,6 +1,6 @@
 """SparkApplications (sparkoperator.k8s.io/v1beta2): a driver and its executors, without pod templates. Pure.
 
-What the pods ask is worked out as Spark does: cores, and memory with the overhead beside the JVM's heap.
+What the pods ask is worked out as Spark does: cores, and memory with the overhead on top of the JVM's heap.
 """
 
 import math

@@ -2,8 +2,8 @@
 
 Such an object is created suspended. When it is admitted, Muster writes its queue, and which pod set it is of, into each
 of its pod templates, and resumes it; the operator's pods come up behind the scheduling gate, and each gets a seat of
-its pod set. So no template needs to name nodes, which few operators let anybody change, and a pod that comes late or
-twice waits. For an eviction the object is suspended again; its operator deletes the pods.
+its pod set. So no template needs to name nodes, which few operators allow to change, and a pod that comes late or twice
+waits. For an eviction the object is suspended again; its operator deletes the pods.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -171,7 +171,7 @@ class OperatorKind:
     suspend_rules: tuple[SuspendRule, ...] = ()
     #: Notes what else it may not say if it waits, for which no policy is. Raises UnexpectedPart.
     refuse: "Callable[[WireOperatorJob, UserValues], None] | None" = None
-    #: What ``managedBy``, beside the field that suspends it, says of objects that its operator looks after; (): the
+    #: What ``managedBy``, next to the field that suspends it, says of objects that its operator looks after; (): the
     #: kind has no such field.
     controllers: tuple[str, ...] = ()
     #: Fields that let fewer pods of a pod set ("": of all) start together where its operator decides, and one that

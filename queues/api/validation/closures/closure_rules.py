@@ -168,7 +168,7 @@ def _beyond_capability(closure: NodeClosure, around: ClosureSurroundings) -> Ite
 
 
 def _beyond_cluster(closure: NodeClosure, around: ClosureSurroundings) -> Iterator[Violation]:
-    """More than there is, or than is left beside other reservations."""
+    """More than there is, or than is left besides other reservations."""
     if around.capacity is None:
         return
     others = Counter[str]()

@@ -15,6 +15,6 @@ _MARK: Final = text(
 
 
 async def change_mark(tx: AsyncConnection) -> str:
-    """The mark of the present state; it tells nothing but whether it is the same."""
+    """The mark of the present state; it shows only whether it is the same."""
     (row,) = await tx.execute(_MARK)
     return hashlib.blake2b(repr(tuple(row)).encode(), digest_size=9).hexdigest()

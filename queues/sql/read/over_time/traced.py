@@ -30,7 +30,7 @@ class TracedAdmission:
     term: int
     #: It was given to a gang that had begun: an elastic part.
     is_part: bool = False
-    #: What the decision tells of the trace (``admission.tracing.context``).
+    #: What the decision says of the trace (``admission.tracing.context``).
     numbers: Mapping[str, Any] = field(default_factory=dict)
     created: float | None = None
     seen: float | None = None
