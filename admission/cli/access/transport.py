@@ -85,9 +85,9 @@ def _connection(access: Access, timeout: float) -> http.client.HTTPConnection:
 
 
 def _parts(url: str, whose: str) -> tuple[str, str, int]:
-    """Scheme, host and port, that of the scheme if the URL has none: http.client would look for one in an IPv6 address.
+    """Scheme, host and port. If the URL has no port, it is that of the scheme.
 
-    Raises CommandFailed."""
+    http.client would look for a missing port in an IPv6 address. Raises CommandFailed."""
     try:
         parts = urlsplit(url)
         scheme, host, port = parts.scheme, parts.hostname, parts.port

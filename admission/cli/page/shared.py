@@ -66,7 +66,7 @@ def visitors_of(api_server: Access, timeout: float) -> Callable[[str], Visitor]:
 
 
 def _check(route: Route) -> None:
-    """Raises Unanswered: the token is nobody's, or may not ask."""
+    """Raises Unanswered: the token is not valid, or its user may not ask."""
     ask(route, "version")
 
 
@@ -98,7 +98,7 @@ class TokenGate:
         return self._visitor(found[1])
 
     def begin_stream(self, visitor: Visitor) -> Answer | None:
-        """A token that is nobody's gets no stream, and one person not all of them."""
+        """A token that is not valid gets no stream, and one person does not get all of them."""
         try:
             visitor.check()
         except Unanswered as error:

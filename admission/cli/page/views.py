@@ -227,7 +227,7 @@ class Views:
         return found
 
     def _listed(self, resource: Any) -> list[Any]:
-        """All objects of a kind; none: there is no such kind, or the user may not list it."""
+        """All objects of a kind. Empty if there is no such kind, or the user may not list it."""
         try:
             found: list[Any] = send(
                 self.cluster, "GET", path_of(resource, None), tried=f"Listing {resource.plural}"

@@ -17,7 +17,7 @@ from admission.cli.times import is_duration, since_text
 
 #: Seconds between two questions while it follows, at least.
 _EVERY: Final = 1.0
-#: After which it asks although nothing is told to have changed: a replica that is behind tells late.
+#: Seconds after which it asks although no change was reported: a replica that is behind reports late.
 _SELDOM: Final = 30.0
 #: Decisions of one answer.
 _PAGE: Final = 1000

@@ -23,7 +23,7 @@ MOST_SCANNED: Final = 50_000
 LARGEST_PAGE: Final = 1000
 #: Characters that a message needs at least to be read beside the other columns.
 _LEAST_MESSAGE: Final = 34
-#: Values that cannot be read and are told below the table.
+#: Values that cannot be read and are shown below the table.
 _MOST_WARNINGS: Final = 5
 _INDENT: Final = "    "
 _NARROW: Final = Narrowing(
@@ -105,7 +105,7 @@ def selected(
     *,
     path: str = "pending",
 ) -> dict[str, Any]:
-    """As ``pages``, with only those whose objects have the labels of a selector; None: all."""
+    """As ``pages``, with only those whose objects have the labels of a selector. ``selector``: None for all."""
     if selector is None:
         return pages(route, query, limit, path=path)
     from admission.cli.access.labels import with_labels
@@ -124,8 +124,8 @@ def pending_table(
 ) -> str:
     """One line per workload, by queue and position.
 
-    If a line of ``width`` characters (None: any) has no room for messages, reasons are below the lines; without
-    ``messages`` there are only their codes.
+    If a line of ``width`` characters (None for any number) has no room for messages, reasons are below the lines.
+    Without ``messages`` there are only their codes.
     """
     columns = [
         "POSITION",
@@ -194,7 +194,7 @@ def _with_messages(text: str, messages: Sequence[str], width: int) -> str:
 def _row(one: Mapping[str, Any], now: str, wide: bool, alike: Collection[str]) -> list[Cell]:
     """``alike``: resources that are not shortened, as another one would be called the same."""
     reason = one["reason"] or {"code": None, "message": "not considered yet", "since": None}
-    # What is wrong is in the name: it is told in full.
+    # What is wrong is in the name: it is shown in full.
     is_whole = wide or reason["code"] in (ReasonCode.UNKNOWN_RESOURCE, ReasonCode.NEVER_FITS)
     row: list[Cell] = [
         one["position"],

@@ -55,7 +55,7 @@ def _plain(value: Any) -> str:
 
 
 def history_text(one: Mapping[str, Any], *, wide: bool, headers: bool, width: int | None = None) -> str:
-    """The newest decisions, all of them if ``wide``, in lines of at most so many characters (None: any)."""
+    """The newest decisions, all of them if ``wide``, in lines of at most ``width`` characters (None for any number)."""
     events: Sequence[Mapping[str, Any]] = one["history"]
     kept = events if wide else events[-_SHOWN:]
     begins = one.get("historyBegins")

@@ -49,7 +49,7 @@ class _Column(NamedTuple):
     """A column of a table that has colours."""
 
     name: str
-    #: Characters of a line that are its own; None: to the end.
+    #: Characters of a line that are its own. None for the end of the line.
     begin: int
     end: int | None
 
@@ -88,7 +88,7 @@ def _lines(text: str) -> Iterator[str]:
 
 
 def _headings(line: str) -> list[_Column] | None:
-    """The columns with colours of a line of headings; None: it is another line."""
+    """The columns with colours of a line of headings. None if it is another line."""
     names = list(re.finditer(r"\S+", line))
     if len(names) < 2 or not all(_NAME.fullmatch(each.group()) for each in names):
         return None
