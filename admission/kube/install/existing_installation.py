@@ -41,9 +41,9 @@ class InstalledElsewhere(MusterError):
 class ExistingInstallation:
     """What the objects of an installation tell of it."""
 
-    #: None: no object tells.
+    #: None if no object says it.
     namespace: str | None
-    #: The name of the Helm release; None: it is none of Helm's.
+    #: The name of the Helm release. None if it is none of Helm's.
     release: str | None
 
     def require_namespace(self, wanted: str) -> None:

@@ -1,7 +1,7 @@
 """Rights at the API server: of Muster itself, with nothing that it does not use, and ready-made roles for people.
 
 Pure: options in, documents out. Each rule serves one purpose and says which; a test takes them away one by one
-and expects what the purpose names to fail. Kubernetes lets nobody grant rights that they do not have, so an
+and expects what the purpose names to fail. In Kubernetes users grant only rights that they have, so an
 administrator who installs Muster needs all of these as well (cluster-admin has).
 """
 

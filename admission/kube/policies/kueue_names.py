@@ -6,7 +6,7 @@ the Queue of that name. In others, objects with Kueue's label are Kueue's, and a
 suspended before stays Kueue's.
 
 The queue itself is written by the policies that make things wait (``queue_of`` and the bindings in ``policy_forms``);
-the ones here write the rest, of which all else sees Muster's names only: topology, priority, and groups of bare pods.
+the ones here write topology, priority, and groups of bare pods. All other parts see Muster's names of these only.
 """
 
 from collections.abc import Iterator, Sequence

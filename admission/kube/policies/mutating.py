@@ -117,7 +117,7 @@ class PolicyOptions:
     aliases: tuple[str, ...] = (VOLCANO_SCHEDULER,)
 
 
-#: On a pod between the two times that policies are asked about it; nobody sees it.
+#: On a pod between the two times that policies are asked about it; no user sees it.
 _NEVER_NEXT: Final = "muster.dev/never-preempts-next"
 #: A class of users: what runs for the cluster itself may remove others.
 _HAS_CLASS: Final = (

@@ -8,7 +8,7 @@ from queues.api.api_resources import POLICIES, POLICY_BINDINGS, QUEUES, Document
 from queues.api.kueue_names import KUEUE_QUEUE, LOCAL_QUEUE
 from queues.api.names import DEFAULT_QUEUE, GATED_NAMESPACE, KUEUE_NAMES, QUEUE_ANNOTATION, QUEUE_LABEL
 
-#: A right that RBAC grants and the API server itself does not ask for: whoever has it changes every Queue.
+#: A right that RBAC grants and the API server itself does not ask for: a user who has it may change every Queue.
 ADMINISTER: Final = "administer"
 #: Whether who asks has it: a platform administrator.
 MAY_ADMINISTER: Final = (

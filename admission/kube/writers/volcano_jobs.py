@@ -54,7 +54,7 @@ class JobReport:
     found: int = 0
     deleted: int = 0
     companions: int = 0
-    #: What the user must know; None: all is well.
+    #: What the user must know. None if all is well.
     problem: Reason | None = None
     #: Something is left to do: it is tried again after a pause.
     unfinished: bool = False
