@@ -85,7 +85,7 @@ def starts_title(starts: Mapping[str, Any]) -> str:
 
 
 def until_start(seconds: int | None, starts: Mapping[str, Any]) -> str:
-    """The time from now until a start. ``seconds``: None if it is not within what was foreseen."""
+    """The time from now until a start. None: it is not within what was foreseen."""
     if seconds is None:
         known = starts["foreseenSeconds"]
         return "never" if known is None else f">{short_duration(known)}"

@@ -1,4 +1,4 @@
-"""What a change of quota would do to work, in a few lines: printed by the commands that make the change."""
+"""What a change of quota would do to work, in a few lines: told by the commands that make the change."""
 
 from collections.abc import Mapping, Sequence, Set
 from textwrap import wrap
@@ -14,7 +14,7 @@ from admission.cli.rendering.trials.comparison import (
 )
 from queues.text_format import short_duration
 
-#: Names of workloads in one paragraph; the others are counted only.
+#: Names of workloads in one paragraph; of the others it is told how many there are.
 _NAMED: Final = 10
 #: Characters of a line where it goes to no terminal.
 _COLUMNS: Final = 80
@@ -23,7 +23,7 @@ _COLUMNS: Final = 80
 def effects_text(comparison: Mapping[str, Any], *, width: int | None = None) -> str:
     """Who would start, wait or be evicted, and who should start earlier or later.
 
-    ``comparison``: as the read API has it. ``width``: characters of a line, None if it goes to no terminal.
+    ``comparison``: as the read API has it. ``width``: characters of a line; None: it goes to no terminal.
     """
     width = width or _COLUMNS
     lines: list[str] = []
@@ -51,7 +51,8 @@ def effects_text(comparison: Mapping[str, Any], *, width: int | None = None) -> 
 
 
 def _shifted(starts: Mapping[str, Any], way: str, told: Set[str], width: int) -> list[str]:
-    """Workloads that should start ``earlier``, or ``later``, without those that are shown already."""
+    """Those that should start ``earlier``, or ``later``. ``told``: names of which it is told already what becomes of
+    them."""
     all_of_them = [each for each in starts["workloads"] if _way(each) == way]
     left = [each for each in all_of_them if each["kind"] is None or _name(each) not in told]
     total = starts[way] - (len(all_of_them) - len(left))
@@ -77,7 +78,7 @@ def _way(shift: Mapping[str, Any]) -> str:
 def _paragraph(
     begins: str, found: Sequence[tuple[Mapping[str, Any], str]], total: int, width: int
 ) -> list[str]:
-    """Names of workloads, each with what is said of it, and how many there are besides. ``total``: of all."""
+    """Names of workloads, each with what is told of it, and how many there are besides. ``total``: of all."""
     seen = [(each, told) for each, told in found if each["kind"] is not None]
     names = [f"{_name(each)}{told}" for each, told in seen[:_NAMED]]
     hidden = len(found) - len(seen)
