@@ -60,7 +60,7 @@ class FailedTurns:
         return path
 
     def _copying(self, path: Path) -> str:
-        """The command that copies a turn out of the pod; the image has no shell."""
+        """The command that copies a turn out of the pod; it needs no shell in the image."""
         program = f"import sys; sys.stdout.buffer.write(open('{path}', 'rb').read())"
         return f'kubectl exec -n muster-system {self._replica} -- python3 -c "{program}" > {path.name}'
 
