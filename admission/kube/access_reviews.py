@@ -13,7 +13,7 @@ from queues.errors import NotFound
 
 _TOKEN_REVIEWS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
 _ACCESS_REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-#: Where the API server tells how its proxy identifies itself to the servers behind it.
+#: Where the API server states how its proxy identifies itself to the servers behind it.
 _FRONT_PROXY: Final = CONFIG_MAPS.path("kube-system", "extension-apiserver-authentication")
 
 
@@ -124,7 +124,7 @@ class FrontProxy:
 
 
 async def front_proxy(client: Client) -> FrontProxy:
-    """What the API server tells of its proxy. Raises ApiError."""
+    """What the API server states of its proxy. Raises ApiError."""
     try:
         data = msgspec.json.decode(await client.get(_FRONT_PROXY)).get("data") or {}
     except NotFound:

@@ -3,7 +3,7 @@
 import re
 from typing import Final, NamedTuple
 
-#: How the API server tells it, whatever stands before and behind.
+#: How the API server says it, with any text before and after.
 _REFUSAL: Final = re.compile(
     r'User "(?P<user>[^"]*)" cannot (?P<verb>[a-z]+) resource "(?P<resource>[^"]+)"'
     r'(?: in API group "(?P<group>[^"]*)")?(?: in the namespace "(?P<namespace>[^"]*)")?'

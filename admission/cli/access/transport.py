@@ -22,7 +22,7 @@ def request(
     headers: Mapping[str, str] = {},
 ) -> tuple[int, bytes]:
     """Status and body of the answer. ``timeout`` in seconds, for connecting and for each read; ``body``: JSON.
-    ``headers``: in place of the usual ones, or beside them.
+    ``headers``: in place of the usual ones, or in addition to them.
 
     Raises CommandFailed saying what was ``tried``; ``unreachable`` is the advice if no server answers.
     """

@@ -151,7 +151,7 @@ def tell_loans(known: Mapping[str, QueueObject], changed: Mapping[str, QueueObje
 def _tell_counted(
     stated: Mapping[QueueName, Queue], before: LoansInForce, after: LoansInForce, changed: Collection[str]
 ) -> None:
-    """What changed queues deserve with the loans that last, as `quota show` and `queues` tell it."""
+    """What changed queues deserve with the loans that last, as `quota show` and `queues` show it."""
     for each in _changes(stated, before, after):
         if each.queue in changed and each.limit == "deserved":
             account = Account(FlavorName(each.flavor), each.resource)

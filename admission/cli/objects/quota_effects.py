@@ -1,4 +1,4 @@
-"""What a change of deserved amounts does to queues, as far as the read API tells what they use now."""
+"""What a change of deserved amounts does to queues, as far as the read API shows what they use now."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple

@@ -38,7 +38,7 @@ _UNSIGNED: Final = (
 
 
 class SharedPageServer(ViewServer):
-    """Serves everybody who brings a token, with the rights of that token."""
+    """Serves every user who brings a token, with the rights of that token."""
 
     def __init__(
         self, address: tuple[str, int], api_server: Access, *, timeout: float, cluster: str = ""
@@ -71,7 +71,7 @@ def _check(route: Route) -> None:
 
 
 class TokenGate:
-    """Lets everybody in who brings a token. Whose it is, and whether it is valid, the API server says."""
+    """Lets every user in who brings a token. The API server says whose it is, and whether it is valid."""
 
     def __init__(self, visitor_of: Callable[[str], Visitor]) -> None:
         self._visitor_of = visitor_of

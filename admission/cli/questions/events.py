@@ -22,7 +22,7 @@ _SELDOM: Final = 30.0
 #: Decisions of one answer.
 _PAGE: Final = 1000
 _USUAL: Final = 50
-#: Characters of a reason beside the other columns: with fewer, names are shortened, and reasons are below.
+#: Characters of a reason next to the other columns: with fewer, names are shortened, and reasons are below.
 _LEAST_WHY: Final = 30
 
 

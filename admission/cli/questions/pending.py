@@ -21,7 +21,7 @@ from queues.reason_codes import ReasonCode
 MOST_SCANNED: Final = 50_000
 #: Lines in one answer of the read API.
 LARGEST_PAGE: Final = 1000
-#: Characters that a message needs at least to be read beside the other columns.
+#: Characters that a message needs at least to be read next to the other columns.
 _LEAST_MESSAGE: Final = 34
 #: Values that cannot be read and are shown below the table.
 _MOST_WARNINGS: Final = 5
@@ -164,7 +164,7 @@ def pending_table(
 
 def ignored_lines(items: Iterable[Mapping[str, Any]]) -> list[str]:
     """Warnings of values that cannot be read; of the first of many workloads."""
-    # A replica of an older version does not tell of them.
+    # A replica of an older version does not send them.
     told = [
         f"Warning: {one['kind']}/{one['name']} in {one['namespace']}: {one_line(sentence)}"
         for one in items
@@ -194,7 +194,7 @@ def _with_messages(text: str, messages: Sequence[str], width: int) -> str:
 def _row(one: Mapping[str, Any], now: str, wide: bool, alike: Collection[str]) -> list[Cell]:
     """``alike``: resources that are not shortened, as another one would be called the same."""
     reason = one["reason"] or {"code": None, "message": "not considered yet", "since": None}
-    # What is wrong is in the name: it is shown in full.
+    # What is wrong is in the name: it is told in full.
     is_whole = wide or reason["code"] in (ReasonCode.UNKNOWN_RESOURCE, ReasonCode.NEVER_FITS)
     row: list[Cell] = [
         one["position"],

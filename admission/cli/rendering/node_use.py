@@ -21,7 +21,7 @@ _NARROW: Final = Narrowing(
     names={"NODE": 14, "RACK": 8, "STATE": 12}, left_out=("RACK",), rest="WORKLOADS", least_rest=16
 )
 _STATES: Final = {"Ready,SchedulingDisabled": "cordoned", "NotReady,SchedulingDisabled": "NotReady,cordoned"}
-#: Taints that a column of its own tells, or the state does.
+#: Taints that a column of its own shows, or the state does.
 _TOLD: Final = ("node.kubernetes.io/",)
 
 

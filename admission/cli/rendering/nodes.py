@@ -23,7 +23,7 @@ _DEVICES: Final = ("nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/xe", "gpu.int
 _OF_A_MODEL: Final = re.compile(
     r"nvidia\.com/(?!mig-|gpumem|gpucores|priority$|hostdev|.*(?:rdma|sriov|nic))[\w.-]+", re.IGNORECASE
 )
-#: Parts of devices: their number does not tell that of the devices.
+#: Parts of devices: their number does not say how many devices there are.
 _PARTS: Final = re.compile(r"nvidia\.com/mig-.+|volcano\.sh/vgpu-number")
 #: Value of the taint ``muster.dev/gpu-fault`` that Muster itself sets.
 _MUSTER: Final = "muster"

@@ -9,7 +9,7 @@ from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table, wi
 from queues.text_format import span
 
 _NUMBERS: Final = "GUARANTEE DESERVED CAPABILITY USED BEFORE AFTER"
-#: What of a queue is compared between two times, beside its limits.
+#: What of a queue is compared between two times, besides its limits.
 _OF_QUEUE: Final = "queue"
 _LIMITS: Final = ("guarantee", "deserved", "capability")
 _NARROW: Final = Narrowing(names={"QUEUE": 12, "RESOURCE": 12, "FLAVOR": 6})

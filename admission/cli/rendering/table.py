@@ -91,7 +91,7 @@ def stated_seconds(text: object) -> int | None:
 
 
 def hours(number: float) -> str:
-    """Hours of use, as all commands tell them: ``1502.50``."""
+    """Hours of use, as all commands show them: ``1502.50``."""
     return f"{number:.2f}"
 
 

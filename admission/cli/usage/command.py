@@ -183,7 +183,7 @@ def used_answer(
     route: Route, query: Mapping[str, str | None], resource: str | None
 ) -> tuple[str, dict[str, Any], list[str]]:
     """Use of one resource: the one named, or GPUs, or another one that was used; and what was used instead of it."""
-    # A name that is not whole is asked for as it is: nothing of it was used, but the answer tells the period.
+    # A name that is not whole is asked for as it is: nothing of it was used, but the answer has the period.
     named = _GPU if resource is None else usual_name(resource) or resource
     body = _pages(route, {**query, "resource": named})
     if body["totals"]:

@@ -62,7 +62,7 @@ def used_time(item: Mapping[str, Any], by: Sequence[str]) -> UsedTime:
         hours=_hours(resource, item["amountSeconds"]),
         preempted=_hours(resource, item["preemptedSeconds"]),
         faulted=_hours(resource, item["faultedSeconds"]),
-        # A replica of an older version does not tell it.
+        # A replica of an older version does not send it.
         maintenance=_hours(resource, item.get("maintenanceSeconds", "0")),
     )
 

@@ -106,7 +106,7 @@ class AutomaticGroups:
             else:
                 await self._make(wanted)
         except (NotFound, Conflict) as error:
-            # Its pod is gone, and another one tells of it; or it is there, as the informer is about to show.
+            # Its pod is gone, and another pod asks for it; or it exists, as the informer is about to show.
             if wanted.uid or isinstance(error, NotFound):
                 self.queue.back_off(place)
                 return

@@ -1,6 +1,6 @@
 """The installation of Muster that a cluster has already: where it is, and whether Helm keeps it.
 
-There is one in a cluster, since much of it belongs to no namespace. Installing beside it would give its rights to
+There is one in a cluster, since much of it belongs to no namespace. A second one would give its rights to
 another namespace. Installing over a release of Helm would leave Helm with conflicts, and cert-manager with another
 authority.
 """
@@ -39,7 +39,7 @@ class InstalledElsewhere(MusterError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExistingInstallation:
-    """What the objects of an installation tell of it."""
+    """What the objects of an installation say of it."""
 
     #: None if no object says it.
     namespace: str | None

@@ -1,4 +1,4 @@
-"""Feeds the detector of nodes that kill pods with what the world shows, and tells which nodes take no gangs."""
+"""Feeds the detector of nodes that kill pods with what the world shows, and says which nodes take no gangs."""
 
 from collections.abc import Iterable, Iterator, Mapping
 

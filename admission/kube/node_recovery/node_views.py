@@ -17,7 +17,7 @@ from queues.admissions import AdmissionState
 from queues.resources import Resources
 from queues.workload import NodeName, WorkloadKey
 
-#: Numbers of the devices that pods have, as is reported, by the pod's uid. Empty: nothing tells it.
+#: Numbers of the devices that pods have, as is reported, by the pod's uid. Empty: nothing reports it.
 Holders = Mapping[str, frozenset[int]]
 
 #: Views that are kept of nodes with nothing to look at: there is one for each node of the cluster.
@@ -155,7 +155,7 @@ class NodeViews:
         """Uids of pods that have devices, or may have, and hold no seat. Those of recovery Jobs are in the templates'
         namespaces.
 
-        By their requests, and by what is reported: a pod may have devices that its requests do not tell.
+        By their requests, and by what is reported: a pod may have devices that its requests do not show.
         """
         world = self._world
         found = {

@@ -26,7 +26,7 @@ from queues.api.api_resources import (
 from queues.api.names import AGENT_NODE_LABELS
 
 NAME: Final = "muster-guard-agents"
-#: Where the API server tells the node that a token is bound to.
+#: Where the API server names the node that a token is bound to.
 NODE_OF_TOKEN: Final = "authentication.kubernetes.io/node-name"
 
 _NODE: Final = f"request.userInfo.?extra[?{text(NODE_OF_TOKEN)}][?0].orValue('')"

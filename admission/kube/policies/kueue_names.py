@@ -76,7 +76,7 @@ class _Translated:
     kinds: Sequence[ApiResource]
     #: Expression: a list of the templates, each with its path and itself.
     templates: str
-    #: Expression: whether an object says anything in Kueue's words beside its queue.
+    #: Expression: whether an object says anything in Kueue's words besides its queue.
     says: str = "true"
     is_pod: bool = False
 
@@ -133,7 +133,7 @@ def _documents(translated: _Translated) -> Iterator[Document]:
 
 
 def _binding(name: str, *also: Document) -> Document:
-    """Objects of namespaces where Kueue's names count. ``also``: what their labels must match beside."""
+    """Objects of namespaces where Kueue's names count. ``also``: what their labels must match as well."""
     unreleased = {"key": RELEASED, "operator": "NotIn", "values": ["true"]}
     selector = {
         "objectSelector": {"matchExpressions": [unreleased, *also]},

@@ -78,7 +78,7 @@ def is_part(of: str = "object") -> str:
 
 
 def was_made_as_part() -> str:
-    """The same since it was created: anybody may write an owner on an object later."""
+    """The same since it was created: any user may write an owner on an object later."""
     return f"({_CREATED} ? {is_part()} : {is_part('oldObject')})"
 
 

@@ -43,7 +43,7 @@ def binding(name: str, policy: str, selector: Document) -> Document:
 
 def bindings(noun: str, also: Sequence[Document]) -> list[Document]:
     """The bindings of the policies *noun* and *noun*-volcano; no two of the former's match the same object. ``also``:
-    what objects must match beside."""
+    what objects must match as well."""
     named = {"key": QUEUE_LABEL, "operator": "Exists"}
     unnamed = {"key": QUEUE_LABEL, "operator": "DoesNotExist"}
     gated = {"key": GATED_NAMESPACE, "operator": "In", "values": ["true"]}

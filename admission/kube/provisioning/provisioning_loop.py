@@ -1,4 +1,4 @@
-"""Asks cluster autoscalers for nodes: a loop of the leader beside its turns. It decides about no admission.
+"""Asks cluster autoscalers for nodes: a loop of the leader next to its turns. It decides about no admission.
 
 While no queue wants it nothing is asked of the API server, and Muster needs no rights for it. A look lists the
 requests, plans (``admission.provisioning.plan``) and carries out. What fails is left alone for a while.

@@ -31,7 +31,7 @@ ASKED_WITHIN: Final = 30.0
 
 
 def _is_replaced(before: Change, after: Change) -> bool:
-    """Whether the earlier of two changes of an object in a row tells nothing that the later one does not tell."""
+    """Whether the earlier of two changes of an object in a row says nothing that the later one does not say."""
     if before.fact is None or after.fact is None:
         return False
     if isinstance(before.fact, PodFact) and isinstance(after.fact, PodFact):

@@ -250,7 +250,7 @@ def _namespace_of(fact: Fact | None) -> str:
 
 
 class ObjectListener(Protocol):
-    """Hears of objects of one kind beside the world, which keeps less of them."""
+    """Gets objects of one kind in addition to the world, which keeps less of them."""
 
     def seen(self, found: Any, raw: msgspec.Raw) -> None:
         """An object is there or has changed, as decoded and as sent."""

@@ -4,7 +4,7 @@ Jobs and pods are watched apart from each other, and each watch may be behind th
 counts no pod, may have pods that are not known here. So its seats are awaited until the API server has listed
 its pods, asked after it was known that no more are made, and the watch has shown all of them. Such a list is as new
 as the question. Versions of Jobs and pods need not be comparable, and a watch of pods that is silent may be behind, or
-have nothing to tell. One request asks for the pods of many Jobs of a namespace.
+have nothing to report. One request asks for the pods of many Jobs of a namespace.
 """
 
 import asyncio

@@ -47,7 +47,7 @@ from queues.quota.queue import Queue
 
 _log = logging.getLogger(__name__)
 
-#: Bytes: an object before and after a change, each of at most 1.5 MiB as etcd takes them, and what is beside them.
+#: Bytes: an object before and after a change, each of at most 1.5 MiB as etcd takes them, and what comes with them.
 LARGEST_REVIEW: Final = 4 * 1024 * 1024
 #: Reviews that are received and answered at a time: they bound the memory of it. Others wait, up to so many.
 MOST_REVIEWS: Final = 16

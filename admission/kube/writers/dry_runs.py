@@ -90,7 +90,7 @@ class DryRunWriter:
         self._limiter = RateLimiter(lambda: False, normal=PER_SECOND, when_busy=PER_SECOND)
         #: Templates that are to be asked about, in order, by namespace. Namespaces take turns.
         self._lines: dict[str, dict[TemplateKey, None]] = {}
-        #: Calls that tell the world that an answer takes too long.
+        #: Calls that note in the world that an answer takes too long.
         self._impatience: dict[TemplateKey, asyncio.TimerHandle] = {}
         #: Templates with a change while they are asked about.
         self._outdated: set[TemplateKey] = set()
@@ -211,7 +211,7 @@ class DryRunWriter:
         return self._tell(TemplateFact(key=key, shape=shape_answered(answer)))
 
     def _failed(self, key: TemplateKey, error: ApiError | InvalidDocument, seconds: float) -> None:
-        """The API server refuses the pods of a template, or does not tell. ``seconds``: what that took."""
+        """The API server refuses the pods of a template, or does not answer. ``seconds``: what that took."""
         refusal = refusal_answered(error) if isinstance(error, ApiError) else ""
         stays = bool(refusal) and not is_lack_of_quota(refusal)
         pause = min(LONGEST_PAUSE, _AFTER_SLOW * seconds) if seconds > SLOW else 0.0

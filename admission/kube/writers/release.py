@@ -149,7 +149,7 @@ class ReleaseWriter:
         fact = self.world.facts.get(key)
         if fact is None or not fact.suspended or fact.finished or fact.deleting:
             return True
-        # A Job that was suspended again at once is never shown resumed; a later generation tells that it was.
+        # A Job that was suspended again at once is never shown resumed; a later generation proves that it was.
         tested, revision = write.generation, fact.revision
         return tested is not None and revision is not None and revision.generation > tested
 

@@ -1,4 +1,4 @@
-"""Colours of tables on a terminal. A colour says nothing that a word beside it does not say."""
+"""Colours of tables on a terminal. A colour says nothing that a word next to it does not say."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -36,7 +36,7 @@ _WORDS: Final[Mapping[str, Mapping[str, str]]] = {
     "OUT": {"0": "", "": _YELLOW},
 }
 _NAME: Final = re.compile(r"[A-Z][A-Z0-9()%-]*(?:\([a-z0-9]+\))?…?|…")
-#: The line of a workload that ``explain`` tells its state in.
+#: The line of a workload in which ``explain`` shows its state.
 _STATED: Final = re.compile(r"(  State +(?:finished: )?)(\w+)(.*\n?)", re.DOTALL)
 _BAR: Final = re.compile(r"█+")
 

@@ -97,7 +97,7 @@ def with_texts(lines: str, texts: Sequence[str], width: int | None, *, title: st
 
 
 def shortened_name(text: str, length: int) -> str:
-    """``team-visi…in-large``: the beginning and the end tell most names apart."""
+    """``team-visi…in-large``: the beginning and the end distinguish most names."""
     if len(text) <= length:
         return text
     if length < 2:
