@@ -122,7 +122,7 @@ class _Question:
         whole, now = mine[-1], snapshot.now
         of_queue = {each.workload for each in snapshot.admissions.values() if each.queue == whole.queue}
         running = [found[-1] for key in sorted(of_queue) if (found := state.running.of(key, snapshot))]
-        # Without what protects it from everybody, its user's wish is left.
+        # Without what protects it from all, its user's wish is left.
         protection = state.running.protection(
             [each for each in running if each.queue == whole.queue],
             trial.usage,
