@@ -354,9 +354,10 @@ class Trial:
         self.add_free(columns, -taken)
         self._dirty_columns.append(columns)
         self.usage.add(queue, accounts)
-        names = self.layout.names
-        places = zip(columns.tolist(), counts.tolist(), strict=True)
-        held = [NodePorts(names[column], ports * count) for column, count in places] if ports else ()
+        held: list[NodePorts] = []
+        if ports:
+            names, places = self.layout.names, zip(columns.tolist(), counts.tolist(), strict=True)
+            held = [NodePorts(names[column], ports * count) for column, count in places]
         self.ports.occupy(held)
         self.steps.append(TrialStep(columns, taken, queue, accounts, held))
 
