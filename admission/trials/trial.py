@@ -14,11 +14,13 @@ from admission.engine.nodes.demand import Demand
 from admission.engine.plan_limit import NO_LIMIT
 from admission.engine.snapshot import Snapshot
 from admission.explain.explain import Explained, explain
+from admission.trials.related_pods import with_related_pods
 from admission.trials.submitted import Submitted
 from admission.workloads.inputs import Timeouts, WorkloadInputs
 from admission.workloads.kinds import Holding, support_of
-from admission.workloads.state import derive_state
+from admission.workloads.state import WorkloadState, derive_state
 from admission.world.learned.namespace_quotas import beyond_quota, gang_asks
+from admission.world.pod_relations import PodRelations
 from queues.admissions import Seat
 from queues.plan import Evict, Plan, Reason
 from queues.quota.accounts import Account, charges
@@ -70,6 +72,9 @@ class Ground:
     demand: Demand
     #: By namespace.
     rooms: Mapping[str, NamespaceRoom]
+    #: A copy of what the world knows of the rules of pods about other pods; None: none are of objects of the trial, or
+    #: about them.
+    relations: PodRelations | None = None
 
     def next_turn(self) -> Snapshot:
         """The snapshot of the next turn, if nothing happens."""
@@ -128,12 +133,16 @@ def tried(
 ) -> DecidedTrial:
     """What would become of these objects. ``next_turn``: what they are decided on, of the ground or changed. Inputs
     None: it is refused, or would not wait."""
-    pending: dict[WorkloadKey, Workload] = {}
+    states: dict[WorkloadKey, WorkloadState] = {}
     for each, inputs in objects:
-        workload = None if inputs is None else _workload(ground, inputs)
-        if workload is not None:
-            pending[each.key] = workload
-            ground.demand.update(each.key, workload.pod_sets)
+        state = None if inputs is None else derive_state(inputs, ground.now, ground.timeouts)
+        if state is not None and state.needs_seats:
+            states[each.key] = state
+    pending = {key: state.workload for key, state in states.items()}
+    if ground.relations is not None:
+        next_turn, pending = with_related_pods(next_turn, ground.relations, states)
+    for key, workload in pending.items():
+        ground.demand.update(key, workload.pod_sets)
     snapshot = replace(next_turn, pending={**next_turn.pending, **pending}, typical=ground.demand.typical())
     plan, memo = decide(snapshot, Memo(), NO_LIMIT)
     tree, usage = memo.tree, memo.usage
@@ -216,12 +225,6 @@ def explained(decided: DecidedTrial, has_time: Callable[[], bool]) -> tuple[Outc
         else each
         for each in decided.outcomes
     )
-
-
-def _workload(ground: Ground, inputs: WorkloadInputs) -> Workload | None:
-    """The workload, as it waits once its templates are known; None: it asks for nothing."""
-    state = derive_state(inputs, ground.now, ground.timeouts)
-    return None if state is None or not state.needs_seats else state.workload
 
 
 def _beyond_quotas(
