@@ -19,15 +19,14 @@ from admission.trials.submitted import Submitted
 from admission.workloads.inputs import Timeouts, WorkloadInputs
 from admission.workloads.kinds import Holding, support_of
 from admission.workloads.state import WorkloadState, derive_state
-from admission.world.learned.namespace_quotas import beyond_quota, gang_asks
+from admission.world.learned.namespace_quotas import gang_asks, refusal_of
 from admission.world.pod_relations import PodRelations
 from queues.admissions import Seat
 from queues.plan import Evict, Plan, Reason
 from queues.quota.accounts import Account, charges
-from queues.quota.namespace_quota import NamespaceQuota, first_lack
+from queues.quota.namespace_quota import NamespaceQuota
 from queues.quota.tree import QueueTree
 from queues.quota.usage import Usage
-from queues.reason_codes import ReasonCode
 from queues.resources import NOTHING, PODS, Resources
 from queues.workload import AdmissionId, QueueName, Workload, WorkloadKey
 
@@ -242,8 +241,8 @@ def _beyond_quotas(
         if workload is None or room is None or support_of(key).holding is Holding.GATED:
             continue
         before, asked = promised.get(workload.namespace, room.promised), gang_asks(workload)
-        if lacks := first_lack(room.quotas, asked, before):
-            found[key] = Reason(code=ReasonCode.NAMESPACE_QUOTA, message=beyond_quota(lacks))
+        if reason := refusal_of(room.quotas, asked, before):
+            found[key] = reason
         else:
             promised[workload.namespace] = before + asked
     return found

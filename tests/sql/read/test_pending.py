@@ -170,9 +170,7 @@ async def test_what_can_never_be_let_in_is_in_nobodys_way(muster: Database, code
     await described(harness, description("j1"), description("j2"), description("j3"))
     async with muster.transaction() as tx:
         entry = await harness.enter(tx)
-        await ledger.record_reasons(
-            tx, entry, {key("j1"): Reason(code=code, message="9 asked, 8 at most")}
-        )
+        await ledger.record_reasons(tx, entry, {key("j1"): Reason(code=code, message="9 asked, 8 at most")})
 
     assert names(await page(muster)) == [("j2", 1), ("j3", 2), ("j1", 3)]
     async with muster.snapshot() as tx:
