@@ -8,7 +8,13 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from queues.api.model import DURATION_PATTERN, MOST_PAIRS, SUBDOMAIN_PATTERN, excerpt, path_of
-from queues.api.reading.user_values import LONGEST_LABEL_VALUE, MOST_LABELS, is_label_key, is_label_value
+from queues.api.reading.user_values import (
+    LONGEST_LABEL_VALUE,
+    MOST_LABELS,
+    MOST_LISTED,
+    is_label_key,
+    is_label_value,
+)
 from queues.api.resource_names import doubt_about, is_extended, problem_of_limit
 from queues.errors import InvalidQuantity, QuantityTooLarge
 from queues.resources import amount, in_bytes, show
@@ -164,6 +170,15 @@ def _too_many(selector: Mapping[str, Any], path: str) -> Iterator[Violation]:
         entries = selector.get(field)
         if isinstance(entries, Sequence | Mapping) and not isinstance(entries, str) and len(entries) > most:
             yield Violation(f"{path}.{field}", f"{len(entries)} entries", f"at most {most}")
+    expressions = selector.get("matchExpressions")
+    values = (
+        [each.get("values") for each in expressions if isinstance(each, Mapping)]
+        if isinstance(expressions, list)
+        else []
+    )
+    listed = sum(len(each) for each in values if isinstance(each, list))
+    if listed > MOST_LISTED:
+        yield Violation(f"{path}.matchExpressions", f"{listed} values together", f"at most {MOST_LISTED}")
 
 
 _VALUE_EXPECTED: Final = (

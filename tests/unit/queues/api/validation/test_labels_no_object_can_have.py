@@ -78,6 +78,20 @@ def test_labels_that_objects_can_have_are_accepted(written: Any, value: str) -> 
     assert violations_of(written({"example.com/a": value})) == []
 
 
+def test_a_selector_lists_a_bounded_number_of_values() -> None:
+    def told(*counts: int) -> list[str]:
+        expressions = [
+            {"key": "a", "operator": "In", "values": [f"v{number}" for number in range(count)]}
+            for count in counts
+        ]
+        return [each.message for each in violations_of(_selecting({"matchExpressions": expressions}))]
+
+    assert told(2500, 2500) == []
+    assert told(2500, 2501) == [
+        "spec.access.namespaceSelector.matchExpressions: found 5001 values together, expected at most 5000"
+    ]
+
+
 @pytest.mark.parametrize("written", [_flavor, _drain, _queue])
 def test_what_is_stored_with_one_can_be_edited(written: Any) -> None:
     stored = written({"a": "x y"})
