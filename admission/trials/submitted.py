@@ -120,6 +120,12 @@ class Submitted:
     is_unmanaged: bool = False
 
     @property
+    def has_pod_rules(self) -> bool:
+        """Whether its pods have rules about other pods."""
+        sets = () if self.fact is None else self.fact.pod_sets
+        return any(pods.rules for pods in sets) or any(pod.shape.rules for pod in self.pods)
+
+    @property
     def key(self) -> WorkloadKey:
         """Of the workload."""
         return WorkloadKey(self.kind, self.uid)

@@ -14,18 +14,19 @@ from admission.engine.nodes.demand import Demand
 from admission.engine.plan_limit import NO_LIMIT
 from admission.engine.snapshot import Snapshot
 from admission.explain.explain import Explained, explain
+from admission.trials.related_pods import with_related_pods
 from admission.trials.submitted import Submitted
 from admission.workloads.inputs import Timeouts, WorkloadInputs
 from admission.workloads.kinds import Holding, support_of
-from admission.workloads.state import derive_state
-from admission.world.learned.namespace_quotas import beyond_quota, gang_asks
+from admission.workloads.state import WorkloadState, derive_state
+from admission.world.learned.namespace_quotas import gang_asks, refusal_of
+from admission.world.pod_relations import PodRelations
 from queues.admissions import Seat
 from queues.plan import Evict, Plan, Reason
 from queues.quota.accounts import Account, charges
-from queues.quota.namespace_quota import NamespaceQuota, first_lack
+from queues.quota.namespace_quota import NamespaceQuota
 from queues.quota.tree import QueueTree
 from queues.quota.usage import Usage
-from queues.reason_codes import ReasonCode
 from queues.resources import NOTHING, PODS, Resources
 from queues.workload import AdmissionId, QueueName, Workload, WorkloadKey
 
@@ -70,6 +71,9 @@ class Ground:
     demand: Demand
     #: By namespace.
     rooms: Mapping[str, NamespaceRoom]
+    #: A copy of what the world knows of the rules of pods about other pods; None: none are of objects of the trial, or
+    #: about them.
+    relations: PodRelations | None = None
 
     def next_turn(self) -> Snapshot:
         """The snapshot of the next turn, if nothing happens."""
@@ -130,12 +134,16 @@ def tried(
 
     Inputs are None for an object that is refused, or would not wait.
     """
-    pending: dict[WorkloadKey, Workload] = {}
+    states: dict[WorkloadKey, WorkloadState] = {}
     for each, inputs in objects:
-        workload = None if inputs is None else _workload(ground, inputs)
-        if workload is not None:
-            pending[each.key] = workload
-            ground.demand.update(each.key, workload.pod_sets)
+        state = None if inputs is None else derive_state(inputs, ground.now, ground.timeouts)
+        if state is not None and state.needs_seats:
+            states[each.key] = state
+    pending = {key: state.workload for key, state in states.items()}
+    if ground.relations is not None:
+        next_turn, pending = with_related_pods(next_turn, ground.relations, states)
+    for key, workload in pending.items():
+        ground.demand.update(key, workload.pod_sets)
     snapshot = replace(next_turn, pending={**next_turn.pending, **pending}, typical=ground.demand.typical())
     plan, memo = decide(snapshot, Memo(), NO_LIMIT)
     tree, usage = memo.tree, memo.usage
@@ -220,12 +228,6 @@ def explained(decided: DecidedTrial, has_time: Callable[[], bool]) -> tuple[Outc
     )
 
 
-def _workload(ground: Ground, inputs: WorkloadInputs) -> Workload | None:
-    """The workload, as it waits once its templates are known. None if it asks for nothing."""
-    state = derive_state(inputs, ground.now, ground.timeouts)
-    return None if state is None or not state.needs_seats else state.workload
-
-
 def _beyond_quotas(
     plan: Plan, pending: Mapping[WorkloadKey, Workload], rooms: Mapping[str, NamespaceRoom]
 ) -> dict[WorkloadKey, Reason]:
@@ -241,8 +243,8 @@ def _beyond_quotas(
         if workload is None or room is None or support_of(key).holding is Holding.GATED:
             continue
         before, asked = promised.get(workload.namespace, room.promised), gang_asks(workload)
-        if lacks := first_lack(room.quotas, asked, before):
-            found[key] = Reason(code=ReasonCode.NAMESPACE_QUOTA, message=beyond_quota(lacks))
+        if reason := refusal_of(room.quotas, asked, before):
+            found[key] = reason
         else:
             promised[workload.namespace] = before + asked
     return found
