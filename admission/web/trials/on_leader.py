@@ -49,8 +49,8 @@ from queues.workload import QueueName, WorkloadKey
 
 T = TypeVar("T")
 
-#: Seconds after which nothing more is worked out than what was asked: no starts are foreseen, and what would let
-#: further workloads in is left out.
+#: Seconds after which nothing more is worked out than what was asked: no starts are foreseen, and no further workload
+#: is told what would let it in.
 _ENOUGH: Final = 4.0
 #: Of the seconds that the user waits, those in which starts may be foreseen, and those without which they are not.
 _PART: Final = 0.85
@@ -74,7 +74,7 @@ async def trial(
     learned: Callable[[], Learned | None] = lambda: None,
 ) -> bytes:
     """The answer as JSON. ``content``: a question that the process which serves users has checked. ``learned``: what
-    forecasts go by. None if there are none now."""
+    forecasts go by; None: there are none now."""
     body = _BODY.decode(content)
     if body.queue and body.queue not in last.snapshot.queues:
         return encode(_no_queue(body.queue, last.snapshot))
@@ -138,7 +138,7 @@ class _Decided:
     """What the engine says of a question."""
 
     trial: DecidedTrial
-    #: The next turn with the changes. None if none were asked for.
+    #: The next turn with the changes; None: none were asked for.
     changed: Snapshot | None
     comparison: ComparisonBody | None
 
