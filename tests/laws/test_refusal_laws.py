@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 
 from admission.workloads import refusals, rollback, workload
+from admission.workloads.pod_sets import RefusedPlaces
 from admission.world.learned.refused_nodes import RefusedNodes
 from tests.builders.facts import NOW
 from tests.laws.laws.refusals import (
@@ -89,6 +90,14 @@ def test_a_gang_whose_pods_no_node_takes_together_is_tried_once_for_each_node() 
     assert (life.started_at, life.rollbacks, life.held_until_the_end) == (None, 4, False)
 
 
+@pytest.mark.parametrize("at", ["z0-r0-n0", "z0-r0-n1"])
+def test_a_launcher_keeps_its_only_node_where_workers_are_refused(at: str) -> None:
+    rule = only_on(frozenset({"z0-r0-n2"}))
+    life = Life(zones=1, racks=1, in_rack=3, pods=1, rule=rule, launcher=at).live(3600)
+    assert life.started_at is not None, life.reason
+    assert life.rollbacks == 2, life.attempts
+
+
 def test_a_pod_that_every_node_refuses_is_told_so() -> None:
     life = Life(zones=1, racks=1, in_rack=3, pods=1, rule=only_on(frozenset())).live(3600)
     assert life.reason is not None
@@ -106,6 +115,8 @@ _usual = lambda inputs, now, timeouts: timeouts.next_try(inputs.setbacks.rollbac
 
 BUGS = (
     Bug("refusals are forgotten after seconds", RefusedNodes, "note", _for_a_while, no_place_is_tried_twice),
+    Bug("a node that refused one role is left out for all", RefusedPlaces, "of", lambda self, _: self.nodes,
+        an_allowed_place_is_found),
     Bug("refusals are not noted", RefusedNodes, "note", lambda *_: None, an_allowed_place_is_found),
     Bug("refusals do not count where pods are bound beside", RefusedNodes, "note", lambda *_: None,
         what_nodes_take_fewer_of_starts_or_comes_to_rest),
