@@ -21,7 +21,7 @@ class Allocation:
     pod_uid: str
     namespace: str
     name: str
-    #: In the order of the readings; a device of which the pod has only a MIG instance is there too.
+    #: In the order of the readings; a device is there too if the pod has only a MIG instance of it.
     devices: tuple[DeviceId, ...]
     #: The MIG instances of these devices that the pod has. A device without one is the pod's as a whole, or shared.
     instances: tuple[DeviceId, ...] = ()
@@ -59,7 +59,7 @@ def allocations(
     """Devices of each pod that has any, by namespace and name.
 
     ``pods`` are by uid. Pods that are not among them or have ended are left out, and so are devices that no
-    vendor reports. ``before``: the allocations of before; a lost device, which tells no processes, stays with the pod
+    vendor reports. ``before``: the allocations of before; a lost device, which shows no processes, stays with the pod
     that had it then.
     """
     node = NamedDevices(readings)

@@ -4,7 +4,7 @@ Sources: NVIDIA's *Analyzing Xid Errors with the Xid Catalog* (https://docs.nvid
 immediate action decides (RESTART_APP: the application; IGNORE: a notice; RESET_GPU and the workflows that end in it: a
 reset; RESTART_BM, RESTART_VM: a reboot), and the list of application errors that NVIDIA's device plugin for Kubernetes
 leaves out of its health checks (13, 31, 43, 45, 68, 109). They differ on 109, where the device plugin's list counts:
-the driver tells by its recovery action whether a reset is needed after all. An XID alone does not prove that a device
+the driver says by its recovery action whether a reset is needed after all. An XID alone does not prove that a device
 is broken.
 """
 
@@ -19,15 +19,15 @@ class XidClass(StrEnum):
 
     #: Work on the device did something wrong or was ended; the device itself is healthy.
     APPLICATION = "application-fault"
-    #: It tells something; the device goes on. Whether it is healthy follows from its other readings.
+    #: It only informs; the device goes on. Whether it is healthy follows from its other readings.
     NOTICE = "notice"
     #: It works again after a reset of the device.
     RESET = "needs-reset"
     #: It works again after a reboot of the node.
     REBOOT = "needs-reboot"
-    #: Somebody has to look at the device, and mostly replace it.
+    #: A person has to look at the device, and mostly replace it.
     HARDWARE = "hardware"
-    #: Not in the table: not healthy until somebody has found out.
+    #: Not in the table: not healthy until a person has found out.
     UNKNOWN = "unknown"
 
     @property

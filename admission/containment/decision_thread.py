@@ -1,4 +1,4 @@
-"""The thread beside the loop in which decisions are made: one at a time, each for a bounded time.
+"""The thread in which decisions are made while the loop goes on: one at a time, each for a bounded time.
 
 A decision whose time is over is interrupted: Python raises an exception in its thread, as it does in the main thread
 for a signal. Nothing of a decision outlives its term, so it may be interrupted anywhere. Only what never comes back to
@@ -73,7 +73,7 @@ class DecisionThread:
         self._late: _Decision | None = None
 
     async def problem(self) -> str | None:
-        """A decision that has taken too long and still runs, for readiness; None: there is none."""
+        """A decision that has taken too long and still runs, for readiness. None if there is none."""
         if self._late is None or not self._late.is_alive():
             return None
         return f"a decision has run for longer than {self._limit:g} s; a restart of this replica ends it"

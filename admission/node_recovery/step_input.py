@@ -40,7 +40,7 @@ class RecoveryOutcome:
 
     state: RecoveryState
     effects: tuple[Effect, ...] = ()
-    #: Seconds since the epoch at which time alone changes something; None: it does not.
+    #: Seconds since the epoch at which time alone changes something. None if it does not.
     look_again: int | None = None
 
 
@@ -56,7 +56,7 @@ class StepInput:
 
     @property
     def faults(self) -> tuple[DeviceFault, ...]:
-        """Faults of devices, as far as nobody has accepted them."""
+        """Faults of devices, as far as no person has accepted them."""
         left = (fault.beyond(self.state.accepted) for fault in self.view.faults)
         return tuple(fault for fault in left if fault is not None)
 
@@ -73,12 +73,12 @@ class StepInput:
 
     @property
     def is_faulty(self) -> bool:
-        """Whether there is a fault that nobody has accepted."""
+        """Whether there is a fault that no person has accepted."""
         return bool(self.faults or self.black_hole)
 
     @property
     def cause(self) -> FaultCause | None:
-        """What is wrong with the node; None: it is not faulty."""
+        """What is wrong with the node. None if it is not faulty."""
         if self.faults or (self.black_hole and self.is_unreported):
             return FaultCause.DEVICE
         return FaultCause.KILLS_PODS if self.black_hole else None
@@ -110,15 +110,15 @@ class StepInput:
 
     @property
     def job(self) -> RecoveryJob | None:
-        """The Job of the present phase; None: it is not there."""
+        """The Job of the present phase. None if it does not exist."""
         return self.view.jobs.get(job_name(self.view.name, self.state))
 
     def agent_ran_after(self, moment: int) -> bool:
         """Whether the agent has run later than this; true if nothing reports devices, for then nothing can.
 
-        Its lease tells no more: it is renewed while a library hangs, and the agent reports the devices as lost then.
-        But whoever reported a fault has to report its end as well: an agent may run before the driver does, and
-        anybody may have deleted its object.
+        Its lease shows no more: it is renewed while a library hangs, and the agent reports the devices as lost then.
+        But the agent that reported a fault has to report its end as well: an agent may run before the driver does, and
+        a user may have deleted its object.
         """
         if self.view.lease_renewed_at is None:
             return not self.is_unreported
@@ -130,7 +130,8 @@ class StepInput:
         if not phase.is_out:
             kept = RecoveryState(since=self.now, attempts=known.attempts, accepted=known.accepted)
             return replace(kept, **changes)
-        # What a person began without a policy that recovers stays his: another policy does not end it.
+        # What a person began without a policy that recovers stays under that person's control: another policy does not
+        # end it.
         by = StartedBy.MUSTER if self.policy.recovers else known.by
         entered = replace(known, phase=phase, since=self.now, by=by, job="", waits=None)
         # Other faults do not hide one whose device is not reported now.
@@ -148,7 +149,7 @@ class StepInput:
     def move(
         self, state: RecoveryState, reason: str, message: str, *, warning: bool = False
     ) -> RecoveryOutcome:
-        """Another state, and the event that tells of it."""
+        """Another state, and the event that reports it."""
         return RecoveryOutcome(state=state, effects=(self.tell(reason, message, warning=warning),))
 
     def tell(self, reason: str, message: str, *, warning: bool = False) -> Tell:
@@ -169,7 +170,7 @@ def known_state(view: NodeView, now: int) -> RecoveryState:
 
 
 def lacks_devices(annotation: str, reported: Iterable[ReportedDevice]) -> bool:
-    """Whether a device is not reported with whose fault a node is out of service, as its annotation tells it.
+    """Whether a device is not reported whose fault took the node out of service, as the annotation says.
 
     By its uuid, since others may move up to its number. An older Muster wrote no uuids: then by the numbers in the text
     of the fault, which is bounded, so that some may be left out.
@@ -185,7 +186,7 @@ def lacks_devices(annotation: str, reported: Iterable[ReportedDevice]) -> bool:
 
 
 def _known_by(device: str, number: int) -> str:
-    """What a device with a fault is remembered by: its uuid, or its number where the reporter tells none."""
+    """What a device with a fault is remembered by: its uuid, or its number where the reporter gives none."""
     return device or str(number)
 
 

@@ -1,7 +1,7 @@
-"""Traces of gangs that run, or have ended: what the ledger has of them is read beside the turns, and sent.
+"""Traces of gangs that run, or have ended: what the ledger has of them is read while turns go on, and sent.
 
 The transaction that makes an admission ready, or closes it before, is made once, whichever replica leads; the leader
-that made it tells the trace. What it has not told when it is killed is lost: a second or so.
+that made it sends the trace. What it has not sent when it is killed is lost: a second or so.
 """
 
 import asyncio
@@ -63,7 +63,7 @@ class GangTraces:
             await asyncio.sleep(AFTER_FAILURE if failures else PAUSE)
 
     async def close(self, seconds: float) -> None:
-        """Tell what is left, for at most so many seconds."""
+        """Send what is left, for at most so many seconds."""
         try:
             async with asyncio.timeout(seconds / 2):
                 while self._ids and await self._read(last_attempt=True):

@@ -1,4 +1,4 @@
-"""The processes that serve users and the API server beside the leader: started, watched, and ended with this one.
+"""The processes that serve users and the API server next to the leader: started, watched, and ended with this one.
 
 Each has an interpreter, a loop and connections of its own, so that nothing that clients do delays a turn, and a leader
 that stands still delays no client.
@@ -28,7 +28,7 @@ _LONGEST_PAUSE: Final = 10.0
 _LONG: Final = 30.0
 #: Seconds for a process to end in order.
 _GRACE: Final = 1.0
-#: What a process writes to its standard output when it serves, and how it begins what it tells of its certificates.
+#: What a process writes to its standard output when it serves, and how it begins the line about its certificates.
 OPEN: Final = b"open\n"
 _CERTIFICATES: Final = b"certificates"
 
@@ -40,7 +40,7 @@ def certificates_line(serving: Validity, authority: Validity) -> bytes:
 
 
 def _certificates(line: bytes) -> dict[str, Validity] | None:
-    """When each certificate is valid; None: the line tells of none."""
+    """When each certificate is valid. None if the line is about something else."""
     match line.split():
         case [word, *moments] if word == _CERTIFICATES and len(moments) == 4:
             begins, ends, authority_begins, authority_ends = map(float, moments)
@@ -81,7 +81,7 @@ class ServingProcess:
         self._argv = argv
         #: Set while it serves.
         self.open = asyncio.Event()
-        #: When its certificates are valid, by name; empty: it has told of none yet.
+        #: When its certificates are valid, by name; empty: it has reported none yet.
         self.certificates: dict[str, Validity] = {}
 
     async def run(self) -> NoReturn:
@@ -98,7 +98,7 @@ class ServingProcess:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def problem(self) -> str | None:
-        """Why it does not serve; None: it does."""
+        """Why it does not serve. None if it does."""
         return None if self.open.is_set() else f"the {self._order.role} process is still starting"
 
     async def _once(self) -> int:

@@ -13,7 +13,7 @@ from admission.agent.pod_info import PodInfo, pod_info
 from queues.api.api_resources import NODES, PODS, Document
 from queues.api.names import GPU_UNHEALTHY, RECOVERY
 
-#: Pods that have ended use nothing any more; when one ends, the watch tells it as deleted.
+#: Pods that have ended use nothing any more; when one ends, the watch shows it as deleted.
 _LIVE: Final = "status.phase!=Succeeded,status.phase!=Failed"
 
 
@@ -23,7 +23,7 @@ class WatchedNode:
 
     uid: str
     labels: Mapping[str, str] = field(default_factory=dict)
-    #: What a person says of its devices (``muster.dev/gpu-unhealthy``); None: nothing.
+    #: What a person says of its devices (``muster.dev/gpu-unhealthy``). None if that is nothing.
     mark: str | None = None
     #: A Job may recover the node now (``muster.dev/recovery``).
     is_recovered: bool = False
@@ -57,12 +57,12 @@ class NodeWatch:
 
     @property
     def node(self) -> WatchedNode | None:
-        """None: not known yet, or there is no such Node."""
+        """The Node. None if it is not known yet, or does not exist."""
         return next(iter((self._nodes.objects or {}).values()), None)
 
     @property
     def pods(self) -> Mapping[str, PodInfo] | None:
-        """Live pods of the Node, by uid; None: not known yet."""
+        """Live pods of the Node, by uid. None while they are not known."""
         return self._pods.objects
 
     def threads(self, stop: threading.Event) -> list[threading.Thread]:

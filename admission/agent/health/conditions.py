@@ -1,4 +1,4 @@
-"""Conditions of a device, what is remembered beside them, and how a Device object carries both over a restart."""
+"""Conditions of a device, what is remembered besides them, and how a Device object carries both over a restart."""
 
 import json
 import re
@@ -20,7 +20,7 @@ class ConditionType(StrEnum):
     LOST = "Lost"
     #: A row of memory is broken and there is no spare one.
     ROW_REMAP_FAILURE = "RowRemapFailure"
-    #: The driver told XIDs after which the device has to be recovered.
+    #: The driver reported XIDs after which the device has to be recovered.
     XID_FAULT = "XidFault"
     #: The driver asks for a recovery: of the device, its peers, the fabric or the node.
     RECOVERY_NEEDED = "RecoveryNeeded"
@@ -77,12 +77,12 @@ class Condition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """Something that was told once and that no reading shows. It stays until a reading shows a recovery."""
+    """A fault that was reported once and that no reading shows. It stays until a reading shows a recovery."""
 
     kind: EventKind
     #: The XID; None for other kinds.
     xid: int | None = None
-    #: When it was told last, to the minute; seconds since the epoch.
+    #: When it was reported last, to the minute; seconds since the epoch.
     last: int
     #: Whether the driver has asked for a recovery since.
     asked: bool = False
@@ -90,7 +90,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceHealth:
-    """Health of one device: its conditions, and what the next assessment has to know beside them."""
+    """Health of one device: its conditions, and what the next assessment has to know besides them."""
 
     healthy: bool
     #: ``Healthy``, and every problem that there is or was, by type.
@@ -98,13 +98,13 @@ class DeviceHealth:
     faults: tuple[Fault, ...] = ()
     #: When it last became faulty or well, the oldest first; three at most.
     changes: tuple[int, ...] = ()
-    #: NVLinks that were never active since the device was first seen; None: it is to be seen.
+    #: NVLinks that were never active since the device was first seen. None if it was not seen yet.
     idle_links: tuple[int, ...] | None = None
     #: XIDs of programs so far. They say nothing about the device, and are not remembered over a restart of the agent.
     application_xids: int = field(default=0, compare=False)
 
     def condition(self, kind: ConditionType) -> Condition | None:
-        """The condition of a type; None: there never was such a problem."""
+        """The condition of a type. None if there never was such a problem."""
         return next((each for each in self.conditions if each.type is kind), None)
 
     def has(self, kind: ConditionType) -> bool:
@@ -123,9 +123,9 @@ class HealthState:
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any] | None) -> Self:
-        """The state that a stored Device object carries, also one that koordlet or a person wrote. None: an empty one.
+        """The state that a stored Device object carries, also one that koordlet or a person wrote.
 
-        What cannot be read counts as absent.
+        ``document``: None for an empty state. What cannot be read counts as absent.
         """
         found = _json(_at(document, "metadata", "annotations", HEALTH_MEMORY))
         memory = _mapping(found)
@@ -169,7 +169,7 @@ def condition_documents(health: DeviceHealth) -> list[dict[str, str]]:
 
 
 def memory_text(health: Mapping[DeviceId, DeviceHealth], readings: Sequence[NodeReading]) -> str:
-    """What ``from_document`` needs beside the conditions, for the annotation of the Device."""
+    """What ``from_document`` needs besides the conditions, for the annotation of the Device."""
     devices = {name: memory for name, each in sorted(health.items()) if (memory := _memory(each))}
     starts = {each.vendor: each.driver_start for each in readings if each.driver_start}
     memory = {key: value for key, value in (("devices", devices), ("drivers", starts)) if value}
@@ -207,7 +207,7 @@ def _remembered(conditions: tuple[Condition, ...], memory: Mapping[str, Any]) ->
 
 
 def _with_fault_of_condition(health: DeviceHealth) -> DeviceHealth:
-    """The health with the XID that its condition names: somebody took the annotation away."""
+    """The health with the XID that its condition names, for a Device whose annotation was taken away."""
     found = health.condition(ConditionType.XID_FAULT)
     if found is None or not (named := _XID_REASON.fullmatch(found.reason)):
         return health

@@ -50,14 +50,11 @@ class Candidate(msgspec.Struct, eq=False, gc=False):
     priority: int
     #: The second since which it holds seats without a break; of an elastic part, that of its opening.
     started: int
-    #: The seconds from which on it may be evicted by the rules, for owners that waited before it started, and for a
-    #: reclaim; and those at which its user's wish not to be evicted ends, and what budgets keep of lent quota
-    #: (``protection``).
+    #: The seconds from which on it may be evicted by the rules, and for a reclaim; and at which its user's wish not to
+    #: be evicted ends (``protection``).
     evictable_from: int
-    owed_from: int
     reclaimable_from: int
     wish_end: int
-    budgets_end: int
     #: Of a gang with elastic parts: the admissions that can only be evicted with all of it. Empty: all of them.
     core: tuple[HeldAdmission, ...] = ()
     #: What the eviction costs beside the lost work. Elastic parts share that of the gang: it is disturbed once.

@@ -167,6 +167,7 @@ def searches_by_flavor(
                 asked=asked,
                 contested=_contested(estimate, workload.queue, asked),
                 size=size_of_members(workload, need.minimum),
+                idle_accounts=idle_accounts(asked),
             )
         )
     return searches
@@ -209,6 +210,8 @@ class VictimSearch:
     #: What of that is limited or scarce.
     contested: dict[Account, int]
     size: int
+    #: As ``PreemptionRights.idle_accounts``.
+    idle_accounts: tuple[Account, ...]
     #: Candidates of one pod that, evicted, make room for one pod; not tried yet; the cheapest first. The next
     #: workload of the class goes on where the one before stopped.
     _singles: deque[int] = field(default_factory=deque)
@@ -234,7 +237,7 @@ class VictimSearch:
             size=self.size,
             starved=starves_now(workload, self.need, context),
             owed_since=waits_since(workload)[0] if has_waited else NEVER,
-            idle_accounts=idle_accounts(self.asked),
+            idle_accounts=self.idle_accounts,
         )
         victims = VictimSet(
             context.drained, context.candidates, rights, lambda: self._fits(workload), context.evicted
@@ -459,5 +462,5 @@ class VictimSearch:
             if not isinstance(admit, Admit):
                 return False
             seats = admit.seats
-        self.context.evict_and_claim(workload, victims.victims, seats)
+        self.context.evict_and_claim(victims, seats)
         return True

@@ -1,4 +1,4 @@
-"""Use and waits over time as the read API tells them: what was asked, what is a line of its own, and the answer."""
+"""Use and waits over time as the read API shows them: what was asked, what is a line of its own, and the answer."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -67,7 +67,7 @@ class TimeSeriesRequest:
     """The parameters of a question. Times are seconds since the epoch."""
 
     begins: int
-    #: None: until now.
+    #: None for now.
     ends: int | None
     step: int
     resource: str

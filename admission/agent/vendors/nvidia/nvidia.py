@@ -19,7 +19,7 @@ from admission.agent.vendors.nvidia.mig import MigInstances
 from admission.agent.vendors.nvidia.processes import processes
 from admission.agent.vendors.vendor import VendorAbsent, VendorFailed
 
-#: The kernel tells each boot of the node by another text.
+#: The kernel has another text here after each boot of the node.
 BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 #: As the kernel calls the driver.
 _DRIVER: Final = "nvidia"
@@ -29,7 +29,7 @@ MOST_READS_BETWEEN_STARTS: Final = 16
 
 @dataclass(slots=True)
 class _Known:
-    """A device that was seen since the agent started. It keeps its index, whatever comes and goes beside it."""
+    """A device that was seen since the agent started. It keeps its index, whatever other devices come and go."""
 
     index: int
     facts: FixedFacts
@@ -50,8 +50,8 @@ class Nvidia:
     """Devices of NVIDIA on this node: the Protocol ``Vendor``.
 
     ``read`` and ``wait`` may be called by two threads, each by one. Nothing is written to a device. ``library``: path
-    of ``libnvidia-ml.so.1``; None: the dynamic linker finds it. ``sysfs``: where the kernel's ``/sys`` is. ``boot_id``:
-    the file that tells the boot of the node.
+    of ``libnvidia-ml.so.1``. If None, the dynamic linker finds it. ``sysfs``: where the kernel's ``/sys`` is.
+    ``boot_id``: the file that names the boot of the node.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Nvidia:
         return reading
 
     def wait(self, seconds: float) -> tuple[DeviceEvent, ...]:
-        """Events since the last call; none: after ``seconds``, or when NVML is started again. Raises VendorFailed."""
+        """Events since the last call. Empty after ``seconds``, or when NVML is started again. Raises VendorFailed."""
         return self._events.wait(seconds)
 
     def close(self) -> None:
@@ -214,7 +214,7 @@ class Nvidia:
         return found
 
     def _present(self, found: tuple[DeviceId, Any]) -> _Present | None:
-        """One device; None: it stopped to answer in the middle."""
+        """One device. None if it stopped answering in the middle."""
         uuid, handle = found
         try:
             known = self._recognise(uuid, handle)
