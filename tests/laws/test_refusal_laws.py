@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 
 from admission.workloads import refusals, rollback, workload
-from admission.workloads.pod_sets import RefusedPlaces
 from admission.world.learned.refused_nodes import RefusedNodes
 from tests.builders.facts import NOW
 from tests.laws.laws.refusals import (
@@ -115,8 +114,6 @@ _usual = lambda inputs, now, timeouts: timeouts.next_try(inputs.setbacks.rollbac
 
 BUGS = (
     Bug("refusals are forgotten after seconds", RefusedNodes, "note", _for_a_while, no_place_is_tried_twice),
-    Bug("a node that refused one role is left out for all", RefusedPlaces, "of", lambda self, _: self.nodes,
-        an_allowed_place_is_found),
     Bug("refusals are not noted", RefusedNodes, "note", lambda *_: None, an_allowed_place_is_found),
     Bug("refusals do not count where pods are bound beside", RefusedNodes, "note", lambda *_: None,
         what_nodes_take_fewer_of_starts_or_comes_to_rest),

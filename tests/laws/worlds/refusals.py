@@ -258,7 +258,7 @@ def startable_lives(draw: st.DrawFn) -> Life:
         rules.append(only_in(label, frozenset(draw(allowed))))
         if len(values) >= pods:
             rules.append(apart_by(label))
-    launcher = draw(st.sampled_from(["", *sorted(nodes)]))
+    launcher = draw(st.sampled_from(["", min(nodes)]))  # the node that is tried first
     return Life(**shape, rule=draw(st.sampled_from(rules)), launcher=launcher)
 
 
