@@ -33,7 +33,7 @@ class PreemptionResult:
     #: Better reasons of beneficiaries that wait for their victims now.
     reasons: dict[WorkloadKey, Reason] = field(default_factory=dict)
     #: From this second on the result may be another though nothing else changed: a protection or a claim ends, a
-    #: gang has starved for long enough. For ``Memo.until``; None: never.
+    #: gang has starved for long enough. For ``Memo.until``; None if never.
     until: int | None = None
 
 
@@ -101,7 +101,7 @@ class PreemptionContext:
         return CandidateArrays(self.candidates, self.drained)
 
     def revisit_at(self, second: int | None) -> None:
-        """Say that the result may be another from a second on. None: it may not."""
+        """Say that the result may be another from a second on. None if it may not."""
         self.result.until = soonest(self.result.until, second)
 
     def name_of(self, number: AdmissionId) -> str:

@@ -56,7 +56,7 @@ class Protection:
     in_own_queue: Set[WorkloadKey]
     #: Workloads whose disruption budgets do not count against a reclaim any more.
     beyond_budgets: Set[WorkloadKey]
-    #: The next second at which one of them is protected less. None: nothing changes with time.
+    #: The next second at which one of them is protected less. None if nothing changes with time.
     until: int | None
 
 

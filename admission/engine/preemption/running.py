@@ -44,12 +44,12 @@ class RunningWorkloads:
         open_admissions: OpenAdmissions,
         held_admissions: Mapping[AdmissionId, HeldAdmission],
     ) -> None:
-        """``open_admissions``, ``held_admissions``: of the snapshot. Their changes are told by ``mark_dirty``."""
+        """``open_admissions``, ``held_admissions``: of the snapshot. Their changes are reported by ``mark_dirty``."""
         self.held_admissions = held_admissions
         self._tree = tree
         self._open_admissions = open_admissions
         self._shapes = ChargesByShape()
-        #: None: every workload. Where no turn asks for candidates, nothing is followed.
+        #: None for every workload. Where no turn asks for candidates, nothing is followed.
         self._dirty: dict[WorkloadKey, None] | None = None
         self._by_queue: dict[QueueName, dict[WorkloadKey, _Candidates]] = {}
         self._running: dict[WorkloadKey, _Candidates] = {}

@@ -122,7 +122,7 @@ def _is_past(due: int, context: PreemptionContext) -> bool:
 def failed_request(
     context: PreemptionContext, workload: Workload, need: MissingMembers
 ) -> FailedRequest | None:
-    """What is known about larger requests if this one fails. None: nothing.
+    """What is known about larger requests if this one fails. None for nothing.
 
     Only pods of one shape without further wishes, in a queue where age does not count, can be compared.
     """
@@ -176,7 +176,7 @@ def searches_by_flavor(
 def _contested(
     estimate: VictimEstimate, queue: QueueName, asked: Mapping[Account, int]
 ) -> dict[Account, int]:
-    """What is asked and is limited or scarce; all devices if that cannot be told."""
+    """What is asked and is limited or scarce; all devices if that is not known."""
     drained, pods = estimate.context.drained, estimate.pods
     asked = {account: units for account, units in asked.items() if units > 0}
     scarce = {
@@ -363,7 +363,7 @@ class VictimSearch:
     def _no_worse(self, victims: VictimSet, chosen: CandidateMask) -> CandidateMask:
         """Those of the chosen candidates that by priority and protection may go as well as these victims.
 
-        Not those whose pods are ending already: nobody knows when they will have ended.
+        Not those whose pods are ending already: it is not known when they will have ended.
         """
         arrays, own = self.context.arrays, victims.rights.workload.queue
         leaving = self.context.snapshot.leaving
@@ -425,7 +425,7 @@ class VictimSearch:
         return victims.fits()
 
     def _take_seat(self, workload: Workload, column: int) -> tuple[Seat, ...] | None:
-        """Take a seat on that node for a single pod. None: a limit refuses it, or the node needs a closer look."""
+        """Take a seat on that node for a single pod. None if a limit refuses it, or if the node needs a closer look."""
         pods, drained = self.estimate.pods, self.context.drained
         if (
             pods.occupies
