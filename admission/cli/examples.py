@@ -133,14 +133,6 @@ EXAMPLES: Final[Mapping[str, tuple[Example, ...]]] = {
     ),
     "muster uninstall": (Example("muster uninstall --waiting leave"),),
     "muster migrate": (Example("muster migrate --dsn postgresql://muster@db/muster"),),
-    "muster backup": (
-        Example("muster backup muster-2026-11-26.backup"),
-        Example("muster backup --folder /backups --keep 48", "For a schedule: the last 48"),
-    ),
-    "muster restore": (
-        Example("muster restore muster-2026-11-26.backup --check"),
-        Example("muster restore muster-2026-11-26.backup --dsn postgresql://muster@db/muster_restored"),
-    ),
     "muster ledger verify": (Example("muster ledger verify"),),
     "muster ledger repair": (Example("muster ledger repair"),),
     "muster ledger show": (Example("muster ledger show"),),

@@ -88,7 +88,7 @@ def test_a_command_that_does_not_exist_is_noticed(command: str) -> None:
 
 
 def pod_labels() -> dict[str, set[str]]:
-    """By namespace the labels of the pods that the manifests make, as a selector writes them."""
+    """By namespace the labels of the pods that the manifests and the chart make, as a selector writes them."""
     found: dict[str, set[str]] = {}
     for file in ("controller.yaml", "agent.yaml"):
         for document in yaml.safe_load_all((ROOT / "deploy" / file).read_text(encoding="utf-8")):
@@ -96,6 +96,9 @@ def pod_labels() -> dict[str, set[str]]:
                 labels = document["spec"]["template"]["metadata"]["labels"]
                 told = found.setdefault(document["metadata"]["namespace"], set())
                 told |= {f"{name}={value}" for name, value in labels.items()}
+    backup = (ROOT / "deploy/chart/templates/backup.yaml").read_text(encoding="utf-8")
+    names = re.findall(r"^            app\.kubernetes\.io/name: (\S+)$", backup, re.MULTILINE)
+    found["muster-system"] |= {f"app.kubernetes.io/name={name}" for name in names}
     return found
 
 

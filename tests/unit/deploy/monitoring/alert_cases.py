@@ -83,6 +83,25 @@ CASES: Final = (
         summary="The ledger refused 10 admissions in ten minutes that the engine had decided.",
     ),
     Case(
+        alert="MusterBackupLate",
+        # The times are seconds since the first sample.
+        series={
+            'kube_cronjob_created{namespace="muster-system",cronjob="muster-backup"}': "0x1700",
+            'kube_cronjob_status_last_successful_time{namespace="muster-system",cronjob="muster-backup"}': "600x1700",
+            'kube_cronjob_status_last_successful_time{namespace="muster-system",cronjob="another"}': "60x1700",
+        },
+        quiet="1565m",
+        fires="1600m",
+        summary="No backup of the database has succeeded for 1d 2h 30m 0s.",
+    ),
+    Case(
+        alert="MusterBackupLate",
+        series={'kube_cronjob_created{namespace="muster-system",cronjob="muster-backup"}': "600x1700"},
+        quiet="1565m",
+        fires="1600m",
+        summary="No backup of the database has succeeded for 1d 2h 30m 0s.",
+    ),
+    Case(
         alert="MusterRetentionBehind",
         series={'muster_retention_lag_seconds{history="postings"}': "259200x90"},
         quiet="50m",
