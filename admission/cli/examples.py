@@ -100,8 +100,7 @@ EXAMPLES: Final[Mapping[str, tuple[Example, ...]]] = {
     "kubectl muster undrain": (Example("kubectl muster undrain maintenance-r7"),),
     "kubectl muster try": (
         Example("kubectl muster try -f train.yaml -n ml", "Would it start now, and where?"),
-        Example("kubectl muster try --quota team-a.gpu=64", "Who would start earlier or later?"),
-        Example("kubectl muster try --add-nodes 16 --like node-1 --drain node-7"),
+        Example("kubectl muster try --quota team-a.gpu=64", "Who would start, wait or be evicted?"),
     ),
     "kubectl muster version": (Example("kubectl muster version --client"),),
     "kubectl muster job run": (
