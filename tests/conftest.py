@@ -30,7 +30,7 @@ SHARED: Final = (
     ("tests/e2e/upgrades", "clusters beside one another"),
     ("tests/e2e/users/test_demo.py::test_a_demo", ""),
     ("tests/e2e/users/test_demo.py", "demo"),
-    ("tests/e2e/installation", "image"),
+    ("tests/e2e/installation", "pods of Muster"),
     ("tests/e2e/support", ""),
     # What a whole product is asked for, in three parts that take equally long.
     ("tests/e2e/administrators", "product of administrators"),
@@ -59,7 +59,7 @@ FIRST: Final = (
     "product of users",
     "cluster of killed leaders",
     "guarded cluster",
-    "image",
+    "pods of Muster",
     "cluster of takeovers",
     "cluster of upgrades",
     "clusters beside one another",

@@ -1,15 +1,15 @@
 """The agent of one node: a loop that takes what its watches have seen and says what the API server is to have.
 
-Its threads, none of which waits for another one:
+Its threads. No thread waits for another one:
 
-- of each vendor one that reads its devices and one that waits for their events (``device_watch``);
+- for each vendor one that reads its devices and one that waits for their events (``device_watch``);
 - one that watches the Node, one that watches its pods (``node_watch``);
 - one that writes (``reporter``), and one that renews the lease (``heartbeat``);
 - the main thread, which runs the loop.
 
 A call into a vendor's library may hang, and mostly does so because of a broken device. Only the thread in that call
 stands still: events that came before are reported, the lease is renewed, metrics are served. After ``hang_seconds``
-without an answer the devices of that vendor are reported as lost, as they are to whoever would use them; the first
+without an answer the devices of that vendor are reported as lost, as they are to any program that uses them; the first
 answer ends that. Where a library has not answered once since the start, or is not there (the driver may still be
 starting), these are the devices reported before. One of these that the library does not have any more is lost too.
 """
@@ -59,7 +59,7 @@ logger = logging.getLogger(__name__)
 
 #: Seconds between two steps at least, so that a flood of events costs little; the first one comes at once.
 _BETWEEN_STEPS = 0.2
-#: Seconds for a driver to start, before it is told that there is none where devices should be.
+#: Seconds for a driver to start, before it is reported that there is none where devices should be.
 _DRIVER_STARTS = 300.0
 #: Seconds without a step after which the loop counts as dead.
 _DEAD = 60.0
@@ -91,7 +91,7 @@ def parts(
     rng: random.Random,
     clock: Callable[[], float] = time.monotonic,
 ) -> Parts:
-    """The parts of an agent. ``vendors``: by name, in the order in which their devices are told."""
+    """The parts of an agent. ``vendors``: by name, in the order in which their devices are reported."""
     wake = threading.Event()
     name = settings.node_name
     holder = socket.gethostname()
@@ -135,7 +135,7 @@ class Agent:
         self._known: dict[str, KnownDevices] = {}
         #: Which pod has which devices, as it was reported last.
         self._allocations: tuple[Allocation, ...] = ()
-        #: How often somebody has deleted the Device.
+        #: How often a user has deleted the Device.
         self._deletions = 0
         #: What each device is, or was last, registered as.
         self._resources: dict[DeviceId, str] = {}
@@ -159,7 +159,7 @@ class Agent:
         return time.monotonic() - self._stepped_at < _DEAD + self._settings.poll_seconds
 
     def run(self, stop: threading.Event) -> None:
-        """Start all threads and loop until ``stop``. Whoever sets it sets ``wake`` too, to have it noticed at once."""
+        """Start all threads and loop until ``stop``. Set ``wake`` too, to have it noticed at once."""
         made = self._parts
         threads = [thread for watch in made.devices for thread in watch.threads(stop)]
         for thread in threads:
@@ -222,7 +222,7 @@ class Agent:
         return seen.silent > longest and (seen.reading is not None or not seen.answered)
 
     def _is_missed(self, seen: Seen) -> bool:
-        """Whether a vendor has devices by what was reported before, and has told none since the start."""
+        """Whether a vendor has devices by what was reported before, and has shown none since the start."""
         known = self._known.get(seen.vendor)
         return seen.number == 0 and known is not None and known.stored is not None
 
@@ -249,7 +249,7 @@ class Agent:
         return known.settle(seen.reading)
 
     def _forget_lost(self) -> None:
-        """Somebody deleted the Device: what is lost was taken out of the node."""
+        """Forget lost devices if a user deleted the Device: they were taken out of the node."""
         if self._deletions == self._parts.reporter.deletions:
             return
         self._deletions = self._parts.reporter.deletions

@@ -21,7 +21,7 @@ class Allocation:
     pod_uid: str
     namespace: str
     name: str
-    #: In the order of the readings; a device of which the pod has only a MIG instance is there too.
+    #: In the order of the readings; a device is there too if the pod has only a MIG instance of it.
     devices: tuple[DeviceId, ...]
     #: The MIG instances of these devices that the pod has. A device without one is the pod's as a whole, or shared.
     instances: tuple[DeviceId, ...] = ()

@@ -24,7 +24,7 @@ _QOS: Final = ("burstable", "besteffort")
 
 
 def pod_uid(text: str) -> str | None:
-    """Uid of the pod, from the text of ``/proc/<pid>/cgroup``; None: a process of the node itself.
+    """Uid of the pod, from the text of ``/proc/<pid>/cgroup``. None for a process of the node itself.
 
     The text has a line per hierarchy, ``<number>:<controllers>:<path>``; with cgroup v2 it is one,
     ``0::<path>``. Of a path with several pods (Kubernetes in a pod) the outermost counts: that one is the
@@ -38,7 +38,7 @@ def pod_uid(text: str) -> str | None:
 
 
 def pod_of_process(pid: int, proc: Path = PROC) -> str | None:
-    """Uid of the pod that a process runs in; None: of none, or it has ended."""
+    """Uid of the pod that a process runs in. None if it runs in none, or has ended."""
     try:
         return pod_uid((proc / str(pid) / "cgroup").read_text(errors="replace"))
     except OSError:

@@ -51,11 +51,11 @@ def device_document(
     offered: Mapping[DeviceId, bool] = MappingProxyType({}),
     mismatches: Sequence[DeviceMismatch] = (),
 ) -> Document:
-    """The Device object of a node: the same text for the same input, in whatever order.
+    """The Device object of a node: the same text for the same input, in any order.
 
     A device without an entry in ``health`` is unhealthy: nothing is known of it yet. ``resources``: what devices are
     registered as, where that is not the usual one of their vendor. ``offered``: whether the kubelet may give them to
-    pods, as far as that is known; it is told of unhealthy ones. ``mismatches``: pods whose devices are not as they
+    pods, as far as that is known; it is reported for unhealthy ones. ``mismatches``: pods whose devices are not as they
     should be; the leader writes events about those of them that are on this node.
     """
     minors = {device.id: device_minor(device) for reading in readings for device in reading.devices}
@@ -96,7 +96,7 @@ def device_document(
 
 
 def node_labels(readings: Sequence[NodeReading]) -> dict[str, str | None]:
-    """The agent's labels of the Node. None: it has no such label (any more)."""
+    """The agent's labels of the Node; the value None is for a label that it does not have (any more)."""
     found = _labels(readings)
     return {key: found.get(key) for key in names.AGENT_NODE_LABELS}
 
@@ -112,10 +112,10 @@ def model_label(model: str) -> str:
 
 
 def difference(stored: Mapping[str, Any] | None, wanted: Document) -> Document | None:
-    """The Device object to write, so that a stored one says what ``wanted`` does. None: it says so already.
+    """The Device object to write, so that a stored one says what ``wanted`` does. None if it says so already.
 
-    ``stored``: as the API server has it; None: there is none. The order of lists, forms of quantities, and whatever is
-    not the agent's make no difference; the latter is kept, the version of the object included.
+    ``stored``: as the API server has it, None if there is none. The order of lists, forms of quantities, and fields
+    that are not the agent's make no difference; these fields are kept, the version of the object included.
     """
     if stored is None:
         return wanted

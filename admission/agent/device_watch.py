@@ -1,7 +1,7 @@
 """The devices of one vendor: read again and again by one thread, while another one waits for events.
 
-A call into a library may hang for ever; such a thread cannot be ended from outside. So nobody else ever waits for one
-of these two: the loop takes what they have seen last, and how long ago that was.
+A call into a library may hang for ever; such a thread cannot be ended from outside. So no other thread waits for
+these two: the loop takes what they have seen last, and how long ago that was.
 """
 
 import logging
@@ -27,9 +27,9 @@ class Seen:
     """What is known of the devices of one vendor."""
 
     vendor: str
-    #: Whether the vendor has told, at least once, which devices there are, or that there are none.
+    #: Whether the vendor has answered, at least once, which devices there are, or that there are none.
     answered: bool
-    #: The last reading; None: the vendor has no devices here, or has not answered yet.
+    #: The last reading. None if the vendor has no devices here, or has not answered yet.
     reading: NodeReading | None
     #: Number of that reading, from 1; 0: there is none.
     number: int
@@ -104,7 +104,7 @@ class DeviceWatch:
             self._read_now.wait(pause)
 
     def read(self) -> float:
-        """Read once; seconds until the next reading. Whatever the library does, it is told once and tried again."""
+        """Read once; seconds until the next reading. Any failure of the library is logged once and tried again."""
         began = self._clock()
         try:
             reading = self._library.read()

@@ -65,7 +65,7 @@ class AgentMetrics(Collector):
         self._readings: dict[str, tuple[int, float]] = {}
         #: By vendor: number of the reading that was counted last, and when.
         self._counted: dict[str, tuple[int, float]] = {}
-        #: Counters of other parts, asked when somebody asks for metrics.
+        #: Counters of other parts, read when metrics are scraped.
         self.requests: Callable[[], Mapping[tuple[str, int], int]] = dict
         self.writes: Callable[[], Mapping[str, int]] = dict
 
@@ -117,7 +117,7 @@ class AgentMetrics(Collector):
         with self._lock:
             return 0 if self._last is None else sum(not each.healthy for each in self._last.health.values())
 
-    # ── what is told ────────────────────────────────────────────────────────────────────────────────────────────
+    # ── what is shown ───────────────────────────────────────────────────────────────────────────────────────────
 
     def describe(self) -> Iterable[Metric]:
         """Nothing: what there is depends on the node."""
@@ -183,7 +183,7 @@ class AgentMetrics(Collector):
         yield from (silent, missing)
 
 
-#: Gauges of a device: name, meaning, value; None: unknown, no series.
+#: Gauges of a device: name, meaning, value. If the value is None, it is unknown and there is no series.
 _GAUGES: Final[tuple[tuple[str, str, Callable[[DeviceReading], float | None]], ...]] = (
     (
         "muster_gpu_utilisation_ratio",

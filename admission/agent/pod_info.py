@@ -11,7 +11,7 @@ from typing import Final
 
 from queues.api import names
 
-#: Characters of a name; longer values are nobody's name, and would blow up metrics and messages.
+#: Characters of a name; a longer value cannot be a name, and would blow up metrics and messages.
 _LONGEST_NAME: Final = 253
 #: Numbers of devices, ascending or not: ``0,3``. A node has at most a few hundred.
 _DEVICES: Final = re.compile(r"[0-9]{1,4}(,[0-9]{1,4}){0,511}", re.ASCII)
@@ -38,9 +38,9 @@ class PodInfo:
     group: str = ""
     #: Who created it.
     user: str = ""
-    #: The admission that holds its seat; None: Muster did not admit it.
+    #: The admission that holds its seat. None if Muster did not admit it.
     admission: int | None = None
-    #: ``DeviceReading.index`` of the devices that it was admitted to, ascending; None: the admission names none.
+    #: ``DeviceReading.index`` of the devices that it was admitted to, ascending. None if the admission names none.
     devices: tuple[int, ...] | None = None
     #: Uid that the kubelet, its checkpoint and the cgroups use: another one for static pods.
     kubelet_uid: str
@@ -51,7 +51,7 @@ class PodInfo:
 
 
 def pod_info(document: object) -> PodInfo | None:
-    """The pod of a JSON document, as ``json.loads`` gives it. None: it is no pod that has a name and a uid."""
+    """The pod of a JSON document, as ``json.loads`` gives it. None if it is no pod with a name and a uid."""
     metadata = _mapping(_mapping(document).get("metadata"))
     uid, namespace, name = (_name(metadata, key) for key in ("uid", "namespace", "name"))
     if not (uid and namespace and name):
@@ -86,8 +86,8 @@ def pod_info(document: object) -> PodInfo | None:
 
 
 def device_numbers(annotation: object) -> tuple[int, ...] | None:
-    """Numbers of devices in ``muster.dev/devices``, ascending, each once. None: there is none, or it is not of
-    that form."""
+    """Numbers of devices in ``muster.dev/devices``, ascending, each once. None if there is no such annotation, or it
+    has another form."""
     if not isinstance(annotation, str) or not _DEVICES.fullmatch(annotation):
         return None
     return tuple(sorted({int(number) for number in annotation.split(",")}))

@@ -40,9 +40,9 @@ class Link:
     version: int = 0
     #: Whether they go through an NVSwitch.
     switched: bool = False
-    #: None: unknown.
+    #: None if unknown.
     path: PciePath | None = None
-    #: Whether one may read the other's memory; None: unknown.
+    #: Whether one may read the other's memory. None if unknown.
     peer_access: bool | None = None
 
 
@@ -56,7 +56,7 @@ class MigInstance:
     gpu_instance: int
     compute_instance: int
     memory_bytes: int
-    #: Slices of the device: the first one, and how many; None: unknown.
+    #: Slices of the device: the first one, and how many. None if unknown.
     start: int | None = None
     size: int | None = None
 
@@ -131,7 +131,7 @@ class Process:
 
     pid: int
     memory_bytes: int | None = None
-    #: The MIG instance that it uses; None: the whole device.
+    #: The MIG instance that it uses. None for the whole device.
     instance: DeviceId | None = None
 
 
@@ -142,9 +142,9 @@ class DeviceReading:
     id: DeviceId
     #: Place among the devices of the node, from 0: what ``muster.dev/devices`` names.
     index: int
-    #: Number of its device file (``/dev/nvidia0``); None: unknown.
+    #: Number of its device file (``/dev/nvidia0``). None if unknown.
     minor: int | None = None
-    #: Place on the board; None: unknown.
+    #: Place on the board. None if unknown.
     module: int | None = None
     #: As the vendor names it: ``NVIDIA H100 80GB HBM3``.
     model: str
@@ -154,7 +154,7 @@ class DeviceReading:
     #: The root complex that it hangs on: ``pci0000:17``; "": unknown.
     pcie_root: str = ""
     numa_node: int | None = None
-    #: None: the device has no MIG, or does not tell.
+    #: None if the device has no MIG, or does not report it.
     mig_enabled: bool | None = None
     mig_instances: tuple[MigInstance, ...] = ()
     ecc_enabled: bool | None = None
@@ -183,7 +183,7 @@ class NodeReading:
     driver_start: str = ""
     #: ``12.8``, ROCm's or Level Zero's version; "": unknown.
     runtime_version: str = ""
-    #: When the reading began, in seconds since the epoch; None: unknown.
+    #: When the reading began, in seconds since the epoch. None if unknown.
     began: float | None = None
     devices: tuple[DeviceReading, ...] = ()
     links: tuple[Link, ...] = ()
@@ -207,10 +207,10 @@ class DeviceEvent:
     """Something that happened to a device."""
 
     kind: EventKind
-    #: None: the library does not say which device it was; then it counts for each.
+    #: None if the library does not say which device it was; then it counts for each.
     device: DeviceId | None
     #: The XID; None for other kinds.
     code: int | None = None
-    #: The MIG instance concerned; None: the whole device.
+    #: The MIG instance concerned. None for the whole device.
     gpu_instance: int | None = None
     compute_instance: int | None = None

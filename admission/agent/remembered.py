@@ -19,14 +19,14 @@ class KnownDevices:
     """The devices of one vendor over all runs of the agent: each keeps its number, and one that is missing is lost.
 
     The library of a vendor knows only what it has seen since the agent started, and numbers that without the others.
-    ``stored``: as they were reported before the start; None: nothing was.
+    ``stored``: as they were reported before the start, None if nothing was.
     """
 
     def __init__(self, stored: NodeReading | None = None) -> None:
         self._stored = stored
         #: What stays the same of each device, with its number.
         self._known: dict[DeviceId, DeviceReading] = {}
-        #: Those that the library has not told since the start.
+        #: Those that the library has not shown since the start.
         self._missing: set[DeviceId] = set()
         #: Lost ones that are not to be reported any more, as long as they are lost.
         self._forgotten: set[DeviceId] = set()
@@ -36,7 +36,7 @@ class KnownDevices:
 
     @property
     def stored(self) -> NodeReading | None:
-        """The devices that were reported before the start, all of them lost; None: there are none."""
+        """The devices that were reported before the start, all of them lost. None if there are none."""
         return self._stored
 
     def settle(self, reading: NodeReading) -> NodeReading:
@@ -81,7 +81,7 @@ class KnownDevices:
         }
 
     def _replaced_by(self, new: DeviceReading, there: set[DeviceId]) -> DeviceReading | None:
-        """The device in whose place on the bus a new one is, which goes for good; None: it is in nobody's place."""
+        """The device whose place on the bus a new one has taken; it goes for good. None if it took no place."""
         for device in self._known.values():
             if new.bus_id and device.bus_id == new.bus_id and device.id not in there:
                 self._missing.discard(device.id)
@@ -127,7 +127,7 @@ def is_of_node(stored: Mapping[str, Any] | None, node_uid: str) -> bool:
 
 
 def remembered(stored: Mapping[str, Any] | None, vendor: str, driver_start: str = "") -> NodeReading | None:
-    """The devices of a vendor in a stored Device object, all of them lost; None: it has none of them.
+    """The devices of a vendor in a stored Device object, all of them lost. None if it has none of them.
 
     Of a device only what stays the same is read. One that cannot be read is left out. ``driver_start``: the start of
     the driver that was known then, with which the next one is compared.

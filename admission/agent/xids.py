@@ -19,15 +19,15 @@ class XidClass(StrEnum):
 
     #: Work on the device did something wrong or was ended; the device itself is healthy.
     APPLICATION = "application-fault"
-    #: It tells something; the device goes on. Whether it is healthy follows from its other readings.
+    #: It only informs; the device goes on. Whether it is healthy follows from its other readings.
     NOTICE = "notice"
     #: It works again after a reset of the device.
     RESET = "needs-reset"
     #: It works again after a reboot of the node.
     REBOOT = "needs-reboot"
-    #: Somebody has to look at the device, and mostly replace it.
+    #: A person has to look at the device, and mostly replace it.
     HARDWARE = "hardware"
-    #: Not in the table: not healthy until somebody has found out.
+    #: Not in the table: not healthy until a person has found out.
     UNKNOWN = "unknown"
 
     @property

@@ -28,10 +28,10 @@ class Culprits:
 async def find_culprits(
     workloads: Sequence[WorkloadKey], passes: Passes, *, tries: int = MOST_TRIES
 ) -> Culprits | None:
-    """The workloads without which a step passes that fails with all of them. None: it fails without any of them too.
+    """The workloads that make a step fail: without them it passes. None if it fails without any workload too.
 
     Keeps a number of first workloads with which the step passes, and one with which it fails, and halves what is
-    between: the workload that makes the difference is a culprit, also if it is one only beside others.
+    between: the workload that makes the difference is a culprit, also if it is one only together with others.
     """
     if not await passes(()):
         return None

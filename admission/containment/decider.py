@@ -19,7 +19,7 @@ from queues.workload import Workload, WorkloadKey
 
 _log = logging.getLogger(__name__)
 
-#: A decision is told of that takes a tenth of the time that it may take.
+#: A decision is reported if it takes more than a tenth of the time that it may take.
 LONG: Final = 10
 
 

@@ -10,7 +10,7 @@ from queues.workload import Workload, WorkloadKey
 
 #: Looks that it takes to blame a workload.
 FEWEST: Final = 20
-#: Characters of a workload's name that are told.
+#: Characters of a workload's name that are shown.
 _LONGEST: Final = 100
 
 
@@ -30,7 +30,7 @@ class DecisionSamples:
         return self._seen.total()
 
     def culprit(self) -> WorkloadKey | None:
-        """The workload that was being tried at most of the looks; None: none was, or there were too few looks."""
+        """The workload that was being tried at most of the looks. None if none was, or there were too few looks."""
         found = next(iter(self._seen.most_common(1)), (None, 0))
         return found[0] if self.count() >= FEWEST and 2 * found[1] > self.count() else None
 

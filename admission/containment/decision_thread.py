@@ -73,7 +73,7 @@ class DecisionThread:
         self._late: _Decision | None = None
 
     async def problem(self) -> str | None:
-        """A decision that has taken too long and still runs, for readiness; None: there is none."""
+        """A decision that has taken too long and still runs, for readiness. None if there is none."""
         if self._late is None or not self._late.is_alive():
             return None
         return f"a decision has run for longer than {self._limit:g} s; a restart of this replica ends it"

@@ -36,7 +36,7 @@ class FailedTurns:
         self._replica = replica
 
     def keep(self, snapshot: Snapshot) -> Path | None:
-        """Write a file with an empty plan; None: it was not possible, and the log says why. Blocks."""
+        """Write a file with an empty plan. None if that was not possible; the log says why. Blocks."""
         rows = len(snapshot.pending) + len(snapshot.admissions)
         if rows > MOST_ROWS:
             _log.warning("failed turn not kept", extra={"why": f"{rows} rows, expected at most {MOST_ROWS}"})
@@ -60,7 +60,7 @@ class FailedTurns:
         return path
 
     def _copying(self, path: Path) -> str:
-        """The command that copies a turn out of the pod; the image has no shell."""
+        """The command that copies a turn out of the pod; it needs no shell in the image."""
         program = f"import sys; sys.stdout.buffer.write(open('{path}', 'rb').read())"
         return f'kubectl exec -n muster-system {self._replica} -- python3 -c "{program}" > {path.name}'
 

@@ -1,4 +1,4 @@
-"""Whether Postgres answers and has this version's schema, told within a second though it hangs."""
+"""Whether Postgres answers and has this version's schema, reported within a second even if it hangs."""
 
 import asyncio
 from time import monotonic
@@ -20,7 +20,7 @@ class PostgresCheck:
         self._asked = 0.0
 
     async def __call__(self) -> str | None:
-        """What is wrong; None: nothing."""
+        """What is wrong. None if nothing is."""
         if self._question is None or self._question.done():
             self._question = asyncio.create_task(self._ask(), name="ask postgres")
             self._asked = monotonic()

@@ -1,4 +1,4 @@
-"""Failures in a row: how long to wait after each, and when people are told.
+"""Failures in a row: how long to wait after each, and when they are reported.
 
 The same failure again and again is one that time alone does not mend (a circuit breaker's case): pauses grow, and from
 ``TELL_AFTER`` failures on the queue ``root`` says what was found and what to do.
@@ -13,14 +13,14 @@ from queues.errors import DatabaseError, DatabaseUnavailable, Fenced, MusterErro
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode
 
-#: Identical failures in a row after which people are told.
+#: Identical failures in a row after which they are reported.
 TELL_AFTER: Final = 5
-#: Characters of an error that are told, and compared; its log line has all of it.
+#: Characters of an error that are reported, and compared; its log line has all of it.
 _MOST_TOLD: Final = 500
 #: What differs in the text of one error from one time to the next: what is quoted, and words with a digit or a slash,
 #: such as numbers, uids and paths of objects.
 _VARIES: Final = re.compile(r"""(?<!\w)(['"]).*?\1(?!\w)|\S*[\d/]\S*""", re.DOTALL)
-#: Packages of which the places tell one defect from another.
+#: Packages whose lines of code tell one defect from another.
 _OURS: Final = frozenset({"admission", "queues"})
 
 
@@ -62,11 +62,11 @@ class RepeatedFailures:
         self.count = 0
 
     def just_reached(self) -> bool:
-        """Whether this failure is the one from which on people are told."""
+        """Whether this failure is the first one that is reported."""
         return self.count == TELL_AFTER
 
     def told(self) -> Reason | None:
-        """What people are to be told; None: nothing fails, or not often enough."""
+        """What to report to people. None if nothing fails, or not often enough."""
         if self.count < TELL_AFTER or self._error is None:
             return None
         found = told_of(self._error) or type(self._error).__name__

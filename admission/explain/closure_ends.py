@@ -28,7 +28,7 @@ class ClosureEnd:
 
 
 def first_closure_end(what_if: WhatIf) -> ClosureEnd | None:
-    """None: no end of a closure that closes nodes now lets the workload in, or gets it victims."""
+    """The first end of a closure that lets the workload in, or gets it victims. None if no closure of nodes does."""
     snapshot = what_if.snapshot
     closing = [each for each in snapshot.closures if each.end is not None and each.closes_nodes(snapshot.now)]
     for at in sorted({each.end for each in closing if each.end is not None})[:_TRIED]:

@@ -22,9 +22,9 @@ from queues.workload import Workload, WorkloadKey
 class Explained:
     """Why one pending workload waits."""
 
-    #: 1-based, among the workloads of its queue that are tried; None: the workload is not tried as it is.
+    #: 1-based, among the workloads of its queue that are tried. None if the workload is not tried as it is.
     position: int | None
-    #: Workloads of the queue that are tried; None: this one is not.
+    #: Workloads of the queue that are tried. None if this one is not.
     queue_length: int | None
     #: The workloads right before it in its queue, the nearest last.
     ahead: tuple[WorkloadKey, ...]
@@ -35,7 +35,10 @@ class Explained:
 
 
 def explain(snapshot: Snapshot, plan: Plan, key: WorkloadKey, *, ahead: int = 10) -> Explained | None:
-    """Why a workload waits after a turn; None: it does not wait. ``ahead``: workloads before it to name at most."""
+    """Why a workload waits after a turn. None if it does not wait.
+
+    ``ahead``: how many workloads before it are named at most.
+    """
     workload = snapshot.pending.get(key)
     reason = plan.reasons.get(key)
     if workload is None or reason is None:

@@ -46,7 +46,7 @@ class Endings:
 
 
 def fewest_endings(what_if: WhatIf, refused: Reason | None) -> Endings | None:
-    """The fewest admissions that a bounded number of tries finds; None: no ends let the workload in."""
+    """The fewest admissions that a bounded number of tries finds. None if no ends let the workload in."""
     gangs = _Gangs.of(what_if.snapshot)
     found = _sufficient(what_if, refused, gangs)
     if found is None:
@@ -69,7 +69,7 @@ def fewest_endings(what_if: WhatIf, refused: Reason | None) -> Endings | None:
 
 
 def time_left(snapshot: Snapshot, admission: Admission) -> int | None:
-    """Seconds until the workload has run as long as it declared; None: it declared no run time."""
+    """Seconds until the workload has run as long as it declared. None if it declared no run time."""
     holder = snapshot.holders.get(admission.workload)
     if holder is None or holder.run_time is None:
         return None
@@ -287,7 +287,7 @@ def _for_pods(
     occupants: Mapping[NodeName, Occupants],
     ended: frozenset[AdmissionId],
 ) -> frozenset[AdmissionId] | None:
-    """Ends for ``wanted`` pods of a set, in one domain if a level is required; None: never enough room."""
+    """Ends for ``wanted`` pods of a set, in one domain if a level is required. None if there is never enough room."""
     costs = _Costs.of(snapshot)
     table, layout = snapshot.nodes, snapshot.nodes.layout
     allowed = layout.allowed(pods.nodes)

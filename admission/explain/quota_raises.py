@@ -90,7 +90,7 @@ class QuotaRaise:
 
 
 def capability_raised(what_if: WhatIf, refused: Reason) -> QuotaRaise | None:
-    """Every limit that refuses the workload, raised by what exceeds it; None: no queue's limit refuses it.
+    """Every limit that refuses the workload, raised by what exceeds it. None if no queue's limit refuses it.
 
     The capability of ``root`` is not raised: it is what the nodes have.
     """

@@ -69,7 +69,7 @@ class Suggestion:
 
 
 def suggestions(snapshot: Snapshot, workload: Workload, reason: Reason) -> list[Suggestion]:
-    """Changes, each of which would let the workload in alone; the smallest first."""
+    """Changes, the smallest first: one of them is enough to let the workload in."""
     if (only := _untried(snapshot, workload, reason)) is not None:
         return [_among_others(snapshot, workload, reason, only)]
     what_if, now = WhatIf.of(snapshot, workload)
@@ -150,7 +150,7 @@ def _fits_an_empty_node(table: NodeTable, pods: PodSet) -> bool:
 
 
 def _untried(snapshot: Snapshot, workload: Workload, reason: Reason) -> Suggestion | None:
-    """The only change that helps where a decision is not reached at all; None: changes have to be tried."""
+    """The only change that helps where a decision is not reached at all. None if changes have to be tried."""
     if workload.obstacle is not None:
         return Suggestion(SuggestionKind.WORKLOAD, _corrected(workload, reason))
     facts = reason.facts
@@ -303,7 +303,7 @@ def _endings(what_if: WhatIf, refused: Reason) -> Iterator[Suggestion]:
 
 
 def _at_most(snapshot: Snapshot, ends: Sequence[AdmissionId]) -> int | None:
-    """Seconds until all these workloads have run as long as they declared; None: one declared no run time."""
+    """Seconds until all these workloads have run as long as they declared. None if one declared no run time."""
     times = [time_left(snapshot, snapshot.admissions[each]) for each in ends]
     return None if None in times else max(time for time in times if time is not None)
 
@@ -353,7 +353,7 @@ def _less(what_if: WhatIf, refused: Reason) -> Iterator[Suggestion]:
 
 
 def _fitting(workload: Workload, refused: Reason) -> int | None:
-    """Pods that a refusal leaves room for. None: it does not say."""
+    """Pods that a refusal leaves room for. None if it does not say."""
     fit, facts = refused.facts.get("fit"), refused.facts
     if refused.code is ReasonCode.NEVER_FITS and "over" in facts and len(workload.pod_sets) == 1:
         each = workload.pod_sets[0].takes.get(facts["resource"])

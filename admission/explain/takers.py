@@ -1,8 +1,8 @@
 """Who could take the place of a workload that runs: by which rule of preemption, and from when on.
 
 Derived on request from a Snapshot, by the books as they will be when all that leaves is gone and every claim is used,
-as preemption has them. What is told is never less than the engine may do: each rule by which it would evict the
-workload is among the answers. It may be more: whether victims are worth it depends on what is asked.
+as preemption has them. The answer never leaves out what the engine may do: each rule by which it would evict the
+workload is part of it. It may contain more: whether victims are worth it depends on what is asked.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -46,7 +46,7 @@ class Taker:
     """One rule by which the workload may be evicted."""
 
     rule: TakerRule
-    #: Queue of those who could take the place; None: of a fault, nobody takes it.
+    #: Queue of those who could take the place. None for a fault, where no workload takes it.
     queue: QueueName | None
     #: The second from which on; not after ``now``: already.
     begins: int
@@ -62,16 +62,16 @@ class PlaceStanding:
 
     #: Whether it runs on what its queue deserves or on lent quota, and what protects it, as sentences.
     message: str
-    #: Until this second nobody may evict it for another workload; None: somebody may, or nobody ever may.
+    #: Until this second it may not be evicted for another workload. None if it may be now, or never may be.
     protected_until: int | None
-    #: The soonest first. Empty: nobody.
+    #: The soonest first. Empty if no workload could take the place.
     takers: tuple[Taker, ...]
     #: Why there are none; "": there are some.
     nobody: str
 
 
 def standing(snapshot: Snapshot, key: WorkloadKey) -> PlaceStanding | None:
-    """The standing of a workload; None: it holds nothing that could be taken."""
+    """The standing of a workload. None if it holds nothing that could be taken."""
     holder = snapshot.holders.get(key)
     if holder is None:
         return None
@@ -179,7 +179,7 @@ class _Question:
         )
 
     def held(self) -> frozenset[Account]:
-        """Accounts of which the workload holds something."""
+        """Accounts in which the workload holds something."""
         return frozenset(account for each in self.whole.admissions for account in each.charges)
 
     def excess(self, name: QueueName) -> dict[Account, int]:
@@ -201,7 +201,7 @@ def may_use(tree: QueueTree, queue: QueueName, account: Account) -> bool:
 def fits_capability(workload: Workload, tree: QueueTree) -> bool:
     """Whether a workload that waits could be within the capabilities on its path if nothing else ran there.
 
-    One that could not takes nobody's place.
+    One that could not takes no other workload's place.
     """
     path = tree.paths.get(workload.queue, ())
     need = missing_members(workload, [])
@@ -283,7 +283,7 @@ def _reclaiming(question: _Question) -> Iterator[Taker]:
 
 
 def _room(usage: Usage, pair: QueuePair, accounts: Iterable[Account]) -> tuple[Account, int] | None:
-    """What the beneficiary's side may get back of these accounts, the most first; None: it deserves nothing of them.
+    """What the beneficiary's side may get back of these accounts, the most first. None if it deserves nothing of them.
 
     Not more than 0: only in exchange for work of its own.
     """
@@ -339,7 +339,10 @@ def _reclaim(question: _Question, name: QueueName, pair: QueuePair, account: Acc
 
 
 def _from_when_work_before_it_may(question: _Question, name: QueueName, *, keeps_nothing: bool) -> int | None:
-    """From which second on what has waited in a queue since before it started may reclaim its place; None: none has."""
+    """From which second on workloads of a queue that waited before this one started may reclaim its place.
+
+    None if none has waited so long.
+    """
     since = [each.waiting_since or each.created for each in question.waiting(name)]
     before = [second for second in since if second < question.whole.started]
     if not before:
@@ -462,7 +465,7 @@ def _sentences(question: _Question) -> Iterator[str]:
 
 
 def _nobody(question: _Question) -> str:
-    """Why nobody could take the place."""
+    """Why no workload could take the place."""
     tree, queue = question.usage.tree, question.queue
     policy = tree.policy(queue)
     if question.own_from >= NEVER and question.others_from >= NEVER:

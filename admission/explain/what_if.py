@@ -82,10 +82,10 @@ class WhatIf:
 class WhatIfOutcome:
     """What one decision does with the workload. True: it is admitted, now or once its victims are gone."""
 
-    #: None: the workload is not admitted in this decision.
+    #: None if the workload is not admitted in this decision.
     admit: Admit | None
     victims: tuple[Evict, ...]
-    #: Why the workload waits; None: it is admitted.
+    #: Why the workload waits. None if it is admitted.
     reason: Reason | None
 
     @property

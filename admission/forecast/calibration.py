@@ -41,7 +41,7 @@ class Interval(NamedTuple):
     """When a workload should start, four of five times: seconds after the snapshot."""
 
     low: int
-    #: None: later than ``known``, or never.
+    #: None if it starts later than ``known``, or never.
     high: int | None
     #: Seconds that the simulations went on at least.
     known: int
@@ -55,7 +55,7 @@ class _Kept:
     made: int
     low: int
     high: int
-    #: Seconds until the start. None: the workload still waits.
+    #: Seconds until the start. None while the workload still waits.
     truth: int | None = None
     #: The second at which its workload was gone without a start. 0: it is not.
     gone: int = 0
@@ -99,7 +99,7 @@ class Calibration:
         return tuple(self._open)
 
     def factors(self, now: int) -> tuple[float, float | None]:
-        """What the low and the high end are multiplied by. None: nobody knows a high end that is high enough."""
+        """What the low and the high end are multiplied by. None if no high end is known that is high enough."""
         known = sum(any(each.truth is not None for each in moment) for moment in self._kept)
         prior = _PRIOR_SCORES if known < _ENOUGH else ()
         lows: list[tuple[float, bool]] = [(score, True) for score in prior]
@@ -113,7 +113,7 @@ class Calibration:
         return (1.0 if low is None else exp(low)), (None if high is None else exp(high))
 
     def intervals(self, now: int, raw: Mapping[WorkloadKey, RawInterval]) -> dict[WorkloadKey, Interval]:
-        """The intervals that are told, of those that the simulations gave at ``now``."""
+        """The intervals to show, from those that the simulations gave at ``now``."""
         low_factor, high_factor = self.factors(now)
         return {key: _stretched(each, low_factor, high_factor) for key, each in raw.items()}
 
@@ -140,9 +140,9 @@ def _times(seconds: int, factor: float) -> int:
 
 
 def survival_quantile(samples: Iterable[tuple[float, bool]], part: float) -> float | None:
-    """The value that this part of the samples does not exceed; False beside one: it is larger than it looks.
+    """The value that this part of the samples does not exceed. A sample with False is larger than its value.
 
-    None: too many of the largest are so. One more that is larger than all is counted in.
+    None if too many of the largest samples are of that kind. One more sample, larger than all, is counted in.
     """
     ordered = sorted(samples, key=lambda sample: (sample[0], not sample[1]))
     at_risk, left = len(ordered) + 1, 1.0

@@ -60,7 +60,7 @@ class DrawnRunTimes:
 
 
 class RawInterval(NamedTuple):
-    """When a workload starts in the draws: seconds after the snapshot. None: later than what was simulated."""
+    """When a workload starts in the draws: seconds after the snapshot. None if later than what was simulated."""
 
     low: int | None
     high: int | None
@@ -119,9 +119,9 @@ class Ensemble:
 
 
 def quantile(ascending: Sequence[int], count: int, part: float) -> int | None:
-    """The smallest of these values that this part of ``count`` values does not exceed; those not there are larger.
+    """The smallest of these values that this part of ``count`` values does not exceed; missing values are larger.
 
-    None: it is one that is not there.
+    None if it is a missing value.
     """
     rank = max(1, ceil(part * count))
     return ascending[rank - 1] if rank <= len(ascending) else None

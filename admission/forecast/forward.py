@@ -58,8 +58,8 @@ class Starts:
     at: Mapping[WorkloadKey, int]
     #: All of these workloads: the pending ones that have no seats and nothing that keeps them from being considered.
     waiting: Set[WorkloadKey]
-    #: Everything up to this second is known: what is not in ``at`` starts later. None: nothing more happens at all, it
-    #: never starts.
+    #: Everything up to this second is known: a workload that is not in ``at`` starts later. None if nothing more
+    #: happens at all, so that it never starts.
     until: int | None
 
 
@@ -69,7 +69,7 @@ def forecast(
     total_run_time: TotalRunTime,
     limits: SimulationBounds = WITHOUT_BOUNDS,
 ) -> Starts:
-    """When the pending workloads start. ``plan``: what was decided on the snapshot; None: it is decided first."""
+    """When the pending workloads start. ``plan``: what was decided on the snapshot. If None, it is decided first."""
     forward = Forward(snapshot, plan, total_run_time, limits)
     for _ in forward.steps():
         pass
@@ -226,7 +226,7 @@ class _World:
                 heappush(self._events, (workload.not_before, key, -1, 0))
 
     def next_event(self) -> int | None:
-        """The second at which something happens; None: never."""
+        """The second at which something happens. None if nothing ever does."""
         while self._events:
             second, key, run, _ = self._events[0]
             life = self._lives.get(key)

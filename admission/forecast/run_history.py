@@ -16,7 +16,7 @@ _RUNNING: Final = 20_000
 
 
 class RunHistory:
-    """Empty until it is told."""
+    """Empty until past runs are handed in."""
 
     def __init__(self, kept: int = KEPT) -> None:
         self._runs: deque[Run] = deque(maxlen=kept)
@@ -49,7 +49,7 @@ def _likeness(admission: Admission, snapshot: Snapshot) -> Likeness:
 
 
 def run_of(admission: Admission, at: int, image: str = "") -> Run | None:
-    """How long an admission ran that was closed at that second. None: its pods never ran."""
+    """How long an admission ran that was closed at that second. None if its pods never ran."""
     if not admission.started:
         return None
     end = admission.evicted_at or at

@@ -19,7 +19,7 @@ from queues.workload import QueueName, Workload
 
 #: Workloads of a group that ran at least as long as the one that is asked about, so that the group answers.
 LEAST_SAMPLES: Final = 8
-#: Seconds: the middle of all run times of which nothing is known.
+#: Seconds: the median of run times where nothing is known.
 PRIOR_MEDIAN: Final = 3600
 #: No run time is taken to be longer (seconds): one year.
 LONGEST: Final = 365 * 86_400
@@ -165,7 +165,7 @@ class Survival:
         return len(self.every) - bisect_right(self.every, ran)
 
     def total(self, ran: int, share: int) -> int:
-        """Seconds of a whole run of which some are over, at that share (of ``SHARES``) of all such runs."""
+        """Seconds of a whole run that has run for ``ran`` seconds, at that share (of ``SHARES``) of all such runs."""
         wanted = 1 - (share + 0.5) / SHARES
         first = bisect_right(self.seconds, ran)
         now = self.survives[first - 1] if first else 1.0
@@ -211,8 +211,8 @@ class RunTimes:
     def total(self, likeness: Likeness, share: int, declared: int | None = None, ran: int = 0) -> int:
         """Seconds that a workload runs in all, at a share (0 … SHARES - 1) of what is likely: half of it at the middle.
 
-        ``declared``: its declared run time; None: unknown. ``ran``: the seconds that it has run so far; the answer is
-        more than that. A workload that is over its declared time is expected to take as long again, and again.
+        ``declared``: its declared run time, None if unknown. ``ran``: the seconds that it has run so far; the answer
+        is more than that. A workload that is over its declared time is expected to take as long again, and again.
         """
         if declared is not None:
             seconds = max(1, declared)
@@ -226,7 +226,7 @@ class RunTimes:
         return self.total(likeness, SHARES // 2, declared)
 
     def _closest(self, likeness: Likeness, ran: int) -> tuple[Basis, Survival]:
-        """The closest group of which enough is known."""
+        """The closest group with enough known runs."""
         for basis, name in likeness.groups():
             runs = self._groups.get((basis, name), ())
             if len(runs) < LEAST_SAMPLES:

@@ -1,10 +1,10 @@
-"""Nodes that kill the pods of whatever gang they get, found from how pods end.
+"""Nodes that kill the pods of any gang that they get, found from how pods end.
 
 A pod that fails soon after its start may be the fault of its program. Pods of several gangs, of different tenants and
 different users, that fail so on one node, and none that does not, are the fault of the node. Gangs of one tenant or one
 user alone show nothing while others have gangs as well: one person can start as many programs that fail, in all
-namespaces and queues that she may use, and would close nodes to everybody. Where nobody else has gangs they count, and
-the node is open again as soon as somebody else has. Pods that named the node show nothing either.
+namespaces and queues that she may use, and would close nodes to everybody. Where no other tenant or user has gangs they
+count, and the node is open again as soon as another one has. Pods that named the node show nothing either.
 
 What a gang shows is limited in two ways: of the pods of one admission only the first failure counts, for the others may
 be its consequence; and a gang that fails in this way on several nodes, admission after admission, shows nothing of any
@@ -78,7 +78,7 @@ class _Hole:
     retry_at: int
     #: Trials that failed.
     trials: int = 0
-    #: The gang on trial, and when it came; None: there is none.
+    #: The gang on trial, and when it came. None if there is none.
     on_trial: tuple[WorkloadKey, int] | None = None
     #: The submitters of the gangs that failed.
     submitters: frozenset[Submitter] = frozenset()
@@ -104,7 +104,7 @@ class BlackHoleDetector:
             self._did_well(run)
 
     def black_hole(self, node: NodeName, now: int) -> BlackHole | None:
-        """What was found of a node; None: it gets gangs, or one on trial."""
+        """What was found of a node. None if it gets gangs, or one on trial."""
         hole = self._holes.get(node)
         if hole is None or hole.retry_at <= now:
             return None
@@ -121,7 +121,10 @@ class BlackHoleDetector:
         return hole.on_trial is None or hole.on_trial[1] + self.rule.retry_after <= now
 
     def trial_from(self, node: NodeName, now: int) -> int | None:
-        """From when on a gang that is admitted to the node is its trial; None: the node is not on trial, or has one."""
+        """From when on a gang that is admitted to the node is its trial.
+
+        None if the node is not on trial, or its trial has begun.
+        """
         hole = self._holes.get(node)
         if hole is None or not self.takes_gangs(node, now):
             return None
@@ -144,7 +147,7 @@ class BlackHoleDetector:
             self._holes[node] = replace(hole, retry_at=now, on_trial=None)
 
     def open_beyond(self, most: int | None, now: int) -> None:
-        """Of the nodes that take no gangs, keep so many closed, those of the longest standing; None: there is no bound.
+        """Of the nodes that take no gangs, keep so many closed: those closed longest. None if there is no bound.
 
         Pods that fail on many nodes at one time are no fault of the nodes, and gangs need somewhere to go.
         """

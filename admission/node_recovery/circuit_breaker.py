@@ -12,7 +12,7 @@ _TAKES_OUT = frozenset({RecoveryStep.CORDON, RecoveryStep.DRAIN, RecoveryStep.RE
 
 
 def most_out(policy: FaultPolicy, nodes: int) -> int | None:
-    """The most nodes of so many that Muster may take out of service; None: there is no bound."""
+    """The most nodes of so many that Muster may take out of service. None if there is no bound."""
     bounds = [] if policy.max_nodes_out is None else [policy.max_nodes_out]
     if policy.max_percent_out is not None:
         bounds.append(max(1, nodes * policy.max_percent_out // 100) if policy.max_percent_out else 0)
@@ -56,7 +56,7 @@ def _is_unavailable(view: NodeView) -> bool:
 
 
 def _faulty_since(view: NodeView, policy: FaultPolicy, now: int) -> int | None:
-    """Since when a node has a fault that asks for something; None: it has none."""
+    """Since when a node has a fault that asks for something. None if it has none."""
     if view.hold or not (view.faults or view.black_hole):
         return None
     here = StepInput(

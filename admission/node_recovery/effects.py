@@ -50,7 +50,7 @@ class EvictGangs:
 
     node: NodeName
     gangs: tuple[WorkloadKey, ...]
-    #: What the users of the gangs are told.
+    #: What is reported to the users of the gangs.
     message: str
 
 

@@ -5,7 +5,7 @@ from queues.quota.queue import RECOVER, NodeRecoveryRules, Queue
 
 
 def fault_policy(root: Queue | None) -> FaultPolicy:
-    """The policy for all nodes; None: there is no queue root."""
+    """The policy for all nodes. ``root``: None if there is no queue root."""
     rules = NodeRecoveryRules() if root is None else root.node_recovery
     given = {
         "recovery_job": rules.job,

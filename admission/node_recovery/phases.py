@@ -31,7 +31,7 @@ _REPORTED: Final = frozenset({FaultCause.DEVICE, FaultCause.KILLS_PODS})
 
 
 def in_service(here: StepInput) -> RecoveryOutcome:
-    """NONE: a fault takes the node out of service, if the policy says so."""
+    """Phase ``NONE``. A fault takes the node out of service, if the policy says so."""
     here = replace(here, state=_without_what_is_over(here))
     policy, state = here.policy, here.state
     ends = state.since + policy.attempts_within if state.attempts else None
@@ -189,7 +189,7 @@ def _still_faulty(here: StepInput, ends: int, *, tested: bool) -> RecoveryOutcom
 
 
 def _after_test(here: StepInput, job: RecoveryJob | None) -> RecoveryOutcome:
-    """What the test Job of a node comes to; None: it was there and is gone."""
+    """What the test Job of a node comes to. ``job``: None if it was there and is gone."""
     if job is None:
         why = f"Job {here.state.job} is gone before its end was seen"
         return next_attempt(here, FaultCause.VERIFICATION, why)

@@ -24,16 +24,16 @@ class FaultPolicy:
     #: Whether Muster takes nodes out of service by itself. Gangs on faulty devices are evicted by the policies of their
     #: own queues, whatever is said here.
     recovers: bool = False
-    #: Circuit breaker: Muster takes no further node out of service while so many are out. None: no such bound.
+    #: Circuit breaker: Muster takes no further node out of service while so many are out. None if unbounded.
     max_nodes_out: int | None = None
     #: The same in per cent of all nodes with devices, rounded down, but at least one node. The smaller bound counts.
     max_percent_out: int | None = 10
     #: Gangs of the node that are not on faulty devices may go on for so long. 0: they go at once.
     drain_timeout: int = 3600
-    #: CronJob (``namespace/name``) that recovery Jobs are made from. None: the node waits until its agent reports its
-    #: devices as healthy, for instance because other software repairs it.
+    #: CronJob (``namespace/name``) that recovery Jobs are made from. If None, the node waits until its agent reports
+    #: its devices as healthy, for instance because other software repairs it.
     recovery_job: str | None = None
-    #: CronJob that test Jobs are made from. None: what the agent reports is enough.
+    #: CronJob that test Jobs are made from. If None, what the agent reports is enough.
     verify_job: str | None = None
     #: A Job that has not ended after this time has failed.
     job_timeout: int = 1800
@@ -44,5 +44,5 @@ class FaultPolicy:
     attempts: int = 3
     #: A fault within this time after a recovery goes on with that recovery's count of attempts.
     attempts_within: int = 86_400
-    #: None: nothing is concluded from pods that fail.
+    #: If None, nothing is concluded from pods that fail.
     black_hole: BlackHoleRule | None = BlackHoleRule()

@@ -24,14 +24,14 @@ _PREFIXES: Final[Mapping[RecoveryPhase, str]] = {
 
 
 def template_of(phase: RecoveryPhase, policy: FaultPolicy) -> str | None:
-    """The CronJob (``namespace/name``) that the Job of a phase is made from; None: the phase has no Job."""
+    """The CronJob (``namespace/name``) that the Job of a phase is made from. None if the phase has no Job."""
     if phase is RecoveryPhase.RECOVERING:
         return policy.recovery_job
     return policy.verify_job if phase is RecoveryPhase.VERIFYING else None
 
 
 def job_name(node: NodeName, state: RecoveryState) -> str:
-    """Name of the Job of this phase of this node: the same for whoever asks, and another one for each attempt.
+    """Name of the Job of this phase of this node: always the same for one attempt, and another one for the next.
 
     "": the phase has no Job. At most 63 characters, as the label of its pods needs.
     """

@@ -102,12 +102,12 @@ class RecoveryState:
     since: int = 0
     #: When the fault began, for the time to repair.
     fault_since: int = 0
-    #: None: there is no fault.
+    #: None if there is no fault.
     cause: FaultCause | None = None
     #: The fault in words, for people.
     fault: str = ""
-    #: Uuids of the devices with the fault; numbers of those without a uuid. Empty: of another cause, or an older Muster
-    #: told only the words.
+    #: Uuids of the devices with the fault; numbers of those without a uuid. Empty if the cause is another one, or
+    #: an older Muster wrote only the words.
     devices: tuple[str, ...] = ()
     #: Recovery attempts that were begun. Kept after a recovery, since a fault that soon comes back goes on counting.
     attempts: int = 0
@@ -148,9 +148,9 @@ _NOTHING: Final = RecoveryState()
 
 
 def read_state(annotation: str) -> RecoveryState | None:
-    """The state that an annotation tells; "": nothing is remembered. None: it cannot be read.
+    """The state that an annotation describes; "": nothing is remembered. None if it cannot be read.
 
-    Anybody who may write a Node may write the annotation: what is taken over of it can be written back and told.
+    Any user who may write a Node may write the annotation: what is taken over of it can be written back and shown.
     """
     if not annotation:
         return _NOTHING
@@ -222,7 +222,7 @@ def _json(value: object) -> str:
 
 
 def _time(seconds: int) -> str | None:
-    """None: it is not known. The Device that a time comes from may say anything, such as the year 1."""
+    """The time as text. None if it is not known: the Device that it comes from may say anything, such as the year 1."""
     return rfc3339(seconds) if 0 < seconds <= _LATEST else None
 
 

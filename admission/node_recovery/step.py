@@ -35,14 +35,14 @@ class RecoveryTurn:
     #: As it is once the effects are carried out.
     state: RecoveryState
     effects: tuple[Effect, ...] = ()
-    #: Seconds since the epoch; until then nothing changes by itself. None: never.
+    #: Seconds since the epoch; until then nothing changes by itself. None if nothing ever does.
     look_again: int | None = None
 
 
 def step(view: NodeView, context: RecoveryContext, policy: FaultPolicy, now: int) -> RecoveryTurn:
     """What follows for a node: at most one phase further, or what its phase has to do.
 
-    Its phase is entered before anything is done in it, so that whoever comes after a crash knows of it. On the world
+    Its phase is entered before anything is done in it, so that the leader after a crash knows of it. On the world
     that its effects make it comes to rest: called again and again, it returns no effects in the end.
     """
     here = StepInput(view=view, context=context, policy=policy, now=now, state=known_state(view, now))
@@ -52,7 +52,7 @@ def step(view: NodeView, context: RecoveryContext, policy: FaultPolicy, now: int
         outcome = _held(here)
     else:
         outcome = _automatic(here)
-    # Gangs go in a phase that was entered before: they do not wait for a write of what is told of it.
+    # Gangs go in a phase that was entered before: they do not wait for a write of what is shown of it.
     evictions = [effect for effect in outcome.effects if isinstance(effect, EvictGangs)]
     others = [effect for effect in outcome.effects if not isinstance(effect, EvictGangs)]
     return RecoveryTurn(

@@ -40,7 +40,7 @@ class RecoveryOutcome:
 
     state: RecoveryState
     effects: tuple[Effect, ...] = ()
-    #: Seconds since the epoch at which time alone changes something; None: it does not.
+    #: Seconds since the epoch at which time alone changes something. None if it does not.
     look_again: int | None = None
 
 
@@ -56,7 +56,7 @@ class StepInput:
 
     @property
     def faults(self) -> tuple[DeviceFault, ...]:
-        """Faults of devices, as far as nobody has accepted them."""
+        """Faults of devices, as far as no person has accepted them."""
         left = (fault.beyond(self.state.accepted) for fault in self.view.faults)
         return tuple(fault for fault in left if fault is not None)
 
@@ -73,12 +73,12 @@ class StepInput:
 
     @property
     def is_faulty(self) -> bool:
-        """Whether there is a fault that nobody has accepted."""
+        """Whether there is a fault that no person has accepted."""
         return bool(self.faults or self.black_hole)
 
     @property
     def cause(self) -> FaultCause | None:
-        """What is wrong with the node; None: it is not faulty."""
+        """What is wrong with the node. None if it is not faulty."""
         if self.faults or (self.black_hole and self.is_unreported):
             return FaultCause.DEVICE
         return FaultCause.KILLS_PODS if self.black_hole else None
@@ -110,15 +110,15 @@ class StepInput:
 
     @property
     def job(self) -> RecoveryJob | None:
-        """The Job of the present phase; None: it is not there."""
+        """The Job of the present phase. None if it does not exist."""
         return self.view.jobs.get(job_name(self.view.name, self.state))
 
     def agent_ran_after(self, moment: int) -> bool:
         """Whether the agent has run later than this; true if nothing reports devices, for then nothing can.
 
-        Its lease tells no more: it is renewed while a library hangs, and the agent reports the devices as lost then.
-        But whoever reported a fault has to report its end as well: an agent may run before the driver does, and
-        anybody may have deleted its object.
+        Its lease shows no more: it is renewed while a library hangs, and the agent reports the devices as lost then.
+        But the agent that reported a fault has to report its end as well: an agent may run before the driver does, and
+        a user may have deleted its object.
         """
         if self.view.lease_renewed_at is None:
             return not self.is_unreported

@@ -55,7 +55,7 @@ class GangOnNode:
     """A gang that holds devices of the node."""
 
     key: WorkloadKey
-    #: Numbers of its devices there; None: not known, so that a fault of the node may be on one of them.
+    #: Numbers of its devices there. None if not known, so that a fault of the node may be on one of them.
     devices: frozenset[int] | None = None
     #: Its eviction is under way, or its pods are ending.
     leaving: bool = False
@@ -82,7 +82,7 @@ class RecoveryJob:
     progress: JobProgress = JobProgress.RUNNING
     #: Seconds since the epoch.
     created: int
-    #: None: it has not ended.
+    #: None if it has not ended.
     ended: int | None = None
     deleting: bool = False
 
@@ -94,10 +94,10 @@ class NodeView:
     name: NodeName
     #: Of unhealthy devices, each with the time since when it is there.
     faults: tuple[DeviceFault, ...] = ()
-    #: None: it does not kill pods, as far as is known.
+    #: None if it does not kill pods, as far as is known.
     black_hole: BlackHole | None = None
-    #: When the agent last renewed its lease (seconds). None: nothing reports devices of this node. Of a reporter
-    #: without a lease, such as koordlet: now.
+    #: When the agent last renewed its lease (seconds). None if nothing reports devices of this node. For a
+    #: reporter without a lease, such as koordlet: now.
     lease_renewed_at: int | None = None
     #: Whether its kubelet is ready, and whether a person has cordoned it (``kubectl cordon``).
     ready: bool = True
@@ -141,7 +141,7 @@ class RecoveryContext:
 
     #: Nodes that the circuit breaker lets Muster act on.
     granted: frozenset[NodeName] = frozenset()
-    #: Nodes that are out of service, cordoned or not ready, and the most that may be. None: there is no bound.
+    #: Nodes that are out of service, cordoned or not ready, and the most that may be (None if there is no bound).
     out: int = 0
     most_out: int | None = None
     #: CronJobs that exist and that Jobs may be made from: ``namespace/name``.

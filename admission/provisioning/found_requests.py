@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from queues.api.names import PROVISIONING_ATTEMPT, PROVISIONING_FOR
 
-#: Characters of a message of the autoscaler that are told.
+#: Characters of a message of the autoscaler that are shown.
 _LONGEST_MESSAGE: Final = 300
 #: Reason of Kubernetes' Cluster Autoscaler for ``Provisioned: False``: no group of nodes has room, it will look again.
 _NOT_FOUND: Final = "CapacityIsNotFound"

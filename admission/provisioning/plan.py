@@ -24,7 +24,7 @@ MOST_REQUESTS: Final = 200
 #: Requests that one look makes, and that it deletes because their gangs ask no more: neither waits for the other.
 MOST_CREATIONS: Final = 20
 MOST_DELETIONS: Final = 20
-#: Gangs without a request that are told why.
+#: Gangs without a request whose reason is shown.
 MOST_TOLD: Final = 200
 #: Seconds of the first pause after a failure, and of the longest; each is twice the one before.
 FIRST_PAUSE: Final = 60
@@ -53,7 +53,7 @@ class DeleteRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TellOwner:
-    """An event of the workload. Told once for each request and phase."""
+    """An event of the workload, written once for each request and phase."""
 
     ref: ObjectRef
     #: What it is about: uid of the request and phase.
@@ -97,7 +97,7 @@ def plan(
 ) -> list[Effect]:
     """The next steps: at most ``MOST_CREATIONS`` and ``MOST_DELETIONS`` of requests. ``now``: seconds since the epoch.
 
-    ``undecided``: owners (``NodeWish.owner``) of which it will be known soon what they wait for; their requests stay.
+    ``undecided``: owners (``NodeWish.owner``) for whose reason to wait the answer comes soon; their requests stay.
     ``found``: requests that Muster made. ``put_off``: owners whose request could not be made just now.
     """
     wished = {wish.owner: wish for wish in wishes}
@@ -126,7 +126,7 @@ def is_of(request: FoundRequest, wish: NodeWish) -> bool:
 
 
 def came_to_nothing(request: FoundRequest, wish: NodeWish, now: int) -> int | None:
-    """When, in seconds since the epoch; None: it may still help."""
+    """When the request came to nothing, in seconds since the epoch. None if it may still help."""
     if request.phase not in (RequestPhase.OPEN, RequestPhase.PROVISIONED):
         return request.since
     # No answer, or room that the gang cannot use.
@@ -223,7 +223,7 @@ def _is_due(request: FoundRequest | None, wish: NodeWish, now: int) -> bool:
 
 
 def _news(request: FoundRequest, wish: NodeWish, now: int) -> list[Effect]:
-    """What the gang's user is told of a request that is there."""
+    """What is reported to the gang's user about a request that exists."""
     named = f"ProvisioningRequest {request.name}"
     pause = pause_after(request.attempt)
     again = f"asked again after {pause} s"

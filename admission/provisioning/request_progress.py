@@ -1,6 +1,6 @@
-"""What a waiting gang is told of its request for nodes: how far it is, until when, and what comes next. Pure.
+"""What is shown of a waiting gang's request for nodes: how far it is, until when, and what comes next. Pure.
 
-The decision does not know of requests. Where it says that a gang lacks nodes, what is stored and shown says beside that
+The decision does not know of requests. Where it says that a gang lacks nodes, what is stored and shown also says
 what was done about it.
 """
 
@@ -49,7 +49,7 @@ class RequestProgress:
     since: int
     #: When it is given up.
     until: int
-    #: When the next attempt may be made; None: this one may still help.
+    #: When the next attempt may be made. None if this one may still help.
     next_at: int | None
     #: What the autoscaler says; "": nothing.
     message: str
@@ -109,7 +109,7 @@ class NoRequest:
     max_open: int
 
     def told(self, reason: Reason) -> Reason:
-        """A reason for which the gang waits for nodes, with why nobody is asked for them."""
+        """The reason for which the gang waits for nodes, with why nodes are not asked for yet."""
         match self.why:
             case WhyNot.MAX_OPEN:
                 text = f"its queue has as many open requests as it may have (maxOpen {self.max_open})"
@@ -119,7 +119,7 @@ class NoRequest:
         return replace(reason, message=message, facts={**reason.facts, FACT: {"notAsked": str(self.why)}})
 
 
-#: What a gang that waits for nodes is told of them.
+#: What is shown to a gang that waits for nodes.
 NodesAsked = RequestProgress | NoRequest
 
 

@@ -64,7 +64,7 @@ class NodeWish:
         return sha256(text.encode()).hexdigest()[:_DIGITS]
 
     def name(self, attempt: int) -> str:
-        """Name of the request of an attempt, from 1 on: the same whoever leads, so that none is made twice."""
+        """Name of the request of an attempt, from 1 on: the same on each leader, so that none is made twice."""
         return f"muster-{self.digest()}-{attempt}"
 
 

@@ -1,6 +1,6 @@
-"""Which trace an admission has: its own, or that of whoever submitted the gang. Pure.
+"""Which trace an admission has: its own, or that of the program which submitted the gang. Pure.
 
-The ids follow from the workload and the admission, so whoever tells of an admission twice tells the same spans.
+The ids follow from the workload and the admission, so an admission that is reported twice has the same spans.
 """
 
 import re
@@ -27,7 +27,7 @@ class Traceparent(NamedTuple):
 
 
 def parsed(text: str) -> Traceparent | None:
-    """A ``traceparent`` as W3C writes it. None: it is none, and a trace begins with the gang."""
+    """A ``traceparent`` as W3C writes it. None if the text is not one; a trace then begins with the gang."""
     found = _TRACEPARENT.fullmatch(text)
     if found is None:
         return None
@@ -43,19 +43,19 @@ class TraceStart:
 
     #: When the decision was made, in seconds since the epoch.
     decided_at: float
-    #: Code of the reason for which the gang waited; "": it did not, or nobody knows.
+    #: Code of the reason for which the gang waited; "": it did not, or that is not known.
     waited_for: str = ""
-    #: None: the trace begins with the gang.
+    #: None if the trace begins with the gang.
     parent: Traceparent | None = None
 
     def trace(self, workload: WorkloadKey, admission: AdmissionId) -> str:
-        """32 hexadecimal digits; "": whoever submitted the gang does not record its trace."""
+        """32 hexadecimal digits; "": the program that submitted the gang does not record its trace."""
         if self.parent is None:
             return _digits(32, workload.kind, workload.uid, admission)
         return self.parent.trace if self.parent.sampled else ""
 
     def numbers(self, workload: WorkloadKey, admission: AdmissionId) -> Mapping[str, Any]:
-        """For the decision log, where whoever makes the spans finds it again; empty: there is no trace."""
+        """For the decision log, from which the spans are made; empty: there is no trace."""
         trace = self.trace(workload, admission)
         if not trace:
             return {}

@@ -1,7 +1,7 @@
-"""Traces of gangs that run, or have ended: what the ledger has of them is read beside the turns, and sent.
+"""Traces of gangs that run, or have ended: what the ledger has of them is read while turns go on, and sent.
 
 The transaction that makes an admission ready, or closes it before, is made once, whichever replica leads; the leader
-that made it tells the trace. What it has not told when it is killed is lost: a second or so.
+that made it sends the trace. What it has not sent when it is killed is lost: a second or so.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """A thread that hands traces to the collector, so that the turns never wait for it.
 
 What waits is bounded. A trace that finds no room, or that the collector does not take, is dropped and counted: traces
-are told once, and never keep anything from being admitted.
+are sent once, and never keep anything from being admitted.
 """
 
 import logging
@@ -33,7 +33,7 @@ SPANS: Final = 7
 class SpanCounts(NamedTuple):
     """What became of spans."""
 
-    #: Spans that the collector took, and by reason those that nobody will see.
+    #: Spans that the collector took, and by reason those that were dropped.
     sent: int
     dropped: Mapping[Why, int]
 
@@ -91,13 +91,13 @@ class TraceSender:
     def _spans_of(self, admission: TracedAdmission) -> tuple[GangSpan, ...]:
         try:
             return spans_of(admission)
-        except Exception:  # whatever its row says, the other traces are told
+        except Exception:  # whatever its row says, the other traces are sent
             _log.warning("trace cannot be made", extra={"admission": admission.id}, exc_info=True)
             self.drop("ledger", SPANS)
             return ()
 
     def _next(self) -> list[TracedAdmission] | None:
-        """Traces of the next request; None: there will be none."""
+        """Traces of the next request. None if there will be none."""
         with self._changed:
             while not self._waiting:
                 if self._closing:

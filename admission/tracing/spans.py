@@ -36,7 +36,7 @@ class GangSpan:
 
 
 def spans_of(admission: TracedAdmission) -> tuple[GangSpan, ...]:
-    """The spans, the one that contains the others first. What nobody knows is left out."""
+    """The spans, the one that contains the others first. What is not known is left out."""
     reached = list(_reached(admission))
     trace = str(admission.numbers["trace"])
     start = _start(admission)
@@ -45,7 +45,7 @@ def spans_of(admission: TracedAdmission) -> tuple[GangSpan, ...]:
     below: list[GangSpan] = []
     last = start
     for name, at in reached:
-        # Clocks of several machines, some of which tell whole seconds.
+        # Clocks of several machines, some with whole seconds only.
         end = max(at, last)
         below.append(
             GangSpan(

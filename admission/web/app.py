@@ -73,7 +73,7 @@ from queues.workload import WorkloadKind
 
 #: Seconds for one answer.
 _ANSWER_SECONDS: Final = 15.0
-#: Clients that ask without a pause are told so only after a while.
+#: Clients that ask without a pause are refused only after a while.
 _LIMITS: Final = RequestLimits(patience=5.0, held_back=10.0)
 #: Seconds for which an answer is given again to the same user, and how many are kept.
 _KEPT_SECONDS: Final = 1.0
@@ -111,7 +111,7 @@ class Reader(Protocol):
         ...
 
     async def nodes(self, *, after: str, limit: int, sight: Sight | None) -> bodies.NodeList:
-        """Nodes after a name, with what seats hold on them. ``sight``: whose seats are told; None: no one's."""
+        """Nodes after a name, with what seats hold on them. ``sight``: whose seats are shown; None for no seats."""
         ...
 
     async def queue_versions(self, name: str, *, limit: int, before: int | None) -> bodies.QueueVersionList:
@@ -119,7 +119,7 @@ class Reader(Protocol):
         ...
 
     async def quota_at(self, name: str, at: float | None, *, sight: Sight) -> bodies.QuotaAtList:
-        """Limits of a queue and its children at a time (seconds since the epoch; None: now). Raises UnknownName."""
+        """Limits of a queue and its children at a time (seconds since the epoch, None for now). Raises UnknownName."""
         ...
 
     async def pending(
@@ -221,7 +221,7 @@ class ReadApi:
     kept: Kept[tuple[Caller, str, bool], bytes] = field(
         default_factory=lambda: Kept(_KEPT_SECONDS, _MOST_KEPT)
     )
-    #: None: those of ``reader``, within the usual limits.
+    #: None for those of ``reader``, within the usual limits.
     changes: Changes | None = None
 
     #: What the leader expects, asked for all users together.
@@ -237,7 +237,7 @@ class ReadApi:
         changes = self.changes or Changes(read=self.reader.change_mark)
 
         async def stream_changes(request: web.Request) -> web.StreamResponse:
-            """Events that say that something has changed; whoever may ask at all may listen."""
+            """Events that say that something has changed. All users who may ask anything may listen."""
             _only(request, "watch")
             require_watch(request)
             caller = await self.authenticate(request)

@@ -162,7 +162,7 @@ class NodeBody(Body, frozen=True, kw_only=True):
     limits: Mapping[str, str]
     #: What seats hold, by resource.
     used: Mapping[str, str]
-    #: Whole devices of which no pod has anything, by resource.
+    #: Whole devices that no pod has any part of, by resource.
     free_devices: Mapping[str, int] = msgspec.field(default_factory=dict)
     #: Null: not asked for.
     workloads: NodeWorkloadsBody | None = None
@@ -240,7 +240,7 @@ class QueueAtBody(QuotaBody, frozen=True, kw_only=True):
     #: null: this is the root.
     parent: str | None
     version: int
-    #: When that version was recorded, by whom it was written, and why.
+    #: When that version was recorded, its author, and why it was written.
     recorded: str
     by: str
     reason: str
@@ -328,7 +328,7 @@ class ListedBody(WorkloadBody, frozen=True, kw_only=True):
     user: str
     #: pending | admitted | evicting | finished
     state: str
-    #: succeeded | failed | deleted; "": it has not ended, or nobody knows.
+    #: succeeded | failed | deleted; "": it has not ended, or that is not known.
     result: str
     #: True: its object is gone.
     gone: bool
@@ -371,7 +371,7 @@ class WorkloadList(AgedBody, frozen=True, kw_only=True):
 class UserBody(Body, frozen=True, kw_only=True):
     """What the work of one user holds and waits for."""
 
-    #: "": work of which it is not known.
+    #: "": work whose user is not known.
     user: str
     #: True: the user who asks. Then all work counts, else what the user who asks may list.
     you: bool
@@ -384,7 +384,7 @@ class UserBody(Body, frozen=True, kw_only=True):
     share: float | None
     #: 1-based, who uses most first; null: not all work of the queue is counted.
     rank: int | None
-    #: Device-hours of the last days, by resource; null: not told.
+    #: Device-hours of the last days, by resource; null: not shown.
     past_hours: Mapping[str, float] | None
 
 
@@ -515,7 +515,7 @@ class ExplanationBody(WaitingBody, frozen=True, kw_only=True):
     state: str
     #: The user that created it; "": unknown.
     user: str = ""
-    #: succeeded | failed | deleted; "": it has not ended, or nobody knows.
+    #: succeeded | failed | deleted; "": it has not ended, or that is not known.
     result: str = ""
     #: null: it has not.
     ended: str | None = None
@@ -525,7 +525,7 @@ class ExplanationBody(WaitingBody, frozen=True, kw_only=True):
     device_hours: Mapping[str, float] = {}
     #: How its pods ended, those that succeeded first; empty: none has, or it is not stored (but of Volcano Jobs).
     outcomes: tuple[OutcomeBody, ...] = ()
-    #: How far it came when, each admission by itself; what nobody knows is left out.
+    #: How far it came when, each admission by itself; what is not known is left out.
     stages: tuple[StageBody, ...] = ()
     #: How much of ``priority`` counts in its queue, as a phrase; "": all of it.
     priority_limit: str = ""
@@ -560,7 +560,7 @@ class ProblemBody(Body, frozen=True, kw_only=True):
 
 
 class AgedProblemBody(AgedBody, frozen=True, kw_only=True):
-    """There is no such name, and the leader has told nothing of the cluster for a while. Else as ``ProblemBody``."""
+    """There is no such name, and the leader has said nothing of the cluster for a while. Else as ``ProblemBody``."""
 
     error: str
     expected: str = ""

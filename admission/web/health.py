@@ -34,7 +34,7 @@ class HealthApi:
 
     #: Checks by name, run at each request.
     ready: Mapping[str, Check]
-    #: The Prometheus text; None: only the read API gives it, to those who may have it.
+    #: The Prometheus text. None if only the read API gives it, to users who may have it.
     metrics: Callable[[], Awaitable[bytes]] | None
 
     def application(self) -> web.Application:

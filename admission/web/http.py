@@ -125,7 +125,7 @@ def flag(name: str, text: str | None) -> bool:
 
 
 def numbered_place(text: str | None) -> int | None:
-    """A parameter ``continue`` that is a number; None: from the beginning. Raises BadQuery."""
+    """A parameter ``continue`` that is a number. None for the beginning. Raises BadQuery."""
     if not text:
         return None
     if not (text.isascii() and text.isdecimal() and len(text) < 19):
@@ -161,7 +161,7 @@ def errors_as_json(paths: str) -> Any:
 
 
 def _failed(request: web.Request, error: Exception) -> web.Response:
-    """The answer for a defect; nobody reads it if the client has left, which is none."""
+    """The answer for a defect. A client that has left is no defect, and reads no answer."""
     has_left = request.transport is None or request.transport.is_closing()
     if isinstance(error, ConnectionError) and has_left:
         _log.debug("the client of %s %s left: %s", request.method, request.path, error)
@@ -193,8 +193,10 @@ def _http_problem(request: web.Request, error: web.HTTPException, paths: str) ->
 
 
 class RequestHandler(web.RequestHandler):
-    """One connection. What no middleware sees, since it cannot be read, is answered as JSON too, and is nothing for the
-    log: whoever connects can send it without end."""
+    """One connection. A request that cannot be read reaches no middleware: it is answered as JSON too.
+
+    It is not logged: a client can send such requests without end.
+    """
 
     __slots__ = ()
 
@@ -219,7 +221,7 @@ class RequestHandler(web.RequestHandler):
 
 
 def _connection(server: web.Server) -> web.RequestHandler:
-    # None: no log of requests, as for ``AppRunner``; its type does not say so.
+    # ``access_log``: None for no log of requests, as for ``AppRunner``; its type does not say so.
     return RequestHandler(server, loop=asyncio.get_running_loop(), access_log=None)  # type: ignore[arg-type]
 
 
@@ -240,7 +242,7 @@ async def serving(
         access_log=None,
         handle_signals=False,
         shutdown_timeout=1.0,
-        # Nobody waits for the leader's answer any more when its client has left.
+        # When the client has left, the leader's answer is not waited for any more.
         handler_cancellation=isinstance(listen, Path),
     )
     await runner.setup()

@@ -16,7 +16,7 @@ class QueuePast:
 
     #: Seconds: use that long ago counts half.
     half_life: int
-    #: Decayed averages, in units of ``queues.resources``; None: not all postings are read yet.
+    #: Decayed averages, in units of ``queues.resources``. None while not all postings are read.
     averages: Mapping[Account, int] | None
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from queues.errors import MusterError
 from queues.sql.read.rows import Seen
 
-#: Gives the problem as a sentence; None: there is none.
+#: Gives the problem as a sentence. None if there is none.
 Check = Callable[[], Awaitable[str | None]]
 
 
@@ -14,9 +14,9 @@ Check = Callable[[], Awaitable[str | None]]
 class Sight:
     """What one user may see."""
 
-    #: Workloads, by kind and namespace; None: all.
+    #: Workloads, by kind and namespace. None for all.
     workloads: Seen | None = None
-    #: Queues by name; None: all.
+    #: Queues by name. None for all.
     queues: frozenset[str] | None = None
 
     def shows(self, kind: str, namespace: str) -> bool:

@@ -80,7 +80,7 @@ AHEAD: Final = 10
 _PAST_SECONDS: Final = 4.0
 #: Names that an unknown one is compared with: comparing takes time.
 _COMPARED: Final = 50
-#: Seconds without a heartbeat after which nobody seems to lead.
+#: Seconds without a heartbeat after which no replica seems to lead.
 _SILENCE: Final = 10.0
 
 
@@ -161,7 +161,7 @@ class SqlReader:
         )
 
     async def quota_at(self, name: str, at: float | None, *, sight: Sight = EVERYTHING) -> bodies.QuotaAtList:
-        """A queue and its visible children at a time (seconds since the epoch); None: now.
+        """A queue and its visible children at a time (seconds since the epoch, None for now).
 
         Raises UnknownName: the queue never had a version.
         """
@@ -219,7 +219,7 @@ class SqlReader:
         limit: int,
         sight: Sight = EVERYTHING,
     ) -> bodies.WorkloadList:
-        """Workloads that wait, run or have ended, after a place. ``queue``: with what is below it; None: all.
+        """Workloads that wait, run or have ended, after a place. ``queue``: with what is below it; None for all.
 
         Raises UnknownName for a queue that does not exist.
         """
@@ -242,7 +242,7 @@ class SqlReader:
     async def decisions(
         self, wanted: DecisionQuestion, *, queue: str | None, limit: int, sight: Sight = EVERYTHING
     ) -> bodies.DecisionList:
-        """Decisions about workloads of a queue and what is below it (None: of all).
+        """Decisions about workloads of a queue and what is below it. None for all queues.
 
         Raises UnknownName for a queue that does not exist.
         """
@@ -269,7 +269,7 @@ class SqlReader:
     async def users(
         self, *, queue: str | None, user: str, after: int = 0, limit: int, sight: Sight = EVERYTHING
     ) -> bodies.UserList:
-        """Users of a queue and what is below it (None: of all), as one user sees them, after so many lines.
+        """Users of a queue and what is below it (None for all queues), as one user sees them, after so many lines.
 
         Raises UnknownName for a queue that does not exist.
         """
@@ -334,7 +334,7 @@ class SqlReader:
         return tuple(sorted(found_bodies, key=lambda each: each.state == "finished"))
 
     async def usage(self, request: UsageRequest, *, user: str, sight: Sight = EVERYTHING) -> UsageList:
-        """Use in a period. ``user``: whose own use is told wherever it was.
+        """Use in a period. ``user``: whose own use is shown wherever it was.
 
         Raises UnknownName for a queue that never existed; PeriodTooLarge; BadQuery: the period has not begun.
         """
@@ -381,7 +381,7 @@ class SqlReader:
     async def _quotas(
         self, question: UsageQuestion, viewer: UsageViewer, parents: Mapping[str, str | None]
     ) -> tuple[UsageQuotaBody, ...] | None:
-        """Use beside what queues owned; None: it cannot be told, or not in time."""
+        """Use next to what queues owned. None if that is not known, or not in time."""
         queues = quota_queues(question.by, viewer, parents)
         if question.resource is None or not queues:
             return None
@@ -419,8 +419,8 @@ class SqlReader:
             raise PeriodTooLarge from error
 
     async def kinds_in_namespaces(self, limit: int) -> tuple[KindIn, ...]:
-        """Kinds of workloads with their namespaces: first those of which some wait, then those of which others are or
-        were."""
+        """Kinds of workloads with their namespaces: first those with workloads that wait, then those with others, also
+        ended ones."""
         async with self._database.snapshot() as tx:
             return await kinds_in_namespaces(tx, limit)
 
@@ -429,7 +429,7 @@ class SqlReader:
         return tuple(body.name for body in (await self._overview()).bodies[:limit])
 
     async def leader(self) -> Heartbeat | None:
-        """The last heartbeat of a leader; None: no replica has led yet."""
+        """The last heartbeat of a leader. None if no replica has led yet."""
         async with self._database.snapshot() as tx:
             return await last_heartbeat(tx)
 
@@ -494,7 +494,7 @@ def explanation(
     age: Age,
     counted: str,
 ) -> bodies.ExplanationBody:
-    """One workload, with its queues up to root. ``place``: in its queue; None: it does not wait."""
+    """One workload, with its queues up to root. ``place``: in its queue, None if it does not wait."""
     body = waiting_body(rows.workload, None if place is None else place.position)
     if body.position is None:
         place = None

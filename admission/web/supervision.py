@@ -40,7 +40,7 @@ def certificates_line(serving: Validity, authority: Validity) -> bytes:
 
 
 def _certificates(line: bytes) -> dict[str, Validity] | None:
-    """When each certificate is valid; None: the line tells of none."""
+    """When each certificate is valid. None if the line is about something else."""
     match line.split():
         case [word, *moments] if word == _CERTIFICATES and len(moments) == 4:
             begins, ends, authority_begins, authority_ends = map(float, moments)
@@ -81,7 +81,7 @@ class ServingProcess:
         self._argv = argv
         #: Set while it serves.
         self.open = asyncio.Event()
-        #: When its certificates are valid, by name; empty: it has told of none yet.
+        #: When its certificates are valid, by name; empty: it has reported none yet.
         self.certificates: dict[str, Validity] = {}
 
     async def run(self) -> NoReturn:
@@ -98,7 +98,7 @@ class ServingProcess:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def problem(self) -> str | None:
-        """Why it does not serve; None: it does."""
+        """Why it does not serve. None if it does."""
         return None if self.open.is_set() else f"the {self._order.role} process is still starting"
 
     async def _once(self) -> int:

@@ -57,7 +57,7 @@ def tree(
 def _inherited(
     lines: Iterable[views.QueueLine], holds: Callable[[views.QueueLine], bool]
 ) -> dict[QueueName, QueueName]:
-    """Queues for which something holds: by the nearest one on the path upwards of which it is said."""
+    """Queues for which something holds, each with the nearest queue on its path upwards that states it."""
     said: dict[QueueName, QueueName] = {}
     for line in lines:  # parents come first
         if holds(line):

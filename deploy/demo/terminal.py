@@ -54,7 +54,7 @@ class TerminalOutput:
         self._last = ()
 
     def drop(self) -> None:
-        """Take the table away: what it had to show has been told."""
+        """Take the table away: what it had to show has been said."""
         self._write("")
         self._last = ()
 

@@ -52,7 +52,7 @@ class LocalCluster:
     def __init__(
         self, directory: Path | None = None, *, options: ClusterOptions | None = None, patience: float = 60.0
     ) -> None:
-        #: None: the cluster leaves nothing behind. A directory: the cluster continues from its content.
+        #: A directory: the cluster continues from its content. If None, the cluster leaves nothing behind.
         self._wanted = directory
         self.options = options or ClusterOptions()
         self._patience = patience
@@ -122,7 +122,7 @@ class LocalCluster:
         return path
 
     def kubeconfig_by_token(self, name: str, token: str) -> Path:
-        """A kubeconfig of whom a token names."""
+        """A kubeconfig of the user that a token names."""
         path = self.directory / "kubeconfigs" / f"{name}.kubeconfig"
         path.parent.mkdir(mode=0o700, exist_ok=True)
         write_kubeconfig(

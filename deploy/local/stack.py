@@ -68,7 +68,7 @@ class Stack:
 
     options: ClusterOptions | None = None
     durable: bool = True
-    #: The Postgres of another stack, on which this one has a database named ``database``; None: a server of its own.
+    #: The Postgres of another stack, on which this one has a database named ``database``. None for a server of its own.
     shared: EmbeddedPostgres | None = None
     database: str = "postgres"
     log_level: str = "info"
@@ -145,8 +145,8 @@ class Stack:
     ) -> Replica:
         """Start one more ``muster run``, and wait until it is ready. ``program``: what Python runs instead.
 
-        ``kubeconfig``: None: it is known by a certificate. ``reached``: the API server asks this one; None: the first.
-        ``tree``: folder with the sources of the version that runs; None: these.
+        ``kubeconfig``: if None, it is known by a certificate. ``reached``: whether the API server asks this one; None
+        for the first only. ``tree``: folder with the sources of the version that runs; None for these.
         """
         port = free_port()
         first = not self.replicas if reached is None else reached
@@ -191,7 +191,7 @@ class Stack:
         return replica
 
     def wait_read_api(self, seconds: float = 30.0) -> None:
-        """Wait until the API server passes requests on to the read API, if it was told of one."""
+        """Wait until the API server passes requests on to the read API, if it knows one."""
         deadline = time.monotonic() + seconds
         with self.cluster.client() as api:
             while True:

@@ -5,7 +5,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
-from deploy.image.errors import ImageError
 from deploy.release.files import Unpublishable, release
 from deploy.site.build import BrokenSite
 
@@ -17,5 +16,5 @@ if __name__ == "__main__":
     try:
         for file in release(folder, number):
             print(f"{file.stat().st_size / 1e6:8.1f} MB  {file.relative_to(_REPOSITORY)}")
-    except (Unpublishable, ImageError, BrokenSite) as error:
+    except (Unpublishable, BrokenSite) as error:
         sys.exit(f"The release cannot be built: {error}")

@@ -1,4 +1,4 @@
-"""The files of a release: wheel, sources, images, chart, site, list of parts, and the hashes of all of them."""
+"""The files of a release: wheel, sources, chart, site, and the hashes of all of them."""
 
 import gzip
 import io
@@ -13,8 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-from deploy.image import archive, debian, root, sbom
-from deploy.image.__main__ import cache_folder, source_commit
+from deploy.release.build_hook import FILE, commit_of, git
 from deploy.site import build as site
 
 _REPOSITORY: Final = Path(__file__).parents[2]
@@ -30,7 +29,7 @@ def release(folder: Path, number: str) -> list[Path]:
     """Build everything into ``folder``, anew.
 
     Raises Unpublishable: the tree differs from its commit, or the changelog knows nothing of the version.
-    Raises ImageError, BrokenSite.
+    Raises BrokenSite.
     """
     commit, committed = source_commit()
     if commit.endswith("-changed"):
@@ -41,7 +40,6 @@ def release(folder: Path, number: str) -> list[Path]:
         shutil.rmtree(folder)
     folder.mkdir(parents=True)
     python_packages(folder, committed)
-    _images(folder, number, commit, committed)
     with tempfile.TemporaryDirectory() as temporary:
         site.build(Path(temporary) / number)
         packed(Path(temporary) / number, folder / f"muster-docs-{number}.tgz", f"muster-docs-{number}")
@@ -65,20 +63,16 @@ def python_packages(folder: Path, committed: int) -> None:
         raise Unpublishable(f"hatchling failed: {done.stderr.strip()[-400:]}")
 
 
-def _images(folder: Path, number: str, commit: str, committed: int) -> None:
-    for architecture in debian.ARCHITECTURES:
-        with tempfile.TemporaryDirectory(prefix="muster-image-") as temporary:
-            built = Path(temporary) / "root"
-            root.build(built, cache_folder(), architecture, commit)
-            archive.write(
-                built,
-                folder / f"muster-image-{number}-{architecture}.tar",
-                name=f"muster:{number}",
-                architecture=architecture,
-                created=committed,
-                commit=commit,
-            )
-            shutil.copyfile(built / sbom.PATH, folder / f"muster-image-{number}-{architecture}.cdx.json")
+def source_commit() -> tuple[str, int]:
+    """The commit of this tree, as wheels say it too, and the time of that commit; 0 if there is none.
+
+    SOURCE_DATE_EPOCH sets the time, as in other reproducible builds.
+    """
+    commit = commit_of(_REPOSITORY)
+    time = os.environ.get("SOURCE_DATE_EPOCH")
+    if time is None and not (_REPOSITORY / FILE).exists():
+        time = git(_REPOSITORY, "log", "-1", "--format=%ct")
+    return commit, int(time or 0)
 
 
 def packed(source: Path, file: Path, top: str) -> None:

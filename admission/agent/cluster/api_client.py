@@ -64,11 +64,11 @@ class Endpoint:
 
     #: https://host:port, perhaps with a path.
     server: str
-    #: PEM texts; None: the system's authorities, or no certificate.
+    #: PEM texts. None for the system's authorities, or for no certificate.
     authority: str | None = None
     certificate: str | None = field(default=None, repr=False)
     key: str | None = field(default=None, repr=False)
-    #: File of a bearer token, read again whenever it changes; None: no token, or one among the headers.
+    #: File of a bearer token, read again whenever it changes. None for no token, or one among the headers.
     token_file: Path | None = None
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
@@ -152,7 +152,7 @@ class ApiClient:
             self._count("WATCH", answer.status)
             if answer.status >= 400:
                 _refuse("WATCH", path, answer.status, answer.read())
-            if connection.sock is not None:  # None: the server ends the connection with this answer
+            if connection.sock is not None:  # None if the server ends the connection with this answer
                 connection.sock.settimeout(_SILENCE)
             for line in answer:
                 yield _event(path, line)
@@ -286,7 +286,7 @@ def _probe(connected: socket.socket) -> None:
 
 
 def _tls(endpoint: Endpoint) -> ssl.SSLContext | None:
-    """None: plain HTTP, as tests speak it."""
+    """The settings of TLS. None for plain HTTP, as tests speak it."""
     if urlsplit(endpoint.server).scheme == "http":
         return None
     tls = ssl.create_default_context(cadata=endpoint.authority)

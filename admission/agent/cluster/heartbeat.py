@@ -19,7 +19,7 @@ from queues.text_format import rfc3339
 
 logger = logging.getLogger(__name__)
 
-#: Seconds between two renewals, of which two may be missed, and how far each may lie from that, as a part of it.
+#: Seconds between two renewals (two may be missed), and how far each may lie from that, as a part of it.
 INTERVAL: Final = 60.0
 _JITTER: Final = 0.1
 #: Seconds until the next look for a Node that is not known.
@@ -70,7 +70,7 @@ class LeaseHeartbeat:
         return INTERVAL * self._rng.uniform(1 - _JITTER, 1 + _JITTER)
 
     def _renew(self, now: float, node_uid: str) -> None:
-        # One request: a merge patch needs no version of what it changes, and nobody else writes this lease.
+        # One request: a merge patch needs no version of what it changes, and no other program writes this lease.
         said = {"holderIdentity": self._holder, "renewTime": rfc3339(now, "microseconds")}
         try:
             self._client.merge(LEASES.path(self._namespace, self._node), {"spec": said})

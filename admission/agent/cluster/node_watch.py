@@ -23,7 +23,7 @@ class WatchedNode:
 
     uid: str
     labels: Mapping[str, str] = field(default_factory=dict)
-    #: What a person says of its devices (``muster.dev/gpu-unhealthy``); None: nothing.
+    #: What a person says of its devices (``muster.dev/gpu-unhealthy``). None if that is nothing.
     mark: str | None = None
     #: A Job may recover the node now (``muster.dev/recovery``).
     is_recovered: bool = False
@@ -57,12 +57,12 @@ class NodeWatch:
 
     @property
     def node(self) -> WatchedNode | None:
-        """None: not known yet, or there is no such Node."""
+        """The Node. None if it is not known yet, or does not exist."""
         return next(iter((self._nodes.objects or {}).values()), None)
 
     @property
     def pods(self) -> Mapping[str, PodInfo] | None:
-        """Live pods of the Node, by uid; None: not known yet."""
+        """Live pods of the Node, by uid. None while they are not known."""
         return self._pods.objects
 
     def threads(self, stop: threading.Event) -> list[threading.Thread]:

@@ -30,9 +30,9 @@ _BETWEEN: Final = (0.05, 0.5)
 class ObjectWatch(Generic[Value]):
     """The objects that a field selector names, by uid, as values.
 
-    ``value``: what an object comes down to; None: it is left out.
+    ``value``: what an object comes down to, None to leave it out.
     ``changed`` is called, in the thread of the watch, after each change of a value. A new mapping is made for each
-    change, so whoever holds one may go through it.
+    change, so a caller that holds one may iterate over it.
     """
 
     def __init__(
@@ -53,11 +53,11 @@ class ObjectWatch(Generic[Value]):
         self._value = value
         self._changed = changed
         self._rng = rng
-        #: None: not listed yet.
+        #: None while they are not listed.
         self.objects: Mapping[str, Value] | None = None
 
     def run(self, stop: threading.Event) -> None:
-        """List and watch until ``stop``; a failure is told once, and tried again with pauses."""
+        """List and watch until ``stop``. A failure is logged once, and tried again with pauses."""
         backoff = RetryBackoff(self._rng)
         told = False
         while not stop.is_set():

@@ -1,8 +1,8 @@
 """What the agent writes: the Device object of its node, labels of its Node, Events about pods.
 
 Each is written only if it differs from what the API server has, and at most one of them in a second: whatever changes
-in between is written with the next one. An update names the version that it is of; if somebody else has written in the
-meantime, the object is read and compared again. A failed write is tried again for ever, with the newest state.
+in between is written with the next one. An update names the version that it changes; if another writer was faster,
+the object is read and compared again. A failed write is tried again for ever, with the newest state.
 """
 
 import logging
@@ -24,9 +24,9 @@ logger = logging.getLogger(__name__)
 
 #: Seconds between two writes.
 PACE: Final = 1.0
-#: Seconds after which the Device is read again although nothing changes here: somebody may have deleted it.
+#: Seconds after which the Device is read again although nothing changes here: a user may have deleted it.
 _LOOK_AGAIN: Final = 300.0
-#: Seconds in which the watch of the Node tells the labels that were just written.
+#: Seconds in which the watch of the Node shows the labels that were just written.
 _SETTLES: Final = 10.0
 
 
@@ -34,9 +34,9 @@ _SETTLES: Final = 10.0
 class Report:
     """What the API server is to have."""
 
-    #: The Device; None: the node has no devices, and never had any.
+    #: The Device. None if the node has no devices, and never had any.
     device: Document | None
-    #: The Node's labels about devices; None: without.
+    #: The Node's labels about devices; the value None is for a label that it does not have.
     labels: Mapping[str, str | None]
     #: All labels that the Node has, as it was seen last.
     node_labels: Mapping[str, str]
@@ -53,7 +53,7 @@ class Reporter:
         self._lock = threading.Lock()
         self._offered = threading.Event()
         self._report: Report | None = None
-        #: The Device as the API server had it last, if it is known; with None: there is none.
+        #: The Device as the API server had it last, if it is known. None if there is none.
         self._stored: Document | None = None
         self._known = False
         self._look_at = 0.0
@@ -68,7 +68,7 @@ class Reporter:
         self.writes: dict[str, int] = {}
 
     def load(self, now: float) -> Document | None:
-        """The Device as the API server has it; None: there is none. Raises ApiError. ``now``: monotonic seconds."""
+        """The Device as the API server has it, None if there is none. Raises ApiError. ``now``: monotonic seconds."""
         try:
             self._stored = self._client.get(DEVICES.path(name=self._node))
         except NotFound:
@@ -175,5 +175,5 @@ class Reporter:
 
 
 def label_changes(labels: Mapping[str, str], wanted: Mapping[str, str | None]) -> dict[str, str | None]:
-    """The agent's labels of a Node that are to change; None: taken off."""
+    """The agent's labels of a Node that are to change; the value None is for a label to remove."""
     return {key: wanted.get(key) for key in AGENT_NODE_LABELS if labels.get(key) != wanted.get(key)}

@@ -44,7 +44,7 @@ def assess(
     """The health of each device in the readings, and the state for the next assessment.
 
     ``events``: since the last assessment; the readings may be older than they are. ``mark``: value of the annotation
-    ``muster.dev/gpu-unhealthy`` of the node; None: it has none. ``now``: seconds since the epoch.
+    ``muster.dev/gpu-unhealthy`` of the node, None if it has none. ``now``: seconds since the epoch.
     A device that is in no reading is forgotten; if it comes back it is a new one. So what cannot be read for a moment
     has to be given as it was read last, or as lost.
     """
@@ -69,10 +69,10 @@ def assess(
 def _without_told_loss(
     earlier: DeviceHealth | None, device: DeviceReading, began: float | None
 ) -> DeviceHealth | None:
-    """The health without a loss that the driver told before a reading began in which the device answers."""
+    """The health without a loss that the driver reported before a reading began in which the device answers."""
     if earlier is None or device.lost or began is None:
         return earlier
-    # Faults are told in whole seconds.
+    # Faults are reported in whole seconds.
     faults = (each for each in earlier.faults if each.kind is not EventKind.LOST or each.last + 1 > began)
     return replace(earlier, faults=tuple(faults))
 
@@ -126,7 +126,7 @@ def _is_of_a_program(event: DeviceEvent) -> bool:
 def _damped(
     earlier: DeviceHealth | None, present: DeviceHealth, told: dict[ConditionType, Problem], now: int
 ) -> DeviceHealth:
-    """The health with its changes; while the device is flapping this is added to what is told of it."""
+    """The health with its changes. While the device is flapping, that is added to what is shown of it."""
     faulty = any(kind in told for kind in FAULTS)
     changes = present.changes
     if earlier is not None and faulty != any(earlier.has(kind) for kind in FAULTS):

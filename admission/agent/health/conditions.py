@@ -20,7 +20,7 @@ class ConditionType(StrEnum):
     LOST = "Lost"
     #: A row of memory is broken and there is no spare one.
     ROW_REMAP_FAILURE = "RowRemapFailure"
-    #: The driver told XIDs after which the device has to be recovered.
+    #: The driver reported XIDs after which the device has to be recovered.
     XID_FAULT = "XidFault"
     #: The driver asks for a recovery: of the device, its peers, the fabric or the node.
     RECOVERY_NEEDED = "RecoveryNeeded"
@@ -77,12 +77,12 @@ class Condition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """Something that was told once and that no reading shows. It stays until a reading shows a recovery."""
+    """A fault that was reported once and that no reading shows. It stays until a reading shows a recovery."""
 
     kind: EventKind
     #: The XID; None for other kinds.
     xid: int | None = None
-    #: When it was told last, to the minute; seconds since the epoch.
+    #: When it was reported last, to the minute; seconds since the epoch.
     last: int
     #: Whether the driver has asked for a recovery since.
     asked: bool = False
@@ -98,13 +98,13 @@ class DeviceHealth:
     faults: tuple[Fault, ...] = ()
     #: When it last became faulty or well, the oldest first; three at most.
     changes: tuple[int, ...] = ()
-    #: NVLinks that were never active since the device was first seen; None: it is to be seen.
+    #: NVLinks that were never active since the device was first seen. None if it was not seen yet.
     idle_links: tuple[int, ...] | None = None
     #: XIDs of programs so far. They say nothing about the device, and are not remembered over a restart of the agent.
     application_xids: int = field(default=0, compare=False)
 
     def condition(self, kind: ConditionType) -> Condition | None:
-        """The condition of a type; None: there never was such a problem."""
+        """The condition of a type. None if there never was such a problem."""
         return next((each for each in self.conditions if each.type is kind), None)
 
     def has(self, kind: ConditionType) -> bool:
@@ -123,9 +123,9 @@ class HealthState:
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any] | None) -> Self:
-        """The state that a stored Device object carries, also one that koordlet or a person wrote. None: an empty one.
+        """The state that a stored Device object carries, also one that koordlet or a person wrote.
 
-        What cannot be read counts as absent.
+        ``document``: None for an empty state. What cannot be read counts as absent.
         """
         found = _json(_at(document, "metadata", "annotations", HEALTH_MEMORY))
         memory = _mapping(found)
@@ -207,7 +207,7 @@ def _remembered(conditions: tuple[Condition, ...], memory: Mapping[str, Any]) ->
 
 
 def _with_fault_of_condition(health: DeviceHealth) -> DeviceHealth:
-    """The health with the XID that its condition names: somebody took the annotation away."""
+    """The health with the XID that its condition names, for a Device whose annotation was taken away."""
     found = health.condition(ConditionType.XID_FAULT)
     if found is None or not (named := _XID_REASON.fullmatch(found.reason)):
         return health

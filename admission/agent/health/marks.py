@@ -27,7 +27,7 @@ class Marks:
 
 def read_marks(value: str | None, readings: Sequence[NodeReading]) -> Marks:
     """The marks of a value: ``all``, or indices and uuids of devices with commas between, each with ``=reason`` if
-    wanted. None: there is no annotation. An entry that names no device marks none; the others count."""
+    wanted. ``value``: None if there is no annotation. An entry that names no device marks none; the others count."""
     if value is None:
         return Marks()
     devices = [device for reading in readings for device in reading.devices]

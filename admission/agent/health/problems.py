@@ -1,4 +1,4 @@
-"""What is wrong with a device now: by its reading, and by faults that were told and are not over. Pure."""
+"""What is wrong with a device now: by its reading, and by faults that were reported and are not over. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -19,7 +19,7 @@ HOT: Final = 95
 COOL: Final = 90
 #: Seconds without another one after which a fault is over, where nothing else can show a recovery.
 QUIET: Final = 600
-#: Seconds within which a fault that is told again is not written down again.
+#: Seconds within which a fault that is reported again is not written down again.
 _GRAIN: Final = 60
 
 FALLEN: Final = "FallenOffTheBus"
@@ -86,7 +86,7 @@ def _is_over(fault: Fault, device: DeviceReading, restarted: bool, now: int) -> 
     if restarted or (fault.asked and device.recovery is RecoveryAction.NONE):
         return True
     if kind.is_healthy:
-        return True  # told to an agent with another table
+        return True  # reported to an agent with another table
     if device.lost or now - fault.last < QUIET or device.recovery not in (None, RecoveryAction.NONE):
         return False
     match kind:
@@ -99,7 +99,7 @@ def _is_over(fault: Fault, device: DeviceReading, restarted: bool, now: int) -> 
 
 
 def _class(xid: int | None) -> XidClass:
-    """The class of an XID; None: a fault of another kind, after which a reset is needed."""
+    """The class of an XID. ``xid``: None for a fault of another kind, after which a reset is needed."""
     return XidClass.RESET if xid is None else xid_class(xid)
 
 
@@ -109,7 +109,7 @@ def _class(xid: int | None) -> XidClass:
 def idle_links(device: DeviceReading, before: tuple[int, ...] | None) -> tuple[int, ...] | None:
     """NVLinks that were never active since the device was first seen: a card without a bridge has such.
 
-    ``before``: as they were; None: the device was not seen yet, or only as lost.
+    ``before``: as they were, None if the device was not seen yet, or only as lost.
     """
     if device.lost:
         return before
@@ -120,8 +120,8 @@ def idle_links(device: DeviceReading, before: tuple[int, ...] | None) -> tuple[i
 def _links_down(device: DeviceReading, node: NodeReading, idle: Iterable[int]) -> tuple[int, ...] | None:
     """NVLinks that are down and should not be: they were active, or are on a device of the same model on a switch.
 
-    None: it cannot be told. The device that a link leads to may be the one that does not work; and MIG switches links
-    off on some models.
+    None if that is not known: the device that a link leads to may be the one that does not work, and MIG switches
+    links off on some models.
     """
     if device.lost:
         return None
@@ -151,7 +151,7 @@ def problems(
 ) -> dict[ConditionType, Problem]:
     """Problems of a device, without marks and flapping. ``present``: its faults and idle links as they are now.
 
-    A problem of which nothing can be read now goes on, unless the driver was started again.
+    A problem goes on while nothing can be read about it, unless the driver was started again.
     """
     hot = earlier is not None and not restarted and earlier.has(ConditionType.OVERHEATED)
     told = {

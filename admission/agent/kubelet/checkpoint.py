@@ -11,7 +11,7 @@ its device manager keeps that.
 
 ``DeviceIDs`` is by NUMA node (-1: unknown); old kubelets wrote a list. The checksum is over Go's own form
 of the values and cannot be computed here. Entries of pods that are gone stay until the kubelet gives devices
-again: whoever asks compares them with the pods that there are. ``RegisteredDevices`` has only those that their plugin
+again: callers compare them with the pods that exist. ``RegisteredDevices`` has only those that their plugin
 calls healthy, and none while the plugin has not registered yet.
 """
 

@@ -21,12 +21,12 @@ class DevicePart:
     """A device, or a MIG instance of one."""
 
     device: DeviceId
-    #: None: the device as a whole; of a process also: unknown.
+    #: None for the device as a whole; for a process also if it is unknown.
     instance: DeviceId | None = None
 
 
 def vendor_of(resource: str) -> str | None:
-    """The vendor whose devices a resource counts; None: not one that is read here."""
+    """The vendor whose devices a resource counts. None if this agent does not read that vendor."""
     domain = resource.partition("/")[0]
     return next(
         (
@@ -57,7 +57,7 @@ class NamedDevices:
                 self._by_place[vendor, "minor", device.minor] = device
 
     def part(self, plugin_id: str, vendor: str | None) -> DevicePart | None:
-        """The device that a plugin calls so; None: there is none. ``vendor``: of the resource; None: unknown."""
+        """The device with this id of a plugin. None if there is none. ``vendor``: of the resource, None if unknown."""
         name = plugin_id.partition("::")[0]
         if part := self._by_name.get(name) or self._by_name.get(name.lower()):
             return part

@@ -1,6 +1,6 @@
 """The resource that each whole device of a node is registered as. Pure.
 
-A device plugin that is told to names devices by model (``nvidia.com/h100``, ``nvidia.com/l40s``), and devices that it
+A device plugin may be set up to name devices by model (``nvidia.com/h100``, ``nvidia.com/l40s``), and devices that it
 shares by another word (``nvidia.com/gpu.shared``). The kubelet forgets the resource of a device while the plugin calls
 it unhealthy and until the plugin has registered again: what was known before goes on until another one is.
 """
@@ -20,8 +20,8 @@ def registered_resources(
 ) -> dict[DeviceId, str]:
     """The resource of each whole device, as far as it is known. ``registered``: ids that plugins use, by resource.
 
-    A device that MIG has cut in parts has none: each instance is registered by its profile. Of several resources the
-    usual one of the vendor counts, else the one of before.
+    A device that MIG has cut in parts has none, since each instance is registered by its profile. Of several resources
+    the usual one of the vendor counts, else the one of before.
     """
     names = _names_of_devices(NamedDevices(readings), registered)
     known = dict(before)

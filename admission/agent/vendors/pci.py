@@ -35,7 +35,7 @@ def pcie_root(bus: str, sysfs: Path = SYSFS) -> str:
 
 
 def numa_node(bus: str, sysfs: Path = SYSFS) -> int | None:
-    """The NUMA node of a device; None: unknown, as on machines that have only one."""
+    """The NUMA node of a device. None if unknown, as on machines that have only one."""
     if not bus:
         return None
     try:

@@ -17,7 +17,7 @@ V = TypeVar("V")
 @dataclass(slots=True)
 class _Entry(Generic[V]):
     answer: "asyncio.Task[V]"
-    #: Of the monotonic clock; None: the answer is not there yet.
+    #: Of the monotonic clock. None while the answer is not there yet.
     until: float | None = None
 
 

@@ -1,6 +1,6 @@
-"""Who asks the read API: known by the API server's proxy, or by a bearer token. Nobody else is.
+"""Who asks the read API: the user that the API server's proxy names, or the holder of a bearer token; no other caller.
 
-A token costs a TokenReview, and anybody can make tokens up. So few reviews are under way at a time, tokens beyond that
+A token costs a TokenReview, and tokens can be made up. So few reviews are under way at a time, tokens beyond that
 are sent away with 429, and tokens that had a holder keep places of their own: made-up ones take none of them, and push
 none out of memory.
 """
@@ -96,7 +96,7 @@ class Callers:
 
 
 def _certified_name(request: web.Request) -> str | None:
-    """The common name of a client certificate that the connection has proved; None: there is none."""
+    """The common name of a client certificate that the connection has proved. None if there is none."""
     certificate = request.get_extra_info("peercert")
     if not certificate:
         return None

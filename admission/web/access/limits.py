@@ -56,8 +56,8 @@ class RequestLimits:
 
 
 def counted_as(user: str) -> str:
-    """In whose name a user's places are counted: all service accounts of a namespace are one user, for whoever may
-    edit there makes as many of them as he likes."""
+    """In whose name a user's places are counted: all service accounts of a namespace are one user, for a user who may
+    edit there can make any number of them."""
     prefix, service_account, rest = user.partition("system:serviceaccount:")
     namespace, colon, _ = rest.partition(":")
     return f"{service_account}{namespace}:*" if service_account and colon and not prefix else user

@@ -87,8 +87,11 @@ class Rights:
         return await self._sight_of(caller, kinds)
 
     async def _sight_of(self, caller: Caller, kinds: tuple[KindIn, ...] | None) -> Sight:
-        """Of these kinds in their namespaces; None: of all of which there are workloads. No others are asked about:
-        most namespaces have few of the kinds, and each right is a question to the API server."""
+        """What the user may see of these kinds in their namespaces. ``kinds``: None for all that have workloads.
+
+        No others are asked about: most namespaces have few of the kinds, and each right is a question to the API
+        server.
+        """
         workloads, queues = await asyncio.gather(
             self._visible_workloads(caller, kinds), self._visible_queues(caller)
         )

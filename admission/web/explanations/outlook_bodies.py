@@ -24,7 +24,7 @@ class TakerBody(Body, frozen=True, kw_only=True):
 
     #: Preempted | Reclaimed | Cleared | UnhealthyDevice
     rule: str
-    #: Queue of those who could take the place; null: several, which ``message`` names, or nobody takes it.
+    #: Queue of those who could take the place; null: several, which ``message`` names, or no workload takes it.
     queue: str | None
     #: From when on; not after ``now``: already.
     from_: str = msgspec.field(name="from")
@@ -40,7 +40,7 @@ class StandingBody(Body, frozen=True, kw_only=True):
     message: str
     #: Until then it is not evicted for others; null: it may be, or it never is.
     protected_until: str | None
-    #: The soonest first. Empty: nobody.
+    #: The soonest first. Empty if no workload could take the place.
     takers: tuple[TakerBody, ...]
     #: Why there are none; "": there are some.
     nobody: str

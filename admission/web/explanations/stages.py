@@ -9,7 +9,7 @@ from queues.text_format import rfc3339
 
 
 def stages_of(rows: ExplanationRows) -> tuple[bodies.StageBody, ...]:
-    """Creation and arrival, then each admission, the oldest first, then the end. What nobody knows is left out."""
+    """Creation and arrival, then each admission, the oldest first, then the end. What is not known is left out."""
     created = rows.workload.created or None
     found = []
     if created is not None:
@@ -40,7 +40,7 @@ def _is_part(admission: Admission, gang: Admission) -> bool:
 def _stages_of_admission(
     admission: Admission, rows: ExplanationRows, waits_since: float | None
 ) -> Iterator[bodies.StageBody]:
-    """``waits_since``: since when the workload had waited for it; None: others of its admissions were open."""
+    """``waits_since``: since when the workload had waited for it. None if others of its admissions were open."""
     times = rows.times.get(admission.id, AdmissionTimes(admitted=admission.opened_at))
     trace = _trace(admission, rows)
     yield _stage(

@@ -45,7 +45,7 @@ class _ClientLeft(Exception):
 
 
 def _asker(request: web.Request) -> str:
-    """In whose name a question counts; "": it is not told."""
+    """In whose name a question counts; "": it is not stated."""
     return counted_as(request.query.get(ASKER, ""))
 
 
@@ -71,10 +71,10 @@ class LeaderAnswers:
         tell: Tell = lambda starts: None,
         unknown: StartsUnknown = frozenset,
     ) -> None:
-        """``last``: the last decision of this replica; None: it does not lead. ``problems``: those of workloads with
-        seats, by namespace and name. ``world_view``: what trials are told; None: it does not lead. ``learn``: reads the
-        run times of ended work; None: no starts are forecast. ``tell``: has the objects of workloads tell of them.
-        ``unknown``: workloads of which no start can be expected."""
+        """``last``: the last decision of this replica, None if it does not lead. ``problems``: those of workloads with
+        seats, by namespace and name. ``world_view``: what trials know of the world, None if it does not lead.
+        ``learn``: reads the run times of ended work; if None, no starts are forecast. ``tell``: has the starts written
+        to the objects of workloads. ``unknown``: workloads for which no start can be expected."""
         self._last = last
         self._world_view = world_view
         self._problems = problems
@@ -212,7 +212,7 @@ class LeaderAnswers:
         return monotonic() - started
 
     async def _in_thread(self, answer: "asyncio.Future[bytes]", function: Callable[[], T]) -> T:
-        """The result of one step of a question. Raises _ClientLeft: nobody waits for its answer."""
+        """The result of one step of a question. Raises _ClientLeft: no client waits for its answer."""
         if answer.cancelled():
             raise _ClientLeft
         return await asyncio.get_running_loop().run_in_executor(self._thread, function)

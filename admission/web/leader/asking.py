@@ -51,7 +51,7 @@ class AskedLeader(Protocol):
 
 
 async def asker_in(request: web.Request, caller: Caller, rights: AskingRights) -> str:
-    """The user who asks: the one whom another replica names, if it is one that passes the question on."""
+    """The user who asks: the one that another replica names, if such a replica passes the question on."""
     if FORWARDED in request.headers and await rights.sight(caller) == EVERYTHING:
         return asker_of(request.headers.get(ASKER, "")) or caller.name
     return caller.name

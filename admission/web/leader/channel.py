@@ -40,7 +40,7 @@ class LeaderChannel:
     async def ask(
         self, path: str, query: Mapping[str, str | None], body: bytes | None = None
     ) -> tuple[int, bytes]:
-        """Status and body. ``body``: of the question; None: it has none. Raises ChannelBroken."""
+        """Status and body. ``body``: of the question, None if it has none. Raises ChannelBroken."""
         given = {name: text for name, text in query.items() if text is not None}
         method = "GET" if body is None else "POST"
         try:

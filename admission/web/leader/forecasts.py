@@ -55,21 +55,21 @@ LEARNED: Final = 5000
 Learn = Callable[[int], Awaitable[Iterable[EndedRun]]]
 #: Runs something in the thread of questions, when no question waits for it.
 InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
-#: The workloads of which no start can be expected, whatever the engine does: they wait for pods of their own.
+#: The workloads for which no start can be expected, whatever the engine does: they wait for pods of their own.
 StartsUnknown = Callable[[], Container[WorkloadKey]]
 #: Takes the expected starts of all waiting workloads, as of one forecast, for their objects.
 Tell = Callable[[Mapping[WorkloadKey, ExpectedStart]], None]
 
 
 class _Told(NamedTuple):
-    """One forecast, as it is told."""
+    """One forecast, as it is shown."""
 
     lines: Mapping[WorkloadKey, ExpectedLine]
     #: All of them, as JSON.
     encoded: bytes
     #: The same for the objects of the workloads.
     starts: Mapping[WorkloadKey, ExpectedStart]
-    #: When it was worked out (RFC 3339); None: there is none.
+    #: When it was worked out (RFC 3339). None if there is none.
     computed: str | None
     #: Second (since the epoch) after which an interval may have passed.
     look_again: float = inf
@@ -82,7 +82,7 @@ class _Told(NamedTuple):
         return cls(lines, b"", starts, at).told_again(seconds(at))
 
     def told_again(self, now: int) -> "_Told":
-        """The same, as it is told now: of intervals that have passed, that they have."""
+        """The same, as it is shown now: intervals that have passed are shown as passed."""
         lines = {key: told_at(line, rfc3339(now)) for key, line in self.lines.items()}
         listed = ExpectedList(computed=self.computed, items=tuple(lines.values()))
         first = min((line.latest for line in lines.values() if line.latest is not None), default=None)
@@ -109,14 +109,14 @@ class Forecasts:
         tell: Tell = lambda starts: None,
         unknown: StartsUnknown = frozenset,
     ) -> None:
-        """``last``: the last decision; None: this replica does not lead. ``tell``: has objects told of a forecast."""
+        """``last``: the last decision, None if this replica does not lead. ``tell``: writes a forecast to objects."""
         self._last = last
         self._learn = learn
         self._in_thread = in_thread
         self._tell = tell
         self._unknown = unknown
         self._told = _NOTHING
-        #: What was learned in this term; None: this replica does not lead.
+        #: What was learned in this term. None if this replica does not lead.
         self.learned: Learned | None = None
 
     def encoded(self) -> bytes:
@@ -128,7 +128,7 @@ class Forecasts:
         return self._told.encoded
 
     def of(self, key: WorkloadKey) -> ExpectedStartBody | None:
-        """The expected start of a workload. None: it does not wait, or came after the last forecast."""
+        """The expected start of a workload. None if it does not wait, or came after the last forecast."""
         line = self._told.lines.get(key)
         return None if line is None else start_of(line)
 

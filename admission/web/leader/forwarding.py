@@ -131,5 +131,5 @@ def _busy(answer: bytes) -> TooBusy:
 
 
 def asker_of(header: str) -> str:
-    """The user whom another replica names in ``ASKER``; "": none."""
+    """The user that another replica names in ``ASKER``; "": none."""
     return unquote(header)

@@ -2,8 +2,8 @@
 
 Start-time fair queueing. Each user has a tag: the virtual time at which the user's next question begins. A question
 moves its user's tag on by the seconds that it took, and virtual time by those seconds shared among all who ask. Next
-is the user with the smallest tag, so one with few short questions comes before one with many long ones. Who comes anew
-begins at the present virtual time: nobody saves up time by not asking, and nobody waits for ever.
+is the user with the smallest tag, so one with few short questions comes before one with many long ones. A user who
+comes anew begins at the present virtual time: no user saves up time by not asking, and no user waits for ever.
 
 In a full line a user without a question takes the place of the last question of the user with the most, so that few
 users with all the places keep no other out.
@@ -50,8 +50,10 @@ class QuestionLine(Generic[Q]):
         return sum(map(len, self._waiting.values()))
 
     def join(self, user: str, question: Q) -> Next[Q] | None:
-        """A question waits from now on. The question that lost its place to it; None: there was a place. Raises
-        LineFull."""
+        """A question waits from now on. Returns the question that lost its place to it, None if there was a place.
+
+        Raises LineFull.
+        """
         worked_on = self._worked_on is not None
         own = len(self._waiting.get(user, ())) + (self._worked_on == user)
         if own >= self._of_one:
@@ -71,8 +73,10 @@ class QuestionLine(Generic[Q]):
         return lost
 
     def _displaced(self, own: int) -> Next[Q] | None:
-        """The question that makes room for one of a user who has ``own``; None: that user has one, or nobody has
-        two."""
+        """The question that makes room for one of a user who has ``own``.
+
+        None if that user has one already, or no user has two.
+        """
         if own or not self._waiting:
             return None
         counts = {user: len(waiting) + (self._worked_on == user) for user, waiting in self._waiting.items()}
@@ -85,7 +89,7 @@ class QuestionLine(Generic[Q]):
         return Next(most, question)
 
     def next(self) -> Next[Q] | None:
-        """The question to work on now; None: none waits. ``done`` tells when it has been."""
+        """The question to work on now. None if none waits. Call ``done`` after it."""
         assert self._worked_on is None, "one question at a time"
         if not self._waiting:
             return None
@@ -105,7 +109,7 @@ class QuestionLine(Generic[Q]):
         self._tags[user] += seconds
         self._now += seconds / len({*self._waiting, user})
         if not self._waiting:
-            self._tags.clear()  # nobody was kept waiting: what was asked before does not count any more
+            self._tags.clear()  # no user was kept waiting: what was asked before does not count any more
             self._now = 0.0
         else:
             self._tags = {

@@ -1,4 +1,4 @@
-"""What a question that has no answer is told of a leader that has not been heard of for a while.
+"""What is said of a leader that has been silent for a while, to a question that has no answer.
 
 An object that was created meanwhile is not known yet, which is not the same as that there is none.
 """
@@ -18,14 +18,14 @@ from queues.errors import MusterError
 from queues.sql.heartbeat import Heartbeat
 from queues.text_format import duration, rfc3339
 
-#: Seconds without a heartbeat from which that is told; the same from which the plugin tells an answer's age.
+#: Seconds without a heartbeat from which that is said; the same from which the plugin shows an answer's age.
 _SILENCE: Final = 15.0
 
 
 def telling_silence(
     heartbeat: Callable[[], Awaitable[Heartbeat | None]], clock: Callable[[], float] = time.time
 ) -> Any:
-    """A middleware. ``heartbeat``: the last one of any leader; None: no replica has led yet."""
+    """A middleware. ``heartbeat``: the last one of any leader, None if no replica has led yet."""
 
     @web.middleware
     async def middleware(request: web.Request, handler: Any) -> web.StreamResponse:

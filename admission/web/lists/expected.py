@@ -13,7 +13,7 @@ class ExpectedStartBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel
     computed: str
     #: It starts at this time or later.
     earliest: str
-    #: It starts at this time or earlier; null: nobody can tell, at ``earliest`` or later.
+    #: It starts at this time or earlier; null: not known, but at ``earliest`` or later.
     latest: str | None
     #: True: as far as can be foreseen nothing that ends or comes lets it start.
     never: bool = False
@@ -50,7 +50,7 @@ class ExpectedList(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def told_at(start: Start, now: str) -> Start:
-    """The same as it is to be told at this time (RFC 3339), which is later than when it was worked out: no part of an
+    """The same as it is to be shown at this time (RFC 3339), which is later than when it was worked out: no part of an
     interval is in the past. A forecast is kept for minutes where there is much to simulate."""
     if start.never or start.earliest >= now:
         return start

@@ -25,7 +25,7 @@ _DEVICE_UNITS: Final = 1000
 
 
 def waiting_body(line: views.PendingLine, position: int | None) -> bodies.WaitingBody:
-    """A waiting workload. ``position``: None: it is not in line; neither is what never fits."""
+    """A waiting workload. ``position``: None if it is not in line; what never fits is not in line either."""
     if line.reason is not None and line.reason.code == ReasonCode.NEVER_FITS:
         position = None
     return bodies.WaitingBody(
@@ -52,7 +52,7 @@ def _owner(said: str) -> bodies.OwnerBody | None:
 
 
 def reason_body(stored: views.StoredReason | None, last: LastEviction | None) -> bodies.ReasonBody | None:
-    """Why a workload waits, with its last eviction; None: it was not considered yet."""
+    """Why a workload waits, with its last eviction. None if it was not considered yet."""
     if stored is None:
         return None
     facts = facts_with_quantities(stored.facts)
@@ -107,7 +107,7 @@ def continued(place: ListPlace) -> str:
 
 
 def place_of(text: str) -> ListPlace | None:
-    """The place that ``continued`` made a text of; None: it did not make it."""
+    """The place that ``continued`` made a text of. None if it did not make this text."""
     try:
         found = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
         *names, gone = found
@@ -152,10 +152,10 @@ def user_bodies(
     you: str,
     whole: bool,
 ) -> tuple[bodies.UserBody, ...]:
-    """The lines, with who uses most first. ``queue``: what shares are of; None: the user who asks may not see it.
+    """The lines, with the user who uses most first. ``queue``: what shares are of. None if the asker may not see it.
 
-    ``past``: unit-seconds by user and resource; None: not known. ``you``: who asks. ``whole``: the lines have all work,
-    so that they can be ranked.
+    ``past``: unit-seconds by user and resource, None if not known. ``you``: the user who asks. ``whole``: the lines
+    have all work, so that they can be ranked.
     """
     limits: dict[str, int] = {}
     if queue is not None and (of := share_of(queue)):

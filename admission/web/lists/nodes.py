@@ -10,7 +10,7 @@ from queues.sql.read.node_use import NodeUse, NodeWorkloads, Seated
 def node_bodies(
     nodes: Sequence[NodeUse], workloads: Mapping[str, NodeWorkloads] | None
 ) -> tuple[bodies.NodeBody, ...]:
-    """One body for each node. ``workloads``: by node; None: they were not asked for."""
+    """One body for each node. ``workloads``: by node, None if they were not asked for."""
     return tuple(
         bodies.NodeBody(
             name=node.name,

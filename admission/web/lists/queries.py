@@ -61,7 +61,7 @@ def is_mine(query: Mapping[str, str]) -> bool:
 
 
 def place_after(query: Mapping[str, str]) -> ListPlace | None:
-    """The place of the last line of the page before; None: from the beginning. Raises BadQuery."""
+    """The place of the last line of the page before. None for the beginning. Raises BadQuery."""
     text = query.get("continue") or None
     if text is None:
         return None

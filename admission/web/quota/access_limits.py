@@ -40,7 +40,7 @@ def _limits_of(queue: Queue | None) -> bodies.AccessLimitsBody | None:
 
 
 def stated_access_limits(spec: Mapping[str, Any]) -> bodies.AccessLimitsBody | None:
-    """The limits that a version of a queue states; None: none. What cannot be read is left out."""
+    """The limits that a version of a queue states. None if it states none. What cannot be read is left out."""
     stated = access_limits_of(spec)
     start = field_of(PER_USER) + "["
     seconds = seconds_of(stated.get(field_of("maxRunTime"), ""))

@@ -60,7 +60,7 @@ def _version(each: RecordedVersion, before: RecordedVersion | None) -> bodies.Qu
 
 
 def _changes(each: RecordedVersion, before: RecordedVersion | None) -> list[FieldChange]:
-    """Fields of the spec that differ. Of a document that is too large to be read it is only told that it is."""
+    """Fields of the spec that differ. For a document that is too large to be read, only that is shown."""
     was = None if before is None or before.removed else before
     now = None if each.removed else each
     if (was is not None and was.unread) or (now is not None and now.unread):

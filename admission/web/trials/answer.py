@@ -23,7 +23,7 @@ from queues.resources import show
 from queues.text_format import rfc3339
 from queues.workload import WorkloadKey
 
-#: Places and victims that are told of one workload.
+#: Places and victims that are shown of one workload.
 MOST_PLACES: Final = 100
 MOST_VICTIMS: Final = 50
 
@@ -52,7 +52,7 @@ def trial_list(
 def _expected(
     outcome: Outcome, expected: Mapping[WorkloadKey, ExpectedStartBody]
 ) -> ExpectedStartBody | None:
-    """When it should start. None: nobody can tell, or time alone does not let it in."""
+    """When it should start. None if that is not known, or time alone does not let it in."""
     if outcome.reason is not None and outcome.reason.code in NEEDS_A_CHANGE:
         return None
     return expected.get(outcome.submitted.key)

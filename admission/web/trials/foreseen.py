@@ -23,7 +23,7 @@ _LIMITS: Final = SimulationBounds(horizon=14 * 86_400, decisions=1000, precision
 
 @dataclass(slots=True)
 class Foreseen:
-    """The simulations of one world. Begun and told on the loop, worked on in a thread."""
+    """The simulations of one world. Begun and read on the loop, worked on in a thread."""
 
     snapshot: Snapshot
     made: Ensemble

@@ -201,7 +201,7 @@ def _inside(value: Any) -> Iterable[Any]:
 
 def _raise(document: dict[str, Any], sight: Sight) -> NoReturn:
     status, queue = document["status"], document["queue"]
-    # Whether there is a queue that the user may not see is not told.
+    # The answer does not say whether there is a queue that the user may not see.
     if status == 404 or (status == 403 and queue and not sight.shows_queue(queue)):
         near = tuple(filter(sight.shows_queue, document["near"]))
         place = "" if sight.queues is None else " that you may see"
@@ -239,7 +239,7 @@ async def _shown(document: dict[str, Any], caller: Caller, sight: Sight, rights:
 
 
 def _named(each: dict[str, Any], seen: Sight, hidden: frozenset[str]) -> dict[str, Any]:
-    """What is told of a workload, without its names and queue if the user may not see it."""
+    """What is shown of a workload, without its names and queue if the user may not see it."""
     told: dict[str, Any] = without_queues(each, hidden)
     if seen.shows(each["kind"], each["namespace"]):
         return {**told, "queue": each["queue"]}

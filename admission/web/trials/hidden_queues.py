@@ -1,4 +1,4 @@
-"""Answers of trials without queues that the user may not see: names, and the amounts told with them. Pure."""
+"""Answers of trials without queues that the user may not see: names, and the amounts shown with them. Pure."""
 
 import re
 from collections.abc import Collection, Iterator, Mapping

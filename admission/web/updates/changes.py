@@ -1,8 +1,8 @@
 """Server-sent events that say when something has changed, so that clients need not ask again and again.
 
-An event carries nothing that anybody could see by it: only that the ledger is not what it was. What has changed
+An event carries no data that a user would need rights for: only that the ledger is not what it was. What has changed
 follows from the questions that the client asks then, with the rights of its user. One look a second at a mark in
-Postgres serves all clients, and there is none while nobody listens.
+Postgres serves all clients. While no client listens there are no looks.
 """
 
 import asyncio
@@ -103,7 +103,7 @@ class Changes:
         return answer
 
     async def _watch(self) -> None:
-        """Look at the mark as long as somebody listens."""
+        """Look at the mark as long as a client listens."""
         while True:
             await asyncio.sleep(self.limits.every)
             try:

@@ -24,11 +24,11 @@ Parents = Mapping[str, str | None]
 
 
 def quota_queues(by: Iterable[UsageColumn], viewer: UsageViewer, parents: Parents) -> list[QuotaQueue]:
-    """The queues of a question with the queues that they are compared in. Empty: these columns tell of no queue.
+    """The queues of a question with the queues that they are compared in. Empty: these columns name no queue.
 
-    A user's or workload's part of what a queue borrowed is not defined, so it is told of queues and tenants alone.
-    Only of those that the user may see: what another one keeps idle is told of the nearest one above it. ``parents``:
-    of all queues.
+    A user's or workload's part of what a queue borrowed is not defined, so it is shown for queues and tenants alone.
+    Only for those that the user may see: what another one keeps idle is shown at the nearest one above it.
+    ``parents``: of all queues.
     """
     asked = set(by)
     if asked not in ({UsageColumn.QUEUE}, {UsageColumn.TENANT}):
@@ -57,7 +57,7 @@ def quota_queues(by: Iterable[UsageColumn], viewer: UsageViewer, parents: Parent
 class _Owner:
     """A queue as a version of it states it."""
 
-    #: None: it cannot be read.
+    #: None if it cannot be read.
     queue: Queue | None
     loans: tuple[Loan, ...]
 
@@ -67,8 +67,8 @@ def owned_amounts(
 ) -> list[OwnedAmounts] | None:
     """What queues owned of a resource in a period, in all flavors together, with what was lent and borrowed by loans.
 
-    ``versions``: of each queue in order, of all that lend to them or borrow from them too. None: loans and queues
-    changed too often to tell it.
+    ``versions``: of each queue in order, of all that lend to them or borrow from them too. None if loans and queues
+    changed too often to work it out.
     """
     ordered = sorted((each for each in versions if each.since < ends), key=lambda each: each.since)
     owners, pieces = dict[QueueName, _Owner](), _Pieces(resource)
@@ -120,7 +120,7 @@ class _Pieces:
         self._over: list[OwnedAmounts] = []
 
     def tell(self, name: QueueName, moment: int, owner: _Owner | None, lent: Queue | None) -> None:
-        """From a moment on a queue owns this. ``owner`` None: it is not there; ``lent``: as it counts with loans."""
+        """From a moment on a queue owns this. ``owner``: None if there is no queue; ``lent``: it as loans leave it."""
         now = None if owner is None else self._amounts(name, moment, lent or owner.queue)
         last = self._last.pop(name, None)
         if last is not None:
@@ -133,7 +133,7 @@ class _Pieces:
 
     def _amounts(self, name: QueueName, moment: int, queue: Queue | None) -> OwnedAmounts:
         if queue is None:
-            # It owned something else until then, and what it is now nobody can tell.
+            # It owned something else until then, and what it owns now is not known.
             return OwnedAmounts(name, moment, moment, None, 0)
         limits = queue.limits
         # No parent is there from which a guarantee of root could be kept.

@@ -43,14 +43,14 @@ class UsageRequest:
     """The parameters of a question. Times are seconds since the epoch."""
 
     begins: int
-    #: None: until now.
+    #: None for now.
     ends: int | None
     by: frozenset[UsageColumn]
-    #: None: all resources.
+    #: None for all resources.
     resource: str | None
-    #: With all queues below it; None: all queues.
+    #: With all queues below it. None for all queues.
     queue: str | None
-    #: Told beside what queues owned.
+    #: Whether use is shown next to what queues owned.
     quotas: bool
     limit: int
     #: Key of the last line of the page before.
@@ -61,7 +61,7 @@ class UsageRequest:
         return bool(self.by & {UsageColumn.USER, UsageColumn.WORKLOAD})
 
     def question(self, now: int, history: KnownSince) -> UsageQuestion:
-        """What Postgres is asked: the part of the period that is over, and of which postings are kept.
+        """What Postgres is asked: the part of the period that is over, and whose postings are kept.
 
         Raises BadQuery: none of it has begun.
         """
@@ -111,7 +111,7 @@ def usage_request(given: Mapping[str, str]) -> UsageRequest:
 
 
 def time_of(name: str, given: Mapping[str, str]) -> int | None:
-    """A parameter as seconds since the epoch; None: it is not given. Raises BadQuery."""
+    """A parameter as seconds since the epoch. None if it is not given. Raises BadQuery."""
     said = given.get(name)
     if not said:
         return None
@@ -155,7 +155,7 @@ def _continue(ends: int, key: tuple[str, ...]) -> str:
 def usage_viewer(parents: Mapping[str, str | None], top: str | None, user: str, sight: Sight) -> UsageViewer:
     """The queues of a question as a user sees them. Raises UnknownName: there is no queue of that name.
 
-    Use of a queue that the user may not see is told as use of the nearest one above it that the user may see: the
+    Use of a queue that the user may not see is shown as use of the nearest one above it that the user may see: the
     numbers of a queue contain those of all queues below it.
     """
     if top is not None and top not in parents:

@@ -67,7 +67,7 @@ class TimeSeriesRequest:
     """The parameters of a question. Times are seconds since the epoch."""
 
     begins: int
-    #: None: until now.
+    #: None for now.
     ends: int | None
     step: int
     resource: str

@@ -1,4 +1,4 @@
-"""The chart, installed, changed, taken back and removed with helm, while the pods run from the image."""
+"""The chart, installed, changed, taken back and removed with helm, while its pods run."""
 
 import json
 import os
@@ -36,9 +36,9 @@ BACKUP = "before-the-upgrade.dump"
 
 
 @pytest.fixture(scope="module")
-def deployed(image_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployed]:
+def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployed]:
     """A cluster without Muster."""
-    with deployment_cluster(image_root, tmp_path_factory.mktemp("chart")) as found:
+    with deployment_cluster(tmp_path_factory.mktemp("chart")) as found:
         yield found
 
 

@@ -33,10 +33,10 @@ ISSUER = "company-ca"
 
 
 @pytest.fixture(scope="module")
-def deployed(image_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployed]:
+def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployed]:
     """A cluster with cert-manager and an authority of the company, without Muster."""
     folder = tmp_path_factory.mktemp("cert-manager")
-    with deployment_cluster(image_root, folder) as found, ExitStack() as running:
+    with deployment_cluster(folder) as found, ExitStack() as running:
         found.kubectl("apply", "--server-side", "-f", FOLDER / "crds")
         kubeconfig = str(found.stack.cluster.kubeconfig)
         # One of them asks for the flag, the other for the variable.

@@ -30,9 +30,9 @@ RESTORED = DSN.removesuffix("/postgres") + "/restored"
 
 
 @pytest.fixture(scope="module")
-def deployed(image_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployed]:
+def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployed]:
     """The manifests are applied, and two replicas are ready."""
-    with deployment_cluster(image_root, tmp_path_factory.mktemp("deployed")) as found:
+    with deployment_cluster(tmp_path_factory.mktemp("deployed")) as found:
         apply_manifests(found)
         yield found
 

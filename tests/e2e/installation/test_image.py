@@ -1,153 +1,171 @@
-"""The image: built here from the locks, it runs Muster's commands as its own user, with no other program."""
+"""The image: built by a container engine on a base of Debian packages, it runs Muster's commands as its own user.
 
-import json
+``MUSTER_TEST_IMAGE_BASE`` names another base, such as ``python:3.11-slim``, for a machine that can pull one.
+"""
+
+import asyncio
 import os
+import platform
 import shutil
+import socket
 import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from sqlalchemy.engine import make_url
 
 import deploy
-from deploy.image import archive, debian, root, sbom
-from deploy.image.__main__ import cache_folder
-from deploy.image.errors import ImageError
+from queues.sql.database import raw_connection
+from queues.sql.embedded.server import SOCKET, EmbeddedPostgres
+from queues.sql.revisions import known_revisions
+from tests.e2e.installation.support.pod_container import IMAGE_USER
+from tests.e2e.installation.support.pod_network import Relays
+from tests.fixtures_local import GivenServer
 
+pytestmark = pytest.mark.containers
 REPOSITORY = Path(deploy.__file__).parents[1]
-needs_debian = pytest.mark.skipif(
-    shutil.which("dpkg-deb") is None or os.geteuid() != 0,
-    reason="the image is built on Debian, and tried as root",
-)
-pytestmark = needs_debian
-#: The most that a registry and each node have to keep, compressed, in bytes.
-LARGEST = 200_000_000
+ENGINES = ("docker", "podman", "buildah")
+IMAGE = "localhost/muster-test:0"
+BASE = "localhost/muster-test-base:0"
+#: What Debian's Python needs to be a base.
+PACKAGES = "python3,python3-venv,ca-certificates"
+#: What Muster may add to its base, in bytes.
+LARGEST = 300_000_000
 
 
-def inside(image_root: Path, *command: str) -> subprocess.CompletedProcess[str]:
-    """Run a command of the image as the image's user, with nothing of this machine's environment."""
-    chroot = shutil.which("chroot")
-    assert chroot is not None
-    return subprocess.run(
-        [chroot, f"--userspec={root.USER}:{root.USER}", image_root, *command],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={"PATH": "/usr/local/bin:/usr/bin", "LANG": "C.UTF-8"},
-    )
+@dataclass(frozen=True, slots=True)
+class Image:
+    """The image that was built."""
+
+    engine: str
+
+    def run(self, *command: str, given: str = "", **environment: str) -> "subprocess.CompletedProcess[str]":
+        """Run a command in a container of it, which has this machine's network."""
+        variables = [f"--env={name}={value}" for name, value in environment.items()]
+        if self.engine != "buildah":
+            words = [self.engine, "run", "--rm", "--interactive", "--network=host", *variables, IMAGE]
+            return _run(*words, *command, given=given)
+        name = _run("buildah", "from", "--pull-never", IMAGE).stdout.strip()
+        try:
+            return _run("buildah", "run", "--network=host", *variables, name, "--", *command, given=given)
+        finally:
+            _run("buildah", "rm", name)
 
 
-def test_it_tells_the_commit_that_it_was_built_from(image_root: Path) -> None:
-    told = inside(image_root, "/usr/local/bin/muster", "--version")
-    assert told.returncode == 0, told.stderr
-    assert "commit 0123abcd, fingerprint " in told.stdout
+def _run(*words: str, given: str = "") -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(words, input=given, capture_output=True, text=True, cwd=REPOSITORY, check=False)
 
 
-@pytest.mark.parametrize(
-    "command", ["muster run", "muster agent", "muster migrate", "kubectl-muster pending"]
-)
-def test_its_commands_find_all_that_they_need(image_root: Path, command: str) -> None:
-    name, *words = command.split()
-    told = inside(image_root, f"/usr/local/bin/{name}", *words, "--help")
-    assert told.returncode == 0, told.stderr
-    assert told.stdout.startswith(f"Usage: {command.replace('-', ' ')}")
+def _succeed(*words: str) -> None:
+    done = _run(*words)
+    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
 
 
-def test_every_module_can_be_imported(image_root: Path) -> None:
-    """Nothing that Muster needs was left out of the image: libraries of wheels and of Python included."""
+@pytest.fixture(scope="module")
+def engine() -> str:
+    """The first container engine that answers."""
+    for name in ENGINES:
+        if shutil.which(name) and _run(name, "info").returncode == 0:
+            return name
+    pytest.skip(f"no container engine answers: start or install one of {', '.join(ENGINES)}")
+
+
+@pytest.fixture(scope="module")
+def base(engine: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The name of an image with Debian's Python, and with what pip is set to on this machine."""
+    if given := os.environ.get("MUSTER_TEST_IMAGE_BASE"):
+        return given
+    if shutil.which("mmdebstrap") is None:
+        pytest.skip("no base: install mmdebstrap, or name an image in MUSTER_TEST_IMAGE_BASE")
+    folder = tmp_path_factory.mktemp("base")
+    suite = platform.freedesktop_os_release()["VERSION_CODENAME"]
+    sources = [*map(str, Path("/etc/apt/sources.list.d").glob("*.sources"))] or ["/etc/apt/sources.list"]
+    options = ("--variant=minbase", f"--include={PACKAGES}")
+    _succeed("mmdebstrap", *options, suite, str(folder / "root.tar"), *sources)
+    for name in ("etc/pip.conf", "etc/ssl/certs/ca-certificates.crt"):
+        if (file := Path("/", name)).exists():
+            (folder / "pip" / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, folder / "pip" / name)
+    (folder / "Containerfile").write_text("FROM scratch\nADD root.tar /\nCOPY pip /\n")
+    _succeed(engine, "build", "--file", str(folder / "Containerfile"), "--tag", BASE, str(folder))
+    return BASE
+
+
+@pytest.fixture(scope="module")
+def image(engine: str, base: str) -> Image:
+    """Built as ``make image`` builds it."""
+    arguments = f"--build-arg BASE={base} --build-arg COMMIT=0123abcd"
+    _succeed("make", "image", f"ENGINE={engine}", f"IMAGE={IMAGE}", f"ARGS={arguments}")
+    return Image(engine)
+
+
+@pytest.fixture
+def dsn(postgres_server: EmbeddedPostgres | GivenServer) -> Iterator[str]:
+    """An empty database, on an address that containers reach too."""
+    name = f"image_{os.getpid()}"
+    asyncio.run(_create_database(postgres_server.dsn(), name))
+    url = make_url(postgres_server.dsn(name)).set(drivername="postgresql")
+    relays = Relays()
+    if folder := url.query.get("host"):
+        listening = socket.create_server(("127.0.0.1", 0))
+        relays.serve(listening, Path(str(folder)) / SOCKET)
+        url = url.set(host="127.0.0.1", port=listening.getsockname()[1], query={})
+    yield url.render_as_string(hide_password=False)
+    relays.close()
+
+
+async def _create_database(dsn: str, name: str) -> None:
+    connection = await raw_connection(dsn)
+    await connection.execute(f'CREATE DATABASE "{name}"')
+    await connection.close()
+
+
+def test_it_says_its_version_and_commit(image: Image) -> None:
+    done = image.run("muster", "--version")
+    assert done.returncode == 0, done.stderr
+    assert "commit 0123abcd, fingerprint " in done.stdout
+
+
+def test_it_checks_documents(image: Image) -> None:
+    documents = (REPOSITORY / "deploy/examples/volcano-job.yaml").read_text()
+    done = image.run("muster", "check", "-", given=documents)
+    assert done.returncode == 0, done.stdout + done.stderr
+    done = image.run("muster", "check", "-", given=documents.replace("minAvailable: ", "minAvailable: -"))
+    assert done.returncode == 1, done.stdout + done.stderr
+
+
+def test_it_brings_a_database_up_to_date(image: Image, dsn: str) -> None:
+    for _ in range(2):
+        done = image.run("muster", "migrate", MUSTER_DSN=dsn)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert known_revisions()[-1].number in done.stdout
+
+
+@pytest.mark.parametrize("command", ["muster run", "muster agent", "kubectl-muster pending"])
+def test_its_commands_find_all_that_they_need(image: Image, command: str) -> None:
+    done = image.run(*command.split(), "--help")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"Usage: {command.replace('-', ' ')}")
+
+
+def test_every_module_can_be_imported_by_a_user_without_rights(image: Image) -> None:
     everything = (
-        "import pkgutil, importlib\n"
-        "for top in ('admission', 'queues', 'migrations'):\n"
-        "    for each in pkgutil.walk_packages(importlib.import_module(top).__path__, top + '.'):\n"
-        "        if not each.name.startswith('migrations.') and not each.name.endswith('__main__'):\n"
-        "            importlib.import_module(each.name)\n"
-        "import ssl, sqlite3, lzma, bz2, ctypes, pynvml, zoneinfo\n"
-        "print(len(ssl.create_default_context().get_ca_certs()), zoneinfo.ZoneInfo('Europe/Berlin'))\n"
+        "import importlib, os, pathlib, pkgutil, ssl, sys, zoneinfo\n"
+        "for top in ('admission', 'queues'):\n"
+        "    for module in pkgutil.walk_packages(importlib.import_module(top).__path__, top + '.'):\n"
+        "        if not module.name.endswith('__main__'):\n"
+        "            importlib.import_module(module.name)\n"
+        "from admission.tracing.otlp import OtlpExporter\n"
+        "OtlpExporter.connect('muster-0')\n"
+        "zoneinfo.ZoneInfo('Europe/Berlin')\n"
+        "size = sum(file.lstat().st_size for file in pathlib.Path(sys.prefix).rglob('*'))\n"
+        "writable = os.access(sys.prefix, os.W_OK)\n"
+        "print(os.getuid(), os.getgid(), writable, len(ssl.create_default_context().get_ca_certs()) > 100, size)\n"
     )
-    told = inside(image_root, "/usr/bin/python3.11", "-I", "-c", everything)
-    assert told.returncode == 0, told.stderr[-2000:]
-    certificates, zone = told.stdout.split()
-    assert int(certificates) > 100
-    assert zone == "Europe/Berlin"
-
-
-def test_it_can_send_traces(image_root: Path) -> None:
-    connect = (
-        "from admission.tracing.otlp import OtlpExporter; OtlpExporter.connect('muster-0'); print('ready')"
-    )
-    told = inside(image_root, "/usr/bin/python3.11", "-I", "-c", connect)
-    assert (told.returncode, told.stdout) == (0, "ready\n"), told.stderr[-2000:]
-
-
-def test_it_has_no_other_program(image_root: Path) -> None:
-    programs = {
-        str(path.relative_to(image_root))
-        for path in image_root.rglob("*")
-        if path.is_file() and not path.is_symlink() and path.stat().st_mode & 0o111
-    }
-    loaders = {each for each in programs if Path(each).name.startswith("ld-linux")}
-    assert programs - loaders == {
-        "usr/bin/python3.11",
-        "usr/local/bin/muster",
-        "usr/local/bin/kubectl-muster",
-    }
-    assert not [path for path in image_root.rglob("*") if path.stat(follow_symlinks=False).st_mode & 0o6000]
-
-
-def test_its_files_do_not_tell_when_it_was_built(image_root: Path) -> None:
-    assert {path.stat(follow_symlinks=False).st_mtime for path in image_root.rglob("*")} == {0}
-
-
-def test_its_byte_code_is_of_its_own_python(image_root: Path) -> None:
-    """Another patch release of 3.11, such as the one that builds, compiles some functions otherwise."""
-    package = Path("/usr/local/lib/python3.11/dist-packages/admission")
-    compare = (
-        "import marshal, pathlib\n"
-        f"files = list(pathlib.Path('{package}').rglob('*.py'))\n"
-        "for file in files:\n"
-        "    [kept] = file.parent.glob(f'__pycache__/{file.stem}.cpython-311.pyc')\n"
-        "    made = compile(file.read_bytes(), str(file), 'exec', dont_inherit=True)\n"
-        "    assert marshal.loads(kept.read_bytes()[16:]) == made, file\n"
-        "print(len(files))\n"
-    )
-    told = inside(image_root, "/usr/bin/python3.11", "-I", "-c", compare)
-    assert told.returncode == 0, told.stderr
-    assert int(told.stdout) > 100
-
-
-def test_its_parts_are_listed_with_licences(image_root: Path) -> None:
-    body = json.loads((image_root / sbom.PATH).read_text())
-    named = {each["purl"].split("@")[0] for each in body["components"]}
-    assert {"pkg:pypi/asyncpg", "pkg:pypi/nvidia-ml-py", "pkg:deb/debian/libc6"} <= named
-    assert "pkg:pypi/pynvml" not in named
-    wheels = [each for each in body["components"] if each["purl"].startswith("pkg:pypi/")]
-    assert [each["name"] for each in wheels if not each.get("licenses")] == []
-    for package in debian.locked("amd64"):
-        if package.name not in {"gcc-12-base", "libgcc-s1", "libstdc++6"}:
-            assert (image_root / f"usr/share/doc/{package.name}/copyright").exists(), package.name
-
-
-def test_a_folder_that_is_not_empty_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "something").touch()
-    with pytest.raises(ImageError, match="is not empty"):
-        root.build(tmp_path, tmp_path / "cache", "amd64", "abc")
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("architecture", debian.ARCHITECTURES)
-def test_two_builds_are_the_same_bytes(architecture: str, tmp_path: Path) -> None:
-    digests = set()
-    for name in ("one", "other"):
-        root.build(tmp_path / name, cache_folder(), architecture, "0123abcd")
-        file = tmp_path / f"{name}.tar"
-        digests.add(
-            archive.write(
-                tmp_path / name,
-                file,
-                name="muster:0.1.0",
-                architecture=architecture,
-                created=0,
-                commit="0123abcd",
-            )
-        )
-        assert file.stat().st_size < LARGEST
-    assert len(digests) == 1
+    done = image.run("python", "-I", "-c", everything)
+    assert done.returncode == 0, done.stderr[-2000:]
+    *found, size = done.stdout.split()
+    assert found == [str(IMAGE_USER), str(IMAGE_USER), "False", "True"]
+    assert int(size) < LARGEST

@@ -1,4 +1,4 @@
-"""The manifests, applied as the guide says, with the pods of the Deployment run from the image."""
+"""The manifests, applied as the guide says, with the pods of the Deployment and of the agents."""
 
 import json
 import re
@@ -25,10 +25,10 @@ TEAM = "vision"
 
 
 @pytest.fixture(scope="module")
-def deployed(image_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployed]:
+def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployed]:
     """The manifests are applied, and two replicas are ready."""
     folder = tmp_path_factory.mktemp("deployed")
-    with deployment_cluster(image_root, folder) as found:
+    with deployment_cluster(folder) as found:
         apply_manifests(found)
         yield found
 

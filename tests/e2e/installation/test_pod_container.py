@@ -8,9 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from deploy.image import root
 from tests.e2e.installation.support.deployed import NEEDS_PODS
-from tests.e2e.installation.support.pod_container import Container, ContainerSpec
+from tests.e2e.installation.support.pod_container import (
+    IMAGE_ENVIRONMENT,
+    IMAGE_USER,
+    Container,
+    ContainerSpec,
+)
 from tests.e2e.installation.support.pod_network import PodNetwork
 from tests.waiting import alive, until
 
@@ -30,17 +34,16 @@ while True:
 
 
 @pytest.fixture
-def container(image_root: Path, tmp_path: Path) -> Iterator[Container]:
+def container(tmp_path: Path) -> Iterator[Container]:
     """One that waits for its end."""
     with PodNetwork({}).up() as network:
         spec = ContainerSpec(
-            image=image_root,
-            command=["/usr/bin/python3.11", "-I", "-c", PROGRAM],
-            environment={},
+            command=["python", "-I", "-c", PROGRAM],
+            environment=IMAGE_ENVIRONMENT,
             network=network.add_pod().namespace,
             mounts=(),
-            user=root.USER,
-            group=root.USER,
+            user=IMAGE_USER,
+            group=IMAGE_USER,
             read_only=True,
         )
         started = Container.start(spec, tmp_path / "container")
@@ -51,7 +54,7 @@ def container(image_root: Path, tmp_path: Path) -> Iterator[Container]:
 
 def test_it_is_the_first_process_of_its_own_as_the_user_that_was_asked_for(container: Container) -> None:
     assert container.log.read_text().splitlines() == [
-        f"pid 1 user {root.USER}",
+        f"pid 1 user {IMAGE_USER}",
         "Read-only file system",
     ]
 
@@ -59,9 +62,11 @@ def test_it_is_the_first_process_of_its_own_as_the_user_that_was_asked_for(conta
 def test_a_command_runs_beside_its_first_process_as_its_user(container: Container) -> None:
     assert container.entered
     asked = "import os, sys; os.write(1, b'%d %d ' % (os.getuid(), os.getppid()) + sys.stdin.buffer.read())"
-    command = container.inside("/usr/bin/python3.11", "-I", "-c", asked)
-    done = subprocess.run(command, input=b"\0\r\n\xff", capture_output=True, env={}, check=True)
-    assert done.stdout == b"%d 0 \0\r\n\xff" % root.USER
+    command = container.inside("python", "-I", "-c", asked)
+    done = subprocess.run(
+        command, input=b"\0\r\n\xff", capture_output=True, env=IMAGE_ENVIRONMENT, check=True
+    )
+    assert done.stdout == b"%d 0 \0\r\n\xff" % IMAGE_USER
 
 
 def test_it_is_told_to_end_and_its_exit_code_is_known(container: Container) -> None:

@@ -98,25 +98,25 @@ def device_facts(handle: Any, uuid: DeviceId, sysfs: Path) -> FixedFacts:
 
 
 def memory_of(handle: Any) -> Any:
-    """Memory of a device: ``total`` and ``used`` bytes. None: it does not tell; CPU and GPU may share theirs."""
+    """Memory of a device: ``total`` and ``used`` bytes. None if it does not report it; CPU and GPU may share theirs."""
     memory = asked(pynvml.nvmlDeviceGetMemoryInfo, handle, pynvml.nvmlMemory_v2)
     return memory if memory is not None else asked(pynvml.nvmlDeviceGetMemoryInfo, handle)
 
 
 def mig_enabled(handle: Any) -> bool | None:
-    """Whether MIG is on; None: the device has none."""
+    """Whether MIG is on. None if the device has none."""
     mode = asked(pynvml.nvmlDeviceGetMigMode, handle)
     return None if mode is None else mode[0] == pynvml.NVML_DEVICE_MIG_ENABLE
 
 
 def recovery_action(values: dict[Field, int]) -> RecoveryAction | None:
-    """What the driver asks for; None: it does not tell, or something that is not known here."""
+    """What the driver asks for. None if it does not say, or says something that is not known here."""
     action = values.get(RECOVERY, -1)
     return _RECOVERY_ACTIONS[action] if 0 <= action < len(_RECOVERY_ACTIONS) else None
 
 
 def ecc_enabled(handle: Any, values: dict[Field, int]) -> bool | None:
-    """Whether ECC is on; None: the device has none."""
+    """Whether ECC is on. None if the device has none."""
     if ECC_MODE in values:
         return bool(values[ECC_MODE])
     mode = asked(pynvml.nvmlDeviceGetEccMode, handle)
@@ -136,7 +136,7 @@ def ecc_errors(handle: Any, values: dict[Field, int]) -> EccErrors | None:
 
 
 def row_remapping(handle: Any, values: dict[Field, int]) -> RowRemapping | None:
-    """Rows that were replaced; None: the device does not do that (before Ampere)."""
+    """Rows that were replaced. None if the device does not do that (before Ampere)."""
     rows = [values[field] for field in REMAPPING if field in values]
     if len(rows) < len(REMAPPING):
         rows = asked(pynvml.nvmlDeviceGetRemappedRows, handle)
@@ -149,7 +149,7 @@ def row_remapping(handle: Any, values: dict[Field, int]) -> RowRemapping | None:
 
 
 def fabric(handle: Any) -> Fabric | None:
-    """The NVLink fabric that a device is in; None: none. Its cluster is "" where the fabric is this node's alone."""
+    """The NVLink fabric of a device. None if it has none. Its cluster is "" where the fabric is this node's alone."""
     answer = pynvml.c_nvmlGpuFabricInfo_v2_t()
     told = asked(pynvml.nvmlDeviceGetGpuFabricInfoV, handle, ctypes.byref(answer))
     if told is None or answer.state == pynvml.NVML_GPU_FABRIC_STATE_NOT_SUPPORTED:

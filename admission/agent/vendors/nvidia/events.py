@@ -22,7 +22,7 @@ _KINDS: Final = {
     pynvml.nvmlEventTypeGpuRecoveryAction: EventKind.RECOVERY_CHANGED,
 }
 _WANTED: Final = sum(_KINDS)
-#: A GPU or compute instance that is none: the whole device.
+#: The number of a GPU or compute instance that stands for the whole device.
 _NO_INSTANCE: Final = 0xFFFFFFFF
 
 
@@ -132,7 +132,7 @@ class Events:
         return remaining
 
     def _register_device(self, place: int) -> tuple[DeviceId, Any] | None:
-        """One device; None: it has no events, or does not answer."""
+        """One device. None if it has no events, or does not answer."""
         handle = asked(pynvml.nvmlDeviceGetHandleByIndex, place)
         uuid: DeviceId = asked(pynvml.nvmlDeviceGetUUID, handle) or "" if handle is not None else ""
         types = (asked(pynvml.nvmlDeviceGetSupportedEventTypes, handle) or 0) & _WANTED if uuid else 0

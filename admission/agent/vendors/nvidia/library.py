@@ -47,7 +47,7 @@ class DeviceLost(MusterError):
 
 
 def asked(call: Callable[..., Any], *arguments: Any) -> Any:
-    """What a call of NVML says. None: this device, driver or permission does not tell it.
+    """What a call of NVML says. None if this device, driver or permission does not give it.
 
     Raises SessionOver and DeviceLost.
     """
@@ -62,7 +62,7 @@ def asked(call: Callable[..., Any], *arguments: Any) -> Any:
 
 
 class Library:
-    """NVML in this process. ``path``: of the library; None: the dynamic linker's search for ``libnvidia-ml.so.1``."""
+    """NVML in this process. ``path``: of the library; if None, the dynamic linker searches ``libnvidia-ml.so.1``."""
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path

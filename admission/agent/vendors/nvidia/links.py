@@ -141,7 +141,7 @@ class Ways:
 def _link(first: Linked, second: Linked, way: _Way) -> Link:
     direct = sum(remote == second.bus_id for remote in first.active.values())
     switched = min(first.to_switches(), second.to_switches())
-    # A link may be active at one end only for a while: direct ones are told by the first device alone.
+    # A link may be active at one end only for a while: for direct ones the first device alone is asked.
     version = first.version if direct else min(first.version, second.version)
     return Link(
         between=(first.index, second.index),
@@ -176,7 +176,7 @@ def _link_count(handle: Any) -> int:
 
 
 def _is_active(handle: Any, link: int, values: Mapping[Field, int]) -> bool | None:
-    """Whether a link is active, asleep included; None: the device does not tell."""
+    """Whether a link is active, asleep included. None if the device does not report it."""
     state = values.get((_STATE, link))
     if state is not None:
         return bool(state != _INACTIVE)
@@ -185,7 +185,7 @@ def _is_active(handle: Any, link: int, values: Mapping[Field, int]) -> bool | No
 
 
 def _remote(handle: Any, link: int, others: Mapping[int, str]) -> str | None:
-    """What an active link leads to; None: unknown. Where one link of a device leads to a switch, all of them do."""
+    """What an active link leads to. None if unknown. Where one link of a device leads to a switch, all of them do."""
     if SWITCH in others.values():
         return SWITCH
     kind = asked(pynvml.nvmlDeviceGetNvLinkRemoteDeviceType, handle, link)

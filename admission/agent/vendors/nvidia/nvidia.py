@@ -50,8 +50,8 @@ class Nvidia:
     """Devices of NVIDIA on this node: the Protocol ``Vendor``.
 
     ``read`` and ``wait`` may be called by two threads, each by one. Nothing is written to a device. ``library``: path
-    of ``libnvidia-ml.so.1``; None: the dynamic linker finds it. ``sysfs``: where the kernel's ``/sys`` is. ``boot_id``:
-    the file that tells the boot of the node.
+    of ``libnvidia-ml.so.1``. If None, the dynamic linker finds it. ``sysfs``: where the kernel's ``/sys`` is.
+    ``boot_id``: the file that names the boot of the node.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Nvidia:
         return reading
 
     def wait(self, seconds: float) -> tuple[DeviceEvent, ...]:
-        """Events since the last call; none: after ``seconds``, or when NVML is started again. Raises VendorFailed."""
+        """Events since the last call. Empty after ``seconds``, or when NVML is started again. Raises VendorFailed."""
         return self._events.wait(seconds)
 
     def close(self) -> None:
@@ -214,7 +214,7 @@ class Nvidia:
         return found
 
     def _present(self, found: tuple[DeviceId, Any]) -> _Present | None:
-        """One device; None: it stopped to answer in the middle."""
+        """One device. None if it stopped answering in the middle."""
         uuid, handle = found
         try:
             known = self._recognise(uuid, handle)

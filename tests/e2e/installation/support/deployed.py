@@ -1,4 +1,4 @@
-"""Muster in a cluster as an administrator has it there: from the image, by the manifests or the chart, as pods.
+"""Muster in a cluster as an administrator has it there: by the manifests or the chart, as pods.
 
 The control plane, the scheduler and the pods' containers are real; ``kubelet.py`` and ``pod_network.py`` say what plays
 the rest.
@@ -29,10 +29,10 @@ from tests.e2e.installation.support.pod_network import PodNetwork
 from tests.e2e.support.api_paths import Document, path
 from tests.waiting import until
 
-#: Of tests that run pods from the image.
+#: Of tests that run pods of Muster.
 NEEDS_PODS = pytest.mark.skipif(
-    shutil.which("dpkg-deb") is None or shutil.which("ip") is None or os.geteuid() != 0,
-    reason="the image is built on Debian; pods get namespaces of Linux, by root",
+    shutil.which("ip") is None or os.geteuid() != 0,
+    reason="pods get namespaces of Linux, by root and the program ip",
 )
 MANIFESTS = Path(deploy.__file__).parent
 NAMESPACE = "muster-system"
@@ -123,7 +123,7 @@ class Deployed:
 
 
 @contextmanager
-def deployment_cluster(image: Path, folder: Path) -> Iterator[Deployed]:
+def deployment_cluster(folder: Path) -> Iterator[Deployed]:
     """A control plane that reaches pods by their Services, a Postgres, a node for Muster and three with GPUs."""
     options = ClusterOptions(
         # Nobody renews the lease of the kubelet's node.
@@ -142,7 +142,7 @@ def deployment_cluster(image: Path, folder: Path) -> Iterator[Deployed]:
         }
         with PodNetwork(services).up() as network:
             kubelet, agents = (
-                Kubelet(stack.cluster, network, image, folder / namespace, namespace)
+                Kubelet(stack.cluster, network, folder / namespace, namespace)
                 for namespace in (NAMESPACE, AGENT_NAMESPACE)
             )
             with kubelet.playing(), agents.playing():

@@ -51,11 +51,9 @@ class RunningPod:
 class Kubelet:
     """Plays the kubelet of one node for the pods of one namespace, each with one container."""
 
-    def __init__(
-        self, cluster: LocalCluster, network: PodNetwork, image: Path, folder: Path, namespace: str
-    ) -> None:
+    def __init__(self, cluster: LocalCluster, network: PodNetwork, folder: Path, namespace: str) -> None:
         self._cluster, self._network = cluster, network
-        self._image, self._folder, self._namespace = image, folder, namespace
+        self._folder, self._namespace = folder, namespace
         self._stopped = threading.Event()
         #: By uid, all that were started.
         self.pods: dict[str, RunningPod] = {}
@@ -149,7 +147,6 @@ class Kubelet:
         interface = self._network.add_pod()
         security = {**spec.get("securityContext", {}), **container.get("securityContext", {})}
         asked = ContainerSpec(
-            image=self._image,
             command=[*container.get("command", ()), *container.get("args", ())],
             environment=self._environment(api, pod, container, interface.address),
             network=interface.namespace,

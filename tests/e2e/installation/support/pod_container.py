@@ -1,4 +1,6 @@
-"""One container, run from a root file system as a container runtime runs it: Linux namespaces, mounts, user.
+"""One container, run as a container runtime runs it: Linux namespaces, mounts, user.
+
+Its programs are those of this machine and of the environment that runs the tests, where an image would have its own.
 
 What is not there of a real runtime: seccomp, cgroups (so no memory limit) and a bounding set of capabilities. A user
 other than root who may gain no privileges has no capability anyway.
@@ -7,15 +9,24 @@ other than root who may gain no privileges has no capability anyway.
 import os
 import shlex
 import signal
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from queues.sql.embedded.supervised import Program, SupervisedProcess
 
-#: Environment and folder of the image (``deploy.image.archive``).
-IMAGE_ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin", "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
+#: User, environment and working folder of the image (``Containerfile``); the first folder of programs is another.
+IMAGE_USER = 65532
+IMAGE_ENVIRONMENT = {
+    "PATH": f"{sys.prefix}/bin:/usr/bin",
+    "LANG": "C.UTF-8",
+    "PYTHONDONTWRITEBYTECODE": "1",
+}
 IMAGE_FOLDER = "/home/nonroot"
+_REPOSITORY = Path(__file__).parents[4]
+#: Of this machine, read-only in the container: libraries and the programs that pods name, with root certificates.
+_PROGRAMS = ("/usr", "/bin", "/lib", "/lib64", "/etc/ssl", sys.base_prefix, sys.prefix, str(_REPOSITORY))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +42,6 @@ class Mount:
 class ContainerSpec:
     """What a kubelet asks of a container runtime."""
 
-    image: Path
     command: Sequence[str]
     environment: Mapping[str, str]
     network: Path
@@ -134,10 +144,16 @@ def _children(process: int) -> list[int]:
 
 def _script(spec: ContainerSpec, folder: Path) -> str:
     """Mounts, then the command in place of the shell: it is the first process of its namespace."""
-    root, layer = folder / "root", folder / "layer"
-    made = [f"mkdir {root} {layer}", f"mount -t tmpfs layer {layer}", f"mkdir {layer}/upper {layer}/work"]
-    layers = f"lowerdir={spec.image},upperdir={layer}/upper,workdir={layer}/work"
-    made += [f"mount -t overlay -o {layers} overlay {root}", f"mount -t proc proc {root}/proc"]
+    root = folder / "root"
+    made = [f"mkdir {root}", f"mount -t tmpfs -o mode=755 root {root}"]
+    made += [f"mkdir -p {root}/{name}" for name in ("dev", "etc", "proc", "run", "var", IMAGE_FOLDER)]
+    made += [f"mkdir -m 1777 {root}/tmp", f"mount -t proc proc {root}/proc"]
+    made.append(f"echo nonroot:x:{IMAGE_USER}:{IMAGE_USER}::{IMAGE_FOLDER}:/nonexistent > {root}/etc/passwd")
+    for program in map(Path, dict.fromkeys(_PROGRAMS)):
+        if program.is_symlink():
+            made.append(f"ln -s {program.readlink()} {root}{program}")
+        elif program.is_dir():
+            made += [f"mkdir -p {root}{program}", f"mount --bind -o ro {program} {root}{program}"]
     made += [f"mount -t tmpfs -o mode=755 dev {root}/dev", f"mkdir {root}/dev/shm"]
     made += [f"mount -t tmpfs -o mode=1777,size=64m shm {root}/dev/shm"]
     for device in ("null", "zero", "full", "random", "urandom"):

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from admission.build_info import RECORDED_IN
-from deploy.image.__main__ import source_commit
 from deploy.release import files
 from deploy.release.build_hook import commit_of
+from deploy.release.files import source_commit
 
 
 def test_two_builds_of_the_python_packages_are_the_same_bytes(tmp_path: Path) -> None:
