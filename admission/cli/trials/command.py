@@ -71,7 +71,7 @@ def try_(
         raise click.UsageError("Expected -f FILE, or --quota.")
     if flavor and not quota:
         raise click.UsageError("--flavor is for --quota.")
-    question = {
+    question: dict[str, Any] = {
         "documents": documents_of_files(files, namespace) if files else [],
         "namespace": namespace or current_namespace(route.kubeconfig, route.context),
         "queue": queue,
