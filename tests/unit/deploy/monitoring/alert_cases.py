@@ -84,22 +84,22 @@ CASES: Final = (
     ),
     Case(
         alert="MusterBackupLate",
-        # The times are seconds since the first sample.
+        # Seconds from the first sample: the last success is 25 hours and 50 minutes before.
         series={
-            'kube_cronjob_created{namespace="muster-system",cronjob="muster-backup"}': "0x1700",
-            'kube_cronjob_status_last_successful_time{namespace="muster-system",cronjob="muster-backup"}': "600x1700",
-            'kube_cronjob_status_last_successful_time{namespace="muster-system",cronjob="another"}': "60x1700",
+            'kube_cronjob_created{namespace="muster-system",cronjob="muster-backup"}': "-200000x30",
+            'kube_cronjob_status_last_successful_time{namespace="muster-system",cronjob="muster-backup"}': "-93000x30",
+            'kube_cronjob_status_last_successful_time{namespace="muster-system",cronjob="another"}': "-200000x30",
         },
-        quiet="1565m",
-        fires="1600m",
-        summary="No backup of the database has succeeded for 1d 2h 30m 0s.",
+        quiet="5m",
+        fires="20m",
+        summary="No backup of the database has succeeded for 1d 2h 10m 0s.",
     ),
     Case(
         alert="MusterBackupLate",
-        series={'kube_cronjob_created{namespace="muster-system",cronjob="muster-backup"}': "600x1700"},
-        quiet="1565m",
-        fires="1600m",
-        summary="No backup of the database has succeeded for 1d 2h 30m 0s.",
+        series={'kube_cronjob_created{namespace="muster-system",cronjob="muster-backup"}': "-93000x30"},
+        quiet="5m",
+        fires="20m",
+        summary="No backup of the database has succeeded for 1d 2h 10m 0s.",
     ),
     Case(
         alert="MusterRetentionBehind",
