@@ -66,7 +66,7 @@ class TurnPlan:
     stages: Mapping[AdmissionId, StageTimes] = field(default_factory=dict)
     #: Device-seconds of work that evictions cost, for the decision log.
     lost: Mapping[AdmissionId, int] = field(default_factory=dict)
-    #: What is told of the traces of the workloads that get seats; empty: traces are not told.
+    #: What is stored of the traces of the workloads that get seats; empty if traces are off.
     traces: Mapping[WorkloadKey, TraceStart] = field(default_factory=dict)
 
     def changes_ledger(self) -> bool:
@@ -263,7 +263,7 @@ def _decisions(
     """Lines of the decision log: one for what a workload gets, and one for what is evicted of it for one reason."""
     plan, lost = turn.plan, turn.lost
     lines: list[ledger.Decision] = []
-    # In the order of cause and effect: what makes room, then who gets it.
+    # In the order of cause and effect: what makes room, then what gets it.
     evictions: dict[tuple[Any, ...], list[ledger.Decision]] = {}
     for evict in plan.evicts:
         if evict.admission in evicted:
@@ -294,7 +294,7 @@ def _decisions(
 
 
 def _traced(line: ledger.Decision, traces: Mapping[WorkloadKey, TraceStart]) -> ledger.Decision:
-    """The line of an admission, with what is told of its trace."""
+    """The line of an admission, with what is stored of its trace."""
     start = traces.get(line.workload)
     if start is None or line.admission is None:
         return line

@@ -68,12 +68,12 @@ from queues.workload import Workload, WorkloadKey
 
 _log = logging.getLogger(__name__)
 
-#: The interpreter hands the processor over this often while a decision runs beside the loop. Seconds.
+#: The interpreter hands the processor over this often while a decision runs next to the loop. Seconds.
 SWITCH_INTERVAL = 0.0005
 #: Seconds of the pauses between attempts to migrate a database that cannot be reached, or is of another version.
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 10.0
-#: Seconds that a replica takes at its end for traces that were not told yet.
+#: Seconds that a replica takes at its end for traces that were not sent yet.
 TRACES_END_WITHIN = 4.0
 #: Seconds by which a leader may be behind the cluster and still be ready.
 WATCHES_BEHIND = 30.0
@@ -89,9 +89,9 @@ class Controller:
         self._leadership: Leadership | None = None
         self._watchdog = LoopWatchdog()
         self._failed_turns = FailedTurns(settings.failed_turns_folder, fingerprint(), settings.identity)
-        #: None: traces are not told.
+        #: None if traces are off.
         self._traces: GangTraces | None = None
-        #: The processes beside this one, by role.
+        #: The processes next to this one, by role.
         self._beside: dict[str, ServingProcess] = {}
         self._metrics = Metrics(
             process=ProcessFigures(
@@ -207,7 +207,7 @@ class Controller:
         return channel, answers
 
     def _serving(self, dsn: Dsn, channel: Path) -> dict[str, ServingProcess]:
-        """The processes beside this one, by role.
+        """The processes next to this one, by role.
 
         There is a webhook where the API server can reach it: at a URL, or by its Service.
         """
@@ -319,7 +319,7 @@ class Controller:
         }
 
     def _last(self) -> Decided | None:
-        """The last decision of this replica; None: it does not lead."""
+        """The last decision of this replica; None if it does not lead."""
         cycle = self._term.cycle if self._term is not None else None
         return cycle.last if cycle is not None else None
 
@@ -334,12 +334,12 @@ class Controller:
             statuses.starts.forecast(starts)
 
     def _unknown_starts(self) -> frozenset[WorkloadKey]:
-        """Workloads of which no start can be expected, though the engine would admit them some time."""
+        """Workloads with no start that can be expected, though the engine would admit them some time."""
         statuses = self._term.statuses if self._term is not None else None
         return frozenset() if statuses is None else statuses.own_updates()
 
     def _world_view(self) -> WorldView | None:
-        """What trials are told; None: this replica does not lead."""
+        """What trials start from; None if this replica does not lead."""
         term = self._term
         if term is None or term.world is None:
             return None
@@ -413,7 +413,7 @@ async def _migrate_when_up(database: Database) -> None:
 
 
 async def _why_unfit(dependencies: TermDependencies, definition: QueueDefinition) -> str | None:
-    """Why this process must not lead now; None: it may."""
+    """Why this process must not lead now; None if it may."""
     if dependencies.decision_thread.is_busy():
         return "a decision of an earlier term still runs"
     if await dependencies.contact.is_lost():

@@ -84,11 +84,11 @@ class Cycle:
         self._clock = clock
         self._decider = decider
         self._failpoint = failpoint
-        #: What is not stored yet of how far admissions came; the writers tell of releases.
+        #: What is not stored yet of how far admissions came; the writers report releases.
         self.stages = AdmissionStages()
-        #: Decisions tell what is needed for the traces of gangs.
+        #: Decisions keep what is needed for the traces of gangs.
         self.tells_traces = False
-        #: What gangs are told of their requests for nodes.
+        #: What gangs show about their requests for nodes.
         self.progress = ToldRequests(world.reasons)
         #: Workloads that may need a write to their objects since the last report.
         self._dirty_workloads: set[WorkloadKey] = set()
@@ -100,7 +100,7 @@ class Cycle:
         self._rest_failed = False
         self._stored_reasons = StoredReasons()
         self._numbers_stored_at = 0.0
-        #: Reasons changed that are stored later: when, seconds from now; None: there are none.
+        #: Reasons changed that are stored later: when, seconds from now; None if there are none.
         self._postponed: float | None = None
         self._pending: Mapping[tuple[QueueName, ReasonCode], int] = {}
         #: Seconds since the epoch: until then nothing is to do if nothing changes.
@@ -379,7 +379,7 @@ class Cycle:
                 for evict in applied.evicted
             },
         )
-        # In the order in which the ledger has taken it: what is evicted with the plan counts beside what got ready.
+        # In the order in which the ledger has taken it: what is evicted with the plan counts besides what got ready.
         ready = frozenset(plan.ready)
         world.put_ready({admission.workload for admission in applied.admissions if admission.id in ready})
         lost = ((world.admissions[evict.admission].workload, evict) for evict in applied.evicted)
@@ -475,8 +475,8 @@ def _to_store(changes: ReasonChanges) -> Reasons:
 async def look_back(database: Database, world: World, now: int) -> None:
     """Read past use from the ledger if half-lives have changed. Raises DatabaseError.
 
-    Where much has to be read for it, the leader sums up beside the turns (``admission.history``), and says when all
-    is summed up.
+    Where much has to be read for it, the leader sums up between the turns (``admission.history``), and says when all is
+    summed up.
     """
     history = world.usage_history
     wanted = history.unread({name: fact.queue for name, fact in world.queues.items()})
@@ -497,7 +497,7 @@ async def recall(database: Database, world: World) -> None:
 
 
 def _last_eviction(evict: Evict, now: int) -> LastEviction | None:
-    """What is told of an eviction while its workload waits; None: nothing."""
+    """What is shown of an eviction while its workload waits; None for nothing."""
     by = evict.facts.get("for", "")
     cause = evict.message if evict.code in CAUSES_TOLD else ""
     if not (by or cause):

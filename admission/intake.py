@@ -188,7 +188,7 @@ def _content(world: World, row: UnsavedRow) -> object:
 
 
 def _about(world: World, row: UnsavedRow) -> WorkloadKey | None:
-    """The workload that a row is about; None: it is about a queue or a node."""
+    """The workload that a row is about; None if it is about a queue or a node."""
     match row.kind:
         case "arrivals" | "described" | "departed":
             key: WorkloadKey = row.key

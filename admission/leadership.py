@@ -83,7 +83,7 @@ class LeaderLease:
     """The right to act as leader: a term, and how long it may be trusted without asking again."""
 
     def __init__(self, term: Term, trust: LeaseTrust, ledger_time: float | None = None) -> None:
-        """``ledger_time``: seconds since the epoch by the database's clock, now; None: by this machine's."""
+        """``ledger_time``: seconds since the epoch by the database's clock, now; None for this machine's."""
         self.term = term
         self._trust = trust
         #: Renewals come from another thread, and one that is late must not bring back a term that has ended.
@@ -137,9 +137,9 @@ class Leadership:
         after_term: Callable[[], None] = lambda: None,
         standing: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        """``failures``: how terms ended. ``unfit``: why this process must not lead now; None: it may.
-        ``after_term``: called when a term has ended and nothing of it is needed any more. ``standing``: seconds for
-        which the event loop has stood still by now; called from another thread.
+        """``failures``: how terms ended. ``unfit``: why this process must not lead now; None if it may. ``after_term``:
+        called when a term has ended and nothing of it is needed any more. ``standing``: seconds for which the event
+        loop has stood still by now; called from another thread.
         """
         self._database = database
         self._holder = holder
@@ -171,7 +171,7 @@ class Leadership:
             await self._pause(lease, failure, lasted=lease_clock() - begun)
 
     async def _pause(self, lease: LeaderLease, failure: BaseException | None, *, lasted: float) -> None:
-        """Tell how a term ended, and wait: what ends every term at once would else read the whole cluster again and
+        """Report how a term ended, and wait: what ends every term at once would else read the whole cluster again and
         again."""
         seconds = self._timing.retry
         if failure is not None:
@@ -260,14 +260,17 @@ class LedgerGuard:
     def __init__(self, database: Database, cluster: ClusterLedger) -> None:
         self._database = database
         self._cluster = cluster
-        #: What is wrong, as found before the last election; None: nothing, or another replica of this ledger leads, or
-        #: there is no root queue yet.
+        #: What is wrong, as found before the last election. None if nothing is wrong, if another replica of this ledger
+        #: leads, or if there is no root queue yet.
         self.problem: str | None = None
         #: The leader of this database under which its ledger was last found to be that of the cluster.
         self._compared: str | None = None
 
     async def why_refused(self) -> str | None:
-        """Why this replica must not be elected: the cluster has another ledger, or cannot be asked. None: it may be."""
+        """Why this replica must not be elected: the cluster has another ledger, or cannot be asked.
+
+        None if it may be.
+        """
         try:
             async with self._database.transaction() as tx:
                 leader = await leadership.holder(tx)
@@ -279,7 +282,8 @@ class LedgerGuard:
             if leader is None:
                 require_same(own, recorded)
             else:
-                # It may lead another cluster: a DSN swapped by mistake. How far this one has come is its to tell.
+                # It may lead another cluster: a DSN swapped by mistake. How far the ledger has come, only that leader
+                # knows.
                 require_same_ledger(own, recorded)
             self._compared = leader
         except DatabaseError:
@@ -345,7 +349,7 @@ class LedgerGuard:
 
 
 class Heart:
-    """Stores the heartbeats of one term: how old the stored state is, so that every replica can tell users."""
+    """Stores the heartbeats of one term: how old the stored state is, so that every replica can show it to users."""
 
     def __init__(
         self, database: Database, lease: LeaderLease, lag: Callable[[], Lag], *, address: str

@@ -47,7 +47,7 @@ def redact(text: str) -> str:
 
 
 def configure(*, form: Literal["json", "console"], level: str, stream: TextIO | None = None) -> None:
-    """Send the log of the process to a stream (None: standard error)."""
+    """Send the log of the process to a stream (standard error if None)."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonFormatter() if form == "json" else ConsoleFormatter())
     handler.addFilter(_add_fields)
@@ -62,7 +62,7 @@ def configure(*, form: Literal["json", "console"], level: str, stream: TextIO | 
 
 
 def _is_about_this_program(record: logging.LogRecord) -> bool:
-    """Not about requests that cannot be read: whoever connects can send these without end, and fill the log."""
+    """Not about requests that cannot be read: any client can send these without end, and fill the log."""
     error = record.exc_info[1] if record.exc_info else None
     return record.levelno < logging.WARNING or type(error).__module__ != "aiohttp.http_exceptions"
 

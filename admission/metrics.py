@@ -89,13 +89,13 @@ class ProcessFigures:
     #: Answers of the API server by (verb, resource, code); code 0: none came. And requests that were sent again.
     answers: Callable[[], Mapping[tuple[str, str, int], int]] = dict
     retries: Callable[[], Mapping[str, int]] = dict
-    #: By role: whether the process beside this one serves.
+    #: By role: whether the process next to this one serves.
     serving: Callable[[], Mapping[str, bool]] = dict
     #: By role and certificate: when it is valid.
     certificates: Callable[[], Mapping[tuple[str, str], Validity]] = dict
-    #: What the last turn of this replica decided on; None: it does not lead.
+    #: What the last turn of this replica decided on; None if it does not lead.
     snapshot: Callable[[], Snapshot | None] = _nothing
-    #: Spans that were sent, and dropped; None: traces are not told.
+    #: Spans that were sent, and dropped; None if traces are off.
     spans: Callable[[], SpanCounts | None] = _nothing
 
 
@@ -113,8 +113,8 @@ class Metrics:
         node_health: Callable[[], NodeHealth | None] = lambda: None,
     ) -> None:
         """All are called at each scrape: informers by name, seconds of the event loop's longest block, seconds for
-        which each history has outlived its retention, Jobs of which the pods are to be listed before their seats are
-        given back, and the health of nodes; None: another replica looks."""
+        which each history has outlived its retention, Jobs whose pods are to be listed before their seats are given
+        back, and the health of nodes; None if another replica looks."""
         self._registry = CollectorRegistry()
         self._process = process
         self._informers = informers
@@ -138,7 +138,7 @@ class Metrics:
         self._transactions = self._histogram("muster_transaction_seconds", TURN_SECONDS)
         self._registry.register(_Reading(self._families))
         self._wide = WideMetrics(time.time, process.snapshot)
-        #: One, so that a reading that nobody waits for any more has ended before the next one begins.
+        #: One, so that a reading that is no longer waited for has ended before the next one begins.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="metrics")
         #: When (of the monotonic clock) the last turn ended.
         self._turned_at: float | None = None
@@ -179,7 +179,7 @@ class Metrics:
                 self._waits.labels(stage.value).observe(max(0.0, seconds))
 
     def leads(self, term: int | None) -> None:
-        """This replica leads from now on in that term. None: it leads no longer, and the gauges of turns vanish."""
+        """This replica leads from now on in that term. None if it leads no longer: the gauges of turns vanish."""
         self._term = term
         self._turned_at = time.monotonic()
         if term is None:

@@ -67,7 +67,7 @@ _SERVICE_LINK: Final = re.compile(
 
 
 class Address(NamedTuple):
-    """An address to listen on. Host None: every interface; port 0: any free port."""
+    """An address to listen on. Host None for every interface, port 0 for any free port."""
 
     host: str | None
     port: int
@@ -133,7 +133,7 @@ Words = Annotated[tuple[str, ...], BeforeValidator(_words)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 RetentionDays = Annotated[
     int,
-    # For the schema of the chart's values; what is told of a wrong one is the validator's.
+    # For the schema of the chart's values; the message about a wrong one is the validator's.
     Field(le=36_500, json_schema_extra={"anyOf": [{"const": 0}, {"minimum": LEAST_RETENTION_DAYS}]}),
     AfterValidator(_retention_days),
 ]
@@ -368,7 +368,7 @@ def read(
         ("environment", _from_environment(variables)),
         ("flag", {to_camel(name): value for name, value in (flags or {}).items() if value not in (None, ())}),
     ):
-        if _LEDGERS & found.keys():  # the one of a file is no wish beside that of a flag
+        if _LEDGERS & found.keys():  # the one of a file does not count besides that of a flag
             values = {name: value for name, value in values.items() if name not in _LEDGERS}
         values.update(found)
         origins.update(dict.fromkeys(found, origin))
@@ -381,7 +381,7 @@ def read(
 
 
 def given_dsn(settings: Settings) -> Dsn | None:
-    """The DSN that is set, or the file that has it; None: neither. Raises InvalidSettings: the file has none."""
+    """The DSN that is set, or the file that has it; None if neither. Raises InvalidSettings: the file has none."""
     if settings.dsn_file is not None:
         try:
             dsn_text(settings.dsn_file)
@@ -392,7 +392,7 @@ def given_dsn(settings: Settings) -> Dsn | None:
 
 
 def ledger_dsn(settings: Settings, environment: Mapping[str, str] | None = None) -> Dsn | None:
-    """DSN of the ledger; None: that of an embedded Postgres, which inside a cluster has to be asked for.
+    """DSN of the ledger; None for that of an embedded Postgres, which inside a cluster has to be asked for.
 
     Each replica would start one of its own there, and each would lead. Raises InvalidSettings.
     """
@@ -437,7 +437,7 @@ def _from_environment(variables: Mapping[str, str]) -> dict[str, str]:
         if not variable.startswith(_PREFIX) or variable in _NOT_SETTINGS:
             continue
         if variable in by_variable:
-            # An empty DSN is a secret that nobody filled in, and not the wish for another ledger.
+            # An empty DSN is a secret that was not filled in, and not the wish for another ledger.
             if text or variable == _PREFIX + "DSN":
                 found[by_variable[variable]] = text
         elif not _SERVICE_LINK.fullmatch(variable):

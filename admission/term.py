@@ -112,7 +112,7 @@ class TermDependencies:
     failed_terms: RepeatedFailures
     #: Called at each named point of the ring (``admission.failpoints``).
     failpoint: Callable[[str], None]
-    #: Decisions tell what is needed for the traces of gangs.
+    #: Decisions keep what is needed for the traces of gangs.
     tells_traces: bool = False
 
 
@@ -140,7 +140,7 @@ class LeaderTerm:
         self.unseen_pods: UnseenPods | None = None
         self.statuses: WorldStatuses | None = None
         self.ready = False
-        #: What the cluster has recorded of this term; None: nothing yet.
+        #: What the cluster has recorded of this term; None if nothing yet.
         self._record: LedgerRecord | None = None
         #: Time of the loop at which the last turn ended.
         self._turned = 0.0
@@ -182,7 +182,7 @@ class LeaderTerm:
             raise self._lease.term.fenced(str(error)) from error
 
     async def _rows(self) -> WorldRows:
-        """What the ledger says. What the informers have listed stays if Postgres cannot tell it now."""
+        """What the ledger says. What the informers have listed stays if Postgres cannot answer now."""
         keys: dict[WorkloadKey, WorkloadKey] = {}
         async for facts in slices(self.informers.workloads()):
             keys.update((fact.key, fact.key) for fact in facts)
@@ -193,7 +193,7 @@ class LeaderTerm:
                     return await load_world(tx, shared=keys, with_told=with_told)
             except DatabaseUnavailable as error:
                 self._check_lease()
-                # No decision waits for what is only told.
+                # No decision waits for what is only shown.
                 with_told &= not isinstance(error, DatabaseTooSlow)
                 await self._pause(error)
 
@@ -363,7 +363,7 @@ class LeaderTerm:
         commands.reconcile(done)
 
     def _run_beside(self, world: World, tasks: asyncio.TaskGroup) -> None:
-        """What goes on beside the turns."""
+        """What goes on next to the turns."""
         self._keep_history(world, tasks)
         self._recover_nodes(world, tasks)
         self._start_jobs(tasks)
@@ -423,7 +423,7 @@ class LeaderTerm:
     def _mark_due(
         self, world: World, job_controller: VolcanoJobController, inherited: InheritedSeats
     ) -> None:
-        """Workloads of which the time has come are looked at in the next turn."""
+        """Workloads whose time has come are looked at in the next turn."""
         for key in (*job_controller.due(int(self._lease.now())), *inherited.due(lease_clock())):
             world.mark_dirty(key)
 
@@ -434,7 +434,7 @@ class LeaderTerm:
             statuses.look_at_queues()
 
     def _failing(self) -> Reason | None:
-        """What people are to be told about turns or terms that fail; None: they do not."""
+        """What people are to see about turns or terms that fail; None if they do not."""
         return self._put_off.told() or self._dependencies.failed_terms.told()
 
     async def _pause(self, error: DatabaseUnavailable, statuses: StatusLoop | None = None) -> None:

@@ -82,7 +82,7 @@ class TurnReport:
     used: Mapping[tuple[QueueName, Account], int] = field(default_factory=dict)
     deserved: Mapping[tuple[QueueName, Account], int] = field(default_factory=dict)
     past_use: Mapping[tuple[QueueName, Account], int] = field(default_factory=dict)
-    #: The queues of these amounts; None: nothing was decided yet.
+    #: The queues of these amounts; None if nothing was decided yet.
     tree: QueueTree | None = None
     nodes_usable: int = 0
     #: Workloads that a step of the turn fails on, and decisions of this term that failed so far.

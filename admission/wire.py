@@ -1,8 +1,8 @@
 """Kubernetes objects as Muster reads them: only the needed fields, decoded by msgspec.
 
-Attribute names are the snake_case forms of the API's, so what queues.api tells of pods it tells of these too.
-``metadata.managedFields`` and everything else that is not named here is never materialised. Documents of
-administrators (Queue, ResourceFlavor, Topology) are few and go through queues.api instead.
+Attribute names are the snake_case forms of the API's, so what queues.api reads of pods it reads of these too.
+``metadata.managedFields`` and everything else that is not named here is never materialised. Documents of administrators
+(Queue, ResourceFlavor, Topology) are few and go through queues.api instead.
 """
 
 from typing import Annotated
@@ -126,7 +126,7 @@ class WireNodeSelectorTerm(WireStruct):
 
 
 class WireNodeSelector(WireStruct):
-    """Terms of which one must hold."""
+    """Terms: one of them must hold."""
 
     node_selector_terms: tuple[WireNodeSelectorTerm, ...] | None = None
 
@@ -153,7 +153,7 @@ class WireLabelSelector(WireStruct):
 
 
 class WirePodAffinityTerm(WireStruct):
-    """A term about other pods: which these are, and of which namespaces."""
+    """A term about other pods: which these are, and in which namespaces."""
 
     label_selector: WireLabelSelector | None = None
     topology_key: str = ""

@@ -29,7 +29,7 @@ class Seat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageTimes:
-    """When an admission came how far, in seconds since the epoch. None: it has not, or nobody knows."""
+    """When an admission reached each stage, in seconds since the epoch. None if it has not, or if that is not known."""
 
     #: The last write that handed a pod of it to the scheduler.
     released: float | None = None
@@ -78,8 +78,8 @@ class Admission:
     reclaimed: bool = False
     #: Generation of the workload that was admitted.
     generation: str = ""
-    #: Pods that had to start together when the workload was admitted, also of what joined it later; 0: not known. Who
-    #: asks for more of them while the gang runs protects no more of it.
+    #: Pods that had to start together when the workload was admitted, also of what joined it later; 0: not known. A
+    #: gang whose minimum is raised while it runs is not protected more.
     minimum: int = 0
     #: The user (``muster.dev/user``); "": unknown.
     user: str = ""
@@ -141,7 +141,7 @@ class Claim:
 
 #: Codes of evictions for which nothing of the workload is to blame: it comes first among equals of its queue.
 COMING_FIRST: Final = frozenset((ReasonCode.GPU_UNHEALTHY, ReasonCode.NODES_RESERVED, ReasonCode.MAINTENANCE))
-#: Codes of evictions of which the message is told while the workload waits again.
+#: Codes of evictions whose message is shown while the workload waits again.
 CAUSES_TOLD: Final = frozenset((ReasonCode.REFUSED, ReasonCode.MAX_RUN_TIME, *COMING_FIRST))
 
 #: A second that does not come: a workload with no attempt before it is not run again.
@@ -161,7 +161,7 @@ def rest_after(evictions: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastEviction:
-    """The last eviction of a workload, if it was not admitted since and what is told of it helps while it waits.
+    """The last eviction of a workload, if it was not admitted since and its cause helps to understand the wait.
 
     So it was for a beneficiary; or the scheduler refused its pods, for a reason that need not be in any books; or one
     of its devices failed, or its nodes are reserved or drained, so that it comes before others of its queue now; or its
@@ -229,7 +229,7 @@ class Setbacks:
         return self.not_before >= NEVER_AGAIN
 
     def rolled_back(self, not_before: int, unready: Unready | None = None) -> "Setbacks":
-        """After one rollback more. ``unready``: its pods were not ready in time; None: it had another cause."""
+        """After one rollback more. ``unready``: its pods were not ready in time; None if it had another cause."""
         return replace(
             self,
             not_before=max(not_before, self.not_before),

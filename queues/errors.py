@@ -11,8 +11,8 @@ What an error of Postgres means, by its SQLSTATE, and what its callers do:
 | ``DatabaseTooSlow``, one of these: not in time | 57014 (statement timeout), 25P03, 25P04 | the same; a plan is smaller then |
 | ``DataRefused``: never with this value or row | 22, 23, 54; a parameter that cannot be sent | nothing was stored: the batch is tried in parts, and the row that is refused is set aside |
 | ``OutcomeUnknown`` | connection lost during COMMIT | the world is read again |
-| ``LedgerMismatch``, ``Fenced`` | | nothing was stored; the world is read again, by whoever leads then |
-| ``DatabaseError`` | all others | the term ends |
+| ``LedgerMismatch``, ``Fenced`` | | nothing was stored; the world is read again, by the replica that leads then | |
+``DatabaseError`` | all others | the term ends |
 """
 
 from typing import Any

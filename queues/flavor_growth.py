@@ -14,11 +14,11 @@ class FlavorGrowth:
     flavor: FlavorName
     #: Labels that all its nodes have.
     labels: Mapping[str, str] = field(default_factory=dict)
-    #: Amounts of the largest node that can be added. None: the ResourceFlavor states none.
+    #: Amounts of the largest node that can be added. None if the ResourceFlavor states none.
     largest: Mapping[str, int] | None = None
 
     def most(self, resource: str) -> int | None:
-        """The most of a resource that a node which is added has; None: any amount.
+        """The most of a resource that a node which is added has; None for any amount.
 
         Devices that are not stated are not on such a node. Of what every node has (processors, memory) nothing is known
         if it is not stated.
@@ -34,7 +34,7 @@ class FlavorGrowth:
 def growth_of(
     flavors: Sequence[FlavorName], known: Sequence[FlavorGrowth], *, asks: bool, described: bool
 ) -> tuple[FlavorGrowth, ...] | None:
-    """What can be added to the nodes of a queue, by flavor. Empty: nothing that is known. None: nodes of any size.
+    """What can be added to the nodes of a queue, by flavor. Empty if nothing is known. None for nodes of any size.
 
     ``flavors``: of the queue; empty: it uses all nodes. ``known``: all ResourceFlavors. ``asks``: an autoscaler is
     asked for nodes for this queue. ``described``: every node is of a flavor.
@@ -50,9 +50,9 @@ def growth_of(
 def short_of(
     growth: Sequence[FlavorGrowth], takes: Mapping[str, int], before: str | None
 ) -> tuple[str, int] | None:
-    """The resource of which every node that can be added has too little for a pod, and the most that one has.
+    """A resource with too little for a pod on every node that can be added, and the most that one of these has.
 
-    ``before``: the resource that is looked at first. None: there is no such resource.
+    ``before``: the resource that is looked at first. None if there is no such resource.
     """
     # Devices say more than processors and memory.
     for name in sorted(takes, key=lambda each: (each != before, "/" not in each, each)):

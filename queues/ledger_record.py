@@ -44,7 +44,7 @@ def require_same_ledger(own: LedgerRecord, recorded: LedgerRecord | None) -> Non
 
 
 def require_same(own: LedgerRecord, recorded: LedgerRecord | None) -> None:
-    """Raises AnotherLedger unless the ledger ``own`` may lead a cluster. ``recorded``: what that says; None: nothing.
+    """Raises AnotherLedger unless the ledger ``own`` may lead a cluster. ``recorded``: what that says; None if nothing.
 
     A ledger that leads counts its terms up. So of two copies of one ledger, the one that did not lead last is behind,
     or has given the same number to another replica; or it does not know the nonce.

@@ -12,7 +12,7 @@ def one(item: object) -> int:
 
 
 def parts(items: Iterable[T], size: int | None, weight: Callable[[T], int] = one) -> Iterator[list[T]]:
-    """Many items in parts of at most so much weight (None: all in one). A heavier item is a part of its own."""
+    """Many items in parts of at most so much weight (all in one if None). A heavier item is a part of its own."""
     part: list[T] = []
     left = size or 0
     for item in items:

@@ -90,10 +90,10 @@ class Evict:
     message: str
     #: The workload may be tried again from this time on (seconds since the epoch).
     not_before: int = 0
-    #: Its pods were not ready in time, or were refused, which counts for this revision of its object; None: it has
+    #: Its pods were not ready in time, or were refused, which counts for this revision of its object; None if it has
     #: another cause.
     revision: str | None = None
-    #: Workload that gets the room (preemption, reclaim); None: none does.
+    #: Workload that gets the room (preemption, reclaim); None if none does.
     beneficiary: WorkloadKey | None = None
     #: An elastic part: its gang runs on, and is not evicted.
     elastic: bool = False
@@ -115,7 +115,7 @@ class Setback:
     not_before: int = 0
     #: It was evicted for another workload.
     displaced: bool = False
-    #: Its pods were not ready in time, or were refused; None: neither.
+    #: Its pods were not ready in time, or were refused; None if neither.
     unready: Unready | None = None
 
 
@@ -145,7 +145,7 @@ class Plan:
     ledger_seq: int
     frees: tuple[Free, ...] = ()
     adopts: tuple[Adopt, ...] = ()
-    #: Admissions of which every seat has a bound pod now.
+    #: Admissions whose seats all have a bound pod now.
     starts: tuple[AdmissionId, ...] = ()
     #: Admissions with pods that have been ready together for a while now.
     ready: tuple[AdmissionId, ...] = ()
@@ -163,7 +163,7 @@ class Plan:
     stopped: bool = False
 
     def admit_of(self, workload: WorkloadKey) -> Admit | None:
-        """All that a workload gets, with the elastic parts of its gang; None: nothing."""
+        """All that a workload gets, with the elastic parts of its gang; None if it gets nothing."""
         found = [each for each in self.admits if each.workload == workload]
         return (
             replace(found[0], seats=tuple(seat for each in found for seat in each.seats)) if found else None

@@ -1,6 +1,6 @@
 """The closed vocabulary of reasons: every code that users, the ledger and metrics see, defined here once.
 
-A code is stable, the sentence beside it may improve. docs/reference/reasons.md says of each code what to do.
+A code is stable, the sentence next to it may improve. docs/reference/reasons.md says of each code what to do.
 """
 
 from enum import StrEnum
@@ -172,7 +172,7 @@ class ReasonCode(StrEnum):
     #: The Job was restarted as often as ``maxRetry`` allows.
     MAX_RETRY = "MaxRetry"
 
-    # ── what objects say beside that
+    # ── what objects say besides that
 
     #: The object has fields that Muster accepts and does not act on.
     UNSUPPORTED_FIELD = "UnsupportedField"

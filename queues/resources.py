@@ -18,7 +18,7 @@ MEMORY: Final = "memory"
 PODS: Final = "pods"
 GPU: Final = "nvidia.com/gpu"
 
-#: What whole devices of a vendor are registered as, unless their device plugin is told another name.
+#: What whole devices of a vendor are registered as, unless their device plugin is set to another name.
 _OF_VENDORS: Final = {"nvidia": GPU, "amd": "amd.com/gpu", "intel": "gpu.intel.com/xe"}
 
 #: The largest amount of anything that a quota may state, 1Ei of memory.
@@ -64,7 +64,7 @@ _SUFFIXES: Final = {
 
 
 def usual_resource(vendor: str) -> str:
-    """What whole devices of a vendor are registered as, unless their device plugin is told another name."""
+    """What whole devices of a vendor are registered as, unless their device plugin is set to another name."""
     return _OF_VENDORS.get(vendor, f"{vendor}.com/gpu")
 
 

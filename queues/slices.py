@@ -8,7 +8,7 @@ from queues.parts import one, parts
 
 T = TypeVar("T")
 
-#: Objects or workloads of the usual size in a slice: a few milliseconds of work. A transaction beside it needs about
+#: Objects or workloads of the usual size in a slice: a few milliseconds of work. A transaction next to it needs about
 #: ten rounds of the loop, and a renewal has to get through also on a machine that gives this process a tenth of a
 #: processor.
 SLICE: Final = 100

@@ -11,7 +11,7 @@ _LAST: Final = 253_402_300_799
 _TOO_LATE: Final = 253_370_764_800
 #: Characters of a time; a longer text is none.
 _LONGEST_TIME: Final = 64
-#: Up to how many seconds a duration is told in which steps of seconds.
+#: Durations below so many seconds are shown in steps of so many seconds.
 _ROUNDED: Final = ((600, 1), (8 * 3600, 60), (8 * 86_400, 3600))
 
 
@@ -29,7 +29,7 @@ def listed(names: Sequence[str], shown: int = 3) -> str:
 
 def duration(seconds: int) -> str:
     """A duration in a sentence, in the form of tables: ``40m``, ``2h5m``. What is left out of it is rounded up, so
-    that "at most" stays true. One that somebody stated is told exactly, by ``span``."""
+    that "at most" stays true. A duration that a user stated is shown exactly, by ``span``."""
     seconds = max(0, seconds)
     step = next((step for limit, step in _ROUNDED if seconds < limit), 86_400)
     return short_duration(-(-seconds // step) * step)
@@ -53,7 +53,7 @@ def short_duration(seconds: int) -> str:
 
 
 def span(seconds: int) -> str:
-    """A duration that somebody stated, exact: ``72h``, ``1h30m``, ``45s``."""
+    """A duration that a user stated, exact: ``72h``, ``1h30m``, ``45s``."""
     hours, rest = divmod(max(0, seconds), 3600)
     minutes, seconds = divmod(rest, 60)
     parts = [f"{count}{unit}" for count, unit in ((hours, "h"), (minutes, "m"), (seconds, "s")) if count]
@@ -83,7 +83,7 @@ def rfc3339(seconds: float, timespec: str = "seconds") -> str:
 
 
 def second_at(text: str) -> int | None:
-    """A time with its zone as seconds since the epoch; None: it is none, or in UTC not from 1970 to 9998.
+    """A time with its zone as seconds since the epoch; None if it is no time, or in UTC not from 1970 to 9998.
 
     Others would break what is reckoned from them, for they cannot be moved nor written.
     """
@@ -100,7 +100,7 @@ def second_at(text: str) -> int | None:
 def host_and_port(text: str) -> tuple[str, int] | None:
     """Host ("": every interface; IPv6 without brackets) and port of ``host:port``, ``[v6]:port`` or ``:port``.
 
-    None: it is none of them.
+    None if it is none of them.
     """
     host, colon, port = text.rpartition(":")
     in_brackets = host.startswith("[") and host.endswith("]")

@@ -1,4 +1,4 @@
-"""A mapping with cheap frozen versions: a version costs what changed, and two versions tell what differs.
+"""A mapping with cheap frozen versions: a version costs what changed, and two versions show what differs.
 
 A ``VersionedMap`` is written to; ``freeze`` gives ``MapVersion``, a mapping that never changes. Versions share a base
 and differ in a small overlay. All versions of one map also share its log of changed keys, so that ``differing`` need
@@ -45,7 +45,7 @@ class _Log(Generic[K]):
         self.keys.append(key)
 
     def between(self, start: int, end: int) -> set[K] | None:
-        """Keys that changed between two positions; None: the log does not reach back so far."""
+        """Keys that changed between two positions; None if the log does not reach back so far."""
         if start < self.first:
             return None
         return set(self.keys[start - self.first : end - self.first])
@@ -112,7 +112,7 @@ class MapVersion(Mapping[K, V]):
     def changed_since(self, before: "MapVersion[K, V]") -> set[K] | None:
         """Keys that may differ from an earlier version.
 
-        None: the version is of another map, or the log does not reach back so far.
+        None if the version is of another map, or if the log does not reach back so far.
         """
         if before._log is not self._log:
             return None
@@ -132,7 +132,7 @@ class VersionedMap(Generic[K, V]):
         self._frozen: MapVersion[K, V] | None = None
 
     def get(self, key: K) -> V | None:
-        """The row of a key; None: absent."""
+        """The row of a key; None if absent."""
         row = self._overlay.get(key)
         if row is None:
             return self._base.get(key)

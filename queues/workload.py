@@ -28,7 +28,7 @@ NO_FLAVOR = FlavorName("")
 class Result(StrEnum):
     """How a workload ended."""
 
-    #: It has not ended, or nobody knows.
+    #: It has not ended, or that is not known.
     UNKNOWN = ""
     SUCCEEDED = "succeeded"
     FAILED = "failed"
@@ -212,7 +212,7 @@ class PodTerm:
     namespaces: tuple[str, ...]
     #: Requirements of their labels; no requirement selects every pod.
     labels: tuple[Requirement, ...]
-    #: Further namespaces, by their labels (no requirement: all); None: only those by name.
+    #: Further namespaces, by their labels (no requirement: all); None for only those by name.
     of_namespaces: tuple[Requirement, ...] | None = None
 
 
@@ -340,7 +340,7 @@ class DevicePlace(NamedTuple):
     island: int
     #: PCIe root complex, such as ``pci0000:17``; "": unknown.
     root: str = ""
-    #: NUMA node; None: unknown.
+    #: NUMA node; None if unknown.
     numa: int | None = None
 
     @property
@@ -400,15 +400,15 @@ class PodSet:
     within_required: bool = True
     #: Parts of the set with a topology of their own, outermost first.
     partitions: tuple[Partition, ...] = ()
-    #: Pod sets of one workload with equal names here are placed in one domain together (a leader with its
-    #: workers, a subgroup); None: each on its own.
+    #: Pod sets of one workload with equal names here are placed in one domain together (a leader with its workers, a
+    #: subgroup); None for each on its own.
     together: str | None = None
     #: Pods as evenly over the domains as the level's smallest number of domains allows.
     balanced: bool = False
     #: Preferred node affinity.
     prefers: tuple[Preference, ...] = ()
     ports: tuple[HostPort, ...] = ()
-    #: Parts of devices that each pod takes; ``takes`` contains their sum. None: whole devices or none.
+    #: Parts of devices that each pod takes; ``takes`` contains their sum. None for whole devices or none.
     share: DeviceShare | None = None
     #: NVLinks join all devices of each pod.
     in_one_island: bool = False
@@ -451,7 +451,7 @@ class PodSet:
         return Resources({name: units for name, units in self.takes.items() if name != self.share.resource})
 
     def needs_single_devices(self) -> bool:
-        """Whether the amounts of a node do not tell how many of these pods its devices take."""
+        """Whether the amounts of a node do not show how many of these pods its devices take."""
         return self.share is not None or self.in_one_island
 
     def wanted_count(self) -> int:
@@ -494,9 +494,9 @@ class Workload:
     pod_sets: tuple[PodSet, ...]
     #: Changes with every change of the request; a plan for another generation is not applied.
     generation: str = ""
-    #: Why the workload cannot be considered at all; None: it can.
+    #: Why the workload cannot be considered at all; None if it can.
     obstacle: Obstacle | None = None
-    #: What it asks to be kept while it lacks pods; None: nothing.
+    #: What it asks to be kept while it lacks pods; None for nothing.
     hold: QuotaHold | None = None
     #: No attempt before this time (seconds since the epoch): backoff after a rollback.
     not_before: int = 0
@@ -504,9 +504,9 @@ class Workload:
     user: str = ""
     #: Image of its pods' first container, at most 200 characters: its run time is learned by it. "": unknown.
     image: str = ""
-    #: Declared run time in seconds (``muster.dev/run-time``, activeDeadlineSeconds …); None: unknown.
+    #: Declared run time in seconds (``muster.dev/run-time``, activeDeadlineSeconds …); None if unknown.
     run_time: int | None = None
-    #: Work lost on eviction is at most this many seconds (``muster.dev/checkpoint-interval``); None: all of it.
+    #: Work lost on eviction is at most this many seconds (``muster.dev/checkpoint-interval``); None for all of it.
     checkpoint_interval: int | None = None
     #: Not evicted for a beneficiary in so many seconds after its start (``muster.dev/min-run-time``).
     min_run_time: int = 0

@@ -59,7 +59,7 @@ def allocations(
     """Devices of each pod that has any, by namespace and name.
 
     ``pods`` are by uid. Pods that are not among them or have ended are left out, and so are devices that no
-    vendor reports. ``before``: the allocations of before; a lost device, which tells no processes, stays with the pod
+    vendor reports. ``before``: the allocations of before; a lost device, which shows no processes, stays with the pod
     that had it then.
     """
     node = NamedDevices(readings)

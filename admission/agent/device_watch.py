@@ -160,7 +160,7 @@ class DeviceWatch:
                 continue
             try:
                 events = self._library.wait(_WAIT)
-            except VendorFailed:  # the next reading tells
+            except VendorFailed:  # the next reading shows it
                 stop.wait(_WAIT)
                 continue
             except Exception:

@@ -3,7 +3,7 @@
 Series are made from the last observation when they are asked for, so that those of devices and pods that are gone are
 gone too. Counters by queue stay for an hour after the last pod of the queue, so that what was counted last is scraped.
 A device that exactly one pod has carries the names of the pod; one that several pods share carries none, and
-``muster_gpu_pod`` tells which these are.
+``muster_gpu_pod`` shows which these are.
 """
 
 import socket

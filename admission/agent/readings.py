@@ -1,6 +1,6 @@
 """What a vendor's library says of the accelerators of one node, as values. Pure: no library, no clock.
 
-A field that is ``None`` is unknown: the library, the driver or the device does not tell it. Unknown stays unknown; it
+A field that is ``None`` is unknown: the library, the driver or the device does not report it. Unknown stays unknown; it
 never becomes zero.
 """
 
@@ -190,7 +190,7 @@ class NodeReading:
 
 
 class EventKind(StrEnum):
-    """What a library tells by itself."""
+    """What a library reports by itself."""
 
     #: An error code of NVIDIA's driver.
     XID = "xid"

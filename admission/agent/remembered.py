@@ -72,10 +72,10 @@ class KnownDevices:
             number = self._free_number(device.index) if before is None else before.index
             known = replace(device, index=number, processes=(), telemetry=Telemetry())
             if device.lost and before is not None:
-                # Nothing tells its parts any more, and the plugin goes on offering them.
+                # Nothing reports its parts any more, and the plugin goes on offering them.
                 known = replace(known, mig_enabled=before.mig_enabled, mig_instances=before.mig_instances)
             self._known[device.id] = known
-        # The vendor tells lost devices too: one that it does not tell any more was replaced.
+        # The vendor reports lost devices too: one that it does not report any more was replaced.
         self._known = {
             key: device for key, device in self._known.items() if key in there or key in self._missing
         }

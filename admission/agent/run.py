@@ -1,4 +1,4 @@
-"""The process of an agent: vendors found, metrics served, signals heard."""
+"""The process of an agent: it finds vendors, serves metrics and handles signals."""
 
 import logging
 import random

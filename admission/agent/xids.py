@@ -4,7 +4,7 @@ Sources: NVIDIA's *Analyzing Xid Errors with the Xid Catalog* (https://docs.nvid
 immediate action decides (RESTART_APP: the application; IGNORE: a notice; RESET_GPU and the workflows that end in it: a
 reset; RESTART_BM, RESTART_VM: a reboot), and the list of application errors that NVIDIA's device plugin for Kubernetes
 leaves out of its health checks (13, 31, 43, 45, 68, 109). They differ on 109, where the device plugin's list counts:
-the driver tells by its recovery action whether a reset is needed after all. An XID alone does not prove that a device
+the driver says by its recovery action whether a reset is needed after all. An XID alone does not prove that a device
 is broken.
 """
 

@@ -29,7 +29,7 @@ def main() -> None:
 
 
 def candidates(words: Sequence[str]) -> list[Candidate]:
-    """Candidates for the last word, sorted. Errors give none: a shell cannot show them."""
+    """Candidates for the last word, sorted. Empty after an error, since a shell cannot show it."""
     try:
         return sorted(_candidates(words[:-1], words[-1]))
     except (MusterError, click.ClickException, OSError, ValueError, KeyError):

@@ -170,7 +170,7 @@ def add_examples(program: click.Group, name: str) -> None:
 
 
 def epilog_of(full_name: str) -> str | None:
-    """The end of the help of a command; None: it has no examples."""
+    """The end of the help of a command. None if it has no examples."""
     if not (examples := EXAMPLES.get(full_name)):
         return None
     lines = "".join(f"  {line}\n" for line in example_lines(examples))

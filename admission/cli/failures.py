@@ -38,7 +38,7 @@ class CommandFailed(MusterError):
 
 
 def finish(command: click.Command, name: str, arguments: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit code; it never raises. ``arguments``: None: those of the process."""
+    """Run a command and return its exit code; it never raises. ``arguments``: None for those of the process."""
     try:
         result = command.main(args=arguments, prog_name=name, standalone_mode=False)
         sys.stdout.flush()

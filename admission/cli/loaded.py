@@ -26,7 +26,7 @@ class LoadedGroup(click.Group):
         return sorted(self._places)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of that name; None: there is none."""
+        """The command of that name. None if there is none."""
         return self.loaded(cmd_name) if cmd_name in self._places else None
 
     def loaded(self, name: str) -> click.Command:

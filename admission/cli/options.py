@@ -101,7 +101,7 @@ def namespaces(command: Command) -> Command:
 def chosen_namespace(
     given: str | None, all_namespaces: bool, *, kubeconfig: str | None, context: str | None
 ) -> str | None:
-    """The namespace that a command is about; None: all. Raises UsageError: both were asked for."""
+    """The namespace that a command is about, None for all. Raises UsageError: both were asked for."""
     if given and all_namespaces:
         raise click.UsageError("-n and -A exclude each other.")
     return None if all_namespaces else given or current_namespace(kubeconfig, context)

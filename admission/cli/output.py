@@ -44,7 +44,7 @@ class Output:
     headers: bool = True
     #: A field of an item, such as ``.asks.nvidia\\.com/gpu``; "": as the answer has them.
     sort_by: str = ""
-    #: Columns of the terminal; None: it goes elsewhere.
+    #: Columns of the terminal. None if the output goes elsewhere.
     width: int | None = None
     #: Whether tables have colours.
     has_colour: bool = False
@@ -61,7 +61,7 @@ class Output:
 
     @property
     def room(self) -> int | None:
-        """Characters of a line of a table for people; None: any number. ``-o wide`` is never shortened."""
+        """Characters of a line of a table for people, None for any number. ``-o wide`` is never shortened."""
         return self.width if self.form == "table" else None
 
     def fitted(self, lines: str) -> str:
@@ -96,7 +96,7 @@ class Output:
         return [items[index] for index in sorted(range(len(items)), key=keys.__getitem__)]
 
     def document(self, body: Any, *, name: Callable[[Any], str] | None = None) -> str | None:
-        """The answer as the user wants it; None: as a table, which the command makes.
+        """The answer as the user wants it. None for a table, which the command makes.
 
         ``name``: KIND/NAME of an item, for ``-o name``; without it an item's kind and name.
         """
@@ -266,7 +266,7 @@ def _sort_key(value: Any) -> tuple[int, Any]:
 
 
 def _as_number(text: str) -> float | None:
-    """The value of an amount as Kubernetes writes it; None: it is none."""
+    """The value of an amount as Kubernetes writes it. None if the text is no amount."""
     if re.fullmatch(r"[+-]?[0-9.]+[A-Za-z]{0,2}", text) is None:
         return None
     from queues.errors import InvalidQuantity

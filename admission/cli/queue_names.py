@@ -5,7 +5,7 @@ from typing import Final
 
 from admission.cli.failures import CommandFailed
 
-#: Names that are told: alike, or of all there are.
+#: Names that are shown: alike, or of all there are.
 _ALIKE: Final = 3
 _TOLD: Final = 10
 #: Names that an unknown one is compared with: comparing takes time.

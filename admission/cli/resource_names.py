@@ -36,7 +36,7 @@ def shown_resource(option: str, name: str, there: Iterable[str]) -> str:
 
 
 def warn_of_unknown(shown: Mapping[str, Mapping[str, Any]], resources: Iterable[str]) -> None:
-    """Warn of resources that no usable node has now. ``shown``: the queues by name; nothing is told without root."""
+    """Warn of resources that no usable node has now. ``shown``: the queues by name; nothing is printed without root."""
     there = {
         line["resource"]
         for line in shown.get(ROOT_QUEUE, {}).get("accounts", ())

@@ -50,7 +50,7 @@ class PastTime(click.ParamType[datetime]):
 
 
 def past_time(text: str, now: datetime) -> datetime | None:
-    """The time that a text means, in UTC and whole seconds, from 1970 on; None: it means none."""
+    """The time that a text means, in UTC and whole seconds, from 1970 on. None if it means none."""
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
     named = {"now": now, "today": midnight, "yesterday": midnight - timedelta(days=1)}
     try:
@@ -144,7 +144,7 @@ class TimeFromNow(click.ParamType[datetime]):
 
 
 def future_time(text: str, now: datetime) -> datetime | None:
-    """The time that a text means, in UTC and whole seconds, perhaps past; None: it means none."""
+    """The time that a text means, in UTC and whole seconds, perhaps past. None if it means none."""
     word = text.lower()
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
     if word == "tomorrow":

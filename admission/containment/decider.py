@@ -49,8 +49,8 @@ class Decider:
         """The plan for a snapshot; an error is tried once more without memo, then without the workload that causes it.
         ``limit``: seats that the plan is about at the most.
 
-        Raises DecisionTooLong, with the workloads that took the time if it can tell, and the engine's error if it fails
-        without any workload too.
+        Raises DecisionTooLong, with the workloads that took the time if they are known, and the engine's error if it
+        fails without any workload too.
         """
         for again in (False, True):
             try:
@@ -68,7 +68,7 @@ class Decider:
         return await self._without_culprits(snapshot, limit, failure)
 
     async def _decided(self, snapshot: Snapshot, limit: int) -> tuple[Plan, Memo]:
-        """The engine's answer. Tells which workloads took the time of one that took long or too long."""
+        """The engine's answer. Reports which workloads took the time of one that took long or too long."""
         samples = DecisionSamples()
         try:
             answer = await self._thread.run(

@@ -1,4 +1,4 @@
-"""The thread beside the loop in which decisions are made: one at a time, each for a bounded time.
+"""The thread in which decisions are made while the loop goes on: one at a time, each for a bounded time.
 
 A decision whose time is over is interrupted: Python raises an exception in its thread, as it does in the main thread
 for a signal. Nothing of a decision outlives its term, so it may be interrupted anywhere. Only what never comes back to

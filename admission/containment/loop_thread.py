@@ -25,7 +25,7 @@ async def run_in_loop_thread(work: Callable[[], Coroutine[Any, Any, T]], *, name
 
     def run() -> None:
         try:
-            # However it ends, the answer tells.
+            # However it ends, the answer shows it.
             there.run_until_complete(asyncio.wait([task]))
         finally:
             there.run_until_complete(there.shutdown_asyncgens())
@@ -48,6 +48,6 @@ def _settle(answer: asyncio.Future[T], task: asyncio.Task[T]) -> None:
         answer.cancel()
     elif (error := task.exception()) is not None:
         answer.set_exception(error)
-        answer.exception()  # the caller may have been cancelled, and hears nothing
+        answer.exception()  # the caller may have been cancelled, and gets no answer
     else:
         answer.set_result(task.result())

@@ -1,6 +1,6 @@
 """Measures how long the event loop stands still, and finds what it was doing meanwhile.
 
-A task of the loop notes the time every ``_TICK`` seconds. A thread beside it looks whether that time is old, and if so
+A task of the loop notes the time every ``_TICK`` seconds. Another thread looks whether that time is old, and if so
 which function the loop's thread is in.
 """
 

@@ -20,7 +20,7 @@ _MOST_TOLD: Final = 500
 #: What differs in the text of one error from one time to the next: what is quoted, and words with a digit or a slash,
 #: such as numbers, uids and paths of objects.
 _VARIES: Final = re.compile(r"""(?<!\w)(['"]).*?\1(?!\w)|\S*[\d/]\S*""", re.DOTALL)
-#: Packages whose lines of code tell one defect from another.
+#: Packages whose lines of code distinguish one defect from another.
 _OURS: Final = frozenset({"admission", "queues"})
 
 

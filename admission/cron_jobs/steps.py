@@ -1,7 +1,7 @@
-"""What follows for a CronJob now: a Job to start, Jobs to delete, what is told, and when to look again. Pure.
+"""What follows for a CronJob now: a Job to start, Jobs to delete, what is reported, and when to look again. Pure.
 
-The name of a Job says for which time it was started, so that no time is used twice: not by two leaders, and not after
-a crash between a start and its record in the status.
+The name of a Job contains the time for which it was started, so that no time is used twice: not by two leaders, and not
+after a crash between a start and its record in the status.
 """
 
 from collections.abc import Iterator, Sequence
@@ -40,7 +40,7 @@ class CronJobFact:
     #: Seconds since the epoch.
     created: int = 0
     deleting: bool = False
-    #: Of the status; None: not yet.
+    #: Of the status; None if not yet.
     last_scheduled: int | None = None
     last_successful: int | None = None
     #: Its status.
@@ -64,7 +64,7 @@ class JobStart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CronNote:
-    """Something to tell about a CronJob."""
+    """Something to report about a CronJob."""
 
     #: As Volcano's controller calls it.
     reason: str
@@ -82,7 +82,7 @@ class CronStep:
     #: Jobs that ended, beyond the limits.
     outdated: tuple[OwnedJob, ...] = ()
     notes: tuple[CronNote, ...] = ()
-    #: Seconds since the epoch; None: not before something changes.
+    #: Seconds since the epoch; None if not before something changes.
     look_again: int | None = None
 
 
@@ -162,7 +162,7 @@ def step(cron: CronJobFact, jobs: Sequence[OwnedJob], now: int) -> CronStep:
 
 
 def last_scheduled(cron: CronJobFact, jobs: Sequence[OwnedJob]) -> int | None:
-    """The last time for which a Job was started, as the status or the Jobs say; None: there was none."""
+    """The last time for which a Job was started, as the status or the Jobs say; None if there was none."""
     times = [job.scheduled for job in jobs if job.scheduled is not None]
     if cron.last_scheduled is not None:
         times.append(cron.last_scheduled)
@@ -186,7 +186,7 @@ def status_of(cron: CronJobFact, jobs: Sequence[OwnedJob]) -> Document:
 
 
 def job_document(cron: CronJobFact, start: JobStart, *, namespace_queue: str | None) -> Document:
-    """The Job to be started, not yet signed. ``namespace_queue``: the queue of its namespace; None: it has none."""
+    """The Job to be started, not yet signed. ``namespace_queue``: the queue of its namespace; None if it has none."""
     template = cron.spec.job_template.metadata
     annotations = {**template.annotations, SCHEDULED_TIME: rfc3339(start.scheduled)}
     owner = {

@@ -98,7 +98,7 @@ def queue_fact(raw: bytes) -> QueueFact:
 
 
 def broken_queue_fact(bare: Bare, error: Exception) -> QueueFact:
-    """A Queue of which no more can be read than its metadata: it takes nothing, with the reason."""
+    """A Queue if only its metadata can be read: it takes nothing, with the reason."""
     why = explained(error) if isinstance(error, msgspec.DecodeError) else defect(error)
     return QueueFact(queue=_broken(bare.metadata, why), uid=bare.metadata.uid)
 
@@ -132,7 +132,7 @@ def flavor_fact(raw: bytes) -> FlavorFact:
 
 
 def _may_grow(flavor: ResourceFlavor) -> Mapping[str, int] | None:
-    """Amounts of the largest node that can be added to a flavor. None: it states none that can be read."""
+    """Amounts of the largest node that can be added to a flavor. None if it states none that can be read."""
     try:
         return {name: amount(name, text) for name, text in flavor.spec.may_grow.items()} or None
     except InvalidQuantity:
@@ -199,7 +199,7 @@ def budget_fact(budget: WirePodDisruptionBudget) -> BudgetFact:
 
 
 def namespace_quota(quota: WireResourceQuota) -> NamespaceQuota | None:
-    """A ResourceQuota; None: it counts no pods, or only those of a scope, which are not told apart here."""
+    """A ResourceQuota; None if it counts no pods, or only those of a scope, which are not distinguished here."""
     if quota.spec.scopes or quota.spec.scope_selector:
         return None
     used, limits = quota.status.used or {}, []
@@ -239,7 +239,7 @@ _COMMANDED = {(resource.group, resource.kind) for resource in (VOLCANO_JOBS, QUE
 
 
 def _limited_by(name: str) -> str | None:
-    """The resource of pods that a line of a ResourceQuota limits; None: it limits something else."""
+    """The resource of pods that a line of a ResourceQuota limits; None if it limits something else."""
     if name in ("pods", "count/pods"):
         return PODS
     if name in ("cpu", "memory", "ephemeral-storage") or name.startswith("hugepages-"):

@@ -27,11 +27,12 @@ _TEMPLATE: Final = msgspec.json.Decoder(_Template)
 def affinity_of(
     raw: msgspec.Raw, values: UserValues, where: str, *, namespace: str, pinned: bool
 ) -> WireAffinity | None:
-    """The ``affinity`` of a spec; None: there is none, or it cannot be used, which is noted. ``where``: of the spec.
-    ``namespace``: of the pods, which may keep no pods of others off nodes. ``pinned``: Muster has added nodes to it.
+    """The ``affinity`` of a spec; None if there is none, or if it cannot be used, which is noted. ``where``: of the
+    spec. ``namespace``: of the pods, which may keep no pods of others off nodes. ``pinned``: Muster has added nodes to
+    it.
 
-    It is the only part of which each byte costs microseconds: a document of the largest size that the API server
-    stores would take half a second, at every event.
+    It is the only part whose bytes cost microseconds each: a document of the largest size that the API server stores
+    would take half a second, at every event.
     """
     if not is_of_possible_size(len(raw), values, where, pinned=pinned):
         return None

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 #: Characters of a time stamp of the API server, with a fraction of a second.
 _LONGEST_TIME: Final = 40
-#: Scheduling gates of one pod that are kept: they are told, and none is looked for.
+#: Scheduling gates of one pod that are kept: they are shown, and none is looked for.
 _MOST_GATES: Final = 8
 
 
@@ -35,7 +35,7 @@ def explained(error: msgspec.DecodeError) -> str:
 
 
 def defect(error: Exception) -> str:
-    """What is told on an object that Muster cannot handle."""
+    """What is shown on an object that Muster cannot handle."""
     return f"Muster cannot handle this object ({type(error).__name__}); its log tells more"
 
 

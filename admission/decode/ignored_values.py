@@ -1,7 +1,7 @@
-"""Labels and annotations of Muster's whose values cannot be read: each is told with what counts in its place. Pure.
+"""Labels and annotations of Muster's whose values cannot be read: each is shown with what counts in its place. Pure.
 
 What could mislead a decision (a topology, a part of a device) makes the workload wait instead, with the reason
-``InvalidSpec``; these are values without which it is decided as if nobody had written them.
+``InvalidSpec``; these values count as if they were not written.
 """
 
 from collections.abc import Iterable, Mapping
@@ -49,7 +49,7 @@ def ignored_in_template(annotations: Mapping[str, str] | None, where: str) -> tu
 
 
 def first_ignored(sentences: Iterable[str]) -> tuple[str, ...]:
-    """Those that are told of one workload, each once."""
+    """Those that are shown for one workload, each once."""
     return tuple(dict.fromkeys(sentences))[:MOST_IGNORED]
 
 

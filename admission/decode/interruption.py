@@ -30,7 +30,7 @@ _LONGEST_TRACEPARENT: Final = 200
 
 
 def image_of(spec: WirePodSpec) -> str:
-    """Repository and tag of the first container's image, without a digest beside the tag; "": there is none.
+    """Repository and tag of the first container's image, without a digest after the tag; "": there is none.
 
     At most ``LONGEST_IMAGE`` characters; different images stay different.
     """

@@ -1,6 +1,6 @@
 """What decides what pod templates become → facts: LimitRanges, RuntimeClasses, configurations of webhooks. Pure.
 
-Nothing of it is worked out here: the API server is asked what it makes of a template. The fact tells when to ask anew.
+Nothing of it is worked out here: the API server is asked what it makes of a template. The fact says when to ask again.
 """
 
 from hashlib import blake2b
@@ -28,7 +28,7 @@ class _Webhooks(msgspec.Struct):
 
 
 def pod_defaults_fact(bare: Bare, raw: bytes) -> PodDefaultsFact | None:
-    """One of them; None: webhooks that are not about pods. Raises msgspec.DecodeError."""
+    """One of them; None for webhooks that are not about pods. Raises msgspec.DecodeError."""
     webhooks = msgspec.json.decode(raw, type=_Webhooks).webhooks
     if webhooks is not None and not any(_is_about_pods(each) for each in webhooks):
         return None

@@ -42,7 +42,7 @@ from queues.workload import AdmissionId, Obstacle, PodSet
 _TEMPLATE: Final = msgspec.json.Decoder(WirePodTemplate)
 #: Bytes of templates that are kept, by which what was read of them is found; of larger ones a digest is kept.
 _SMALL: Final = 8192
-#: Larger templates of which it is kept what was read.
+#: So many larger templates are kept with what was read of them.
 _LARGE_KEPT: Final = 256
 
 R = TypeVar("R")
@@ -76,7 +76,7 @@ class TemplatePods(NamedTuple):
 
     pods: PodSet
     priority_class: str = ""
-    #: What is wrong with it; None: nothing.
+    #: What is wrong with it; None for nothing.
     obstacle: Obstacle | None = None
     #: What the pods claim of devices, which ``pods`` does not have.
     claims: tuple[PodResourceClaim, ...] = ()
@@ -196,7 +196,7 @@ def _note_other_gates(spec: WirePodSpec, values: UserValues, where: str) -> None
 
 
 def directed_by(template: bytes) -> AdmissionId | None:
-    """The admission that wrote its nodes into a template; None: the template is as its owner wrote it."""
+    """The admission that wrote its nodes into a template; None if the template is as its owner wrote it."""
     if names.ADMISSION_ID.encode() not in template:
         return None
     try:

@@ -70,7 +70,7 @@ _MARKS = {key: f"/metadata/annotations/{escaped(key)}" for key in names.KEPT_FRO
 
 
 def pod_fact(pod: WirePod, controller: PodController | None) -> PodFact:
-    """A pod, of a workload or not. ``controller``: the workload that it names as its controller; None: none."""
+    """A pod, of a workload or not. ``controller``: the workload that it names as its controller; None if none."""
     meta, spec, status = pod.metadata, pod.spec, pod.status
     annotations, labels = meta.annotations or {}, meta.labels or {}
     gated = any(gate.name == names.GATE for gate in spec.scheduling_gates or ())
@@ -267,7 +267,7 @@ def _minimal_takes(spec: Mapping[str, msgspec.Raw]) -> Resources:
 
 
 def _part(raw: bytes | msgspec.Raw | None, kind: Any) -> Any:
-    """One part of an object; None: it is absent or cannot be read."""
+    """One part of an object; None if it is absent or cannot be read."""
     if raw is None:
         return None
     try:
@@ -320,10 +320,10 @@ def _refused(conditions: tuple[WireCondition, ...] | None) -> tuple[int, str] | 
 
 
 def _ended_first(meta: WireMetadata, status: WirePodStatus) -> bool | None:
-    """Whether a pod had ended when its deletion was asked for; None: it cannot tell any more.
+    """Whether a pod had ended when its deletion was asked for; None if that is no longer known.
 
-    A process that ends with code 0 because it is told to stop has not succeeded. Pods that have ended are
-    deleted without grace; others lose theirs, and the time at which the deletion was asked for, once they end.
+    A process that ends with code 0 because it is asked to stop has not succeeded. Pods that have ended are deleted
+    without grace; others lose theirs, and the time at which the deletion was asked for, once they end.
     """
     if meta.deletion_timestamp is None:
         return True

@@ -40,7 +40,7 @@ class DryRunOutcome(StrEnum):
     ACCEPTED = "accepted"
     #: It would not.
     REFUSED = "refused"
-    #: It did not tell: no answer in time, an error, or one that says nothing of the pod.
+    #: No usable answer: none in time, an error, or one that says nothing of the pod.
     UNANSWERED = "unanswered"
 
 
@@ -61,7 +61,7 @@ _POD: Final = msgspec.json.Decoder(WirePod)
 
 
 def template_digest(template: bytes) -> str:
-    """A digest that is equal for templates of which equal pods are made; "": the template cannot be read.
+    """A digest that is equal for templates with equal pods; "" if the template cannot be read.
 
     ``template``: as the API server writes it, with fields in its order. Commands and their arguments do not count, nor
     do nodes that an earlier admission wrote.
@@ -101,7 +101,7 @@ def _of_every_job(said: dict[str, str] | None) -> list[tuple[str, str]]:
 
 
 def shape_answered(answer: bytes) -> PodShape | None:
-    """What the pod in an answer asks; None: it cannot be read."""
+    """What the pod in an answer asks; None if it cannot be read."""
     values = UserValues()
     try:
         pod = _POD.decode(answer)

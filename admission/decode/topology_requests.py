@@ -62,7 +62,7 @@ class Tiers:
     by_name: tuple[tuple[str, int], ...] = ()
 
     def level(self, tier: int | str) -> str | None:
-        """Key of the level with the widest domains that this tier allows; None: it allows everything.
+        """Key of the level with the widest domains that this tier allows; None if it allows everything.
 
         A tier name that no HyperNode has is a level that no node has.
         """
@@ -78,7 +78,7 @@ class Tiers:
         return self.levels[-1 - number] if 0 <= number < len(self.levels) else None
 
     def close(self, topology: Tier | None) -> tuple[bool, str] | None:
-        """(required, level) of a networkTopology; None: it says nothing."""
+        """(required, level) of a networkTopology; None if it says nothing."""
         if topology is None:
             return None
         mode, tier = topology
@@ -156,7 +156,7 @@ def _readable(values: UserValues, where: str, read: Callable[[], T]) -> T | None
 
 
 def tier_of(topology: WireNetworkTopology | None, values: UserValues) -> Tier | None:
-    """A networkTopology as (mode, tier or its name); None: it names no tier."""
+    """A networkTopology as (mode, tier or its name); None if it names no tier."""
     if topology is None:
         return None
     tier: int | str | None = topology.highest_tier_allowed

@@ -34,8 +34,8 @@ def of_possible_size(fact: WorkloadFact, where: str) -> WorkloadFact:
 
 
 def unreadable_fact(kind: WorkloadKind, bare: Bare, error: Exception) -> WorkloadFact:
-    """The fact of a workload of which no more can be read than its metadata: its document does not have the form of
-    its kind (DecodeError), or Muster cannot handle it."""
+    """The fact of a workload if only its metadata can be read: its document does not have the form of its kind
+    (DecodeError), or Muster cannot handle it."""
     meta, values = bare.metadata, UserValues()
     if isinstance(error, msgspec.DecodeError):
         values.note(explained(error))
@@ -55,7 +55,7 @@ def unreadable_fact(kind: WorkloadKind, bare: Bare, error: Exception) -> Workloa
 
 
 def queue_said(written: str | None, meta: WireMetadata, values: UserValues) -> QueueName | None:
-    """The queue that an object names in its spec, by label or by annotation; None: none."""
+    """The queue that an object names in its spec, by label or by annotation; None if it names none."""
     named = queue_named(written, labels=meta.labels or {}, annotations=meta.annotations or {}, inherited="")
     said = named != names.DEFAULT_QUEUE or (meta.labels or {}).get(names.QUEUE_LABEL)
     return values.queue("queue", named) if said else None
@@ -77,7 +77,7 @@ def counted_generation(pods: str, counts: str) -> str:
 
 
 def pods_generation(generation: str) -> str:
-    """The digest of what each pod asks; "": the generation does not tell it from the number of pods."""
+    """The digest of what each pod asks; "": the generation does not separate it from the number of pods."""
     pods, dot, _ = generation.partition(".")
     return pods if dot else ""
 

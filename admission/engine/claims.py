@@ -53,7 +53,7 @@ class HeldClaims:
     _released: set[WorkloadKey] = field(default_factory=set)
     _promised_books: dict[QueueName, Book] = field(default_factory=dict)
     _draining_books: dict[QueueName, Book] = field(default_factory=dict)
-    #: In the books of which queue each of these admissions is.
+    #: The queue whose books each of these admissions is in.
     _drains_in: dict[AdmissionId, QueueName] = field(default_factory=dict)
 
     @property
@@ -63,7 +63,7 @@ class HeldClaims:
 
     @property
     def until(self) -> int | None:
-        """The second after which the first of the claims is no longer good; None: there are no claims."""
+        """The second after which the first of the claims is no longer good; None if there are no claims."""
         return min((self.ends[key] + 1 for key in self.claims), default=None)
 
     def release(self, key: WorkloadKey, trial: Trial) -> None:
@@ -120,7 +120,7 @@ class HeldClaims:
         return withheld
 
     def drop_if_broken(self, key: WorkloadKey, trial: Trial) -> None:
-        """End a claim of which others have taken so much that its nodes have less than it promises."""
+        """End a claim if others have taken so much of it that its nodes have less than it promises."""
         columns, _ = amounts_per_node(self.claims[key].seats, trial)
         if (trial.free[:, columns] < 0).any():
             self.drop(key, trial)

@@ -27,8 +27,8 @@ def decide(
     """The plan of one turn, and the memo for the next.
 
     Pure: the same snapshot gives the same plan, whatever the order of its collections and whatever the memo.
-    ``limit``: seats that the plan is about at the most; if there is more to do, it has ``stopped``. ``progress`` is
-    told which workload is being tried.
+    ``limit``: seats that the plan is about at the most; if there is more to do, it has ``stopped``. ``progress`` is set
+    to the workload that is being tried.
     """
     if (unchanged := memo.answer(snapshot)) is not None:
         return unchanged, memo
@@ -76,7 +76,7 @@ def decide(
         restarts = restart.restart_gang(snapshot, admission.refused_with_seats(), trial)
         preempted = preemption.make_room(snapshot, admission, held, prospects, state.running)
         trial.progress.workload = None
-    # Not beside new claims, of which the books know in the next turn.
+    # Not together with new claims, which are in the books only in the next turn.
     may_grant = not (left.is_reached() or preempted.claims)
     quota = admission.hold_quota(snapshot, held, may_grant=may_grant)
     evicted = {snapshot.admissions[each.admission].workload: each.admission for each in preempted.evicts}

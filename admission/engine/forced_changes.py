@@ -25,11 +25,11 @@ class OpenAdmissions:
     _by_queue: dict[QueueName, dict[AdmissionId, None]] = field(default_factory=dict)
     #: Number of admissions of each priority, by queue.
     _priorities: dict[QueueName, dict[int, int]] = field(default_factory=dict)
-    #: By node; None: nobody has asked for it yet.
+    #: By node; None if not yet asked for.
     _by_node: dict[NodeName, set[AdmissionId]] | None = None
 
     def update(self, number: AdmissionId, before: Admission | None, after: Admission | None) -> None:
-        """An admission is another one now. ``before`` None: it is new; ``after`` None: it is closed."""
+        """An admission is another one now. ``before`` is None if it is new, ``after`` if it is closed."""
         if self._by_node is not None:
             self._seat(number, before, after)
         if before is not None:
@@ -63,7 +63,7 @@ class OpenAdmissions:
             del counts[admission.priority]
 
     def lowest_priority(self, queue: QueueName) -> int | None:
-        """The lowest priority of the admissions of a queue; None: it has none."""
+        """The lowest priority of the admissions of a queue; None if it has none."""
         return min(self._priorities.get(queue, ()), default=None)
 
     def in_subtree(self, queue: QueueName, tree: QueueTree) -> Iterator[AdmissionId]:
@@ -118,7 +118,7 @@ class SeatLookup:
         return held
 
     def leaving_admission(self, key: WorkloadKey) -> AdmissionId | None:
-        """The last admission of a workload with pods that are being removed; None: there is none."""
+        """The last admission of a workload with pods that are being removed; None if there is none."""
         snapshot = self._snapshot
         for number in reversed(self._open.of(key)):
             admission = snapshot.admissions[number]

@@ -39,9 +39,9 @@ class _Charge(NamedTuple):
     """What an admission is posted as."""
 
     queue: QueueName
-    #: None: the queue does not count by user.
+    #: None if the queue does not count by user.
     user: str | None
-    #: None: no queue on the path limits what one user may use.
+    #: None if no queue on the path limits what one user may use.
     limited_user: str | None
     amounts: Mapping[Account, int]
 
@@ -60,7 +60,7 @@ class EngineState:
     users: UserShares
     #: The same by user, in queues that limit what one user may use.
     user_use: UserUse
-    #: Averages of past use; None: it counts in no queue.
+    #: Averages of past use; None if it counts in no queue.
     decayed_usage: DecayedUsage | None
     open_admissions: OpenAdmissions
     #: Seats, amounts and size of each admission.
@@ -81,7 +81,7 @@ class EngineState:
     dirty_queues: set[QueueName] = field(default_factory=set)
     #: Number of holders of admissions that declare a run time: reservations go by it.
     holders_with_run_time: int = 0
-    #: Scores of node states. It follows the free amounts that it is given. None: packing alone decides.
+    #: Scores of node states. It follows the free amounts that it is given. None if packing alone decides.
     fragmentation: FragmentationGauge | None
     _charges: dict[AdmissionId, _Charge] = field(default_factory=dict)
 
@@ -164,7 +164,7 @@ class EngineState:
         return self.fragmentation
 
     def until(self) -> int | None:
-        """The next second at which past use may change the order of the pending workloads; None: it will not."""
+        """The next second at which past use may change the order of the pending workloads; None if it will not."""
         if self.decayed_usage is None or not self.pending.classes:
             return None
         return self.decayed_usage.until()
@@ -207,7 +207,7 @@ class Memo:
     """
 
     plan: Plan | None = None
-    #: The plan above holds until this second, if nothing changes (None: for ever).
+    #: The plan above holds until this second, if nothing changes (for ever if None).
     until: int | None = None
     #: The queue tree of that turn, and its use by the admissions of the snapshot.
     tree: QueueTree | None = None

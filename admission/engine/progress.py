@@ -9,5 +9,5 @@ from queues.workload import WorkloadKey
 class Progress:
     """Takes no part in a decision. The engine has no clock: its caller measures the time."""
 
-    #: The workload that is being tried, or was last; None: none yet.
+    #: The workload that is being tried, or was last; None if none was yet.
     workload: WorkloadKey | None = None

@@ -2,7 +2,7 @@
 
 Some operators make the pods of a PodGroup when it is said to be Inqueue. Before the last pod is there others could take
 the quota that was free then. A gang that asks for it gets a claim on its ``minResources``, on no node: once, when its
-queue has them, for as long as it says. Nobody is evicted for that, and no place is kept.
+queue has them, for as long as it says. No workload is evicted for that, and no place is kept.
 """
 
 from admission.engine import reasons
@@ -54,7 +54,7 @@ def _grant(workload: Workload, snapshot: Snapshot, pending: PendingWorkloads, tr
     if (refusal := pending.queue_refusal(workload)) is not None:
         return refusal
     hits = []
-    # Of which flavor its nodes will be is not known before it has pods: any that has the quota will do.
+    # The flavor of its nodes is not known before it has pods: any that has the quota will do.
     for flavor in trial.tree.flavors(workload.queue) or (NO_FLAVOR,):
         seat = Seat(pod_set="", ordinal=0, node=NodeName(""), flavor=flavor, takes=workload.hold.takes)
         amounts = charges((seat,))

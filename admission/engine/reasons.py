@@ -279,7 +279,7 @@ def takes_turns(queue: QueueName) -> Reason:
 def would_delay(head: str, at: int | None, why: str) -> Reason:
     """The workload fits, but would delay a gang that has waited longer. No time is named: it changes all the time.
 
-    ``at``: when that gang should be able to start; None: unknown, or now. ``why``: why this one would be there still,
+    ``at``: when that gang should be able to start; None if unknown, or now. ``why``: why this one would be there still,
     and what would let it pass; "": nothing would.
     """
     message = f"fits, but would still be there when {head}, which has waited longest, can start in its place"

@@ -61,7 +61,7 @@ _OTHERS_EVERY = 60
 _COMPLETED_FIRST = 64
 _URGENT_TRIED = 4
 
-#: Queues of which classes are looked at that lack room, where some comes back.
+#: Queues whose classes that lack room are looked at, where some room comes back.
 _QUEUES_LOOKED_AT = 16
 #: Refusals that hold for the class only, whatever the nodes have.
 _OF_THE_CLASS = (ReasonCode.QUEUE_LIMIT, ReasonCode.RESERVED, ReasonCode.USER_LIMIT)
@@ -86,21 +86,21 @@ class AdmissionRound:
     #: Why classes and placement classes were refused, in the order in which they were tried.
     refusals: dict[WorkloadClass, Reason] = field(default_factory=dict)
     refused_placements: dict[PlacementClass, Reason] = field(default_factory=dict)
-    #: Use by user, with what was admitted in this turn; None: nothing was tried yet.
+    #: Use by user, with what was admitted in this turn; None if nothing was tried yet.
     users: UserShares | None = None
     #: Classes that may get another answer than in the last turn.
     dirty_classes: dict[WorkloadClass, None] = field(default_factory=dict)
     #: Classes that are not tried in this turn, because others of their queue take long enough.
     left_out: dict[WorkloadClass, None] = field(default_factory=dict)
-    #: Room that comes back in pieces; None: none does, or nobody waits for it.
+    #: Room that comes back in pieces; None if none does, or if no workload waits for it.
     coming: ComingRoom | None = None
     #: Classes that lack room now and may fit then: they come to the head of the line all the same.
     hoping: dict[WorkloadClass, None] = field(default_factory=dict)
-    #: The one of them for which it is kept together; None: none yet.
+    #: The one of them for which it is kept together; None if there is none yet.
     kept_for: WorkloadClass | None = None
-    #: The same as long as nobody is evicted for it: it came only just now. None: for all that wait somebody may be.
+    #: The same while no workload is evicted for it, because it came only just now. None if all may have victims.
     evicts_nobody: WorkloadClass | None = None
-    #: The second at which other classes are tried; None: all are tried now.
+    #: The second at which other classes are tried; None if all are tried now.
     until: int | None = None
     #: The reservations; none before ``reserve``.
     backfill: Backfill = field(init=False)
@@ -213,7 +213,7 @@ class AdmissionRound:
     ) -> bool:
         """Admit the beneficiary of a claim in the place of another one, if that fits in its place when it is free.
 
-        Both were promised the place of the same victims, and nobody knows whose pods end first.
+        Both were promised the place of the same victims, and it is not known which pods end first.
         """
         workload, need = tried.workload, tried.request.need
         for key in held.sharing_victims(workload.key):
@@ -325,7 +325,7 @@ class AdmissionRound:
     def await_room(self, coming: ComingRoom | None, backfill: Backfill) -> None:
         """Let those of the refused classes that may fit soon come to the head of the line.
 
-        ``coming``: the room that comes back in pieces. None: none does.
+        ``coming``: the room that comes back in pieces. None if none does.
         """
         if coming is None:
             return
@@ -450,7 +450,8 @@ class AdmissionRound:
     def _not_behind_others(self, classes: Iterable[WorkloadClass]) -> Iterator[WorkloadClass]:
         """Those that are considered, of a strict queue only the head.
 
-        What were kept for another one nobody could use: the head would have to stay off, and nothing comes before it.
+        No workload could use what is kept for another one: the head would have to stay off, and nothing comes before
+        it.
         """
         heads: dict[QueueName, WorkloadClass] = {}
         for each in classes:
@@ -477,8 +478,10 @@ class AdmissionRound:
         return each.queue_limit if each in self.left_out else each.screened_out()
 
     def leave_out(self, evicted: Mapping[WorkloadKey, AdmissionId]) -> dict[WorkloadKey, Reason]:
-        """Give no further seats to workloads of which an admission is evicted in this turn: a gang would be left with
-        what just joined it. Returns why they wait."""
+        """Give no further seats to workloads with an admission that is evicted in this turn, and say why they wait.
+
+        A gang would be left with what just joined it.
+        """
         left_out = {
             each.workload: reasons.draining(evicted[each.workload])
             for each in self.admits

@@ -27,7 +27,7 @@ class Rollback(NamedTuple):
     message: str
     #: The workload is not tried again before that second (since the epoch).
     not_before: int
-    #: Its pods were not ready in time, or were refused, which counts for this revision of its object; None: it has
+    #: Its pods were not ready in time, or were refused, which counts for this revision of its object; None if it has
     #: another cause.
     revision: str | None = None
 
@@ -103,7 +103,7 @@ class Snapshot:
     claims: Mapping[WorkloadKey, Claim] = field(default_factory=dict)
     #: PodDisruptionBudgets that some holder's pods are under.
     budgets: tuple[Budget, ...] = ()
-    #: What pods ask for as a rule, as learned so far; None: nothing is known, and packing alone decides.
+    #: What pods ask for as a rule, as learned so far; None if nothing is known: packing alone decides then.
     typical: Typical | None = None
     #: What was used in the past, where ``usageHalfLife`` makes it count.
     past_use: PastUse = NO_PAST
@@ -117,7 +117,7 @@ class Snapshot:
         return admission.user or self.user_of_workload(admission.workload)
 
     def workload_of(self, admission: Admission) -> Workload | None:
-        """The workload that holds an admission, or gets it in this turn; None: it is gone."""
+        """The workload that holds an admission, or gets it in this turn; None if it is gone."""
         return self.holders.get(admission.workload) or self.pending.get(admission.workload)
 
     def user_of_workload(self, key: WorkloadKey) -> str:

@@ -88,14 +88,14 @@ class Trial:
     _counts: dict[tuple[Resources, bool, Hashable], _PodCounts] = field(default_factory=dict)
     #: By resource, if its devices have rows of their own on some node, or are reported to be linked.
     devices: Mapping[str, Devices] = field(default_factory=dict)
-    #: The measure of where a single pod fragments devices least; None: packing alone decides.
+    #: The measure of where a single pod fragments devices least; None if packing alone decides.
     fragmentation: FragmentationGauge | None = None
     progress: Progress = field(default_factory=Progress)
-    #: Use by user, where queues limit it; copies share it. None: it is not looked at.
+    #: Use by user, where queues limit it; copies share it. None if it is not looked at.
     user_use: UserUse | None = None
-    #: Nodes that tenants keep; what is idle there is in ``usage``. None: there are none.
+    #: Nodes that tenants keep; what is idle there is in ``usage``. None if there are none.
     kept: KeptNodes | None = None
-    #: (R, N) what claims hold of free space; for reasons only. None: there are no claims.
+    #: (R, N) what claims hold of free space; for reasons only. None if there are no claims.
     withheld: Callable[[], Amounts] | None = None
 
     @classmethod
@@ -161,7 +161,7 @@ class Trial:
         return vector
 
     def unknown_resource(self, takes: Resources) -> str | None:
-        """A requested resource that no node offers, usable or not; None: there is none."""
+        """A requested resource that no node offers, usable or not; None if there is none."""
         for name in sorted(takes):
             row = self._rows.get(name)
             if takes[name] > 0 and (row is None or not self.table.allocatable[row].any()):
@@ -171,8 +171,8 @@ class Trial:
     def pods_per_node(self, takes: Resources, mask: Mask, in_one_island: bool = False) -> Amounts:
         """(N,) pods of that shape that each node takes now; 0 outside the mask.
 
-        ``in_one_island``: NVLinks have to join all devices of each pod. No such pod fits on a node of which nobody
-        reports how its devices are linked.
+        ``in_one_island``: NVLinks have to join all devices of each pod. No such pod fits on a node that does not report
+        how its devices are linked.
         """
         return self._counts_for(takes, in_one_island, None, None).room * mask
 
@@ -228,7 +228,7 @@ class Trial:
         return self._count_pods(self.free - self.vector(other)[:, None], self.vector(takes))
 
     def room_for(self, pods: PodSet, mask: Mask) -> Amounts:
-        """(N,) pods of a set that each node takes now, also as far as its single devices tell; 0 outside the mask."""
+        """(N,) pods of a set that each node takes now, also as far as its single devices allow; 0 outside the mask."""
         room = self.pods_per_node(pods.beside_devices(), mask, pods.in_one_island)
         return room if pods.share is None else np.minimum(room, self._shares(self.free, pods.share, _EVERY))
 
@@ -240,7 +240,7 @@ class Trial:
         return room if pods.share is None else np.minimum(room, self._shares(free, pods.share, columns))
 
     def device_rows(self, pods: PodSet) -> list[int]:
-        """Rows of resources that such pods ask for, if the sum over a node does not tell how many of them its devices
+        """Rows of resources that such pods ask for, if the sum over a node does not show how many of them its devices
         take."""
         return [
             devices.total
@@ -265,7 +265,7 @@ class Trial:
         return room
 
     def islands_are_told(self, takes: Resources) -> Mask:
-        """(N,) nodes that report how the devices are linked of which such pods take several."""
+        """(N,) nodes that report the links of all devices that such pods take several of."""
         told = np.ones(len(self.table), np.bool_)
         for resource, _ in self._several_devices(takes):
             links = self.layout.links.get(resource)
@@ -273,7 +273,7 @@ class Trial:
         return told
 
     def _several_devices(self, takes: Resources) -> list[tuple[str, int]]:
-        """Resources of which one pod takes several whole devices, and how many."""
+        """Resources with several whole devices for one pod, and how many."""
         several = ((name, -(-units // WHOLE)) for name, units in takes.items() if units > WHOLE)
         return [each for each in several if each[0] in ACCELERATORS or each[0] in self.layout.links]
 
@@ -288,7 +288,7 @@ class Trial:
         )
 
     def _count_pods(self, free: Amounts, request: Amounts) -> Amounts:
-        """Pods of that request per column. A whole device is one of which no pod has a share."""
+        """Pods of that request per column. A whole device is one without a share of any pod."""
         room: Amounts | None = None
         shared = {devices.total: devices for devices in self.devices.values() if len(devices.rows)}
         for row in np.flatnonzero(request).tolist():
@@ -348,20 +348,21 @@ class Trial:
     ) -> None:
         """Put pods of one shape onto nodes (each column once), and charge their queue.
 
-        ``exactly``: (R, n) what they take of each node; None: each pod takes the same.
+        ``exactly``: (R, n) what they take of each node; None if each pod takes the same.
         """
         taken = self.vector(takes)[:, None] * counts if exactly is None else exactly
         self.add_free(columns, -taken)
         self._dirty_columns.append(columns)
         self.usage.add(queue, accounts)
-        names = self.layout.names
-        places = zip(columns.tolist(), counts.tolist(), strict=True)
-        held = [NodePorts(names[column], ports * count) for column, count in places] if ports else ()
+        held: list[NodePorts] = []
+        if ports:
+            names, places = self.layout.names, zip(columns.tolist(), counts.tolist(), strict=True)
+            held = [NodePorts(names[column], ports * count) for column, count in places]
         self.ports.occupy(held)
         self.steps.append(TrialStep(columns, taken, queue, accounts, held))
 
     def user_hit(self, workload: Workload, amounts: Mapping[Account, int]) -> UserLimitHit | None:
-        """The limit of its user that further amounts of a workload would break; None: there is none.
+        """The limit of its user that further amounts of a workload would break; None if there is none.
 
         What was placed since the last ``keep`` is the workload's own.
         """

@@ -16,6 +16,7 @@ from admission.engine.memo import EngineState
 from admission.engine.placement.need import member_charges, minimum_choices, missing_members
 from admission.engine.preemption.candidates import Candidate
 from admission.engine.preemption.grants import NEVER
+from admission.engine.preemption.protection import budgets_end, owed_from
 from admission.engine.preemption.rules import EvictionRule, PreemptionRights, QueuePair, uses_nothing
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
@@ -121,7 +122,7 @@ class _Question:
         whole, now = mine[-1], snapshot.now
         of_queue = {each.workload for each in snapshot.admissions.values() if each.queue == whole.queue}
         running = [found[-1] for key in sorted(of_queue) if (found := state.running.of(key, snapshot))]
-        # Without what protects it from everybody, its user's wish is left.
+        # Without what protects it from all, its user's wish is left.
         protection = state.running.protection(
             [each for each in running if each.queue == whole.queue],
             trial.usage,
@@ -142,7 +143,10 @@ class _Question:
             own_from=max(whole.evictable_from, whole.wish_end),
             others_from=others,
             reclaim_from=max(others, min(each.reclaimable_from for each in mine)),
-            owed_from=max(whole.owed_from, whole.wish_end if wish_counts else 0),
+            owed_from=max(
+                owed_from(whole.workload, whole.started, state.tree.policy(whole.queue)),
+                whole.wish_end if wish_counts else 0,
+            ),
         )
 
     @property
@@ -460,7 +464,8 @@ def _sentences(question: _Question) -> Iterator[str]:
         )
     for budget in question.snapshot.budgets:
         if budget.pods.get(workload.key) and not budget.allowed:
-            end = f", which keeps lent quota until {rfc3339(whole.budgets_end)} at most" if lent else ""
+            second = budgets_end(whole.started, question.usage.tree.policy(whole.queue))
+            end = f", which keeps lent quota until {rfc3339(second)} at most" if lent else ""
             yield f"PodDisruptionBudget {budget.name} allows no eviction of its pods now{end}"
 
 

@@ -90,7 +90,7 @@ Fact = (
 class Change:
     """One object appeared, changed or vanished (``fact`` is None). ``key``: uid, or name for cluster-scoped ones.
 
-    Of an intent to make a pod again ``key`` is the uid of the pod that goes; None: forget the intent.
+    Of an intent to make a pod again ``key`` is the uid of the pod that goes; without a fact the intent is forgotten.
     """
 
     kind: FactKind

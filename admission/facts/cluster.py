@@ -42,7 +42,7 @@ class NodeFact:
     hold: bool = False
     #: Faults that a person has accepted, as ``DeviceFault.name``.
     accepted: tuple[str, ...] = ()
-    #: How its devices are linked, of each resource of which that is told of all of them.
+    #: How its devices are linked, by resource: for resources with a report about all of their devices.
     devices: tuple[DevicePlaces, ...] = ()
 
     @property
@@ -74,7 +74,7 @@ class NodeRecoveryFact:
     node: NodeName
     #: Why the node takes no new gangs, in words; "": it does.
     closed: str = ""
-    #: Gangs to take back whole, with what their users are told.
+    #: Gangs to take back whole, with the sentence that their users see.
     evicted: Mapping[WorkloadKey, str] = field(default_factory=dict)
 
 
@@ -94,7 +94,7 @@ class QueueFact:
     shown: str = ""
     #: What of it is not read, because it is beyond its bounds; "": nothing.
     unread: str = ""
-    #: The ledger that leads the cluster, as root says; None: it says nothing, or is another queue.
+    #: The ledger that leads the cluster, as root says; None if it says nothing, or is another queue.
     ledger: LedgerRecord | None = None
 
     def decides(self) -> tuple[object, ...]:
@@ -109,7 +109,7 @@ class ClosureFact:
     kind: ClosureKind
     name: str
     uid: str
-    #: None: it cannot be used.
+    #: None if it cannot be used.
     closure: NodeClosure | None = None
     #: Why it cannot; "": it can.
     problem: str = ""
@@ -134,7 +134,7 @@ class FlavorFact:
     node_labels: Mapping[str, str] = field(default_factory=dict)
     #: The resource that devices of a DeviceClass count as, by class.
     device_classes: Mapping[str, str] = field(default_factory=dict)
-    #: Amounts of the largest node that an autoscaler can add to it; None: it states none.
+    #: Amounts of the largest node that an autoscaler can add to it; None if it states none.
     may_grow: Mapping[str, int] | None = None
     uid: str = ""
     #: What of it is not read, because it is beyond its bounds; "": nothing.
@@ -163,7 +163,7 @@ class HyperNodeMember:
     hypernode: bool = False
     exact: str | None = None
     regex: str | None = None
-    #: Requirements over node labels; None: not chosen by labels.
+    #: Requirements over node labels; None if not chosen by labels.
     labels: tuple[Requirement, ...] | None = None
 
 
@@ -188,7 +188,7 @@ class BudgetFact:
     namespace: str
     name: str
     allowed: int
-    #: Requirements over pod labels, all of which must hold: matchLabels and matchExpressions; None: no pods.
+    #: Requirements over pod labels, which must all hold: matchLabels and matchExpressions; None for no pods.
     selector: tuple[Requirement, ...] | None = None
 
     def selects(self, labels: Mapping[str, str]) -> bool:
@@ -211,7 +211,7 @@ class NamespaceFact:
 
     name: str
     labels: Mapping[str, str] = field(default_factory=dict)
-    #: None: it has no default queue.
+    #: None if it has no default queue.
     queue: QueueName | None = None
     #: Migration mode: when it ends or ended (seconds); 0: it is not in that mode.
     adopt_until: int = 0

@@ -57,7 +57,7 @@ class SliceDevice(NamedTuple):
     #: What classes select by: ``domain/name``, type and value.
     attributes: frozenset[tuple[str, str]]
     #: What the agent of the node may call it, or the device that it is a part of: uuid, place on the PCI bus, in lower
-    #: case. Empty: the driver tells nothing that is known of.
+    #: case. Empty: the driver reports nothing that Muster knows.
     ids: tuple[str, ...] = ()
     #: Whether a taint keeps pods off it.
     is_tainted: bool = False
@@ -95,7 +95,7 @@ class FaultCondition(NamedTuple):
     reason: str
     #: As a sentence; "": none.
     message: str = ""
-    #: Since when (seconds); 0: not told.
+    #: Since when (seconds); 0: not known.
     since: int = 0
     #: No reset and no reboot is meant to end it: a person has to do something.
     needs_person: bool = False
@@ -111,9 +111,9 @@ class DeviceFault(NamedTuple):
     #: In one word, such as ``Xid79``, and as a sentence: of the worst condition.
     reason: str
     message: str
-    #: Since when (seconds); 0: not told.
+    #: Since when (seconds); 0: not known.
     since: int = 0
-    #: All conditions that make it unhealthy, the worst first. Empty: only the reason is told.
+    #: All conditions that make it unhealthy, the worst first. Empty if only the reason is known.
     conditions: tuple[FaultCondition, ...] = ()
 
     @property
@@ -127,7 +127,7 @@ class DeviceFault(NamedTuple):
         return tuple(map(self._name_of, self.conditions)) or (self.name,)
 
     def beyond(self, accepted: Container[str]) -> "DeviceFault | None":
-        """What of it is not accepted, told by the worst condition of that; None: nothing.
+        """What of it is not accepted, named by the worst condition of that; None for nothing.
 
         An older Muster accepted it as a whole, by its worst condition.
         """
@@ -136,7 +136,7 @@ class DeviceFault(NamedTuple):
         return self._only(tuple(each for each in self.conditions if self._name_of(each) not in accepted))
 
     def for_person(self) -> "DeviceFault | None":
-        """What of it no recovery Job ends; None: nothing."""
+        """What of it no recovery Job ends; None for nothing."""
         needing = tuple(each for each in self.conditions if each.needs_person)
         return self._only(needing) if needing else None
 
@@ -144,7 +144,7 @@ class DeviceFault(NamedTuple):
         return f"{self.device}/{condition.type}/{condition.reason}"
 
     def _only(self, conditions: tuple[FaultCondition, ...]) -> "DeviceFault | None":
-        """The fault with these of its conditions; None: it has conditions, and these are none of them."""
+        """The fault with these of its conditions; None if it has conditions, and none of these is left."""
         if conditions == self.conditions:
             return self
         if not conditions:
@@ -160,7 +160,7 @@ class DeviceFault(NamedTuple):
         return self.reason + (f" ({self.message.rstrip('.')})" if self.message else "")
 
     def told(self, where: str) -> str:
-        """For people: which device, and why. ``where``: of which node, under which pod."""
+        """For people: which device, and why. ``where``: the node, and the pod that uses it."""
         return f"GPU {self.number} {where}, is unhealthy: {self.why}"
 
     def __str__(self) -> str:
@@ -174,15 +174,15 @@ class ReportedDevice:
     id: str
     #: The number by which pods name it (``muster.dev/devices``).
     number: int
-    #: Place on the PCI bus: ``0000:18:00.0``; "": not told.
+    #: Place on the PCI bus: ``0000:18:00.0``; "": not known.
     bus_id: str = ""
-    #: As a label value: ``NVIDIA-H100-80GB-HBM3``; "": not told.
+    #: As a label value: ``NVIDIA-H100-80GB-HBM3``; "": not known.
     model: str = ""
-    #: None: it is healthy.
+    #: None if it is healthy.
     fault: DeviceFault | None = None
-    #: Devices with the same number are joined by NVLinks; None: not told.
+    #: Devices with the same number are joined by NVLinks; None if not known.
     island: int | None = None
-    #: PCIe root complex, such as ``pci0000:17``; "": not told. NUMA node; None: not told.
+    #: PCIe root complex, such as ``pci0000:17``; "" if not known. NUMA node; None if not known.
     pcie_root: str = ""
     numa: int | None = None
     #: Whether MIG has cut it in parts: it is then offered by its instances.
@@ -191,7 +191,7 @@ class ReportedDevice:
     instances: Mapping[str, int] = field(default_factory=dict)
     #: The extended resource that it counts as while it is whole.
     resource: str = GPU
-    #: Whether the kubelet may give it to a pod, of an unhealthy one; None: not told.
+    #: Whether the kubelet may give it to a pod, of an unhealthy one; None if not known.
     is_offered: bool | None = None
 
     @property

@@ -36,7 +36,7 @@ class Conduct:
     run_time: int | None = None
     checkpoint_interval: int | None = None
     min_run_time: int = 0
-    #: None: not given.
+    #: None if not given.
     preemptable: bool | None = None
     cooldown: int = 0
     #: Image of the first container, by which run times are learned; "": unknown.
@@ -133,7 +133,7 @@ class PodFact:
     namespace: str
     name: str
     phase: PodPhase
-    #: Since when (seconds) its containers are ready, or have completed; None: they are not.
+    #: Since when (seconds) its containers are ready, or have completed; None if they are not.
     ready_since: int | None = None
     #: What a container that is not ready waits for, in a few words; "": it only starts, or all are ready.
     waits_for: str = ""
@@ -151,7 +151,7 @@ class PodFact:
     grace: int = 0
     #: Being deleted without a grace period, or the grace period is over.
     forced: bool = False
-    #: The pod had ended before its deletion was requested; None: its object no longer shows whether.
+    #: The pod had ended before its deletion was requested; None if its object no longer shows that.
     ended_first: bool | None = True
     #: Carries Muster's finalizer: the pod does not disappear before Muster removes it.
     kept: bool = False
@@ -164,10 +164,10 @@ class PodFact:
     #: False: that class says ``preemptionPolicy: Never``. The pod's own field says so of every pod in a queue.
     preempts: bool = True
     created: int = 0
-    #: Queue named on the pod itself (label or Volcano's annotation); None: not ours unless its owner is.
+    #: Queue named on the pod itself (label or Volcano's annotation); None if not ours unless its owner is.
     #: ``UNUSABLE_QUEUE``: it names one that cannot exist.
     queue: QueueName | None = None
-    #: The workload it belongs to, as it says itself (``admission.world.pods`` compares that); None: foreign.
+    #: The workload it belongs to, as it says itself (``admission.world.pods`` compares that); None if foreign.
     owner: WorkloadKey | None = None
     #: Name of the controlling Job in that reference.
     owner_name: str = ""
@@ -196,7 +196,7 @@ class PodFact:
     recreated_from: str | None = None
     #: volcano.sh/job-version; a pod of an older version is stale.
     version: int = 0
-    #: Since when (seconds) the stock scheduler says Unschedulable, with its message; None: it does not.
+    #: Since when (seconds) the stock scheduler says Unschedulable, with its message; None if it does not.
     refused: tuple[int, str] | None = None
     #: Exit code of the first container that terminated with one, once the pod failed.
     exit_code: int | None = None
@@ -210,7 +210,7 @@ class PodFact:
     claims_uncounted: bool = False
     #: Volumes that say something about nodes.
     volumes: tuple[PodVolume, ...] = ()
-    #: Why the pod cannot be considered as it is written; None: it can. What it uses is counted all the same.
+    #: Why the pod cannot be considered as it is written; None if it can. What it uses is counted all the same.
     obstacle: Obstacle | None = None
 
 
@@ -227,7 +227,7 @@ class TemplateKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemplateFact:
-    """What the API server makes of a pod template. With neither a shape nor a refusal: it could not tell so far."""
+    """What the API server makes of a pod template. With neither a shape nor a refusal it could not answer so far."""
 
     key: TemplateKey
     #: What the pods ask, with all that the cluster's defaults and webhooks add.
@@ -237,7 +237,7 @@ class TemplateFact:
 
     @property
     def is_known(self) -> bool:
-        """Whether the API server has told."""
+        """Whether the API server has answered."""
         return self.shape is not None or bool(self.refusal)
 
 

@@ -22,13 +22,13 @@ class PodVolume(NamedTuple):
     claim: str = ""
     #: The claim is made for the pod or its Job, so it need not exist yet.
     is_made: bool = False
-    #: StorageClass of a claim that is made; None: the default one.
+    #: StorageClass of a claim that is made; None for the default one.
     storage_class: str | None = None
 
 
 def unseen_volumes(volumes: Iterable[PodVolume]) -> str:
-    """A sentence about volumes of an object that is not in the cluster: nobody looked at their objects. "": it has
-    none."""
+    """A sentence about volumes of an object that is not in the cluster: their own objects were not looked at. "": it
+    has none."""
     names = dict.fromkeys(
         f"claims of {f'StorageClass {each.storage_class}' if each.storage_class else 'the default StorageClass'}"
         if each.is_made
@@ -56,7 +56,7 @@ class VolumeClaimFact:
     #: Its volume does not exist any more (phase Lost).
     is_lost: bool = False
     deleting: bool = False
-    #: None: none is named, so that the default one counts.
+    #: None if none is named, so that the default one counts.
     storage_class: str | None = None
     #: The node for which a volume is being made; "": none.
     selected_node: str = ""

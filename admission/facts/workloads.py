@@ -35,7 +35,7 @@ class SubGroup:
     level: tuple[bool, str] | None = None
 
     def group_of(self, labels: Mapping[str, str]) -> str | None:
-        """Which group a member with these labels is in; None: in none of this entry."""
+        """Which group a member with these labels is in; None if in none of this entry."""
         if not selects(self.selector, labels):
             return None
         if any(key not in labels for key in self.keys):
@@ -47,13 +47,14 @@ class SubGroup:
 class GroupRequest:
     """What a Volcano Job or a PodGroup asks of its members together. Apart from the rest, since most have none."""
 
-    #: minResources of a PodGroup; None: it has none.
+    #: minResources of a PodGroup; None if it has none.
     min_resources: Resources | None = None
     #: Seconds for which quota for ``min_resources`` is held while the pods are being made; 0: it is not.
     hold_seconds: int = 0
     #: minTaskMember of a PodGroup.
     task_minimums: Mapping[str, int] = field(default_factory=lambda: NOTHING_BY_NAME)
-    #: Volcano's networkTopology as (mode, tier or its name), tier 1 the innermost above the node; None: none asked.
+    #: Volcano's networkTopology as (mode, tier or its name), tier 1 the innermost above the node; None if none is asked
+    #: for.
     network_tier: tuple[str, int | str] | None = None
     #: The same of the partitions of each pod set.
     partition_tiers: Mapping[str, tuple[str, int | str]] = field(default_factory=lambda: NOTHING_BY_NAME)
@@ -90,14 +91,14 @@ class JobCounts:
     """What spec and status of a batch/v1 Job say of its pods: the job controller makes pods by nothing else."""
 
     parallelism: int
-    #: None: a work queue. Its controller makes no pod any more after the first one that succeeds.
+    #: None for a work queue. Its controller makes no pod any more after the first one that succeeds.
     completions: int | None = None
     #: Pods that have succeeded, also those that the controller is about to count.
     succeeded: int = 0
     #: Those among them (by uid) that it is about to count.
     counting: frozenset[str] = frozenset()
-    #: Completion indexes for which no pod is made any more: one has succeeded, or they have failed for good. None: the
-    #: Job is not Indexed.
+    #: Completion indexes for which no pod is made any more: one has succeeded, or they have failed for good. None if
+    #: the Job is not Indexed.
     over: IndexRanges | None = None
     #: It has succeeded or failed: the controller removes the pods that are left, and makes none.
     ends: bool = False
@@ -160,7 +161,7 @@ class WorkloadFact:
     minimum: int
     #: Without ``done``. Empty for a PodGroup: its pod sets follow from its pods.
     pod_sets: tuple[PodSet, ...] = ()
-    #: batch/v1; None: another kind.
+    #: batch/v1; None for another kind.
     counts: JobCounts | None = None
     #: By pod set; of a kind with several whose status says it.
     progress: Mapping[str, PodSetProgress] = field(default_factory=lambda: NOTHING_BY_NAME)
@@ -198,18 +199,18 @@ class WorkloadFact:
     obstacle: Obstacle | None = None
     #: Fields that are accepted but not acted on yet; shown as a condition.
     unsupported: tuple[str, ...] = ()
-    #: The Volcano Job that a PodGroup stands for: then it is no workload of its own. None: it stands for itself.
+    #: The Volcano Job that a PodGroup stands for: then it is no workload of its own. None if it stands for itself.
     stands_for: WorkloadKey | None = None
     #: batch/v1: completion mode is Indexed with completions == parallelism, so ordinals are completion indexes.
     indexed: bool = False
-    #: batch/v1: the admission that wrote its nodes into the pod template; None: its pods are seated one by one.
+    #: batch/v1: the admission that wrote its nodes into the pod template; None if its pods are seated one by one.
     directed: AdmissionId | None = None
     #: batch/v1: which version of the spec this is, and how it can be patched on condition that it still is.
     revision: "JobRevision | None" = None
-    #: What is suspended and resumed with it; None: nothing.
+    #: What is suspended and resumed with it; None for nothing.
     maker: ObjectRef | None = None
     conduct: Conduct = NOTHING_SAID
-    #: Status and reason of Muster's condition on the object when it was first seen; None: not known. Not compared.
+    #: Status and reason of Muster's condition on the object when it was first seen; None if not known. Not compared.
     told: tuple[str, str] | None = field(default=None, compare=False)
     #: Volcano Job: the object as JSON, from which pods are made.
     document: bytes = field(default=b"", compare=False, repr=False)

@@ -22,7 +22,7 @@ CLUSTER: Final = "cluster"
 
 
 class Fit(NamedTuple):
-    """A kind of gang: its devices, and the topology level of which one domain must have room for it."""
+    """A kind of gang: its devices, and the topology level with one domain that must have room for it."""
 
     resource: str
     level: str
@@ -117,7 +117,7 @@ def _waits(
 ) -> tuple[dict[QueueName, int], dict[QueueName, int]]:
     longest: dict[QueueName, int] = {}
     starving: Counter[QueueName] = Counter()
-    #: None: nothing is cleared, or nothing is admitted at all.
+    #: None if nothing is cleared, or if nothing is admitted at all.
     bounds: dict[QueueName, int | None] = {}
     for workload in snapshot.pending.values():
         queue = workload.queue

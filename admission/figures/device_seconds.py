@@ -26,7 +26,7 @@ class DeviceState(NamedTuple):
 
     #: Seconds since the epoch.
     since: float
-    #: None: nothing is known, for another replica leads.
+    #: None if nothing is known, for another replica leads.
     tree: QueueTree | None
     used: Amounts
     deserved: Amounts

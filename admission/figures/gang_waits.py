@@ -14,7 +14,7 @@ LARGEST: Final = "513+"
 SIZE_CLASSES: Final = (*(name for _, name in _SIZES), LARGEST)
 #: Upper ends of the buckets, in seconds: a second to three days.
 BUCKETS: Final = (1, 10, 60, 300, 1800, 7200, 43_200, 259_200)
-#: Pairs of queue and size that are told; of more, those that were counted longest ago are left out.
+#: Pairs of queue and size that are shown; of more, those that were counted longest ago are left out.
 MOST_PAIRS: Final = 5000
 
 

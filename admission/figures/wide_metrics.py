@@ -1,6 +1,6 @@
 """Metrics of queues, gangs and nodes: those with many series. Worked out and written when they are asked for.
 
-A turn leaves references and single numbers only. The rest runs in a thread beside the event loop, one reading at a
+A turn leaves references and single numbers only. The rest runs in a thread next to the event loop, one reading at a
 time.
 """
 
@@ -22,7 +22,7 @@ from queues.reason_codes import ReasonCode
 from queues.resources import scale
 from queues.workload import QueueName
 
-#: Seconds for which the figures of nodes and pending workloads are told again: with many they take longest.
+#: Seconds for which the figures of nodes and pending workloads are repeated: with many they take longest.
 CLUSTER_KEPT: Final = 10.0
 #: Gangs that are kept until they are counted; of more, the oldest ones are left out.
 MOST_UNCOUNTED: Final = 100_000
@@ -45,7 +45,7 @@ class WideMetrics:
     """One for each process. ``note``, ``lead_ends``: on the event loop; ``text``: one call at a time, in any thread."""
 
     def __init__(self, clock: Callable[[], float], snapshot: Callable[[], Snapshot | None]) -> None:
-        """``clock``: seconds since the epoch; ``snapshot``: what the last turn decided on, None: nothing."""
+        """``clock``: seconds since the epoch; ``snapshot``: what the last turn decided on, None for nothing."""
         self._clock = clock
         self._snapshot = snapshot
         self._state: QueueBooks | None = None

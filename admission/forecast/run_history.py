@@ -34,7 +34,7 @@ class RunHistory:
         self._runs.extend(runs)
 
     def run_times(self, snapshot: Snapshot) -> RunTimes:
-        """What they tell together with what runs in the snapshot."""
+        """Run times from these runs, together with what runs in the snapshot."""
         admissions = [each for each in rows_of(snapshot.admissions) if each.state is AdmissionState.OPEN]
         admissions.sort(key=lambda each: (each.opened_at, each.id))
         running = [

@@ -74,14 +74,14 @@ class Likeness(NamedTuple):
         return cls(admission.user, admission.queue, WorkloadShape.of_admission(admission), image)
 
     def identity(self) -> str:
-        """What tells it from others, as a text; without an image the same as before images were known."""
+        """What identifies it, as a text; without an image the same as before images were known."""
         told = f"Likeness(user={self.user!r}, queue={self.queue!r}, shape={self.shape!r})"
         return f"{told} {self.image}" if self.image else told
 
     def groups(self) -> Iterator[tuple["Basis", Hashable]]:
         """The groups that it belongs to, the closest first.
 
-        An image of many users, such as that of a framework, tells less than what the user does with it.
+        An image of many users, such as that of a framework, says less than what the user does with it.
         """
         if self.user and self.image:
             yield Basis.USER_IMAGE_AND_SHAPE, (self.user, self.image, self.shape)
@@ -143,7 +143,7 @@ class Survival:
 
     @classmethod
     def of(cls, runs: Iterable[tuple[int, bool]]) -> "Survival":
-        """Estimate it from run times; False beside one: it would have run longer."""
+        """Estimate it from run times; False next to one: it would have run longer."""
         ordered = sorted(runs, key=lambda run: (run[0], not run[1]))
         at_risk, left = len(ordered) + 1, 1.0
         seconds: list[int] = []

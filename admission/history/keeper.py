@@ -1,8 +1,8 @@
 """The leader's care for the history: partitions are made ahead of time, what is older than the retention goes, and
 postings are summed up as past use.
 
-It runs beside the turns, in transactions that are short and few; whatever fails is tried again later, and only the
-metric of the retention's lag tells. Each transaction that changes something checks the term first.
+It runs between the turns, in transactions that are short and few; whatever fails is tried again later, and only the
+metric of the retention's lag shows it. Each transaction that changes something checks the term first.
 """
 
 import asyncio
@@ -48,8 +48,8 @@ class HistoryKeeper:
         half_lives: Callable[[], frozenset[int] | None],
         summed_up: Callable[[frozenset[int]], None],
     ) -> None:
-        """``clock`` gives seconds since the epoch; ``half_lives``, those by which past use counts now; None:
-        not known yet. ``summed_up`` is called with half-lives by which all postings are summed up."""
+        """``clock`` gives seconds since the epoch; ``half_lives``, those by which past use counts now; None if not
+        known yet. ``summed_up`` is called with half-lives by which all postings are summed up."""
         self._half_lives = half_lives
         self._summed_up = summed_up
         self._database = database
@@ -60,7 +60,7 @@ class HistoryKeeper:
         self._overdue: dict[str, float] = {}
         #: Half-lives by which past use counted at the last look.
         self._used: frozenset[int] | None = None
-        #: Admissions that an older version closed are moved up to this id; None: all are.
+        #: Admissions that an older version closed are moved up to this id; None if all are.
         self._moved: AdmissionId | None = AdmissionId(0)
 
     async def run(self) -> NoReturn:

@@ -174,7 +174,7 @@ def _status(
 
 
 def _condition(job: OwnedJob | None, waits_for: str) -> Document:
-    """What is told of a flow's Job; {}: nothing."""
+    """What the status shows of a flow's Job; {} for nothing."""
     if job is None:
         return {"phase": "Waiting", "message": f"waits for {waits_for}"} if waits_for else {}
     told: Document = {"phase": job.phase or JobPhase.PENDING.value, "createTime": rfc3339(job.created)}

@@ -1,4 +1,4 @@
-"""Questions to the API server about users: whose a token is, what a user may do, and for whom its proxy speaks."""
+"""Questions to the API server about users: whose token it is, what a user may do, and which user its proxy names."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from queues.errors import NotFound
 
 _TOKEN_REVIEWS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
 _ACCESS_REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-#: Where the API server tells how its proxy identifies itself to the servers behind it.
+#: Where the API server states how its proxy identifies itself to the servers behind it.
 _FRONT_PROXY: Final = CONFIG_MAPS.path("kube-system", "extension-apiserver-authentication")
 
 
@@ -58,7 +58,7 @@ class AccessRequest:
 
 
 async def holder_of(client: Client, token: str) -> Caller | None:
-    """The user whose token it is (TokenReview); None: the token is not valid. Raises ApiError."""
+    """The user whose token it is (TokenReview). None if the token is not valid. Raises ApiError."""
     review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
     status = msgspec.json.decode(await client.create(_TOKEN_REVIEWS, review)).get("status") or {}
     user = status.get("user") or {}
@@ -100,7 +100,7 @@ class FrontProxy:
     extra_prefixes: tuple[str, ...] = ()
 
     def speaks_for(self, common_name: str, headers: Any) -> Caller | None:
-        """The user of a request; None: it does not come from the proxy.
+        """The user of a request. None if it does not come from the proxy.
 
         The client certificate was signed by ``authority`` and has this common name. ``headers``: an aiohttp
         multi-dictionary.
@@ -124,7 +124,7 @@ class FrontProxy:
 
 
 async def front_proxy(client: Client) -> FrontProxy:
-    """What the API server tells of its proxy. Raises ApiError."""
+    """What the API server states of its proxy. Raises ApiError."""
     try:
         data = msgspec.json.decode(await client.get(_FRONT_PROXY)).get("data") or {}
     except NotFound:

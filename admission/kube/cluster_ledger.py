@@ -26,7 +26,7 @@ class ClusterLedger:
         self._client = client
 
     async def recorded(self) -> LedgerRecord | None:
-        """The ledger that leads the cluster; None: none has yet. Raises NoRootQueue, ApiError, InvalidDocument."""
+        """The ledger that leads the cluster. None if none has yet. Raises NoRootQueue, ApiError, InvalidDocument."""
         return _record_of(await self._root())
 
     async def claim(self, own: LedgerRecord, check_lease: Callable[[], None]) -> None:

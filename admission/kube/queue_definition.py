@@ -35,7 +35,7 @@ class QueueDefinition:
         self._keeps_all = False
 
     async def why_refused(self) -> str | None:
-        """Why this replica must not be elected; None: all fields are kept, or the API server does not tell."""
+        """Why this replica must not be elected. None if all fields are kept, or the API server does not say."""
         if self._keeps_all:
             return None
         try:
@@ -63,7 +63,7 @@ def lost_fields(served: dict[str, Any]) -> list[str]:
 
 
 def _schema_of(document: Any) -> dict[str, Any] | None:
-    """The schema of Queues in an OpenAPI document; None: it is not there."""
+    """The schema of Queues in an OpenAPI document. None if it has none."""
     schemas = (document.get("components") or {}).get("schemas") or {} if isinstance(document, dict) else {}
     for schema in schemas.values():
         kinds = schema.get("x-kubernetes-group-version-kind") or []

@@ -3,7 +3,7 @@
 A pod that fails soon after its start may be the fault of its program. Pods of several gangs, of different tenants and
 different users, that fail so on one node, and none that does not, are the fault of the node. Gangs of one tenant or one
 user alone show nothing while others have gangs as well: one person can start as many programs that fail, in all
-namespaces and queues that she may use, and would close nodes to everybody. Where no other tenant or user has gangs they
+namespaces and queues that she may use, and would close nodes to all. Where no other tenant or user has gangs they
 count, and the node is open again as soon as another one has. Pods that named the node show nothing either.
 
 What a gang shows is limited in two ways: of the pods of one admission only the first failure counts, for the others may
@@ -51,7 +51,7 @@ class PodRun:
     submitter: Submitter
     admission: AdmissionId
     started: int
-    #: When it ended; of a pod that still runs: now. That is worth telling when it has run longer than ``within``.
+    #: When it ended; of a pod that still runs: now. That is worth knowing when it has run longer than ``within``.
     until: int
     failed: bool
 

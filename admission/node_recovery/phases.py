@@ -210,7 +210,7 @@ def _while_job_runs(here: StepInput, job: RecoveryJob, cause: FaultCause | None)
 
 
 def _runs_pods_well(here: StepInput) -> bool:
-    """Whether pods run on the node while its fault went by itself: they show more than a test beside them could."""
+    """Whether pods run on the node while its fault went by itself: they show more than a test next to them could."""
     state, view = here.state, here.view
     if state.by is StartedBy.PERSON or state.cause is FaultCause.VERIFICATION:
         return False

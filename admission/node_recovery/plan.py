@@ -21,7 +21,7 @@ def plan(
 
     ``nodes``: all nodes with devices, since the circuit breaker counts them; ``templates``: CronJobs that exist
     (``namespace/name``). Never more nodes are taken out of service than the policy allows, persons' orders apart.
-    ``failed``: hears of nodes whose step failed, which are left out too. If None, the error is raised.
+    ``failed``: called with nodes whose step failed, which are left out too. If None, the error is raised.
     """
     context = recovery_context(nodes, policy, now, templates=templates)
     turns: dict[NodeName, RecoveryTurn] = {}

@@ -43,7 +43,7 @@ class RecoveryPhase(StrEnum):
     DRAINING = "draining"
     #: A recovery Job runs on it, or others repair it.
     RECOVERING = "recovering"
-    #: It is shown to be well, or not.
+    #: It is tested whether the node is well.
     VERIFYING = "verifying"
     #: All attempts are used up. It needs a person.
     FAILED = "failed"

@@ -130,7 +130,8 @@ class StepInput:
         if not phase.is_out:
             kept = RecoveryState(since=self.now, attempts=known.attempts, accepted=known.accepted)
             return replace(kept, **changes)
-        # What a person began without a policy that recovers stays his: another policy does not end it.
+        # What a person began without a policy that recovers stays under that person's control: another policy does not
+        # end it.
         by = StartedBy.MUSTER if self.policy.recovers else known.by
         entered = replace(known, phase=phase, since=self.now, by=by, job="", waits=None)
         # Other faults do not hide one whose device is not reported now.
@@ -148,7 +149,7 @@ class StepInput:
     def move(
         self, state: RecoveryState, reason: str, message: str, *, warning: bool = False
     ) -> RecoveryOutcome:
-        """Another state, and the event that tells of it."""
+        """Another state, and the event that reports it."""
         return RecoveryOutcome(state=state, effects=(self.tell(reason, message, warning=warning),))
 
     def tell(self, reason: str, message: str, *, warning: bool = False) -> Tell:
@@ -169,7 +170,7 @@ def known_state(view: NodeView, now: int) -> RecoveryState:
 
 
 def lacks_devices(annotation: str, reported: Iterable[ReportedDevice]) -> bool:
-    """Whether a device is not reported with whose fault a node is out of service, as its annotation tells it.
+    """Whether a device is not reported whose fault took the node out of service, as the annotation says.
 
     By its uuid, since others may move up to its number. An older Muster wrote no uuids: then by the numbers in the text
     of the fault, which is bounded, so that some may be left out.
@@ -185,7 +186,7 @@ def lacks_devices(annotation: str, reported: Iterable[ReportedDevice]) -> bool:
 
 
 def _known_by(device: str, number: int) -> str:
-    """What a device with a fault is remembered by: its uuid, or its number where the reporter tells none."""
+    """What a device with a fault is remembered by: its uuid, or its number where the reporter gives none."""
     return device or str(number)
 
 

@@ -1,4 +1,4 @@
-"""Ways from one phase of a node's recovery to another, each with the event that tells of it; and what to wait for."""
+"""Ways from one phase of a node's recovery to another, each with the event that reports it; and what to wait for."""
 
 from dataclasses import replace
 
@@ -81,7 +81,7 @@ def drain_first(here: StepInput, why: str) -> RecoveryOutcome:
 def wait_for(
     here: StepInput, waits: WaitsFor, message: str, *, look_again: int | None = None
 ) -> RecoveryOutcome:
-    """Stay in the phase, and tell once what for."""
+    """Stay in the phase, and report once what it waits for."""
     told = () if here.state.waits is waits else (here.tell("GpuNodeWaits", message, warning=True),)
     return RecoveryOutcome(state=replace(here.state, waits=waits), effects=told, look_again=look_again)
 

@@ -26,7 +26,7 @@ from queues.workload import WorkloadKey
 
 #: What a gang waits for that has quota and no place; no node has such devices at all while a pool is empty.
 _FOR_NODES: Final = (ReasonCode.NO_FIT, ReasonCode.UNKNOWN_RESOURCE)
-#: Where the facts of a reason tell of the request.
+#: Where the facts of a reason describe the request.
 FACT: Final = "provisioning"
 
 

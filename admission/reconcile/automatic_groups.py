@@ -36,8 +36,8 @@ class GroupWanted:
     is_unneeded: bool = False
 
     def document(self, owner: Mapping[str, Any] | None, asked: Mapping[str, str]) -> Document:
-        """The object. ``owner``: a reference to what it goes with; None: nothing is known of it. ``asked``: what the
-        gang asks for."""
+        """The object. ``owner``: a reference to what it goes with; None if that is not known. ``asked``: what the gang
+        asks for."""
         metadata: Document = {"name": self.name, "namespace": self.namespace}
         if owner is not None:
             kept = ("apiVersion", "kind", "name", "uid")
@@ -95,7 +95,8 @@ def wanted_by(pod: PodFact) -> GroupWanted:
 
 
 def unneeded(fact: WorkloadFact, pods: Sequence[PodFact]) -> GroupWanted | None:
-    """The group of pods without an owner, when none of them is left; None: it has pods, an owner, or others made it.
+    """The group of pods without an owner, when none of them is left; None if it has pods or an owner, or if others made
+    it.
 
     Pods that were evicted and are made again find it still there: it has their turn.
     """
@@ -113,7 +114,7 @@ def unneeded(fact: WorkloadFact, pods: Sequence[PodFact]) -> GroupWanted | None:
 
 
 def changed(fact: WorkloadFact, pods: Sequence[PodFact], *, has_seats: bool) -> GroupWanted | None:
-    """The group with the size and the queue that its newest pod tells; None: it has these, or others made it.
+    """The group with the size and the queue that its newest pod states; None if it has these, or others made it.
 
     While members have seats, these are of its queue.
     """

@@ -26,7 +26,7 @@ from queues.reason_codes import ReasonCode
 from queues.resources import Resources
 from queues.workload import NO_FLAVOR, QueueName, WorkloadKey
 
-#: The next turn gives it the quota, or tells who has it.
+#: The next turn gives it the quota, or says what has it.
 _NOT_HELD_YET: Final = Reason(code=ReasonCode.NOT_ENOUGH_PODS, message="its quota is not held yet")
 
 
@@ -41,7 +41,7 @@ class QueueRoom:
 
     @classmethod
     def of(cls, world: World) -> "QueueRoom":
-        """The room beside what is admitted."""
+        """The room besides what is admitted."""
         usage = Usage(world.queue_facts.tree().over(world.node_inventory.table().capacity()))
         for name, allocated in world.queue_totals.allocations():
             if allocated and name in usage.tree.paths:
@@ -49,9 +49,9 @@ class QueueRoom:
         return cls(world, usage)
 
     def refusal(self, state: WorkloadState, asked: Resources | None) -> Reason | None:
-        """Why the pods of a PodGroup should not be made yet; None: they may.
+        """Why the pods of a PodGroup should not be made yet; None if they may.
 
-        ``asked``: its minResources; None: it has none, and any room will do.
+        ``asked``: its minResources; None if it has none, and any room will do.
         """
         queue, namespace = state.workload.queue, state.workload.namespace
         asks = (queue, namespace, asked)
@@ -97,7 +97,7 @@ class EnqueuedGroups:
         return Counter(each.workload.queue for each in states if each is not None and _awaits_pods(each))
 
     def refusal(self, key: WorkloadKey) -> Reason | None:
-        """Why the pods of this PodGroup should not be made yet; None: nothing is known to be in the way."""
+        """Why the pods of this PodGroup should not be made yet; None if nothing is known to be in the way."""
         return self._refused.get(key)
 
     def note(self, world: World, keys: Iterable[WorkloadKey]) -> None:

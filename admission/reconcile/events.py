@@ -64,7 +64,7 @@ def _until(world: World, key: WorkloadKey) -> str:
 
 
 def ending_event(world: World, key: WorkloadKey, now: int) -> EventNote | None:
-    """The event that warns a workload which is about to be ended; None: none is, or not yet."""
+    """The event that warns a workload which is about to be ended; None if none is, or not yet."""
     state, ref = world.states.get(key), _ref(world, key)
     end = None if state is None else state.run_end
     if ref is None or state is None or end is None or not end.warning <= now < end.at:
@@ -85,7 +85,7 @@ def ending_event(world: World, key: WorkloadKey, now: int) -> EventNote | None:
 
 
 def overruled_event(world: World, key: WorkloadKey) -> EventNote | None:
-    """The event of a workload whose pods go although a disruption budget refused that; None: none did."""
+    """The event of a workload whose pods go although a disruption budget refused that; None if none did."""
     state, ref, refusal = world.states.get(key), _ref(world, key), world.refusals.get(key)
     if state is None or ref is None or refusal is None or not state.beyond_budgets:
         return None
@@ -127,27 +127,27 @@ def acted_events(world: World, transitions: Iterable[JobTransition]) -> Iterator
 
 
 def waiting_event(world: World, key: WorkloadKey, reason: Reason | None) -> EventNote | None:
-    """The event that says why a workload waits, in the words for its object; None: it does not, or is gone."""
+    """The event that says why a workload waits, in the words for its object; None if it does not wait, or is gone."""
     ref = _ref(world, key)
     if ref is None or reason is None:
         return None
     message = reason.message
     if reason.code == ReasonCode.UNKNOWN_QUEUE:
-        # Which queue was meant is told only to who may see that queue; whoever sees the object sees its events.
+        # Names of queues are shown only to users who may see these queues; all who see the object see its events.
         message += f": `kubectl muster explain {ref.name} -n {ref.namespace}` names those that look alike"
-    # Nobody is called for what time brings; what never fits is for its owner to change.
+    # No warning for what time solves; what never fits is for its owner to change.
     warning = reason.code is ReasonCode.NEVER_FITS
     return EventNote(ref=ref, reason=reason.code, message=message, action=WAIT, warning=warning)
 
 
 def start_event(ref: ObjectRef, expected: ExpectedStart) -> EventNote:
-    """The event that says when a workload should start. Whoever calls for it has seen that it is news."""
+    """The event that says when a workload should start. The caller has checked that it is news."""
     message = expected.sentence()
     return EventNote(ref=ref, reason=EXPECTED_START, message=message, action=WAIT, always=True)
 
 
 class IgnoredValueEvents:
-    """Events about values that cannot be read; remembers for one term what it told of which object."""
+    """Events about values that cannot be read; remembers for one term which ones each object had."""
 
     def __init__(self) -> None:
         self._told: dict[WorkloadKey, tuple[str, ...]] = {}
@@ -179,7 +179,7 @@ class IgnoredValueEvents:
 
 
 def unschedulable_event(status: WorkloadStatus) -> EventNote | None:
-    """The event of a PodGroup with a gang that waits for room, as Volcano's scheduler tells it; None: it does not."""
+    """The event of a PodGroup with a gang that waits for room, as Volcano's scheduler writes it; None for others."""
     reason = status.reason
     if reason is None or status.admitted or reason.code not in WAITS_FOR_RESOURCES:
         return None
@@ -234,7 +234,7 @@ class UnreadEvents:
         self._last: Mapping[str, str] = {}
 
     def new(self, flavors: Iterable[FlavorFact], topologies: Iterable[TopologyFact]) -> list[EventNote]:
-        """Events of objects of which other parts are not read than before."""
+        """Events of objects whose unread parts are others than before."""
         unread = [
             (ObjectRef(resource=resource, name=fact.name, uid=fact.uid), fact.unread)
             for resource, facts in ((FLAVORS, flavors), (TOPOLOGIES, topologies))

@@ -1,8 +1,8 @@
 """Expected starts on the objects of waiting workloads: the words, and which of them are worth a write. Pure.
 
-A forecast is made anew every minute or so, and a write to the API server costs more than all of it. So an object is
-told a start once, and again only when another one is news to its reader. What the object says is what counts: a new
-leader reads there what an earlier one told, and when.
+A forecast is made anew every minute or so, and a write to the API server costs more than all of it. So a start is
+written to an object once, and again only when another one is news to its reader. What the object says is what counts: a
+new leader reads there what an earlier one wrote, and when.
 """
 
 import re
@@ -14,11 +14,11 @@ from typing import Final, NamedTuple
 
 from queues.workload import WorkloadKey
 
-#: Workloads that are told their start: those that should start first.
+#: Workloads whose start is written: those that should start first.
 MOST: Final = 300
 #: Seconds between two writes of one object because of its expected start, at least.
 BETWEEN: Final = 600
-#: The same, of an object that tells an interval which has passed.
+#: The same, of an object with an interval that has passed.
 BETWEEN_PASSED: Final = 180
 #: Seconds from now within which a start is not worth a write, if the object says nothing of it yet.
 SOON: Final = 120
@@ -36,13 +36,13 @@ class ExpectedStart(NamedTuple):
 
     #: When that was worked out.
     as_of: int
-    #: It starts at this time or later; None: nothing that is known lets it start.
+    #: It starts at this time or later; None if nothing that is known lets it start.
     earliest: int | None
-    #: It starts at this time or earlier, in four of five cases; None: nobody can tell.
+    #: It starts at this time or earlier, in four of five cases; None if not known.
     latest: int | None = None
 
     def by_minute(self) -> "ExpectedStart":
-        """The same as an object can tell it: the interval as wide or a little wider."""
+        """The same as an object shows it: the interval as wide or a little wider."""
         earliest, latest = self.earliest, self.latest
         return ExpectedStart(
             self.as_of // 60 * 60,
@@ -67,8 +67,8 @@ def with_start(message: str, expected: ExpectedStart | None) -> str:
 
 
 def start_in(message: str) -> ExpectedStart | None:
-    """The expected start that the message of an object tells; None: it tells none."""
-    # Most messages tell none, and each status is compared with the one before.
+    """The expected start in the message of an object; None if it has none."""
+    # Most messages have none, and each status is compared with the one before.
     found = _SENTENCE.search(message) if message.endswith("Z") else None
     if found is None:
         return None
@@ -77,16 +77,16 @@ def start_in(message: str) -> ExpectedStart | None:
 
 
 def tells_news(before: str, after: str) -> bool:
-    """Whether the second message of an object tells an expected start that is news to a reader of the first one."""
+    """Whether the second message of an object has an expected start that is news to a reader of the first one."""
     wanted = start_in(after)
     return wanted is not None and is_news(start_in(before), wanted)
 
 
 def is_news(told: ExpectedStart | None, wanted: ExpectedStart) -> bool:
-    """Whether an object that says the one is to say the other. ``told``: None: it says nothing yet.
+    """Whether an object that says the one is to say the other. ``told`` is None if it says nothing yet.
 
-    It is not within ten minutes, nor as long as what the object says still holds. That it is not known is news only to
-    who was told otherwise. An interval that has passed is put right soon.
+    Never within ten minutes, nor as long as what the object says still holds. An unknown start is news only if the
+    object says otherwise. An interval that has passed is put right soon.
     """
     if told is None:
         return wanted.earliest is not None and (wanted.latest is None or wanted.latest > wanted.as_of + SOON)
@@ -113,28 +113,28 @@ def has_passed(told: ExpectedStart, now: int) -> bool:
 
 
 class ToldStarts:
-    """Expected starts that objects are told in one term; the writer asks for the next one as often as it may write."""
+    """Expected starts that objects show in one term; the writer asks for the next one as often as it may write."""
 
     def __init__(self) -> None:
         self._told: dict[WorkloadKey, ExpectedStart] = {}
-        #: When it was told: seconds of the clock that ``next`` is given.
+        #: When it was written: seconds of the clock that ``next`` is given.
         self._told_at: dict[WorkloadKey, float] = {}
-        #: What is to be told, the soonest first.
+        #: What is to be written, the soonest first.
         self._news: dict[WorkloadKey, ExpectedStart] = {}
 
     def of(self, key: WorkloadKey) -> ExpectedStart | None:
-        """What the object of a waiting workload is to say of its start; None: nothing."""
+        """What the object of a waiting workload is to say of its start; None for nothing."""
         return self._told.get(key)
 
     def forecast(self, starts: Mapping[WorkloadKey, ExpectedStart]) -> None:
-        """A forecast of all waiting workloads was made; what was told of others counts no more."""
+        """A forecast of all waiting workloads was made; what was written for others counts no more."""
         self.forget([key for key in self._told if key not in starts])
         first = nsmallest(MOST, starts, key=lambda key: (_soonness(starts[key]), key))
         offered = {key: starts[key].by_minute() for key in dict.fromkeys((*first, *self._told))}
         self._news = {key: each for key, each in offered.items() if is_news(self._told.get(key), each)}
 
     def next(self, now: float) -> WorkloadKey | None:
-        """The next workload whose object is to say something else of its start from now on; None: there is none.
+        """The next workload whose object is to say something else of its start from now on; None if there is none.
 
         ``now``: seconds of a clock that only goes on.
         """

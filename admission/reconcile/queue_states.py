@@ -104,5 +104,5 @@ class QueueStatuses:
 
 
 def _differing(one: Mapping[QueueName, Hashable], other: Mapping[QueueName, Hashable]) -> set[QueueName]:
-    """Queues of which two mappings say something else."""
+    """Queues for which two mappings differ."""
     return {name for name in one.keys() | other.keys() if one.get(name) != other.get(name)}

@@ -84,9 +84,9 @@ class Order:
     #: if there is another one by then.
     revision: JobRevision | None = None
     body: Mapping[str, Any] | None = None
-    #: Grace period of a deletion, in seconds; None: the pod's own.
+    #: Grace period of a deletion, in seconds; None for the pod's own.
     grace: int | None = None
-    #: A node of which the API server must say that it does not exist before this is sent.
+    #: A node: the API server must say that it does not exist before this is sent.
     missing_node: NodeName | None = None
     #: Of ``PATCH_JOB``: the kind of the object. Others are pods.
     resource: ApiResource = PODS
@@ -169,7 +169,7 @@ def _evictions(state: WorkloadState) -> list[Order]:
 
 
 def _shortened(state: WorkloadState, longest: int, others: Set[str]) -> Iterator[Order]:
-    """Pods that were told to end, and may take longer than ``longest`` seconds. ``others``: removed otherwise.
+    """Pods that are asked to end, and may take longer than ``longest`` seconds. ``others``: removed otherwise.
 
     The first deletion of a pod gives it the grace period of its spec, which has no bound. The API server lets a later
     deletion shorten it, counted from the first one, so each pod is deleted again at most once.
@@ -257,7 +257,7 @@ def _resume(
             "spec": {"affinity": affinity},
         }
         # Its pods are not gated: if the Job has grown meanwhile, it goes back to what has seats.
-        # Nor may pods come up beside those that still end, which the Job may have if it was suspended meanwhile.
+        # Nor may pods come up next to those that still end, which the Job may have if it was suspended meanwhile.
         spec = {
             "suspend": False,
             "parallelism": fact.parallelism,
@@ -395,7 +395,7 @@ def _releases(
 
 
 def _pod_set(state: WorkloadState, fact: WorkloadFact | None, name: str) -> PodSet | None:
-    """A Job's pod set of that name, as its pods are made; None: the object is no Job, or has no such set."""
+    """A Job's pod set of that name, as its pods are made; None if the object is no Job, or has no such set."""
     return state.workload.pod_set(name) if fact is not None and fact.pod_sets else None
 
 
@@ -480,13 +480,13 @@ def paths_of(pod: Mapping[str, Any]) -> frozenset[str]:
 
 
 def json_patch(order: Order, existing: Collection[str] | None = None) -> list[Step] | None:
-    """The write of an order with conditions that a merge patch cannot state; None: a merge patch does.
+    """The write of an order with conditions that a merge patch cannot state; None if a merge patch does.
 
     A test of a Job's ``metadata.generation`` is exact, since the API server raises it with every change of the spec,
     and cheap: statuses, which several controllers write around a resume, leave it as it is, unlike ``resourceVersion``.
     A pod is tested for its gate, so that a release which arrives late or twice changes nothing.
 
-    ``existing``: JSON pointers of the objects in the document; None: of those that are known to be there.
+    ``existing``: JSON pointers of the objects in the document; None for those that are known to be there.
     """
     if order.body is None or (order.revision is None and order.seat is None):
         return None

@@ -45,8 +45,8 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusCondition:
-    """One condition. It changes when its status or reason does, or when its message tells another expected start that
-    is news; not when other numbers of its message do."""
+    """One condition. It changes when its status or reason does, or when its message has another expected start that is
+    news; not when other numbers of its message do."""
 
     type: str
     status: Literal["True", "False", "Unknown"]
@@ -86,7 +86,7 @@ class StatusWanted:
     custom: bool = False
     #: Fields that are written elsewhere: they stay as they are.
     kept: tuple[str, ...] = ()
-    #: Phase that the informer last showed; "": nothing of ours in the status yet, None: not known.
+    #: Phase that the informer last showed; "" if nothing of ours is in the status yet, None if not known.
     seen: str | None = None
     #: The object said all of this already when it was seen first.
     shown: bool = field(default=False, compare=False)
@@ -102,14 +102,14 @@ class EventNote:
     message: str
     action: str
     warning: bool = False
-    #: Told each time, also if the last event of the object had the same reason.
+    #: Written each time, also if the last event of the object had the same reason.
     always: bool = False
-    #: What makes it another event than the last one; None: the reason does.
+    #: What makes it another event than the last one; None if the reason does.
     code: ReasonCode | None = None
-    #: The uid of the object with whose events it is told, and no longer repeated; "": its own.
+    #: The uid of the object with whose events it is written, and no longer repeated; "": its own.
     told_with: str = ""
-    #: What makes it the same event whoever writes it: a second since the epoch, and a number. None: it has no such
-    #: moment of its own.
+    #: What makes it the same event for every leader that writes it: a second since the epoch, and a number. None if it
+    #: has no such moment of its own.
     once: tuple[int, int] | None = None
 
 
@@ -135,9 +135,9 @@ class WorkloadStatus:
     admitted: bool
     #: Its owner has no pods now: it waits for nothing.
     is_idle: bool = False
-    #: Why it waits; None: it does not, or no decision was made yet.
+    #: Why it waits; None if it does not, or if no decision was made yet.
     reason: Reason | None = None
-    #: When it should start; None: nothing is told of it.
+    #: When it should start; None if that is not shown.
     expected: ExpectedStart | None = None
     #: What is wrong though it is admitted.
     problem: Reason | None = None
@@ -153,9 +153,9 @@ class WorkloadStatus:
     wanted: int = 0
     #: It lacks pods, and its queue has room for them.
     enqueued: bool = False
-    #: Phase of the object that the informer last showed; None: not known.
+    #: Phase of the object that the informer last showed; None if not known.
     seen: str | None = None
-    #: Status and reason of the condition that the object had when it was seen first; None: not known.
+    #: Status and reason of the condition that the object had when it was seen first; None if not known.
     told: tuple[str, str] | None = None
     #: Type of the condition on which the object's own controller has it fail; "": it is not to fail.
     fails_by: str = ""
@@ -235,7 +235,7 @@ def _reason(workload: WorkloadStatus) -> Reason | None:
 
 
 def admitted_condition(workload: WorkloadStatus, *, custom: bool = False) -> StatusWanted:
-    """Condition ``muster.dev/Admitted`` of an object of which other controllers write the rest.
+    """Condition ``muster.dev/Admitted`` of an object whose other conditions other controllers write.
 
     ``custom``: of a custom resource.
     """
@@ -246,7 +246,7 @@ def admitted_condition(workload: WorkloadStatus, *, custom: bool = False) -> Sta
         told = (StatusCondition(type=ADMITTED, status="True", reason="Admitted", quiet=True),)
     elif workload.reason is not None:
         told = (_because(ADMITTED, "False", workload.reason, expected=workload.expected),)
-    # Which start it told is read from the object itself.
+    # The start that it shows is read from the object itself.
     is_start_known = workload.admitted or workload.expected is None
     shown = is_start_known and workload.told is not None and all(_says(workload.told, each) for each in told)
     if workload.fails_by and workload.reason is not None:
@@ -281,7 +281,7 @@ class JobStatusFacts:
     companions: Sequence[Companion] = ()
     #: Why it waits or cannot go on; shown while it is Pending.
     reason: Reason | None = None
-    #: When it should start; None: nothing is told of it.
+    #: When it should start; None if that is not shown.
     expected: ExpectedStart | None = None
     #: Tasks that are not to be started yet.
     waiting: tuple[WaitingTask, ...] = ()
@@ -344,13 +344,13 @@ class QueueStatusFacts:
     """What is known of a queue. Counts are of workloads."""
 
     ref: ObjectRef
-    #: The nearest closed queue, itself or one above it; None: it takes work.
+    #: The nearest closed queue, itself or one above it; None if it takes work.
     closed_by: QueueName | None = None
     #: The state that its status has.
     shown: str | None = None
     #: Something runs or waits in it, or in a queue below it.
     busy: bool = False
-    #: Why the queue cannot be used; None: it can.
+    #: Why the queue cannot be used; None if it can.
     broken: str | None = None
     #: What of it is not read, because it is beyond its bounds; "": nothing.
     unread: str = ""
@@ -363,9 +363,9 @@ class QueueStatusFacts:
     unknown: int = 0
     completed: int = 0
     is_root: bool = False
-    #: Of root: why nothing is decided; None: all is well.
+    #: Of root: why nothing is decided; None if all is well.
     failing: Reason | None = None
-    #: Of root: why seats of Jobs that are gone are not given back; None: all is well.
+    #: Of root: why seats of Jobs that are gone are not given back; None if all is well.
     keeping: Reason | None = None
 
 

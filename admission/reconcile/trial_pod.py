@@ -54,7 +54,7 @@ def pod_of_job(job: WireMetadata, template: bytes) -> Document:
 
 
 def pod_of_task(document: bytes, task_name: str, rules: PodRules) -> Document | None:
-    """A pod as Muster makes it for a task of a Volcano Job; None: the Job has no such task. Raises InvalidDocument.
+    """A pod as Muster makes it for a task of a Volcano Job; None if the Job has no such task. Raises InvalidDocument.
 
     ``document``: the Job as the API server has it.
     """

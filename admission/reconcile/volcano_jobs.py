@@ -33,7 +33,7 @@ class VolcanoJobController:
         self._next_look: dict[WorkloadKey, int] = {}
 
     def spec(self, world: World, key: WorkloadKey) -> JobSpec | None:
-        """A Job's document; None: the Job is gone or its document cannot be used."""
+        """A Job's document; None if the Job is gone or its document cannot be used."""
         fact = world.facts.get(key)
         if fact is None or not fact.document:
             self._specs.pop(key, None)
@@ -136,7 +136,7 @@ class VolcanoJobController:
 
 
 def _run_out(world: World, key: WorkloadKey) -> str:
-    """What is told of a Job that has run for as long as its queue allows."""
+    """What a Job shows that has run for as long as its queue allows."""
     last = world.last_evictions.get(key)
     # The log of decisions does not keep the words for ever.
     return last.cause if last is not None and last.cause else "it has run for as long as its queue allows"

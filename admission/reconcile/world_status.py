@@ -49,13 +49,13 @@ class WorldStatuses:
     jobs: VolcanoJobController
     #: Writes for a workload that the API server refuses.
     problems: Mapping[WorkloadKey, Reason]
-    #: What root is to say about turns or terms that fail; None: they do not.
+    #: What root is to say about turns or terms that fail; None if they do not.
     failing: Callable[[], Reason | None] = lambda: None
-    #: What root is to say about seats that are kept; None: nothing.
+    #: What root is to say about seats that are kept; None for nothing.
     keeping: Callable[[], Reason | None] = lambda: None
     #: PodGroups whose pods are not made yet.
     enqueued: EnqueuedGroups = field(default_factory=EnqueuedGroups)
-    #: When waiting workloads should start, as their objects tell it.
+    #: When waiting workloads should start, as their objects show it.
     starts: ToldStarts = field(default_factory=ToldStarts)
 
     def of(self, key: WorkloadKey) -> Iterator[StatusWanted]:
@@ -78,7 +78,7 @@ class WorldStatuses:
     def why_waiting(self, key: WorkloadKey) -> Reason | None:
         """Why a workload waits or cannot go on, in the words for its object.
 
-        None: it is gone, does neither, or no decision was made yet.
+        None if it is gone or does neither, or if no decision was made yet.
         """
         state = self.world.states.get(key)
         reason = None if state is None else self._why_waiting(state)
@@ -116,7 +116,7 @@ class WorldStatuses:
     def waiting_notes(self, key: WorkloadKey) -> Iterator[tuple[EventNote, bool]]:
         """Events that say why a workload waits, and of each whether its object said so when it was seen first.
 
-        A gang of several pods tells it of its PodGroup, as Volcano does; a Volcano Job with a PodGroup of both.
+        A gang of several pods has the event on its PodGroup, as in Volcano; a Volcano Job with a PodGroup on both.
         """
         state, fact, reason = self.world.states.get(key), self.world.facts.get(key), self.why_waiting(key)
         if state is None or reason is None:
@@ -138,7 +138,7 @@ class WorldStatuses:
             yield replace(of_group, told_with=key.uid), told == said
 
     def start_note(self, key: WorkloadKey) -> EventNote | None:
-        """The event that says when a workload should start; None: its status says it, or it does not wait."""
+        """The event that says when a workload should start; None if its status says it, or if it does not wait."""
         state, expected = self.world.states.get(key), self._expected(key)
         if state is None or expected is None or self.why_waiting(key) is None:
             return None
@@ -146,7 +146,7 @@ class WorldStatuses:
         return start_event(ref, expected) if _is_told_by_event(key, ref) else None
 
     def job_group(self, key: WorkloadKey) -> JobGroup | None:
-        """The PodGroup that stands for a Volcano Job; None: there is none."""
+        """The PodGroup that stands for a Volcano Job; None if there is none."""
         state = self.world.states.get(key)
         if state is None or support_of(key).status is not StatusForm.VOLCANO_JOB:
             return None
@@ -169,7 +169,7 @@ class WorldStatuses:
         return state is not None and reason is not None and self._own_update(state, reason.code) != ""
 
     def _expected(self, key: WorkloadKey) -> ExpectedStart | None:
-        """What the object of a waiting workload says of its start; None: nothing, or its own pods are in its way."""
+        """What the object of a waiting workload says of its start; None for nothing, or if its pods are in its way."""
         # Not only at the next forecast: an update may have begun just now.
         return None if self._is_own_update(key) else self.starts.of(key)
 
@@ -180,7 +180,7 @@ class WorldStatuses:
         return "" if limit is None or workload.priority <= limit.most else limit.message(workload.priority)
 
     def _problem(self, state: WorkloadState) -> Reason | None:
-        """What is wrong though the workload has seats; None: nothing is known to be."""
+        """What is wrong though the workload has seats; None if nothing is known to be."""
         admitted = any(place.admission.state is AdmissionState.OPEN for place in state.seat_maps)
         known = self.problems.get(state.key) or (state.problem if admitted else None)
         return known or (self._not_allowed(state) if admitted else None)
@@ -190,7 +190,7 @@ class WorldStatuses:
         return None if problem is None else reason_told_in(state.workload.namespace, problem)
 
     def _not_allowed(self, state: WorkloadState) -> Reason | None:
-        """What is told to running work when its namespace may not use the queue (any more); None: it may."""
+        """What running work shows when its namespace may not use the queue (any more); None if it may."""
         workload = state.workload
         refusal = self.world.queue_permissions.refusal(workload.namespace, workload.queue)
         if refusal is None:
@@ -264,7 +264,7 @@ class WorldStatuses:
 
 
 def _is_told_by_event(key: WorkloadKey, ref: ObjectRef) -> bool:
-    """Whether the status of an object leaves the expected start out: an Event tells it, or the workload's own object.
+    """Whether the status of an object leaves the expected start out: an Event shows it, or the workload's own object.
 
     ``kubectl describe`` shows no messages of conditions of Kubernetes' own kinds, and it shows their Events.
     """

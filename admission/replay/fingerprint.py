@@ -36,7 +36,7 @@ _DECIDING: Final = (
 
 
 def fingerprint(root: Queue | None = None) -> str:
-    """The hash, with the rules that ``root`` sets for all queues (None: the defaults)."""
+    """The hash, with the rules that ``root`` sets for all queues (the defaults if None)."""
     own: dict[str, object] = {}
     if root is not None:
         own = {

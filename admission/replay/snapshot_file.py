@@ -132,7 +132,7 @@ def differences(before: Any, after: Any, where: str = "") -> Iterator[str]:
 
 
 def _by_subject(entries: list[Any]) -> dict[str, Any] | None:
-    """Entries by their workload or admission; None: an entry has neither, or two have the same."""
+    """Entries by their workload or admission; None if an entry has neither, or if two have the same."""
     named: dict[str, Any] = {}
     for entry in entries:
         subject = entry.get("workload", entry.get("admission")) if isinstance(entry, dict) else None

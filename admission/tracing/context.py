@@ -39,7 +39,7 @@ def parsed(text: str) -> Traceparent | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceStart:
-    """What a decision tells of the trace of the gang that it admits."""
+    """What a decision adds to the trace of the gang that it admits."""
 
     #: When the decision was made, in seconds since the epoch.
     decided_at: float

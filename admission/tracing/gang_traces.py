@@ -63,7 +63,7 @@ class GangTraces:
             await asyncio.sleep(AFTER_FAILURE if failures else PAUSE)
 
     async def close(self, seconds: float) -> None:
-        """Tell what is left, for at most so many seconds."""
+        """Send what is left, for at most so many seconds."""
         try:
             async with asyncio.timeout(seconds / 2):
                 while self._ids and await self._read(last_attempt=True):

@@ -49,7 +49,7 @@ class OtlpExporter:
                 problems=f"tracing: found true, but {error.name} is not installed; expected the packages of the extra "
                 "tracing: pip install 'muster[tracing]'"
             ) from error
-        # It tells each attempt; the sender tells when the collector goes away and comes back.
+        # It logs each attempt; the sender logs when the collector goes away and comes back.
         logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
         exporter = OTLPSpanExporter()
         readable = _readable_spans(_about_this_process(identity, os.environ))
@@ -129,5 +129,5 @@ def _readable_spans(about_process: Mapping[str, str]) -> Callable[[GangSpan], "R
 
 
 def _nanoseconds(seconds: float) -> int:
-    """To the microsecond: a number of seconds since the epoch tells no more."""
+    """To the microsecond: a number of seconds since the epoch is not more precise."""
     return round(seconds * _MICROSECONDS) * 1000

@@ -1,4 +1,4 @@
-"""Companions of a Volcano Job: the objects that its pods need beside them, such as Services and volume claims."""
+"""Companions of a Volcano Job: the objects that its pods need, such as Services and volume claims."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ class Companion:
     resource: ApiResource
     name: str
     manifest: Mapping[str, Any]
-    #: Key and value in the Job's ``status.controlledResources``; None: the object is not listed there.
+    #: Key and value in the Job's ``status.controlledResources``; None if the object is not listed there.
     status_entry: tuple[str, str] | None = None
     #: The manifest lacks an SSH key pair; one is generated if the object does not exist.
     needs_key_pair: bool = False
@@ -27,7 +27,7 @@ class Companion:
 
 
 def owned_manifest(resource: ApiResource, job: JobSpec, name: str, **body: Any) -> dict[str, Any]:
-    """An object in the Job's namespace that is deleted with the Job; ``body``: its fields beside the metadata."""
+    """An object in the Job's namespace that is deleted with the Job; ``body``: its fields besides the metadata."""
     return {
         "apiVersion": resource.api_version,
         "kind": resource.kind,

@@ -37,13 +37,13 @@ def waiting_tasks(state: JobState, view: JobView) -> tuple[WaitingTask, ...]:
 
 
 def not_started(state: JobState, view: JobView) -> tuple[WaitingTask, ...]:
-    """Those among them of which no pod was made: what has started once is not told to wait."""
+    """Those among them that have no pod yet: what has started once is not said to wait."""
     started = {pod.task for pod in view.pods} | {task for task, _ in view.outcomes}
     return tuple(each for each in waiting_tasks(state, view) if each.task not in started)
 
 
 def can_never_start(state: JobState, view: JobView, counts: Counts) -> WaitingTask | None:
-    """A task that waits for pods of others of which too many have failed; None: there is none."""
+    """A task that waits for others with too many failed pods; None if there is none."""
     lost = {
         task.name
         for task in view.spec.tasks
@@ -57,7 +57,7 @@ def can_never_start(state: JobState, view: JobView, counts: Counts) -> WaitingTa
 
 
 def contradiction(spec: JobSpec) -> str | None:
-    """What of the dependencies can never be met, as found and expected; None: all can."""
+    """What of the dependencies can never be met, as found and expected; None if all can."""
     needs = {task.name: set(task.depends_on) for task in spec.tasks}
     for position, task in enumerate(spec.tasks):
         unknown = sorted(needs[task.name] - needs.keys())

@@ -43,7 +43,7 @@ def group_of(job: JobSpec, priorities: Mapping[str, int]) -> Companion:
 
 
 def _sub_group(task: TaskSpec) -> dict[str, Any]:
-    """The partitions of a task, told apart by the label of their pods."""
+    """The partitions of a task, by the label of their pods."""
     policy: dict[str, Any] = {
         "name": task.name,
         "subGroupSize": task.partition_size,

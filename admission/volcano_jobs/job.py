@@ -46,7 +46,7 @@ class TaskSpec:
     partition_size: int = 0
     #: Partitions that must start together, each whole; 0: no minimum of their own.
     min_partitions: int = 0
-    #: How close the pods of a partition must be; None: anywhere.
+    #: How close the pods of a partition must be; None for anywhere.
     partition_topology: WireNetworkTopology | None = None
     #: In their order; they go before those of the Job.
     policies: tuple[PolicySpec, ...] = ()
@@ -87,13 +87,13 @@ class JobSpec:
     #: In their order.
     policies: tuple[PolicySpec, ...] = ()
     max_retry: int = MAX_RETRY
-    #: Number of succeeded pods that completes the Job; None: the Job ends when all pods have ended.
+    #: Number of succeeded pods that completes the Job; None if the Job ends when all pods have ended.
     min_success: int | None = None
-    #: Seconds after the end until the Job is deleted; None: the Job is kept.
+    #: Seconds after the end until the Job is deleted; None if the Job is kept.
     ttl: int | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
-    #: Seconds that the Job will run, as its owner expects; None: that is not said.
+    #: Seconds that the Job will run, as its owner expects; None if that is not said.
     running_estimate: int | None = None
     #: ``networkTopology`` as written, copied to the PodGroup.
     network_topology: Mapping[str, Any] | None = None
@@ -169,7 +169,7 @@ def job_of(metadata: WireMetadata, spec_json: msgspec.Raw) -> JobSpec:
 
 
 def _refuse_too_many(spec: "_Spec") -> None:
-    """Lists of which each entry is looked at. Raises InvalidDocument."""
+    """Refuses lists with too many entries: each entry is read. Raises InvalidDocument."""
     lists: list[tuple[str, Sized, int, str]] = [
         ("tasks", spec.tasks, MOST_POD_SETS, "tasks"),
         ("volumes", spec.volumes, MOST_ENTRIES, "volumes"),

@@ -20,7 +20,7 @@ class JobStep:
     """A phase to enter, and the reason."""
 
     phase: Phase
-    #: None: the phase needs no explanation.
+    #: None if the phase needs no explanation.
     reason: Cause | None = None
     message: str = ""
 
@@ -71,7 +71,7 @@ def all_ended(_state: JobState, view: JobView, counts: Counts) -> JobStep | None
 
 
 def cannot_go_on(state: JobState, view: JobView, counts: Counts) -> JobStep | None:
-    """Pending or Running → Failed: nothing runs, and a task waits for others of which too many pods have failed."""
+    """Pending or Running → Failed: nothing runs, and a task waits for others with too many failed pods."""
     if counts.left or not counts.failed or view.policy_waits:
         return None
     stuck = can_never_start(state, view, counts)
@@ -104,7 +104,7 @@ def retries_used_up(state: JobState, view: JobView, _counts: Counts) -> JobStep 
 
 
 def enough_cleared(_state: JobState, view: JobView, counts: Counts) -> JobStep | None:
-    """Restarting → Pending: so few old pods are left that the gang can start beside them."""
+    """Restarting → Pending: so few old pods are left that the gang can start next to them."""
     if view.spec.replicas - counts.terminating < view.spec.minimum:
         return None
     return JobStep(phase=Phase.PENDING)
@@ -186,7 +186,7 @@ def act(state: JobState, action: Action, now: int, message: str = "", pods: Iter
     if into is None:
         return state
     state = _begun(state, now)
-    # Who resumes a Job, however often, has not tried it in vain: where Volcano counts a retry, none is counted.
+    # A resumption, however often, is no failed attempt: where Volcano counts a retry, none is counted.
     restarts = into is Phase.RESTARTING and action is not Action.RESUME
     # An aborted Job has lost its pods already: they have an older version.
     whole = action is not Action.RESUME and action not in TARGETED

@@ -40,7 +40,7 @@ class PodWanted:
     admission: AdmissionId
     #: Its seat, as an index into those of the admission.
     seat: int
-    #: Numbers of the devices of which the pod gets a part; "": none.
+    #: Numbers of the devices that the pod gets a part of; "": none.
     devices: str = ""
     #: Of the Job: what is under way for an older one is not wanted any more.
     version: int = 0
@@ -90,7 +90,7 @@ def work_for(
     has_group: bool = True,
     kept: bool = False,
 ) -> JobWork:
-    """The writes of one Job. A Job that is being deleted needs none: its pods are deleted with it.
+    """The writes of one Job. A Job that is being deleted needs no writes: its pods are deleted with it.
 
     ``kept``: its pods are marked so that cluster autoscalers do not end them.
 
@@ -140,8 +140,8 @@ def _missing(view: JobView, admissions: Iterable[Admission], state: JobState) ->
     """Pods for seats that are held and empty, and that have what the pods would ask, of tasks that may start.
 
     A pod's name is free only when the last pod of that name is gone. A pod without Muster's annotation that no
-    admission has adopted is none of the Job's members, whatever its name: the create tells that the name is taken.
-    A pod with a recorded outcome (``admission.world.volcano_jobs.pod_outcomes``) is not created again.
+    admission has adopted is none of the Job's members, whatever its name: the create fails because the name is taken. A
+    pod with a recorded outcome (``admission.world.volcano_jobs.pod_outcomes``) is not created again.
     """
     spec = view.spec
     adopted = {uid for admission in view.admissions for uid in admission.adopted or ()}
@@ -189,9 +189,9 @@ def _deletes(view: JobView, state: JobState) -> Iterator[PodUnwanted]:
 def _reason_to_delete(
     pod: PodFact, spec: JobSpec, state: JobState, admission: Admission | None
 ) -> str | None:
-    """Why a pod must be deleted; None: it may stay. A pod that ended by itself stays for its logs.
+    """Why a pod must be deleted; None if it may stay. A pod that ended by itself stays for its logs.
 
-    ``admission``: the one of its seat or that has adopted it; None: it has none, or that is closed.
+    ``admission``: the one of its seat or that has adopted it; None if it has none, or if that is closed.
     """
     # Pods that Volcano made may have a higher version than the Job has here.
     replaced = pod.version < state.version or pod.uid in state.restarted

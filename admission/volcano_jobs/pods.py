@@ -44,7 +44,7 @@ class PodRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodSettings:
-    """What all pods of one admission have in common beside their Job."""
+    """What all pods of one admission have in common besides their Job."""
 
     admission: AdmissionId
     #: The Job's version and retry count when the pods are created.
@@ -61,7 +61,7 @@ class _Position:
 
     index: TaskIndex | IndexPlaceholder
     node: str
-    #: Number of the pod's partition; None: the task has no partitions.
+    #: Number of the pod's partition; None if the task has no partitions.
     partition: str | None
 
 
@@ -95,7 +95,7 @@ class PodTemplateRenderer:
     def render(self, index: int, node: NodeName, devices: str = "") -> bytes:
         """One pod. Node names need no escapes in JSON: the API server admits only DNS names.
 
-        ``devices``: numbers of the devices of which the pod gets a part; "": none.
+        ``devices``: numbers of the devices that the pod gets a part of; "": none.
         """
         partition = b"%d" % (index // self._partition_size) if self._partition_size else b""
         values = self._index_format.values(index)
@@ -162,7 +162,7 @@ def _manifest(job: JobSpec, task: TaskSpec, settings: PodSettings, position: _Po
     if spec.get("hostNetwork") is True and not spec.get("dnsPolicy"):
         spec["dnsPolicy"] = HOST_DNS
     if spec.get("terminationGracePeriodSeconds") == 0:
-        # The API server drops such a pod at once, also while its containers run: the next one would run beside them.
+        # The API server drops such a pod at once, also while its containers run: the next one would run next to them.
         spec["terminationGracePeriodSeconds"] = 1
     spec["affinity"] = pinned(spec.get("affinity"), [position.node])
     mount_volumes(pod, job)

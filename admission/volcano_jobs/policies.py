@@ -42,15 +42,15 @@ class Observation:
     """Something that a policy may ask for an action on."""
 
     event: JobEvent
-    #: None: it is about the whole Job.
+    #: None if it is about the whole Job.
     task: TaskSpec | None
     #: For people: what was seen.
     message: str
-    #: Of the pod; None: it is about no pod.
+    #: Of the pod; None if it is about no pod.
     index: int | None = None
-    #: None: it is about no pod, or the pod is gone.
+    #: None if it is about no pod, or if the pod is gone.
     pod: PodFact | None = None
-    #: Of a pod that failed; None: not known.
+    #: Of a pod that failed; None if not known.
     exit_code: int | None = None
 
     @property
@@ -94,11 +94,11 @@ class ActionAsked:
 class PolicyFindings:
     """What the policies of a Job say now."""
 
-    #: The first action that is asked for and that has an effect in the Job's phase; None: there is none.
+    #: The first action that is asked for and that has an effect in the Job's phase; None if there is none.
     asked: ActionAsked | None = None
     #: Since when what policies wait for has been seen; the Job's state remembers it.
     seen_since: Mapping[str, int] = field(default_factory=dict)
-    #: The number of pods that a policy on JobUpdated has taken note of now; None: there is no such policy.
+    #: The number of pods that a policy on JobUpdated has taken note of now; None if there is no such policy.
     replicas: int | None = None
     #: The next second (since the epoch) at which a policy may ask for something that it does not ask for now.
     next_timeout: int | None = None

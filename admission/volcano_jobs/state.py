@@ -10,7 +10,7 @@ from queues.workload import Result, WorkloadKey
 
 #: Phases that a Job's status lists at most.
 HISTORY: Final = 16
-#: Commands that a Job's state remembers at most, beside those whose objects are still there.
+#: Commands that a Job's state remembers at most, besides those whose objects are still there.
 MOST_COMMANDS: Final = 16
 
 
@@ -78,9 +78,9 @@ class JobState:
     commands: tuple[str, ...] = ()
     #: Since when (seconds) what policies with a timeout wait for has been seen, by what it is.
     seen_since: Mapping[str, int] = field(default_factory=dict)
-    #: Number of pods that a policy on JobUpdated has taken note of; None: there is no such policy.
+    #: Number of pods that a policy on JobUpdated has taken note of; None if there is no such policy.
     replicas: int | None = None
-    #: Why the Job entered this phase; None: the phase needs no explanation.
+    #: Why the Job entered this phase; None if the phase needs no explanation.
     reason: Cause | None = None
     message: str = ""
     #: Seconds since the epoch.
@@ -101,7 +101,10 @@ class JobState:
         return self.phase in STOPPED
 
     def result(self) -> Result | None:
-        """How the Job ended, or will when its pods are gone. UNKNOWN: it may be resumed; None: it is not stopped."""
+        """How the Job ended, or will when its pods are gone.
+
+        UNKNOWN if it may be resumed; None if it is not stopped.
+        """
         match self.phase:
             case Phase.COMPLETING | Phase.COMPLETED:
                 return Result.SUCCEEDED
@@ -177,7 +180,7 @@ class JobTransition:
     """A change of one Job's state, which the plan applier stores."""
 
     key: WorkloadKey
-    #: None: the Job is new.
+    #: None if the Job is new.
     old: JobState | None
     new: JobState
     #: States that actions led to, with their reasons. What is observed then may have led on to ``new``.

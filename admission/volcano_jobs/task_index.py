@@ -21,7 +21,10 @@ class TaskIndex:
 
 @dataclass(frozen=True, slots=True)
 class IndexPlaceholder:
-    """Stands for the index of any pod, in a manifest of which many are made. ``fence`` occurs in no other text."""
+    """Stands for the index of any pod, in a manifest that many pods are made from.
+
+    ``fence`` occurs in no other text.
+    """
 
     fence: str
 

@@ -67,7 +67,7 @@ class JobView:
     policy_waits: bool = False
     #: Commands for the Job, oldest first; those that were carried out among them, until their objects are gone.
     commands: tuple[Command, ...] = ()
-    #: What is told of a Job that has run for as long as its queue allows; "": it has not.
+    #: What a Job shows that has run for as long as its queue allows; "" if it has not.
     run_out: str = ""
     #: Admissions that are evicted, and whose pods no disruption budget keeps any more.
     beyond_budgets: frozenset[AdmissionId] = frozenset()

@@ -269,7 +269,7 @@ class ReadApi:
         return application
 
     async def discover(self, _: web.Request) -> web.Response:
-        """What the API server needs to know. Anybody may ask for it."""
+        """What the API server needs to know. Every user may ask for it."""
         return json_answer(_DISCOVERY)
 
     async def show_queues(self, request: web.Request) -> web.Response:
@@ -458,7 +458,7 @@ class ReadApi:
         return await self._answered(request, answer)
 
     async def show_snapshot(self, request: web.Request) -> web.Response:
-        """The last turn; it has everything of everybody."""
+        """The last turn; it has all objects of all users."""
         _only(request)
 
         async def answer(caller: Caller) -> bytes:

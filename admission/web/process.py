@@ -1,4 +1,4 @@
-"""A process that serves beside the leader: the read API for users, or the webhook for the API server.
+"""A process that serves next to the leader: the read API for users, or the webhook for the API server.
 
     python -m admission.web.process < order
 

@@ -1,4 +1,4 @@
-"""The processes that serve users and the API server beside the leader: started, watched, and ended with this one.
+"""The processes that serve users and the API server next to the leader: started, watched, and ended with this one.
 
 Each has an interpreter, a loop and connections of its own, so that nothing that clients do delays a turn, and a leader
 that stands still delays no client.
@@ -28,7 +28,7 @@ _LONGEST_PAUSE: Final = 10.0
 _LONG: Final = 30.0
 #: Seconds for a process to end in order.
 _GRACE: Final = 1.0
-#: What a process writes to its standard output when it serves, and how it begins what it tells of its certificates.
+#: What a process writes to its standard output when it serves, and how it begins the line about its certificates.
 OPEN: Final = b"open\n"
 _CERTIFICATES: Final = b"certificates"
 

@@ -2,8 +2,8 @@
 
 Adopted are pods that a ledger released (their label and annotations are guarded by the admission policies), as when
 this ledger was lost or restored from a backup; and all pods of a namespace in migration mode
-(``muster.dev/adopt``), until its end. Other pods count on their node, as pods without a queue do, and are told so.
-Their queue is never charged: anybody may write a queue's name on a pod that runs.
+(``muster.dev/adopt``), until its end. Other pods count on their node, as pods without a queue do, and a condition says
+so. Their queue is never charged: any user may write a queue's name on a pod that runs.
 """
 
 from collections import Counter
@@ -25,7 +25,7 @@ from queues.reason_codes import ReasonCode
 from queues.text_format import rfc3339
 from queues.workload import UNUSABLE_QUEUE, Obstacle
 
-#: Seconds. A migration mode whose end is further away does not count: nobody would remember to end it.
+#: Seconds. A migration mode whose end is further away does not count: administrators would forget to end it.
 LONGEST_ADOPTION: Final = 90 * 86_400
 
 
@@ -104,7 +104,7 @@ def foreign_obstacle(pod: PodFact, inputs: WorkloadInputs, now: int) -> Obstacle
 def unbooked_of(
     inputs: WorkloadInputs, seat_maps: Sequence[SeatMap], found: Sequence[PodFact]
 ) -> Unbooked | None:
-    """What the plan is to adopt of a workload. ``found``: its adoptable pods; none: None."""
+    """What the plan is to adopt of a workload. ``found``: its adoptable pods. None if there are none."""
     if not found:
         return None
     fact, first = inputs.fact, found[0]

@@ -29,7 +29,7 @@ class PodsToCome:
 
     #: How many, by pod set. Less than 0: so many pods are there that will go.
     counts: Mapping[str, int] = field(default_factory=lambda: NOTHING_BY_NAME)
-    #: Which ones, by pod set and ordinal, of a workload where each pod has a seat of its own. None: any pod takes any
+    #: Which ones, by pod set and ordinal, of a workload where each pod has a seat of its own. None if any pod takes any
     #: seat of its set.
     places: frozenset[tuple[str, int]] | None = None
 

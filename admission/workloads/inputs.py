@@ -49,7 +49,7 @@ class Timeouts:
     ready_for: int = 30
 
     #: A Job that leaves its seats makes no pods any more so long after it was suspended, or deleted, while its
-    #: controller does not tell so: after this and ``job_sync_per_pod`` for each pod that one sync may make.
+    #: controller does not say so: after this and ``job_sync_per_pod`` for each pod that one sync may make.
     job_sync: int = 10
     #: The controller's default of 20 requests a second makes four pods in this time.
     job_sync_per_pod: float = 0.2
@@ -96,7 +96,7 @@ class WorkloadInputs(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     key: WorkloadKey
-    #: None: the object is gone, or it is a bare pod.
+    #: None if the object is gone, or if it is a bare pod.
     fact: WorkloadFact | None
     #: Its pods, by name.
     pods: Sequence[PodFact]
@@ -106,22 +106,22 @@ class WorkloadInputs(msgspec.Struct, frozen=True, kw_only=True):
     admissions: Sequence[Admission]
     #: Since when it holds seats without a break (seconds since the epoch); 0: since the first of these was opened.
     held_since: int = 0
-    #: None: not numbered yet.
+    #: None if not numbered yet.
     arrival: int | None
     #: Terminal outcomes of a Volcano Job's seats.
     outcomes: Mapping[tuple[str, int], PodPhase] = {}
-    #: Of a Volcano Job that has ended, or was stopped: no pod comes any more. None: it goes on, or is another kind.
+    #: Of a Volcano Job that has ended, or was stopped: no pod comes any more. None if it goes on, or is another kind.
     job_result: Result | None = None
     #: A Volcano Job that restarts keeps its seats: what ends meanwhile may be restarted next.
     job_restarts: bool = False
     setbacks: Setbacks = NO_SETBACKS
-    #: Why it was evicted last, if that is told while it waits (``LastEviction``); None: it was not, or runs again.
+    #: Why it was evicted last, if that is shown while it waits (``LastEviction``); None if it was not, or runs again.
     last_eviction: ReasonCode | None = None
     #: The policy that counts for its queue.
     policy: QueuePolicy = DEFAULT_POLICY
     #: The policy of the queue in which it was admitted.
     held_by: QueuePolicy = DEFAULT_POLICY
-    #: How long it may hold its seats, by the queue in which it was admitted; None: for ever, or it holds none.
+    #: How long it may hold its seats, by the queue in which it was admitted; None for ever, or if it holds none.
     run_limit: RunLimit | None = None
     #: When (seconds) one of its bound pods was last seen to go, which made room; 0: not in this term.
     pod_left_at: int = 0
@@ -129,8 +129,8 @@ class WorkloadInputs(msgspec.Struct, frozen=True, kw_only=True):
     stopping_since: int = 0
     #: ``WorkloadState.over_since`` as it was; 0: it was not so in this term.
     over_since: int = 0
-    #: ``WorkloadFact.suspended_at`` of a Job as it was last seen resumed, in seconds; 0: its controller had told
-    #: by then that it is resumed, or it was not seen so in this term.
+    #: ``WorkloadFact.suspended_at`` of a Job as it was last seen resumed, in seconds; 0: its controller had reported by
+    #: then that it is resumed, or it was not seen so in this term.
     suspended_before: int = 0
     #: ``WorkloadState.pods_seen`` as it was; False: it was not so in this term.
     pods_seen: bool = False
@@ -144,7 +144,7 @@ class WorkloadInputs(msgspec.Struct, frozen=True, kw_only=True):
     dead_nodes: frozenset[NodeName] = frozenset()
     #: … among them healthy ones, but others have taken the room.
     taken_nodes: frozenset[NodeName] = frozenset()
-    #: Nodes that are not ready, on which pods of it are being deleted: since when (seconds). None: somebody has vouched
+    #: Nodes that are not ready, on which pods of it are being deleted: since when (seconds). None if it is confirmed
     #: that nothing runs there any more.
     silent_nodes: Mapping[NodeName, int | None] = {}
     #: Where the stock scheduler refused its pods: it is not to be seated there.
@@ -154,7 +154,7 @@ class WorkloadInputs(msgspec.Struct, frozen=True, kw_only=True):
     #: Seats (indices) by admission for which a pod may still come although none is seen: a write that brings one is
     #: queued, under way, or was sent and its effect is not seen yet.
     awaited: SeatIndices = {}
-    #: What the API server refuses to the writers; None: nothing.
+    #: What the API server refuses to the writers; None for nothing.
     refusal: Reason | None = None
     #: Admission ids on pods that the ledger has closed: such pods are removed, not adopted.
     closed: frozenset[AdmissionId] = frozenset()
@@ -169,7 +169,7 @@ class WorkloadInputs(msgspec.Struct, frozen=True, kw_only=True):
     larger: Mapping[str, Resources] = {}
     #: ResourceQuotas of its namespace, where its pods are still to be made.
     quotas: tuple[NamespaceQuota, ...] = ()
-    #: Why it is held back; None: it is not.
+    #: Why it is held back; None if it is not.
     held_back: HeldBack | None = None
     #: A pod without a group: what keeps it from being one of the Job that it names as its controller; "": nothing.
     disowned: str = ""

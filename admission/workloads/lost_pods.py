@@ -1,9 +1,10 @@
 """Pods that are being deleted on nodes with a kubelet that does not answer: when they count as gone. Pure.
 
 Only a kubelet confirms that a pod has ended. Where it is silent, the pod stays Terminating, and holds its seat and its
-name, for as long as the node's object exists. It counts as gone when somebody vouches for the node (Kubernetes' taint
-``node.kubernetes.io/out-of-service``, KEP-2268), or some time after both the node fell silent and the pod's grace
-period was over. Then its object is removed by force, as Kubernetes' garbage collector does where the taint is.
+name, for as long as the node's object exists. It counts as gone when an administrator declares the node off
+(Kubernetes' taint ``node.kubernetes.io/out-of-service``, KEP-2268), or some time after both the node fell silent and
+the pod's grace period was over. Then its object is removed by force, as Kubernetes' garbage collector does where the
+taint is.
 """
 
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ class LostPods:
     gone: tuple[PodFact, ...] = ()
     #: Those that do not yet.
     awaited: tuple[PodFact, ...] = ()
-    #: What keeps the workload from going on; None: nothing of this kind.
+    #: What keeps the workload from going on; None if nothing of this kind.
     reason: Reason | None = None
 
 
@@ -42,7 +43,7 @@ def lost_pods(inputs: WorkloadInputs, now: int, timeouts: Timeouts) -> LostPods:
 
 
 def _gone_at(pod: PodFact, inputs: WorkloadInputs, timeouts: Timeouts) -> int | None:
-    """When a pod counts as gone; None: not before its node is removed or has the taint."""
+    """When a pod counts as gone; None if not before its node is removed or has the taint."""
     since = inputs.silent_nodes[pod.node] if pod.node is not None else None
     if since is None:
         return 0

@@ -27,7 +27,7 @@ _NAMED: Mapping[WorkloadKind, tuple[str, ...]] = {
 def labels_of_pods(
     workload: Workload, fact: WorkloadFact | None, pods: tuple[PodFact, ...]
 ) -> dict[str, Mapping[str, str]]:
-    """Labels by the name of the pod set; sets of which nothing is known are left out."""
+    """Labels by the name of the pod set; sets without known labels are left out."""
     found: dict[str, Mapping[str, str]] = {}
     if fact is not None:
         for pod_set in workload.pod_sets:

@@ -38,7 +38,7 @@ class TemplateShapes:
 
     #: By pod set; of the others it is not known.
     shapes: Mapping[str, PodShape] = field(default_factory=lambda: NOTHING_BY_NAME)
-    #: Why it would refuse pods of one of them; None: it is not known to.
+    #: Why it would refuse pods of one of them; None if it is not known to.
     refusal: Obstacle | None = None
     #: The answer is expected any moment, until this second; 0: it is not.
     awaited_until: int = 0

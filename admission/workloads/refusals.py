@@ -99,7 +99,7 @@ def next_try_after_refusal(inputs: WorkloadInputs, now: int, timeouts: Timeouts)
 
 
 def held_back_by_refusals(inputs: WorkloadInputs) -> Obstacle | None:
-    """The obstacle of a workload that was refused too often; None: it may be tried."""
+    """The obstacle of a workload that was refused too often; None if it may be tried."""
     times, unready, refused = _refusals_in_a_row(inputs), inputs.setbacks.unready, inputs.refused
     if times < REFUSAL_LIMIT or unready is None or refused.may_differ or not refused.nodes:
         return None

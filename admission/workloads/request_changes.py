@@ -45,7 +45,7 @@ class RequestChanges(NamedTuple):
         return found
 
     def reason(self) -> Reason | None:
-        """What an admitted workload is told; None: nothing."""
+        """What an admitted workload shows; None for nothing."""
         first = next(iter(self.mismatches.values()), None)
         return None if first is None else Reason(code=ReasonCode.SEAT_MISMATCH, message=str(first))
 
@@ -87,11 +87,11 @@ def _is_for(admission: Admission, index: int, fact: WorkloadFact, pods: PodSet |
     if _is_unusable(fact):
         return False  # what its pods would ask is not known
     if pods is None:
-        return True  # it is given back as one that nobody comes for
+        return True  # it is given back as one that no pod comes for
     if fact.suspended and pods_generation(admission.generation) not in ("", pods_generation(fact.generation)):
         return False
     if pods.share is not None and pods.share.memory and admission.generation not in ("", fact.generation):
-        # What memory of a device is in thousandths of it depends on the node, so the seat does not tell.
+        # What memory of a device is in thousandths of it depends on the node, so the seat does not show it.
         return False
     return is_large_enough(admission.seats[index], pods)
 
@@ -139,7 +139,7 @@ def mismatches(inputs: WorkloadInputs, places: Sequence[SeatMap]) -> Mapping[Adm
 
 
 def _pod_set_named(fact: WorkloadFact | None, name: str) -> PodSet | None:
-    """The pod set of a Job; None: the object is no Job, or has no such set."""
+    """The pod set of a Job; None if the object is no Job, or has no such set."""
     return next((pods for pods in fact.pod_sets if pods.name == name), None) if fact is not None else None
 
 

@@ -80,7 +80,7 @@ def pods_to_recreate(
 
 
 def pods_that_count_as_refused(place: SeatMap) -> tuple[PodFact, ...]:
-    """Pods of which a refusal by nodes counts. While an occupant is being deleted, pods without a seat do not."""
+    """Pods whose refusal by nodes counts. While an occupant is being deleted, pods without a seat do not."""
     leaving = any(pod.deleting for pod in place.seated.values())
     return (*place.seated.values(), *(() if leaving else place.unseated))
 

@@ -30,7 +30,7 @@ _REVISION, _FROM = "revision", "triedFrom"
 @dataclass(frozen=True, slots=True)
 class _Entry:
     obstacle: Obstacle
-    #: What was seen of the workload; None: nothing.
+    #: What was seen of the workload; None for nothing.
     seen: object
     #: The second at which it is tried again; of a stored one None once that is over.
     until: int | None
@@ -62,7 +62,7 @@ class SetAside:
         self._entries[key] = _Entry(defect_of(error), seen, now + TRIED_AGAIN_AFTER)
 
     def state_of(self, inputs: WorkloadInputs, state: WorkloadState) -> WorkloadState | None:
-        """The state of a workload, or another one as long as it is set aside. None: nothing of it is left."""
+        """The state of a workload, or another one as long as it is set aside. None if nothing of it is left."""
         entry = self._entries.get(inputs.key)
         if entry is None:
             return state

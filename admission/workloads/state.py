@@ -75,8 +75,8 @@ class WorkloadState:
     is_over: bool
     #: Its object is gone: what the object said is known from Postgres only.
     is_gone: bool = False
-    #: How it ended, also of a group that is not over, with pods that have all ended; UNKNOWN: it has not, or nobody
-    #: knows.
+    #: How it ended, also of a group that is not over, with pods that have all ended; UNKNOWN if it has not, or if that
+    #: is not known.
     result: Result = Result.UNKNOWN
     #: A group that Muster made for an owner without pods: it waits for nothing until pods come.
     is_idle: bool = False
@@ -91,13 +91,13 @@ class WorkloadState:
     outgrown: Mapping[AdmissionId, frozenset[int]] = field(default_factory=lambda: _NOTHING)
     #: What pods of it ask that are larger than their seats, by pod set.
     larger: Mapping[str, Resources] = field(default_factory=lambda: _NOTHING)
-    #: When it will have held its seats for as long as its queue allows; None: never, or it holds none.
+    #: When it will have held its seats for as long as its queue allows; None if never, or if it holds none.
     run_end: RunEnd | None = None
     #: It was ended for that: its pods go in any case, and none is made again.
     is_run_out: bool = False
     #: Admissions that are evicted, and whose pods no disruption budget keeps: it has kept lent quota for long enough.
     beyond_budgets: frozenset[AdmissionId] = _NO_ADMISSIONS
-    #: What keeps it from going on though it is admitted; None: nothing.
+    #: What keeps it from going on though it is admitted; None for nothing.
     problem: Reason | None = None
     #: Pods that lost their seat after the gang started: they are removed, and their seats end then.
     unschedulable: tuple[PodFact, ...] = ()
@@ -121,7 +121,7 @@ class WorkloadState:
     running: Mapping[AdmissionId, int] = field(default_factory=lambda: _NOTHING)
     #: A grace time runs: the state will differ later although no input changes.
     awaits_timeout: bool = False
-    #: The second from which on the state differs although no input changes; None: it is not known to.
+    #: The second from which on the state differs although no input changes; None if it is not known to.
     look_at: int | None = None
     #: Since when (seconds) a Job that leaves seats is being deleted, is suspended and has no pod, or is smaller, while
     #: its controller may still make some; 0: that is not so. Input for the next state.
@@ -173,7 +173,7 @@ class WorkloadState:
 
 
 def derive_state(inputs: WorkloadInputs, now: int, timeouts: Timeouts) -> WorkloadState | None:
-    """The state of one workload; None: nothing of it is left, or it is not Muster's."""
+    """The state of one workload; None if nothing of it is left, or if it is not Muster's."""
     support = support_of(inputs.key)
     if not _exists(inputs, support) and not inputs.admissions:
         return None
@@ -321,7 +321,7 @@ def _held_state(
 
 
 def _budgets_end(inputs: WorkloadInputs) -> int | None:
-    """The second from which on disruption budgets keep nothing of what is reclaimed; None: nothing is."""
+    """The second from which on disruption budgets keep nothing of what is reclaimed; None if nothing is."""
     if not any(each.reclaimed for each in inputs.admissions):
         return None
     started = inputs.held_since or min(each.opened_at for each in inputs.admissions)
@@ -348,8 +348,8 @@ def _beyond_budgets(inputs: WorkloadInputs, now: int) -> frozenset[AdmissionId]:
 
 
 def _untried_until(inputs: WorkloadInputs, workload: Workload) -> int | None:
-    """Until when a workload without seats waits for what its templates become, and where its volumes are; None: it does
-    not. Not looked at in every turn: all that wait may wait for this when a term begins."""
+    """Until when a workload without seats waits for what its templates become, and where its volumes are; None if it
+    does not. Not looked at in every turn: all that wait may wait for this when a term begins."""
     until = max(inputs.templates.awaited_until, inputs.volumes_awaited_until)
     return until or None if workload.obstacle is None else None
 
@@ -409,8 +409,10 @@ def _ignored(inputs: WorkloadInputs) -> tuple[str, ...]:
 
 
 def state_beside(inputs: WorkloadInputs, obstacle: Obstacle) -> WorkloadState | None:
-    """The state of a workload that Muster fails on: it waits with the defect as its reason, and keeps its seats. None:
-    nothing of it is left."""
+    """The state of a workload that Muster fails on: it waits with the defect as its reason, and keeps its seats.
+
+    None if nothing of it is left.
+    """
     fact, pod = inputs.fact, next(iter(inputs.pods), None)
     last = inputs.admissions[-1] if inputs.admissions else None
     named = fact or pod or last

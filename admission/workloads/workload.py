@@ -1,4 +1,4 @@
-"""What a workload asks for: pod sets, gang size, and what is told about interrupting it; and how it ended. Pure."""
+"""What a workload asks for: pod sets, gang size, and what is known about interrupting it; and how it ended. Pure."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
@@ -51,7 +51,7 @@ def workload_of(
 ) -> Workload:
     """The workload with all it wants, and what is known about interrupting it.
 
-    ``delay``: what keeps its pods from ending; None: nothing is known to.
+    ``delay``: what keeps its pods from ending; None if nothing is known to.
     """
     fact = inputs.fact
     arrival = inputs.arrival or 0
@@ -111,14 +111,16 @@ def _runs_already(fact: WorkloadFact) -> Obstacle | None:
 
 
 def _lacks_room_or_name(inputs: WorkloadInputs, fact: WorkloadFact) -> Obstacle | None:
-    """What a ResourceQuota has no room for, or which name is taken; None: it may have, for the workload asks something
-    else now."""
+    """What a ResourceQuota has no room for, or which name is taken.
+
+    None if that may be over, because the workload asks for something else now.
+    """
     held_back = inputs.held_back
     return held_back.obstacle if held_back is not None and held_back.generation == fact.generation else None
 
 
 def on_hold(inputs: WorkloadInputs) -> Obstacle | None:
-    """The obstacle of an object that its owner has suspended; None: it is not."""
+    """The obstacle of an object that its owner has suspended; None if it is not suspended."""
     if inputs.fact is None or not inputs.fact.held:
         return None
     way = "`kubectl muster job resume` has" if inputs.key.kind is WorkloadKind.JOB else "to unsuspend it has"
@@ -179,7 +181,7 @@ def too_many_pod_sets(pod_sets: Sequence[PodSet]) -> Obstacle | None:
 
 
 def _preempts(inputs: WorkloadInputs, fact: WorkloadFact) -> bool:
-    """Whether other work may be evicted for it. In a group that names no priority class its members alone tell."""
+    """Whether other work may be evicted for it. In a group that names no priority class its members alone decide."""
     members = _members(inputs)
     says_nothing = bool(members) and not fact.priority_class
     return (fact.preempts or says_nothing) and all(pod.preempts for pod in members)
@@ -203,7 +205,7 @@ def _interruption(inputs: WorkloadInputs, conduct: Conduct) -> dict[str, Any]:
 
 
 def _members(inputs: WorkloadInputs) -> Sequence[PodFact]:
-    """Pods of a group: they alone tell what it takes."""
+    """Pods of a group: they alone say what it takes."""
     return inputs.pods if support_of(inputs.key).is_group else ()
 
 
@@ -244,8 +246,11 @@ def _too_few_pods(inputs: WorkloadInputs, fact: WorkloadFact, pod_sets: Sequence
 
 
 def telling_pod(fact: WorkloadFact, pods: Sequence[PodFact]) -> PodFact | None:
-    """The pod that tells of a group of Muster's how large it is and what queue it is in: the newest, as pods of an
-    older revision of their owner tell what that said before. None: none does, or others made the group."""
+    """The pod that says how large a group of Muster's is and what queue it is in.
+
+    It is the newest one: pods of an older revision of their owner say what that said before. None if none says so, or
+    if others made the group.
+    """
     if not _is_of_muster(fact):
         return None
     telling = (pod for pod in pods if pod.group_minimum and is_live(pod) and not pod.deleting)
@@ -277,9 +282,9 @@ def result_of(inputs: WorkloadInputs) -> Result:
 def end_of(
     key: WorkloadKey, fact: WorkloadFact | None, pods: Sequence[PodFact], job_result: Result | None
 ) -> Result | None:
-    """How a workload ended by itself; UNKNOWN: it was stopped, and may go on. None: it has not ended.
+    """How a workload ended by itself; UNKNOWN if it was stopped, and may go on. None if it has not ended.
 
-    Pods tell of bare pods and groups only: a Job without some of its pods would be one that succeeded.
+    The pods decide for bare pods and groups only: a Job without some of its pods would be one that succeeded.
     """
     if job_result is not None:
         return job_result
@@ -312,8 +317,8 @@ def is_idle(inputs: WorkloadInputs) -> bool:
 
 
 def _is_of_muster(fact: WorkloadFact) -> bool:
-    """Whether Muster made a group. One with a user is that user's: whoever may create a pod may name it there, without
-    a right to change it."""
+    """Whether Muster made a group. One with a user is that user's: any user who may create a pod may name it there,
+    without a right to change it."""
     return support_of(fact.key).is_group and fact.name.startswith(AUTOMATIC_GROUP) and not fact.conduct.user
 
 

@@ -22,7 +22,7 @@ Member = TypeVar("Member")
 
 
 def replaced(rows: dict[Key, Member], key: Key, row: Member | None) -> Member | None:
-    """Put a row in the place of the one under a key, which is returned; None: there is none any more, or was none.
+    """Put a row in the place of the one under a key, which is returned. None if there is none any more, or was none.
 
     A dict from which a row is taken for each one that is put in grows to three times its rows.
     """
@@ -110,7 +110,7 @@ class AdmissionIndex:
         self.admissions: dict[AdmissionId, Admission] = {}
         #: Admissions that the ledger has closed, as long as their workload is there, or a pod that it has left alone.
         self.closed: dict[AdmissionId, ClosedAdmission] = {}
-        #: Admissions named on live pods of which the ledger has to say whether it closed them.
+        #: Admissions named on live pods: the ledger has to say whether it closed them.
         self.unknown: set[AdmissionId] = set()
         #: Admissions that the ledger does not know and live pods name: the pods come from another ledger.
         self._foreign: set[AdmissionId] = set()
@@ -185,7 +185,7 @@ class AdmissionIndex:
                 self.closed.pop(id_, None)
 
     def note_owner(self, uid: str, pod: PodFact | None, owner: WorkloadKey | None) -> None:
-        """A pod belongs to this workload now; None: it is gone, or other people's."""
+        """A pod belongs to this workload now; None if it is gone, or belongs to no workload."""
         left = None
         if pod is not None and pod.admission is not None and owner is not None:
             left = None if self.workload_named(pod) == owner else pod.admission
@@ -203,14 +203,14 @@ class AdmissionIndex:
             self._names.add(left, uid)
 
     def left_by(self, uid: str) -> Collection[WorkloadKey]:
-        """The workload that has an open admission for which this pod of another one was let go; none: empty."""
+        """The workload that has an open admission for which this pod of another one was let go; empty for none."""
         admission = self.admissions.get(self._left_alone.get(uid, AdmissionId(0)))
         return () if admission is None else (admission.workload,)
 
     def with_left(self, key: WorkloadKey, awaited: SeatIndices, pods: Mapping[str, PodFact]) -> SeatIndices:
         """``awaited``, and the seats of a workload with pods that belong to another one by now and are not bound yet.
 
-        Bound, they count on their node; until then whoever got such a seat would come up beside them.
+        Bound, they count on their node; until then a pod that got such a seat would come up next to them.
         """
         left = [id_ for id_ in self._of.of(key) if id_ in self._names]
         return awaited if not left else {**awaited, **{id_: self._left(id_, awaited, pods) for id_ in left}}
@@ -289,7 +289,7 @@ class AdmissionIndex:
         return None if id_ is None else self.admissions.get(id_)
 
     def workload_named(self, pod: PodFact) -> WorkloadKey | None:
-        """The workload of the admission that a pod has; None: no admission that is known."""
+        """The workload of the admission that a pod has; None if it has no admission that is known."""
         admission = self.admission_of(pod)
         if admission is not None:
             return admission.workload
@@ -320,7 +320,10 @@ class AdmissionIndex:
         )
 
     def _seat(self, admission: Admission, pod: PodFact) -> Seat | None:
-        """The seat that a pod has in an admission; of a directed Job any seat on the pod's node. None: none."""
+        """The seat that a pod has in an admission; of a directed Job any seat on the pod's node.
+
+        None if it has none.
+        """
         index = (admission.adopted or {}).get(pod.uid)
         if index is None:
             places = self._places_of(admission)

@@ -93,7 +93,7 @@ class AttachedVolumes:
                     self._stale_pods.update(self._pods_with.of(claim))
 
     def put_pod(self, uid: str, fact: PodFact | None) -> bool:
-        """A bound pod without a seat appeared or changed; None: it is gone, or has a seat. Whether what counts
+        """A bound pod without a seat appeared or changed; None if it is gone, or has a seat. True if what counts
         changed."""
         before = self._of_pods.pop(uid, None)
         if before is None and (fact is None or not fact.volumes or not self._drivers):
@@ -110,8 +110,10 @@ class AttachedVolumes:
     # ── what follows ────────────────────────────────────────────────────────────────────────────────────────
 
     def put_workload(self, key: WorkloadKey, state: WorkloadState | None, workload: Workload) -> Workload:
-        """A workload that waits or holds seats changed; None: it does neither any more. Returns the workload with the
-        volumes of its pods."""
+        """A workload that waits or holds seats changed; None if it does neither any more.
+
+        Returns the workload with the volumes of its pods.
+        """
         self._stale_workloads.discard(key)
         for claim in self._of_workloads.pop(key, ()):
             self._workloads_with.discard(claim, key)

@@ -74,7 +74,7 @@ class Budgets:
     _all: tuple[Budget, ...] | None = ()
 
     def put(self, uid: str, fact: BudgetFact | None) -> None:
-        """A budget appeared, changed (None: vanished)."""
+        """A budget appeared or changed; None if it vanished."""
         name = self._namespace_of.pop(uid, None) if fact is None else fact.namespace
         if name is None:
             return

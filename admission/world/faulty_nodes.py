@@ -1,9 +1,9 @@
 """Nodes with unhealthy devices: which pods that is about, and which gangs may be evicted for it.
 
 A circuit breaker bounds on how many nodes gangs are evicted at one time: if the agents of all nodes call their devices
-unhealthy, that is a fault of the agents. Nodes that failed first come first. The others are only told. A node counts
-while pods have its unhealthy devices, and if it failed not much earlier than the last one: a GPU that waits for weeks
-to be replaced keeps no other gang on a device that fails.
+unhealthy, that is a fault of the agents. Nodes that failed first come first. The others are only reported. A node
+counts while pods have its unhealthy devices, and if it failed not much earlier than the last one: a GPU that waits for
+weeks to be replaced keeps no other gang on a device that fails.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,19 +25,19 @@ class FaultyNodes:
     """Part of the world."""
 
     def __init__(self) -> None:
-        #: Since when (seconds) nodes have an unhealthy device; 0: not told.
+        #: Since when (seconds) nodes have an unhealthy device; 0: not known.
         self.since: dict[NodeName, int] = {}
         self._policy = FaultPolicy()
         #: Nodes with devices, healthy or not.
         self.with_devices: set[NodeName] = set()
-        #: Faults of devices that pods have, by node and the pod's uid: nobody says it of pods of another node.
+        #: Faults of devices that pods have, by node and the pod's uid: an agent reports no pods of another node.
         self._of_pods: dict[NodeName, Mapping[str, DeviceFault]] = {}
         #: Nodes that are out of service: each counts as one on which gangs are evicted.
         self._out: set[NodeName] = set()
         #: Nodes from which gangs may be evicted.
         self._granted: frozenset[NodeName] = frozenset()
         self._recoveries: dict[NodeName, NodeRecoveryFact] = {}
-        #: The last second that was told: none of a Device is believed to be later, clocks of nodes may be wrong.
+        #: The time of the last ``tell_time``: a later time of a Device is not believed, clocks of nodes may be wrong.
         self._now = 0
         #: Gangs that recoveries evict, from which nodes and why.
         self._evicted: dict[WorkloadKey, dict[NodeName, str]] = {}
@@ -98,11 +98,14 @@ class FaultyNodes:
         }
 
     def held_back(self) -> frozenset[NodeName]:
-        """Nodes with pods on unhealthy devices that the circuit breaker lets nobody evict."""
+        """Nodes with pods on unhealthy devices that the circuit breaker keeps from being evicted."""
         return frozenset(self._of_pods.keys() - self._granted)
 
     def put_recovery(self, name: NodeName, fact: NodeRecoveryFact | None) -> set[WorkloadKey]:
-        """What the recovery of a node asks for has changed; None: nothing any more. Workloads that this is about."""
+        """What the recovery of a node asks for has changed; None if nothing any more.
+
+        Returns the workloads that this is about.
+        """
         before = self._recoveries.pop(name, None)
         if fact is not None:
             self._recoveries[name] = fact

@@ -41,7 +41,7 @@ def hypernode_tree(hypernodes: Iterable[HyperNodeFact], nodes: Sequence[NodeFact
 
 
 def _domains(around: Mapping[NodeName, Mapping[int, str]], tiers: Sequence[int]) -> dict[NodeName, str]:
-    """Domain of each node in the last of these tiers, told by the way from the outermost of them."""
+    """Domain of each node in the last of these tiers, named by the path from the outermost of them."""
     found = {}
     for node, names in around.items():
         path = []
@@ -128,7 +128,7 @@ def _patterns(texts: frozenset[str]) -> Patterns:
     return Patterns(texts)
 
 
-#: So many problems of one HyperNode are told.
+#: So many problems of one HyperNode are shown.
 _TOLD: Final = 3
 
 

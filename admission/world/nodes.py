@@ -54,7 +54,7 @@ class PortsInUse:
         self._asked: dict[WorkloadKey, dict[str, tuple[HostPort, ...]]] = {}
 
     def occupy(self, pod: str, place: Place | None) -> bool:
-        """A pod has these ports of a node; None: none (any more). Whether that is news."""
+        """A pod has these ports of a node; None if none (any more). True if that is news."""
         if self._of_pods.get(pod) == place:
             return False
         self._of_pods.pop(pod, None)
@@ -97,7 +97,7 @@ class NodeInventory:
         #: What the workloads that wait or run ask for.
         self.demand = Demand()
         self._foreign: dict[NodeName, Resources] = {}
-        #: Nodes of which foreign pods take more than is counted: any number can name a node that rejects them all.
+        #: Nodes from which foreign pods take more than is counted: any number can name a node that rejects them all.
         self._beyond: set[NodeName] = set()
         self._foreign_pods: dict[str, tuple[NodeName, Resources]] = {}
         self._seats: dict[NodeName, Resources] = {}
@@ -154,7 +154,7 @@ class NodeInventory:
         self._table = None
 
     def charge(self, pod: str, place: tuple[NodeName, Resources] | None) -> tuple[NodeName, ...]:
-        """A pod takes this much on a node that is not in the books; None: it does not (any more).
+        """A pod takes this much on a node that is not in the books; None if it does not (any more).
 
         Returns the nodes on which that changed something.
         """
@@ -223,7 +223,7 @@ class NodeInventory:
             self._changes[node] = self._changes.get(node, NOTHING) + delta
 
     def limit(self, node: NodeName) -> Resources | None:
-        """What admissions may use of a node: allocatable minus foreign pods; None: there is no such node."""
+        """What admissions may use of a node: allocatable minus foreign pods; None if there is no such node."""
         fact = self.nodes.get(node)
         if fact is None:
             return None
@@ -245,7 +245,7 @@ class NodeInventory:
         return fact is not None and fact.offers_faulty_devices
 
     def silent(self, pods: Iterable[PodFact]) -> dict[NodeName, int | None]:
-        """Nodes that are not ready, on which pods are being deleted: since when; None: vouched to be off."""
+        """Nodes that are not ready, on which pods are being deleted: since when; None if confirmed to be off."""
         found = {pod.node: self.nodes[pod.node] for pod in pods if pod.deleting and pod.node in self.nodes}
         return {
             name: None if fact.out_of_service else fact.not_ready_since
@@ -266,7 +266,7 @@ class NodeInventory:
         # Asked for each seat: no vectors are made.
         foreign, seats = self._offered(node, self._foreign.get(node, NOTHING)), self._seats.get(node, NOTHING)
         short = [name for name in takes if fact.allocatable[name] < foreign[name] + seats[name]]
-        # Where nobody reports devices by number any more, whole ones are only counted.
+        # Where devices are no longer reported by number, whole ones are only counted.
         return any(not is_device(name) or takes[name] < WHOLE or _has_numbers(fact, name) for name in short)
 
     def lost(self, seats: Iterable[Seat]) -> tuple[frozenset[NodeName], frozenset[NodeName]]:
@@ -349,7 +349,7 @@ def _has_numbers(fact: NodeFact, name: str) -> bool:
 
 
 def _takes_by_node(seats: Iterable[Seat]) -> Iterator[tuple[NodeName, Resources]]:
-    """What seats take together of each node: there may be thousands, most of them beside others."""
+    """What seats take together of each node: there may be thousands, most of them next to others."""
     by_node: dict[NodeName, list[Resources]] = {}
     for seat in seats:
         by_node.setdefault(seat.node, []).append(seat.takes)

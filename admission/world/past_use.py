@@ -25,7 +25,7 @@ class UsageHistory:
         self._recorder = UsageRecorder()
 
     def unread(self, queues: Mapping[QueueName, Queue]) -> Mapping[QueueName, frozenset[int]] | None:
-        """By which half-lives the ledger has to be read anew; None: what is known is of the right ones."""
+        """By which half-lives the ledger has to be read anew; None if what is known is of the right ones."""
         wanted = half_lives(queues)
         if wanted == self._wanted and not self.missing:
             self.needs_reading = False
@@ -33,7 +33,7 @@ class UsageHistory:
         return wanted
 
     def half_lives(self) -> frozenset[int] | None:
-        """All by which past use counts; None: not known yet."""
+        """All by which past use counts; None if not known yet."""
         return None if self.needs_reading else frozenset[int]().union(*self._wanted.values())
 
     def begin(

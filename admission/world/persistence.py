@@ -51,7 +51,7 @@ class Unsaved:
     departed: dict[WorkloadKey, Result] = field(default_factory=dict)
     queues: dict[QueueName, QueueFact | None] = field(default_factory=dict)
     outcomes: dict[str, tuple[WorkloadKey, PodFact]] = field(default_factory=dict)
-    #: Intents to recreate pods, by the uid of the pod that goes; None: to be forgotten.
+    #: Intents to recreate pods, by the uid of the pod that goes; None if to be forgotten.
     recreations: dict[str, Recreation | None] = field(default_factory=dict)
     #: Nodes with a changed limit.
     nodes: set[NodeName] = field(default_factory=set)
@@ -93,7 +93,7 @@ class RefusedRows:
         self.queues: dict[QueueName, str] = {}
 
     def add(self, row: UnsavedRow, content: object, about: WorkloadKey | None, why: str) -> None:
-        """Set a row aside. ``about``: the workload that it is about; None: it is about none."""
+        """Set a row aside. ``about``: the workload that it is about; None if it is about none."""
         message = f"the database refuses what is to be stored about this object: {why}"
         self._contents[row] = content
         if about is not None:

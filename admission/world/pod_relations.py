@@ -74,8 +74,10 @@ class PodRelations:
         self._counted: dict[str, tuple[NodeName, tuple[HostPort, ...]]] = {}
 
     def put_workload(self, key: WorkloadKey, state: WorkloadState | None) -> Workload | None:
-        """A workload that waits or holds seats changed; None: it does neither any more. Returns the workload with what
-        its pods count as."""
+        """A workload that waits or holds seats changed; None if it does neither any more.
+
+        Returns the workload with what its pods count as.
+        """
         workload = None if state is None else state.workload
         registered = _NOTHING
         for pods in () if workload is None else workload.pod_sets:
@@ -97,8 +99,10 @@ class PodRelations:
         return self._resolved(workload, state)
 
     def put_pod(self, uid: str, fact: PodFact | None) -> bool:
-        """A bound pod without a seat appeared or changed; None: it is gone, or has a seat. Whether what is counted
-        changed."""
+        """A bound pod without a seat appeared or changed; None if it is gone, or has a seat.
+
+        Returns True if what is counted changed.
+        """
         before = self._pods.pop(uid, None)
         if fact is None and before is None:
             return False

@@ -90,8 +90,10 @@ class PodIndex:
         return unsettled
 
     def put_child(self, uid: str, child: Child | None) -> set[WorkloadKey]:
-        """An object that an operator made for a workload appeared or changed; None: it is gone, or was none. Returns
-        the workloads that it is or was a part of."""
+        """An object that an operator made for a workload appeared or changed; None if it is gone, or was none.
+
+        Returns the workloads that it is or was a part of.
+        """
         before = replaced(self._children, uid, child)
         if before is not None:
             self._children_of.discard(before.workload, uid)
@@ -136,7 +138,7 @@ class PodIndex:
         return True
 
     def settle(self, uid: str) -> tuple[WorkloadKey | None, WorkloadKey | None]:
-        """Assign a pod to its workload: the workload before (None: none), and the workload now."""
+        """Assign a pod to its workload: the workload before, and the workload now. None for none."""
         fact = self.pods.get(uid)
         before = self._owner.get(uid)
         owner = None if fact is None else self._find_owner(fact)
@@ -175,8 +177,8 @@ class PodIndex:
     def why_disowned(self, pod: PodFact) -> str:
         """What keeps a pod from being one of the Job that it names as its controller; "": nothing does.
 
-        An owner reference alone proves nothing: whoever may create a pod may write any uid into one. Kubernetes itself
-        never lets an owner be in another namespace.
+        An owner reference alone proves nothing: a user who may create a pod may write any uid into one. Kubernetes
+        itself never lets an owner be in another namespace.
         """
         job = pod.owner
         if job is None or not self._is_managed(job):
@@ -184,14 +186,14 @@ class PodIndex:
         place = self._place_of(job)
         found = f"found {job.kind} {pod.owner_name} as its controller"
         if place is not None and place != (pod.namespace, pod.owner_name):
-            # Where that one is, and what it is called, is nobody else's business.
+            # Where that one is, and what it is called, is not shown to other users.
             return f"{found} with the uid of another one, expected the uid of a Job of its namespace"
         if not pod.marked or (pod.gated and support_of(job).holding is Holding.NO_PODS):
             return f"{found}, expected a pod that was made for this Job"
         return ""
 
     def _place_of(self, key: WorkloadKey) -> Place | None:
-        """Where an object is, or was as long as it holds seats; None: not known."""
+        """Where an object is, or was as long as it holds seats; None if not known."""
         known = self.facts.get(key) or next(iter(self._admission_index.of(key)), None)
         return None if known is None else (known.namespace, known.name)
 
@@ -204,7 +206,7 @@ class PodIndex:
         return admission.workload if named else None
 
     def owner_of(self, uid: str) -> WorkloadKey | None:
-        """The workload that a pod belongs to; None: other people's pod."""
+        """The workload that a pod belongs to; None for a pod that is not Muster's."""
         return self._owner.get(uid)
 
     def uids_of(self, key: WorkloadKey) -> list[str]:
@@ -222,8 +224,9 @@ class PodIndex:
         return [self.pods[uid] for uid in self._of.of(key)]
 
     def ended_in(self, key: WorkloadKey) -> QueueName | None:
-        """The queue of an object that has ended, with its pods, and holds no seat; None: it has not, or its status
-        tells of that.
+        """The queue of an object that has ended, with its pods, and holds no seat.
+
+        None if it has not, or if its status says so already.
         """
         fact = self.facts.get(key)
         if (

@@ -1,4 +1,4 @@
-"""The Queues that there are, and removed ones of which something is held. Pure."""
+"""The Queues that there are, and removed ones that still hold something. Pure."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ class QueueFacts:
         self._held: Counter[QueueName] = Counter()
         #: The queues as their objects say.
         self._stated: dict[QueueName, Queue] = {}
-        #: The queues as they count, with removed ones that are held. None: they have changed.
+        #: The queues as they count, with removed ones that hold something. None if they have changed.
         self._known: dict[QueueName, Queue] | None = None
         #: Of the queues as they counted when it was asked for last, and the problems that it has.
         self._tree: QueueTree | None = None
@@ -62,7 +62,7 @@ class QueueFacts:
         return changed
 
     def tell_time(self, now: int) -> dict[QueueName, QueueFact]:
-        """Queues of which the limits count otherwise than was told last, since a loan began, changed or ended.
+        """Queues whose limits count otherwise than in the last answer, since a loan began, changed or ended.
 
         ``now``: seconds since the epoch.
         """
@@ -86,7 +86,7 @@ class QueueFacts:
 
     @property
     def loans_until(self) -> int | None:
-        """When the next loan ends, in seconds since the epoch; None: none lasts."""
+        """When the next loan ends, in seconds since the epoch; None if none lasts."""
         return self._loans.until
 
     def counted(self) -> dict[QueueName, Queue]:
@@ -126,12 +126,12 @@ class QueueFacts:
             self._known = None
 
     def with_removed(self) -> dict[QueueName, Queue]:
-        """The queues that there are, as they count, and removed ones of which something is held: the same object until
+        """The queues that there are, as they count, and removed ones that still hold something: the same object until
         that changes."""
         if self._known is None:
             held = [name for name in self._removed if name in self._held]
             self._known = with_removed(self.counted(), held, self._removed)
-            # Nothing is opened in a removed queue, so one of which nothing is held matters no more.
+            # Nothing is opened in a removed queue, so one that holds nothing matters no more.
             self._removed = {name: parent for name, parent in self._removed.items() if name in self._known}
         return self._known
 

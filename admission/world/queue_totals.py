@@ -58,13 +58,13 @@ class QueueTotals:
     def replace_state(
         self, key: WorkloadKey, before: WorkloadState | None, after: WorkloadState | None
     ) -> None:
-        """One state of a workload takes another's place. None: there was, or is, none."""
+        """One state of a workload takes another's place. None if there was, or is, none."""
         self.end(key, before, None)
         if after is not None:
             self._count(after.workload.queue, standing(after), 1)
 
     def end(self, key: WorkloadKey, before: WorkloadState | None, queue: QueueName | None) -> None:
-        """A workload has ended in this queue, and has no state any more; None: nothing is left of it."""
+        """A workload has ended in this queue, and has no state any more; None if nothing is left of it."""
         if before is not None:
             self._count(before.workload.queue, standing(before), -1)
         if (ended_in := self.ended.pop(key, None)) is not None:

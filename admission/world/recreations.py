@@ -9,12 +9,12 @@ from queues.workload import QueueName, WorkloadKey
 
 
 class Recreations:
-    """Part of the world: intents to recreate pods, and which recreated pod takes the place of which workload."""
+    """Part of the world: intents to recreate pods, and the workload whose place each recreated pod takes."""
 
     def __init__(self, stored: Iterable[Recreation]) -> None:
         #: As Postgres has them, by the uid of the pod that goes.
         self.stored: dict[str, Recreation] = {each.pod_uid: each for each in stored}
-        #: To be stored (None: to be forgotten). Intake empties it.
+        #: To be stored, or forgotten if None. Intake empties it.
         self.unsaved: dict[str, Recreation | None] = {}
         #: Bare pods that were recreated and have no arrival number yet → the workload that they replace.
         self.successions: dict[WorkloadKey, WorkloadKey] = {}
@@ -40,7 +40,7 @@ class Recreations:
         return set(self._of)
 
     def put(self, pod_uid: str, intent: Recreation | None) -> None:
-        """A pod is about to be deleted: store how to make it again. None: it was made again, or is not to be."""
+        """A pod is about to be deleted: store how to make it again. None if it was made again, or is not to be."""
         self.unsaved[pod_uid] = intent
 
     def put_preempted(self, pod: PodFact, workload: WorkloadKey, queue: QueueName) -> None:

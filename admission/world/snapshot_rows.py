@@ -120,6 +120,6 @@ class SnapshotRows:
 
 
 def _decisive(state: WorkloadState | None) -> tuple[object, ...] | None:
-    """What a decision may depend on; None: nothing. What ended and holds nothing is as if it were not there."""
+    """What a decision may depend on; None for nothing. What ended and holds nothing is as if it were not there."""
     seen = () if state is None else state.decisive()
     return seen if any(seen) else None

@@ -38,7 +38,7 @@ ABOUT_VOLUMES: Final = frozenset(
 #: All claims, volumes and storage classes have been handed in; none is any more.
 KNOWN: Final = Change(FactKind.VOLUMES_WATCHED, "known", None)
 UNWATCHED: Final = Change(FactKind.VOLUMES_WATCHED, "unwatched", None)
-#: Classes with this provisioner make no volumes: somebody else does.
+#: Classes with this provisioner make no volumes: an administrator does.
 _NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 #: Seconds for which a workload waits at most until its volumes are known.
 _AWAITED: Final = 10
@@ -54,7 +54,7 @@ class _Answer:
 
     #: Nodes on which a claim can be used, each to be met, with the claim and its zone in words.
     places: list[tuple[str, Terms]] = field(default_factory=list)
-    #: Why they can be used nowhere now; None: they can.
+    #: Why they can be used nowhere now; None if they can.
     problem: Obstacle | None = None
     #: What it was worked out from.
     subjects: set[_Subject] = field(default_factory=set)
@@ -69,7 +69,7 @@ class _Answer:
 
 
 class VolumeFacts:
-    """Claims, volumes, storage classes, and who waits for them."""
+    """Claims, volumes, storage classes, and the workloads that wait for them."""
 
     def __init__(self) -> None:
         self._claims: dict[Place, VolumeClaimFact] = {}
@@ -143,8 +143,8 @@ class VolumeFacts:
             yield volume.claim
 
     def attached_as(self, namespace: str, volume: PodVolume) -> tuple[str, str] | None:
-        """The driver that attaches a volume of a pod, and a name that no other volume has; "": one that is made for
-        the pod. None: nothing is attached, or it is not known."""
+        """The driver that attaches a volume of a pod, and a name that no other volume has; "": one that is made for the
+        pod. None if nothing is attached, or if it is not known."""
         claim = self._claims.get((namespace, volume.claim)) if volume.claim else None
         if claim is None and not volume.is_made:
             return None
@@ -257,7 +257,7 @@ class VolumeFacts:
         return answer
 
     def _claim_of(self, namespace: str, volume: PodVolume, answer: _Answer) -> VolumeClaimFact | None:
-        """The claim of a volume, or what one will be that is made for a pod. None: something is wrong."""
+        """The claim of a volume, or what one will be that is made for a pod. None if something is wrong."""
         if volume.claim:
             answer.subjects.add((FactKind.VOLUME_CLAIM, f"{namespace}/{volume.claim}"))
             if (known := self._claims.get((namespace, volume.claim))) is not None:

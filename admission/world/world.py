@@ -83,7 +83,7 @@ class World:
         self.ended_pods = EndedPods()
         self.namespace_quotas = NamespaceQuotas(self.devices.classes.resources)
         self.commands, self.volumes = Commands(), VolumeFacts()
-        #: Parts of the world that tell which workloads a change is about.
+        #: Parts of the world that say which workloads a change is about.
         self._observers: Mapping[FactKind, Callable[[Change], Iterable[WorkloadKey]]] = {
             FactKind.TEMPLATE: self.templates.observe,
             FactKind.POD_DEFAULTS: self.templates.observe,
@@ -132,7 +132,7 @@ class World:
         self.snapshot_is_stale = True
         self._defects: dict[WorkloadKey, Exception] = {}
         self.aside, self.seen_times = SetAside(rows.reasons), SeenTimes()
-        #: Workloads of which more is known than their states were derived from.
+        #: Workloads about which more is known than their states were derived from.
         self.dirty: set[WorkloadKey] = set()
         self._awaiting_timeout: set[WorkloadKey] = set()
         self._deadlines = Deadlines()
@@ -364,7 +364,7 @@ class World:
     def put_last_evictions(
         self, admitted: Iterable[WorkloadKey], evicted: Mapping[WorkloadKey, LastEviction | None]
     ) -> None:
-        """Last evictions of which something is told; forgotten once a workload is admitted again."""
+        """Last evictions that are worth showing; forgotten once a workload is admitted again."""
         for key in (*admitted, *evicted):
             self.last_evictions.pop(key, None)
         self.last_evictions.update((key, last) for key, last in evicted.items() if last is not None)
@@ -484,7 +484,7 @@ class World:
     def refresh_in_slices(
         self, now: int, awaited: AwaitedSeatsOf = lambda key: {}, size: int | None = None
     ) -> Iterator[Sequence[WorkloadKey]]:
-        """The same, at most ``size`` workloads (None: all) in each step, fewer of large ones. What becomes dirty
+        """The same, at most ``size`` workloads (all if None) in each step, fewer of large ones. What becomes dirty
         meanwhile stays so. No snapshot is taken before the last step."""
         self.seen_times.tell_time(now)
         if lent := self.queue_facts.tell_time(now):
@@ -505,7 +505,7 @@ class World:
             yield part
 
     def weight(self, key: WorkloadKey) -> int:
-        """How long a workload takes, beside one of a few pods: 1."""
+        """How long a workload takes, compared with one of a few pods: 1."""
         return 1 + (self.pod_index.count(key) + self.admission_index.seat_count(key)) // PODS_OF_ONE
 
     def _refresh(self, key: WorkloadKey, now: int, awaited: SeatIndices) -> None:
@@ -552,7 +552,7 @@ class World:
         return key in self.states or key in self.queue_totals.ended
 
     def state_to_describe(self, key: WorkloadKey) -> WorkloadState | None:
-        """The state of a workload; of one that has ended it is worked out anew. None: it is gone."""
+        """The state of a workload; of one that has ended it is worked out anew. None if it is gone."""
         return self._derive(key, 0, {}) if key in self.queue_totals.ended else self.states.get(key)
 
     def _drop_state(self, key: WorkloadKey) -> None:
@@ -576,7 +576,7 @@ class World:
     def _queue_user(
         self, key: WorkloadKey, pods: Sequence[PodFact], admissions: Sequence[Admission]
     ) -> QueueUser | None:
-        """A workload with its namespace and its queue; None: nothing is known of it."""
+        """A workload with its namespace and its queue; None if nothing is known of it."""
         named = [each for each in (self.facts.get(key), *pods[:1], *admissions[-1:]) if each is not None]
         queue = next((each.queue for each in named if each.queue), DEFAULT_QUEUE)
         held_in = admissions[0].queue if admissions else None
@@ -640,7 +640,7 @@ class World:
             ),
             refusal=self.refusals.get(key),
             recreations=self.recreations.of(key),
-            # Only what runs is told.
+            # Only for what runs it is asked.
             may_use_queue=user is None or not (pods or admissions) or self.queue_permissions.tell(user),
             policy=DEFAULT_POLICY if user is None else self.queue_permissions.policy(user.queue),
             run_limit=self.queue_permissions.run_limit(admissions[0].queue) if admissions else None,

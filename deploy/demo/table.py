@@ -67,7 +67,7 @@ def queues(view: ClusterView, total: int) -> list[str]:
 
 
 def gpus_used(view: ClusterView, queue: str) -> int:
-    """GPUs that a queue uses, as Muster tells it; 0: it is not there."""
+    """GPUs that a queue uses, as Muster reports it; 0: it is not there."""
     return sum(int(_gpus(each).get("used", 0)) for each in view.queues if each["name"] == queue)
 
 

@@ -178,7 +178,7 @@ def scheduler(places: Places, _: ClusterOptions) -> Argv:
 
 
 def kwok(places: Places, options: ClusterOptions) -> Argv:
-    """Simulates the nodes with the label, and their pods, by the stages beside this file."""
+    """Simulates the nodes with the label, and their pods, by the stages next to this file."""
     config = places.root / "kwok.yaml"
     stages = Path(__file__).with_name("stages.yaml").read_text()
     if not options.plays_pods:

@@ -1,1 +1,1 @@
-"""The documentation as a site, of one version beside others."""
+"""The documentation as a site, of one version next to others."""

@@ -1,4 +1,4 @@
-"""The user of admissions and postings in the views: use is told by user as well.
+"""The user of admissions and postings in the views: use is shown by user as well.
 
 At the end of each view, and replaced rather than dropped: what readers were granted stays.
 """

@@ -1,4 +1,4 @@
-"""Admissions move to a partitioned history when they close, and it is told where each history begins.
+"""Admissions move to a partitioned history when they close, and each history says where it begins.
 
 Rows that were closed before stay where they are; the leader moves them in small steps (``queues.sql.history.closing``),
 so this takes no longer for a large database. A version from before goes on closing rows in place, which are moved too.

@@ -1,4 +1,4 @@
-"""Indexes that tell of which kinds a namespace has workloads without reading all: users are asked about these."""
+"""Indexes that give the kinds of workloads in a namespace without reading all: rights are checked for these."""
 
 from alembic import op
 

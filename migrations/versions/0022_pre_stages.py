@@ -1,6 +1,6 @@
 """When workloads were seen, and admissions were committed, released, bound and running: the stages of an explanation.
 
-Null for what an older version has stored, and for what nobody has seen.
+Null for what an older version has stored, and for what Muster has not seen.
 """
 
 from alembic import op
@@ -18,7 +18,7 @@ TIMES = ("admitted_at", "released_at", "bound_at", "running_at")
 def upgrade() -> None:
     for table in SEEN:
         op.execute(f"ALTER TABLE {table} ADD COLUMN seen_at timestamptz")
-    # Not with the column: rows that are there were seen at a time that nobody knows.
+    # Not with the column: rows that are there were seen at a time that is not known.
     op.execute("ALTER TABLE workloads ALTER COLUMN seen_at SET DEFAULT clock_timestamp()")
     for table in ADMISSIONS:
         added = ", ".join(f"ADD COLUMN {name} timestamptz" for name in TIMES)

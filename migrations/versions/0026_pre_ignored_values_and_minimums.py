@@ -1,5 +1,5 @@
-"""Values of labels and annotations that cannot be read, to be told where their workload is asked about; and the size of
-a gang when it was admitted, so that its elastic parts stay parts when its owner asks for more.
+"""Values of labels and annotations that cannot be read, to be shown where their workload is asked about; and the size
+of a gang when it was admitted, so that its elastic parts stay parts when its owner asks for more.
 
 Empty and 0 for what an older version has stored. Of rows that are there nothing is rewritten.
 """

@@ -157,7 +157,7 @@ EVENTS: Final = ApiResource("v1", "events", "Event")
 
 LEASES: Final = ApiResource("coordination.k8s.io/v1", "leases", "Lease")
 
-# ── what stands beside a Job's pods, and what Muster installs ───────────────────────────────────────────────────
+# ── what stands next to a Job's pods, and what Muster installs ───────────────────────────────────────────────────
 
 NAMESPACES: Final = ApiResource(CORE, "namespaces", "Namespace", namespaced=False)
 
@@ -271,7 +271,7 @@ def path_of(document: Document) -> str:
 
 
 def resource_of(api_version: str, kind: str) -> ApiResource | None:
-    """Where objects of a kind are; None: Muster has nothing to do with the kind."""
+    """Where objects of a kind are; None if Muster does not use the kind."""
     return _BY_KIND.get((api_version, kind))
 
 

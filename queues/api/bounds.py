@@ -136,7 +136,8 @@ def structural(
     """A JSON schema of pydantic as the structural schema that the API server wants: no references, no unions.
 
     ``in_list``: it is of a part of a list, where no default is stored. To the API server a list is one value: with
-    defaults in it, it would differ from what its owner applies, and conflict with whoever else applies the same.
+    defaults in it, it would differ from what its owner applies, and conflict with any other client that applies the
+    same.
     """
     merged = _resolved(node, definitions)
     schema: dict[str, Any] = {}

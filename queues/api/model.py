@@ -55,7 +55,7 @@ Quantities = Annotated[dict[str, Quantity], Field(json_schema_extra={"maxPropert
 DURATION_PATTERN = r"^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$|^0$"
 Duration = Annotated[Text, Field(pattern=DURATION_PATTERN)]
 
-#: Labels or annotations of one object or template, of which each is looked at.
+#: Labels or annotations that are read of one object or template, each by itself.
 MOST_PAIRS = 5000
 
 #: Ten years: a longer duration counts as this, so that times stay times.
@@ -69,7 +69,7 @@ _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0
 
 
 def seconds_of(text: str) -> float | None:
-    """A Go duration in seconds, at most ``LONGEST_SECONDS``; None: not a duration."""
+    """A Go duration in seconds, at most ``LONGEST_SECONDS``; None if it is not a duration."""
     if len(text) > _LONGEST_DURATION:
         return None
     if text == "0":

@@ -84,7 +84,7 @@ AGENT_NAMESPACE: Final = "muster-agents"
 AGENT_LEASE_SECONDS: Final = 180
 #: Annotation of a Device: pods of the node whose devices are not as they should be, as JSON.
 DEVICE_MISMATCHES: Final = "muster.dev/device-mismatches"
-#: Label of a node, by a person: ``"true"``, and the agent runs there though no other label tells of devices.
+#: Label of a node, by a person: ``"true"``, and the agent runs there though no other label says that there are devices.
 RUNS_AGENT: Final = "muster.dev/agent"
 #: Label of nodes and of devices: the NVLink domain across nodes, ``<cluster uuid>.<clique>``.
 NVL_DOMAIN: Final = "muster.dev/nvl-domain"
@@ -145,8 +145,8 @@ COOLDOWN_TIME: Final = "volcano.sh/cooldown-time"
 
 #: Any other value than before has a workload tried again that was held back because its pods did not get ready.
 RETRY: Final = "muster.dev/retry"
-#: Annotation of what is suspended while it waits: "true": its owner holds it back. Written by a policy when the owner
-#: suspends it, and by whoever may change it.
+#: Annotation of what is suspended while it waits; with "true" its owner holds it back. Written by a policy when the
+#: owner suspends it, and by any user who may change it.
 HOLD: Final = "muster.dev/hold"
 #: Annotation, written by a policy: the object was created suspended. To suspend it once more changes nothing.
 CREATED_SUSPENDED: Final = "muster.dev/created-suspended"
@@ -177,7 +177,7 @@ RECREATED_FROM: Final = "muster.dev/recreated-from"
 USER: Final = "muster.dev/user"
 #: Annotation of Queues: the user who changed them last.
 CHANGED_BY: Final = "muster.dev/changed-by"
-#: Annotation of Reservations: ``"true"`` if who stated what it keeps is no platform administrator.
+#: Annotation of Reservations: ``"true"`` if the user who stated what it keeps is no platform administrator.
 OF_TENANT: Final = "muster.dev/of-tenant"
 #: Annotation of Queues: why their spec was changed last. It goes with the next change that gives no other reason.
 CHANGE_REASON: Final = "muster.dev/change-reason"

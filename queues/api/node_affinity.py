@@ -92,7 +92,7 @@ def unpinned(affinity: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _without_last_field(term: Term) -> Term | None:
-    """A term without the seat's node, which is always the last field; None: nothing else was asked for."""
+    """A term without the seat's node, which is always the last field; None if nothing else was asked for."""
     fields = list(term.get("matchFields") or ())
     if not fields:
         return dict(term)

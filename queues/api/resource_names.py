@@ -53,7 +53,7 @@ def resource_named(option: str, text: str) -> str:
 
 
 def usual_name(name: str) -> str | None:
-    """The whole name of a resource; None: no pod can ask for it, but it may be the last part of such a name."""
+    """The whole name of a resource; None if no pod can ask for it, but it may be the last part of such a name."""
     return name if can_be_limited(name) else _SHORT_NAMES.get(name.lower())
 
 
@@ -74,7 +74,7 @@ def can_be_limited(name: str) -> bool:
 
 
 def page_size(name: str) -> Decimal | None:
-    """The bytes of one page of huge pages; None: it is another resource, or its name has no size."""
+    """The bytes of one page of huge pages; None if it is another resource, or its name has no size."""
     if not name.startswith(HUGE_PAGES) or not is_label_key(name):
         return None
     try:
@@ -85,17 +85,19 @@ def page_size(name: str) -> Decimal | None:
 
 
 def problem_of_limit(name: str) -> tuple[str, str] | None:
-    """What is found and what is expected where an amount is a limit for pods; None: it can be one."""
+    """What is found and what is expected where an amount is a limit for pods; None if it can be one."""
     return None if can_be_limited(name) else _problem(name, _UNKNOWN, _PLAIN_EXPECTED)
 
 
 def problem_of_request(name: str) -> tuple[str, str] | None:
-    """The same where a container asks for it; None: it may."""
+    """The same where a container asks for it; None if it may."""
     return None if can_be_asked(name) else _problem(name, _UNKNOWN, _PLAIN_EXPECTED.replace(f", {PODS}", ""))
 
 
 def doubt_about(name: str) -> tuple[str, str] | None:
-    """The same about a name that nodes can have but that no vendor uses, such as ``nvidia.com/GPU``; None: no doubt."""
+    """The same about a name that nodes can have but that no vendor uses, such as ``nvidia.com/GPU``; None if all is
+    well.
+    """
     meant = meant_by(name) if is_extended(name) else ""
     return _problem(name, "which no device plugin is known to use", "") if meant else None
 

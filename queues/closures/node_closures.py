@@ -45,9 +45,9 @@ class NodeClosure:
     #: From this second on what else is there is evicted.
     clear_at: int
     start: int
-    #: The first second after it. None: it stays until the object is deleted.
+    #: The first second after it. None if it stays until the object is deleted.
     end: int | None
-    #: Whose work is placed there in the window. None: no work is.
+    #: The queue whose work is placed there in the window. None if no work is.
     queue: QueueName | None = None
     #: What a reservation keeps, in whole nodes.
     amounts: Resources = NOTHING
@@ -83,7 +83,7 @@ class NodeClosure:
         return self.lead_from <= now and not self.has_ended(now)
 
     def next_change(self, now: int) -> int | None:
-        """The next second at which it means something else than now. None: there is none."""
+        """The next second at which it means something else than now. None if there is none."""
         times = (self.lead_from, self.clear_at, self.start, self.end)
         return min((each for each in times if each is not None and each > now), default=None)
 
@@ -94,7 +94,7 @@ class NodeClosure:
         )
 
     def closes_beside(self, other: "NodeClosure") -> bool:
-        """Whether both close nodes at some second: the lead time counts, for nobody else's work is admitted then."""
+        """Whether both close nodes at some second: the lead time counts, for no other work is admitted then."""
         return (self.end is None or other.lead_from < self.end) and (
             other.end is None or self.lead_from < other.end
         )

@@ -174,7 +174,7 @@ class Line:
         self._fill(classes)
 
     def head(self) -> ClassQueue | None:
-        """The class to try next; None: all were tried."""
+        """The class to try next; None if all were tried."""
         while self._total:
             alike = self._nodes[ROOT].first()
             if alike.kind not in self._struck and alike not in self._struck:

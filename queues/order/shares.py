@@ -49,7 +49,7 @@ NO_SHARE: Final = Share(0, 1)
 def share(usage: Usage, queue: QueueName) -> Share:
     """The dominant share of a queue with its subtree.
 
-    Infinite if the queue uses a resource of which it deserves nothing.
+    Infinite if the queue uses a resource and deserves nothing of it.
     """
     past = None if usage.past is None else usage.past.of_queue(queue)
     return _dominant(usage.tree, queue, usage.book(queue), past)
@@ -58,7 +58,7 @@ def share(usage: Usage, queue: QueueName) -> Share:
 def _dominant(
     tree: QueueTree, queue: QueueName, book: Mapping[Account, int], past: HolderUsage | None
 ) -> Share:
-    """The largest share over all accounts. ``past`` None: only present use counts."""
+    """The largest share over all accounts. If ``past`` is None, only present use counts."""
     if past is None:
         return _present(tree, queue, book)
     largest = NO_SHARE
@@ -106,7 +106,7 @@ class UserShares:
     """The use of each user of a queue, for orders that depend on it. Mutable."""
 
     def __init__(self) -> None:
-        #: Decayed use of users; None: past use counts in no queue.
+        #: Decayed use of users; None if past use counts in no queue.
         self.past: DecayedUsage | None = None
         self._used: dict[tuple[QueueName, str], dict[Account, int]] = {}
         #: Users with a book that no copy shares.

@@ -31,7 +31,7 @@ class AccessRefusal(NamedTuple):
 def access_refusal(path: Iterable[Queue], labels: Mapping[str, str]) -> AccessRefusal | None:
     """Why a namespace with these labels may not use a queue. ``path``: the queue and those above it, nearest first.
 
-    None: it may. A queue without a selector refuses no namespace; an empty selector selects all of them.
+    None if it may. A queue without a selector refuses no namespace; an empty selector selects all of them.
     """
     for queue in path:
         selector = queue.namespace_selector

@@ -1,7 +1,7 @@
 """What the books count in: a resource of one flavor, or summed over all."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -28,11 +28,14 @@ class Account(NamedTuple):
         return "unset" if units is None else show(self.resource, units)
 
 
-def charges(seats: Iterable[Seat]) -> Mapping[Account, int]:
+def charges(seats: Collection[Seat]) -> Mapping[Account, int]:
     """Amounts that seats are charged to their queue: in each flavor, and summed over all flavors.
 
     Single devices are counted on nodes, not in queues.
     """
+    if len(seats) == 1:  # quick, for many single pods
+        (seat,) = seats
+        return pod_charges(seat.takes, seat.flavor, 1)
     kinds = _kinds(seats)
     if len(kinds) == 1:
         (((flavor, takes), count),) = kinds.items()

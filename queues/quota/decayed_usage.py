@@ -268,7 +268,7 @@ class DecayedUsage:
         held: Callable[[QueueName], Mapping[Account, int]],
         held_by_user: Callable[[QueueName, str], Mapping[Account, int]],
     ) -> "DecayedUsage | None":
-        """Past use for these queues; None: it counts in none of them."""
+        """Past use for these queues; None if it counts in none of them."""
         if not any(queue.policy.usage_half_life for queue in tree.queues.values()):
             return None
         return cls(tree, held, held_by_user)
@@ -291,17 +291,17 @@ class DecayedUsage:
         return changed
 
     def half_life(self, queue: QueueName) -> int | None:
-        """The half-life of a queue's past use, in seconds; None: it does not count."""
+        """The half-life of a queue's past use, in seconds; None if it does not count."""
         return self.tree.policy(queue).usage_half_life or None
 
     def until(self) -> int | None:
-        """The next second at which an average changes without a posting; None: never."""
+        """The next second at which an average changes without a posting; None if it never does."""
         if not self._sums:
             return None
         return min((slot_ends(self.now, half_life) for half_life in self._queues), default=None)
 
     def of_queue(self, queue: QueueName) -> HolderUsage | None:
-        """Past use of a queue with its subtree; None: it does not count."""
+        """Past use of a queue with its subtree; None if it does not count."""
         half_life = self.half_life(queue)
         if half_life is None or queue == ROOT:
             return None
@@ -311,7 +311,7 @@ class DecayedUsage:
         return HolderUsage(*known, self.held(queue))
 
     def of_user(self, queue: QueueName, user: str) -> HolderUsage | None:
-        """Past use of one user in a queue; None: it does not count."""
+        """Past use of one user in a queue; None if it does not count."""
         half_life = self.half_life(queue)
         if half_life is None:
             return None

@@ -333,14 +333,14 @@ class _Step:
 
 
 def _parent(queue: Queue | None) -> QueueName | None:
-    """The parent that a queue states; None: it is root, or there is no such queue."""
+    """The parent that a queue states; None if it is root, or if there is no such queue."""
     if queue is None or queue.name == ROOT:
         return None
     return ROOT if queue.parent is None else queue.parent
 
 
 def _above(path: Path) -> QueueName | None:
-    """The queue above the one whose path this is; None: there is none."""
+    """The queue above the one whose path this is; None if there is none."""
     return path[1] if len(path) > 1 else None
 
 

@@ -1,7 +1,8 @@
 """Loans: a queue lends a part of what it deserves to another one until a time. Pure.
 
-A loan is told by the queue that lends. Nothing is stored when it begins or ends: what queues deserve at a time follows
-from what they state and from the loans that last then. So a loan ends by itself, whoever was down meanwhile.
+A loan is stated in the queue that lends. Nothing is stored when it begins or ends: what queues deserve at a time
+follows from what they state and from the loans that last then. So a loan ends by itself, even if the controller was
+down then.
 
 - What is lent leaves the lender and every queue between it and the nearest queue above both; it reaches the receiver
   and every queue between. A queue that states no deserved amount there stays as it is.
@@ -53,9 +54,9 @@ class LoansInForce:
     loans: tuple[LoanInForce, ...] = ()
     #: Queues with other limits than they state, as they count.
     queues: Mapping[QueueName, Queue] = field(default_factory=dict)
-    #: When the next loan ends, in seconds since the epoch; None: there is none.
+    #: When the next loan ends, in seconds since the epoch; None if there is none.
     until: int | None = None
-    #: Of the queues as they state their limits; None: there is no loan.
+    #: Of the queues as they state their limits; None if there is no loan.
     tree: QueueTree | None = None
 
 
@@ -100,8 +101,8 @@ class DeservedOverTime:
     def least(self, name: QueueName, start: int, end: int | None) -> Mapping[str, int]:
         """The least of each resource that a queue deserves, over all flavors, at any second of a window.
 
-        ``start``, ``end``: its first second, and the first one after it; None: it does not end. Empty: the queue states
-        no deserved amount, or there is no such queue.
+        ``start``, ``end``: its first second, and the first one after it; None if it does not end. Empty: the queue
+        states no deserved amount, or there is no such queue.
         """
         if name not in self.queues:
             return {}

@@ -63,7 +63,7 @@ def first_lack(quotas: Iterable[NamespaceQuota], asked: Resources, promised: Res
 def requests_together(pods: Mapping[Resources, int], at_least: int | None = None) -> Resources:
     """What pods ask together of what ResourceQuotas count; parts of devices are no requests of a pod.
 
-    ``pods``: their number by what one takes. ``at_least``: so many of them only, the smallest; None: all.
+    ``pods``: their number by what one takes. ``at_least``: so many of them only, the smallest; None for all.
     """
     counted = [(_counted(takes), count) for takes, count in pods.items()]
     names = {name for takes, _ in counted for name in takes}

@@ -19,7 +19,7 @@ class QueueUser(NamedTuple):
     workload: WorkloadKey
     namespace: str
     queue: QueueName
-    #: The queue of its admission, whose run limit and policy count for it; None: it has none.
+    #: The queue of its admission, whose run limit and policy count for it; None if it has none.
     held_in: QueueName | None = None
 
 
@@ -36,26 +36,26 @@ class QueuePermissions:
     """Labels of namespaces, and the queues that state which of them they take."""
 
     def __init__(self, tree: Callable[[], QueueTree]) -> None:
-        """``tree``: the queues as they are now, removed ones of which something is held included."""
+        """``tree``: the queues as they are now, with removed ones that still hold something."""
         self._tree = tree
         #: The queues as they were when changes were looked at last.
         self._seen = QueueTree.build({}, None)
         self._labels: dict[str, Mapping[str, str]] = {}
-        #: The same as it was last handed out; None: it has changed.
+        #: The same as it was last handed out; None if it has changed.
         self._frozen: Mapping[str, Mapping[str, str]] | None = {}
         #: Namespaces with other labels than before.
         self._relabelled: set[str] = set()
-        #: Workloads that were told that their namespace may not use their queue.
+        #: Workloads for which the last answer was that their namespace may not use their queue.
         self._refused: set[WorkloadKey] = set()
-        #: Workloads that were told anything, and the same by queue and namespace, and by the queue that holds them.
+        #: Workloads that got an answer; the same by queue and namespace, and by the queue that holds them.
         self._users: dict[WorkloadKey, QueueUser] = {}
         self._told: dict[QueueName, dict[str, set[WorkloadKey]]] = {}
         self._held: dict[QueueName, set[WorkloadKey]] = {}
-        #: Queues in which workloads of a namespace were told anything.
+        #: Queues in which workloads of a namespace got an answer.
         self._queues_of: dict[str, set[QueueName]] = {}
 
     def put_namespace(self, name: str, labels: Mapping[str, str] | None) -> bool:
-        """Labels of a namespace as they are now; None: it is gone. True: they are others than before."""
+        """Labels of a namespace as they are now; None if it is gone. True if they are others than before."""
         if self._labels.get(name) == labels:
             return False
         self._labels.pop(name, None)
@@ -72,7 +72,7 @@ class QueuePermissions:
         return self._frozen
 
     def refusal(self, namespace: str, queue: QueueName) -> AccessRefusal | None:
-        """Why a namespace may not use a queue; None: it may, or there is no such queue.
+        """Why a namespace may not use a queue; None if it may, or if there is no such queue.
 
         A namespace that was not seen (yet) has no labels.
         """
@@ -84,7 +84,7 @@ class QueuePermissions:
         return self.refusal(namespace, queue) is None
 
     def priority_limit(self, queue: QueueName) -> PriorityLimit | None:
-        """The highest priority that counts in a queue; None: there is no such queue."""
+        """The highest priority that counts in a queue; None if there is no such queue."""
         tree = self._tree()
         return tree.priority_limit(queue) if _is_there(tree, queue) else None
 
@@ -94,12 +94,12 @@ class QueuePermissions:
         return tree.policy(queue) if _is_there(tree, queue) else DEFAULT_POLICY
 
     def run_limit(self, queue: QueueName) -> RunLimit | None:
-        """How long workloads of a queue may hold their seats; None: no limit, or there is no such queue."""
+        """How long workloads of a queue may hold their seats; None if there is no limit, or no such queue."""
         tree = self._tree()
         return tree.run_limit(queue) if _is_there(tree, queue) else None
 
     def tell(self, user: QueueUser) -> bool:
-        """As ``may_use``; what a workload is told is remembered for ``changed``."""
+        """As ``may_use``; the answer for a workload is remembered for ``changed``."""
         key = user.workload
         allowed = self.may_use(user.namespace, user.queue)
         (self._refused.discard if allowed else self._refused.add)(key)
@@ -129,8 +129,7 @@ class QueuePermissions:
                 del self._told[user.queue]
 
     def changed(self) -> ChangedWorkloads:
-        """Workloads that were told something else than holds now, or may have been, since queues or labels changed
-        after the last call."""
+        """Workloads whose answer may be another now, since queues or labels changed after the last call."""
         before, self._seen = self._seen, self._tree()
         relabelled, self._relabelled = self._relabelled, set()
         changes = _RuleChanges.between(before, self._seen)
@@ -149,7 +148,7 @@ class QueuePermissions:
         return refused if self.may_use(namespace, queue) else keys - refused
 
     def _keys_of(self, queues: Set[QueueName]) -> set[WorkloadKey]:
-        """Workloads that were told anything in these queues, or are held in them."""
+        """Workloads that got an answer in these queues, or are held in them."""
         told = (keys for queue in queues & self._told.keys() for keys in self._told[queue].values())
         held = (self._held[queue] for queue in queues & self._held.keys())
         return set[WorkloadKey]().union(*told, *held)

@@ -37,7 +37,7 @@ class NodeAccount(NamedTuple):
 
 @dataclass(slots=True)
 class QueueBalance:
-    """Use and limits of one account. ``ceiling`` None: only ancestors limit it."""
+    """Use and limits of one account. ``ceiling`` is None if only ancestors limit it."""
 
     own: int = 0
     used: int = 0

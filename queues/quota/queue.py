@@ -1,6 +1,6 @@
 """A queue as its administrator wrote it: its place in the tree, its limits, how it is served.
 
-What follows from a queue's place (inherited policies, effective limits, shares) is told by ``queues.quota.tree``.
+What follows from a queue's place (inherited policies, effective limits, shares) is in ``queues.quota.tree``.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -38,7 +38,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuePolicy:
-    """How a queue is served (``spec.policy``). None: inherited from the parent, at the top the default."""
+    """How a queue is served (``spec.policy``). None if inherited from the parent, at the top the default."""
 
     #: never | lower-priority | lower-or-newer-equal; default lower-priority.
     within_queue: str | None = None
@@ -75,10 +75,10 @@ class QueuePolicy:
 class NodeRecoveryRules:
     """How nodes with unhealthy devices are recovered (``policy.health.recovery`` of root). Times in seconds.
 
-    None: the default.
+    None for the default.
     """
 
-    #: CronJobs (``namespace/name``) that recovery Jobs and test Jobs are made from; None: there are none.
+    #: CronJobs (``namespace/name``) that recovery Jobs and test Jobs are made from; None if there are none.
     job: str | None = None
     verify_job: str | None = None
     #: Most nodes that are out of service at a time, and the same in per cent of all nodes with devices.
@@ -92,7 +92,7 @@ class NodeRecoveryRules:
     attempts: int | None = None
     #: A fault within this time after a recovery goes on with its count of attempts.
     attempts_within: int | None = None
-    #: Gangs of which pods fail soon after their start until a node gets no more; 0: nothing is concluded from it.
+    #: A node gets no more gangs after pods of so many gangs failed soon after their start; 0: nothing is concluded.
     black_hole_gangs: int | None = None
 
 
@@ -102,7 +102,7 @@ class ProvisioningRules:
 
     #: Class of the ProvisioningRequests; "": none are made, whatever a queue above says.
     class_name: str = ""
-    #: What the class is told, by name, sorted.
+    #: Parameters that the class gets, by name, sorted.
     parameters: tuple[tuple[str, str], ...] = ()
     #: Seconds after which a request without an answer, or room that the gang cannot use, is given up.
     timeout: int = 900
@@ -110,7 +110,7 @@ class ProvisioningRules:
     max_open: int = 10
 
 
-#: Rules of which the smallest on the path counts, not the nearest: a queue cannot grant itself more than it has.
+#: Rules for which the smallest value on the path counts, not the nearest: a queue cannot grant itself more than it has.
 SMALLEST_COUNTS = frozenset(("max_priority", "max_protection"))
 
 #: Values where no queue of the path sets one.
@@ -132,7 +132,7 @@ class PriorityLimit(NamedTuple):
     """The highest priority that counts in a queue."""
 
     most: int
-    #: The queue on the path that states it; None: none does, and only the classes of the system are cut.
+    #: The queue on the path that states it; None if none does: then only the classes of the system are cut.
     by: QueueName | None
 
     def message(self, priority: int) -> str:
@@ -153,27 +153,27 @@ class Queue:
     limits: Limits = Limits()
     #: In the order in which flavors are tried.
     flavors: Mapping[FlavorName, Limits] = field(default_factory=dict)
-    #: fifo | strict-fifo | priority | shortest | round-robin; None: inherited, at the top ``priority``.
+    #: fifo | strict-fifo | priority | shortest | round-robin; None if inherited, at the top ``priority``.
     order: str | None = None
     ageing_per_hour: int | None = None
-    #: pack | spread; None: inherited, at the top ``pack``.
+    #: pack | spread; None if inherited, at the top ``pack``.
     placement: str | None = None
     policy: QueuePolicy = QueuePolicy()
     #: Counts of root only.
     node_recovery: NodeRecoveryRules = NodeRecoveryRules()
-    #: None: as the queue above has it; at the top no nodes are asked for.
+    #: None if as in the queue above; at the top no nodes are asked for.
     provisioning: ProvisioningRules | None = None
-    #: Pods are marked so that cluster autoscalers do not end them; None: as the queue above has it, at the top False.
+    #: Pods are marked so that cluster autoscalers do not end them; None if as in the queue above, at the top False.
     keep_from_autoscalers: bool | None = None
     #: Stops admissions of this queue and everything below.
     paused: bool = False
     #: Volcano's state: a closed queue takes and admits nothing new.
     closed: bool = False
-    #: Why the queue's own document cannot be used; None: it can.
+    #: Why the queue's own document cannot be used; None if it can.
     broken: str | None = None
     #: Its object was deleted. It is here as long as something in it or below it is held, which counts where it did.
     removed: bool = False
-    #: Pods per gang; None: no limit (``access.maxGang``).
+    #: Pods per gang; None for no limit (``access.maxGang``).
     max_gang: int | None = None
     max_pending: int | None = None
     max_pending_per_user: int | None = None
@@ -182,7 +182,7 @@ class Queue:
     #: Seconds that a workload may declare to run, and for which it may hold its seats (``access.maxRunTime``).
     max_run_time: int | None = None
     #: Which namespaces may use the queue and all below it, as requirements over their labels
-    #: (``access.namespaceSelector``); None: every one that the queues above allow.
+    #: (``access.namespaceSelector``); None for every one that the queues above allow.
     namespace_selector: tuple[Requirement, ...] | None = None
     #: Generation of the Kubernetes object.
     generation: int = 0
@@ -201,7 +201,7 @@ def path_upwards(name: QueueName, known: Callable[[QueueName], Queue | None]) ->
 def provisioning_rules(
     name: QueueName, known: Callable[[QueueName], Queue | None]
 ) -> ProvisioningRules | None:
-    """How nodes are asked for in a queue: as it states, or the nearest queue above; None: they are not."""
+    """How nodes are asked for in a queue: as it states, or the nearest queue above; None if they are not."""
     stated = (each.provisioning for each in path_upwards(name, known))
     rules = next((each for each in stated if each is not None), None)
     return rules if rules is not None and rules.class_name and rules.max_open else None
@@ -216,7 +216,7 @@ def keeps_from_autoscalers(name: QueueName, known: Callable[[QueueName], Queue |
 def with_removed(
     known: Mapping[QueueName, Queue], held: Iterable[QueueName], parents: Mapping[QueueName, QueueName | None]
 ) -> dict[QueueName, Queue]:
-    """These queues, and removed ones of which something is held. ``parents``: of the removed queues."""
+    """These queues, and removed ones that still hold something. ``parents``: of the removed queues."""
     found = dict(known)
     for queue in held:
         name: QueueName | None = queue

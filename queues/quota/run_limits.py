@@ -1,7 +1,7 @@
 """How long a workload may hold its seats (``access.maxRunTime``): the smallest on the way from its queue to root. Pure.
 
-The time runs from the admission: from then on nobody else can use the seats, and the ledger knows that second, whatever
-becomes of pods and leaders. How long a gang may take to get ready is the matter of ``policy.readyWithin``.
+The time runs from the admission: from then on no other workload can use the seats, and the ledger knows that second,
+whatever becomes of pods and leaders. How long a gang may take to get ready is the matter of ``policy.readyWithin``.
 """
 
 from collections.abc import Iterable
@@ -43,7 +43,7 @@ class RunLimit(NamedTuple):
 
 
 def run_limit(path: Iterable[Queue]) -> RunLimit | None:
-    """The limit for workloads of a queue; None: there is none. ``path``: the queue and those above it, nearest first.
+    """The limit for workloads of a queue; None if there is none. ``path``: the queue and those above it, nearest first.
 
     Of equal limits it is the nearest.
     """

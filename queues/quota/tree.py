@@ -32,7 +32,7 @@ from queues.workload import NO_FLAVOR, FlavorName, QueueName
 def ceiling_of(
     own: Mapping[Account, int], capacity: Resources | None, flavors: Mapping[FlavorName, Resources]
 ) -> dict[Account, int]:
-    """The limits of root: its own capability, and what nodes can allocate (``capacity`` None: unknown)."""
+    """The limits of root: its own capability, and what nodes can allocate (``capacity`` is None if unknown)."""
     ceiling = dict(own)
     for flavor, amounts in ((NO_FLAVOR, capacity or NOTHING), *flavors.items()):
         for resource, units in amounts.items():
@@ -45,7 +45,7 @@ class LimitOnPath(NamedTuple):
     """What a queue on the path of another one says about an account."""
 
     queue: QueueName
-    #: None: only the queues above limit it.
+    #: None if only the queues above limit it.
     limit: int | None
     guarantee: int
 
@@ -102,7 +102,7 @@ class QueueTree:
         *,
         before: "QueueTree | None" = None,
     ) -> "QueueTree":
-        """The tree of these queues over nodes that can allocate ``capacity`` (None: unbounded), by flavor.
+        """The tree of these queues over nodes that can allocate ``capacity`` (None if unbounded), by flavor.
 
         Never raises: errors are in ``problems``. ``before``: a tree of other or older queues, which is carried on:
         what they have in common costs nothing.
@@ -164,7 +164,7 @@ class QueueTree:
         return self.guarantees[queue].get(account, 0)
 
     def capability(self, queue: QueueName, account: Account) -> int | None:
-        """The limit of the queue itself; None: only its ancestors limit it."""
+        """The limit of the queue itself; None if only its ancestors limit it."""
         return self.capabilities[queue].get(account)
 
     def limits_above(self, queue: QueueName, account: Account) -> tuple[LimitOnPath, ...]:
@@ -243,11 +243,11 @@ class QueueTree:
         return next((tuple(each.flavors) for each in self._upwards(queue) if each.flavors), ())
 
     def paused(self, queue: QueueName) -> QueueName | None:
-        """The queue on the path that is paused, nearest first; None: none is."""
+        """The queue on the path that is paused, nearest first; None if none is."""
         return next((each.name for each in self._upwards(queue) if each.paused), None)
 
     def closed(self, queue: QueueName) -> QueueName | None:
-        """The queue on the path that is closed, nearest first; None: none is."""
+        """The queue on the path that is closed, nearest first; None if none is."""
         return next((each.name for each in self._upwards(queue) if each.closed), None)
 
     def reclaimable(self, queue: QueueName, other: QueueName) -> bool:
@@ -307,7 +307,7 @@ class QueueTree:
         return min(stating, key=lambda limit: limit.most, default=PriorityLimit(HIGHEST_USER_PRIORITY, None))
 
     def access_refusal(self, queue: QueueName, labels: Mapping[str, str]) -> AccessRefusal | None:
-        """Why a namespace with these labels may not use a queue; None: it may."""
+        """Why a namespace with these labels may not use a queue; None if it may."""
         stating = self._selective.get(queue)
         if stating is None:
             stating = tuple(each for each in self._upwards(queue) if each.namespace_selector is not None)
@@ -319,7 +319,7 @@ class QueueTree:
         return next((each.placement for each in self._upwards(queue) if each.placement is not None), "pack")
 
     def max_gang(self, queue: QueueName) -> tuple[QueueName, int] | None:
-        """The tightest limit of pods per gang on the path, as (queue that sets it, pods); None: no limit."""
+        """The tightest limit of pods per gang on the path, as (queue that sets it, pods); None for no limit."""
         limits = [(each.max_gang, each.name) for each in self._upwards(queue) if each.max_gang is not None]
         if not limits:
             return None
@@ -339,7 +339,7 @@ class QueueTree:
         return known
 
     def run_limit(self, queue: QueueName) -> RunLimit | None:
-        """How long workloads of a queue may hold their seats; None: no limit, or there is no such queue."""
+        """How long workloads of a queue may hold their seats; None if there is no limit, or no such queue."""
         if queue not in self._run_limits:
             path = self._upwards(queue) if queue in self.paths else ()
             self._run_limits[queue] = run_limit(path)

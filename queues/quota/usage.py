@@ -3,7 +3,8 @@
 Upwards a queue counts as ``max(counted, guarantee)``: an idle guarantee is taken already. Adding to a queue
 below its guarantee changes nothing above it, and only the part beyond it is asked of the parent.
 
-What a reservation of a tenant keeps idle (``keep``) counts as use in all that is told here, but not against limits.
+What a reservation of a tenant keeps idle (``keep``) counts as use in all answers of this module, but not against
+limits.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +22,7 @@ class Usage:
 
     def __init__(self, tree: QueueTree) -> None:
         self.tree = tree
-        #: Decayed past use; None: past use counts in no queue.
+        #: Decayed past use; None if past use counts in no queue.
         self.past: DecayedUsage | None = None
         #: Queues with changed books, ancestors included. The reader empties it.
         self.dirty_queues: set[QueueName] = set()
@@ -33,7 +34,7 @@ class Usage:
             self._counted = {name: dict(idle) for name, idle in tree.idle.items()}
         #: Queues with a book that no copy shares.
         self._own = set(tree.paths)
-        #: The same books with what is kept idle for queues. None: nothing is kept.
+        #: The same books with what is kept idle for queues. None if nothing is kept.
         self._with_kept: Usage | None = None
         #: Queues for which something is kept idle, and all above them but root.
         self.keeping: frozenset[QueueName] = frozenset()
@@ -69,7 +70,7 @@ class Usage:
     def is_kept_beyond_deserved(self, queue: QueueName, accounts: Iterable[Account] | None = None) -> bool:
         """Whether a queue uses more than it deserves, of something that is kept idle for it or for one below it.
 
-        ``accounts``: those that are looked at; None: all.
+        ``accounts``: those that are looked at; None for all.
         """
         return queue in self.keeping and any(
             self.kept(queue, account) > 0
@@ -133,7 +134,7 @@ class Usage:
         self.add(queue, amounts, times=-1)
 
     def refusal(self, queue: QueueName, amounts: Mapping[Account, int]) -> LimitHit | None:
-        """The limit nearest to the queue that adding these amounts would break; None: there is none.
+        """The limit nearest to the queue that adding these amounts would break; None if there is none.
 
         Of several of one queue the first account's. Guarantees below root are exempt from root's limit: an idle one
         may be used even if the cluster is too small for all of them.

@@ -63,7 +63,7 @@ class UserUse:
                     del book[account]
 
     def hit(self, queue: QueueName, user: str, amounts: Mapping[Account, int]) -> UserLimitHit | None:
-        """The limit nearest to the queue that these further amounts would break; None: there is none."""
+        """The limit nearest to the queue that these further amounts would break; None if there is none."""
         for name, account, limit in self.tree.user_limits(queue):
             units = amounts.get(account, 0)
             used = self._used.get((name, user), Counter())[account]

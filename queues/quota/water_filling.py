@@ -11,7 +11,7 @@ class Claimant(NamedTuple):
     name: str
     weight: int | Fraction
     at_least: int = 0
-    #: None: no bound.
+    #: None for no bound.
     at_most: int | None = None
 
 

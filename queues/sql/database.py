@@ -93,7 +93,7 @@ class Database:
         self._engine = engine
         self.dsn = dsn
         self._timeouts = timeouts
-        #: Told the outcome of each ``transaction`` (committed, refused, unavailable, stopped) and its seconds.
+        #: Called with the outcome of each ``transaction`` (committed, refused, unavailable, stopped) and its seconds.
         self.observe: Callable[[str, float], None] | None = None
 
     @classmethod

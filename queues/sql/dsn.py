@@ -28,7 +28,7 @@ def dsn_text(dsn: Dsn) -> str:
 
 
 def database_of(dsn: str) -> str:
-    """What a DSN says beside who connects: the same text is the same database, whatever its user and password."""
+    """What a DSN says besides who connects: the same text is the same database, whatever its user and password."""
     try:
         parts = urlsplit(dsn)
     except ValueError:

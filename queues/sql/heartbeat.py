@@ -1,4 +1,4 @@
-"""The leader's heartbeat: a row that tells every replica how old the stored state of the cluster is.
+"""The leader's heartbeat: a row that shows every replica how old the stored state of the cluster is.
 
 All times are the database's ``clock_timestamp()``, so that the clocks of replicas do not matter.
 """
@@ -26,12 +26,12 @@ class Heartbeat:
     age: float
     #: Why that is some time ago, as a sentence; "": nothing was behind when the heartbeat was written.
     behind: str
-    #: Where the holder's read API is: https://host:port; "": not told.
+    #: Where the holder's read API is: https://host:port; "": not known.
     address: str
 
 
 async def beat(tx: AsyncConnection, term: Term, *, seconds: float, behind: str, address: str) -> None:
-    """Store that the tables tell how the cluster was ``seconds`` ago. A later term's heartbeat is left alone."""
+    """Store that the tables show how the cluster was ``seconds`` ago. A later term's heartbeat is left alone."""
     await tx.execute(_UNFLUSHED)
     current = func.clock_timestamp() - func.make_interval(0, 0, 0, 0, 0, 0, seconds, type_=Interval)
     told = {
@@ -51,7 +51,7 @@ async def beat(tx: AsyncConnection, term: Term, *, seconds: float, behind: str, 
 
 
 async def last_heartbeat(tx: AsyncConnection, *, lease: str = CONTROLLER) -> Heartbeat | None:
-    """The last heartbeat of any leader; None: no replica has ever led."""
+    """The last heartbeat of any leader; None if no replica has ever led."""
     age = func.extract("epoch", func.clock_timestamp() - heartbeats.c.current_at)
     columns = heartbeats.c["holder", "term", "behind", "address"]
     row = (await tx.execute(select(*columns, age.label("age")).where(heartbeats.c.lease == lease))).first()

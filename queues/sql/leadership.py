@@ -92,7 +92,7 @@ class LeaseTrust:
 async def elect(
     tx: AsyncConnection, holder: str, lease_seconds: float = LEASE_SECONDS, *, lease: str = CONTROLLER
 ) -> Term | None:
-    """Take the lease if it is free; None: another process holds it.
+    """Take the lease if it is free; None if another process holds it.
 
     ``holder`` must be unique to this process: a lease that has not ended is never taken, whatever the name.
     """
@@ -154,7 +154,7 @@ async def database_time(tx: AsyncConnection) -> float:
 
 
 async def holder(tx: AsyncConnection, *, lease: str = CONTROLLER) -> str | None:
-    """Name of the process that leads now; None: none does."""
+    """Name of the process that leads now; None if none does."""
     return await _held_by(tx, lease)
 
 
@@ -174,7 +174,7 @@ async def check_term(tx: AsyncConnection, term: Term) -> None:
 
 
 def require_valid(term: Term, is_valid: bool | None) -> None:
-    """Raises Fenced unless the lease of the term has not ended; None: lease or fence are of another term."""
+    """Raises Fenced if the lease of the term has ended, or (None) if lease or fence are of another term."""
     if not is_valid:
         raise term.fenced("a later term has begun" if is_valid is None else "its lease has ended")
 

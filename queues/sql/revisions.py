@@ -52,7 +52,8 @@ def is_older_session(name: str) -> bool:
 
 
 def require_fitting(found: str | None, known: Sequence[Revision] | None = None) -> None:
-    """Raises SchemaTooOld or SchemaTooNew unless this code works on the schema. ``found``: None: an empty database.
+    """Raises SchemaTooOld or SchemaTooNew unless this code works on the schema. ``found`` is None for an empty
+    database.
 
     It works on everything from its last ``pre`` revision on.
     """

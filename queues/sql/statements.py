@@ -49,7 +49,7 @@ _prefixes = count()
 
 
 def one_of(column: ColumnElement[str], texts: Iterable[str]) -> ColumnElement[bool]:
-    """Whether a column has one of these values, of which there may be any number: they are one parameter."""
+    """Whether a column has one of these values. There may be any number of them: they are one parameter."""
     return column == any_(literal(sorted(texts), TEXTS))
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from msgspec import structs
 
-from admission.engine.preemption import rules, running
+from admission.engine.preemption import protection, rules, running
 from admission.engine.preemption.grants import NEVER
 from admission.engine.snapshot import Snapshot
 from tests.laws.laws import giving_back
@@ -43,10 +43,10 @@ THE_LAW = test_an_owner_gets_back_what_it_deserves_whatever_joins_restarts_or_is
 BUGS = (
     Bug("whoever joins a gang begins its time anew", running, "_candidate", _with_the_newest, THE_LAW),
     Bug("who replaces a member begins its time anew", Snapshot, "_going_on", lambda *given: {}, THE_LAW),
-    Bug("budgets keep lent quota without end", running, "budgets_end", lambda *given: NEVER, THE_LAW),
+    Bug("budgets keep lent quota without end", protection, "budgets_end", lambda *given: NEVER, THE_LAW),
     Bug("parts above the minimum keep lent quota", rules.PreemptionRights, "rule",
         lambda self, candidate: None if candidate.rests else _rule(self, candidate), THE_LAW, rare=True),
-    Bug("what starts again keeps quota from who waits", running, "owed_from",
+    Bug("what starts again keeps quota from who waits", protection, "owed_from",
         lambda *given: NEVER, THE_LAW, rare=True),
 )  # fmt: skip
 

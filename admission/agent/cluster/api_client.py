@@ -304,7 +304,7 @@ def _with(path: str, query: Mapping[str, str]) -> str:
 
 
 def _event(path: str, line: bytes) -> ObjectEvent:
-    """Raises ValueError: no event; ApiError: the API server tells an error in place of one."""
+    """Raises ValueError: no event; ApiError: the API server sends an error in place of one."""
     read = json.loads(line)
     if read["type"] == "ERROR":
         _refuse("WATCH", path, int(read["object"].get("code") or 500), json.dumps(read["object"]).encode())

@@ -13,7 +13,7 @@ from admission.agent.pod_info import PodInfo, pod_info
 from queues.api.api_resources import NODES, PODS, Document
 from queues.api.names import GPU_UNHEALTHY, RECOVERY
 
-#: Pods that have ended use nothing any more; when one ends, the watch tells it as deleted.
+#: Pods that have ended use nothing any more; when one ends, the watch shows it as deleted.
 _LIVE: Final = "status.phase!=Succeeded,status.phase!=Failed"
 
 

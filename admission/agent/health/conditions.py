@@ -1,4 +1,4 @@
-"""Conditions of a device, what is remembered beside them, and how a Device object carries both over a restart."""
+"""Conditions of a device, what is remembered besides them, and how a Device object carries both over a restart."""
 
 import json
 import re
@@ -90,7 +90,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceHealth:
-    """Health of one device: its conditions, and what the next assessment has to know beside them."""
+    """Health of one device: its conditions, and what the next assessment has to know besides them."""
 
     healthy: bool
     #: ``Healthy``, and every problem that there is or was, by type.
@@ -169,7 +169,7 @@ def condition_documents(health: DeviceHealth) -> list[dict[str, str]]:
 
 
 def memory_text(health: Mapping[DeviceId, DeviceHealth], readings: Sequence[NodeReading]) -> str:
-    """What ``from_document`` needs beside the conditions, for the annotation of the Device."""
+    """What ``from_document`` needs besides the conditions, for the annotation of the Device."""
     devices = {name: memory for name, each in sorted(health.items()) if (memory := _memory(each))}
     starts = {each.vendor: each.driver_start for each in readings if each.driver_start}
     memory = {key: value for key, value in (("devices", devices), ("drivers", starts)) if value}

@@ -166,7 +166,7 @@ def problems(
 
 
 def _of_reading(device: DeviceReading, *, hot: bool) -> dict[ConditionType, Problem | None]:
-    """What a reading tells: a problem, or None for no such problem. What it does not tell is absent."""
+    """What a reading shows: a problem, or None for no such problem. What it does not show is absent."""
     if device.lost:
         message = "the device does not answer: it has fallen off the bus, or the vendor's library hangs"
         return {ConditionType.LOST: Problem(reason=FALLEN, message=message)}

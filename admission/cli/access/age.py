@@ -1,4 +1,4 @@
-"""How old an answer of the read API is: told when it matters, and in the exit code when it is too old to rely on."""
+"""How old an answer of the read API is: shown when it matters, and in the exit code when it is too old to rely on."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -7,7 +7,7 @@ from admission.cli.rendering.table import moment
 from admission.cli.rendering.terminal.sentences import say
 from queues.text_format import short_duration
 
-#: Seconds from which the age of an answer is told. Answers are some seconds old at any time.
+#: Seconds from which the age of an answer is shown. Answers are some seconds old at any time.
 TOLD: Final = 15
 #: Seconds from which the exit code says that the answer is too old.
 TOO_OLD: Final = 60

@@ -1,6 +1,6 @@
-"""Tells when something has changed: by the read API's stream of events, else every few seconds.
+"""Reports when something has changed: by the read API's stream of events, else every few seconds.
 
-One stream serves all that listen, and there is none while nobody does.
+One stream serves all listeners. There is none while there are no listeners.
 """
 
 import http.client
@@ -16,14 +16,14 @@ from queues.errors import MusterError
 
 #: The read API says at least every fifteen seconds that a stream is there.
 _SILENCE: Final = 40.0
-#: Seconds between two changes that are told where there is no stream, and after which a stream is tried again.
+#: Seconds between two changes that are reported where there is no stream, and after which a stream is tried again.
 _POLLED: Final = 2.0
 _AGAIN: Final = 30.0
 
 
 @dataclass(slots=True)
 class Listener:
-    """One of those that are told of changes."""
+    """One listener to changes."""
 
     _heard: threading.Event
 
@@ -35,7 +35,7 @@ class Listener:
 
 
 class ChangeFeed:
-    """The changes that one user is told of."""
+    """The changes that are reported to one user."""
 
     def __init__(self, route: Route, *, polled: float = _POLLED, again: float = _AGAIN) -> None:
         self._route = route

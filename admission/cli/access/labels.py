@@ -1,7 +1,7 @@
 """Labels of workloads, as the API server has them: it knows selectors, and which objects the user may list.
 
 Muster keeps no labels. A list that is asked for by labels is read from Muster as a whole, and the objects with these
-labels, without their content, from the API server; the uid tells which is which.
+labels, without their content, from the API server; the uid matches the two.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -36,7 +36,7 @@ def resources() -> dict[str, ApiResource]:
 def with_labels(body: dict[str, Any], wanted: str, limit: int, route: Route) -> dict[str, Any]:
     """The answer of a list, with only the workloads whose objects have these labels, at most ``limit``.
 
-    Tells of those whose labels are not known. Raises UsageError: this is no selector.
+    Warns of those whose labels are not known. Raises UsageError: this is no selector.
     """
     cluster = ClusterRoute(kubeconfig=route.kubeconfig, context=route.context, timeout=route.timeout)
     there = [item for item in body["items"] if not item.get("gone")]

@@ -1,9 +1,9 @@
-"""What Kubernetes RBAC refuses, in one sentence: which right is missing, and whom to ask for it."""
+"""What Kubernetes RBAC refuses, in one sentence: which right is missing, and who can grant it."""
 
 import re
 from typing import Final, NamedTuple
 
-#: How the API server tells it, whatever stands before and behind.
+#: How the API server says it, with any text before and after.
 _REFUSAL: Final = re.compile(
     r'User "(?P<user>[^"]*)" cannot (?P<verb>[a-z]+) resource "(?P<resource>[^"]+)"'
     r'(?: in API group "(?P<group>[^"]*)")?(?: in the namespace "(?P<namespace>[^"]*)")?'
@@ -54,6 +54,6 @@ class MissingRight(NamedTuple):
 
 
 def missing_right(message: str) -> MissingRight | None:
-    """The right that a refusal of the API server is about; None: it is about something else, such as a policy."""
+    """The right that a refusal of the API server is about. None if it is about something else, such as a policy."""
     found = _REFUSAL.search(message)
     return None if found is None else MissingRight(**found.groupdict(default=""))

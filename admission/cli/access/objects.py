@@ -30,7 +30,7 @@ class Refused(CommandFailed):
     def __init__(
         self, *, status: int, tried: str, found: str, hint: str, lacks: MissingRight | None = None
     ) -> None:
-        """``lacks``: the right that the user would need; None: it was refused for something else."""
+        """``lacks``: the right that the user would need. None if it was refused for something else."""
         super().__init__(tried=tried, found=found, hint=hint)
         self.status = status
         self.lacks = lacks

@@ -52,7 +52,7 @@ class QueueObject:
 
     @property
     def parent(self) -> str | None:
-        """The queue above; None: this is root."""
+        """The queue above. None if this is root."""
         return parent_of(self.name, self.spec)
 
     @property
@@ -102,7 +102,7 @@ def _visible_names(route: ClusterRoute) -> set[str]:
 
 
 def read_queues(route: ClusterRoute) -> dict[str, QueueObject] | None:
-    """All Queues, by name; None: the user may not list them. Raises CommandFailed."""
+    """All Queues, by name. None if the user may not list them. Raises CommandFailed."""
     try:
         found = send(route, "GET", path_of(QUEUES, None), tried="Listing queues")
     except Refused as error:
@@ -116,7 +116,7 @@ def read_queues(route: ClusterRoute) -> dict[str, QueueObject] | None:
 def is_open_to_all(queues: Mapping[str, QueueObject] | None, name: str | None) -> bool:
     """Whether any namespace may use a queue: neither it nor one above it selects namespaces. False if it is not known.
 
-    ``queues``: all there are, by name; None: not known.
+    ``queues``: all there are, by name. None if they are not known.
     """
     seen: set[str] = set()
     while name is not None and name != ROOT_QUEUE:
@@ -186,8 +186,8 @@ def change_queue(
 ) -> QueueObject:
     """Apply a merge patch of the spec to this very version of a Queue, with the reason for it ("": none is given).
 
-    A status that changed meanwhile does not matter. Raises ChangedMeanwhile: somebody changed the spec or deleted the
-    queue; Refused: the API server does not take the change; UncertainChange: it may have happened or not.
+    A status that changed meanwhile does not matter. Raises ChangedMeanwhile: another user changed the spec or deleted
+    the queue; Refused: the API server does not take the change; UncertainChange: it may have happened or not.
     """
     current = queue
     query = {"fieldManager": _MANAGER, **({"dryRun": "All"} if dry_run else {})}

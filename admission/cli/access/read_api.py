@@ -25,17 +25,17 @@ _ANNOUNCED: Final = "apiservice v1.read.muster.dev"
 class Route:
     """Where the read API is."""
 
-    #: URL of a replica; None: through the API server.
+    #: URL of a replica. None to ask through the API server.
     server: str | None = None
-    #: PEM file of the authorities that its certificate is checked by; None: the system's.
+    #: PEM file of the authorities that its certificate is checked by. None for the system's.
     server_ca: str | None = None
-    #: File with the token to ask a replica with; None: MUSTER_TOKEN.
+    #: File with the token to ask a replica with. None for MUSTER_TOKEN.
     token_file: str | None = None
     kubeconfig: str | None = None
     context: str | None = None
     #: Seconds, for connecting and for each read.
     timeout: float = 15.0
-    #: How the API server is reached; None: as the kubeconfig says.
+    #: How the API server is reached. None for what the kubeconfig says.
     access: Access | None = None
 
 

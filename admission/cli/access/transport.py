@@ -22,7 +22,7 @@ def request(
     headers: Mapping[str, str] = {},
 ) -> tuple[int, bytes]:
     """Status and body of the answer. ``timeout`` in seconds, for connecting and for each read; ``body``: JSON.
-    ``headers``: in place of the usual ones, or beside them.
+    ``headers``: in place of the usual ones, or in addition to them.
 
     Raises CommandFailed saying what was ``tried``; ``unreachable`` is the advice if no server answers.
     """
@@ -85,9 +85,9 @@ def _connection(access: Access, timeout: float) -> http.client.HTTPConnection:
 
 
 def _parts(url: str, whose: str) -> tuple[str, str, int]:
-    """Scheme, host and port, that of the scheme if the URL has none: http.client would look for one in an IPv6 address.
+    """Scheme, host and port. If the URL has no port, it is that of the scheme.
 
-    Raises CommandFailed."""
+    http.client would look for a missing port in an IPv6 address. Raises CommandFailed."""
     try:
         parts = urlsplit(url)
         scheme, host, port = parts.scheme, parts.hostname, parts.port

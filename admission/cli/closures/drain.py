@@ -164,7 +164,7 @@ def _count(cluster: ClusterRoute, names: Sequence[str], labels: Mapping[str, str
 
 
 def _nodes(cluster: ClusterRoute, **query: str) -> list[Any] | None:
-    """Nodes; None: the user may not list them."""
+    """Nodes. None if the user may not list them."""
     try:
         found: list[Any] = send(cluster, "GET", path_of(NODES, None), tried="Listing nodes", **query)["items"]
     except Refused as error:

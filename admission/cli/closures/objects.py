@@ -65,7 +65,7 @@ def delete(route: ClusterRoute, resource: ApiResource, name: str, *, dry_run: st
 
 
 def listed(route: ClusterRoute, resource: ApiResource) -> list[Document] | None:
-    """All objects of a kind; None: the user may not list them. Raises CommandFailed."""
+    """All objects of a kind. None if the user may not list them. Raises CommandFailed."""
     tried = f"Listing {resource.plural}"
     try:
         found: list[Document] = send(route, "GET", path_of(resource, None), tried=tried, limit=_MOST)["items"]
@@ -94,6 +94,6 @@ def begins(document: Document) -> str:
 
 
 def shown_window(start: datetime, lasts: str | None) -> str:
-    """``from 2026-11-27T14:00:00Z for 4h``. ``lasts``: in seconds, as the object has it; None: without an end."""
+    """``from 2026-11-27T14:00:00Z for 4h``. ``lasts``: in seconds, as the object has it. None without an end."""
     text = f"from {rfc3339(start.timestamp())}"
     return text if lasts is None else f"{text} for {span(int(lasts[:-1]))}"

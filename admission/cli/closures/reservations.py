@@ -30,7 +30,7 @@ _NARROW: Final = Narrowing(names={"NAME": 14, "FOR": 8, "WHAT": 8}, left_out=("W
 @list_output
 @cluster
 def reservations(queue: str | None, with_ended: bool, output: Output, cluster: ClusterRoute) -> None:
-    """Show Reservations and NodeDrains: for whom, what, when, and which nodes.
+    """Show Reservations and NodeDrains: for which queue, what, when, and which nodes.
 
     Nodes are chosen at the lead time, so before there are none. You need the right to list reservations and nodedrains
     (role muster-queue-viewer).
@@ -63,7 +63,7 @@ def _lines(cluster: ClusterRoute, resource: ApiResource) -> list[dict[str, Any]]
 
 
 def closure_line(document: Document, resource: ApiResource) -> dict[str, Any]:
-    """What is told of an object, as ``-o json``."""
+    """What is shown of an object, as ``-o json``."""
     spec, status = spec_of(document), status_of(document)
     return {
         "kind": resource.kind,
@@ -135,7 +135,7 @@ def begins_in(text: str, now: float) -> str:
 
 
 def lasting(text: str | None) -> str | None:
-    """A duration as kubectl shortens it; None: without an end."""
+    """A duration as kubectl shortens it. None without an end."""
     if text is None:
         return None
     seconds = stated_seconds(text)

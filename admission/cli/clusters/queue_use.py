@@ -84,7 +84,7 @@ def use_table(
 ) -> str:
     """A line for each queue in each cluster, and a sum below those that more than one cluster has.
 
-    ``width``: characters of a line; None: any number.
+    ``width``: characters of a line, None for any number.
     """
     columns = ["QUEUE", "CLUSTER", "STATE", f"USED({short_resource(resource)})", *_NUMBERS.split()]
     rows: list[list[Cell]] = []
@@ -119,7 +119,7 @@ def document(answers: Sequence[ClusterQueues], names: Sequence[str]) -> dict[str
 
 
 def _sum(queues: Sequence[Queue], resource: str, field: str) -> str | None:
-    """None: a cluster states no amount, so all clusters together have no limit."""
+    """The sum over all clusters. None if one states no amount, so that together they have no limit."""
     from queues.resources import amount, show
 
     amounts = [_account(queue, resource).get(field, "0" if field == "used" else None) for queue in queues]

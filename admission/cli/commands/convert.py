@@ -17,7 +17,7 @@ def convert(files: tuple[str, ...], kueue_names: bool) -> int:
 
     Reads Kueue's ClusterQueues, Cohorts, LocalQueues, ResourceFlavors, Topologies and WorkloadPriorityClasses, and
     Volcano's Queues. FILE is YAML or JSON with any number of documents, a directory of such files, or - for standard
-    input; give all that belong together at once. What has no counterpart is told on standard error, line by line.
+    input; give all that belong together at once. What has no counterpart is printed to standard error, line by line.
     Exit code 1 if something cannot be converted; nothing is printed then.
     """
     from queues.api.convert.convert import convert_documents

@@ -46,7 +46,7 @@ def migrate(to: str | None, finish: bool, **flags: Any) -> None:
 
 
 async def _through(migration: Callable[[], Awaitable[None]]) -> None:
-    """Carry out a migration beside replicas at work: Postgres may end it for a deadlock with them, undone."""
+    """Carry out a migration while replicas work: Postgres may end it for a deadlock with them, undone."""
     import asyncio
 
     from queues.errors import DatabaseUnavailable

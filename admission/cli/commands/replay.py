@@ -76,7 +76,7 @@ def replay(file: Path, everything: bool) -> int:
 
 
 def _loaded(where: str, read: "Callable[[], Saved]") -> "Saved | None":
-    """The turn; None: it is none, and what is wrong is printed."""
+    """The turn. None if the file has none; what is wrong is printed."""
     from queues.errors import MusterError
 
     try:
@@ -91,7 +91,7 @@ def _loaded(where: str, read: "Callable[[], Saved]") -> "Saved | None":
 
 
 def _decided(where: str, decide: Callable[[], _Answer]) -> _Answer | None:
-    """What was decided; None: it cannot be, and why is printed: exit code 1 means another plan."""
+    """What was decided. None if it cannot be decided; why is printed, for exit code 1 means another plan."""
     try:
         return decide()
     except Exception as error:

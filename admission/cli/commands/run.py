@@ -23,7 +23,7 @@ class SettingsCommand(click.Command):
 
     def __init__(self, *, only: tuple[str, ...] | None = None, **given: Any) -> None:
         super().__init__(**given)
-        #: Settings that are offered; None: all.
+        #: Settings that are offered. None for all.
         self.only = only
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:

@@ -68,7 +68,7 @@ def access_options(command: Command) -> Command:
 
 
 def asked_access(given: Mapping[str, Any]) -> dict[str, str | int | None]:
-    """The limits to set, by field; None: to remove. Raises UsageError."""
+    """The limits to set, by field; the value None removes a limit. Raises UsageError."""
     found: dict[str, str | int | None] = {}
     for option, limit in _OPTIONS.items():
         value = given.get(option)
@@ -110,7 +110,7 @@ def access_rows(queue: QueueObject, changes: AccessChanges) -> list[list[str | i
     return [[queue.name, field, stated.get(field), "→", value] for field, value in changes.items()]
 
 
-# -- what is told before --------------------------------------------------------------------------------------
+# -- what is shown before -------------------------------------------------------------------------------------
 
 
 def tell_access(
@@ -195,7 +195,7 @@ def _exceeds(resource: str, used: str, most: str) -> bool:
 
 
 def _comparable(field: str, text: str) -> int | None:
-    """The value of a limit as a number; None: it cannot be read."""
+    """The value of a limit as a number. None if it cannot be read."""
     _, _, resource = field.removesuffix("]").partition("[")
     if resource:
         try:

@@ -113,7 +113,7 @@ def logs(
     words += [f"--kubeconfig={cluster.kubeconfig}"] if cluster.kubeconfig else []
     words += [f"--context={cluster.context}"] if cluster.context else []
     words += ["-c", container] if container else ["--all-containers"]
-    # With a selector kubectl shows ten lines of each unless it is told.
+    # With a selector kubectl shows ten lines of each by default.
     words += [f"--tail={-1 if tail is None else tail}", *(["-f"] if follow else [])]
     sys.stdout.flush()
     try:

@@ -1,4 +1,4 @@
-"""Loans between queues begin and end: after it is told what changes, in one write each."""
+"""Begin and end loans between queues. First what changes is shown; then each is one write."""
 
 import sys
 import time
@@ -79,7 +79,7 @@ def begin_loan(
 
 
 def end_loan(cluster: ClusterRoute, lender: str, receiver: str, resource: str | None, how: Writing) -> None:
-    """End what a queue lends to another one (of a resource; None: all). Raises CommandFailed: it lends nothing."""
+    """End what a queue lends to another one. ``resource``: None for all. Raises CommandFailed: it lends nothing."""
     why, one, now = checked_reason(how.reason), read_queue(cluster, lender), time.time()
     resource = None if resource is None else usual_name(resource) or resource
     entries = _ended(one, receiver, resource, how.flavor, now)
@@ -112,11 +112,11 @@ def _check_number(lender: str, entries: list[Entry], now: float) -> None:
         )
 
 
-# -- what is told before --------------------------------------------------------------------------------------
+# -- what is shown before -------------------------------------------------------------------------------------
 
 
 def _tell(cluster: ClusterRoute, one: QueueObject, entries: list[Entry], asked: _Asked, now: float) -> None:
-    """What changes, and for whom. Raises CommandFailed: the loan would not count in full, or is refused."""
+    """Print what changes, and for which work. Raises CommandFailed: the loan would not count in full, or is refused."""
     known = read_queues(cluster)
     if known is None:
         say("Whether the loan counts in full is not told: you may not list queues.", err=True)
@@ -140,7 +140,7 @@ def _tell(cluster: ClusterRoute, one: QueueObject, entries: list[Entry], asked: 
 
 
 def tell_loans(known: Mapping[str, QueueObject], changed: Mapping[str, QueueObject]) -> None:
-    """Print of which loans more or less counts after a change of queues. ``known``: all, as they are."""
+    """Print loans that count for more or less after a change of queues. ``known``: all queues, as they are."""
     now = int(time.time())
     then = {**known, **changed}
     before, after = (_loans_of_all(queues, now) for queues in (known, then))
@@ -151,7 +151,7 @@ def tell_loans(known: Mapping[str, QueueObject], changed: Mapping[str, QueueObje
 def _tell_counted(
     stated: Mapping[QueueName, Queue], before: LoansInForce, after: LoansInForce, changed: Collection[str]
 ) -> None:
-    """What changed queues deserve with the loans that last, as `quota show` and `queues` tell it."""
+    """What changed queues deserve with the loans that last, as `quota show` and `queues` show it."""
     for each in _changes(stated, before, after):
         if each.queue in changed and each.limit == "deserved":
             account = Account(FlavorName(each.flavor), each.resource)
@@ -234,7 +234,7 @@ def _rows(changes: list[_Change]) -> list[list[Cell]]:
 
 
 def _tell_others(before: LoansInForce, after: LoansInForce) -> None:
-    """Other loans of which more or less counts then."""
+    """Print other loans that count for more or less then."""
     old: dict[Any, int] = {(each.lender, each.loan): each.units for each in before.loans}
     for each in after.loans:
         was = old.get((each.lender, each.loan))
@@ -253,7 +253,7 @@ def _tell_others(before: LoansInForce, after: LoansInForce) -> None:
 def _write(
     cluster: ClusterRoute, one: QueueObject, entries: list[Entry], asked: _Asked, why: str, how: Writing
 ) -> None:
-    """One write, so that the loan begins or ends whole, or not at all; first it is told what becomes of work."""
+    """One write, so that the loan begins or ends whole, or not at all. First print what becomes of work."""
     ends = asked.loan is None
     if how.checks_first:
         change_queue(cluster, one, {"loans": entries}, reason=why, dry_run=True)

@@ -104,8 +104,8 @@ def nodes(output: Output, route: Route, **asked: Any) -> int:
 
     FREE are whole GPUs that new pods may have: none on a node that is cordoned, not ready, out of service, drained,
     reserved (for other queues), or closed because it kills the pods of gangs. ILL are unhealthy ones, or held back by
-    the device plugin. WORKLOADS have the GPUs that each holds on the node; of those that you may not list there is a
-    number.
+    the device plugin. WORKLOADS have the GPUs that each holds on the node; workloads that you may not list are
+    counted only.
 
     Of racks: OUT are nodes that take no pods, EMPTY nodes with all GPUs free, and SPLIT the part of the free GPUs that
     is on nodes with others in use. Below are the largest gangs that fit, as far as GPUs decide.
@@ -115,7 +115,7 @@ def nodes(output: Output, route: Route, **asked: Any) -> int:
     the API server.
 
     --wanted shows what is missing: the pods of gangs that have quota and no place, by queue and by what each pod asks
-    for. LARGEST is the most pods of one gang, IN-ONE the topology level of which one domain has to hold a gang. It
+    for. LARGEST is the most pods of one gang, IN-ONE the topology level if one domain of it has to hold a gang. It
     counts the workloads that you may list, and needs no right to list nodes.
 
     You need the right to list nodes, and for faults devices.scheduling.koordinator.sh. AGENT is `?` without the right
@@ -202,7 +202,7 @@ def _node_table(asked: _Asked, lines: Sequence[dict[str, Any]], output: Output) 
 
 
 def _of_rack(lines: list[dict[str, Any]], rack: str | None) -> list[dict[str, Any]]:
-    """The lines of one rack; None: all. Raises ClickException: no node is in it."""
+    """The lines of one rack, None for all. Raises ClickException: no node is in it."""
     if rack is None:
         return lines
     found = [line for line in lines if is_in(line["rack"], rack)]
@@ -270,7 +270,7 @@ def _reports(cluster: ClusterRoute, *, needed: bool) -> _Reports:
 
 
 def _slices(cluster: ClusterRoute, nodes: list[Any], devices: list[Any]) -> dict[str, SliceGpus] | None:
-    """GPUs in ResourceSlices, by node. Empty also if all nodes are shown anyway; None: the user may not list them."""
+    """GPUs in ResourceSlices, by node. Empty also if all nodes are shown anyway. None if the user may not list them."""
     reported = {each["metadata"]["name"] for each in devices}
     if all(has_gpus(each) or each["metadata"]["name"] in reported for each in nodes):
         return {}
@@ -279,7 +279,7 @@ def _slices(cluster: ClusterRoute, nodes: list[Any], devices: list[Any]) -> dict
 
 
 def _agents(cluster: ClusterRoute) -> dict[str, str] | None:
-    """When the agent of each node was last heard of; None: the user may not list their leases."""
+    """When the agent of each node was last heard of. None if the user may not list their leases."""
     leases = _listed(cluster, LEASES, AGENT_NAMESPACE)
     if leases is None:
         return None
@@ -287,7 +287,7 @@ def _agents(cluster: ClusterRoute) -> dict[str, str] | None:
 
 
 def _listed(cluster: ClusterRoute, resource: ApiResource, namespace: str | None = None) -> list[Any] | None:
-    """All objects of a kind; None: the user may not list them."""
+    """All objects of a kind. None if the user may not list them."""
     path, tried = path_of(resource, namespace), f"Listing {resource.plural}"
     try:
         found: list[Any] = send(cluster, "GET", path, tried=tried)["items"]

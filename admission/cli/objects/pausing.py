@@ -96,7 +96,7 @@ def _is_closed(queue: QueueObject) -> bool:
 
 
 def _may_be_asked_for(route: ClusterRoute, name: str) -> bool:
-    """Whether somebody's Command for the queue waits, or nobody knows: then the state may be about to change."""
+    """Whether a Command for the queue waits, or that is not known: then the state may be about to change."""
     try:
         found = send(
             route,

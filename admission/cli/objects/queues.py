@@ -198,10 +198,10 @@ def _is_too_long(text: str, width: int | None) -> bool:
 def overview_table(
     queues: Sequence[Queue], *, resource: str | None, width: int | None, tree: bool = True
 ) -> str:
-    """The tree in few columns, with a bar of what is used where ``width`` (None: any) has room for it.
+    """The tree in few columns, with a bar of what is used where ``width`` has room for it (None for any width).
 
-    The bar is of the capability, of a queue without one of its deserved amount. A state other than open is beside the
-    name. Past use is left out: SHARE has it.
+    The bar is of the capability, or of the deserved amount if the queue has no capability. A state other than open is
+    next to the name. Past use is left out: SHARE has it.
     """
     stems = branches({queue["name"]: queue["parent"] if tree else None for queue in queues})
     chosen = resource or usual_resource(queues)
@@ -230,7 +230,7 @@ def overview_table(
 
 
 def _bar(resource: str, account: Mapping[str, Any]) -> str | None:
-    """``███████░░░ 70%``; None: there is nothing to compare with."""
+    """``███████░░░ 70%``. None if there is nothing to compare with."""
     from queues.resources import amount
 
     limit = account.get("capability") or account.get("deserved")
@@ -242,7 +242,7 @@ def _bar(resource: str, account: Mapping[str, Any]) -> str | None:
 
 
 def _wide(queue: Queue, name: str, resource: str | None, fading: bool, now: str | None) -> list[list[Cell]]:
-    """``now``: None: without a column for loans."""
+    """``now``: None for no column of loans."""
     lines = [line for line in queue["accounts"] if resource in (None, line["resource"])] or [{}]
     rows: list[list[Cell]] = []
     for index, line in enumerate(lines):
@@ -274,7 +274,7 @@ def _wide(queue: Queue, name: str, resource: str | None, fading: bool, now: str 
 def _lent(queue: Queue, resource: str | None, now: str, flavor: str | None = None) -> str:
     """What is lent to a queue (+) and what it lends (-), each with the time that is left; "": nothing.
 
-    ``flavor``: None: of any.
+    ``flavor``: None for any.
     """
     return ", ".join(
         f"{'-' if loan['from'] == queue['name'] else '+'}{loan['counts']} {age(now, loan['until'])}"
@@ -289,7 +289,7 @@ def _half_life(queue: Queue) -> str | None:
 
 
 def _past(queue: Queue, account: Mapping[str, Any]) -> str | None:
-    """The decayed average; None: past use does not count in this queue, or is not known yet."""
+    """The decayed average. None if past use does not count in this queue, or is not known yet."""
     if not queue.get("usageHalfLifeSeconds"):
         return None
     return rounded(account["resource"], account.get("pastUse")) if account else "0"
@@ -326,7 +326,7 @@ def account_of(queue: Queue, resource: str) -> Mapping[str, Any]:
 
 
 def chosen_resource(named: str | None, queues: Sequence[Queue]) -> str | None:
-    """The whole name of the resource that a user named; None: none. Raises UsageError: no node can have it."""
+    """The whole name of the resource that a user named. None if none. Raises UsageError: no node can have it."""
     if named is None:
         return None
     return shown_resource(

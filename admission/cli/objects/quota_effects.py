@@ -1,4 +1,4 @@
-"""What a change of deserved amounts does to queues, as far as the read API tells what they use now."""
+"""What a change of deserved amounts does to queues, as far as the read API shows what they use now."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ class DeservedChange(NamedTuple):
     #: "": of all flavors.
     flavor: str
     resource: str
-    #: Of ``queues.resources``; None: it has none of its own.
+    #: In units of ``queues.resources``. None if it has no amount of its own.
     before: int | None
     after: int | None
 
@@ -43,7 +43,7 @@ def deserved_changes(queue: str, spec: Spec, changes: Changes) -> list[DeservedC
 
 
 def tell_effects(shown: Shown, changes: Iterable[DeservedChange]) -> None:
-    """Print who could be reclaimed from, and what waits in the queues. Nothing is told of queues that are not shown."""
+    """Print which queues could be reclaimed from, and what waits in them. Queues that are not shown are left out."""
     every = list(changes)
     for each in every:
         used = _used(shown.get(each.queue, {}), each)

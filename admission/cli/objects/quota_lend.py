@@ -52,7 +52,7 @@ def lend(
 
 
 def _ends(amount_: str | None, until: datetime | None, for_: datetime | None, end: bool) -> datetime | None:
-    """When the loan ends; None: at once. Raises UsageError."""
+    """When the loan ends. None for at once. Raises UsageError."""
     times = [each for each in (until, for_) if each is not None]
     if end:
         if amount_ is not None or times:

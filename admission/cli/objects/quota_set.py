@@ -1,4 +1,4 @@
-"""``kubectl muster quota set`` and ``move``: limits of queues are changed, after it is told what changes."""
+"""``kubectl muster quota set`` and ``move``: change limits of queues, after showing what changes."""
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -59,7 +59,7 @@ class Writing:
 
     #: "": of the plain limits.
     flavor: str
-    #: As given; None: no reason.
+    #: As given. None for no reason.
     reason: str | None
     #: server, client or none.
     dry_run: str
@@ -70,7 +70,7 @@ class Writing:
 
     @property
     def checks_first(self) -> bool:
-        """The API server checks the change first: of one that it would refuse nothing else is told or asked."""
+        """Whether the API server checks the change first. If it would refuse it, nothing else is shown or asked."""
         return self.dry_run == "server" or (self.dry_run == "none" and (self.trial or not self.yes))
 
 
@@ -113,7 +113,7 @@ def writing(command: Command) -> Command:
 @writing
 @cluster
 def set_(queue: str, how: Writing, cluster: ClusterRoute, **limits: Any) -> None:
-    """Change limits of QUEUE, after telling what changes, and for whom. Resources that are not named keep theirs.
+    """Change limits of QUEUE, after showing what changes, and for which work. Resources that are not named keep theirs.
 
     NAME= (also NAME=- and NAME-) removes the limit of a resource. Running work goes on, whatever is lowered, but for
     --max-run-time, which ends what has run for longer. Asks first; without a terminal it needs --yes.
@@ -215,7 +215,7 @@ def move(giver: str, taker: str, amount_: str, resource: str, how: Writing, clus
 
 
 def _asked(flavor: str, limits: Mapping[str, str | None]) -> dict[QuotaField, str | None]:
-    """The limits to set, in their usual form; None: to remove. Raises UsageError."""
+    """The limits to set, in their usual form; the value None removes a limit. Raises UsageError."""
     found: dict[QuotaField, str | None] = {}
     for limit in LIMITS:
         text = limits.get(limit)
@@ -272,7 +272,7 @@ def check_places(route: ClusterRoute, one: QueueObject, other: QueueObject) -> N
             )
 
 
-# -- what is told before --------------------------------------------------------------------------------------
+# -- what is shown before -------------------------------------------------------------------------------------
 
 
 def _tell(changes: Sequence[tuple[QueueObject, Changes]], more: Sequence[list[Cell]] = ()) -> None:
@@ -318,7 +318,7 @@ def _exceeds(field: QuotaField, used: str, limit: str) -> bool:
 
 
 def _tell_loans(known: Known | None, changed: Sequence[QueueObject]) -> None:
-    """Of which loans more or less counts then; without loans there is nothing to compute."""
+    """Print loans that count for more or less then. Without loans there is nothing to compute."""
     if known is not None and any(each.spec.get("loans") for each in known.values()):
         from admission.cli.objects.loans import tell_loans
 
@@ -334,10 +334,10 @@ def _patched(queue: QueueObject, patch: Mapping[str, Any]) -> QueueObject:
 
 
 def check(queue: QueueObject, patch: Mapping[str, Any], known: Known | None) -> None:
-    """Refuse what the admission webhook refuses, in its words, and tell what it warns of. Raises CommandFailed.
+    """Refuse what the admission webhook refuses, in its words, and print what it warns of. Raises CommandFailed.
 
-    The webhook may be down, and a dry run of the client does not ask it. ``patch``: of the spec. ``known``: None: the
-    tree is not checked.
+    The webhook may be down, and a dry run of the client does not ask it. ``patch``: of the spec. ``known``: if None,
+    the tree is not checked.
     """
     from queues.api.types.queue import QueueDocument
     from queues.api.validation.quota_change_rules import refusal_of, violations_of_change

@@ -21,13 +21,13 @@ def page(port: int, no_browser: bool, route: Route) -> None:
     """Show queues, waiting workloads and nodes as a page that follows what happens, until Ctrl-C.
 
     The page is served on this computer only, and what it shows is asked for with your own credentials: it shows what
-    you may see. Its address has a secret; whoever has it sees the same until the command ends.
+    you may see. Its address has a secret; everyone who has it sees the same until the command ends.
     """
     from admission.cli.access.change_feed import ChangeFeed
     from admission.cli.page.local import PageServer
     from admission.cli.page.views import Views
 
-    ask(route, "queues")  # what is wrong with the cluster is better told here
+    ask(route, "queues")  # what is wrong with the cluster is better said here
     views = Views(
         route=route,
         cluster=ClusterRoute(kubeconfig=route.kubeconfig, context=route.context, timeout=route.timeout),

@@ -1,4 +1,4 @@
-"""The page on a user's computer: it asks Muster as that user, and shows the answers to nobody else.
+"""The page on a user's computer: it asks Muster as that user, and shows the answers to that user only.
 
 It listens on the loopback address only. Others on the same computer, and web pages that the same browser has open,
 reach that address too: so a request needs the secret of the address that the command has printed, which becomes a

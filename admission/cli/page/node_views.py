@@ -26,7 +26,7 @@ _NOT_KNOWN: Final = "What is free is not known: Muster does not answer."
 #: Rows of one rack's table: a cluster without racks is one rack.
 _ROWS: Final = 500
 
-#: What ``kubectl muster nodes -o json`` has of a node, and in ``use`` what the ledger says of it (None: not known).
+#: What ``kubectl muster nodes -o json`` has of a node, and in ``use`` what the ledger says of it (None if not known).
 Line = Mapping[str, Any]
 
 
@@ -213,7 +213,7 @@ def _holders(nodes: Sequence[Line]) -> list[Holders]:
 
 
 def _gpus(line: Line) -> _Gpus | None:
-    """None: it is not known how many there are."""
+    """The GPUs of a node. None if it is not known how many there are."""
     total, healthy, use = line["gpus"], line["healthy"], line["use"] or {}
     if total is None:
         return None

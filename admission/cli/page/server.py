@@ -1,4 +1,4 @@
-"""The page's server: who asks is decided by a gate, and what that person may see is shown to nobody else.
+"""The page's server: a gate decides who asks, and what that person may see is shown to that person only.
 
 It only reads: nothing is answered but GET, and nothing that is asked changes anything.
 """
@@ -61,7 +61,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Visitor:
-    """Somebody who may ask: the views with this person's rights."""
+    """A person who may ask: the views with this person's rights."""
 
     views: ViewOf
     changes: ChangeFeed
@@ -73,20 +73,20 @@ class PageGate(Protocol):
     """Says who asks. Called by several threads."""
 
     def before(self, asked: PageRequest) -> Answer | None:
-        """An answer before anything else, also before styles and script. None: go on."""
+        """An answer before anything else, also before styles and script. None to go on."""
 
     def admit(self, asked: PageRequest) -> Visitor | Answer:
         """Who asks, or why nothing is shown."""
 
     def begin_stream(self, visitor: Visitor) -> Answer | None:
-        """PageRequest before a stream of changes begins. None: it may."""
+        """An answer in place of a stream of changes. None if the stream may begin."""
 
     def end_stream(self, visitor: Visitor) -> None:
         """Called when it is over."""
 
 
 class ViewServer(ThreadingHTTPServer):
-    """Serves views to those whom its gate lets in, until it is shut down."""
+    """Serves views to the visitors that its gate lets in, until it is shut down."""
 
     daemon_threads = True
     request_queue_size = 128
@@ -99,7 +99,7 @@ class ViewServer(ThreadingHTTPServer):
         super().__init__(address, _Handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Serve a connection in a thread of its own, of which there are not too many."""
+        """Serve a connection in a thread of its own, up to a number of threads."""
         if not self._room.acquire(blocking=False):
             self.shutdown_request(request)
             return
@@ -131,7 +131,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         if "Content-Length" in self.headers or "Transfer-Encoding" in self.headers:
-            # Behind a proxy a body that is left on the connection would be read as a request of somebody else.
+            # Behind a proxy a body that is left on the connection would be read as a request of another user.
             self.close_connection = True
             self._answer(Answer(status=400, sentence="A question has no body here.\n"))
             return

@@ -38,7 +38,7 @@ _UNSIGNED: Final = (
 
 
 class SharedPageServer(ViewServer):
-    """Serves everybody who brings a token, with the rights of that token."""
+    """Serves every user who brings a token, with the rights of that token."""
 
     def __init__(
         self, address: tuple[str, int], api_server: Access, *, timeout: float, cluster: str = ""
@@ -66,12 +66,12 @@ def visitors_of(api_server: Access, timeout: float) -> Callable[[str], Visitor]:
 
 
 def _check(route: Route) -> None:
-    """Raises Unanswered: the token is nobody's, or may not ask."""
+    """Raises Unanswered: the token is not valid, or its user may not ask."""
     ask(route, "version")
 
 
 class TokenGate:
-    """Lets everybody in who brings a token. Whose it is, and whether it is valid, the API server says."""
+    """Lets every user in who brings a token. The API server says whose it is, and whether it is valid."""
 
     def __init__(self, visitor_of: Callable[[str], Visitor]) -> None:
         self._visitor_of = visitor_of
@@ -98,7 +98,7 @@ class TokenGate:
         return self._visitor(found[1])
 
     def begin_stream(self, visitor: Visitor) -> Answer | None:
-        """A token that is nobody's gets no stream, and one person not all of them."""
+        """A token that is not valid gets no stream, and one person does not get all of them."""
         try:
             visitor.check()
         except Unanswered as error:

@@ -186,7 +186,7 @@ class Views:
         gaps = [f"You may not list {' and '.join(closures.unread)}."] if closures.unread else []
         try:
             use = self._use()
-        except MusterError as error:  # the nodes themselves are the API server's to tell
+        except MusterError as error:  # the nodes themselves are known from the API server
             gaps.append(f"What is free, and who has seats, is not known: {error}")
         racks = Racks.known(self._listed(TOPOLOGIES), nodes, None)
         lines: list[Line] = [
@@ -220,14 +220,14 @@ class Views:
             except Unanswered as refused:
                 if refused.status != HTTPStatus.BAD_REQUEST or with_workloads is None:
                     raise
-                with_workloads = None  # a Muster that does not tell yet who sits on a node
+                with_workloads = None  # an older Muster, which does not say what runs on a node
                 continue
             found |= {node["name"]: {"freeDevices": {}, **node} for node in body["items"]}
             page = body["continue"]
         return found
 
     def _listed(self, resource: Any) -> list[Any]:
-        """All objects of a kind; none: there is no such kind, or the user may not list it."""
+        """All objects of a kind. Empty if there is no such kind, or the user may not list it."""
         try:
             found: list[Any] = send(
                 self.cluster, "GET", path_of(resource, None), tried=f"Listing {resource.plural}"

@@ -126,7 +126,7 @@ def _limits(one: Workload) -> list[Markup]:
 
 
 def _room(one: Workload, line: Mapping[str, Any]) -> tuple[str | None, bool]:
-    """What is left up to the limit, and whether it is less than what the workload asks for. None: no limit."""
+    """What is left up to the limit, and whether it is less than what the workload asks for. None for no limit."""
     resource = line["resource"]
     if line["capability"] is None:
         return None, False

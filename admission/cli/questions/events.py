@@ -17,12 +17,12 @@ from admission.cli.times import is_duration, since_text
 
 #: Seconds between two questions while it follows, at least.
 _EVERY: Final = 1.0
-#: After which it asks although nothing is told to have changed: a replica that is behind tells late.
+#: Seconds after which it asks although no change was reported: a replica that is behind reports late.
 _SELDOM: Final = 30.0
 #: Decisions of one answer.
 _PAGE: Final = 1000
 _USUAL: Final = 50
-#: Characters of a reason beside the other columns: with fewer, names are shortened, and reasons are below.
+#: Characters of a reason next to the other columns: with fewer, names are shortened, and reasons are below.
 _LEAST_WHY: Final = 30
 
 

@@ -55,7 +55,7 @@ def explain(job: str, namespace: str | None, output: Output, route: Route) -> in
     all workloads of that name.
 
     If its object is gone: how it ended, when it waited and ran, on which nodes, its GPU-hours, and what was decided
-    about it, of the last workload of that name. Of a name that there is not, similar names are told, and namespaces
+    about it, of the last workload of that name. If there is no such name, similar names are shown, and namespaces
     that you may see with a workload of that name.
     """
     kind, _, name = job.rpartition("/")

@@ -111,8 +111,8 @@ def jobs_table(
 ) -> str:
     """One line per workload, by namespace and name. Without ``wide`` it is shortened if it is too long for a line.
 
-    ``width``: of the terminal. On one where lines are still too long names are shortened, and there are fewer columns;
-    None: it is none.
+    ``width``: of the terminal, None if it is none. Where lines are still too long, names are shortened, and there are
+    fewer columns.
     """
     text = _table(body, everywhere, wide, headers, short=False)
     if wide or max(map(len, text.splitlines())) <= _COLUMNS:

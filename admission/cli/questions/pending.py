@@ -21,9 +21,9 @@ from queues.reason_codes import ReasonCode
 MOST_SCANNED: Final = 50_000
 #: Lines in one answer of the read API.
 LARGEST_PAGE: Final = 1000
-#: Characters that a message needs at least to be read beside the other columns.
+#: Characters that a message needs at least to be read next to the other columns.
 _LEAST_MESSAGE: Final = 34
-#: Values that cannot be read and are told below the table.
+#: Values that cannot be read and are shown below the table.
 _MOST_WARNINGS: Final = 5
 _INDENT: Final = "    "
 _NARROW: Final = Narrowing(
@@ -105,7 +105,7 @@ def selected(
     *,
     path: str = "pending",
 ) -> dict[str, Any]:
-    """As ``pages``, with only those whose objects have the labels of a selector; None: all."""
+    """As ``pages``, with only those whose objects have the labels of a selector. ``selector``: None for all."""
     if selector is None:
         return pages(route, query, limit, path=path)
     from admission.cli.access.labels import with_labels
@@ -124,8 +124,8 @@ def pending_table(
 ) -> str:
     """One line per workload, by queue and position.
 
-    If a line of ``width`` characters (None: any) has no room for messages, reasons are below the lines; without
-    ``messages`` there are only their codes.
+    If a line of ``width`` characters (None for any number) has no room for messages, reasons are below the lines.
+    Without ``messages`` there are only their codes.
     """
     columns = [
         "POSITION",
@@ -164,7 +164,7 @@ def pending_table(
 
 def ignored_lines(items: Iterable[Mapping[str, Any]]) -> list[str]:
     """Warnings of values that cannot be read; of the first of many workloads."""
-    # A replica of an older version does not tell of them.
+    # A replica of an older version does not send them.
     told = [
         f"Warning: {one['kind']}/{one['name']} in {one['namespace']}: {one_line(sentence)}"
         for one in items

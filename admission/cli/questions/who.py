@@ -63,7 +63,7 @@ def users_table(body: Mapping[str, Any], *, wide: bool, headers: bool, width: in
 
 
 def past_hours(past: Mapping[str, float] | None) -> str | None:
-    """Hours of GPUs, or of each kind of device if there are several; None: not told."""
+    """Hours of GPUs, or of each kind of device if there are several. None if not shown."""
     if past is None:
         return None
     gpus = {name: each for name, each in past.items() if "gpu" in short_resource(name)} or dict(past)

@@ -56,14 +56,14 @@ def expected_sentence(expected: Expected, now: str) -> str:
     elif latest is None:
         text = f"{_clock(earliest, now)} UTC or later; by when is not known"
     else:
-        # A forecast is minutes old at times: what has passed of its interval is not told.
+        # A forecast is minutes old at times: what has passed of its interval is not shown.
         begin = f"between {_clock(earliest, now)} and" if moment(earliest) > moment(now) else "by"
         text = f"{begin} {_clock(latest, now)} UTC (4 of 5 times)"
     return f"{text}, {_basis(expected)}{_old(expected['computed'], now)}{_run_time(expected)}"
 
 
 def _overdue_since(expected: Expected, now: str) -> str | None:
-    """By when it should have started; None: that is still to come, or nobody can tell."""
+    """By when it should have started. None if that is still to come, or not known."""
     if (since := expected.get("overdueSince")) is not None:
         return str(since)
     # It was not yet when the server answered, or the server is of an older version.

@@ -26,7 +26,7 @@ WorkloadBody = Mapping[str, Any]
 
 
 def workload_text(one: WorkloadBody, *, wide: bool, headers: bool = True, width: int | None = None) -> str:
-    """The paragraphs; tables are indented below their titles. ``width``: characters of a line; None: any number."""
+    """The paragraphs; tables are indented below their titles. ``width``: characters of a line, None for any number."""
     room = None if width is None else max(width - len(_INDENT), 1)
     parts = [
         filled(f"{one['kind']}/{one['name']} in namespace {one['namespace']}\n", width, hanging=_INDENT),
@@ -113,7 +113,7 @@ def _times(one: WorkloadBody) -> list[tuple[str, str]]:
 
 
 def _most_seats(admissions: Sequence[Mapping[str, Any]]) -> int | None:
-    """The most seats of closed admissions at a time; None: it is not known of one."""
+    """The most seats of closed admissions at a time. None if it is not known for one of them."""
     if any(held.get("closed") is None or held.get("seatCount") is None for held in admissions):
         return None
     sizes: list[int] = [
@@ -256,7 +256,7 @@ def _taken_back(held: Mapping[str, Any], one: WorkloadBody) -> str:
 
 
 def _seats(held: Mapping[str, Any], headers: bool, width: int | None) -> str:
-    """Its seats by node. Where they have no room, only what counts is told of what they hold: devices, if any."""
+    """Its seats by node. Where they have no room, only the main part of what they hold is shown: devices, if any."""
     if not held["seats"]:
         return ""
 

@@ -41,7 +41,7 @@ def flow_text(
 ) -> str:
     """A JobFlow, and a line for each of its Jobs. ``jobs``: those that exist, by name; ``wide``: retries as well.
 
-    ``width``: characters of a line; None: any number.
+    ``width``: characters of a line, None for any number.
     """
     metadata = flow["metadata"]
     lines = [
@@ -117,7 +117,7 @@ def _job_row(flow: Document, name: str, after: str, job: Document | None, now: s
 
 
 def _queued(state: Document) -> str:
-    """Why a Job that exists has not all of its pods; "": nothing is told."""
+    """Why a Job that exists has not all of its pods; "": nothing is said."""
     reason, message = state.get("reason"), _one_line(state.get("message"))
     if state.get("phase", _PENDING) != _PENDING:
         return ""

@@ -21,7 +21,7 @@ _NARROW: Final = Narrowing(
     names={"NODE": 14, "RACK": 8, "STATE": 12}, left_out=("RACK",), rest="WORKLOADS", least_rest=16
 )
 _STATES: Final = {"Ready,SchedulingDisabled": "cordoned", "NotReady,SchedulingDisabled": "NotReady,cordoned"}
-#: Taints that a column of its own tells, or the state does.
+#: Taints that a column of its own shows, or the state does.
 _TOLD: Final = ("node.kubernetes.io/",)
 
 
@@ -34,7 +34,7 @@ def with_use(
 ) -> list[dict[str, Any]]:
     """The lines of nodes, with rack, taints, what is free of each accelerator, and whose seats are there.
 
-    ``use``: what the read API says of each node; None: it is not known. ``closures``: by node.
+    ``use``: what the read API says of each node, None if it is not known. ``closures``: by node.
     """
     by_name = {node["metadata"]["name"]: node for node in nodes}
     closed = [{**line, "closures": closures.get(line["name"], [])} for line in lines]

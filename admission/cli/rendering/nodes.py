@@ -18,16 +18,16 @@ _NARROW: Final = Narrowing(
 )
 #: Resources of whole devices, the usual one first.
 _DEVICES: Final = ("nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/xe", "gpu.intel.com/i915")
-#: Resources of one model, as NVIDIA's plugin names them when it is told to. Others of its domain are parts of devices,
-#: memory and cores of them, and network cards.
+#: Resources of one model, as NVIDIA's plugin names them where it is set up so. Others of its domain are parts of
+#: devices, memory and cores of them, and network cards.
 _OF_A_MODEL: Final = re.compile(
     r"nvidia\.com/(?!mig-|gpumem|gpucores|priority$|hostdev|.*(?:rdma|sriov|nic))[\w.-]+", re.IGNORECASE
 )
-#: Parts of devices: their number does not tell that of the devices.
+#: Parts of devices: their number does not say how many devices there are.
 _PARTS: Final = re.compile(r"nvidia\.com/mig-.+|volcano\.sh/vgpu-number")
 #: Value of the taint ``muster.dev/gpu-fault`` that Muster itself sets.
 _MUSTER: Final = "muster"
-#: Nodes of which one sentence tells.
+#: Nodes that one sentence names.
 _MOST_NAMES: Final = 8
 #: Lines of faults of one node, and characters of one cell: a Device may report any number of devices, and any texts.
 _MOST_FAULTS: Final = 16
@@ -40,9 +40,9 @@ def node_lines(
     slices: Mapping[str, SliceGpus] | None = None,
     agents: Mapping[str, str] | None = None,
 ) -> list[dict[str, Any]]:
-    """What is told of each node with devices, by name; the form of ``-o json``. Devices without a node are left out.
+    """What is shown of each node with devices, by name; the form of ``-o json``. Devices without a node are left out.
 
-    ``slices``: GPUs in ResourceSlices, by node. ``agents``: when the agent of each node was last heard of; None: that
+    ``slices``: GPUs in ResourceSlices, by node. ``agents``: when the agent of each node was last heard of, None if that
     may not be read.
     """
     by_node = {each["metadata"]["name"]: each for each in devices}
@@ -130,7 +130,7 @@ def _by_resource(device: Document, reported: Iterable[Document]) -> dict[str, li
 
 
 def _mixed(status: Document, by_resource: Mapping[str, list[Document]]) -> list[dict[str, Any]]:
-    """Resources of the node that devices of several models count as: nobody can ask for one of the models."""
+    """Resources of the node that devices of several models count as: no pod can ask for one of the models."""
     mixed = []
     for resource, devices in sorted(by_resource.items()):
         whole = [each for each in devices if (each.get("labels") or {}).get(names.MIG_MODE) != "enabled"]
@@ -251,7 +251,7 @@ def _models(devices: Iterable[Document]) -> str:
 
 
 def _number(device: Document) -> int | None:
-    """The number by which pods and people name a device; None: it has none."""
+    """The number by which pods and people name a device. None if it has none."""
     text = (device.get("labels") or {}).get(names.DEVICE_INDEX, "")
     minor: int | None = device.get("minor")
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 4 else minor
@@ -269,7 +269,7 @@ def _held(device: Document, reported: Iterable[Document]) -> set[int]:
 
 
 def _islands(devices: Iterable[Document]) -> int | None:
-    """Number of sets of devices that NVLinks join; None: not told."""
+    """Number of sets of devices that NVLinks join. None if not reported."""
     found = {(each.get("labels") or {}).get(names.NVLINK_ISLAND) for each in devices} - {None}
     return len(found) or None
 
@@ -357,7 +357,7 @@ def _fault_text(fault: Mapping[str, Any], now: str, *, wide: bool) -> str:
 
 
 def _age(since: str | None, now: str) -> str:
-    """The age of a fault; "": it is not told, or by nothing that is a time."""
+    """The age of a fault; "": it is not reported, or is no time."""
     try:
         return age(since, now) if since else ""
     except (ValueError, TypeError, OverflowError):

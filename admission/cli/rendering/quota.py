@@ -9,7 +9,7 @@ from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table, wi
 from queues.text_format import span
 
 _NUMBERS: Final = "GUARANTEE DESERVED CAPABILITY USED BEFORE AFTER"
-#: What of a queue is compared between two times, beside its limits.
+#: What of a queue is compared between two times, besides its limits.
 _OF_QUEUE: Final = "queue"
 _LIMITS: Final = ("guarantee", "deserved", "capability")
 _NARROW: Final = Narrowing(names={"QUEUE": 12, "RESOURCE": 12, "FLAVOR": 6})
@@ -76,7 +76,7 @@ def access_table(queues: Iterable[Body], *, headers: bool, width: int | None = N
 
 
 def _pending_limit(stated: Body) -> str | None:
-    """``100, 5 of a user``; None: no limit."""
+    """``100, 5 of a user``. None for no limit."""
     limit, of_user = stated["maxPending"], stated["maxPendingPerUser"]
     parts = [*([] if limit is None else [str(limit)]), *([] if of_user is None else [f"{of_user} of a user"])]
     return ", ".join(parts) or None
@@ -155,7 +155,7 @@ def account_text(loan: Body) -> str:
 
 
 def ended_by_themselves(versions: Sequence[Body], now: str) -> list[dict[str, Any]]:
-    """The versions, the newest first, and between them the ends of loans that nobody ended. ``now``: of the answer."""
+    """The versions, the newest first, and between them loans that ended by themselves. ``now``: of the answer."""
     found: list[dict[str, Any]] = []
     newer = moment(now)
     for version in versions:
@@ -188,7 +188,7 @@ def _of_fields(
 def history_table(versions: Iterable[Body], *, headers: bool, width: int | None = None) -> str:
     """One line per field that was changed, with author and reason in the first of each version.
 
-    On a terminal of ``width`` characters (None: none) without room for reasons these are below.
+    On a terminal of ``width`` characters (None if there is no terminal) without room for reasons these are below.
     """
     columns = ["AT", "BY", "CHANGE", "BEFORE", "AFTER", "REASON"]
     rows: list[list[Cell]] = []

@@ -67,7 +67,7 @@ def is_in(rack: str, wanted: str) -> bool:
 
 
 def rack_lines(lines: Sequence[Line]) -> list[dict[str, Any]]:
-    """What is told of each rack and kind of accelerator, by name; nodes without a rack last. As ``-o json``."""
+    """What is shown of each rack and kind of accelerator, by name; nodes without a rack last. As ``-o json``."""
     found: dict[tuple[bool, str, str], list[tuple[Line, Mapping[str, Any]]]] = {}
     for line in lines:
         for each in line["accelerators"]:

@@ -52,7 +52,7 @@ def _traces(stages: Sequence[Stage], earlier: AbstractSet[int], *, several: bool
 
 
 def took(stage: Stage) -> str | None:
-    """``waited 3m12s``, ``+0.4s``; None: there is nothing to count from."""
+    """``waited 3m12s``, ``+0.4s``. None if there is nothing to count from."""
     seconds = stage["afterSeconds"]
     if seconds is None:
         return None

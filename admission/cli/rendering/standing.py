@@ -12,7 +12,7 @@ _WIDTH: Final = 78
 def standing_text(standing: Mapping[str, Any] | None, now: str, *, width: int | None = None) -> str:
     """``StandingBody`` of the read API on a few lines; "": it is not known, or the workload holds no place.
 
-    ``width``: characters of a line; None: it goes to no terminal.
+    ``width``: characters of a line, None if it goes to no terminal.
     """
     if standing is None:
         return ""

@@ -83,7 +83,7 @@ _NAME: Final = re.compile(r"(?<![\w./-])[a-z0-9-]+(?:\.[a-z0-9-]+)+/[\w.-]*\w")
 
 
 def stated_seconds(text: object) -> int | None:
-    """Seconds of a duration in whole hours, minutes and seconds as objects have it (``1h30m``); None: it is none."""
+    """Seconds of a duration in whole hours, minutes and seconds as objects have it (``1h30m``). None for other text."""
     parts = _STATED.findall(text) if isinstance(text, str) else []
     if not parts or "".join(map("".join, parts)) != text:
         return None
@@ -91,7 +91,7 @@ def stated_seconds(text: object) -> int | None:
 
 
 def hours(number: float) -> str:
-    """Hours of use, as all commands tell them: ``1502.50``."""
+    """Hours of use, as all commands show them: ``1502.50``."""
     return f"{number:.2f}"
 
 
@@ -117,7 +117,7 @@ def amounts(
     asked: Mapping[str, str], *, all_of_them: bool = False, alike: Collection[str] | None = None
 ) -> str:
     """``32 gpu``: devices if any are asked, else CPU and memory; or everything, with full names. ``alike``: names that
-    are not shortened; None: those of ``asked`` that would be called the same."""
+    are not shortened, None for those of ``asked`` that would be called the same."""
     named = {name: text for name, text in asked.items() if name != "pods"}
     if all_of_them:
         ordered = sorted(named.items(), key=lambda item: ("/" not in item[0], item[0]))
@@ -131,7 +131,7 @@ def amounts(
 
 
 def devices(taken: Mapping[str, str]) -> str | None:
-    """The number of GPUs; with resources of several kinds, or only other devices, each with its name; None: none."""
+    """The number of GPUs; with resources of several kinds, or only other devices, each with its name. None for none."""
     named = {name: text for name, text in taken.items() if "/" in name}
     gpus = {name: text for name, text in named.items() if "gpu" in short_resource(name)}
     if len(gpus) == 1:

@@ -39,7 +39,7 @@ _MOST: Final = 200_000
 #: Lines of a table.
 USUAL_LIMIT: Final = 500
 _GPU: Final = "nvidia.com/gpu"
-#: Columns that use can be told by beside what queues owned.
+#: Columns by which use can be shown next to what queues owned.
 _WITH_QUOTAS: Final = (("queue",), ("tenant",))
 #: Flavors that one line names.
 _MOST_NAMED: Final = 10
@@ -91,7 +91,7 @@ class _Asked:
     output: Output
 
     def period(self, now: datetime) -> tuple[datetime, datetime | None]:
-        """Beginning and end; None: until now. Raises UsageError."""
+        """Beginning and end, None for now. Raises UsageError."""
         if self.of_month is not None:
             if self.begins is not None or self.ends is not None:
                 raise click.UsageError("--month excludes --from and --to.")
@@ -120,7 +120,7 @@ class _Asked:
             raise click.UsageError("--currency says what prices are in, and needs --price.")
 
     def columns(self) -> tuple[str, ...]:
-        """What it is to be told by, in the order in which it was asked for. Raises UsageError."""
+        """The columns by which use is shown, in the order in which they were asked for. Raises UsageError."""
         if self.by is None:
             return ("queue",)
         named = tuple(dict.fromkeys(name.strip() for name in self.by.split(",")))
@@ -169,7 +169,7 @@ def _is_document(output: Output) -> bool:
 
 
 def _name(item: Mapping[str, Any], by: Sequence[str]) -> str:
-    """``queue/train``, ``user/ada``, ``vcjob/bert``; "": it is told by several columns, or it is not known which."""
+    """``queue/train``, ``user/ada``, ``vcjob/bert``; "": it is shown by several columns, or it is not known which."""
     if len(by) != 1:
         return ""
     [column] = by
@@ -183,7 +183,7 @@ def used_answer(
     route: Route, query: Mapping[str, str | None], resource: str | None
 ) -> tuple[str, dict[str, Any], list[str]]:
     """Use of one resource: the one named, or GPUs, or another one that was used; and what was used instead of it."""
-    # A name that is not whole is asked for as it is: nothing of it was used, but the answer tells the period.
+    # A name that is not whole is asked for as it is: nothing of it was used, but the answer has the period.
     named = _GPU if resource is None else usual_name(resource) or resource
     body = _pages(route, {**query, "resource": named})
     if body["totals"]:
@@ -210,7 +210,7 @@ def _pages(route: Route, query: Mapping[str, str | None]) -> dict[str, Any]:
                 found=f"more than {_MOST} lines",
                 hint="Ask for fewer columns, a queue or a shorter time.",
             )
-        # What is told once, with the first page, is not worked out again.
+        # What the first page has shown is not worked out again.
         more = {**query, "quotas": None, "limit": str(LARGEST_PAGE), "continue": page}
         body = ask(route, "usage", more)
         items += body["items"]

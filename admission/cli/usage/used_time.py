@@ -21,9 +21,9 @@ _MOST: Final = 10**12
 class UsedTime:
     """One line of a report, or the total."""
 
-    #: By column that was asked for, such as ``queue``; None: not known or not visible.
+    #: By column that was asked for, such as ``queue``. None if not known or not visible.
     columns: Mapping[str, str | None] = field(default_factory=dict)
-    #: kind, namespace, name and uid; None: not asked for, not known or not visible.
+    #: kind, namespace, name and uid. None if not asked for, not known or not visible.
     workload: Mapping[str, str] | None = None
     resource: str
     #: Hours of one GPU, one CPU, one GiB.
@@ -33,11 +33,11 @@ class UsedTime:
     faulted: Fraction
     #: The same because nodes were drained or reserved.
     maintenance: Fraction = Fraction()
-    #: None: no prices are given.
+    #: None if no prices are given.
     cost: Fraction | None = None
-    #: Of ``hours``, beyond what the queue deserved at the time; None: it is not known.
+    #: The part of ``hours`` beyond what the queue deserved at the time. None if it is not known.
     borrowed: Fraction | None = None
-    #: What the queue did not use of its guarantee; None: it is not known.
+    #: What the queue did not use of its guarantee. None if it is not known.
     idle: Fraction | None = None
 
 
@@ -62,7 +62,7 @@ def used_time(item: Mapping[str, Any], by: Sequence[str]) -> UsedTime:
         hours=_hours(resource, item["amountSeconds"]),
         preempted=_hours(resource, item["preemptedSeconds"]),
         faulted=_hours(resource, item["faultedSeconds"]),
-        # A replica of an older version does not tell it.
+        # A replica of an older version does not send it.
         maintenance=_hours(resource, item.get("maintenanceSeconds", "0")),
     )
 
@@ -125,7 +125,7 @@ class Prices:
 
     def __init__(self, said: Iterable[str]) -> None:
         """``said``: as ``PRICE`` says. Raises UsageError."""
-        #: None: of all flavors that are not named.
+        #: The key None is for all flavors that are not named.
         self._by_flavor: dict[str | None, Fraction] = {}
         for text in said:
             flavor, equals, amount = text.rpartition("=")
@@ -201,7 +201,7 @@ def total(resource: str, lines: Sequence[UsedTime], by: Sequence[str] = ()) -> U
 
 
 def _sum_of_known(values: Iterable[Fraction | None]) -> Fraction | None:
-    """The sum; None: one of them is not known."""
+    """The sum. None if one of them is not known."""
     found = list(values)
     known = [each for each in found if each is not None]
     return sum(known, Fraction()) if len(known) == len(found) else None

@@ -11,7 +11,7 @@ from admission.facts.devices import DeviceFault, FaultCondition
 from admission.wire import WireCondition
 from queues.api.reading.user_values import shortened
 
-#: Characters of a reason that are kept: anybody with rights on Devices may write it.
+#: Characters of a reason that are kept: any user with rights on Devices may write it.
 _LONGEST: Final = 256
 #: Conditions that a person ends: by taking a mark away, or by replacing the device.
 _OF_PERSONS: Final = frozenset({ConditionType.MARKED_UNHEALTHY, ConditionType.ROW_REMAP_FAILURE})

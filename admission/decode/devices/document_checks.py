@@ -14,7 +14,7 @@ _OF_PODS: Final = "; no pod in a queue is admitted with %s"
 
 
 def check_device_kind(subject: Subject) -> list[Finding] | None:
-    """Findings about what pods claim devices by: why it cannot be counted. None: it is another kind."""
+    """Findings about what pods claim devices by: why it cannot be counted. None if it is another kind."""
     match subject.value["apiVersion"], subject.value["kind"]:
         case DEVICE_CLASSES.api_version, DEVICE_CLASSES.kind:
             return _problem_of(subject, WireDeviceClass, device_class_fact, "spec.selectors", "this class")

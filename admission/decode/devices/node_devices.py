@@ -1,6 +1,6 @@
 """Device objects (scheduling.koordinator.sh/v1alpha1) → facts. Pure.
 
-Muster's agent writes them, and koordlet does; what only Muster's agent tells is absent in the other's.
+Muster's agent writes them, and koordlet does; what only Muster's agent reports is absent in the other's.
 """
 
 from collections import Counter
@@ -19,7 +19,7 @@ from queues.workload import NodeName
 
 _GPU: Final = "gpu"
 _OFFERED: Final = {"true": True, "false": False}
-#: Bounds of what is kept of a Device object: any koordlet, or somebody with rights, may write it.
+#: Bounds of what is kept of a Device object: any koordlet, or a user with the right, may write it.
 _MOST_DEVICES: Final = 64
 _MOST_ENTRIES: Final = 1024
 _LONGEST: Final = 256
@@ -76,7 +76,7 @@ def node_devices_fact(found: WireNodeDevices) -> NodeDevicesFact:
     # koordlet lists network cards before GPUs: the bound is on what is kept.
     gpus = [each for each in found.spec.devices or () if each.type == _GPU][:_MOST_DEVICES]
     minors, places = Counter(each.minor for each in gpus), Counter(map(_place, gpus))
-    # On a node with devices of two vendors both may have one of a number: nothing tells which of them a pod has.
+    # On a node with devices of two vendors both may have one of a number: which of them a pod has is not known.
     numbers = {
         each.minor: _place(each)
         for each in gpus
@@ -121,28 +121,28 @@ def _mismatches(text: str) -> tuple[ReportedMismatch, ...]:
 
 
 def _usual_resource(vendor: str) -> str:
-    """What whole devices of a vendor count as. A reporter that tells no vendor is NVIDIA's."""
+    """What whole devices of a vendor count as. A reporter that states no vendor is NVIDIA's."""
     return usual_resource((vendor or "nvidia")[:_LONGEST])
 
 
 def _resource(told: str, vendor: str) -> str:
-    """What a whole device counts as: the resource that it is registered as, where that is told and can be one."""
+    """What a whole device counts as: the resource that it is registered as, where that is reported and can be one."""
     return told if len(told) <= _LONGEST and is_extended(told) else _usual_resource(vendor)
 
 
 def _number(text: str) -> int | None:
-    """None: it is no number, or too large for one of a device."""
+    """The number of a device; None if it is no number, or too large for one."""
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 4 else None
 
 
 def _place(device: _Device) -> int:
-    """The number by which pods name a device: its place on the node where the agent tells it, else its minor."""
+    """The number by which pods name a device: its place on the node where the agent reports it, else its minor."""
     told = _number((device.labels or {}).get(names.DEVICE_INDEX, ""))
     return device.minor if told is None else told
 
 
 def _device(device: _Device, number: int, instances: Mapping[str, int], of_node: str) -> ReportedDevice:
-    """A device. ``of_node``: the vendor of all devices of the node; "": each tells its own."""
+    """A device. ``of_node``: the vendor of all devices of the node; "": each states its own."""
     labels, topology = device.labels or {}, device.topology or _Topology()
     return ReportedDevice(
         id=device.id[:_LONGEST],
@@ -163,7 +163,7 @@ def _device(device: _Device, number: int, instances: Mapping[str, int], of_node:
 
 
 def _instances(text: str) -> dict[str, dict[str, int]]:
-    """Number of MIG instances by profile, of each device. Empty: there are none, or what is told cannot be read."""
+    """Number of MIG instances by profile, of each device. Empty if there are none, or if the report cannot be read."""
     try:
         told: Any = msgspec.json.decode(text or "{}")
         counts: dict[str, dict[str, int]] = {}

@@ -1,8 +1,8 @@
 """Claims for devices (dynamic resource allocation, resource.k8s.io/v1) → facts. Pure.
 
 Only a number of devices of one DeviceClass can be counted before kube-scheduler has chosen them. What else a claim may
-ask is a problem that its workloads are told: found, expected. Selectors, constraints and capacities of a request narrow
-the choice among devices; kube-scheduler sees to them.
+ask is a problem that its workloads show: found, expected. Selectors, constraints and capacities of a request narrow the
+choice among devices; kube-scheduler sees to them.
 """
 
 from collections import Counter

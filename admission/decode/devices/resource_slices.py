@@ -1,7 +1,7 @@
 """Devices of nodes (dynamic resource allocation, resource.k8s.io/v1): ResourceSlices and DeviceClasses → facts. Pure.
 
 A DeviceClass selects devices by expressions in CEL. Those of drivers name the driver and attributes with their values;
-these are read here. Others are a problem that is told where the class is used.
+these are read here. Others are a problem that is shown where the class is used.
 """
 
 import re
@@ -89,7 +89,7 @@ class WireDeviceClass(WireStruct):
 
 
 def resource_slice_fact(slice_: WireResourceSlice) -> ResourceSliceFact | None:
-    """The devices of a ResourceSlice; None: it is not about one node, or names what cannot be one.
+    """The devices of a ResourceSlice; None if it is not about one node, or names what cannot be one.
 
     Devices that are parts of one another (``consumesCounters``) are left out: how many of them there are together
     depends on which are taken.

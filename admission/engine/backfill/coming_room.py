@@ -6,7 +6,7 @@ asks, of those that lack room, the first few in the order of the line whether th
 gone. The first of them to come to the head of the line keeps what it will need of the room that is free now; all that
 cannot help it is given on. What is before it in the line is not held up.
 
-Seats count as leaving for a minute: a pod that does not end holds nobody up for longer than that.
+Seats count as leaving for a minute: a pod that does not end holds no workload up for longer than that.
 """
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -56,7 +56,7 @@ class ComingRoom:
 
     @classmethod
     def of(cls, snapshot: Snapshot, evicting: Iterable[AdmissionId], held: HeldClaims) -> "ComingRoom | None":
-        """The room that comes back. None: none does. ``evicting``: all admissions in that state."""
+        """The room that comes back. None if none does. ``evicting``: all admissions in that state."""
         leaving, until = dict[AdmissionId, tuple[Seat, ...]](), list[int]()
         books: list[tuple[QueueName, Mapping[Account, int]]] = []
         ports: list[NodePorts] = []
@@ -144,7 +144,7 @@ class ComingRoom:
 
 
 def _leaving(snapshot: Snapshot, evicting: Iterable[AdmissionId]) -> Iterator[tuple[Admission, int]]:
-    """Admissions of which the pods are being removed, each once, and since when."""
+    """Admissions whose pods are being removed, each once, and since when."""
     for number in sorted({*evicting, *snapshot.leaving, *snapshot.evictable}):
         admission = snapshot.admissions.get(number)
         if admission is None:

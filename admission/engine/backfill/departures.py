@@ -35,7 +35,7 @@ from queues.workload import PodSet, Workload
 class CountingPeriod(NamedTuple):
     """Which admissions count as having overtaken a gang."""
 
-    #: Only admissions opened before this second. None: all that were opened after the gang came.
+    #: Only admissions opened before this second. None for all that were opened after the gang came.
     before: int | None
     #: This holds until that second.
     until: int
@@ -54,7 +54,7 @@ def counting_period(since: int, now: int) -> CountingPeriod:
 class Departure(NamedTuple):
     """An admission that should be gone."""
 
-    #: None: it overtook the gang, and nothing else is known.
+    #: When it should be gone. None if it overtook the gang, and nothing else is known.
     second: int | None
     admission: Admission
 
@@ -70,7 +70,7 @@ def expected_departures(
 ) -> list[Departure]:
     """Those of these admissions that should be gone some time, in that order.
 
-    ``clears_from``: the second from which on places are cleared for the gang; None: never. ``overtakers``: work that
+    ``clears_from``: the second from which on places are cleared for the gang; None if never. ``overtakers``: work that
     overtook the gang counts.
     """
     now, rule = snapshot.now, ClearingRule(gang, tree)
@@ -115,7 +115,7 @@ class SoonestPlace(NamedTuple):
     """How a gang fits when as few as possible have left."""
 
     fit: FutureFit
-    #: The second at which these should be gone. None: unknown.
+    #: The second at which these should be gone. None if unknown.
     free_at: int | None
 
 
@@ -168,7 +168,7 @@ class Departures:
         return cls(snapshot, workload, need, trial, held, seats_up_to, np.array(columns, np.intp), rows)
 
     def soonest_place(self) -> SoonestPlace | None:
-        """How the gang fits when as few as possible are gone. None: it does not fit even if all of them are."""
+        """How the gang fits when as few as possible are gone. None if it does not fit even if all of them are."""
         low, high = self._fewest(), len(self.leaving)
         if low > high:
             return None
@@ -228,7 +228,7 @@ class Departures:
         return low
 
     def _fit_after(self, gone: int) -> FutureFit | None:
-        """How the gang fits when so many admissions are gone. None: it does not."""
+        """How the gang fits when so many admissions are gone. None if it does not."""
         world = self.trial.fork()
         self._free_nodes(world, gone)
         for index in range(gone):

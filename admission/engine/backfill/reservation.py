@@ -50,7 +50,7 @@ class LongestWaiting(NamedTuple):
     entry: LineEntry
     #: What it lacks.
     need: MissingMembers
-    #: Why no workload of the class could be admitted even alone. None: one may be.
+    #: Why no workload of the class could be admitted even alone. None if one may be.
     refused: Reason | None
 
 
@@ -61,7 +61,7 @@ class Backfill:
     snapshot: Snapshot
     #: In the order in which the workloads have waited that they are for: younger ones stay off.
     reservations: list[ReservedSpace] = field(default_factory=list)
-    #: From this second on the answers may be others though nothing else changed. None: never.
+    #: From this second on the answers may be others though nothing else changed. None if never.
     until: int | None = None
 
     @classmethod
@@ -93,7 +93,7 @@ class Backfill:
         return search.backfill
 
     def revisit_at(self, second: int | None) -> None:
-        """Say that the answers may be others from a second on. None: they may not."""
+        """Say that the answers may be others from a second on. None if they may not."""
         self.until = soonest(self.until, second)
 
     def admit(self, entry: LineEntry, need: MissingMembers, trial: Trial) -> Admit | Reason:
@@ -281,7 +281,7 @@ class _ReservationSearch:
         return Departures.of(snapshot, workload, need, trial, leaving)
 
     def _clears_from(self, workload: Workload, need: MissingMembers) -> int | None:
-        """The second from which on a place is cleared for the gang. None: never, or it was not within a week."""
+        """The second from which on a place is cleared for the gang. None if never, or not within a week."""
         tree, now = self._trial.tree, self._snapshot.now
         due = starves_at(workload, need, tree)
         return None if due is None or is_passed_over(workload, need, tree, now) else max(now, due)

@@ -43,7 +43,7 @@ class ClearingRule:
         self._head = head
         self._tree = tree
         self._size = _size(head)
-        #: Of queues; None: nothing in them may be cleared away for the gang.
+        #: Of queues; None if nothing in them may be cleared away for the gang.
         self._policies: dict[QueueName, QueuePolicy | None] = {}
 
     def clearable_from(self, workload: Workload, admitted_at: int) -> int:
@@ -57,7 +57,7 @@ class ClearingRule:
         # Only smaller single pods are cleared away (admission.engine.preemption.rules).
         if sum([pods.wanted_count() for pods in workload.pod_sets]) > 1 or _size(workload) >= self._size:
             return NEVER
-        # As if the wish of its user counted: whether it is within what the queue deserves then cannot be told now.
+        # As if the wish of its user counted: whether it is within what the queue deserves then is not known now.
         wish = wish_end(workload, admitted_at, policy)
         return max(evictable_from(workload, admitted_at, policy), wish)
 
@@ -81,7 +81,7 @@ class FutureFit(NamedTuple):
 
 
 def fit_in(world: Trial, workload: Workload, need: MissingMembers) -> FutureFit | None:
-    """How a gang fits a future world, which is changed. None: it does not."""
+    """How a gang fits a future world, which is changed. None if it does not."""
     answer = gangs.admit(workload, need, world)
     return FutureFit(world, answer) if isinstance(answer, Admit) else None
 
@@ -95,13 +95,13 @@ class ReservedQuota(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ReservedSpace:
-    """Where and when a gang is to start, or of which quota."""
+    """Where and when a gang is to start, or the quota for it."""
 
     #: The gang.
     entry: LineEntry
-    #: The second by which everything should be free. None: unknown.
+    #: The second by which everything should be free. None if unknown.
     free_at: int | None = None
-    #: The second from which on a place may be cleared for the gang. None: never.
+    #: The second from which on a place may be cleared for the gang. None if never.
     clears_from: int | None = None
     #: Its nodes …
     columns: Columns

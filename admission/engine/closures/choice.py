@@ -147,7 +147,7 @@ class _Search:
     offers: Amounts
     work: CutOff
     wanted_soon: Mask
-    #: (N,) what the holder would have more with a node. None: 0.
+    #: (N,) what the holder would have more with a node. None for 0.
     more: Numbers | None
     #: Nodes that it has.
     kept: Sequence[int]

@@ -1,4 +1,4 @@
-"""Reservations and drains of a turn: which nodes are closed to whom, who is evicted from them, and until when.
+"""Reservations and drains of a turn: which nodes are closed to which work, what is evicted from them, and until when.
 
 Everything follows from the snapshot, so that a new leader decides the same: the nodes that were chosen for a
 reservation are in its status.
@@ -36,9 +36,9 @@ class TurnClosures:
     layout: Layout | None = None
     #: Nodes of reservations that were chosen in this turn, by id of the closure.
     chosen: Mapping[str, tuple[NodeName, ...]] = field(default_factory=dict)
-    #: The next second at which it is another one, but for work that has rested (``Leaving``). None: there is none.
+    #: The next second at which it is another one, but for work that has rested (``Leaving``). None if there is none.
     until: int | None = None
-    #: What runs, as the last turn knew it. None: no reservation chose in it.
+    #: What runs, as the last turn knew it. None if no reservation chose in it.
     work: HeldWork | None = None
 
     def follow(self, snapshot: Snapshot) -> tuple["TurnClosures", Snapshot]:
@@ -115,7 +115,7 @@ def _masks(
     active: Sequence[NodeClosure], snapshot: Snapshot, running: HeldWork
 ) -> tuple[dict[str, Mask], int | None]:
     """(N,) nodes of each closure: first those that drains name, then those that reservations have and choose. And the
-    second at which it is the turn of other reservations to choose; None: all that lack nodes have chosen."""
+    second at which it is the turn of other reservations to choose; None if all that lack nodes have chosen."""
     table = snapshot.nodes
     reservations = [each for each in active if each.kind is ClosureKind.RESERVATION]
     # What one has already, no other chooses.
@@ -150,7 +150,7 @@ def _masks(
 
 
 def _in_turn(lacking: Sequence[NodeClosure], now: int) -> tuple[Set[str], int | None]:
-    """Ids of the reservations that choose now, and when it is the turn of others. None: they are all."""
+    """Ids of the reservations that choose now, and when it is the turn of others. None if there are no others."""
     others = [each.id for each in lacking[_FIRST:]]
     first = {each.id for each in lacking[:_FIRST]}
     if len(others) <= _BY_TURNS:
@@ -237,14 +237,14 @@ def _mask_of(nodes: Iterable[NodeName], table: NodeTable) -> Mask:
     return mask
 
 
-# ── who has to leave ────────────────────────────────────────────────────────────────────────────────────────
+# ── what has to leave ────────────────────────────────────────────────────────────────────────────────────────
 
 
 class Leaving(NamedTuple):
     """Work that has to leave nodes that are closed."""
 
     admissions: Mapping[AdmissionId, Rollback]
-    #: The second at which more has to, for it has rested. None: nothing rests there.
+    #: The second at which more has to leave, for it has rested. None if nothing rests there.
     until: int | None
 
 
@@ -292,7 +292,7 @@ def _rollback(closure: NodeClosure, nodes: Sequence[NodeName], now: int) -> Roll
     shown = listed(nodes)
     what = "node" if len(nodes) == 1 else "nodes"
     if closure.kind is ClosureKind.RESERVATION:
-        # For people of other queues: the name of a reservation is for those who may list it.
+        # For users of other queues: the name of a reservation is for users who may list it.
         until = "" if closure.end is None else f" until {rfc3339(closure.end)}"
         return Rollback(ReasonCode.NODES_RESERVED, f"{what} {shown} kept for a reservation{until}", now)
     return Rollback(ReasonCode.MAINTENANCE, f"{what} {shown} out of service by {closure}", now)

@@ -127,7 +127,7 @@ class HeldWork:
         self._numbers: dict[WorkloadKey, int] = {}
         self._workloads = _Rows(1)
         self._above: dict[QueueName, frozenset[QueueName]] = {}
-        #: (R, N) what all admissions hold. None: nobody has asked.
+        #: (R, N) what all admissions hold. None if not yet asked for.
         self._held: Amounts | None = None
         self._held_by: dict[tuple[QueueName, str], Numbers] = {}
         #: Admissions that count otherwise in this turn only.
@@ -136,7 +136,7 @@ class HeldWork:
         self._rests: Numbers | None = None
 
     def is_read_from(self, snapshot: Snapshot) -> bool:
-        """Whether somebody has asked about this snapshot."""
+        """Whether the last question was about this snapshot."""
         return self._snapshot is snapshot
 
     # ── what is asked ───────────────────────────────────────────────────────────────────────────────────────

@@ -1,4 +1,4 @@
-"""How many nodes a reservation of a tenant's administrators may keep: as many as the tenant deserves beside its work.
+"""How many nodes a reservation of a tenant's administrators may keep: as many as the tenant deserves besides its work.
 
 For the queue of the reservation, and each queue above it that states what it deserves, two amounts count together: the
 whole nodes that tenants' reservations keep for it, and what its work uses on other nodes. While that is no more than
@@ -133,7 +133,7 @@ def _devices(stated: Mapping[Account, int], resources: Collection[str]) -> dict[
     }
 
 
-# ── who is evicted ──────────────────────────────────────────────────────────────────────────────────────────
+# ── what is evicted ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 def clearable(

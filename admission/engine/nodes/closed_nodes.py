@@ -37,12 +37,12 @@ class Entry(NamedTuple):
     """Closures whose nodes a workload may use."""
 
     names: tuple[str, ...] = ()
-    #: The first second at which it may not use some of them any more. None: it stays so until closures change.
+    #: The first second at which it may not use some of them any more. None if it stays so until closures change.
     until: int | None = None
 
 
 def longest_run(workload: Workload, queues: Mapping[QueueName, Queue]) -> int | None:
-    """Seconds after which a workload has ended: as it declares, or as its queues let it run. None: unknown."""
+    """Seconds after which a workload has ended: as it declares, or as its queues let it run. None if unknown."""
     known = [] if workload.run_time is None else [workload.run_time]
     seen: set[QueueName] = set()
     queue = queues.get(workload.queue)
@@ -101,7 +101,7 @@ def closed_to(nodes: NodeFilter, closed: Sequence[ClosedNodes], mask: Mask) -> d
 
 def _told(closure: NodeClosure) -> str:
     """A closure as all may know it: the answer is shared by workloads of several queues, and the name of a reservation
-    is for those who may list it."""
+    is for users who may list it."""
     if closure.queue is None or closure.end is None:
         return str(closure)
     return f"a reservation until {rfc3339(closure.end)}"

@@ -58,7 +58,7 @@ class Typical:
 
 
 def shape_of(pods: PodSet) -> Shape | None:
-    """The shape of one pod of a set; None: it asks for devices of several kinds, which the measure leaves out."""
+    """The shape of one pod of a set; None if it asks for devices of several kinds, which the measure leaves out."""
     cpu = pods.takes.get(CPU)
     if pods.share is not None:
         return Shape(cpu=cpu, nodes=pods.nodes, **asdict(pods.share))
@@ -119,7 +119,7 @@ class Demand:
     def typical(self) -> Typical | None:
         """The distribution: the same object until it differs.
 
-        None: no pod asks for parts of devices, and where devices are given out whole packing alone does as well.
+        None if no pod asks for parts of devices: where devices are given out whole, packing alone does as well.
         """
         if not self._same:
             counts = [(shape, _rounded(count)) for shape, count in self._counts.items() if _rounded(count)]

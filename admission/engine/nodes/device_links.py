@@ -1,7 +1,7 @@
 """How the devices of nodes are linked, as arrays: which of them NVLinks join.
 
 Of a node with several islands (pairs, boards, cards without NVLink) each whole device has a row of its own
-(``devices``), and pods are given devices by number. Where NVLinks join all devices of a node, and where nobody reports
+(``devices``), and pods are given devices by number. Where NVLinks join all devices of a node, and where nothing reports
 how they are linked, whole devices are only counted.
 """
 

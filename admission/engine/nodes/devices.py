@@ -1,12 +1,12 @@
 """Devices of nodes one by one: where fractions of one device are given out, and where not all devices are linked alike.
 
 Such a node has a row of its own for each of its devices (``queues.resources.device``), 1000 while no pod has any of it,
-beside the row of the resource itself, which counts all of them together. A share takes of both. So everything that
+besides the row of the resource itself, which counts all of them together. A share takes of both. So everything that
 keeps amounts (ledger, claims, victims) keeps devices too, and no device is given out twice.
 
 Of nodes with several islands of NVLinks (``device_links``) whole devices are given out by number: a pod takes of both
 rows. Of other nodes they are handed out by the device plugin, which picks them itself: there they are counted, not
-named. They need devices of which no pod has a share, and a share that opens a new device needs one that the plugin has
+named. They need devices without a share of any pod, and a share that opens a new device needs one that the plugin has
 not handed out: ``fresh`` counts these.
 """
 
@@ -41,16 +41,16 @@ class Devices:
     #: (N,) nodes with a row for each device; (N,) those that offer parts of them.
     has_rows: Mask
     in_parts: Mask
-    #: None: no node reports how devices are linked.
+    #: None if no node reports how devices are linked.
     links: DeviceLinks | None = None
 
     def slack(self, free: Amounts) -> Amounts:
-        """(N,) what is left of devices of which some pod has a share: whole devices cannot use it."""
+        """(N,) what is left of devices that some pod has a share of: whole devices cannot use it."""
         each = free[self.rows]
         return _sum(np.where(each < WHOLE, np.maximum(each, 0), 0))
 
     def fresh(self, free: Amounts, columns: Columns | slice = slice(None)) -> Amounts:
-        """(N,) number of devices of which no pod has anything. ``columns``: nodes that ``free`` is of."""
+        """(N,) number of devices that no pod has any part of. ``columns``: nodes that ``free`` is of."""
         untouched = _sum(free[self.rows] >= WHOLE)
         left = (free[self.total] - self.slack(free)) // WHOLE
         fresh: Amounts = np.where(self.has_rows[columns], np.minimum(left, untouched), left)
@@ -92,8 +92,8 @@ class Devices:
     def pick(self, free: Amounts, column: int, share: DeviceShare, wanted: int | None = None) -> list[int]:
         """Numbers of devices for one pod with a share, on a node with (R,) free: those with least free, then by number.
 
-        ``wanted``: only devices with so many thousandths free; None: any. There must be room. Of devices of which no
-        pod has anything, those that are linked best.
+        ``wanted``: only devices with so many thousandths free; None for any. There must be room. Of devices that no pod
+        has any part of, those that are linked best.
         """
         part = int(self.part(share)[column])
         each = self._free_by_number(free)
@@ -130,7 +130,7 @@ class Devices:
     def room_in_islands(self, free: Amounts, count: int, columns: Columns | slice = slice(None)) -> Amounts:
         """(n,) how many pods with so many whole devices in one island each node takes.
 
-        0 where nobody reports the islands. Devices that pods hold without being known by number may be in any island.
+        0 where the islands are not reported. Devices that pods hold without being known by number may be in any island.
         ``columns``: nodes that ``free`` is of.
         """
         left = np.maximum(free[self.total] - self.slack(free), 0) // WHOLE

@@ -71,7 +71,7 @@ class FragmentationGauge:
     def over(
         cls, typical: Typical | None, table: NodeTable, devices: Mapping[str, Devices]
     ) -> "FragmentationGauge | None":
-        """The gauge for a distribution; None: no pod asks for devices that some node has."""
+        """The gauge for a distribution; None if no pod asks for devices that some node has."""
         asked = {shape.resource for shape, _ in typical.shapes if shape.devices} if typical else set()
         if typical is None or asked.isdisjoint(table.resources):
             return None

@@ -115,7 +115,7 @@ class HostPorts:
         return limit - self._attached.get(driver, 0)
 
     def volumes_on(self, column: int, attached: Sequence[HostPort]) -> tuple[int, ...]:
-        """What tells a node from others for pods with some of these volumes."""
+        """What distinguishes a node from others for pods with some of these volumes."""
         left = [int(self.volumes_left(driver)[column]) for driver in own_volumes(attached)]
         there = [self._shared.get(port.ip, _NONE).get(column, 0) for port in attached if not port.port]
         return (*left, *there)

@@ -1,6 +1,6 @@
 """What reservations of tenants' administrators keep idle, as use of the queues that they are for.
 
-Nobody else can use an idle node that is kept for a queue. So it counts as used by that queue wherever fairness is
+No other queue can use an idle node that is kept for a queue. So it counts as used by that queue wherever fairness is
 decided: in the order of queues, and in what can be reclaimed. Limits do not count it, or the queue's own work could not
 enter its nodes.
 """
@@ -33,7 +33,7 @@ class KeptNodes:
 
     @classmethod
     def on(cls, table: NodeTable) -> "KeptNodes | None":
-        """Those of a table with closed nodes. None: there are none. Platform administrators keep what they like."""
+        """Those of a table with closed nodes. None if there are none. Platform administrators keep what they like."""
         holders: list[QueueName] = []
         of = np.full(len(table), -1, np.int64)
         for closed in table.layout.closed:

@@ -23,7 +23,7 @@ class TopologyLevel:
     domains: tuple[str, ...]
     #: (N,) domain of each node, -1: none.
     of: NDArray[np.intp]
-    #: Node positions in the order of domains; None: they are in that order already.
+    #: Node positions in the order of domains; None if they are in that order already.
     order: NDArray[np.intp] | None
     #: (D,) where each domain begins in that order.
     starts: NDArray[np.intp]

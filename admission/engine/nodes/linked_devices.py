@@ -15,7 +15,7 @@ from queues.workload import DevicePlace
 
 Bus = tuple[int | None, str]
 
-#: Root complexes of which every combination is looked at; with more only those that go together by size.
+#: For up to so many root complexes every combination is looked at; for more only those that go together by size.
 _ROOTS: Final = 10
 
 
@@ -76,7 +76,10 @@ def _sets_of_buses(of_devices: Sequence[Bus], count: int) -> Iterator[Collection
 def _inside(
     islands: Sequence[Sequence[DevicePlace]], buses: Collection[Bus], sizes: Sequence[int], left: int
 ) -> list[DevicePlace] | None:
-    """Devices on these root complexes: of islands of these sizes all, but for ``left`` of one. None: there are none."""
+    """Devices on these root complexes: of islands of these sizes all, but for ``left`` of one.
+
+    None if there are none.
+    """
     here = [[place for place in members if place.bus in buses] for members in islands]
     picked: list[Sequence[DevicePlace]] = []
     broken: Sequence[DevicePlace] | None = None

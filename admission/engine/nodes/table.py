@@ -92,7 +92,7 @@ class Layout:
         return replace(self, closed=closed, _filters={})
 
     def chain(self, level: str) -> tuple[Chain, int] | None:
-        """The first topology with that level, and the level's index in it; None: no topology has it."""
+        """The first topology with that level, and the level's index in it; None if no topology has it."""
         return self.levels.get(level)
 
     def level(self, key: str) -> TopologyLevel:
@@ -121,7 +121,7 @@ class Layout:
         return chosen(nodes, self.labels)
 
     def score(self, prefers: tuple[Preference, ...]) -> Amounts | None:
-        """(N,) sum of the weights of the preferences that each node meets; None: nothing is preferred."""
+        """(N,) sum of the weights of the preferences that each node meets; None if nothing is preferred."""
         if not prefers:
             return None
         score = self._scores.get(prefers)

@@ -85,7 +85,7 @@ class PlacementClass:
     #: Classes that no queue limit blocks at the start of the turn.
     open_classes: dict["WorkloadClass", None] = field(default_factory=dict)
     class_count: int = 0
-    #: Why the nodes cannot take even one of the workloads at the start of the turn; None: they may.
+    #: Why the nodes cannot take even one of the workloads at the start of the turn; None if they may.
     reason: Reason | None = None
     dirty_reason: bool = True
     #: Of an attempt: see ``admission.engine.placement.need.attempt_cost``.
@@ -128,13 +128,13 @@ class WorkloadClass:
     class_queue: ClassQueue
     request: ClassRequest
     placement_class: PlacementClass
-    #: Why none of the workloads is admitted until queues or nodes change; None: one may be.
+    #: Why none of the workloads is admitted until queues or nodes change; None if one may be.
     blocked: Reason | None
-    #: Why the queue admits none of them at the start of the turn; None: it may admit one.
+    #: Why the queue admits none of them at the start of the turn; None if it may admit one.
     queue_limit: Reason | None = None
     dirty_queue_limit: bool = True
-    #: Why none of the workloads is admitted while their user uses so much; None: one may be. No other workload
-    #: waits for it.
+    #: Why none of the workloads is admitted while their user uses so much; None if one may be. No other workload waits
+    #: for it.
     user_limit: Reason | None = None
     #: The last answer, kept as long as reason and members stay the same.
     answer: ClassAnswer | None = None
@@ -164,7 +164,10 @@ class WorkloadClass:
         return self._longest_waiting
 
     def starves_from(self, tree: QueueTree) -> int | None:
-        """From which second on its longest waiting member counts as passed over, or has places cleared. None: never."""
+        """From which second on its longest waiting member counts as passed over, or has places cleared.
+
+        None if never.
+        """
         if self._starves_from is None and self.request.need.of_gang:
             workload, need = self.longest_waiting().workload, self.request.need
             passed_over, due = passed_over_from(workload, need, tree), starves_at(workload, need, tree)
@@ -172,7 +175,7 @@ class WorkloadClass:
         return self._starves_from
 
     def screened_out(self) -> Reason | None:
-        """Why no member could be admitted even alone; None: one could."""
+        """Why no member could be admitted even alone; None if one could."""
         return self.queue_limit or self.placement_class.reason
 
     def members_changed(self) -> None:
@@ -200,11 +203,11 @@ class PendingWorkload:
     #: The workload as the snapshot has it: its priority may be higher than what counts in its queue.
     source: Workload
     request: ClassRequest
-    #: None: the workload holds seats.
+    #: None if the workload holds seats.
     pod_shapes: PodShapes | None
-    #: None: the workload waits for a reason of its own.
+    #: None if the workload waits for a reason of its own.
     workload_class: WorkloadClass | None = None
-    #: Place in the class; None: left out for now.
+    #: Place in the class; None if left out for now.
     rank: Rank | None = None
     #: Closures whose nodes its pods may use.
     enters: tuple[str, ...] = ()
@@ -264,7 +267,7 @@ class ClassAnswers(Mapping[WorkloadKey, Reason]):
 
 
 def obstacle(workload: Workload, now: int) -> Reason | None:
-    """What is wrong with the workload itself, or its backoff; None: it may be tried."""
+    """What is wrong with the workload itself, or its backoff; None if it may be tried."""
     if workload.obstacle is not None:
         return Reason(code=workload.obstacle.code, message=workload.obstacle.message)
     if workload.not_before > now:
@@ -275,7 +278,7 @@ def obstacle(workload: Workload, now: int) -> Reason | None:
 def blocked_reason(
     workload: Workload, request: ClassRequest, trial: Trial, not_allowed: AccessRefusal | None
 ) -> Reason | None:
-    """Why no workload of a class is admitted until queues, namespaces or nodes change; None: one may be.
+    """Why no workload of a class is admitted until queues, namespaces or nodes change; None if one may be.
 
     ``not_allowed``: why the namespace of the workload may not use the queue.
     """
@@ -289,7 +292,7 @@ def blocked_reason(
 
 
 def queue_refusal(tree: QueueTree, queue: QueueName) -> Reason | None:
-    """Why a queue takes no workload at all now; None: it takes some."""
+    """Why a queue takes no workload at all now; None if it takes some."""
     return _queue_is_unusable(tree, queue) or _queue_is_stopped(tree, queue)
 
 

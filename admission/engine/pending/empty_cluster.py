@@ -37,7 +37,7 @@ _EVERY: Final = slice(None)
 #: Reasons that ``EmptyCluster.refusal`` gives.
 NEVER_FIT: Final = frozenset((ReasonCode.NEVER_FITS, ReasonCode.UNKNOWN_LEVEL))
 
-#: Size of a part, and the level in one domain of which it has to be.
+#: Size of a part, and the level that it has to be in one domain of.
 DomainPart = tuple[int, str]
 _Hit = TypeVar("_Hit", LimitHit, UserLimitHit)
 
@@ -71,7 +71,7 @@ class EmptyCluster:
         )
 
     def refusal(self, workload: Workload, request: ClassRequest, *, refused: bool = False) -> Reason | None:
-        """Why no workload of a class can ever be admitted. None: one may be, or it holds seats already.
+        """Why no workload of a class can ever be admitted. None if one may be, or if it holds seats already.
 
         ``refused``: cluster autoscalers add no nodes for it.
         """
@@ -146,7 +146,7 @@ class EmptyCluster:
     def offered_nowhere(
         self, workload: Workload, request: ClassRequest, resource: str, *, refused: bool = False
     ) -> Reason | None:
-        """Why a gang that asks for a resource which no node offers yet can never be admitted. None: it may be."""
+        """Why a gang that asks for a resource which no node offers yet can never be admitted. None if it may be."""
         growth = () if refused else self._may_grow(workload.queue) or ()
         if not refused and not any(each.most(resource) for each in growth):
             return None
@@ -157,7 +157,7 @@ class EmptyCluster:
         return None
 
     def _may_grow(self, queue: QueueName) -> tuple[FlavorGrowth, ...] | None:
-        """What can be added to the nodes of a queue. None: nodes of any size."""
+        """What can be added to the nodes of a queue. None for nodes of any size."""
         if queue not in self._growth:
             layout, tree = self.trial.layout, self.quota.tree
             self._growth[queue] = growth_of(
@@ -196,7 +196,7 @@ class EmptyCluster:
         )
 
     def _mask(self, pods: PodSet, flavor: FlavorName | None) -> Mask:
-        """(N,) nodes of a flavor (None: of any) that the pods may use, also where the stock scheduler refused them."""
+        """(N,) nodes of a flavor (of any if None) for the pods, also where the stock scheduler refused them."""
         mask = self.trial.layout.allowed(pods.nodes.with_refused())
         return mask if flavor is None else mask & self.trial.layout.of_flavor(flavor)
 
@@ -273,7 +273,7 @@ def _takes(growth: FlavorGrowth, pods: PodSet) -> bool:
 
 
 def _due(workload: Workload, request: ClassRequest) -> list[tuple[PodSet, int]]:
-    """Sets of which so many pods have to start together, whatever other members complete the gang."""
+    """Pod sets, and how many pods of each have to start together, whatever other members complete the gang."""
     need = request.need
     minimum = {name: len(ordinals) for name, ordinals in need.minimum.items()}
     counts = need.set_minimums if request.has_choice else minimum
@@ -286,12 +286,12 @@ def _common(hits: Sequence[_Hit | None]) -> _Hit | None:
 
 
 def _level_of_all(pods: PodSet) -> str | None:
-    """The level in one domain of which all pods of a set have to be. None: anywhere."""
+    """The level for which all pods of a set have to be in one domain. None for anywhere."""
     return pods.required_topology or (pods.within if pods.within_required else None)
 
 
 def _level_of_group(sets: Iterable[tuple[PodSet, int]]) -> str | None:
-    """The level in one domain of which sets that are placed together have to be. None: anywhere."""
+    """The level for which sets that are placed together have to be in one domain. None for anywhere."""
     return next((pods.required_topology for pods, _ in sets if pods.required_topology), None)
 
 

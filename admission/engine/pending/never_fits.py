@@ -89,7 +89,7 @@ def beyond_nodes(
 
 
 def beyond_cap(pods: PodSet | None, count: int, cap: DomainCap, *, fit: int) -> Reason:
-    """More than the rules of the pods let onto the nodes: ``fit`` of ``count``. ``pods``: None: of several sets."""
+    """More than the rules of the pods let onto the nodes: ``fit`` of ``count``. ``pods`` is None for several sets."""
     shape = "" if pods is None else f" of {reasons.shape_text(pods.takes, in_one_island=pods.in_one_island)}"
     message = f"{counted(count, 'pod')}{shape} asked, {cap.text()}; {fit} fit, even if all nodes were empty"
     facts = {"asked": count, "fit": fit, "most": cap.most, "label": cap.key}
@@ -178,7 +178,7 @@ def offered_nowhere(pods: PodSet, resource: str) -> Reason:
 
 
 def beyond_sums(trial: Trial, sets: Sets, mask: Mask, level: str | None) -> Reason | None:
-    """Why several pod sets cannot be on these nodes together, or in one domain of a level, by sums. None: they may.
+    """Why several pod sets cannot be on these nodes together, or in one domain of a level, by sums. None if they may.
 
     Of each resource the nodes need the sum; and of the pods that ask most of it, a node takes no more than of their
     smallest.

@@ -73,7 +73,7 @@ class PendingWorkloads:
         self._limits = PendingLimits(tree)
         #: What never fits counts by itself, so that it keeps nothing out that does.
         self._limits_of_unfit = PendingLimits(tree, never_fit=True)
-        #: The nodes of this state as if they were empty; None: no class was compared with them yet.
+        #: The nodes of this state as if they were empty; None if no class was compared with them yet.
         self._empty: EmptyCluster | None = None
         #: Gangs for which no nodes will be added.
         self._without_more_nodes: frozenset[WorkloadKey] = frozenset()
@@ -178,7 +178,7 @@ class PendingWorkloads:
         return keys
 
     def until(self) -> int | None:
-        """The next second at which a backoff ends, or nodes close to a workload; None: there is none."""
+        """The next second at which a backoff ends, or nodes close to a workload; None if there is none."""
         return self._backoffs[0][0] if self._backoffs else None
 
     def is_strict(self, queue: QueueName) -> bool:
@@ -289,14 +289,14 @@ class PendingWorkloads:
         return workload_class
 
     def queue_refusal(self, workload: Workload) -> Reason | None:
-        """Why the queue takes nothing of a workload at all; None: it may."""
+        """Why the queue takes nothing of a workload at all; None if it may."""
         refusal = self._access_refusal(workload)
         if refusal is not None:
             return reasons.not_allowed(workload.queue, workload.namespace, refusal)
         return queue_refusal(self.tree, workload.queue)
 
     def _run_time_refusal(self, workload: Workload, entry: PendingWorkload) -> Reason | None:
-        """Why a workload that holds nothing yet is not admitted for the run time that it declares; None: it may be."""
+        """Why a workload that holds nothing yet is not admitted for its declared run time; None if it may be."""
         if workload.run_time is None or entry.request.need.seated:
             return None
         limit = self.tree.run_limit(workload.queue)
@@ -305,7 +305,7 @@ class PendingWorkloads:
         return reasons.run_time_too_long(limit, workload.run_time)
 
     def _access_refusal(self, workload: Workload) -> AccessRefusal | None:
-        """Why the workload's namespace may not use its queue; None: it may, or there is no such queue."""
+        """Why the workload's namespace may not use its queue; None if it may, or if there is no such queue."""
         queue, namespace = workload.queue, workload.namespace
         if queue not in self.tree.paths:
             return None
@@ -345,7 +345,7 @@ class PendingWorkloads:
     def _blocked(
         self, workload: Workload, request: ClassRequest, trial: Trial, refusal: AccessRefusal | None
     ) -> Reason | None:
-        """Why no workload of a class is admitted until queues or nodes change; None: one may be."""
+        """Why no workload of a class is admitted until queues or nodes change; None if one may be."""
         blocked = blocked_reason(workload, request, trial, refusal)
         if blocked is not None and blocked.code != ReasonCode.UNKNOWN_RESOURCE:
             return blocked
@@ -359,7 +359,7 @@ class PendingWorkloads:
         return self._empty.offered_nowhere(workload, request, resource, refused=refused) or blocked
 
     def _limits_for(self, workload_class: WorkloadClass) -> "PendingLimits | None":
-        """Where the workloads of a class count; None: nowhere, for their queue takes none of them."""
+        """Where the workloads of a class count; None if nowhere, for their queue takes none of them."""
         if workload_class.blocked is None:
             return self._limits
         return self._limits_of_unfit if workload_class.blocked.code in NEVER_FIT else None
@@ -398,7 +398,7 @@ class PendingWorkloads:
             limits.remove(entry)
 
     def _limit(self, entry: PendingWorkload, reason: Reason | None, trial: Trial) -> None:
-        """Take a workload out of its class for a limit of pending workloads; None: put it back."""
+        """Take a workload out of its class for a limit of pending workloads; put it back if ``reason`` is None."""
         key = entry.workload.key
         if reason is not None:
             self._leave(entry)
@@ -460,7 +460,7 @@ class PendingLimits:
             self._dirty_queues.add(name)
 
     def update(self) -> list[tuple[PendingWorkload, Reason | None]]:
-        """Workloads that are excluded from now on, and why; None: not excluded any more."""
+        """Workloads that are excluded from now on, and why; the reason is None if not excluded any more."""
         moved: dict[WorkloadKey, PendingWorkload] = {}
         for name in self._dirty_queues:
             before, after = self._excluded[name], self._beyond_limits(name)

@@ -30,10 +30,10 @@ from queues.workload import DeviceShare, FlavorName, NodeFilter, PodSet, QueueNa
 class Screening:
     """What was found out about the nodes; kept from turn to turn as long as they stay the same."""
 
-    #: Free amounts and nodes of the last turn; None: this is the first.
+    #: Free amounts and nodes of the last turn; None if this is the first.
     _free: Amounts | None = None
     _table: NodeTable | None = None
-    #: What claims held of them; None: there was no claim.
+    #: What claims held of them; None if there was no claim.
     _withheld: Amounts | None = None
     #: The most pods of one shape that fit, in all or into the best domain of a level.
     _most: dict[
@@ -92,7 +92,7 @@ class Screening:
         return same and as_before
 
     def _ask_nodes(self, placement: PlacementClass, trial: Trial) -> Reason | None:
-        """Why not even one workload of a placement class fits; None: one may."""
+        """Why not even one workload of a placement class fits; None if one may."""
         trial.progress.workload = placement.workload.key
         if self.may_fit(placement, trial):
             return None
@@ -180,7 +180,7 @@ def _ask_queue(workload_class: WorkloadClass, trial: Trial) -> None:
 
 
 def _user_limit(workload_class: WorkloadClass, trial: Trial) -> Reason | None:
-    """Why the user of a class may use no more; None: they may, or no queue limits it. Its members are of one user."""
+    """Why the user of a class may use no more; None if they may, or no queue limits it. Its members are of one user."""
     candidates, request = workload_class.class_queue.candidates, workload_class.request
     if not candidates:
         return None

@@ -26,7 +26,7 @@ def waits_since(workload: Workload) -> tuple[int, int, WorkloadKey]:
 
 
 def run_time_class(workload: Workload) -> int | None:
-    """The declared run time rounded up to one of few steps; None: unknown."""
+    """The declared run time rounded up to one of few steps; None if unknown."""
     seconds = workload.run_time
     if seconds is None:
         return None
@@ -35,7 +35,7 @@ def run_time_class(workload: Workload) -> int | None:
 
 
 def starves_at(workload: Workload, need: MissingMembers, tree: QueueTree) -> int | None:
-    """From which second on a place is cleared for a gang; None: never, as for single pods."""
+    """From which second on a place is cleared for a gang; None if never, as for single pods."""
     clear_after = tree.policy(workload.queue).clear_after
     if clear_after is None or not workload.preempts or not need.of_gang:
         return None
@@ -49,7 +49,7 @@ def is_passed_over(workload: Workload, need: MissingMembers, tree: QueueTree, no
 
 
 def passed_over_from(workload: Workload, need: MissingMembers, tree: QueueTree) -> int | None:
-    """From which second on a gang counts as passed over; None: never, as single pods."""
+    """From which second on a gang counts as passed over; None if never, as for single pods."""
     if not need.of_gang:
         return None
     if not workload.preempts or not gives_way(tree.policy(workload.queue)):

@@ -1,4 +1,4 @@
-"""Pod sets that are placed together: a leader beside its workers, the tasks of a subgroup.
+"""Pod sets that are placed together: a leader next to its workers, the tasks of a subgroup.
 
 The set with most pods decides about domains; the others are its companions. A companion goes first, pod by pod, to
 the node where it costs the larger set the least room (worked out exactly, parts included): so one companion pod finds

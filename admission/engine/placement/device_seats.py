@@ -46,7 +46,10 @@ def seats_on_nodes(
 def seats_on_devices(
     scope: NodeScope, request: PodSetRequest, found: TopologyAssignment, free: int | None = _ANY
 ) -> list[Seat] | LimitHit:
-    """The same for pods with parts of devices. ``free``: only of devices with so many thousandths free; None: any."""
+    """The same for pods with parts of devices.
+
+    ``free``: only of devices with so many thousandths free; None for any.
+    """
     trial, pods, share = scope.trial, request.pods, request.pods.share
     assert share is not None
     devices = trial.devices[share.resource]

@@ -50,7 +50,7 @@ class DomainQuery:
     parts: tuple[DomainShare, ...] = ()
     #: (N,) preferred node affinity: the highest first.
     score: Amounts | None = None
-    #: (N,) cost of a pod on each node: of otherwise equal nodes the cheapest, before the tightest. None: no costs.
+    #: (N,) cost of a pod on each node: of otherwise equal nodes the cheapest, before the tightest. None for no costs.
     cost: Amounts | None = None
     #: The cost measures fragmentation only: that a rack is nearly full goes before it.
     cost_is_fragmentation: bool = False
@@ -80,7 +80,7 @@ class TopologyAssignment:
 
 
 def assign_nodes(query: DomainQuery) -> TopologyAssignment | None:
-    """Nodes for all pods; None: they do not fit, or not in one domain of the required level."""
+    """Nodes for all pods; None if they do not fit, or not in one domain of the required level."""
     if query.pods == 1 and query.cost is not None and not query.cost_is_fragmentation:
         query = _at_lowest_cost(query)
     best = _best_score(query)

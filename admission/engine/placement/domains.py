@@ -30,7 +30,7 @@ def chain_of(layout: Layout, keys: Sequence[str]) -> Chain | None:
 
 
 def unknown_level(layout: Layout, keys: Sequence[str]) -> Reason | None:
-    """The first of these levels that no topology has; None: all are known."""
+    """The first of these levels that no topology has; None if all are known."""
     for key in keys:
         if key not in layout.levels:
             known = sorted({level.key for chain in layout.chains for level in chain})
@@ -43,8 +43,8 @@ def domains_to_try(
 ) -> Iterator[Mask | None]:
     """Masks of the domains of a level to try, the best first: the one of seated members, else the tightest.
 
-    If the level is only preferred, the wider levels follow, and at last None: anywhere. ``room``: (N,) pods that each
-    node takes. ``seated``: nodes of members that have seats.
+    If the level is only preferred, the wider levels follow, and at last None for anywhere. ``room``: (N,) pods that
+    each node takes. ``seated``: nodes of members that have seats.
     """
     chain, at = layout.levels[key]
     columns = [layout.position[node] for node in seated if node in layout.position]
@@ -64,7 +64,7 @@ def domains_to_try(
 
 
 def not_in_one_domain(layout: Layout, key: str, seated: Sequence[NodeName]) -> Reason | None:
-    """Why no pod can join the seated ones: they are not in one domain of the level. None: they are."""
+    """Why no pod can join the seated ones: they are not in one domain of the level. None if they are."""
     level = layout.level(key)
     domains = sorted({int(level.of[layout.position[node]]) for node in seated if node in layout.position})
     if not domains or (len(domains) == 1 and domains[0] >= 0):

@@ -1,7 +1,7 @@
 """A gang of several pod sets whose sums fit, and which one set after another finds no place: all places are tried.
 
 Placing one set after another is quick and nearly always finds a place where there is one. Where it does not, a gang
-would wait for ever beside free nodes. Exact within a bound of steps, for pods without further wishes.
+would wait for ever next to free nodes. Exact within a bound of steps, for pods without further wishes.
 """
 
 from collections.abc import Sequence
@@ -86,7 +86,7 @@ class _Search:
         self._failed: set[tuple[int, tuple[tuple[Free, tuple[bool, ...]], ...]]] = set()
 
     def place(self, nodes: Sequence[_Node], first: int = 0) -> list[int] | None:
-        """The columns of the pods from ``first`` on. None: they have no place, or the search took too long."""
+        """The columns of the pods from ``first`` on. None if they have no place, or if the search took too long."""
         if first == len(self._pods):
             return []
         state = (first, tuple(sorted((node.free, node.takes_sets) for node in nodes)))

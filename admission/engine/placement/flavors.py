@@ -27,7 +27,7 @@ from queues.workload import NO_FLAVOR, FlavorName, QueueName
 
 
 def quota_hit(trial: Trial, queue: QueueName, amounts: Mapping[Account, int]) -> LimitHit | None:
-    """The limit that these amounts break wherever the pods go; None: there is none.
+    """The limit that these amounts break wherever the pods go; None if there is none.
 
     That the cluster as a whole is full is left to the search for nodes: its reason says more.
     """
@@ -41,7 +41,7 @@ def seat(
     """Seats for all requests, taken in the trial; else the reason, with nothing taken.
 
     ``requests``: of one pod set, or of several that are placed together. A queue without flavors uses any node, and is
-    charged in the flavor of each. ``inside``: (N,) nodes that may be used; None: all.
+    charged in the flavor of each. ``inside``: (N,) nodes that may be used; None for all.
     """
     choice, flavors = _FlavorChoice(trial, queue, requests, inside), trial.tree.flavors(queue)
     return choice.seat(flavors) if flavors else seat_together(choice.scope(None), requests)
@@ -54,7 +54,7 @@ class _FlavorChoice:
     trial: Trial
     queue: QueueName
     requests: Sequence[PodSetRequest]
-    #: (N,) nodes that may be used; None: all.
+    #: (N,) nodes that may be used; None for all.
     inside: Mask | None
 
     def seat(self, flavors: tuple[FlavorName, ...]) -> list[Seat] | Reason:
@@ -89,7 +89,7 @@ class _FlavorChoice:
         return self._with_other_flavors(to_try, len(refusals), (placed or told)[0])
 
     def scope(self, flavor: FlavorName | None) -> NodeScope:
-        """Nodes of a flavor (None: of any) among those that may be used."""
+        """Nodes of a flavor (of any if None) among those that may be used."""
         layout = self.trial.layout
         mask = np.ones(len(self.trial.table), np.bool_) if flavor is None else layout.of_flavor(flavor)
         if self.inside is None:

@@ -68,7 +68,7 @@ def admit(workload: Workload, need: MissingMembers, trial: Trial) -> Admit | Rea
 
 
 def refusal(workload: Workload, need: MissingMembers, trial: Trial) -> Reason | None:
-    """Why a workload gets no seats; None: it fits. The trial is left as it was."""
+    """Why a workload gets no seats; None if it fits. The trial is left as it was."""
     answer = admit(workload, need, trial)
     if isinstance(answer, Reason):
         return answer
@@ -78,7 +78,7 @@ def refusal(workload: Workload, need: MissingMembers, trial: Trial) -> Reason | 
 
 
 def refusal_of_first(workload: Workload, need: MissingMembers, trial: Trial) -> Reason | None:
-    """Why the first members that would complete the gang, or all that it lacks, get no seats; None: they do.
+    """Why the first members that would complete the gang, or all that it lacks, get no seats; None if they do.
 
     For a workload that has no place whichever of its members are chosen. The trial is left as it was.
     """
@@ -238,7 +238,7 @@ def _one_by_one(
 ) -> list[Seat]:
     """Seats for as many further members as possible, in order; of a part all or none.
 
-    ``most``: so many are enough; None: take all.
+    ``most``: so many are enough; None to take all.
     """
     seats: list[Seat] = []
     held = {name: dict(nodes) for name, nodes in need.seated.items()}

@@ -30,9 +30,9 @@ class NodeScope:
     queue: QueueName
     #: (N,)
     mask: Mask
-    #: Equal keys stand for equal masks in this trial; None: there is no key for the mask.
+    #: Equal keys stand for equal masks in this trial; None if there is no key for the mask.
     cache_key: Hashable = None
-    #: (N,) cost of a pod on each node; None: all cost the same.
+    #: (N,) cost of a pod on each node; None if all cost the same.
     cost: Amounts | None = None
 
     def narrowed(self, mask: Mask) -> "NodeScope":

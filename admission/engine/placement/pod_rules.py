@@ -141,7 +141,7 @@ class PodSetRules:
         return found
 
     def allowed(self) -> Mask | None:
-        """(N,) nodes to which one more pod may go as things stand; None: to any."""
+        """(N,) nodes to which one more pod may go as things stand; None for any."""
         refused = [nodes for _, nodes in self.refusals()]
         return None if not refused else ~np.logical_or.reduce(refused)
 
@@ -168,7 +168,7 @@ class PodSetRules:
         return self.meets_own and self.near_pods is not None and not self.near_pods.pods.any()
 
     def score(self) -> Amounts | None:
-        """(N,) how well nodes meet what is preferred; None: nothing is."""
+        """(N,) how well nodes meet what is preferred; None if nothing is."""
         if not self.wishes and not self.evened:
             return None
         parts = [counts.on_nodes(counts.pods) * weight for counts, weight in self.wishes]
@@ -196,8 +196,7 @@ class RuleBoard:
                 counts.add(column, change)
 
     def left_waiting(self, placed: Sequence[tuple[int, Mapping[int, int]]]) -> int | None:
-        """A pod set of which pods may wait for ever for pods near them, if others are bound first; None: in every order
-        all are bound.
+        """A pod set whose pods may wait for ever for pods near them, if others are bound first; None if there is none.
 
         ``placed``: by pod set, the number of its pods on each column; all are put. Exact up to a number of orders; a
         gang with more is taken for one that may wait.
@@ -293,7 +292,7 @@ class RuleBoard:
         return compiled
 
     def _pinned(self, rule: SpreadRule) -> DomainCounts | None:
-        """Counts by node where ``minDomains`` meets the node that Muster gives a pod; None: the rule is another.
+        """Counts by node where ``minDomains`` meets the node that Muster gives a pod; None for other rules.
 
         That node is part of the pod's required node affinity. With ``nodeAffinityPolicy: Honor`` kube-scheduler then
         sees one domain with that node alone. That are fewer than ``minDomains``, so the emptiest counts as empty, and
@@ -349,15 +348,14 @@ def is_one_per_host(pods: PodSet) -> bool:
 
 
 def kept_free(trial: Trial, pods: PodSet) -> Mask | None:
-    """(N,) nodes that pods of which one goes on each host may use with regard to other pods; None: all, or other rules
-    decide."""
+    """(N,) nodes for pods that go one to a host, with regard to other pods; None for all, or if other rules decide."""
     if not pods.has_rules or not is_one_per_host(pods):
         return None
     return RuleBoard(trial, [pods]).rules[0].allowed()
 
 
 def wished_cost(trial: Trial, pods: PodSet) -> Amounts | None:
-    """(N,) cost of a node by what the pods prefer with regard to other pods; None: they prefer nothing."""
+    """(N,) cost of a node by what the pods prefer with regard to other pods; None if they prefer nothing."""
     if not pods.rules.wishes and all(rule.required for rule in pods.rules.spread):
         return None
     score = RuleBoard(trial, [pods]).rules[0].score()

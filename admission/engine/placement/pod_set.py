@@ -168,8 +168,8 @@ def seat_all(
 ) -> list[Seat] | Reason | LimitHit:
     """Seats for all the ordinals in one search, without regard to seated members.
 
-    ``chain``: the topology that has all the levels; None: any. ``key``: the level that the pod set asks for; None:
-    it asks for none, or the scope keeps it already.
+    ``chain``: the topology that has all the levels; None for any. ``key``: the level that the pod set asks for; None if
+    it asks for none, or if the scope keeps it already.
     """
     pods = request.pods
     levels = chain or scope.trial.layout.chains[0]
@@ -197,7 +197,7 @@ def _query(
     parts: tuple[DomainShare, ...],
     measured: tuple[Amounts, Amounts] | None,
 ) -> DomainQuery:
-    """The query for the search. ``level``: index of the level that the pod set asks for; None: anywhere."""
+    """The query for the search. ``level``: index of the level that the pod set asks for; None for anywhere."""
     trial, pods = scope.trial, request.pods
     required = level is not None and pods.required_topology is not None
     at = len(chain) - 1 if level is None else level
@@ -232,7 +232,7 @@ def _cost(scope: NodeScope, pods: PodSet) -> Amounts | None:
 def _measured(scope: NodeScope, request: PodSetRequest, chain: Chain) -> tuple[Amounts, Amounts] | None:
     """For a single pod that may go anywhere: (N,) cost by fragmentation, and (N,) what is free of the best device.
 
-    Nodes in an empty domain cost more than all others. None: packing alone decides.
+    Nodes in an empty domain cost more than all others. None if packing alone decides.
     """
     trial, pods = scope.trial, request.pods
     if trial.fragmentation is None or scope.cost is not None or len(request.ordinals) > 1:

@@ -76,7 +76,7 @@ class _Unit:
 
 
 def _mixed(number: int) -> int:
-    """A number of 64 bits for a number, as if at random (splitmix64): sums of them tell sets apart."""
+    """A number of 64 bits for a number, as if at random (splitmix64): sums of them distinguish sets."""
     number = (number + 0x9E3779B97F4A7C15) & _WORD
     number = (number ^ number >> 30) * 0xBF58476D1CE4E5B9 & _WORD
     number = (number ^ number >> 27) * 0x94D049BB133111EB & _WORD
@@ -96,7 +96,7 @@ def related_seats(
 ) -> list[Seat] | Reason:
     """Seats for all groups, taken in the trial; else the reason, with nothing taken.
 
-    ``groups``: pod sets that are placed together. ``inside``: (N,) nodes that may be used; None: all.
+    ``groups``: pod sets that are placed together. ``inside``: (N,) nodes that may be used; None for all.
     """
     every = np.ones(len(trial.table), np.bool_) if inside is None else inside
     for requests in groups:
@@ -146,7 +146,7 @@ class _Search:
         #: Domains of names that are chosen, each with the number of pods that chose it.
         self._chosen: dict[Hashable, tuple[int, int]] = self._seated_domains()
         self._seen: set[int] = set()
-        #: The volumes that nodes attach, with those of pods that have a node; None: no pod has any.
+        #: The volumes that nodes attach, with those of pods that have a node; None if no pod has any.
         self._attached = sorted({port for unit in self._units for port in unit.pods.attached}, key=repr)
         self._volumes = trial.ports.copy() if self._attached else None
         self._state = 0
@@ -325,7 +325,7 @@ class _Search:
         return near
 
     def _likeness(self, column: int) -> Hashable:
-        """What tells a node from others as far as anything of this gang depends on it."""
+        """What distinguishes a node from others as far as anything of this gang depends on it."""
         domains = []
         for counts in self._board.touching():
             domain = int(counts.of[column])

@@ -312,7 +312,7 @@ class CandidateArrays:
         return answer[ancestor]
 
     def _owed(self, rights: PreemptionRights, queues: CandidateMask) -> CandidateMask:
-        """(Q,) whether the beneficiary has nothing of what it deserves, beside these queues (``is_owed``)."""
+        """(Q,) whether the beneficiary has nothing of what it deserves, apart from these queues (``is_owed``)."""
         ancestor = self.excess.ancestor_level(rights.workload.queue)
         path = rights.usage.tree.paths[rights.workload.queue]
         answer = np.zeros(len(path), np.bool_)

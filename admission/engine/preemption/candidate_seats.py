@@ -32,7 +32,7 @@ class CandidateSeats:
                     taken.setdefault(place.node, []).append(place.ports)
                 for seat in held.seats:
                     if (column := position.get(seat.node)) is not None:
-                        if of_node := taken.get(seat.node):
+                        if taken and (of_node := taken.get(seat.node)):
                             self.ports[len(columns)] = of_node.pop()
                         columns.append(column)
                         owners.append(index)

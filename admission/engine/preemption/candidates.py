@@ -14,7 +14,7 @@ from admission.engine.preemption.held_admission import HeldAdmission
 from queues.quota.accounts import Account
 from queues.workload import AdmissionId, QueueName, Workload, WorkloadKey
 
-#: What an eviction costs beside the lost work: ten minutes of a device, so that one victim of eight devices is
+#: What an eviction costs besides the lost work: ten minutes of a device, so that one victim of eight devices is
 #: better than eight victims of one.
 _DISTURBANCE = 600 * 16_000
 
@@ -50,17 +50,14 @@ class Candidate(msgspec.Struct, eq=False, gc=False):
     priority: int
     #: The second since which it holds seats without a break; of an elastic part, that of its opening.
     started: int
-    #: The seconds from which on it may be evicted by the rules, for owners that waited before it started, and for a
-    #: reclaim; and those at which its user's wish not to be evicted ends, and what budgets keep of lent quota
-    #: (``protection``).
+    #: The seconds from which on it may be evicted by the rules, and for a reclaim; and at which its user's wish not to
+    #: be evicted ends (``protection``).
     evictable_from: int
-    owed_from: int
     reclaimable_from: int
     wish_end: int
-    budgets_end: int
     #: Of a gang with elastic parts: the admissions that can only be evicted with all of it. Empty: all of them.
     core: tuple[HeldAdmission, ...] = ()
-    #: What the eviction costs beside the lost work. Elastic parts share that of the gang: it is disturbed once.
+    #: What the eviction costs besides the lost work. Elastic parts share that of the gang: it is disturbed once.
     disturbance: int = _DISTURBANCE
     #: Work lost (size × seconds since the last checkpoint) and the disturbance itself.
     cost: int = 0
@@ -87,7 +84,7 @@ class Candidate(msgspec.Struct, eq=False, gc=False):
 
     @property
     def freed_alone(self) -> tuple[HeldAdmission, ...]:
-        """Admissions of which no other candidate gives the seats back.
+        """Admissions whose seats no other candidate gives back.
 
         Elastic parts are candidates of their own, cheaper ones: with them counted twice, nodes would seem to gain more
         than they do.
@@ -96,7 +93,7 @@ class Candidate(msgspec.Struct, eq=False, gc=False):
 
     @property
     def cost_per_pod(self) -> int:
-        """The cost, by pods of ``freed_alone``: who takes the core of a gang for few pods pays for all of it."""
+        """The cost, by pods of ``freed_alone``: taking the core of a gang for few pods costs all of it."""
         if not self.core:
             return self.cost // self.pods
         return self.cost // max(1, sum(len(held.seats) for held in self.core))
@@ -147,7 +144,7 @@ class VictimCandidates:
     """All candidates that may be evicted now, and what the disruption budgets allow."""
 
     of_queue: dict[QueueName, list[Candidate]] = field(default_factory=dict)
-    #: The next second at which the protection of a running workload ends. None: none is protected for a time.
+    #: The next second at which the protection of a running workload ends. None if none is protected for a time.
     until: int | None = None
     #: Pods that may still be evicted, by budget; and the names of the budgets.
     disruptions_left: list[int] = field(default_factory=list)

@@ -10,9 +10,8 @@ from admission.engine.pending.waiting_time import soonest
 from admission.engine.preemption.candidate_arrays import CandidateArrays
 from admission.engine.preemption.candidates import VictimCandidates
 from admission.engine.preemption.pruning import PreemptionProspects
-from admission.engine.preemption.rules import idle_accounts
 from admission.engine.preemption.running import RunningWorkloads
-from admission.engine.preemption.victim_set import Victim
+from admission.engine.preemption.victim_set import Victim, VictimSet
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
 from queues.admissions import Claim, Seat
@@ -34,7 +33,7 @@ class PreemptionResult:
     #: Better reasons of beneficiaries that wait for their victims now.
     reasons: dict[WorkloadKey, Reason] = field(default_factory=dict)
     #: From this second on the result may be another though nothing else changed: a protection or a claim ends, a
-    #: gang has starved for long enough. For ``Memo.until``; None: never.
+    #: gang has starved for long enough. For ``Memo.until``; None if never.
     until: int | None = None
 
 
@@ -79,6 +78,8 @@ class PreemptionContext:
         self.evicted: set[AdmissionId] = set()
         #: Requests that failed in this turn: those that ask no less, of the same queue, are spared the search.
         self.failed: dict[QueueName, list[FailedRequest]] = {}
+        #: Victims of this turn free more than its beneficiaries take.
+        self.frees_more = False
         #: Workloads for which space is kept since this turn.
         self._claimed: set[WorkloadKey] = set()
 
@@ -100,7 +101,7 @@ class PreemptionContext:
         return CandidateArrays(self.candidates, self.drained)
 
     def revisit_at(self, second: int | None) -> None:
-        """Say that the result may be another from a second on. None: it may not."""
+        """Say that the result may be another from a second on. None if it may not."""
         self.result.until = soonest(self.result.until, second)
 
     def name_of(self, number: AdmissionId) -> str:
@@ -108,11 +109,12 @@ class PreemptionContext:
         admission = self.snapshot.admissions[number]
         return f"{admission.workload.kind}/{admission.namespace}/{admission.name}"
 
-    def evict_and_claim(self, workload: Workload, victims: Sequence[Victim], seats: tuple[Seat, ...]) -> None:
+    def evict_and_claim(self, chosen: VictimSet, seats: tuple[Seat, ...]) -> None:
         """Evict the victims and keep the seats for the beneficiary."""
+        workload, victims = chosen.rights.workload, chosen.victims
         evicted = [(held.admission.id, victim) for victim in victims for held in victim.admissions]
-        asked = charges(seats)
-        part = self._part_taken(victims, seats, asked)
+        part = _part_taken(victims, seats, chosen.rights.idle_accounts[0])
+        self.frees_more |= bool(part)
         for number, victim in evicted:
             message, facts = victim.reason.taking(part)
             self.result.evicts.append(
@@ -128,27 +130,11 @@ class PreemptionContext:
         numbers = [number for number, _ in evicted]
         self.evicted.update(numbers)
         self.arrays.mark_evicted(numbers)
-        self._claim(workload, seats, asked, numbers)
-
-    def _part_taken(
-        self, victims: Sequence[Victim], seats: Sequence[Seat], asked: Mapping[Account, int]
-    ) -> str:
-        """What these seats take of what victims free, in devices or, without any, in CPUs; "": all of it."""
-        (account, *_) = idle_accounts(asked)
-        resource, total, used = account.resource, 0, 0
-        freed: dict[NodeName, int] = {}
-        for victim in victims:
-            for held in victim.admissions:
-                for seat in held.seats:
-                    units = seat.takes.get(resource)
-                    freed[seat.node] = freed.get(seat.node, 0) + units
-                    total += units
-        for seat in seats:
-            left = freed.get(seat.node, 0)
-            units = min(left, seat.takes.get(resource))
-            freed[seat.node] = left - units
-            used += units
-        return "" if used >= total else f"{account.show(used)} of {account.amount(total)}"
+        self._claim(workload, seats, charges(seats), numbers)
+        self.result.reasons[workload.key] = reasons.making_room(
+            pods=sum(victim.pods for victim in victims),
+            names=[str(victim.candidate.workload) for victim in victims],
+        )
 
     def claim_freed(self, workload: Workload, seats: tuple[Seat, ...]) -> bool:
         """Keep seats that were taken in the drained world, if this turn's evictions free them. False: they do not.
@@ -165,7 +151,12 @@ class PreemptionContext:
         if not victims and self.trial.usage.refusal(workload.queue, asked) is not None:
             victims = [*self.evicted]
         if victims:
+            admissions = (self.snapshot.admissions[number] for number in victims)
             self._claim(workload, seats, asked, victims)
+            self.result.reasons[workload.key] = reasons.making_room(
+                pods=sum(len(self.snapshot.still_held(admission)) for admission in admissions),
+                names=[self.name_of(number) for number in victims],
+            )
         return bool(victims)
 
     def _claim(
@@ -187,10 +178,6 @@ class PreemptionContext:
         )
         self._claimed.add(workload.key)
         self.drained.post_to_user(workload.queue, workload.user, asked)
-        self.result.reasons[workload.key] = reasons.making_room(
-            pods=sum(len(self.snapshot.still_held(self.snapshot.admissions[number])) for number in victims),
-            names=[self.name_of(number) for number in victims],
-        )
 
     def has_new_claim(self, workload: Workload) -> bool:
         """Whether space is kept for a workload since this turn."""
@@ -206,3 +193,21 @@ class PreemptionContext:
         ports = self.held_claims.ports.get(claim.workload, ())
         self.drained.remove_seats(claim.queue, charges(claim.seats), claim.seats, ports)
         self.held_claims.drop(claim.workload, self.trial)
+
+
+def _part_taken(victims: Sequence[Victim], seats: Sequence[Seat], account: Account) -> str:
+    """What these seats take of what victims free, counted in this account; "": all of it."""
+    resource, total, used = account.resource, 0, 0
+    freed: dict[NodeName, int] = {}
+    for victim in victims:
+        for held in victim.admissions:
+            for seat in held.seats:
+                units = seat.takes.get(resource)
+                freed[seat.node] = freed.get(seat.node, 0) + units
+                total += units
+    for seat in seats:
+        left = freed.get(seat.node, 0)
+        units = min(left, seat.takes.get(resource))
+        freed[seat.node] = left - units
+        used += units
+    return "" if used >= total else f"{account.show(used)} of {account.amount(total)}"

@@ -18,7 +18,7 @@ class Grant(NamedTuple):
     """One right that is given for a time."""
 
     what: str
-    #: The moment from which it counts, and who brings that about.
+    #: The moment from which it counts, and what brings that about.
     begins: str
     #: What becomes of it when members join, pods are replaced, or the object is changed or made anew.
     renewal: str

@@ -39,7 +39,7 @@ class ChargesByShape:
         ] = {}
 
     def hold(self, admission: Admission, ending: frozenset[int] = frozenset()) -> HeldAdmission:
-        """What an admission holds. ``ending``: indices of seats that end now, beside those that have ended."""
+        """What an admission holds. ``ending``: indices of seats that end now, besides those that have ended."""
         over = admission.ended | ending
         seats = admission.seats
         if over:

@@ -128,7 +128,7 @@ def _gains(trial: Trial, pods: PodSet, arrays: CandidateArrays, seats: Columns) 
 
 
 def _of_devices(trial: Trial, pods: PodSet, asked: int) -> Mask:
-    """(r,) of what is asked the devices of which the sum does not tell which ones are lacked."""
+    """(r,) True for devices among what is asked: their sum does not say which single ones are lacked."""
     rows = np.flatnonzero(trial.vector(pods.takes))
     return np.isin(np.pad(rows, (0, asked - len(rows)), constant_values=-1), trial.device_rows(pods))
 
@@ -190,7 +190,7 @@ def _cheapest_first(found: NodeGains) -> NodeGains:
     if not len(found):
         return found
     steps = np.arange(len(found))
-    # Inside a node the steps lie in order already, so the rank tells which comes first.
+    # Inside a node the steps lie in order already, so the rank says which comes first.
     rank = np.empty(len(found), np.intp)
     rank[np.lexsort((steps, found.columns, -found.pods, found.costs // found.pods))] = steps
     first = np.concatenate(([True], found.columns[1:] != found.columns[:-1]))

@@ -56,7 +56,7 @@ class Protection:
     in_own_queue: Set[WorkloadKey]
     #: Workloads whose disruption budgets do not count against a reclaim any more.
     beyond_budgets: Set[WorkloadKey]
-    #: The next second at which one of them is protected less. None: nothing changes with time.
+    #: The next second at which one of them is protected less. None if nothing changes with time.
     until: int | None
 
 
@@ -78,12 +78,13 @@ def protection_of(
     wishing: dict[QueueName, list[Candidate]] = {}
     for each in running:
         ends += [
-            end
-            for end in (each.evictable_from, each.owed_from, each.reclaimable_from, each.wish_end)
-            if now < end < NEVER
+            end for end in (each.evictable_from, each.reclaimable_from, each.wish_end) if now < end < NEVER
         ]
         if each.evictable_from > now:
-            (resting if each.owed_from > now else owed).add(each.workload.key)
+            until = owed_from(each.workload, each.started, tree.policy(each.queue))
+            if now < until < NEVER:
+                ends.append(until)
+            (resting if until > now else owed).add(each.workload.key)
         if each.wish_end > now or each.workload.key in budgeted:
             wishing.setdefault(each.queue, []).append(each)
     deserved: set[WorkloadKey] = set()
@@ -93,13 +94,14 @@ def protection_of(
     every = [each for workloads in wishing.values() for each in workloads]
     wished = {each.workload.key for each in every if each.wish_end > now}
     lent = [each for each in every if each.workload.key in budgeted and each.workload.key not in deserved]
-    ends += [each.budgets_end for each in lent if each.budgets_end > now]
+    budgets_ends = {each.workload.key: budgets_end(each.started, tree.policy(each.queue)) for each in lent}
+    ends += [end for end in budgets_ends.values() if end > now]
     return Protection(
         resting=resting,
         owed=owed,
         kept=wished & deserved,
         in_own_queue=wished - deserved - resting,
-        beyond_budgets={each.workload.key for each in lent if each.budgets_end <= now},
+        beyond_budgets={key for key, end in budgets_ends.items() if end <= now},
         until=min(ends, default=None),
     )
 

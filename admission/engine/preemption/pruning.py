@@ -1,4 +1,4 @@
-"""Pruning: which classes need not ask for victims, as queues, priorities and free amounts alone tell."""
+"""Pruning: which classes need not ask for victims, as queues, priorities and free amounts alone show."""
 
 from collections.abc import Callable, Container, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from queues.workload import NO_FLAVOR, QueueName, Workload
 class _Rules(NamedTuple):
     """Which rules of a queue may give victims."""
 
-    #: Workloads of a higher priority may find victims in their queue. None: no workload does.
+    #: Workloads of a higher priority may find victims in their queue. None if no workload does.
     priority_above: float | None
     reclaims: bool
     #: Evicts for what it borrows.
@@ -28,7 +28,7 @@ class _Rules(NamedTuple):
 class HopelessQueues:
     """Queues in which no waiting class can have victims, kept from turn to turn under one queue tree."""
 
-    #: The second at which the first gang of each starves. None: none will.
+    #: The second at which the first gang of each starves. None if none will.
     _until: dict[QueueName, int | None] = field(default_factory=dict)
     #: As soon as so many units of a resource are free on all nodes together, all are asked again.
     _enough: dict[str, int] = field(default_factory=dict)
@@ -55,17 +55,17 @@ class HopelessQueues:
         self.forget([queue for queue, due in self._until.items() if due is not None and due <= now])
 
     def until(self) -> int | None:
-        """The second at which the first gang of any of them starves. None: none will."""
+        """The second at which the first gang of any of them starves. None if none will."""
         return soonest(*self._until.values())
 
 
 class PreemptionProspects:
-    """What queues, priorities and free amounts alone tell about whether victims may exist."""
+    """What queues, priorities and free amounts alone show about whether victims may exist."""
 
     def __init__(
         self, trial: Trial, lowest_priority: Callable[[QueueName], int | None], hopeless: HopelessQueues
     ) -> None:
-        """``lowest_priority``: of all that a queue holds. None: it holds nothing."""
+        """``lowest_priority``: of all that a queue holds. None if it holds nothing."""
         self.trial = trial
         self._lowest_priority = lowest_priority
         self._hopeless = hopeless
@@ -94,7 +94,7 @@ class PreemptionProspects:
         ]
 
     def until(self) -> int | None:
-        """The second at which the first gang starves of those that no victim may exist for now. None: none will."""
+        """The second at which the first gang starves of those that no victim may exist for now. None if none will."""
         return soonest(self._until, self._hopeless.until())
 
     def _hopeful_of(

@@ -6,7 +6,7 @@
   every queue on the victim's side must use more than it deserves. So lent quota comes back however far up the tree
   it was lent from.
 - For a gang that starves a place is *cleared* (``starvation.clearAfter``): of single, smaller pods of no higher
-  priority, in any queue. Else a gang larger than what its queue deserves would wait for ever beside small work.
+  priority, in any queue. Else a gang larger than what its queue deserves would wait for ever next to small work.
 
 Priorities are those that count in the queue of each workload (``QueueTree.counted_priority``). Candidates that are
 wholly protected (``protection``) are never asked about.
@@ -51,7 +51,7 @@ class ReclaimDepth(StrEnum):
 
 
 class EvictionReason(NamedTuple):
-    """What the owner of a victim is told."""
+    """What Muster says to the owner of a victim."""
 
     message: str
     #: The numbers of the message, as they were before the eviction.
@@ -63,10 +63,10 @@ class EvictionReason(NamedTuple):
         return EvictionReason(message, {**self.facts, "budgets": list(budgets)})
 
     def taking(self, part: str) -> "EvictionReason":
-        """The reason of victims of which the beneficiary takes a part only, as ``8 of 32 nvidia.com/gpu``; "": all."""
+        """The reason of victims if the beneficiary takes only a part, as ``8 of 32 nvidia.com/gpu``; "": all."""
         if not part:
             return self
-        # Without the amounts: whoever asks what would be evicted may not see what others use.
+        # Without the amounts: a user who asks what would be evicted may not see what others use.
         message = f"{self.message}; it takes a part of what is freed, and the next that fit the rest"
         return EvictionReason(message, {**self.facts, "takes": part})
 
@@ -84,7 +84,7 @@ class QueuePair:
         """The queues on the victim's side that have to be above what they deserve.
 
         These are all, or those down to one that idle nodes, kept for it, bring above what it deserves: the queues below
-        it all answer for what is kept. ``accounts``: those that are looked at; None: all.
+        it all answer for what is kept. ``accounts``: those that are looked at; None for all.
         """
         found: list[QueueName] = []
         for name in reversed(self.victim_side):
@@ -114,7 +114,7 @@ class PreemptionRights:
     _pairs: dict[QueueName, QueuePair | None] = field(default_factory=dict)
 
     def rule(self, candidate: Candidate) -> EvictionRule | None:
-        """The rule by which a candidate may be evicted as usage is now. None: it may not."""
+        """The rule by which a candidate may be evicted as usage is now. None if it may not."""
         if candidate.workload.key == self.workload.key:
             return None
         if candidate.queue == self.workload.queue:
@@ -133,7 +133,7 @@ class PreemptionRights:
         return EvictionRule.CLEARED if self._may_clear(candidate) else None
 
     def reason(self, rule: EvictionRule, victim_queue: QueueName) -> EvictionReason:
-        """What the owner of a victim in that queue is told, by usage before the eviction."""
+        """What Muster says to the owner of a victim in that queue, by usage before the eviction."""
         usage, tree, queue = self.usage, self.usage.tree, self.workload.queue
         facts: dict[str, Any] = {
             "rule": str(rule),
@@ -272,7 +272,7 @@ class PreemptionRights:
     def pair(self, other: QueueName) -> QueuePair | None:
         """The queues on both sides between the beneficiary's queue and another one.
 
-        None: the other queue is not in the tree, or one of the two is above the other.
+        None if the other queue is not in the tree, or if one of the two is above the other.
         """
         if other not in self._pairs:
             self._pairs[other] = self._find_pair(other)

@@ -18,10 +18,8 @@ from admission.engine.preemption.grants import NEVER
 from admission.engine.preemption.held_admission import ChargesByShape, HeldAdmission
 from admission.engine.preemption.protection import (
     Protection,
-    budgets_end,
     evictable_from,
     keeps_beyond_deserved,
-    owed_from,
     protection_of,
     reclaimable_from,
     wish_end,
@@ -46,12 +44,12 @@ class RunningWorkloads:
         open_admissions: OpenAdmissions,
         held_admissions: Mapping[AdmissionId, HeldAdmission],
     ) -> None:
-        """``open_admissions``, ``held_admissions``: of the snapshot. Their changes are told by ``mark_dirty``."""
+        """``open_admissions``, ``held_admissions``: of the snapshot. Their changes are reported by ``mark_dirty``."""
         self.held_admissions = held_admissions
         self._tree = tree
         self._open_admissions = open_admissions
         self._shapes = ChargesByShape()
-        #: None: every workload. Where no turn asks for candidates, nothing is followed.
+        #: None for every workload. Where no turn asks for candidates, nothing is followed.
         self._dirty: dict[WorkloadKey, None] | None = None
         self._by_queue: dict[QueueName, dict[WorkloadKey, _Candidates]] = {}
         self._running: dict[WorkloadKey, _Candidates] = {}
@@ -151,7 +149,8 @@ class RunningWorkloads:
             if candidates := self._read(key, snapshot, {}, frozenset()):
                 whole = candidates[-1]
                 self._running[key] = candidates
-                if _protected_until(candidates) > now:
+                # Nearly all have no parts: those are asked without a call.
+                if (whole.protected_until if len(candidates) == 1 else _protected_until(candidates)) > now:
                     self._protectable[key] = candidates
                 self._by_queue.setdefault(whole.queue, {})[key] = candidates
         self._dirty = {}
@@ -269,10 +268,12 @@ def _admitted_minimum(workload: Workload, admissions: Iterable[HeldAdmission]) -
 def _candidate(workload: Workload, admissions: tuple[HeldAdmission, ...], tree: QueueTree) -> Candidate:
     """A workload with all that it holds."""
     oldest = admissions[0].admission
-    started = workload.held_since or oldest.opened_at
+    started = oldest.opened_at
+    if workload.held_since or len(admissions) > 1:
+        openings = [held.admission.opened_at for held in admissions]
+        started = min(workload.held_since or started, *openings)
     size = pods = 0
     for held in admissions:
-        started = min(started, held.admission.opened_at)
         size += held.size
         pods += len(held.seats)
     policy = tree.policy(oldest.queue)
@@ -286,10 +287,8 @@ def _candidate(workload: Workload, admissions: tuple[HeldAdmission, ...], tree: 
         tree.counted_priority(oldest.queue, oldest.priority),
         started,
         evictable_from(workload, started, policy),
-        owed_from(workload, started, policy),
         reclaimable_from(workload, started, policy),
         wish_end(workload, started, policy),
-        budgets_end(started, policy),
     )
 
 

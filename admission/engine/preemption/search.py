@@ -122,7 +122,7 @@ def _is_past(due: int, context: PreemptionContext) -> bool:
 def failed_request(
     context: PreemptionContext, workload: Workload, need: MissingMembers
 ) -> FailedRequest | None:
-    """What is known about larger requests if this one fails. None: nothing.
+    """What is known about larger requests if this one fails. None for nothing.
 
     Only pods of one shape without further wishes, in a queue where age does not count, can be compared.
     """
@@ -167,6 +167,7 @@ def searches_by_flavor(
                 asked=asked,
                 contested=_contested(estimate, workload.queue, asked),
                 size=size_of_members(workload, need.minimum),
+                idle_accounts=idle_accounts(asked),
             )
         )
     return searches
@@ -175,7 +176,7 @@ def searches_by_flavor(
 def _contested(
     estimate: VictimEstimate, queue: QueueName, asked: Mapping[Account, int]
 ) -> dict[Account, int]:
-    """What is asked and is limited or scarce; all devices if that cannot be told."""
+    """What is asked and is limited or scarce; all devices if that is not known."""
     drained, pods = estimate.context.drained, estimate.pods
     asked = {account: units for account, units in asked.items() if units > 0}
     scarce = {
@@ -209,6 +210,8 @@ class VictimSearch:
     #: What of that is limited or scarce.
     contested: dict[Account, int]
     size: int
+    #: As ``PreemptionRights.idle_accounts``.
+    idle_accounts: tuple[Account, ...]
     #: Candidates of one pod that, evicted, make room for one pod; not tried yet; the cheapest first. The next
     #: workload of the class goes on where the one before stopped.
     _singles: deque[int] = field(default_factory=deque)
@@ -234,7 +237,7 @@ class VictimSearch:
             size=self.size,
             starved=starves_now(workload, self.need, context),
             owed_since=waits_since(workload)[0] if has_waited else NEVER,
-            idle_accounts=idle_accounts(self.asked),
+            idle_accounts=self.idle_accounts,
         )
         victims = VictimSet(
             context.drained, context.candidates, rights, lambda: self._fits(workload), context.evicted
@@ -360,7 +363,7 @@ class VictimSearch:
     def _no_worse(self, victims: VictimSet, chosen: CandidateMask) -> CandidateMask:
         """Those of the chosen candidates that by priority and protection may go as well as these victims.
 
-        Not those whose pods are ending already: nobody knows when they will have ended.
+        Not those whose pods are ending already: it is not known when they will have ended.
         """
         arrays, own = self.context.arrays, victims.rights.workload.queue
         leaving = self.context.snapshot.leaving
@@ -422,7 +425,7 @@ class VictimSearch:
         return victims.fits()
 
     def _take_seat(self, workload: Workload, column: int) -> tuple[Seat, ...] | None:
-        """Take a seat on that node for a single pod. None: a limit refuses it, or the node needs a closer look."""
+        """Take a seat on that node for a single pod. None if a limit refuses it, or if the node needs a closer look."""
         pods, drained = self.estimate.pods, self.context.drained
         if (
             pods.occupies
@@ -459,5 +462,5 @@ class VictimSearch:
             if not isinstance(admit, Admit):
                 return False
             seats = admit.seats
-        self.context.evict_and_claim(workload, victims.victims, seats)
+        self.context.evict_and_claim(victims, seats)
         return True

@@ -33,7 +33,7 @@ class SpareRoom:
 
     def claim(self) -> None:
         """Claim what the evictions so far leave, after those of one more class."""
-        if not self._is_left():
+        if not (self.context.frees_more and self._is_left()):
             return
         for refused in self.waiting():
             for entry in refused.members:

@@ -197,7 +197,7 @@ class VictimSet:
     def put_back_unneeded(self, needed: Callable[[Sequence[Victim]], Sequence[bool]] | None = None) -> None:
         """Put back every victim without which the beneficiary fits as well, the dearest first.
 
-        ``needed``: says quickly which of the victims are certainly needed. None: each is tried.
+        ``needed``: says quickly which of the victims are certainly needed. None if each is tried.
         """
         victims = sorted(self.victims, key=lambda each: each.candidate.sort_key, reverse=True)
         while victims:

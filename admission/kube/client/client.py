@@ -63,7 +63,7 @@ class Client:
         return self._session.server
 
     async def authorization(self) -> str | None:
-        """Its own Authorization header; None: it has a certificate."""
+        """Its own Authorization header. None if it has a certificate."""
         return await self._session.authorization()
 
     async def close(self) -> None:

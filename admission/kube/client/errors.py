@@ -43,7 +43,7 @@ _STATUS: Final = msgspec.json.Decoder(_Status)
 
 
 def pause_before_retry(method: str, path: str, error: ApiError, bound: float) -> float | None:
-    """Seconds to wait before the next attempt; None: do not try again."""
+    """Seconds to wait before the next attempt. None if there should be none."""
     pause = random.uniform(0, bound)
     if isinstance(error, TooManyRequests):
         if path.endswith("/eviction"):
@@ -82,7 +82,7 @@ def refuse(method: str, path: str, answer: aiohttp.ClientResponse, content: byte
     raise (ApiUnavailable if answer.status >= 500 else ApiRefused)(**facts)
 
 
-#: The message for a JSON patch that cannot be applied to the object; what is wrong is not told.
+#: The message for a JSON patch that cannot be applied to the object; it does not say what is wrong.
 _DOES_NOT_APPLY: Final = "the server rejected our request due to an error in our request"
 
 

@@ -37,7 +37,7 @@ class Access:
     server: str
     #: Namespace of the context.
     namespace: str = "default"
-    #: PEM texts; None: the system's authorities, or no certificate.
+    #: PEM texts. None for the system's authorities, or for no certificate.
     authority: str | None = None
     certificate: str | None = field(default=None, repr=False)
     key: str | None = field(default=None, repr=False)

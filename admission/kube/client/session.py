@@ -83,7 +83,7 @@ class Session:
         return self._credentials.server
 
     async def authorization(self) -> str | None:
-        """The Authorization header; None: credentials without a token."""
+        """The Authorization header. None for credentials without a token."""
         return await self._credentials.authorization()
 
     async def close(self) -> None:

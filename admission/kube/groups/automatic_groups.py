@@ -93,7 +93,7 @@ class AutomaticGroups:
     def _requeue_all(self, place: Place) -> None:
         asking = self._asking.pop(place, set())
         if not any(key in self._world.states for key in asking):
-            self.queue.forget(place)  # nobody needs it any more, however often it failed
+            self.queue.forget(place)  # no pod needs it any more, however often it failed
         for key in asking:
             self._requeue(key)
 
@@ -106,7 +106,7 @@ class AutomaticGroups:
             else:
                 await self._make(wanted)
         except (NotFound, Conflict) as error:
-            # Its pod is gone, and another one tells of it; or it is there, as the informer is about to show.
+            # Its pod is gone, and another pod asks for it; or it exists, as the informer is about to show.
             if wanted.uid or isinstance(error, NotFound):
                 self.queue.back_off(place)
                 return
@@ -142,11 +142,11 @@ class AutomaticGroups:
         await self._client.delete(path, uid=wanted.uid, check_lease=self._check_lease)
 
     async def _pod(self, wanted: GroupWanted) -> bytes:
-        """The pod because of which the group is to be as it is, as JSON. Raises ApiError."""
+        """The pod that the group is made for, as JSON. Raises ApiError."""
         return await self._client.get(PODS.path(wanted.namespace, wanted.pod))
 
     async def _owner(self, wanted: GroupWanted, pod: bytes) -> Mapping[str, Any] | None:
-        """A reference to the owner of a pod, past the owners in between. None: it has none. Raises ApiError."""
+        """A reference to the owner of a pod, past the owners in between. None if it has none. Raises ApiError."""
         found: Mapping[str, Any] | None = None
         metadata = json.loads(pod)["metadata"]
         for _ in range(_MOST_OWNERS):

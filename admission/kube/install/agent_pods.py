@@ -116,7 +116,7 @@ def _marked_nodes() -> Document:
 
 
 def _network_policy() -> Document:
-    """Metrics for Prometheus, health for kubelets; nobody else has anything to ask."""
+    """Metrics for Prometheus, health for kubelets; no other client has anything to ask."""
     prometheus = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
     kubelets = [
         {"ipBlock": {"cidr": "0.0.0.0/0", "except": ["10.244.0.0/16"]}},

@@ -1,6 +1,6 @@
 """The installation of Muster that a cluster has already: where it is, and whether Helm keeps it.
 
-There is one in a cluster, since much of it belongs to no namespace. Installing beside it would give its rights to
+There is one in a cluster, since much of it belongs to no namespace. A second one would give its rights to
 another namespace. Installing over a release of Helm would leave Helm with conflicts, and cert-manager with another
 authority.
 """
@@ -39,11 +39,11 @@ class InstalledElsewhere(MusterError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExistingInstallation:
-    """What the objects of an installation tell of it."""
+    """What the objects of an installation say of it."""
 
-    #: None: no object tells.
+    #: None if no object says it.
     namespace: str | None
-    #: The name of the Helm release; None: it is none of Helm's.
+    #: The name of the Helm release. None if it is none of Helm's.
     release: str | None
 
     def require_namespace(self, wanted: str) -> None:

@@ -85,9 +85,9 @@ class Installation:
     identity: str = "system:serviceaccount:muster-system:muster"
     scheduler: str = DEFAULT_SCHEDULER
     aliases: tuple[str, ...] = (VOLCANO_SCHEDULER,)
-    #: Where the API server reaches the webhook; None: its Service, if there is one.
+    #: Where the API server reaches the webhook. None for its Service, if there is one.
     webhook_url: str | None = None
-    #: Where the API server reaches the read API; None: its Service, if there is one.
+    #: Where the API server reaches the read API. None for its Service, if there is one.
     read_url: str | None = None
     #: Take over definitions that Volcano or another owner installed.
     adopt_crds: bool = False

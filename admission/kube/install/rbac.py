@@ -1,7 +1,7 @@
 """Rights at the API server: of Muster itself, with nothing that it does not use, and ready-made roles for people.
 
 Pure: options in, documents out. Each rule serves one purpose and says which; a test takes them away one by one
-and expects what the purpose names to fail. Kubernetes lets nobody grant rights that they do not have, so an
+and expects what the purpose names to fail. In Kubernetes users grant only rights that they have, so an
 administrator who installs Muster needs all of these as well (cluster-admin has).
 """
 
@@ -31,7 +31,7 @@ ACCOUNT: Final = "muster"
 #: Service account of the node agents. It has a namespace of its own: agents need host paths and the host's processes,
 #: which the level "restricted" of Muster's namespace does not let pods have.
 AGENT_ACCOUNT: Final = "muster-agent"
-#: Where the API server tells how its proxy identifies itself, and the role that may read it.
+#: Where the API server states how its proxy identifies itself, and the role that may read it.
 PROXY_NAMESPACE: Final = "kube-system"
 _PROXY_READER: Final = {
     "apiGroup": "rbac.authorization.k8s.io",
@@ -473,7 +473,7 @@ def agent_identity() -> str:
 
 
 def people() -> list[Document]:
-    """Roles for tenants and administrators. Everybody may ask the read API: what it shows, other rights decide."""
+    """Roles for tenants and administrators. Every user may ask the read API: other rights decide what it shows."""
     # Of kinds of other projects as well, installed or not: who may list them all sees everything.
     operators = ((each.resource.group, each.resource.plural) for each in OPERATOR_KINDS)
     seen = [

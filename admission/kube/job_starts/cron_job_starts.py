@@ -34,7 +34,7 @@ class CronJobStarts:
         self._problems: dict[str, str] = {}
 
     async def step(self, cron: CronJobFact, now: int) -> int | None:
-        """Do what is due. When to look again, in seconds since the epoch; None: when something changes.
+        """Do what is due. When to look again, in seconds since the epoch; None if only when something changes.
 
         Raises StartRefused, ApiError, Fenced.
         """

@@ -1,4 +1,4 @@
-"""Volcano Jobs that a CronJob or JobFlow controls, by their owner: heard from the informer that watches all Jobs."""
+"""Volcano Jobs that a CronJob or JobFlow controls, by their owner, as the informer shows them that watches all Jobs."""
 
 import asyncio
 from collections import defaultdict

@@ -33,7 +33,7 @@ class StarterStatus:
     ) -> None:
         self._status = StatusWriter(client, check_lease, busy=busy)
         self._events = EventWriter(client, check_lease, self._status.counts, instance=instance, busy=busy)
-        #: Uid → what was told last for each reason: the same is not told twice.
+        #: Uid → what was reported last for each reason: the same is not reported twice.
         self._last: dict[str, dict[str, str]] = {}
 
     def start(self, tasks: asyncio.TaskGroup) -> None:
@@ -75,7 +75,7 @@ class StarterStatus:
         action: str,
         warning: bool = False,
     ) -> None:
-        """An event; the same message for the same reason is told once until another one comes."""
+        """An event; the same message for the same reason is reported once until another one comes."""
         told = self._last.setdefault(fact.uid, {})
         if told.get(reason) == message:
             return

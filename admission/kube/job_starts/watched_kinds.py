@@ -37,7 +37,7 @@ Told = Callable[[str, StarterFact | None, StarterFact | None], None]
 
 
 def template_fact(document: Document) -> JobTemplateFact:
-    """A JobTemplate's document as a value. What is wrong with it is told on the JobFlows that use it."""
+    """A JobTemplate's document as a value. What is wrong with it is shown on the JobFlows that use it."""
     metadata = document.get("metadata") or {}
     return JobTemplateFact(
         namespace=metadata.get("namespace", ""),

@@ -1,4 +1,4 @@
-"""Feeds the detector of nodes that kill pods with what the world shows, and tells which nodes take no gangs."""
+"""Feeds the detector of nodes that kill pods with what the world shows, and says which nodes take no gangs."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -19,7 +19,7 @@ from queues.workload import NodeFilter, NodeName, QueueName, Requirement
 
 
 class BlackHoles:
-    """Nodes that kill the pods of whatever gang they get, for one term."""
+    """Nodes that kill the pods of any gang that they get, for one term."""
 
     def __init__(self, world: World, detector: BlackHoleDetector) -> None:
         self._world = world
@@ -29,7 +29,7 @@ class BlackHoles:
     def look(self, now: int, rule: BlackHoleRule | None) -> dict[NodeName, str]:
         """Take in how pods fared since the last call; nodes that take no gangs now, with the reason in words.
 
-        ``rule``: None: nothing is concluded, and what was found is forgotten.
+        ``rule``: if None, nothing is concluded, and what was found is forgotten.
         """
         detector, ended = self._detector, self._world.ended_pods.take()
         if rule is None:
@@ -57,7 +57,7 @@ class BlackHoles:
         return "closed to gangs: " + (str(found) if found else "a gang is tried there")
 
     def _most_closed(self) -> int | None:
-        """The circuit breaker of the policy: so many nodes may be closed at one time; None: there is no bound."""
+        """The circuit breaker of the policy: so many nodes may be closed at one time. None if there is no bound."""
         root = self._world.queues.get(QueueName(ROOT))
         policy = fault_policy(None if root is None else root.queue)
         return most_out(policy, len(self._world.node_inventory.faulty.with_devices))

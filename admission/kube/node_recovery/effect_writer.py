@@ -48,7 +48,7 @@ class EffectWriter:
         self._instance = instance
 
     async def write_node(self, effect: WriteNode, view: NodeView) -> None:
-        """Annotations and taint in one patch. Raises NodeHasChanged, also where somebody else writes meanwhile."""
+        """Annotations and taint in one patch. Raises NodeHasChanged, also if another writer was faster."""
         path = NODES.path(name=effect.node)
         content = await self._client.get(path)
         node: dict[str, Any] = msgspec.json.decode(content)

@@ -17,10 +17,10 @@ from queues.admissions import AdmissionState
 from queues.resources import Resources
 from queues.workload import NodeName, WorkloadKey
 
-#: Numbers of the devices that pods have, as is reported, by the pod's uid. Empty: nothing tells it.
+#: Numbers of the devices that pods have, as is reported, by the pod's uid. Empty: nothing reports it.
 Holders = Mapping[str, frozenset[int]]
 
-#: Views of nodes of which nothing has to be looked at that are kept: there is one for each node of the cluster.
+#: Views that are kept of nodes with nothing to look at: there is one for each node of the cluster.
 _KEPT: Final = 20_000
 
 
@@ -40,7 +40,7 @@ class NodeViews:
         #: When the agents of nodes last renewed their leases: ``renewTime`` (seconds). Reporters of nodes that are left
         #: out have no lease: now.
         self.leases_renewed: dict[NodeName, int] = {}
-        #: Nodes of which nothing can be said for now, because that failed.
+        #: Nodes whose view is unknown for now, because it could not be made.
         self.put_off = RetryPauses("recovery of a node")
 
     def in_recovery(self, name: NodeName) -> bool:
@@ -48,7 +48,7 @@ class NodeViews:
         return bool(self._marks.of(name).annotation)
 
     def interesting(self, holes: Iterable[NodeName], namespaces: frozenset[str]) -> set[NodeName]:
-        """Nodes of which something has to be looked at. ``namespaces``: those that recovery Jobs are made in."""
+        """Nodes with something to look at. ``namespaces``: those that recovery Jobs are made in."""
         inventory = self._world.node_inventory
         found = {*inventory.faulty.since, *self._marks.all(), *holes, *self._jobs.nodes(namespaces)}
         return {name for name in found if name in inventory.nodes}
@@ -71,7 +71,7 @@ class NodeViews:
         return views
 
     def _contained_view(self, name: NodeName, namespaces: frozenset[str], now: int) -> NodeView:
-        """The view of a node, or a stand-in: nobody else waits for a node of which nothing can be said."""
+        """The view of a node, or a stand-in: other nodes do not wait for one whose view cannot be made."""
         if not self.put_off.holds(name, now):
             try:
                 view = self._view(name, namespaces, now)
@@ -88,7 +88,7 @@ class NodeViews:
         return replace(self._bare_view(name), taint=TaintOwner.PERSON if is_out else TaintOwner.ABSENT)
 
     def _bare_view(self, name: NodeName) -> NodeView:
-        """What the circuit breaker counts a node by of which nothing has to be looked at."""
+        """What the circuit breaker counts a node by, where there is nothing to look at."""
         fact = self._world.node_inventory.nodes[name]
         return NodeView(name=name, ready=fact.ready, cordoned=fact.unschedulable)
 
@@ -114,8 +114,10 @@ class NodeViews:
         )
 
     def _lease_renewed_at(self, name: NodeName, reported: NodeDevicesFact | None, now: int) -> int | None:
-        """When the agent last renewed its lease; LACKS_DEVICES: it does not report a device that had a fault. None: no
-        device is reported."""
+        """When the agent last renewed its lease; LACKS_DEVICES: it does not report a device that had a fault.
+
+        None if no device is reported.
+        """
         if reported is None or not reported.devices:
             return None
         if lacks_devices(self._marks.of(name).annotation, reported.devices):
@@ -128,7 +130,7 @@ class NodeViews:
         return [gang for gang in found if gang is not None]
 
     def _gang(self, key: WorkloadKey, name: NodeName, holders: Holders) -> GangOnNode | None:
-        """A gang that holds devices of the node; None: it holds none."""
+        """A gang that holds devices of the node. None if it holds none."""
         world = self._world
         pods = [pod for pod in world.pod_index.of(key) if pod.node == name]
         has_uncounted = any(pod.claims_uncounted or pod.uid in holders for pod in pods)
@@ -153,7 +155,7 @@ class NodeViews:
         """Uids of pods that have devices, or may have, and hold no seat. Those of recovery Jobs are in the templates'
         namespaces.
 
-        By their requests, and by what is reported: a pod may have devices that its requests do not tell.
+        By their requests, and by what is reported: a pod may have devices that its requests do not show.
         """
         world = self._world
         found = {

@@ -65,7 +65,7 @@ class RecoveryJobs:
         self._tell(found)
 
     def _removed(self, uid: str) -> RecoveryJob | None:
-        """The Job of this uid, which is in no place any more; None: it was in none."""
+        """Take out the Job of this uid. None if it was not known."""
         if uid not in self._by_uid:
             return None
         node, job = self._by_uid.pop(uid)
@@ -78,7 +78,7 @@ class RecoveryJobs:
         return job
 
     def _tell(self, job: RecoveryJob) -> None:
-        """Jobs of users wake nobody."""
+        """Wake the loop, but not for Jobs of users."""
         if job.namespace in self.namespaces:
             self.changed()
 

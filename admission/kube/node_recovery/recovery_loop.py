@@ -71,7 +71,7 @@ class NodeRecovery:
         self._holes = BlackHoles(world, self._detector)
         self._jobs = jobs
         self._views = NodeViews(world, marks, jobs, self._detector)
-        #: Nodes of which it was told that the circuit breaker holds evictions back.
+        #: Nodes for which it was reported that the circuit breaker holds evictions back.
         self._held_back: frozenset[NodeName] = frozenset()
         #: What was handed in last, by node.
         self._asked: dict[NodeName, NodeRecoveryFact] = {}
@@ -265,7 +265,7 @@ class NodeRecovery:
             if not self._views.in_recovery(name) or self._leases_read_at.get(name, 0) > now - _REMEMBERED:
                 continue
             if unavailable or self._unread_leases.holds(name, now):
-                # Nobody knows that its agent has run, so what waits for that goes on waiting.
+                # It is not known that its agent has run, so what waits for that goes on waiting.
                 self._views.leases_renewed.setdefault(name, 0)
                 continue
             try:
@@ -297,7 +297,7 @@ class NodeRecovery:
         faulty = faulty_nodes({name: views[name] for name in views if not views[name].is_quiet}, states, now)
         nodes = frozenset(self._world.node_inventory.nodes)
         before = faulty if self._faulty is None else self._faulty
-        # A node of which nothing can be said for now has not come back.
+        # A node whose view is unknown for now has not come back.
         faulty |= {name: before[name] for name in before if self._views.put_off.holds(name, now)}
         self.figures = self.figures.after(before, faulty, nodes=nodes, now=now)
         if self._looked_at:

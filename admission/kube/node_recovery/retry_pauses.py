@@ -1,4 +1,4 @@
-"""What is left alone for a while because something failed with it, so that it costs nobody else anything."""
+"""Objects that are left alone for a while because something failed with them, so that they slow no others down."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -12,7 +12,7 @@ _log = logging.getLogger(__name__)
 #: Seconds of the first pause, and of the longest.
 _FIRST_PAUSE: Final = 1
 _LONGEST_PAUSE: Final = 60
-#: Characters of an error that are told: users may have written parts of it.
+#: Characters of an error that are logged: users may have written parts of it.
 _LONGEST_TEXT: Final = 500
 #: From so many entries on, those that are over are forgotten.
 _FEW: Final = 64
@@ -24,7 +24,7 @@ class RetryPauses:
     def __init__(self, what: str) -> None:
         """``what``: is put off, as the log says it."""
         self._what = what
-        #: Until when, how often it failed before, and the error that was told last.
+        #: Until when, how often it failed before, and the error that was logged last.
         self._paused: dict[str, tuple[float, int, str]] = {}
         self._most = _FEW
 
@@ -33,7 +33,7 @@ class RetryPauses:
         return name in self._paused and self._paused[name][0] > now
 
     def failed(self, name: str, error: Exception | str, now: int) -> None:
-        """It waits from now on. The log tells an error once, until another one comes or a try succeeds."""
+        """It waits from now on. The log has an error once, until another one comes or a try succeeds."""
         self._forget(now)
         until, failures, told = self._paused.get(name, (0, 0, ""))
         if until + _LONGEST_PAUSE < now:  # that was another time
@@ -68,7 +68,7 @@ class RetryPauses:
             self.succeeded(name)
 
     def _forget(self, now: int) -> None:
-        """What nobody has tried for a while is gone. Seldom, since this takes time for each entry."""
+        """Forget what was not tried for a while. Seldom, since this takes time for each entry."""
         if len(self._paused) >= self._most:
             self._paused = {
                 name: known for name, known in self._paused.items() if known[0] + _LONGEST_PAUSE >= now

@@ -7,8 +7,8 @@ the token of a pod names the pod's node, and the API server passes the name on w
   of that name;
 - of the Node its labels about devices (``AGENT_NODE_LABELS``), and nothing else of it.
 
-A token that names no node writes nothing. Everybody else's writes are RBAC's affair: nobody but cluster administrators
-has the right to write Devices unless somebody grants it, and where Koordinator runs, its account is granted it.
+A token that names no node writes nothing. RBAC decides about the writes of all others: only cluster administrators have
+the right to write Devices unless they grant it, and where Koordinator runs, its account is granted it.
 """
 
 from typing import Final
@@ -26,7 +26,7 @@ from queues.api.api_resources import (
 from queues.api.names import AGENT_NODE_LABELS
 
 NAME: Final = "muster-guard-agents"
-#: Where the API server tells the node that a token is bound to.
+#: Where the API server names the node that a token is bound to.
 NODE_OF_TOKEN: Final = "authentication.kubernetes.io/node-name"
 
 _NODE: Final = f"request.userInfo.?extra[?{text(NODE_OF_TOKEN)}][?0].orValue('')"
@@ -41,7 +41,7 @@ _OWN_LABELS: Final = texts(AGENT_NODE_LABELS)
 def agent_policies(identity: str, namespace: str) -> list[Document]:
     """The policy with its bindings. ``identity``: the agents' user name; ``namespace``: of their leases.
 
-    What is looked at takes the API server's time, whoever writes it. So leases are looked at in that namespace only:
+    Each write that is looked at takes the API server's time. So leases are looked at in that namespace only:
     kubelets renew hundreds a second in another one. Statuses of Nodes are not: agents have no right to write them.
     """
     # Definitions of Devices are Koordinator's as well, and may serve other versions.

@@ -6,7 +6,7 @@ the Queue of that name. In others, objects with Kueue's label are Kueue's, and a
 suspended before stays Kueue's.
 
 The queue itself is written by the policies that make things wait (``queue_of`` and the bindings in ``policy_forms``);
-the ones here write the rest, of which all else sees Muster's names only: topology, priority, and groups of bare pods.
+the ones here write topology, priority, and groups of bare pods. All other parts see Muster's names of these only.
 """
 
 from collections.abc import Iterator, Sequence
@@ -76,7 +76,7 @@ class _Translated:
     kinds: Sequence[ApiResource]
     #: Expression: a list of the templates, each with its path and itself.
     templates: str
-    #: Expression: whether an object says anything in Kueue's words beside its queue.
+    #: Expression: whether an object says anything in Kueue's words besides its queue.
     says: str = "true"
     is_pod: bool = False
 
@@ -133,7 +133,7 @@ def _documents(translated: _Translated) -> Iterator[Document]:
 
 
 def _binding(name: str, *also: Document) -> Document:
-    """Objects of namespaces where Kueue's names count. ``also``: what their labels must match beside."""
+    """Objects of namespaces where Kueue's names count. ``also``: what their labels must match as well."""
     unreleased = {"key": RELEASED, "operator": "NotIn", "values": ["true"]}
     selector = {
         "objectSelector": {"matchExpressions": [unreleased, *also]},

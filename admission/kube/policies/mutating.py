@@ -117,7 +117,7 @@ class PolicyOptions:
     aliases: tuple[str, ...] = (VOLCANO_SCHEDULER,)
 
 
-#: On a pod between the two times that policies are asked about it; nobody sees it.
+#: On a pod between the two times that policies are asked about it; no user sees it.
 _NEVER_NEXT: Final = "muster.dev/never-preempts-next"
 #: A class of users: what runs for the cluster itself may remove others.
 _HAS_CLASS: Final = (
@@ -129,7 +129,7 @@ _PREEMPTS: Final = "object.spec.?preemptionPolicy.orValue('') != 'Never'"
 #: A pod is made for one that is gone, not for one that is still ending.
 _REPLACES_LATE: Final = "object.spec.?podReplacementPolicy.orValue('') == 'Failed'"
 #: A deletion that says nothing of a grace period has the API server drop a pod at once that asks for 0 seconds, also
-#: while its containers run: the next pod would run beside them on the same devices.
+#: while its containers run: the next pod would run next to them on the same devices.
 _VANISHES: Final = "object.spec.?terminationGracePeriodSeconds.orValue(1) == 0"
 
 
@@ -256,7 +256,7 @@ def _late_jobs(options: PolicyOptions) -> list[Document]:
 def _replaced_pods() -> list[Document]:
     """No pod of a Job takes the place of one that is still ending, also where the Job said so later, or was there
     before these policies. Pods of a Job that was resumed with its nodes come up without a gate: a second one would run
-    beside the first, with twice what was admitted."""
+    next to the first, with twice what was admitted."""
     name = "muster-replace-pods"
     condition = {"name": "replaces-too-early", "expression": f"!({_REPLACES_LATE})"}
     named = {"matchExpressions": [{"key": QUEUE_LABEL, "operator": "Exists"}]}

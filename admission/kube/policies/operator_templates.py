@@ -1,7 +1,7 @@
 """Pod templates in objects of other projects, as expressions: what classes they name, and how they are written again.
 
-When Muster resumes such an object it writes its queue and ``muster.dev/member-of`` into each of its templates. Whoever
-then writes the object as in a manifest of his own, or adds a template, leaves them out: lists are replaced whole. Pods
+When Muster resumes such an object it writes its queue and ``muster.dev/member-of`` into each of its templates. A user
+who then applies the object's manifest again, or adds a template, leaves them out: lists are replaced whole. Pods
 of such a template would start past the queue. So a policy writes both into every template again. Pure.
 """
 

@@ -78,7 +78,7 @@ def is_part(of: str = "object") -> str:
 
 
 def was_made_as_part() -> str:
-    """The same since it was created: anybody may write an owner on an object later."""
+    """The same since it was created: any user may write an owner on an object later."""
     return f"({_CREATED} ? {is_part()} : {is_part('oldObject')})"
 
 
@@ -121,7 +121,7 @@ def _waiting(noun: str, path: Path, identity: str) -> Iterator[Document]:
 
 
 def _restored(noun: str, path: Path, identity: str) -> Iterator[Document]:
-    """Templates of what runs say what they said when it was resumed, however somebody writes the object."""
+    """Templates of what runs say what they said when it was resumed, however a user writes the object."""
     kinds = kinds_by(path)
     variables, lost, patches = restoring(kinds)
     runs = f"!{suspended('oldObject', path)} && !{suspended('object', path)}"

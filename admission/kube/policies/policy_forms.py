@@ -8,7 +8,7 @@ from queues.api.api_resources import POLICIES, POLICY_BINDINGS, QUEUES, Document
 from queues.api.kueue_names import KUEUE_QUEUE, LOCAL_QUEUE
 from queues.api.names import DEFAULT_QUEUE, GATED_NAMESPACE, KUEUE_NAMES, QUEUE_ANNOTATION, QUEUE_LABEL
 
-#: A right that RBAC grants and the API server itself does not ask for: whoever has it changes every Queue.
+#: A right that RBAC grants and the API server itself does not ask for: a user who has it may change every Queue.
 ADMINISTER: Final = "administer"
 #: Whether who asks has it: a platform administrator.
 MAY_ADMINISTER: Final = (
@@ -43,7 +43,7 @@ def binding(name: str, policy: str, selector: Document) -> Document:
 
 def bindings(noun: str, also: Sequence[Document]) -> list[Document]:
     """The bindings of the policies *noun* and *noun*-volcano; no two of the former's match the same object. ``also``:
-    what objects must match beside."""
+    what objects must match as well."""
     named = {"key": QUEUE_LABEL, "operator": "Exists"}
     unnamed = {"key": QUEUE_LABEL, "operator": "DoesNotExist"}
     gated = {"key": GATED_NAMESPACE, "operator": "In", "values": ["true"]}

@@ -57,7 +57,7 @@ def train_job_policies(identity: str) -> list[Document]:
 
 
 def _patches() -> str:
-    """Suspended, in a queue, signed; and the queue told to the JobSet."""
+    """Suspended, in a queue, signed; and the queue written into the JobSet."""
     told = f"{{'template': {{'metadata': {{'labels': {{{text(QUEUE_LABEL)}: {_QUEUE}}}}}}}}}"
     entry = f"{{'manager': dyn({text(MANAGER)}), 'trainingRuntimeSpec': dyn({told})}}"
     enters = join(
@@ -75,7 +75,7 @@ def _patches() -> str:
 
 
 def _kept_job_sets(identity: str) -> list[Document]:
-    """The JobSet of a TrainJob is suspended and resumed by Muster alone, and its operator is not told an error.
+    """The JobSet of a TrainJob is suspended and resumed by Muster alone, and its operator gets no error.
 
     Nor does the operator take what Muster wrote out of its templates, where it applies late what it saw before.
     """

@@ -1,4 +1,4 @@
-"""Asks cluster autoscalers for nodes: a loop of the leader beside its turns. It decides about no admission.
+"""Asks cluster autoscalers for nodes: a loop of the leader next to its turns. It decides about no admission.
 
 While no queue wants it nothing is asked of the API server, and Muster needs no rights for it. A look lists the
 requests, plans (``admission.provisioning.plan``) and carries out. What fails is left alone for a while.
@@ -74,7 +74,7 @@ class ProvisioningLoop:
         self._tell_progress = tell
         self._looks = RetryPauses("requests for nodes")
         self._put_off = RetryPauses("request for nodes")
-        #: What was told in this term (``TellOwner.about``), of requests that are there.
+        #: What was reported in this term (``TellOwner.about``), of requests that exist.
         self._told: set[str] = set()
         #: What was logged in this term about requests of others with the label.
         self._warned: set[str] = set()
@@ -147,7 +147,7 @@ class ProvisioningLoop:
         return found
 
     async def _page(self, after: str | None) -> tuple[list[dict[str, Any]], str | None]:
-        """Requests with the label, and what the next ones are asked for with; None: these are the last."""
+        """Requests with the label, and what the next ones are asked for with. None if these are the last."""
         query: dict[str, str | int | None] = {
             "labelSelector": PROVISIONING_FOR,
             "limit": _PAGE,
@@ -158,7 +158,7 @@ class ProvisioningLoop:
         return answer["items"], (answer.get("metadata") or {}).get("continue") or None
 
     def _warn(self, text: str, count: int, example: str) -> None:
-        """Once in a term: whoever makes such requests fills no log."""
+        """Once in a term, so that such requests do not fill the log."""
         if text not in self._warned:
             self._warned.add(text)
             _log.warning(text, extra={"count": count, "object": example})

@@ -29,7 +29,7 @@ class WaitingGangs:
     """What gangs wait for now, as far as requests depend on it."""
 
     wishes: list[NodeWish] = field(default_factory=list)
-    #: Owners of requests (``NodeWish.owner``) of which this is about to be known.
+    #: Owners of requests (``NodeWish.owner``) for which this is about to be known.
     undecided: set[str] = field(default_factory=set)
 
 

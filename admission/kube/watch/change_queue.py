@@ -1,6 +1,6 @@
 """Changes that wait for a turn, by the namespace of their objects: a tenant with many makes the others wait for few.
 
-A turn takes as long as what it takes in, and whoever asks meanwhile waits for its end. So while others ask for
+A turn takes as long as what it takes in, and a workload that asks meanwhile waits for its end. So while others ask for
 admission now and then, a tenant with many changes has a part in a turn a few times a second only. In the time between,
 a turn for the others begins at once.
 
@@ -31,7 +31,7 @@ ASKED_WITHIN: Final = 30.0
 
 
 def _is_replaced(before: Change, after: Change) -> bool:
-    """Whether the earlier of two changes of an object in a row tells nothing that the later one does not tell."""
+    """Whether the earlier of two changes of an object in a row says nothing that the later one does not say."""
     if before.fact is None or after.fact is None:
         return False
     if isinstance(before.fact, PodFact) and isinstance(after.fact, PodFact):
@@ -116,7 +116,7 @@ class ChangeQueue:
         return taken
 
     def wait(self) -> float | None:
-        """Seconds after which there is something for a turn, if nothing comes; None: nothing waits."""
+        """Seconds after which there is something for a turn, if nothing comes. None if nothing waits."""
         if not self:
             return None
         if self._common or self._waiting.keys() - self._held:

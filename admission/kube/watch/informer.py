@@ -85,7 +85,7 @@ class Informer(Generic[S, V]):
         self.resource_version = ""
         #: False: the cluster does not serve the kind.
         self.is_served = True
-        #: Why nothing is heard now; None: all is well.
+        #: Why nothing is heard now. None if all is well.
         self.problem: str | None = None
         self.lists = 0
         #: When the API server was last heard, on the loop's clock.
@@ -124,8 +124,8 @@ class Informer(Generic[S, V]):
                     await asyncio.sleep(self._timing.absent)
                 failed = not self.kind.may_be_absent
             except WatchSilent as error:
-                # The API server sends no bookmarks for a kind of which nothing has changed since it started: only the
-                # next attempt shows whether this connection was dead.
+                # The API server sends no bookmarks for a kind without a change since it started: only the next attempt
+                # shows whether this connection was dead.
                 self.problem = str(error)
                 self._silent_at = loop.time()
                 _log.debug("watch opened again", extra={"kind": self.kind.name, "why": self.problem})

@@ -165,7 +165,7 @@ def _pod(pod: WirePod, raw: bytes) -> PodFact:
 
 _FACTS: Final = (
     _Facts(FactKind.NAMESPACE, _kind(NAMESPACES, WireNamespace, lambda found, raw: namespace_fact(found))),
-    # What the devices of others follow from comes before them, so that those are told once.
+    # What the devices of others follow from comes before them, so that those are reported once.
     _Facts(FactKind.FLAVOR, _kind(FLAVORS, Bare, lambda bare, raw: flavor_fact(bytes(raw)))),
     _devices(FactKind.DEVICE_CLASS, DEVICE_CLASSES, WireDeviceClass, device_class_fact),
     _devices(FactKind.RESOURCE_SLICE, RESOURCE_SLICES, WireResourceSlice, resource_slice_fact),
@@ -236,7 +236,7 @@ class InformerState:
     #: Objects that could not be read.
     unreadable: int
     synced: bool
-    #: Why nothing is heard now; None: all is well.
+    #: Why nothing is heard now. None if all is well.
     problem: str | None
 
 
@@ -250,7 +250,7 @@ def _namespace_of(fact: Fact | None) -> str:
 
 
 class ObjectListener(Protocol):
-    """Hears of objects of one kind beside the world, which keeps less of them."""
+    """Gets objects of one kind in addition to the world, which keeps less of them."""
 
     def seen(self, found: Any, raw: msgspec.Raw) -> None:
         """An object is there or has changed, as decoded and as sent."""
@@ -326,7 +326,7 @@ class Informers:
             await informer.synced.wait()
 
     def hand_in(self, change: Change) -> None:
-        """Take a change that no informer saw into the stream: an intent of a writer, or what a dry run told it."""
+        """Take a change that no informer saw into the stream: an intent of a writer, or the answer of a dry run."""
         self.changes.put(change, _namespace_of(change.fact))
         self.changed.set()
         if asks(None, change.fact):
@@ -463,7 +463,7 @@ class Informers:
         self._read_slice()
 
     def _read_again(self, before: Context, change: ContextChange) -> Iterator[Change | None]:
-        """For each fact that is looked at what changes by a change of contexts; None: nothing."""
+        """For each fact that is looked at what changes by a change of contexts. None if nothing does."""
         for facts, informer in self._facts:
             if facts.fact_kind not in (FactKind.WORKLOAD, FactKind.POD):
                 continue
@@ -509,7 +509,7 @@ class Informers:
         return self._values("priorityclasses")
 
     def ledger_record(self) -> LedgerRecord | None:
-        """The ledger that leads the cluster, as the watch shows queue root; None: it says nothing."""
+        """The ledger that leads the cluster, as the watch shows queue root. None if it says nothing."""
         root = self.by_name["queues"].collection.kept.get(("", ROOT))
         fact: QueueFact | None = None if root is None else root.value
         return None if fact is None else fact.ledger

@@ -1,7 +1,7 @@
 """The store of one kind of object: a value per object, and changes of these values.
 
 Only the value that ``translate`` returns for an object is kept, not the object. An object that cannot be read does
-not keep others from being read, and is told in the log once for each cause, however often it changes.
+not keep others from being read, and is logged once for each cause, however often it changes.
 """
 
 import logging
@@ -38,9 +38,9 @@ class WatchedKind(Generic[S, V]):
     name: str
     resource: ApiResource
     struct: type[S]
-    #: From the decoded object and its bytes (valid only during the call); None: of no interest.
+    #: From the decoded object and its bytes (valid only during the call). None if it is of no interest.
     translate: Callable[[S, msgspec.Raw], V | None]
-    #: What is left of an object without the form of its kind (DecodeError), or that ``translate`` fails for; None:
+    #: What is left of an object without the form of its kind (DecodeError), or that ``translate`` fails for. If None,
     #: what was known before stays.
     unreadable: Callable[[Bare, msgspec.Raw, Exception], V | None] = lambda bare, raw, error: None
     namespace: str | None = None
@@ -63,7 +63,7 @@ class ObjectsByPlace(Generic[V]):
         self._namespaces: dict[str, dict[str, StoredObject[V]]] = {}
 
     def get(self, place: Place) -> StoredObject[V] | None:
-        """The object of that namespace and name; None: there is none."""
+        """The object of that namespace and name. None if there is none."""
         namespace, name = place
         return self._namespaces.get(namespace, {}).get(name)
 
@@ -147,7 +147,7 @@ class ObjectStore(Generic[S, V]):
     def __init__(self, kind: WatchedKind[S, V]) -> None:
         self.kind = kind
         self.kept: ObjectsByPlace[V] = ObjectsByPlace()
-        #: Why objects cannot be read, as it was told in the log last.
+        #: Why objects cannot be read, as it was logged last.
         self._told: dict[Place, str] = {}
         self._decoder = msgspec.json.Decoder(kind.struct)
 

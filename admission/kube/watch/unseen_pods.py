@@ -1,10 +1,10 @@
-"""Pods of Jobs that give up their seats, as long as the watch of pods may not have told of them.
+"""Pods of Jobs that give up their seats, as long as the watch of pods may not have shown them.
 
 Jobs and pods are watched apart from each other, and each watch may be behind the other one: a Job that is gone, or that
-counts no pod, may have pods of which nothing is known here. So its seats are awaited until the API server has listed
-its pods, asked after it was known that no more are made, and the watch has told of all of them. Such a list is as new
+counts no pod, may have pods that are not known here. So its seats are awaited until the API server has listed
+its pods, asked after it was known that no more are made, and the watch has shown all of them. Such a list is as new
 as the question. Versions of Jobs and pods need not be comparable, and a watch of pods that is silent may be behind, or
-have nothing to tell. One request asks for the pods of many Jobs of a namespace.
+have nothing to report. One request asks for the pods of many Jobs of a namespace.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ class _Item(WireStruct):
 class _List(WireStruct):
     """Pods, by their metadata only."""
 
-    #: None: there are none, as the API server says it of metadata.
+    #: None if there are none, as the API server says it of metadata.
     items: tuple[_Item, ...] | None = None
 
 
@@ -68,7 +68,7 @@ class UnseenPods:
         self._requeue = requeue
         #: Jobs to ask about, those that wait longest first; another object each time that a Job comes in.
         self._unlisted: dict[WorkloadKey, object] = {}
-        #: Jobs that give up seats and have no pods but those that the watch has told of.
+        #: Jobs that give up seats and have no pods but those that the watch has shown.
         self._seen: set[WorkloadKey] = set()
         self._come = asyncio.Event()
         self._failures = RepeatedFailures(
@@ -79,7 +79,7 @@ class UnseenPods:
         )
 
     def of(self, key: WorkloadKey) -> SeatIndices:
-        """Seats for which there may be a pod that the watch has not told of."""
+        """Seats for which there may be a pod that the watch has not shown."""
         if support_of(key).holding is not Holding.SUSPENDED:
             return {}
         seats = seats_given_up(self._world.facts.get(key), self._world.admission_index.of(key))
@@ -108,11 +108,11 @@ class UnseenPods:
 
     @property
     def unlisted(self) -> int:
-        """Jobs of which the pods are to be listed."""
+        """Jobs whose pods are to be listed."""
         return len(self._unlisted)
 
     def problem(self) -> Reason | None:
-        """Why seats are kept, once several lists in a row have failed in the same way; None: that is not so."""
+        """Why seats are kept, once several lists in a row have failed in the same way. None if they have not."""
         told = self._failures.told()
         return None if told is None else Reason(code=ReasonCode.LISTS_FAIL, message=told.message)
 
@@ -177,7 +177,7 @@ class UnseenPods:
         return is_further
 
     def _take_in(self, asked: Mapping[WorkloadKey, object], pods: Mapping[str, Set[str]]) -> bool:
-        """The pods of these Jobs, by uid, were listed; whether the watch has told of all pods of one of them."""
+        """The pods of these Jobs, by uid, were listed. Whether the watch has shown all pods of one of them."""
         known = self._world.pods
         behind = {owner for owner, uids in pods.items() if any(uid not in known for uid in uids)}
         done = False
@@ -210,5 +210,5 @@ class UnseenPods:
         return found
 
     def _namespace(self, key: WorkloadKey) -> str | None:
-        """The namespace of a Job that holds seats; None: it holds none any more."""
+        """The namespace of a Job that holds seats. None if it holds none any more."""
         return next((each.namespace for each in self._world.admission_index.of(key)), None)

@@ -1,4 +1,4 @@
-"""The webhook's own certificates: made, and renewed in time, without anybody's help.
+"""The webhook's own certificates: made, and renewed in time, without a person's help.
 
 A keyring holds the authorities that the API server shall believe (its ``caBundle``) and one serving certificate.
 ``renewed`` computes what a keyring becomes as time passes: a new authority joins the bundle well before the old one

@@ -38,7 +38,7 @@ CONFIGURATIONS: Final = (
     *(resource.path(name=CONFIGURATION) for resource in WEBHOOK_CONFIGURATIONS),
     WEBHOOK_CONFIGURATIONS[1].path(name=TENANT_CONFIGURATION),
 )
-#: Where the API server is told of the read API.
+#: Where the read API is registered at the API server.
 READ_API_SERVICE: Final = API_SERVICES.path(name=api_service_name(READ_API))
 #: Seconds between two looks at the Secret, and after a failure.
 CHECK_EVERY: Final = 300.0

@@ -101,7 +101,7 @@ class MountedCertificates:
         serving = self._parsed(CERTIFICATE, files.certificate)
         authorities = self._parsed(AUTHORITIES, files.authorities)
         try:
-            # In a context that serves nobody: a key of another certificate must not end what is served now.
+            # In a context that serves no client: a key of another certificate must not end what is served now.
             load(tls_context(), files.certificate + b"\n" + files.key)
             load(self.tls, files.certificate + b"\n" + files.key)
         except (ssl.SSLError, ValueError) as error:
@@ -138,7 +138,7 @@ def names_of(certificate: x509.Certificate) -> frozenset[str]:
 def serving_certificates(
     client: Client, callee: Callee, folder: Path | None
 ) -> KeyringStore | MountedCertificates:
-    """The certificates of a server. ``folder``: others make them; None: Muster does."""
+    """The certificates of a server. ``folder``: with those that others make. If None, Muster makes them."""
     if folder is not None:
         return MountedCertificates(folder, callee.names())
     return KeyringStore(client, namespace=callee.namespace, names=callee.names())

@@ -4,7 +4,7 @@
 answers. A review that cannot be read is answered with 400 and a sentence; should an answer fail, 500 leaves the
 decision to the configuration's ``failurePolicy`` (Ignore: the controller checks every object again).
 
-``authorize`` says whether somebody who is no platform administrator may change a Queue. It is asked by a webhook of its
+``authorize`` says whether a user who is no platform administrator may change a Queue. It is asked by a webhook of its
 own that fails closed: see docs/decisions/0047-a-tenants-administrators-are-held-to-it-by-a-webhook.md.
 """
 
@@ -47,7 +47,7 @@ from queues.quota.queue import Queue
 
 _log = logging.getLogger(__name__)
 
-#: Bytes: an object before and after a change, each of at most 1.5 MiB as etcd takes them, and what is beside them.
+#: Bytes: an object before and after a change, each of at most 1.5 MiB as etcd takes them, and what comes with them.
 LARGEST_REVIEW: Final = 4 * 1024 * 1024
 #: Reviews that are received and answered at a time: they bound the memory of it. Others wait, up to so many.
 MOST_REVIEWS: Final = 16
@@ -90,7 +90,7 @@ class ReviewContext(Protocol):
         ...
 
     def node_shapes(self) -> Collection[NodeShape] | None:
-        """The devices of nodes, each combination once, in units of ``queues.resources``. None: not known yet."""
+        """The devices of nodes, each combination once, in units of ``queues.resources``. None if not known yet."""
         ...
 
     async def find_labels(self, namespace: str) -> Mapping[str, str]:
@@ -193,7 +193,7 @@ async def validate(body: bytes, surroundings: ReviewContext) -> ReviewAnswer:
 
 
 async def authorize(body: bytes, surroundings: ReviewContext) -> ReviewAnswer:
-    """Whether somebody who is no platform administrator may change a Queue, open or close it by a Command, or reserve
+    """Whether a user who is no platform administrator may change a Queue, open or close it by a Command, or reserve
     nodes for it.
 
     Raises InvalidReview, ApiError.
@@ -239,7 +239,7 @@ def _text_at(document: Document, part: str, key: str) -> str:
 async def _queue_violations(
     name: str, document: Document | None, old: Document | None, known: Known, surroundings: ReviewContext
 ) -> list[Violation]:
-    """What is wrong with a Queue (None: with its deletion).
+    """What is wrong with a Queue, or with its deletion if ``document`` is None.
 
     It depends on other Queues, and `kubectl apply -f` or `delete -f` changes several one right after the other, before
     the first change is watched. So nothing is refused for what they were.
@@ -303,7 +303,7 @@ def _beginning(body: bytes) -> str:
 def app(surroundings: ReviewContext) -> web.Application:
     """``POST /mutate``, ``POST /validate`` and ``POST /authorize``.
 
-    Whoever reaches the port may send anything, so size, time and number of reviews are bounded.
+    A client that reaches the port may send anything, so size, time and number of reviews are bounded.
     """
 
     async def mutating(body: bytes) -> ReviewAnswer:
@@ -319,7 +319,7 @@ def app(surroundings: ReviewContext) -> web.Application:
             except web.HTTPException:
                 raise
             except ConnectionError as error:
-                # Nobody waits for the answer any more: the API server has decided without it, by failurePolicy.
+                # The answer is not waited for any more: the API server has decided without it, by failurePolicy.
                 _log.info(
                     "the API server gave a review up before it was received", extra={"why": repr(error)}
                 )

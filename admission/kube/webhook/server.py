@@ -110,7 +110,7 @@ class WatchedObjects:
     """What the webhook knows of the cluster: Queues, Topologies, Namespaces, Nodes, and what closes nodes."""
 
     def __init__(self, client: Client, schedulers: Collection[str] | None) -> None:
-        """``schedulers``: names of the stock scheduler; None: the usual ones."""
+        """``schedulers``: names of the stock scheduler, None for the usual ones."""
         self._client = client
         self._schedulers = schedulers
         self._queues = _Watched(client, QUEUES, Bare, lambda _, raw: queue_fact(bytes(raw)).queue)
@@ -185,7 +185,7 @@ class WatchedObjects:
         return most
 
     async def find_queue(self, name: str) -> Queue | None:
-        """The Queue at the API server; None: there is none, or none can have this name. Raises ApiError."""
+        """The Queue at the API server. None if there is none, or none can have this name. Raises ApiError."""
         if not is_dns_name(name):
             return None
         try:
@@ -205,7 +205,7 @@ class WatchedObjects:
         return {document["metadata"]["name"]: document for document in documents}
 
     def node_shapes(self) -> Collection[NodeShape] | None:
-        """The devices of nodes, each combination once; None: the nodes are not listed yet."""
+        """The devices of nodes, each combination once. None if the nodes are not listed yet."""
         if not self._nodes.informer.synced.is_set():
             return None
         return node_shapes(each.offered for each in self._nodes.values.values())
@@ -220,7 +220,7 @@ class WatchedObjects:
         return msgspec.json.decode(await self._client.get(QUEUES.path()), type=Page).items or []
 
     async def find_labels(self, namespace: str) -> Mapping[str, str]:
-        """Labels of a Namespace at the API server; none: there is no such namespace. Raises ApiError."""
+        """Labels of a Namespace at the API server. Empty if there is no such namespace. Raises ApiError."""
         if not is_dns_name(namespace):
             return {}
         raw = await self._client.get(NAMESPACES.path(), fieldSelector=f"metadata.name={namespace}")
@@ -244,8 +244,8 @@ class WebhookServer:
         certificates: Path | None = None,
         schedulers: Collection[str] | None = None,
     ) -> None:
-        """``certificates``: a folder with those that others make; None: Muster makes them. ``schedulers``: names of the
-        stock scheduler; None: the usual ones."""
+        """``certificates``: a folder with those that others make. If None, Muster makes them. ``schedulers``: names of
+        the stock scheduler, None for the usual ones."""
         self._host = host
         self.watched = WatchedObjects(client, schedulers)
         self.keeper = serving_certificates(client, callee, certificates)

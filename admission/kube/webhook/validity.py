@@ -1,4 +1,4 @@
-"""When certificates are valid: what is told of them to a process that loads none itself."""
+"""When certificates are valid: what is reported of them to a process that loads none itself."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,9 +12,9 @@ class Validity:
     ends: float
 
 
-#: Told the validity of the serving certificate and of the newest authority.
+#: Called with the validity of the serving certificate and of the newest authority.
 CertificatesLoaded = Callable[[Validity, Validity], None]
 
 
 def tell_nobody(_serving: Validity, _authority: Validity) -> None:
-    """Certificates were loaded, and nobody counts them."""
+    """Certificates were loaded, and no process counts them."""

@@ -1,4 +1,4 @@
-"""Seats for which a pod may still come although the informer shows none: what one writer knows in one term.
+"""Seats for which a pod may still come although the informer shows none, as one writer knows it in one term.
 
 A write that brings a pod to a seat (a pod is created or released, a Job is resumed) counts from the moment at which it
 is queued until the informer shows its effect. It counts no longer if it was cancelled before it was sent, or if the
@@ -31,13 +31,13 @@ class AwaitedWrite:
     #: The object that is written.
     path: str
     seats: SeatIndices
-    #: ``metadata.generation`` that the object must have for the write to apply; None: any.
+    #: ``metadata.generation`` that the object must have for the write to apply. None for any.
     generation: int | None = None
     #: A request was sent and has no answer yet.
     in_flight: bool = False
-    #: Time of the loop at which the last request ended that may have been carried out; None: there was none.
+    #: Time of the loop at which the last request ended that may have been carried out. None if there was none.
     since: float | None = None
-    #: Time of the loop at which the last request without an answer was given up; None: there was none.
+    #: Time of the loop at which the last request without an answer was given up. None if there was none.
     given_up_at: float | None = None
 
     def may_arrive(self, now: float) -> bool:
@@ -67,7 +67,7 @@ class AwaitedSeats:
     """Writes by workload and subject: what is written, by a name or uid that is unique in the workload."""
 
     def __init__(self, shown: Callable[[WorkloadKey, Mapping[str, AwaitedWrite]], Set[str]]) -> None:
-        """``shown``: of which of these writes the informer shows what became of them, or that nothing can."""
+        """``shown``: those of these writes whose effect the informer shows, or that can have none any more."""
         self._shown = shown
         self._writes: dict[WorkloadKey, dict[str, AwaitedWrite]] = {}
 
@@ -90,7 +90,7 @@ class AwaitedSeats:
         return write
 
     def get(self, key: WorkloadKey, subject: str) -> AwaitedWrite | None:
-        """The write to a subject; None: none is awaited."""
+        """The write to a subject. None if none is awaited."""
         return self._writes.get(key, {}).get(subject)
 
     def writes(self, key: WorkloadKey) -> dict[str, AwaitedWrite]:

@@ -1,4 +1,4 @@
-"""Makes the objects that stand beside a Job's pods, and, when nothing more urgent waits, its PodGroup.
+"""Makes the objects that belong to a Job besides its pods, and, when nothing more urgent waits, its PodGroup.
 
 SSH key pairs are made ahead of time: one takes about 50 ms of a processor.
 """
@@ -140,7 +140,7 @@ class Companions:
         if not one.follows_scale:
             return
         if (wanted := one.manifest.get("spec")) is not None:
-            # The API server has filled in fields beside these.
+            # The API server has filled in fields besides these.
             before = found.spec or {}
             change = {
                 key: _with_keys_gone(before.get(key), value)

@@ -3,7 +3,7 @@
 A dry run creates a pod and stores nothing: defaults, webhooks and checks of the API server act on it as on any other.
 There is one for each template of a namespace, however many workloads have it; answers are handed in as changes, in
 the stream that the informers fill. A workload waits for the answer for a moment at most: where that passes, or no
-answer can be had, the world is told so, and the answer that comes later is taken in then.
+answer can be had, that is noted in the world, and the answer that comes later is taken in then.
 
 An answer is asked for again after a while, at first sooner if it was a refusal, and at once when something has changed
 that decides what templates become; always only while a workload with the template waits.
@@ -58,7 +58,7 @@ OF_ONE_NAMESPACE: Final = 2
 LARGEST: Final = 32 * 1024
 #: Seconds for which workloads wait for the answer.
 PATIENCE: Final = 1.0
-#: Seconds after which what was told is asked again, though nothing is known to have changed.
+#: Seconds after which an answered question is asked again, though nothing is known to have changed.
 ANEW_AFTER: Final = 600.0
 #: Seconds of the longest pause after refusals of a template. A quota that is used up, and a failure, is tried sooner.
 LONGEST_PAUSE: Final = 600.0
@@ -90,9 +90,9 @@ class DryRunWriter:
         self._limiter = RateLimiter(lambda: False, normal=PER_SECOND, when_busy=PER_SECOND)
         #: Templates that are to be asked about, in order, by namespace. Namespaces take turns.
         self._lines: dict[str, dict[TemplateKey, None]] = {}
-        #: Calls that tell the world that an answer takes too long.
+        #: Calls that note in the world that an answer takes too long.
         self._impatience: dict[TemplateKey, asyncio.TimerHandle] = {}
-        #: Templates of which something has changed while they are asked about.
+        #: Templates with a change while they are asked about.
         self._outdated: set[TemplateKey] = set()
         #: Set while nothing is to be asked and nothing is under way.
         self._idle = asyncio.Event()
@@ -120,7 +120,7 @@ class DryRunWriter:
                         self._ask(key)
 
     def ask_anew(self) -> None:
-        """Ask about templates of which something has changed since they were asked about."""
+        """Ask about templates with a change since they were asked about."""
         for key in self._world.templates.take_outdated():
             if self.queue.is_under_way(key):
                 self._outdated.add(key)
@@ -174,7 +174,7 @@ class DryRunWriter:
             self.queue.start(key, key, partial(self._try, key), f"dry run {key}")
 
     def _next_namespace(self) -> str | None:
-        """The first namespace in line that may have a dry run now; None: there is none."""
+        """The first namespace in line that may have a dry run now. None if there is none."""
         under_way = Counter(key.namespace for key in self.queue.keys_under_way())
         return next((each for each in self._lines if under_way[each] < OF_ONE_NAMESPACE), None)
 
@@ -211,7 +211,7 @@ class DryRunWriter:
         return self._tell(TemplateFact(key=key, shape=shape_answered(answer)))
 
     def _failed(self, key: TemplateKey, error: ApiError | InvalidDocument, seconds: float) -> None:
-        """The API server refuses the pods of a template, or does not tell. ``seconds``: what that took."""
+        """The API server refuses the pods of a template, or does not answer. ``seconds``: what that took."""
         refusal = refusal_answered(error) if isinstance(error, ApiError) else ""
         stays = bool(refusal) and not is_lack_of_quota(refusal)
         pause = min(LONGEST_PAUSE, _AFTER_SLOW * seconds) if seconds > SLOW else 0.0
@@ -238,12 +238,12 @@ class DryRunWriter:
         return answer
 
     def _example(self, key: TemplateKey) -> WorkloadFact | None:
-        """A workload that waits with this template; None: there is none any more."""
+        """A workload that waits with this template. None if there is none any more."""
         users = self._world.templates.users_of(key)
         return next((self._world.facts[each] for each in users if self._waits(each)), None)
 
     async def _pod(self, key: TemplateKey, of: WorkloadFact) -> dict[str, Any] | None:
-        """A pod of the template; None: the workload is not as it was. Raises ApiError, InvalidDocument."""
+        """A pod of the template. None if the workload has changed since. Raises ApiError, InvalidDocument."""
         if of.key.kind is WorkloadKind.VOLCANO_JOB:
             named = zip(of.pod_sets, keys_of(of), strict=True)
             return pod_of_task(

@@ -24,8 +24,8 @@ _log = logging.getLogger(__name__)
 BACKLOG: Final = 2000
 
 
-#: Seconds after the last reason of an object before one that it had earlier is told again. Doubled with each that
-#: follows soon after, up to so many: reasons that take turns for days cost little, and the last one is told in the end.
+#: Seconds after the last reason of an object before one that it had earlier is written again. Doubled with each that
+#: follows soon after, up to so many: reasons that take turns for days cost little, and the last one is always written.
 AGAIN_AFTER: Final = 60.0
 _AGAIN_AT_MOST: Final = 16 * AGAIN_AFTER
 #: Seconds between two looks at which of them are due: there may be as many as workloads that wait.
@@ -37,18 +37,18 @@ class _Reason:
     """The reason for waiting that an object was given last."""
 
     told_as: str
-    #: Second at which it was told.
+    #: Second at which it was written.
     at: float
-    #: Seconds until an earlier one may be told again.
+    #: Seconds until an earlier one may be written again.
     pause: float = AGAIN_AFTER
 
 
 @dataclass(slots=True)
 class _Told:
-    """What was told of a workload, and of objects that are told with it."""
+    """What was written about a workload, and about objects that belong to it."""
 
-    #: Codes: Admitted or Evicted, then reasons for waiting and warnings since then. Those of another object that are
-    #: told with this one's have the kind of that one before them.
+    #: Codes: Admitted or Evicted, then reasons for waiting and warnings since then. Codes of another object that
+    #: belongs to this workload have the kind of that object before them.
     codes: tuple[str, ...] = ()
     #: uid of each of the objects → its reason.
     reasons: dict[str, _Reason] = field(default_factory=dict)
@@ -57,8 +57,8 @@ class _Told:
 class EventWriter:
     """Writes events about objects.
 
-    A reason for waiting is told when it is new since the workload was admitted or evicted. One that comes back is told
-    again, later: reasons may take turns with every turn. Each warning is told once.
+    A reason for waiting is written when it is new since the workload was admitted or evicted. One that comes back is
+    written again, later: reasons may take turns with every turn. Each warning is written once.
     """
 
     def __init__(
@@ -79,15 +79,15 @@ class EventWriter:
         #: By uid of the workload, the oldest first.
         self._written: OrderedDict[str, _Told] = OrderedDict()
         self._waiting: OrderedDict[tuple[str, str], tuple[EventNote, int]] = OrderedDict()
-        #: uid of the workload → uid of the object → reason that came back and is not told again yet, since when (ns).
+        #: uid of the workload → uid of the object → reason that came back and is not written again yet, since (ns).
         self._held: dict[str, dict[str, tuple[EventNote, int]]] = {}
         self._look_at_held = 0.0
         self._queued = asyncio.Event()
 
     def tell(self, note: EventNote, *, shown: bool = False) -> None:
-        """Queue an event; returns at once. One that repeats the last ones is dropped, if it need not always be told.
+        """Queue an event; returns at once. One that repeats the last ones is dropped, unless it is always written.
 
-        ``shown``: the object said so when it was seen first, so that an earlier leader has told it last.
+        ``shown``: the object said so when it was seen first, so that an earlier leader has written it last.
         """
         uid, code = _workload(note), _code(note)
         told = self._written.get(uid)

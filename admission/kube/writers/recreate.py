@@ -96,17 +96,17 @@ class RecreationWriter:
         self.queue: WorkQueue[GoingPod] = WorkQueue(
             lambda pod: requeue(pod.workload), lambda pod: requeue(pod.workload)
         )
-        #: Intents handed in, by pod, until the world and Postgres have them. None: to be forgotten.
+        #: Intents handed in, by pod, until the world and Postgres have them. None for one to be forgotten.
         self.handed_in: dict[str, Recreation | None] = {}
         #: Pods with an intent stored by this process and a deletion not asked for yet: a user may delete them.
         self._not_deleted: set[str] = set()
-        #: Pods of which a later state was stored since their deletion was last answered: it counts, whatever follows.
+        #: Pods whose later state was stored since their deletion was last answered: it counts, whatever follows.
         self._stored_anew: set[str] = set()
         #: Pods that changed between the last GET and a deletion at just that version.
         self._version_missed: set[str] = set()
         #: Pods that this process made again.
         self._recreated: set[str] = set()
-        #: What the API server refuses, for the status of the workload; and of which pod.
+        #: What the API server refuses, for the status of the workload; and the pod that it refuses.
         self.problems: dict[WorkloadKey, Reason] = {}
         self._refused: dict[WorkloadKey, str] = {}
 
@@ -262,7 +262,7 @@ class RecreationWriter:
             self._forget(intent, "it has ended by itself")
 
     async def _remove(self, pod: PodFact, version: str | None, check: Callable[[], None]) -> bytes:
-        """Remove a pod if it still is this version of it (None: any): as its budgets allow, if it is evicted.
+        """Remove a pod if it still is this version of it (None for any): as its budgets allow, if it is evicted.
 
         The answer of a deletion is the pod as it was then, that of an eviction is not.
         """

@@ -57,7 +57,7 @@ class ReleaseWriter:
         released: Callable[[Iterable[AdmissionId]], None] = lambda ids: None,
     ) -> None:
         """``requeue`` is called when the state or the status of a workload has to be worked out again; ``released``
-        with the admissions of which pods were handed to the scheduler."""
+        with the admissions whose pods were handed to the scheduler."""
         self._client = client
         self.world = world
         self._check_lease = check_lease
@@ -149,7 +149,7 @@ class ReleaseWriter:
         fact = self.world.facts.get(key)
         if fact is None or not fact.suspended or fact.finished or fact.deleting:
             return True
-        # A Job that was suspended again at once is never shown resumed; a later generation tells that it was.
+        # A Job that was suspended again at once is never shown resumed; a later generation proves that it was.
         tested, revision = write.generation, fact.revision
         return tested is not None and revision is not None and revision.generation > tested
 
@@ -327,7 +327,7 @@ class ReleaseWriter:
         self.problems.pop(key, None)
 
 
-#: Writes after which the maker of an object, of which nothing is known, is certainly suspended.
+#: Writes after which the maker of an object is certainly suspended, if nothing is known of it.
 _UNKNOWN: Final = 1
 #: The same while a write that resumes it may still be carried out late.
 _IN_DOUBT: Final = 2

@@ -44,9 +44,9 @@ class _Known:
     """One object and what is known of its status."""
 
     wanted: StatusWanted
-    #: As last written or read; None: not known.
+    #: As last written or read. None if not known.
     status: Document | None = None
-    #: Time of the loop at which it was written last, and at which it is due; None: nothing to do.
+    #: Time of the loop at which it was written last, and at which it is due (None if there is nothing to do).
     written_at: float = float("-inf")
     due: float | None = None
     busy: bool = False

@@ -38,7 +38,7 @@ LOOK_AFTER_BUSY: Final = 1.0
 #: Seconds between two countings of all queues.
 QUEUES_EVERY: Final = 2.0
 
-#: Seconds between two objects that are told when their workloads should start: at most 60 writes a minute.
+#: Seconds between two objects that get the expected start of their workloads: at most 60 writes a minute.
 STARTS_EVERY: Final = 1.0
 
 

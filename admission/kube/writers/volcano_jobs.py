@@ -54,7 +54,7 @@ class JobReport:
     found: int = 0
     deleted: int = 0
     companions: int = 0
-    #: What the user must know; None: all is well.
+    #: What the user must know. None if all is well.
     problem: Reason | None = None
     #: Something is left to do: it is tried again after a pause.
     unfinished: bool = False
@@ -97,7 +97,7 @@ class JobPods:
     async def update_companions(
         self, work: JobWork, creates: Collection[PodWanted], report: JobReport
     ) -> bool:
-        """Have the companions exist as they should be; False: something is in the way, which the report tells."""
+        """Have the companions exist as they should be; False: something is in the way, which the report shows."""
         try:
             report.companions += await self._companions.ensure(work.spec, work.companions)
         except NameTaken as error:
@@ -500,7 +500,7 @@ class VolcanoJobWriter:
         if due.remove:
             await self._pods.remove_job(work, report)
             return
-        # First: once the pods are gone, nothing tells the next leader that the list of hosts is too long.
+        # First: once the pods are gone, nothing shows the next leader that the list of hosts is too long.
         complete = await self._pods.update_companions(work, due.creates, report)
         await all_of(self._pods.delete(work, unwanted, report) for unwanted in due.deletes)
         if due.creates and complete:

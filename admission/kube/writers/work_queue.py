@@ -46,7 +46,7 @@ _SHORTEST: Final = 0.001
 def pause_after(failures: int, longest: float | None = None, first: float | None = None) -> float:
     """Seconds to wait after so many failures in a row, doubled each time. 0 failures: an object changed meanwhile.
 
-    ``longest``, ``first``: None: LONGEST_PAUSE, FIRST_PAUSE.
+    ``longest``, ``first``: None for LONGEST_PAUSE and FIRST_PAUSE.
     """
     pause = (FIRST_PAUSE if first is None else first) * 2.0 ** min(failures, 20)
     return min(LONGEST_PAUSE if longest is None else longest, pause)
@@ -246,7 +246,7 @@ class WorkQueue(Generic[Key]):
     def back_off(self, key: Key, *, at_least: float = 0.0, longest: float | None = None) -> None:
         """A failure: wait before the next attempt, twice as long as after the failure before it.
 
-        ``at_least``, ``longest``: seconds between which the pause is; None: LONGEST_PAUSE.
+        ``at_least``, ``longest``: seconds between which the pause is. ``longest``: None for LONGEST_PAUSE.
         """
         known = self._backoffs.get(key)
         failures = (known.failures if known is not None else 0) + 1

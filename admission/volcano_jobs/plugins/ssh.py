@@ -24,7 +24,7 @@ class Ssh:
     """A Secret with a key pair of the Job's own, mounted in every container.
 
     In Volcano the Secret is named ``<job>-ssh``. Here the Job's uid is part of the name: a Secret of that name is the
-    Job's, so that nobody has to read it to know, and Muster needs no right to read Secrets.
+    Job's. That is known without reading it, and Muster needs no right to read Secrets.
     """
 
     name: ClassVar[str] = "ssh"

@@ -14,7 +14,7 @@ from admission.volcano_jobs.plugins.svc import hosts_of
 from admission.volcano_jobs.task_index import IndexPlaceholder, TaskIndex
 from queues.api.validation.unsupported import ACTING_FLAGS
 
-#: In TensorFlow's words; a flag of that name tells which task it is.
+#: In TensorFlow's words; a flag of that name says which task it is.
 _ROLES = ("ps", "worker", "chief", "evaluator")
 
 

@@ -70,7 +70,7 @@ def processor_time() -> float:
     """
     try:
         waited = int(_SCHEDULED.read_bytes().split()[1]) / 1e9
-    except (OSError, IndexError, ValueError):  # this kernel does not tell
+    except (OSError, IndexError, ValueError):  # this kernel does not say
         waited = 0.0
     return process_time() + waited
 

@@ -67,7 +67,7 @@ def _stages_of_admission(
 
 
 def _trace(admission: Admission, rows: ExplanationRows) -> str | None:
-    """As the decision log tells it."""
+    """The trace, as the decision log has it."""
     found = (each.numbers.get("trace") for each in rows.history if each.admission == admission.id)
     return next((str(trace) for trace in found if trace), None)
 

@@ -90,7 +90,7 @@ class LeaderQuestions:
         if forwarded or last is None or last.age > _LOST or last.holder == self._identity or not last.address:
             raise here
         token = await self._token()
-        if token is None:  # Muster is known by a certificate: the other replica could not tell who asks
+        if token is None:  # Muster is known by a certificate: the other replica could not see who asks
             raise here
         headers = {"Authorization": token, FORWARDED: self._identity, ASKER: quote(query.get(ASKER) or "")}
         return await self._elsewhere(last, public, headers, body)

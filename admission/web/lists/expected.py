@@ -1,4 +1,4 @@
-"""When pending workloads should start, as the read API tells it."""
+"""When pending workloads should start, as the read API shows it."""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar

@@ -1,4 +1,4 @@
-"""Expected starts beside lists that come from Postgres: the leader's forecast, as far as it can be had."""
+"""Expected starts next to lists that come from Postgres: the leader's forecast, as far as it can be had."""
 
 import asyncio
 import logging

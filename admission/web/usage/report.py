@@ -1,4 +1,4 @@
-"""Use in a period as the read API tells it: what was asked, which queues the user sees, and the answer."""
+"""Use in a period as the read API shows it: what was asked, which queues the user sees, and the answer."""
 
 import base64
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""Use and waits over time as the read API tells them: what was asked, what is a line of its own, and the answer."""
+"""Use and waits over time as the read API shows them: what was asked, what is a line of its own, and the answer."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

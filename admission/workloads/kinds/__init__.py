@@ -54,7 +54,7 @@ def support_of(key: WorkloadKey) -> KindSupport:
 
 
 def controller_of(metadata: WireMetadata) -> PodController | None:
-    """The workload that a pod names as its controller; None: none."""
+    """The workload that a pod names as its controller; None if it names none."""
     if not metadata.owner_references:
         return None
     if (member := member_of(metadata, _OF_OPERATORS)) is not None:

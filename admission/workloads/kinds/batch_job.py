@@ -66,7 +66,7 @@ FAILING: Final = "Failing"
 
 
 class WireSelector(WireStruct):
-    """What a Job selects its pods by, beside the labels that are made for it."""
+    """What a Job selects its pods by, besides the labels that are made for it."""
 
     match_expressions: tuple[msgspec.Raw, ...] | None = None
 
@@ -280,9 +280,9 @@ def _gang(text: str | None, parallelism: int, values: UserValues) -> int:
 
 
 def _own_selector(spec: WireJobSpec) -> Obstacle | None:
-    """The label that tells a Job's pods from others is left out where users select them by labels of their own.
+    """The label that marks a Job's pods is left out where users select them by labels of their own.
 
-    A Job that selects its pods by the absence of a label besides loses each to whoever writes that label on it.
+    A Job that also selects its pods by the absence of a label loses each pod on which another client writes that label.
     """
     if spec.manual_selector:
         field, found, why = "manualSelector", "true", "a Job's pods are known by the job controller's label"

@@ -73,9 +73,9 @@ _SENTENCE: Final = re.compile(r"(?P<path>[^:]+): found (?P<found>.*), expected (
 
 
 def check_as_in_cluster(subject: Subject, inherited: str) -> list[Finding] | None:
-    """Findings about an object as the cluster's objects are read; None: Muster does not act on the kind.
+    """Findings about an object as the cluster's objects are read; None if Muster does not act on the kind.
 
-    ``inherited``: the queue of what names none in its namespace; "": that does not wait.
+    ``inherited``: the queue of objects in its namespace that name none; "": these do not wait.
     """
     if (of_devices := check_device_kind(subject)) is not None:
         return of_devices
@@ -202,7 +202,7 @@ def _pods(fact: WorkloadFact) -> str:
 
 
 def _of_template(subject: Subject, held: HeldTemplate, told: str, *, in_queue: bool) -> Iterator[Finding]:
-    """Violations in a template. ``told``: the obstacle of its object, which is not said twice."""
+    """Violations in a template. ``told``: the obstacle of its object, which is not repeated."""
     template = json.loads(held.content or b"null")
     if not isinstance(template, Mapping):
         return
@@ -219,7 +219,7 @@ def _of_template(subject: Subject, held: HeldTemplate, told: str, *, in_queue: b
 
 
 def _shown(path: Sequence[str]) -> str:
-    """A place as findings tell it: ``spec.replicatedJobs[0].template``."""
+    """A place as findings write it: ``spec.replicatedJobs[0].template``."""
     return "".join(f"[{field}]" if field.isdecimal() else f".{field}" for field in path).removeprefix(".")
 
 
@@ -250,7 +250,7 @@ def _queue(subject: Subject) -> str:
 
 
 def _member(value: Any, path: Sequence[str]) -> Any:
-    """The part at a place; None: there is none."""
+    """The part at a place; None if there is none."""
     for field in path:
         if isinstance(value, list) and field.isdecimal() and int(field) < len(value):
             value = value[int(field)]

@@ -32,7 +32,7 @@ WAITS_FOR_RESOURCES: Final = frozenset(
         ReasonCode.MAKING_ROOM,
         ReasonCode.RESERVED,
         ReasonCode.BEHIND,
-        # Volcano tells of pods that gates of others hold by the same reason.
+        # Volcano reports pods that gates of others hold by the same reason.
         ReasonCode.OTHER_GATES,
     }
 )

@@ -5,7 +5,7 @@ One sync of the job controller makes up to 500 pods (``MaxPodCreateDeletePerSync
 ``status.active`` is what it was before, 0 at a first start. At the end it writes the whole status at once, also the
 condition Suspended, with a new ``lastTransitionTime`` if that changed; the write is refused if the Job was changed
 meanwhile. Syncs of one Job follow each other, so a sync that read that the Job is suspended proves that no earlier one
-makes pods any more. Which parallelism a sync has read nothing tells.
+makes pods any more. Which parallelism a sync has read is not known.
 
 Source: ``syncJob``, ``manageJob`` and ``updateJobStatus`` in pkg/controller/job/job_controller.go, Kubernetes 1.36.
 """
@@ -32,8 +32,8 @@ def may_make_pods(fact: WorkloadFact, admission: Admission, suspended_before: in
     another one suspended again. The first sync of a new Job may come as late as after the opening, so the transition
     must not be from before the eviction either. Times are whole seconds; a gang that is evicted in the second of its
     opening counts as suspended by a transition in that second, which its controller mostly writes then: unless that is
-    ``suspended_before``, the transition that the Job told when it was last seen resumed (0: none, or not known).
-    True may be the answer for good: syncs that found the Job resumed could not write, because it was suspended again.
+    ``suspended_before``, the transition in the Job's status when it was last seen resumed (0: none, or not known). True
+    may be the answer for good: syncs that found the Job resumed could not write, because it was suspended again.
     """
     if fact.directed != admission.id:
         return False
@@ -75,7 +75,7 @@ def _is_made_smaller(fact: WorkloadFact | None, admission: Admission) -> bool:
 class JobSyncs:
     """What the job controller may be doing for a Job that leaves its seats."""
 
-    #: None: it is gone.
+    #: None if it is gone.
     fact: WorkloadFact | None = None
     #: As in ``WorkloadInputs``.
     suspended_before: int = 0
@@ -83,7 +83,7 @@ class JobSyncs:
     pods_seen: bool = False
     #: Since when (seconds) the Job is suspended, being deleted or smaller while a sync may go on; 0: that is not so.
     since: int = 0
-    #: From when on none goes on in any case; None: that is not known.
+    #: From when on none goes on in any case; None if that is not known.
     until: int | None = None
     #: By now it is so late.
     late: bool = False
@@ -126,7 +126,7 @@ def _pods_seen(inputs: WorkloadInputs, places: Sequence[SeatMap]) -> bool:
     before makes no pod for a seat that has one, unless that one is being deleted: its successor comes at once."""
     fact = inputs.fact
     if seats_given_up(fact, inputs.admissions):
-        # A resumption that is under way may be carried out after what the Job tells.
+        # A resumption that is under way may be carried out after what the Job's status says.
         if inputs.pods_seen or fact is None or any(inputs.awaited.values()):
             return inputs.pods_seen
         return _tells_of_none(fact, inputs)
@@ -147,7 +147,7 @@ def _is_gated(fact: WorkloadFact | None, admission: Admission) -> bool:
 
 
 def _tells_of_none(fact: WorkloadFact, inputs: WorkloadInputs) -> bool:
-    """Whether the status of a Job proves that no sync makes pods for its admissions, all of which are evicted."""
+    """Whether all admissions of a Job are evicted, and its status proves that no sync makes pods for them."""
     return _is_idle(fact) and not any(
         each.state is not AdmissionState.EVICTING or may_make_pods(fact, each, inputs.suspended_before)
         for each in inputs.admissions

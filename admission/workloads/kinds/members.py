@@ -31,7 +31,7 @@ def member_text(key: WorkloadKey, name: str, pod_set: str) -> str:
 
 
 def membership(annotations: Mapping[str, str] | None) -> Membership | None:
-    """The pod set that the annotations of a pod, or of a pod template, name; None: none."""
+    """The pod set that the annotations of a pod, or of a pod template, name; None if they name none."""
     said = (annotations or {}).get(names.MEMBER_OF)
     if said is None or len(said) > _LONGEST_MEMBER:
         return None
@@ -47,10 +47,10 @@ def is_controlled(metadata: WireMetadata) -> bool:
 
 
 def member_of(metadata: WireMetadata, kinds: frozenset[WorkloadKind]) -> PodController | None:
-    """The workload of one of these kinds that a pod is part of, as its template says; None: of none.
+    """The workload of one of these kinds that a pod is part of, as its template says; None if of none.
 
     The templates name the queue as well, so that policies make these pods wait. A pod that they did not make wait has
-    the annotation from somebody else: taken for a member that runs, it would keep the workload from being admitted.
+    the annotation from another client: taken for a member that runs, it would keep the workload from being admitted.
     """
     if names.RELEASED not in (metadata.labels or {}) or not is_controlled(metadata):
         return None

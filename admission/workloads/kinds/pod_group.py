@@ -1,7 +1,7 @@
 """PodGroups of Volcano: gangs of pods that name them, and are gated while they wait. Pure.
 
-The PodGroup says how many members must start together; what they ask for is told by the members themselves, and once
-they are admitted by their seats.
+The PodGroup says how many members must start together; what they ask for is in the members themselves, and once they
+are admitted in their seats.
 """
 
 from collections import Counter
@@ -74,7 +74,7 @@ class WirePodGroup(WireStruct):
 
 
 def pod_group_fact(group: WirePodGroup) -> WorkloadFact:
-    """A PodGroup; its pods tell what it takes."""
+    """A PodGroup; its pods say what it takes."""
     meta, spec, values = group.metadata, group.spec, UserValues()
     minimum = spec.min_member or 0
     stands_for = next(
@@ -127,7 +127,7 @@ def pod_group_fact(group: WirePodGroup) -> WorkloadFact:
 
 def _min_resources(written: Mapping[str, Quantity] | None, values: UserValues) -> Resources | None:
     """What the gang is said to ask for, by plain names; those that a ResourceQuota has stand for them where they are
-    missing. None: nothing is said."""
+    missing. None if nothing is said."""
     if not written or not values.at_most("spec.minResources", len(written), MOST_RESOURCES, "resources"):
         return None
     amounts: dict[str, int] = {}
@@ -192,7 +192,7 @@ def group_pod_sets(
 
 
 def _too_many(shapes: Mapping[tuple[str, PodShape], int]) -> tuple[PodSet, ...]:
-    """A pod set for each shape, of which nothing but their number matters. ``shapes``: how many pods of each."""
+    """A pod set for each shape, for which only the number of pods matters. ``shapes``: how many pods of each."""
     counts = enumerate(shapes.items())
     return tuple(
         PodSet(name=str(number), count=count, takes=shape.takes) for number, ((_, shape), count) in counts

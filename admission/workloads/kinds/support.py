@@ -46,7 +46,7 @@ class StatusForm(Enum):
     VOLCANO_JOB = "volcano job"
     #: Volcano's PodGroup status.
     POD_GROUP = "pod group"
-    #: One condition beside those that other controllers write.
+    #: One condition next to those that other controllers write.
     CONDITION = "condition"
     #: The same, of a custom resource: the API server does not merge conditions by their types there.
     CUSTOM_CONDITION = "custom condition"
@@ -60,7 +60,7 @@ class ObjectReader:
     informer: str
     #: What msgspec decodes the object's JSON into.
     wire: type
-    #: From the decoded object and its JSON: the workload, or a part of one; None: another object stands for it.
+    #: From the decoded object and its JSON: the workload, or a part of one; None if another object stands for it.
     fact: Callable[[Any, msgspec.Raw], WorkloadFact | Child | None]
     #: The cluster may not serve the kind: it is another project's.
     may_be_absent: bool = False
@@ -72,7 +72,7 @@ class KindSupport:
 
     kind: WorkloadKind
     resource: ApiResource
-    #: None: the object is a pod, and all that is known of it is its PodFact.
+    #: None if the object is a pod, and all that is known of it is its PodFact.
     reader: ObjectReader | None
     holding: Holding
     status: StatusForm
@@ -81,9 +81,9 @@ class KindSupport:
     needs_queue: bool = False
     #: Type of the condition on which its own controller has an object fail; "": there is none.
     failing_condition: str = ""
-    #: True: pods join by naming the object. They tell what it asks; the object tells how many must start together.
+    #: True: pods join by naming the object. They say what it asks; the object says how many must start together.
     is_group: bool = False
-    #: The workload of this kind that a pod names as its controller; None: none. A group's members name it instead
+    #: The workload of this kind that a pod names as its controller; None if none. A group's members name it instead
     #: (``PodFact.group``).
     controller_of: Callable[[WireMetadata], PodController | None] = lambda metadata: None
     #: True if each pod has a seat of its own, so that no other pod can take it. The fact is None once the object

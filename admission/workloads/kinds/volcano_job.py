@@ -136,7 +136,7 @@ def volcano_job_fact(job: WireVolcanoJob, raw: bytes) -> WorkloadFact:
         or NOTHING_BY_NAME,
         priority_class=fact.priority_class
         or next((found.priority_class for found in sets if found.priority_class), ""),
-        # All of the spec: pods are made from it, so a change of any part must be told.
+        # All of the spec: pods are made from it, so a change of any part must be reported.
         generation=blake2b(memoryview(document.spec), digest_size=8).hexdigest(),
         obstacle=values.obstacle,
         unsupported=(*spec.unsupported, *unsupported_plugins(spec)),
@@ -247,5 +247,5 @@ VOLCANO_JOB = KindSupport(
 
 
 def _image(sets: Sequence[TemplatePods]) -> str:
-    """The image of the first task that tells one; "": none does."""
+    """The image of the first task that names one; "": none does."""
     return next((found.image for found in sets if found.image), "")

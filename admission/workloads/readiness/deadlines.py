@@ -16,7 +16,7 @@ class Deadlines:
         self.policy_dependents: set[WorkloadKey] = set()
 
     def put(self, key: WorkloadKey, at: int | None, *, follows_policy: bool) -> None:
-        """The second at which a workload is to be looked at again; None: not before something changes."""
+        """The second at which a workload is to be looked at again; None if not before something changes."""
         (self.policy_dependents.add if follows_policy else self.policy_dependents.discard)(key)
         if at is None:
             self._at.pop(key, None)

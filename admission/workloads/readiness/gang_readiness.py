@@ -37,9 +37,9 @@ class GangReadiness:
     running: Mapping[AdmissionId, int] = field(default_factory=lambda: _NOTHING)
     #: Admissions that go back because pods were not ready in time.
     late: Mapping[AdmissionId, Rollback] = field(default_factory=lambda: _NOTHING)
-    #: Pods that something keeps from getting ready, while there is time left; None: there are none.
+    #: Pods that something keeps from getting ready, while there is time left; None if there are none.
     problem: Reason | None = None
-    #: The second from which on the answer is another one though nothing changes; None: it stays.
+    #: The second from which on the answer is another one though nothing changes; None if it stays.
     look_at: int | None = None
 
 
@@ -110,7 +110,7 @@ def gang_readiness(
 
 
 def held_back(inputs: WorkloadInputs) -> Obstacle | None:
-    """The obstacle of a workload that failed to get ready as often as its queue allows; None: it may be tried."""
+    """The obstacle of a workload that failed to get ready as often as its queue allows; None if it may be tried."""
     unready, policy = inputs.setbacks.unready, inputs.policy
     limit = policy.ready_backoff_limit or 0
     if unready is None or unready.times <= limit or not policy.ready_within:
@@ -175,7 +175,7 @@ def _late(
 
 
 def _problem(gangs: Iterable[_AwaitedGang], deadlines: Mapping[AdmissionId, int]) -> Reason | None:
-    """What is told of a gang with pods that something holds up. A gang that only starts tells nothing."""
+    """What a gang shows while something holds its pods up. A gang that only starts shows nothing."""
     for gang in gangs:
         if gang.gates or any(pod.waits_for or pod.other_gates for pod in gang.unready):
             at = rfc3339(deadlines[gang.place.admission.id])

@@ -6,7 +6,7 @@ after ``policy.readyWithin`` it goes back as a gang that never got ready does, a
 runs from when the first pod that it needs was seen to be missing, and begins anew once none is. Kueue calls it
 ``recoveryTimeout`` (KEP-349).
 
-A gang that has as many pods as it needs goes on: missing pods beyond these are told, and their seats are kept. What
+A gang that has as many pods as it needs goes on: missing pods beyond these are reported, and their seats are kept. What
 joined a gang goes back alone once it has no pod at all. A Job goes back only once its controller knows that the pods
 are gone: while the controller is away, they may have succeeded.
 """
@@ -43,9 +43,9 @@ class MissingPods:
     since: Mapping[AdmissionId, MissingSince] = field(default_factory=lambda: _NOTHING)
     #: Admissions that go back because nothing made their pods again in time.
     late: Mapping[AdmissionId, Rollback] = field(default_factory=lambda: _NOTHING)
-    #: What is missing, once it has been so for a while; None: nothing.
+    #: What is missing, once it has been so for a while; None for nothing.
     problem: Reason | None = None
-    #: The second from which on the answer is another one though nothing changes; None: it stays.
+    #: The second from which on the answer is another one though nothing changes; None if it stays.
     look_at: int | None = None
 
 
@@ -61,7 +61,7 @@ class _LackingGang:
     stays: str
 
     def deadline(self) -> int | None:
-        """When (seconds) it goes back; None: it does not."""
+        """When (seconds) it goes back; None if it does not."""
         if self.stays:
             return None
         return self.since.needed + (self.inputs.policy.ready_within or 0) + _failure_backoff(self.inputs)

@@ -3,8 +3,8 @@
 The time runs since it holds seats without a break. Members that join a gang, or follow others that ended, do not
 prolong it, nor do pods that outlive the object with which they were admitted: their own admissions count from the same
 second on. After an eviction for others the next admission has the whole time again, since its work may have been lost.
-When the time is over the workload is evicted whole, and is not run again (``Setbacks.is_run_out``): whoever wants more
-submits it anew.
+When the time is over the workload is evicted whole, and is not run again (``Setbacks.is_run_out``): a user who wants
+more time submits it anew.
 """
 
 from collections.abc import Sequence
@@ -28,12 +28,12 @@ class RunEnd(NamedTuple):
     warning: int
 
     def next_look(self, now: int) -> int | None:
-        """The next second at which something follows; None: all has."""
+        """The next second at which something follows; None if all has."""
         return next((each for each in (self.warning, self.at) if each > now), None)
 
 
 def run_end(inputs: WorkloadInputs, places: Sequence[SeatMap]) -> RunEnd | None:
-    """When a workload is ended that has these open admissions; None: never, or it has none."""
+    """When a workload is ended that has these open admissions; None if never, or if it has none."""
     limit = inputs.run_limit
     if limit is None or not places:
         return None
@@ -50,7 +50,7 @@ def run_out(end: RunEnd | None, places: Sequence[SeatMap], now: int) -> dict[Adm
 
 
 def obstacle_of_run_out(inputs: WorkloadInputs) -> Obstacle | None:
-    """The obstacle of a workload that was ended; None: it was not."""
+    """The obstacle of a workload that was ended; None if it was not."""
     if not inputs.setbacks.is_run_out:
         return None
     message = (

@@ -19,7 +19,7 @@ Queues = Mapping[QueueName, QueueFact]
 
 
 class ClosureState(NamedTuple):
-    """A closure as its object should tell it."""
+    """A closure as its object should show it."""
 
     fact: ClosureFact
     phase: ClosurePhase

@@ -14,7 +14,7 @@ class NodeDevices:
 
     def __init__(self) -> None:
         self._of_nodes: dict[NodeName, NodeShape] = {}
-        #: Each combination once; None: nodes have changed.
+        #: Each combination once; None if nodes have changed.
         self._shapes: Sequence[NodeShape] | None = None
 
     def put(self, name: NodeName, fact: NodeFact | None) -> None:

@@ -1,8 +1,8 @@
 """Which reported devices pods have by their ResourceClaims: what was allocated names devices of ResourceSlices, and
-these tell by which uuid or place on the PCI bus the agent of the node knows them. Pure.
+these give the uuid or the place on the PCI bus by which the agent of the node knows them. Pure.
 
-The kubelet's list has no claimed devices, and of a device that fell off the bus no processes can be read. A claim of
-which a device is not in the newest slices (its driver took it out) tells nothing: what is left would hide that device.
+The kubelet's list has no claimed devices, and of a device that fell off the bus no processes can be read. A claim with
+a device that is not in the newest slices (its driver took it out) says nothing: what is left would hide that device.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,7 +24,7 @@ class ClaimedDevices:
         self._claims_on: KeyIndex[Pool, Place] = KeyIndex()
 
     def put(self, place: Place, fact: ResourceClaimFact | None) -> set[Pool]:
-        """A ResourceClaim appeared, changed or went away; pools of which it has other devices than before."""
+        """A ResourceClaim appeared, changed or went away; returns pools in which its devices are others than before."""
         before = self._allocated.pop(place, ())
         after = fact.allocated if fact is not None else ()
         if after:
@@ -36,7 +36,7 @@ class ClaimedDevices:
         return {each.of for each in {*before} ^ {*after}}
 
     def pools_of(self, place: Place) -> set[Pool]:
-        """Pools of which a claim has devices."""
+        """Pools with devices of a claim."""
         return {each.of for each in self._allocated.get(place, ())}
 
     def ids_in(self, slices: Sequence[ResourceSliceFact]) -> dict[Place, frozenset[str]]:

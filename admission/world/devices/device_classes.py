@@ -71,9 +71,9 @@ class DeviceClasses:
     def counted(
         self, slices: Iterable[ResourceSliceFact], which: Callable[[SliceDevice], bool] | None = None
     ) -> Resources:
-        """What the devices of these slices count as: each once for every resource of which a class selects it.
+        """What the devices of these slices count as: each once for every resource with a class that selects it.
 
-        ``which``: only these devices; None: all.
+        ``which``: only these devices; None for all.
         """
         named = {name for flavor in self._flavors.values() for name in flavor.device_classes}
         classes = [

@@ -2,7 +2,7 @@
 allocation), and those that agents on the nodes report. Pure.
 
 What counts follows from several objects, which may come and change in any order. So pods and workloads with claims, and
-nodes, are kept as they were seen, and are told anew when something changes that their devices follow from.
+nodes, are kept as they were seen, and are reported anew when something changes that their devices follow from.
 """
 
 from collections.abc import Iterable, Iterator
@@ -105,7 +105,7 @@ class DeviceFacts:
                 yield node, mismatch
 
     def reported(self, node: NodeName) -> NodeDevicesFact | None:
-        """What the agent of a node reports, with the pods that have its devices by claims; None: it has none."""
+        """What the agent of a node reports, with the pods that have its devices by claims; None if it has no agent."""
         fact = self._reported.get(node)
         claims = self._claimed.ids_in(self._newest_slices(node)) if fact is not None else {}
         if fact is None or not claims:
@@ -122,7 +122,7 @@ class DeviceFacts:
         return of_newest_generation(self._slices[each] for each in self._slices_on.of(node))
 
     def _note_claimant(self, change: Change) -> set[Pool]:
-        """Keep a pod or workload with claims; pools of which it has other devices than before."""
+        """Keep a pod or workload with claims; returns pools in which its devices are others than before."""
         subject = (change.kind, change.key)
         before = self._claimants.pop(subject, None)
         if before is None and not _has_claims(change):
@@ -138,7 +138,7 @@ class DeviceFacts:
         return {pool for place in claims for pool in self._claimed.pools_of(place)}
 
     def _held_anew(self, pools: Iterable[Pool]) -> Iterator[Change]:
-        """Nodes with an unhealthy device and devices of these pools, told anew: other pods than before have them."""
+        """Nodes with an unhealthy device and devices of these pools, reported anew: other pods have them now."""
         for node in sorted({self._slices[each].node for pool in pools for each in self._slices_of.of(pool)}):
             reported = self._reported.get(node)
             if node in self._nodes and reported is not None and reported.has_faults:
@@ -211,7 +211,7 @@ class DeviceFacts:
                 yield self._on_node(self._nodes[node])
 
     def _all(self) -> Iterator[Change]:
-        """Whatever has devices, told anew."""
+        """Whatever has devices, reported anew."""
         for change in list(self._claimants.values()):
             yield self._counted(change)
         nodes = self._slices_on.keys()

@@ -1,12 +1,12 @@
 """What a node offers of the devices that its agent reports: unhealthy ones take no new work. Pure.
 
-Two sources tell that a device is unhealthy: the device plugin, which takes it out of the node's ``allocatable`` (its
-``capacity`` keeps it), and the agent, by a Device object. They may tell it at different times, of different devices, or
+Two sources say that a device is unhealthy: the device plugin, which takes it out of the node's ``allocatable`` (its
+``capacity`` keeps it), and the agent, by a Device object. They may say it at different times, of different devices, or
 one of them not at all. A node offers what both allow; a device that both leave out counts once. The agent tells which
 devices the plugin leaves out where the kubelet's list does; else they are taken for those that the agent calls
 unhealthy. If the plugin knows fewer devices than are reported (one is kept for a display), nothing tells which: they
-are not taken for the unhealthy ones. The devices of each resource are counted by themselves: those of a vendor, or of
-a model that its plugin names.
+are not taken for the unhealthy ones. The devices of each resource are counted by themselves: those of a vendor, or of a
+model that its plugin names.
 
 Where NVLinks do not join all healthy devices (pairs, boards, cards without NVLink), each of them is offered by
 its number, so that pods get those that are linked best.
@@ -55,7 +55,7 @@ def with_reported(fact: NodeFact, reported: NodeDevicesFact) -> NodeFact:
 
 
 def _as_offered(fact: NodeFact, reported: NodeDevicesFact) -> NodeDevicesFact:
-    """The devices by the resources that the node offers: without a registration nothing tells Intel's driver, nor that
+    """The devices by the resources that the node offers: without a registration Intel's driver is not known, nor that
     the plugin of Volcano's vGPUs offers the devices."""
     offered = {*fact.allocatable, *fact.withheld}
     instead = {
@@ -96,14 +96,17 @@ def _in_parts(fact: NodeFact, resource: str) -> bool:
 
 
 def _linked(fact: NodeFact, reported: NodeDevicesFact) -> tuple[DevicePlaces, ...]:
-    """How the whole healthy devices of each resource are linked, as far as that is told."""
+    """How the whole healthy devices of each resource are linked, as far as that is reported."""
     found = (_places(fact, resource, devices) for resource, devices in _by_resource(reported).items())
     return one(tuple(places for places in found if places is not None))
 
 
 def _places(fact: NodeFact, resource: str, devices: tuple[ReportedDevice, ...]) -> DevicePlaces | None:
-    """How the whole healthy devices of a resource are linked. None: the agent does not tell it of all of them, or they
-    cannot be told apart: the plugin offers some of them several times, or they have no numbers of their own."""
+    """How the whole healthy devices of a resource are linked.
+
+    None if the agent does not report it for all of them, or if they cannot be distinguished: the plugin offers some of
+    them several times, or they have no numbers of their own.
+    """
     whole = [each for each in devices if not each.is_partitioned]
     well = [each for each in whole if each.fault is None]
     if resource not in fact.allocatable or not well:
@@ -162,13 +165,13 @@ def _offered(
         return allocatable
     shares = max(1, -(-known // reported))
     faulty = _faulty_units(devices, units)
-    # Both hold, and together also while one of the two sources has told a change and the other one has not yet.
+    # Both hold, and together also while one of the two sources has reported a change and the other one has not yet.
     left = min(known - faulty.total() * shares, allocatable // WHOLE - faulty[True] * shares)
     return min(allocatable, max(left, 0) * WHOLE)
 
 
 def _faulty_units(devices: Iterable[ReportedDevice], units: Iterable[int]) -> Counter[bool | None]:
-    """Units of the unhealthy devices: that the kubelet may give, may not, and of which nothing tells it (None)."""
+    """Units of the unhealthy devices: that the kubelet may give, may not, and for which it is not known (None)."""
     found: Counter[bool | None] = Counter()
     for each, count in zip(devices, units, strict=True):
         if each.fault is not None:
@@ -177,7 +180,7 @@ def _faulty_units(devices: Iterable[ReportedDevice], units: Iterable[int]) -> Co
 
 
 def _offers_faulty(fact: NodeFact, reported: NodeDevicesFact) -> bool:
-    """Whether the kubelet may give an unhealthy device. Where nothing tells which devices the plugin holds back, it
+    """Whether the kubelet may give an unhealthy device. Where it is not known which devices the plugin holds back, it
     holds back the unhealthy ones first."""
     held_back = {name: fact.withheld[name] // WHOLE for name in fact.withheld if "/" in name}
     offered: list[tuple[str, tuple[ReportedDevice, ...], tuple[int, ...]]] = [
@@ -202,7 +205,7 @@ def _one_by_one(
     allocatable: int, withheld: int, resource: str, devices: tuple[ReportedDevice, ...]
 ) -> dict[str, int]:
     """The amounts of a node that shares its devices. It has a row for each device; which ones the plugin leaves out
-    only the agent tells."""
+    only the agent knows."""
     count = (allocatable + withheld) // WHOLE
     faulty = {each.number for each in devices if each.fault is not None}
     rows = {device(resource, index): 0 if index in faulty else WHOLE for index in range(count)}

@@ -1,7 +1,7 @@
 """What a node offers of the devices in its ResourceSlices: those that are unhealthy take no new work. Pure.
 
-Two sources tell that such a device is unhealthy: its driver, by a taint, and the agent of the node, which knows the
-device by its uuid or its place on the PCI bus. A device that both call unhealthy counts once. Where the driver tells
+Two sources say that such a device is unhealthy: its driver, by a taint, and the agent of the node, which knows the
+device by its uuid or its place on the PCI bus. A device that both call unhealthy counts once. Where the driver reports
 neither of some devices of a resource, these are counted like those of a device plugin (``reported_devices``).
 """
 
@@ -26,7 +26,7 @@ class SliceAmounts:
     tainted: Resources = NOTHING
     #: These, and those that the agent calls unhealthy.
     unhealthy: Resources = NOTHING
-    #: Those of which it is known which of the agent's devices they are.
+    #: Those whose device in the agent's report is known.
     named: Resources = NOTHING
 
 
@@ -92,7 +92,7 @@ def _with_slices(fact: NodeFact, amounts: SliceAmounts) -> NodeFact:
 
 
 def _with_named(left: NodeFact, by_plugin: NodeFact, amounts: SliceAmounts) -> NodeFact:
-    """What is left of a node: exactly, of resources of which each device is known; of others what both ways of counting
+    """What is left of a node: exactly, of resources whose devices are all known; of others what both ways of counting
     leave. ``by_plugin``: the node without slices."""
     healthy, offered = amounts.known - amounts.unhealthy, dict(left.allocatable)
     for name in amounts.known:

@@ -1,7 +1,7 @@
 """When the admissions of a term were released, bound and running, until a ledger transaction stores it.
 
 Nothing is written for it alone: the times go with the start, the readiness, the eviction or the end of the admission.
-A leader that takes over knows from the pods what they tell: when they were made, bound and ready.
+A leader that takes over knows what the pods show: when they were made, bound and ready.
 """
 
 from collections.abc import Iterable, Mapping
@@ -81,7 +81,7 @@ def _place(
 
 
 def _made_at(place: SeatMap | None) -> float | None:
-    """When the last pod was made, if that was for the admission; None: the pods were there before."""
+    """When the last pod was made, if that was for the admission; None if the pods were there before."""
     created = [] if place is None else [pod.created for pod in place.seated.values()]
     if place is None or not created or place.admission.adopted or min(created) < place.admission.opened_at:
         return None

@@ -8,7 +8,7 @@ from queues.admissions import Admission
 from queues.resources import Resources
 from queues.workload import AdmissionId, NodeFilter, NodeName, QueueName
 
-#: Ends that are kept; beyond that the oldest are dropped: without a listener nobody asks.
+#: Ends that are kept; beyond that the oldest are dropped: without a listener they are not read.
 _MOST: Final = 10_000
 
 
@@ -48,7 +48,7 @@ class EndedPods:
         """A pod changed. ``admission``: the open one by which it runs; None if there is none.
 
         Pods that were deleted show nothing of their node; nor do those that had ended when they were first seen.
-        Pods without devices show nothing either: anybody can start so many of them, on every node.
+        Pods without devices show nothing either: any user can start so many of them, on every node.
         """
         if before is None or before.phase is after.phase or after.deleting or not has_devices(after):
             return

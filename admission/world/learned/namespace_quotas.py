@@ -144,12 +144,12 @@ class NamespaceQuotas:
         return found
 
     def obstacle_of(self, key: WorkloadKey) -> HeldBack | None:
-        """Why a workload is held back; None: it is not."""
+        """Why a workload is held back; None if it is not."""
         namespace = self._namespace_of.get(key)
         return None if namespace is None else self._entries[namespace][key].told
 
     def note_state(self, key: WorkloadKey, state: WorkloadState | None) -> None:
-        """The state of a workload was derived; None: nothing is left of it."""
+        """The state of a workload was derived; None if nothing is left of it."""
         after = state.workload.namespace if state is not None and _unstarted(state) else None
         before = replaced(self._lacks_pods, key, after)
         if before is not None and before != after:

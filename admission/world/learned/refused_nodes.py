@@ -21,9 +21,9 @@ from queues.workload import NOT_REFUSED, NodeName, Preference, Requirement, Work
 
 #: Labels of domains that Kubernetes knows, the widest first.
 _DOMAINS: Final = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
-#: Weight of one node that refused, beside which wishes of users are small.
+#: Weight of one node that refused: wishes of users are small compared with it.
 _WEIGHT: Final = 1_000_000
-#: Domains that are told apart for one workload.
+#: Domains that are kept for one workload, each by itself.
 _DOMAINS_KEPT: Final = 100
 
 
@@ -43,7 +43,7 @@ class _Refused:
     earlier: set[NodeName] = field(default_factory=set)
     #: As ``RefusedPlaces.may_differ``.
     may_differ: bool = False
-    #: The same as the workload sees it; None: to be worked out again.
+    #: The same as the workload sees it; None if to be worked out again.
     places: RefusedPlaces | None = None
 
 
@@ -104,7 +104,7 @@ class RefusedNodes:
         return self._drop(lambda node, _: node == name)
 
     def pod_left(self, node: NodeName, owner: WorkloadKey | None) -> set[WorkloadKey]:
-        """A pod of ``owner`` (None: of no workload) has left a node; the workloads that may use nodes again."""
+        """A pod of ``owner`` (of no workload if None) has left a node; the workloads that may use nodes again."""
         if not self._known:
             return set()
         near = self._domains_of(node)

@@ -15,7 +15,7 @@ _ENDS: Final = (Result.SUCCEEDED, Result.FAILED)
 
 
 class SeenEnds:
-    """Part of the world: ends that only the history tells of. Kept until the workload has left."""
+    """Part of the world: ends that only the history has. Kept until the workload has left."""
 
     def __init__(self, pod_index: PodIndex, jobs: Mapping[str, JobState]) -> None:
         self._pod_index = pod_index
@@ -32,7 +32,7 @@ class SeenEnds:
             self._seen[key] = end
 
     def note_pod_leaves(self, key: WorkloadKey, pod: PodFact) -> None:
-        """A pod is about to go, and with it what it tells of its workload. The end of them all is told by the first."""
+        """A pod is about to go, and with it what it says of its workload. The first pod says how all of them ended."""
         if not is_live(pod) and _told_by_pods(key):
             self.note_object_leaves(key)
 

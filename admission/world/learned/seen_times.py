@@ -1,4 +1,4 @@
-"""When a leader saw things happen that no object tells the time of. Not stored: a new leader begins anew."""
+"""When a leader saw things happen whose time no object has. Not stored: a new leader begins anew."""
 
 from collections.abc import Mapping
 
@@ -19,7 +19,7 @@ class SeenTimes:
         #: Since when workloads are over that still hold seats.
         self.over: dict[WorkloadKey, int] = {}
         #: When a Job had last been suspended, as its status said when it was seen resumed: no sync of its controller
-        #: had told of that by then.
+        #: had reported that by then.
         self.suspended_before: dict[WorkloadKey, int] = {}
         #: Since when admissions of a workload lack pods that they had.
         self.missing: dict[WorkloadKey, Mapping[AdmissionId, MissingSince]] = {}

@@ -39,7 +39,7 @@ class TakenNames:
         self._waiting: KeyIndex[tuple[str, str], WorkloadKey] = KeyIndex()
 
     def obstacle_of(self, key: WorkloadKey) -> HeldBack | None:
-        """Why a Job waits; None: it does not wait for a name."""
+        """Why a Job waits; None if it does not wait for a name."""
         entry = self._entries.get(key)
         return None if entry is None else entry.told
 
@@ -51,8 +51,10 @@ class TakenNames:
         setbacks: Setbacks | None,
         now: int,
     ) -> None:
-        """The state of a workload was derived; None: nothing is left of it. ``refusal``: what its writer was refused;
-        ``setbacks``: those before it goes back for that."""
+        """The state of a workload was derived; None if nothing is left of it.
+
+        ``refusal``: what its writer was refused; ``setbacks``: those before it goes back for that.
+        """
         if state is None:
             self._forget(key)
         elif refusal is not None and any(

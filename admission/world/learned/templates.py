@@ -1,4 +1,4 @@
-"""What pod templates become, as dry runs told, and which workloads have them. Pure.
+"""What pod templates become, as dry runs showed, and which workloads have them. Pure.
 
 A template that was not asked about yet holds its workloads back for a bounded time; then they are decided on as they
 are written. Not stored: a new leader asks again.
@@ -32,7 +32,7 @@ class TemplateIndex:
         self._users: KeyIndex[TemplateKey, WorkloadKey] = KeyIndex()
         #: Templates without workloads, the one that lost its last workload first being first.
         self._unused: dict[TemplateKey, None] = {}
-        #: Templates for which something has changed since the API server told.
+        #: Templates for which something has changed since the API server answered.
         self._outdated: set[TemplateKey] = set()
         #: Those among them that the API server has not been asked about since.
         self._to_ask: set[TemplateKey] = set()
@@ -79,9 +79,9 @@ class TemplateIndex:
         return frozenset()
 
     def put(self, fact: TemplateFact) -> AbstractSet[WorkloadKey]:
-        """What the API server told of a template; the workloads for which that is news.
+        """What the API server said of a template; the workloads for which that is news.
 
-        What it told before stays known while it cannot tell.
+        What it said before stays known while it cannot answer.
         """
         key, before = fact.key, self._facts.get(fact.key)
         if fact.is_known:
@@ -104,12 +104,12 @@ class TemplateIndex:
         self._to_ask |= found
 
     def is_current(self, key: TemplateKey) -> bool:
-        """Whether the API server has told of a template as things are."""
+        """Whether the API server's answer about a template is up to date."""
         fact = self._facts.get(key)
         return fact is not None and fact.is_known and key not in self._outdated
 
     def expire(self, key: TemplateKey) -> None:
-        """What the API server told of a template is too old to be told of another workload."""
+        """What the API server said of a template is too old to be used for another workload."""
         if key in self._facts:
             self._outdated.add(key)
 
@@ -122,7 +122,7 @@ class TemplateIndex:
         )
 
     def is_told(self, key: TemplateKey) -> bool:
-        """Whether no workload waits for what the API server tells of a template: it has told, or takes too long."""
+        """Whether no workload waits for the API server's answer about a template: it is there, or takes too long."""
         return key in self._facts
 
     def take_outdated(self) -> list[TemplateKey]:
@@ -139,8 +139,8 @@ class TemplateIndex:
         return self._users.of(key)
 
     def shapes_of(self, fact: WorkloadFact, now: int | None) -> TemplateShapes:
-        """What the API server makes of a workload's templates. ``now`` None: of one that is not there, for which it is
-        not asked."""
+        """What the API server makes of a workload's templates. ``now`` is None for a workload that is not there: then
+        it is not asked."""
         if not fact.templates:
             return NOTHING_ASKED
         shapes, refusal, awaited_until = {}, None, 0

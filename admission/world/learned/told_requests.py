@@ -13,21 +13,21 @@ from queues.workload import Workload, WorkloadKey
 
 
 class ToldRequests:
-    """What the gangs of one term are told. ``stored``: reasons as the ledger has them at its start."""
+    """What the gangs of one term show about their requests. ``stored``: reasons as the ledger has them at its start."""
 
     def __init__(self, stored: Mapping[WorkloadKey, Reason]) -> None:
-        #: None: this term has not looked at the requests yet.
+        #: None if this term has not looked at the requests yet.
         self._known: Mapping[WorkloadKey, NodesAsked] | None = None
-        #: Gangs whose stored reason tells of a request, or may do so.
+        #: Gangs whose stored reason names a request, or may do so.
         self._told = {key for key, reason in stored.items() if FACT in reason.facts}
         #: Gangs that were refused nodes for good.
         self.refused = without_more_nodes(stored)
 
     def put(self, known: Mapping[WorkloadKey, NodesAsked]) -> bool:
-        """What a look has found. Whether gangs are to be told something else."""
+        """What a look has found. True if gangs are to show something else."""
         known = {key: self._as_before(key, each) for key, each in known.items()}
         changed = known != (self._known or {})
-        # What the term before has told of requests that are gone has to go as well.
+        # What the term before has stored about requests that are gone has to go as well.
         changed |= self._known is None and bool(self._told)
         self._known = known
         self.refused = frozenset(
@@ -45,7 +45,7 @@ class ToldRequests:
     def told_in(
         self, plan: Plan, pending: Mapping[WorkloadKey, Workload], stored: Mapping[WorkloadKey, Reason]
     ) -> Plan:
-        """The plan with the reasons that gangs are told. ``stored``: reasons as the ledger has them now."""
+        """The plan with the reasons that gangs show. ``stored``: reasons as the ledger has them now."""
         self._told = {key for key in self._told if key in stored and FACT in stored[key].facts}
         about = self._told | (self._known or {}).keys()
         if not about:
@@ -56,7 +56,7 @@ class ToldRequests:
         for key in about:
             reason = reasons.own_reasons.get(key) or of_classes.get(key)
             if reason is not None:
-                # Also where nothing is told any more: the reason of its class may be an old one, compared long ago.
+                # Also where nothing is shown any more: the reason of its class may be an old one, compared long ago.
                 own[key] = self._of(key, reason, stored)
                 self._told.add(key)
         overlap = reasons.overlap + sum(key in of_classes and key not in reasons.own_reasons for key in own)

@@ -55,7 +55,7 @@ class Commands:
         return () if found is None else tuple(sorted(found.values(), key=lambda each: each.order))
 
     def wants_closed(self, queue: QueueName, uid: str) -> bool | None:
-        """Whether the queue is to be closed, as the last Command says that was not carried out; None: none says."""
+        """Whether the queue is to be closed, as the last Command says that was not carried out; None without one."""
         said = [
             each.action == CLOSE_QUEUE
             for each in self._of(QUEUES.kind, queue)
@@ -88,7 +88,7 @@ class Commands:
         """Commands whose objects are to be deleted: carried out, or long about nothing that they can be carried out on.
 
         ``unreadable``: Jobs with a document that cannot be used. Of the Commands for a Queue the oldest goes first, so
-        that a leader who knows nothing of the others finds the last.
+        that a leader that knows nothing of the others finds the last.
         """
         found = []
         for kind, name in self._by_target:

@@ -86,7 +86,7 @@ def _is_run_by_muster(key: WorkloadKey) -> bool:
 
 
 def following(before: PodFact | None, pod: PodFact) -> PodFact:
-    """The pod, with what its earlier fact tells of its end where it cannot tell itself any more."""
+    """The pod, with what its earlier fact says of its end where its object no longer shows it."""
     if pod.ended_first is not None:
         return pod
     if before is not None and not is_live(before):
@@ -102,7 +102,7 @@ def is_ending(pod: PodFact) -> bool:
 
 
 def may_go(pod: PodFact, fact: WorkloadFact | None, job: JobState, *, stored: bool) -> bool:
-    """Whether it no longer matters how a pod ended. ``fact`` and ``job``: of its Volcano Job; None: it is gone."""
+    """Whether it no longer matters how a pod ended. ``fact`` and ``job``: of its Volcano Job; None if it is gone."""
     if not is_live(pod):
         return stored
     if pod.forced or fact is None or fact.deleting:

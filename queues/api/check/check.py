@@ -65,7 +65,7 @@ from queues.api.validation.violations import Violation
 MOST_BYTES = 1_572_864
 MOST_ANNOTATION_BYTES = 262_144
 
-#: Kinds that Muster reads in the cluster, beside those that it checks here.
+#: Kinds that Muster reads in the cluster, besides those that it checks here.
 _READ_ELSEWHERE = {
     (each.api_version, each.kind)
     for each in (
@@ -88,7 +88,7 @@ _READ_ELSEWHERE = {
 _WITHOUT_EFFECT = ("Numatopology", "NodeShard")
 
 
-#: Findings about an object as the reader of the cluster's objects sees it; None: Muster does not act on the kind. The
+#: Findings about an object as the reader of the cluster's objects sees it; None if Muster does not act on the kind. The
 #: text is the queue of objects of its namespace that name none; "": they do not wait.
 AsInCluster = Callable[[Subject, str], Sequence[Finding] | None]
 
@@ -214,7 +214,7 @@ def _by_rules(subject: Subject, definitions: Definitions) -> Iterator[Finding]:
         if problem.path not in told:
             yield template_finding(subject, problem)
     for violation in _in_queue_violations(subject, definitions):
-        if violation.path not in told and violation.expected != ONLY_MUSTER:  # own_names tells of these
+        if violation.path not in told and violation.expected != ONLY_MUSTER:  # own_names reports these
             yield subject.finding("error", violation.path, violation.found, violation.expected)
     yield from _without_queue(subject, definitions)
     yield from uncounted_devices(subject, definitions)
@@ -224,7 +224,7 @@ def _by_rules(subject: Subject, definitions: Definitions) -> Iterator[Finding]:
     for path in unknown_fields(document):
         yield subject.finding("warning", path, "a field that is not known", "a field of the kind (misspelt?)")
     for path in _unsupported(document):
-        if not path.startswith("metadata."):  # own_names tells of annotations, with what to write instead
+        if not path.startswith("metadata."):  # own_names reports annotations, with what to write instead
             expected = "nothing: Muster accepts and keeps it, and does not act on it"
             yield subject.finding("warning", path, "a field without effect", expected)
 
@@ -274,7 +274,7 @@ def _in_queue_violations(subject: Subject, definitions: Definitions) -> Iterator
 
 
 def _waits(subject: Subject, definitions: Definitions) -> bool:
-    """Whether a Job or Pod waits in a queue, as far as the documents tell."""
+    """Whether a Job or Pod waits in a queue, as far as the documents say."""
     spec = subject.value.get("spec")
     scheduler = spec.get("schedulerName") if isinstance(spec, Mapping) else None
     return (
@@ -308,7 +308,7 @@ def _namespace(subject: Subject) -> str:
 
 
 def _identity(subject: Subject) -> tuple[str, ...] | None:
-    """None: the API server gives it a name."""
+    """What identifies the object; None if the API server gives it its name."""
     name = subject.metadata.get("name")
     if not name:
         return None

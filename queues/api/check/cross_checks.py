@@ -39,7 +39,7 @@ class Definitions:
     queues: Mapping[str, DomainQueue]
     #: Whether the documents have Queues at all: then a reference to a queue that is not among them is a finding.
     has_queues: bool
-    #: Node label keys that are levels of a Topology; None: no document is one.
+    #: Node label keys that are levels of a Topology; None if no document is a Topology.
     levels: frozenset[str] | None
     #: Default queues of namespaces.
     namespace_queues: Mapping[str, str]
@@ -49,7 +49,7 @@ class Definitions:
     namespace_labels: Mapping[str, Mapping[str, str]]
     #: Names of priority classes; empty: no document is one.
     priority_classes: frozenset[str]
-    #: Classes of devices that ResourceFlavors count; None: no document is a ResourceFlavor.
+    #: Classes of devices that ResourceFlavors count; None if no document is a ResourceFlavor.
     device_classes: frozenset[str] | None
     #: ResourceClaimTemplates by namespace and name, with the classes of devices that they ask for; empty: none.
     claim_templates: Mapping[tuple[str, str], tuple[str, ...]]
@@ -163,7 +163,7 @@ def uncounted_devices(subject: Subject, definitions: Definitions) -> Iterator[Fi
 
 
 def open_queues(subject: Subject, definitions: Definitions) -> Iterator[Finding]:
-    """A note about a Queue that any namespace may use, as far as the documents tell."""
+    """A note about a Queue that any namespace may use, as far as the documents say."""
     if kind_of(subject.value) is not QueueDocument:
         return
     name: QueueName | None = QueueName(str(subject.metadata.get("name")))

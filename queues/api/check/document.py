@@ -41,7 +41,7 @@ class Document:
     number: int
     #: 1-based line of the first value.
     line: int
-    #: None: it could not be read, see ``problems``.
+    #: None if it could not be read, see ``problems``.
     value: Any
     #: 1-based, by field path.
     lines: Mapping[str, int] = field(default_factory=dict)

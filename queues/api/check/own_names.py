@@ -38,7 +38,7 @@ from queues.api.metadata_keys.known_key import (
 )
 from queues.api.metadata_keys.tables import KNOWN_KEYS, known_key
 
-#: Names that nobody but Muster and Volcano uses: an unknown one is misspelt, or has no effect.
+#: Names that only Muster and Volcano use: an unknown one is misspelt, or has no effect.
 _PREFIXES: Final = ("muster.dev/", "volcano.sh/", "scheduling.volcano.sh/")
 _MUSTER: Final = "muster.dev/"
 
@@ -101,7 +101,7 @@ def _of_key(
     where = f"{place.above}metadata.{field}[{key}]"
     row = known_key(key)
     if row is not None and "/" not in key and row.places and place.name not in row.places:
-        return  # a name without a prefix may be anybody's on another object
+        return  # a name without a prefix may belong to another tool on other objects
     if row is None:
         if key.startswith(_PREFIXES):
             yield subject.finding("warning", where, "a name that Muster does not know", _similar(key))

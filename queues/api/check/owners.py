@@ -136,7 +136,7 @@ def _stuck_update(subject: Subject) -> Iterator[Finding]:
 
 
 def _pods_of(value: Any, replicas: int, *, rounded_up: bool = False) -> int | None:
-    """A number of pods, or a percentage of replicas, as Kubernetes rounds it; None: it is neither."""
+    """A number of pods, or a percentage of replicas, as Kubernetes rounds it; None if it is neither."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     percent = number(value.removesuffix("%")) if isinstance(value, str) and value.endswith("%") else None
@@ -149,7 +149,7 @@ def _against_rules(document: Mapping[str, Any], kind: tuple[str, str], subject: 
     """What the rules for work in queues refuse of the templates: their pods would be refused."""
     for path in _TEMPLATES[kind]:
         for found in template_violations_in_queue(_at(document, path), path):
-            if found.expected != ONLY_MUSTER:  # own_names tells of these
+            if found.expected != ONLY_MUSTER:  # own_names reports these
                 yield subject.finding("error", found.path, found.found, found.expected)
         for found in reported_violations(_at(document, f"{path}.spec"), f"{path}.spec"):
             yield subject.finding("warning", found.path, found.found, found.expected)
@@ -181,7 +181,7 @@ def _unreadable_size(subject: Subject) -> Iterator[Finding]:
 
 
 def _min_member(document: Mapping[str, Any]) -> int | None:
-    """How many pods are a gang, by annotation; None: nothing is said, or no number."""
+    """How many pods are a gang, by annotation; None if there is no annotation, or it is no number."""
     wanted = _at(document, "metadata.annotations")
     least = wanted.get(names.GROUP_MIN_MEMBER) if isinstance(wanted, Mapping) else None
     size = number(least) if isinstance(least, str) else None
@@ -222,7 +222,7 @@ def _queue_of(template: Any, path: str) -> tuple[str, str]:
 
 
 def _at(value: Any, path: str) -> Any:
-    """The value at a path of keys; None: there is none."""
+    """The value at a path of keys; None if there is none."""
     for key in path.split("."):
         value = value.get(key) if isinstance(value, Mapping) else None
     return value

@@ -1,6 +1,6 @@
 """Pod templates as the API server reads them: types of all fields, unknown fields, values, names of volumes.
 
-What ``queues.api.validation.pod_rules`` finds as well is told once, by the caller.
+The caller reports once what ``queues.api.validation.pod_rules`` finds as well.
 """
 
 from collections.abc import Collection, Iterator, Mapping

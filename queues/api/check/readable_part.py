@@ -1,4 +1,4 @@
-"""The part of a document that its model can read, so that one wrong field does not hide what is wrong beside it."""
+"""The part of a document that its model can read, so that one wrong field does not hide what is wrong next to it."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final

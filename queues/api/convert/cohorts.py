@@ -244,7 +244,7 @@ class _CohortTree:
         try:
             weights = whole_weights(written)
         except InvalidQuantity:
-            return {}  # told by the queue that states it
+            return {}  # reported for the queue that states it
         return weights if len(set(weights.values())) > 1 else {}
 
     def _tell_weight(self, subject: Subject, sharing: FairSharing | None) -> None:

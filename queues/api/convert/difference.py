@@ -1,4 +1,4 @@
-"""What a conversion could not carry over as it was, told with its place in the document."""
+"""What a conversion could not carry over as it was, with its place in the document."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -10,7 +10,7 @@ from queues.api.check.finding import Subject
 class ConversionDifference:
     """A field that has another effect, or none, after the conversion; or an error, without which nothing is converted.
 
-    A ``note`` needs nothing to be done about it, but tells what was decided or what users now write.
+    A ``note`` needs nothing to be done about it, but says what was decided or what users now write.
     """
 
     #: "": the field of a document that was converted.

@@ -25,7 +25,7 @@ class FlavorConversion:
 
 
 def convert_flavors(flavors: Flavors, queues: Mapping[str, tuple[Subject, ClusterQueue]]) -> FlavorConversion:
-    """The flavors that node labels tell apart. Quota in others is a limit over all nodes.
+    """The flavors that node labels distinguish. Quota in others is a limit over all nodes.
 
     A node has one flavor in Muster. So of a ClusterQueue that has flavors in several resource groups, those of one
     group stay: of the group with devices, if there is one.

@@ -21,9 +21,9 @@ class ResourceQuotaSpec(Model):
 
     name: Text
     nominal_quota: Quantity = 0
-    #: None: as much as the cohort has.
+    #: None if it may borrow as much as the cohort has.
     borrowing_limit: Quantity | None = None
-    #: None: all of the nominal quota may be lent.
+    #: None if all of the nominal quota may be lent.
     lending_limit: Quantity | None = None
 
 

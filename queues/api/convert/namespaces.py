@@ -63,7 +63,7 @@ def namespaces(
 
 
 def _target(members: Members) -> tuple[str | None, bool]:
-    """The ClusterQueue of what names no queue, and whether that waits; None: there are several."""
+    """The ClusterQueue of objects that name no queue, and whether these wait; None if there are several."""
     default = next((queue for _, queue in members if queue.metadata.name == _DEFAULT_LOCAL_QUEUE), None)
     targets = {queue.spec.cluster_queue for _, queue in members}
     if default is not None:

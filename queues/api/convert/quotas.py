@@ -24,13 +24,13 @@ class WrittenQuota:
     """What a ClusterQueue or Cohort states of one account, in the units of ``queues.resources``."""
 
     nominal: int = 0
-    #: None: not limited.
+    #: None if it is not limited.
     borrowing: int | None = None
-    #: None: not limited.
+    #: None if it is not limited.
     lending: int | None = None
 
     def with_other(self, other: "WrittenQuota") -> "WrittenQuota":
-        """Both as one, where Muster does not tell their flavors apart."""
+        """Both as one, where Muster does not distinguish their flavors."""
         limited = self.borrowing is not None and other.borrowing is not None
         kept = self.lending is not None or other.lending is not None
         return WrittenQuota(
@@ -49,7 +49,7 @@ class AccountLimits:
 
     guarantee: int = 0
     deserved: int = 0
-    #: None: only the queues above limit it.
+    #: None if only the queues above limit it.
     capability: int | None = None
 
 
@@ -104,7 +104,7 @@ def spec_of(
 ) -> dict[str, Any]:
     """``guarantee``, ``deserved``, ``capability`` and ``flavors`` of a Queue's spec.
 
-    ``flavors``: in the order to try. ``forbidden``: resources of which the queue may use nothing.
+    ``flavors``: in the order to try. ``forbidden``: resources that the queue may not use at all.
     """
     over_all = {account.resource: each for account, each in limits.items() if account.flavor == NO_FLAVOR}
     for account, each in limits.items():

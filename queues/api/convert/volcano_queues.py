@@ -88,7 +88,7 @@ def _queue(name: str, spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def _hierarchy(queue: QueueDocument) -> QueueHierarchy | None:
-    """The place that valid annotations give a queue; None: they give it none."""
+    """The place that valid annotations give a queue; None if they give it none."""
     annotations = queue.metadata.annotations
     steps = [step for step in annotations.get(HIERARCHY, "").split("/") if step]
     weights = [float(weight) for weight in annotations.get(HIERARCHY_WEIGHTS, "").split("/") if weight]

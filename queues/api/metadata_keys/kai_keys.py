@@ -43,7 +43,7 @@ KAI_KEYS: Final = tuple(
         key=key,
         use=KeyUse.WITHOUT_EFFECT,
         meaning=meaning,
-        # Names without a prefix may be anybody's elsewhere.
+        # Names without a prefix may belong to another tool elsewhere.
         places={} if "/" in key else places(POD, TEMPLATE),
         instead=instead,
     )

@@ -1,4 +1,4 @@
-"""A label or annotation that Muster reads, writes, or tells about: a row of the tables in this package."""
+"""A label or annotation that Muster reads, writes, or reports: a row of the tables in this package."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -13,7 +13,7 @@ class KeyUse(StrEnum):
     OWN = "written by Muster only"
     #: Written by Muster for other programs and people; no policy protects it.
     WRITTEN = "written by Muster"
-    #: Honoured in namespaces with the label ``muster.dev/kueue-names``. ``muster check`` tells of it in others.
+    #: Honoured in namespaces with the label ``muster.dev/kueue-names``. ``muster check`` reports it in others.
     TRANSLATED = "read where Kueue's names count"
     #: No effect. ``muster check`` says so.
     WITHOUT_EFFECT = "without effect"

@@ -1,4 +1,4 @@
-"""Every label and annotation that Muster reads, writes or tells about, and the page that lists them."""
+"""Every label and annotation that Muster reads, writes or reports, and the page that lists them."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
@@ -35,7 +35,7 @@ These count on what is created in namespaces with the label `muster.dev/kueue-na
 
 
 def known_key(key: str) -> KnownKey | None:
-    """The row of a label or annotation; None: it is in no table."""
+    """The row of a label or annotation; None if it is in no table."""
     row = KNOWN_KEYS.get(key)
     return row or next((each for each in _PREFIXES if key.startswith(each.key[:-1])), None)
 

@@ -32,7 +32,7 @@ class Remainder:
 
     parent: str
     field: QuotaField
-    #: In units of the resource; None: the parent states nothing, or it is not known.
+    #: In units of the resource; None if the parent states nothing, or if that is not known.
     has: int | None
     before: int
     after: int
@@ -52,7 +52,7 @@ class Remainder:
 
 
 def limit_asked(option: str, field: QuotaField, quantity: str) -> tuple[QuotaField, str | None]:
-    """A limit that is to be another, in its usual form; None: it is to be removed. Raises NoSuchResource.
+    """A limit with its new amount, in its usual form; None if it is to be removed. Raises NoSuchResource.
 
     The name of one that is to be removed is taken as it is: see ``with_whole_names``.
     """
@@ -65,7 +65,7 @@ def limit_asked(option: str, field: QuotaField, quantity: str) -> tuple[QuotaFie
 def with_whole_names(spec: Spec, changes: Changes, option: str | None = None) -> Changes:
     """The changes with short names written out; one that the queue states by that very name is removed by it.
 
-    ``option``: where the names were found; None: in that of their limit. Raises NoSuchResource.
+    ``option``: the option that has the names; None if it is the option of their limit. Raises NoSuchResource.
     """
     stated = quota_of(spec)
     return {
@@ -113,7 +113,7 @@ def remainders(
     """What is left of the parent's amounts when a queue is changed, and of its own for the queues below it.
 
     ``specs``: of the queues that are known, by name, before the change; the queue is among them. ``root_has``: what the
-    usable nodes can allocate, by flavor and resource; None: not known.
+    usable nodes can allocate, by flavor and resource; None if that is not known.
     """
     if name == ROOT_QUEUE:
         return []
@@ -169,7 +169,7 @@ def _deserved(spec: Spec, field: QuotaField, name: str) -> int:
 
 
 def _units(spec: Spec, field: QuotaField) -> int | None:
-    """The amount that a spec states; None: none, or one that cannot be read."""
+    """The amount that a spec states; None if it states none, or one that cannot be read."""
     return _readable(field.resource, quota_of(spec).get(field))
 
 

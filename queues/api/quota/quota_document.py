@@ -16,7 +16,7 @@ from queues.resources import amount, show
 
 #: What a queue may state for a resource, from the smallest to the largest.
 LIMITS: Final = ("guarantee", "deserved", "capability")
-#: Characters of a value, and changed fields of one version, that are told.
+#: Characters of a value, and changed fields of one version, that are shown.
 SHOWN_CHARACTERS: Final = 200
 SHOWN_CHANGES: Final = 200
 #: Steps into a document. Fields further down are compared as one value.
@@ -47,7 +47,7 @@ class FieldChange:
     """One field that differs between two versions of a document."""
 
     field: str
-    #: None: it is absent.
+    #: None if it is absent.
     before: str | None
     after: str | None
 
@@ -71,7 +71,7 @@ def shown_amount(resource: str, text: Any) -> str:
 
 
 def parent_of(name: str, spec: Spec) -> str | None:
-    """The queue above; None: this is root."""
+    """The queue above; None if this is root."""
     if name == ROOT_QUEUE:
         return None
     parent = spec.get("parent")
@@ -119,7 +119,7 @@ def merged(document: Any, patch: Any) -> Any:
 
 
 def changes_between(before: Spec | None, after: Spec | None) -> list[FieldChange]:
-    """Fields that differ, limits first, each with its value in both. None: there was no queue, or is none.
+    """Fields that differ, limits first, each with its value in both. A spec is None if there was no queue, or is none.
 
     At most ``SHOWN_CHANGES`` fields; quantities of the same amount do not differ.
     """

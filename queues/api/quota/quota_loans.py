@@ -23,12 +23,12 @@ def entries(spec: Mapping[str, Any]) -> list[Entry]:
 
 
 def lasting(spec: Mapping[str, Any], now: float) -> list[Entry]:
-    """The entries that have not ended, and those of which that cannot be read."""
+    """The entries that have not ended, and those whose end cannot be read."""
     return [entry for entry in entries(spec) if (end := end_of(entry)) is None or end > now]
 
 
 def without(loans: Sequence[Entry], to: str, resource: str | None, flavor: str) -> list[Entry]:
-    """These entries without loans to a queue. ``resource``: only those of it; None: all. ``flavor``: "": of any."""
+    """These entries without loans to a queue. ``resource``: only those of it; None for all. ``flavor``: "": of any."""
     left: list[Entry] = []
     for entry in loans:
         if entry.get("to") != to or (flavor and entry.get("flavor") != flavor):
@@ -43,6 +43,6 @@ def without(loans: Sequence[Entry], to: str, resource: str | None, flavor: str) 
 
 
 def end_of(entry: Mapping[str, Any]) -> int | None:
-    """When a loan ends, in seconds since the epoch; None: it cannot be read."""
+    """When a loan ends, in seconds since the epoch; None if it cannot be read."""
     until = entry.get("until")
     return second_at(until) if isinstance(until, str) else None

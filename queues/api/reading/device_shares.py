@@ -33,7 +33,7 @@ _CORES: Final = "volcano.sh/vgpu-cores"
 #: The resource that devices of nodes with Volcano's vGPU plugin count as, in quotas too: thousandths of a device.
 VGPU: Final = "volcano.sh/gpu"
 
-#: What of a node tells about its devices, which count as ``VGPU``, and are no devices beside them.
+#: What a node says of its devices, which count as ``VGPU``: these are no further devices.
 PARTS_OF_VGPU: Final = frozenset((_NUMBER, _MEMORY, _CORES))
 
 _PER_CENT: Final = 100
@@ -41,7 +41,7 @@ _MOST_DEVICES: Final = 64
 
 
 def share_of(spec: PodSpecFields, annotations: Mapping[str, str] | None) -> DeviceShare | None:
-    """The parts of devices that one pod takes. None: it takes whole devices, as any other resource, or none.
+    """The parts of devices that one pod takes. None if it takes whole devices, as any other resource, or none.
 
     Raises InvalidDocument, and InvalidQuantity.
     """
@@ -65,7 +65,7 @@ def share_of(spec: PodSpecFields, annotations: Mapping[str, str] | None) -> Devi
 
 
 def with_share(takes: Resources, share: DeviceShare | None) -> Resources:
-    """Requests of one pod with its thousandths of devices added. ``share`` None: unchanged.
+    """Requests of one pod with its thousandths of devices added. Unchanged if ``share`` is None.
 
     What a share by memory is in thousandths is known only with the node, and counts as 0 here.
     """
@@ -113,7 +113,7 @@ def _annotated(annotations: Mapping[str, str]) -> DeviceShare | None:
 
 
 def _milli(text: str | None) -> int:
-    """Thousandths of a device, rounded up. None: 0."""
+    """Thousandths of a device, rounded up. 0 for None."""
     if text is None:
         return 0
     try:
@@ -126,7 +126,7 @@ def _milli(text: str | None) -> int:
 
 
 def _mebibytes(text: str | None) -> int:
-    """None: 0, no memory is asked."""
+    """Mebibytes of device memory. 0 for None, if no memory is asked for."""
     if text is None:
         return 0
     if not (memory := _whole_number(text)):

@@ -22,7 +22,7 @@ _KEEPS_OFF: Final = (
     "object cannot be changed, create it again"
 )
 
-#: In the annotations of topology, alone or beside a level: the devices of each pod, all joined by NVLinks.
+#: In the annotations of topology, alone or next to a level: the devices of each pod, all joined by NVLinks.
 NVLINK: Final = "muster.dev/nvlink"
 
 #: Matches no node: how the core API reads a term without expressions.
@@ -30,7 +30,7 @@ NO_NODE: Final = Requirement(key="metadata.name", operator="In", values=(), fiel
 
 
 def node_filter_of(spec: PodSpecFields, affinity: Any) -> NodeFilter:
-    """The filter for the nodes that a pod may use. ``affinity``: of the spec, read; None: it has none."""
+    """The filter for the nodes that a pod may use. ``affinity``: of the spec, read; None if it has none."""
     return NodeFilter(
         selector=tuple(sorted(spec.node_selector.items())) if spec.node_selector else (),
         affinity=_terms(affinity) if affinity is not None else (),
@@ -60,8 +60,8 @@ def preferences_of(affinity: Any) -> tuple[Preference, ...]:
 def cross_namespace_anti_affinity(affinity: Any, namespace: str) -> tuple[str, str, str] | None:
     """Where an affinity keeps pods of other namespaces off nodes, what is found there, and what is expected.
 
-    None: nowhere. ``affinity``: of a spec, read; None: it has none. ``namespace``: of the pod; "": not known, so a
-    single name may be it.
+    None if it does so nowhere. ``affinity``: of a spec, read; None if it has none. ``namespace``: of the pod; "": not
+    known, so a single name may be it.
 
     kube-scheduler reads required anti-affinity in both directions: while such a pod runs, no pod that it selects gets
     onto a node of its domain, in whatever namespace that pod is (InterPodAffinity, existing anti-affinity terms).
@@ -94,7 +94,7 @@ def host_ports_of(spec: PodSpecFields) -> tuple[HostPort, ...]:
         for port in container.ports or ()
         if (number := port.host_port or (port.container_port if host_network else 0))
     )
-    # Far more than can be used, so that whoever asks refuses them.
+    # Far more than can be used, so that the caller refuses them.
     first = set(islice(found, _PORTS_READ))
     return tuple(sorted(first, key=lambda port: (port.port, port.protocol, port.ip)))
 
@@ -120,9 +120,9 @@ def partitions_of(annotations: Mapping[str, str] | None) -> tuple[Partition, ...
 
 
 def topology_of(annotations: Mapping[str, str] | None) -> tuple[str | None, str | None]:
-    """The required and the preferred topology level of a pod template: node label keys; None: none asked.
+    """The required and the preferred topology level of a pod template: node label keys; None if none is asked for.
 
-    Without ``muster.dev/nvlink``, which may stand beside a level. It is no level (``asks_one_island``).
+    Without ``muster.dev/nvlink``, which may be written next to a level. It is no level (``asks_one_island``).
     """
     if not annotations:
         return None, None
@@ -132,7 +132,10 @@ def topology_of(annotations: Mapping[str, str] | None) -> tuple[str | None, str 
 
 
 def level_of(text: str) -> str | None:
-    """The level in the value of a topology annotation; None: only ``muster.dev/nvlink`` is. Several stay together."""
+    """The level in the value of a topology annotation; None if there is only ``muster.dev/nvlink``.
+
+    Several levels stay together.
+    """
     if NVLINK not in text:
         return text
     return ",".join(each for each in map(str.strip, text.split(",")) if each != NVLINK) or None

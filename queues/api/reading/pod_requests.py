@@ -31,7 +31,7 @@ class _InPlace(NamedTuple):
     """What a kubelet says about resources that can be changed in place: allocated and in effect, the larger of both."""
 
     containers: Mapping[str, Mapping[str, int]] = {}
-    #: Of the whole pod; None: it says nothing.
+    #: Of the whole pod; None if it states none.
     pod: Mapping[str, int] | None = None
     #: The node can never give what is asked now.
     infeasible: bool = False
@@ -94,7 +94,7 @@ def _requests(container: Any) -> dict[str, int]:
 
 
 def _first(amounts: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
-    """The amounts of a container; the first ones if there are more than can be used, which whoever asks refuses.
+    """The amounts of a container; the first ones if there are more than can be used, which the caller refuses.
 
     Names without a prefix, such as cpu and memory, come first.
     """

@@ -11,7 +11,7 @@ from queues.api.reading.pod_requests import PodSpecFields, requests_of
 from queues.api.reading.user_values import MOST_RESOURCES
 from queues.resources import MOST, NOTHING, PODS, Resources, in_bytes, show
 
-#: The resources of which a ResourceQuota counts limits.
+#: The resources whose limits a ResourceQuota counts.
 _LIMITED: Final = ("cpu", "memory", "ephemeral-storage")
 #: The most that is written of anything in bytes: names such as ``requests.memory`` are read in thousandths.
 _PEBIBYTE: Final = 2**50
@@ -89,7 +89,7 @@ def _limits_of(spec: PodSpecFields) -> Resources:
         resources=_Amounts(spec.resources.limits) if spec.resources is not None else None,
     )
     limits = requests_of(as_requests)
-    # What the sandbox takes beside its containers counts where there is a limit.
+    # What the sandbox takes besides its containers counts where there is a limit.
     overhead = Resources.parse(spec.overhead or {})
     more = {name: units for name, units in overhead.items() if limits[name]}
     return Resources({name: units for name, units in (limits + Resources(more)).items() if name != PODS})

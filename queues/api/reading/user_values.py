@@ -49,7 +49,7 @@ _LONGEST_NUMBER: Final = 18
 #: Uids of the API server are UUIDs; owner references may say anything.
 _LONGEST_UID: Final = 64
 
-#: Seconds for which quota may be held for pods that are not made yet: nobody else can use it in that time.
+#: Seconds for which quota may be held for pods that are not made yet: no other workload can use it in that time.
 LONGEST_HOLD: Final = 3600
 HOLD_EXPECTED: Final = "a duration above 0s and of at most 1h, such as 10m"
 
@@ -69,7 +69,7 @@ class UserValues:
     __slots__ = ("obstacle",)
 
     def __init__(self, obstacle: Obstacle | None = None) -> None:
-        #: Why the object cannot be considered as it is written; None: everything can be used.
+        #: Why the object cannot be considered as it is written; None if all of it can be used.
         self.obstacle = obstacle
 
     def refuse(self, where: str, found: str, expected: str) -> None:
@@ -91,7 +91,7 @@ class UserValues:
         return UNUSABLE_QUEUE
 
     def name(self, where: str, text: str | None) -> str | None:
-        """The name of an object (a DNS subdomain); None: none is given, or no object can have that name."""
+        """The name of an object (a DNS subdomain); None if none is given, or if no object can have that name."""
         if not text:
             return None
         if is_dns_name(text):
@@ -100,7 +100,7 @@ class UserValues:
         return None
 
     def word(self, where: str, text: str | None) -> str | None:
-        """Free text that is compared and shown, at most as long as a name; None: none is given, or it is longer."""
+        """Free text that is compared and shown, at most as long as a name; None if none is given, or it is longer."""
         if not text:
             return None
         if len(text) <= LONGEST_NAME:
@@ -120,7 +120,7 @@ class UserValues:
         return ""
 
     def label_key(self, where: str, text: str | None) -> str | None:
-        """The key of a label, such as a topology level; None: none is given, or no label can have that key."""
+        """The key of a label, such as a topology level; None if none is given, or if no label can have that key."""
         if not text:
             return None
         if is_label_key(text):
@@ -157,24 +157,24 @@ def is_uid(text: str) -> bool:
 
 
 def number(text: str | None) -> int | None:
-    """A number that users may have written; None: it is none, or too long for a bigint."""
+    """A number that users may have written; None if the text is no number, or one too long for a bigint."""
     return int(text) if text and len(text) <= _LONGEST_NUMBER and text.isdecimal() else None
 
 
 def index(text: str | None) -> int | None:
-    """The index of a pod inside its set, 0 or more; None: it is none that a pod can have."""
+    """The index of a pod inside its set, 0 or more; None if the text is no index that a pod can have."""
     found = number(text)
     return None if found is None or found >= MOST_PODS else found
 
 
 def duration(text: str | None) -> int | None:
-    """A Go duration in whole seconds, at most ``queues.api.model.LONGEST_SECONDS``; None: it is none."""
+    """A Go duration in whole seconds, at most ``queues.api.model.LONGEST_SECONDS``; None if the text is no duration."""
     seconds = None if text is None else seconds_of(text)
     return None if seconds is None or seconds < 0 else int(seconds)
 
 
 def hold_seconds(text: str) -> int | None:
-    """For how long quota is held for pods that are being made, in seconds; None: the text says nothing that can be."""
+    """For how long quota is held for pods that are being made, in seconds; None if the text is no usable duration."""
     seconds = duration(text)
     return seconds if seconds is not None and 0 < seconds <= LONGEST_HOLD else None
 
@@ -230,7 +230,7 @@ def shared_claim_problem(claim: str) -> tuple[str, str]:
 
 
 def resource_problem(names: Mapping[str, Any], most: int = MOST_RESOURCES) -> tuple[str, str] | None:
-    """What is found and what is expected where the names of resources cannot be used; None: they can."""
+    """What is found and what is expected where the names of resources cannot be used; None if they can."""
     if len(names) > most:
         return f"{len(names)} resources", f"at most {most}"
     wrong = next((name for name in names if not is_label_key(name)), None)

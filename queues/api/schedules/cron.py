@@ -95,7 +95,7 @@ class Schedule:
     every: int = 0
 
     def next_after(self, after: int, zone: tzinfo) -> int | None:
-        """The first scheduled time after a time; None: there is none in eight years."""
+        """The first scheduled time after a time; None if there is none in eight years."""
         if self.every:
             return after + self.every
         first = datetime.fromtimestamp(after, zone).toordinal() - 1
@@ -107,7 +107,7 @@ class Schedule:
         return None
 
     def last_until(self, until: int, zone: tzinfo, *, after: int) -> int | None:
-        """The last scheduled time up to and including a time; None: there is none later than ``after``."""
+        """The last scheduled time up to and including a time; None if there is none later than ``after``."""
         if self.every:
             return after + (until - after) // self.every * self.every if until - after >= self.every else None
         last = datetime.fromtimestamp(until, zone).toordinal() + 1
@@ -228,7 +228,7 @@ _ZONE: Final = re.compile(r"[A-Za-z._0-9+][A-Za-z.\-_0-9+]{0,13}")
 
 @lru_cache(maxsize=1024)
 def zone_of(name: str | None) -> tzinfo:
-    """The time zone of that name; None: UTC. Raises UnknownTimeZone."""
+    """The time zone of that name; UTC for None. Raises UnknownTimeZone."""
     if name is None:
         return UTC
     parts = name[:100].split("/")

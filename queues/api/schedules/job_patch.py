@@ -66,7 +66,7 @@ def _entries(before: list[Any], value: list[Any], keys: tuple[str, ...], *, merg
 
 
 def _place(before: list[Any], entry: Any, keys: tuple[str, ...], position: int) -> int | None:
-    """Where the entry is that another one is about; None: nowhere."""
+    """The position of the entry that another one is about; None if there is none."""
     if not isinstance(entry, Mapping):
         return None
     key = next((key for key in keys if key in entry), None)

@@ -32,7 +32,7 @@ _QUEUE: Final = "spec.queue"
 def made_job(
     metadata: Mapping[str, Any], spec: Mapping[str, Any] | None, *, namespace_queue: str | None = None
 ) -> Document:
-    """A Volcano Job with Volcano's defaults. ``namespace_queue``: the queue of its namespace; None: it has none."""
+    """A Volcano Job with Volcano's defaults. ``namespace_queue``: the queue of its namespace; None if it has none."""
     document = {
         "apiVersion": names.BATCH_VOLCANO,
         "kind": "Job",

@@ -35,7 +35,7 @@ class OwnedJob:
     #: When it entered its phase; 0: not known.
     changed: int = 0
     deleting: bool = False
-    #: Of a CronJob's: the time for which it was started; None: not known.
+    #: Of a CronJob's: the time for which it was started; None if not known.
     scheduled: int | None = None
     #: Of a JobFlow's: the name of the JobTemplate; "": not known.
     template: str = ""
@@ -104,7 +104,7 @@ _DECODER: Final = msgspec.json.Decoder(_Job)
 
 
 def owned_job(document: bytes | msgspec.Raw) -> OwnedJob | None:
-    """The Job of a document; None: no CronJob or JobFlow controls it, or it cannot be read."""
+    """The Job of a document; None if no CronJob or JobFlow controls it, or if it cannot be read."""
     try:
         job = _DECODER.decode(document)
     except (msgspec.DecodeError, RecursionError):
@@ -148,7 +148,7 @@ def _scheduled(name: str, annotations: Mapping[str, str]) -> int | None:
 
 
 def seconds_of_time(text: Any) -> int | None:
-    """Seconds since the epoch of an RFC 3339 time; None: it is none."""
+    """Seconds since the epoch of an RFC 3339 time; None if the text is no such time."""
     return _seconds(text) if isinstance(text, str) and len(text) <= _LONGEST_TIME else None
 
 

@@ -15,7 +15,7 @@ class BatchJobSpec(Model):
 
     #: Pods at the same time; the gang of an Indexed Job with as many completions.
     parallelism: Count = 1
-    #: None: one success ends the Job.
+    #: None if one success ends the Job.
     completions: Count | None = None
     completion_mode: Literal["NonIndexed", "Indexed"] = "NonIndexed"
     suspend: Flag = False

@@ -34,9 +34,9 @@ class VolcanoCronJobSpec(OpenModel):
     #: When: five fields of cron, or ``@hourly`` and the like.
     # The rules in cron_job_rules have better messages than a pattern.
     schedule: Text = ""
-    #: None: UTC.
+    #: Absent: UTC.
     time_zone: Text | None = None
-    #: Seconds after its time in which a start that was missed is made up for; None: without end.
+    #: Seconds after its time in which a start that was missed is made up for. Absent: without limit.
     starting_deadline_seconds: Count | None = None
     #: Whether a Job may start while one before it has not ended; Replace ends that one.
     concurrency_policy: Literal["Allow", "Forbid", "Replace"] = "Allow"

@@ -23,7 +23,7 @@ NodeNames = Annotated[tuple[Text, ...], Field(max_length=MOST_NODES)]
 
 
 class ReservationSpec(Model):
-    """What is kept, for whom and when."""
+    """Which nodes are kept, for which queue and when."""
 
     #: Name of the Queue. Work of the queues below it counts as its own.
     queue: Annotated[Text, Field(min_length=1, max_length=253)]

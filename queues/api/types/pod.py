@@ -103,7 +103,7 @@ class NodeAffinity(Model):
 
 
 class PodAffinityTerm(Model):
-    """A term about other pods: of which namespaces these are. What else it says is kept and not read."""
+    """A term about other pods: the namespaces that these are in. What else it says is kept and not read."""
 
     namespaces: Annotated[tuple[Text, ...], at_most(MOST_LISTED)] = ()
     namespace_selector: dict[str, Any] | None = None

@@ -51,7 +51,7 @@ class PodGroupSpec(OpenModel):
     queue: Annotated[Text, Field(max_length=253, json_schema_extra={"default": None})] = "default"
     #: Priority of the gang.
     priority_class_name: Text = ""
-    #: What the gang needs: until its pods exist, it is Inqueue once its queue has room for that. Then its pods tell it.
+    #: What the gang needs: until its pods exist, it is Inqueue once its queue has room for that. Then its pods say it.
     min_resources: Annotated[Quantities, at_most(MOST_RESOURCES)] = Field(default_factory=dict)
     #: How close its pods must be.
     network_topology: NetworkTopology | None = None

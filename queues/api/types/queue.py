@@ -154,7 +154,7 @@ class ProvisioningPolicy(Model):
 
     #: Class of the ProvisioningRequests, such as ``check-capacity.autoscaling.x-k8s.io``. "": none are made.
     class_name: Annotated[Text, Field(max_length=253)]
-    #: What the class is told, by name.
+    #: Parameters that the class gets, by name.
     parameters: Annotated[dict[str, Annotated[Text, Field(max_length=255)]], Field(max_length=100)] = Field(
         default_factory=dict
     )
@@ -178,7 +178,7 @@ class QueuePolicySpec(Model):
     usage_half_life: Duration | None = None
     #: When the next flavor is tried.
     flavor_choice: FlavorChoice | None = None
-    #: Whom its workloads may evict.
+    #: Which workloads its workloads may evict.
     preemption: PreemptionPolicy | None = None
     #: What is done for gangs that wait for long.
     starvation: StarvationPolicy | None = None
@@ -314,7 +314,7 @@ class QueueStatus(Model):
 
     #: ``Open``, ``Closing`` while something is left in it, or ``Closed``.
     state: QueueState | None = None
-    #: Gangs of which pods run, but too few, or without seats; counted of Volcano Jobs and PodGroups.
+    #: Gangs with pods that run, but too few, or without seats. Volcano Jobs and PodGroups are counted.
     unknown: Int32 = 0
     #: Workloads that wait.
     pending: Int32 = 0
@@ -341,7 +341,7 @@ class QueueStatus(Model):
         return self.state in (QueueState.CLOSED, QueueState.CLOSING) and not by_parent
 
     def recorded(self) -> LedgerRecord | None:
-        """The ledger that leads the cluster; None: none has yet."""
+        """The ledger that leads the cluster; None if no ledger has led it yet."""
         if self.ledger is None:
             return None
         told = self.ledger
@@ -372,7 +372,7 @@ class QueueDocument(Model):
                 for flavor in spec.flavors
             }
             if (broken := _problem_of_limits(spec)) is not None:
-                # However many there are, they cost nobody anything.
+                # However many there are, they cost no time.
                 limits, flavors, per_user = Limits(), {}, {}
         except (InvalidQuantity, InvalidDocument) as error:
             broken = str(error)
@@ -405,7 +405,7 @@ class QueueDocument(Model):
 
 
 def _problem_of_limits(spec: QueueSpec) -> str | None:
-    """Why limits cannot be stored, by the names of their resources and their number; None: they can."""
+    """Why limits cannot be stored, by the names of their resources and their number; None if they can."""
     limits = [*((flavor.guarantee, flavor.deserved, flavor.capability) for flavor in spec.flavors)]
     plain = [spec.guarantee.resource, spec.deserved, spec.capability, spec.access.max_per_user]
     every = [_nameable(each) for each in (*plain, *(each for of in limits for each in of))]
@@ -473,7 +473,7 @@ def _provisioning(policy: ProvisioningPolicy | None) -> ProvisioningRules | None
 
 
 def _requirements(selector: Mapping[str, Any] | None) -> tuple[Requirement, ...] | None:
-    """A LabelSelector as requirements that must all hold; None: there is none. Raises InvalidDocument."""
+    """A LabelSelector as requirements that must all hold; None if there is none. Raises InvalidDocument."""
     if selector is None:
         return None
     wrong = next(selector_violations(selector, "spec.access.namespaceSelector"), None)

@@ -147,7 +147,7 @@ def _no_flags(plugins: Any) -> Any:
 class VolcanoJobSpec(OpenModel):
     """The tasks of a Volcano Job, and how they run."""
 
-    #: ``volcano``, or none: replaced by the scheduler that Muster is set up for.
+    #: ``volcano`` or empty: replaced by the scheduler that Muster is set up for.
     scheduler_name: Annotated[Text, Field(max_length=63)] = ""
     #: Gang size; absent or 0: the sum over tasks, which is not stored here. ``status.minAvailable`` has the number.
     min_available: Count = 0

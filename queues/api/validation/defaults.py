@@ -26,7 +26,7 @@ NEED_SVC = ("tensorflow", "mpi", "pytorch", "ray")
 
 
 def defaulted_job(document: Document, *, namespace_queue: str | None = None) -> Document:
-    """A Volcano Job with its defaults. ``namespace_queue``: the default queue of the namespace; None: it has none."""
+    """A Volcano Job with its defaults. ``namespace_queue``: the default queue of the namespace; None if it has none."""
     spec = _mapping(document.get("spec"))
     if spec is None:
         return document
@@ -94,7 +94,7 @@ def queue_named(
 
 
 def namespace_queue(annotations: Mapping[str, str] | None) -> str | None:
-    """The queue of objects that name none, from the annotations of their Namespace; None: there is none."""
+    """The queue of objects that name none, from the annotations of their Namespace; None if there is none."""
     if not annotations:
         return None
     return annotations.get(QUEUE_LABEL) or annotations.get(QUEUE_ANNOTATION) or None

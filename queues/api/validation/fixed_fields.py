@@ -98,7 +98,7 @@ class ChangedField:
 
 
 def job_change(before: Mapping[str, Any], now: Mapping[str, Any]) -> ChangedField | None:
-    """The first field of a Volcano Job's spec with another meaning that may not change; None: there is none."""
+    """The first field of a Volcano Job's spec with another meaning that may not change; None if there is none."""
     return _change((now, before), (), ({}, {}))
 
 
@@ -149,7 +149,7 @@ def _keys_of(value: Any) -> list[Any]:
 
 
 def _child(of: Any, key: Any) -> Any:
-    """A field or an entry; None: there is none."""
+    """A field or an entry; None if there is none."""
     if isinstance(of, list):
         return of[key] if key < len(of) else None
     return (of or {}).get(key)

@@ -34,8 +34,8 @@ def job_violations(
 ) -> list[Violation]:
     """Violations of a Job with its defaults filled in.
 
-    ``queues``: the queues that exist; ``levels``: the node label keys that are topology levels. None: not known, so
-    references to them are not checked.
+    ``queues``: the queues that exist; ``levels``: the node label keys that are topology levels. None if not known:
+    references to them are then not checked.
     """
     spec = job.spec
     if not spec.tasks:
@@ -204,7 +204,7 @@ def _plugins(job: VolcanoJob, tasks: Collection[str]) -> Iterator[Violation]:
 
 
 def _flag_value(arguments: Collection[str], name: str) -> str | None:
-    """The value of ``--name=value`` or ``--name value`` among a plugin's arguments; None: the flag is absent."""
+    """The value of ``--name=value`` or ``--name value`` among a plugin's arguments; None if the flag is absent."""
     words = [word for argument in arguments for word in argument.split()]
     for index, word in enumerate(words):
         key, equals, value = word.lstrip("-").partition("=")

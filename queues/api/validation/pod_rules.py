@@ -55,7 +55,7 @@ from queues.resources import BEYOND_NODES, GPU, MOST_ON_NODE, amount, show
 def template_violations(
     template: Mapping[str, Any], path: str, namespace: str, levels: Collection[str] | None
 ) -> list[Violation]:
-    """Violations of a PodTemplateSpec. ``levels``: node label keys that are topology levels; None: not known.
+    """Violations of a PodTemplateSpec. ``levels``: node label keys that are topology levels; None if not known.
 
     ``namespace``: of the pods; "": not known.
     """
@@ -129,7 +129,7 @@ def _beyond_nodes(spec: PodSpec, path: str) -> Iterator[Violation]:
 
 
 def beyond_nodes(resource: str, units: int) -> tuple[str, str] | None:
-    """What is found and expected if a pod requests more than any node counts as having; None: it does not."""
+    """What is found and expected if a pod requests more than any node counts as having; None if it does not."""
     if units <= MOST_ON_NODE:
         return None
     more = " or more" if units == BEYOND_NODES else ""
@@ -204,7 +204,7 @@ def _what(resource: str) -> str:
 
 
 def _names_of_resources(amounts: Iterable[str], path: str) -> Iterator[Violation]:
-    """Names that the API server refuses in pods, and those of which it is doubtful that a node has them."""
+    """Names that the API server refuses in pods, and names that no node is likely to have."""
     for name in amounts:
         if problem := problem_of_request(name):
             yield Violation(entry_path(path, name), *problem)

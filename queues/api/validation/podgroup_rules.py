@@ -18,7 +18,7 @@ from queues.quota.queue import Queue
 
 
 def podgroup_violations(group: PodGroup, queues: Mapping[str, Queue] | None) -> list[Violation]:
-    """Violations of a PodGroup with its defaults filled in. ``queues``: the queues that exist; None: not known."""
+    """Violations of a PodGroup with its defaults filled in. ``queues``: the queues that exist; None if not known."""
     spec = group.spec
     found = list(queue_reference_violations(spec.queue, queues, "spec.queue", what="workload"))
     found += quantity_violations(spec.min_resources, "spec.minResources")

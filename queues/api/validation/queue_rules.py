@@ -19,8 +19,8 @@ from queues.workload import QueueName
 def queue_violations(queue: QueueDocument, queues: Mapping[str, DomainQueue] | None) -> list[Violation]:
     """Violations of a Queue.
 
-    ``queues``: the queues that exist, an older version of this one possibly among them; None: not known, so the tree
-    is not checked.
+    ``queues``: the queues that exist, an older version of this one possibly among them; None if not known: the tree is
+    then not checked.
     """
     found = list(_name(queue))
     spec = queue.spec

@@ -17,7 +17,7 @@ def violations_of_change(
 ) -> list[Violation]:
     """What the admission webhook says to a merge patch of a Queue's spec.
 
-    ``queues``: those that there are, by name; None: not known, and the tree is not checked.
+    ``queues``: those that exist, by name; None if not known: the tree is then not checked.
     """
     return violations_of(merged(document, {"spec": patch}), Known(queues=queues), old=document)
 

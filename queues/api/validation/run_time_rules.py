@@ -25,7 +25,7 @@ class DeclaredRunTime(NamedTuple):
 
 
 def declared_run_time(document: Any) -> DeclaredRunTime | None:
-    """The run time that counts of an object; None: it declares none that can be read."""
+    """The run time of an object that counts; None if it declares none that can be read."""
     metadata = document.metadata
     for field in ("annotations", "labels"):
         text = getattr(metadata, field).get(RUN_TIME)

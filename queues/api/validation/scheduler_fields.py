@@ -22,7 +22,7 @@ class Handling(StrEnum):
     MODELLED = "modelled"
     #: A pod with it is refused with a reason, before it holds seats.
     REFUSED = "refused"
-    #: Placement passes over it, and that is reported, as far as an object tells: ``reported_violations``.
+    #: Placement passes over it, and that is reported, as far as an object shows it: ``reported_violations``.
     REPORTED = "reported"
 
 
@@ -276,7 +276,7 @@ def reported_violations(
 ) -> Iterator[Violation]:
     """Warnings about fields of a pod's spec that are reported only, with the words of the table.
 
-    ``schedulers``: names of the stock scheduler; None: not known.
+    ``schedulers``: names of the stock scheduler; None if not known.
     """
     if not isinstance(spec, Mapping):
         return

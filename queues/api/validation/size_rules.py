@@ -41,7 +41,7 @@ def size_violations(
     """Warnings about an object that can never start.
 
     ``path``: its queue and those above it, nearest first. ``largest``: of each resource the most that one node has;
-    None: not known. ``flavors``: all ResourceFlavors.
+    None if not known. ``flavors``: all ResourceFlavors.
     """
     sets, together = _sets_of(document)
     count = sum(each.pods for each in sets)

@@ -27,7 +27,7 @@ MOST_LEVELS: Final = 16
 QUEUES_OF_A_TENANT: Final = 200
 #: Levels that are followed down: what was written while no webhook answered may have more than any queue may have.
 _DEEPEST: Final = 200
-#: Kinds of limits of which those of the children together stay within the parent's.
+#: Kinds of limits whose sum over the children stays within the parent's.
 _SUMMED: Final[tuple[Literal["guarantee", "deserved"], ...]] = ("guarantee", "deserved")
 
 
@@ -42,14 +42,14 @@ class QueueChange(NamedTuple):
     """A write of one Queue."""
 
     name: str
-    #: As it was; None: it is created.
+    #: As it was; None if it is created.
     before: Document | None
-    #: As it is to be; None: it is deleted.
+    #: As it is to be; None if it is deleted.
     after: Document | None
 
 
-#: What a queue below a tenant inherits, because it decides about work of other tenants: whom the queue may evict, and
-#: how long it keeps what others lent to it.
+#: What a queue below a tenant inherits, because it decides about work of other tenants: which work the queue may evict,
+#: and how long it keeps what others lent to it.
 _RESERVED: Final[tuple[tuple[str, Callable[[QueueSpec], object]], ...]] = (
     ("spec.reclaimable", lambda spec: spec.reclaimable),
     ("spec.policy.minRunTime", lambda spec: spec.policy.min_run_time),
@@ -107,7 +107,7 @@ def change_refusals(
 
 
 def _refusals_of_name(change: QueueChange, by: Requester, tree: "TenantTree", now: float) -> list[str]:
-    """A queue that others lend to, by its name, is not made by somebody who could not make these loans."""
+    """Refuses a new queue with a name that others lend to, unless its creator may make these loans."""
     assert change.after is not None
     lenders = sorted(lender for lender, receiver in tree.loans(now) if receiver == change.name)
     known = tree.changed(change.name, change.after)
@@ -155,7 +155,7 @@ def _loan_refusals(change: QueueChange, by: Requester, tree: "TenantTree", now: 
 
 
 def _weakened(change: QueueChange, by: Requester, tree: "TenantTree", now: float) -> list[str]:
-    """A loan that somebody may not end counts for no less after the change either."""
+    """Refuses a change after which a loan that the user may not end counts for less."""
     before = {} if change.before is None else {change.name: change.before}
     after = {} if change.after is None else {change.name: change.after}
     others = {name: document for name, document in tree.queues.items() if name != change.name}
@@ -175,7 +175,7 @@ def command_refusals(target: str, by: Requester, queues: Mapping[str, Document])
 
 
 def status_refusals(name: str, by: Requester) -> list[str]:
-    """Why nobody else writes the status of a Queue."""
+    """Why only Muster writes the status of a Queue."""
     return [
         f"queue {name}: found a status written by {by.name}, expected one of Muster only. "
         f"`kubectl muster queue close {name}` closes a queue, `kubectl muster queue open {name}` opens it"
@@ -184,7 +184,7 @@ def status_refusals(name: str, by: Requester) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class TenantTree:
-    """All Queues as they are stored, by name. One that cannot be read is in nobody's tenant."""
+    """All Queues as they are stored, by name. One that cannot be read is in no tenant."""
 
     queues: Mapping[str, Document]
 
@@ -200,7 +200,7 @@ class TenantTree:
         return path
 
     def administered(self, parent: str, by: Requester) -> list[str] | None:
-        """The path of a queue if the user administers what is below it; None: they do not."""
+        """The path of a queue if the user administers what is below it; None if not."""
         path = self.path(parent)
         return path if any(_is_named(by, self.queues[name]) for name in path) else None
 
@@ -239,7 +239,7 @@ class TenantTree:
 
 
 def _part(document: Any, *keys: str) -> Any:
-    """A part of a document that may have any form; None: there is none."""
+    """A part of a document that may have any form; None if there is none."""
     for key in keys:
         document = document.get(key) if isinstance(document, Mapping) else None
     return document
@@ -251,7 +251,7 @@ def _parent_of(queue: Document) -> str:
 
 
 def _access_of(queue: Document) -> QueueAccess | None:
-    """What a queue states under ``access``; None: it cannot be read."""
+    """What a queue states under ``access``; None if it cannot be read."""
     try:
         return QueueAccess.read(_part(queue, "spec", "access") or {})
     except InvalidDocument:
@@ -262,7 +262,7 @@ def _is_named(by: Requester, queue: Document) -> bool:
     access = _access_of(queue)
     if access is None:
         return False
-    # An entry with both is neither a user nor a group: it names nobody.
+    # An entry with both is neither a user nor a group: it names no administrator.
     return any(
         (each.user == by.name and each.group is None) or (each.group in by.groups and each.user is None)
         for each in access.admins
@@ -277,7 +277,7 @@ def _not_an_administrator(name: str, by: Requester) -> str:
 
 
 def _children_refusals(name: str, tree: TenantTree, what: str) -> list[str]:
-    """A queue that others name as their parent is not deleted, nor made by someone whom they would belong to then."""
+    """Refuses to delete a queue that others name as parent, and to create one: they would belong to its creator."""
     below = sorted(tree.children().get(name, ()))
     if not below:
         return []
@@ -329,7 +329,7 @@ def _number_refusals(name: str, above: list[str], before: TenantTree, after: Ten
 
 
 def _most_queues(queue: Document, *, is_tenant: bool) -> int | None:
-    """How many queues may be below a queue; None: as many as the queues above it allow."""
+    """How many queues may be below a queue; None for as many as the queues above it allow."""
     access = _access_of(queue)
     if access is not None and access.max_queues is not None:
         return access.max_queues
@@ -435,7 +435,7 @@ class _Claims:
     def limit(
         self, queue: str, kind: Literal["guarantee", "deserved"], account: Account, is_tenant: bool
     ) -> int | None:
-        """What those below may claim together; None: only the queues above limit it."""
+        """What those below may claim together; None if only the queues above limit it."""
         own = getattr(self.numbers(queue), kind)
         if account in own:
             return int(own[account])

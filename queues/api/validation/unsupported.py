@@ -74,7 +74,7 @@ def unsupported_in_queue(queue: QueueDocument) -> tuple[str, ...]:
 
 
 def _recovery(spec: QueueSpec) -> object | None:
-    """How nodes are to be recovered, which root alone says; None: nothing is said."""
+    """How nodes are to be recovered, which root alone states; None if it states nothing."""
     return None if spec.policy.health is None else spec.policy.health.recovery
 
 

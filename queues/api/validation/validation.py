@@ -67,14 +67,14 @@ from queues.resources import Resources
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """The cluster, as far as it is known when a document is checked. None: not known, and not checked."""
+    """The cluster, as far as it is known when a document is checked. None for what is not known, and not checked."""
 
     queues: Mapping[str, DomainQueue] | None = None
     #: Node label keys that are topology levels.
     levels: frozenset[str] | None = None
     #: Names of ResourceFlavors.
     flavors: Collection[str] | None = None
-    #: The default queue of the object's namespace; None: it has none.
+    #: The default queue of the object's namespace; None if it has none.
     namespace_queue: str | None = None
     #: Labels of that namespace.
     namespace_labels: Mapping[str, str] | None = None
@@ -124,7 +124,7 @@ _QUEUE_NAMES = (("labels", QUEUE_LABEL), ("annotations", QUEUE_ANNOTATION))
 
 
 def kind_of(document: Mapping[str, Any]) -> type[Model] | None:
-    """The model of a document; None: a kind that Muster does not check."""
+    """The model of a document; None if Muster does not check the kind."""
     version, kind = document.get("apiVersion"), document.get("kind")
     return KINDS.get((version, kind)) if isinstance(version, str) and isinstance(kind, str) else None
 
@@ -147,9 +147,9 @@ def violations_of(
 ) -> list[Violation]:
     """Violations of a document with its defaults filled in; of a kind that Muster does not check: none.
 
-    ``old``: the object that the document replaces; None: it is a new object. An update that does not change the spec
-    has no violations, so that labels, finalizers and statuses stay writable whatever rules came later. Nor is
-    a workload refused for what was wrong before and is wrong in the same way.
+    ``old``: the object that the document replaces; None if it is a new object. An update that does not change the spec
+    has no violations, so that labels, finalizers and statuses stay writable whatever rules came later. Nor is a
+    workload refused for what was wrong before and is wrong in the same way.
     """
     model = kind_of(document)
     if model is None or (old is not None and old.get("spec") == document.get("spec")):
@@ -358,7 +358,7 @@ def _reported(document: Mapping[str, Any], parsed: Model, known: Known) -> Itera
 
 
 def _queue_of(document: Any, known: Known) -> str | None:
-    """The queue that an object waits in, as far as the object and its namespace tell; None: in none."""
+    """The queue that an object waits in, as far as the object and its namespace say; None if it waits in none."""
     if isinstance(document, VolcanoJob | PodGroup):
         return document.spec.queue or DEFAULT_QUEUE
     if not isinstance(document, BatchJob | Pod):

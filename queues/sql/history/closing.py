@@ -45,7 +45,7 @@ async def move_left_behind(
 ) -> AdmissionId | None:
     """Move some admissions that an older version closed without moving them. ``after``: only larger ids.
 
-    Returns the largest id moved; None: there are no more.
+    Returns the largest id moved; None if there are no more.
     """
     ids = [AdmissionId(id_) for id_ in await tx.scalars(_LEFT_BEHIND, {"after": after, "rows": rows})]
     await close(tx, ids, now)

@@ -102,7 +102,7 @@ async def forget(
 
 
 async def _forget_sums(tx: AsyncConnection, half_life: int, oldest: int | None, rows: int) -> bool:
-    """Of a half-life, blocks before ``oldest``; None: all. True: perhaps more are left."""
+    """Of a half-life, blocks before ``oldest``; None for all. True if perhaps more are left."""
     key = past_use_sums.primary_key.columns
     old = select(*key).where(past_use_sums.c.half_life == half_life).limit(rows)
     if oldest is not None:

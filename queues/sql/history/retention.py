@@ -34,7 +34,7 @@ class Retention:
     postings: int = 400
 
     def of(self, table: str) -> timedelta | None:
-        """For how long rows of a partitioned table are kept; None: for ever."""
+        """For how long rows of a partitioned table are kept; None for ever."""
         days = {"decisions": self.decisions, "postings": self.postings}.get(table, self.ended_work)
         return timedelta(days=days) if days else None
 

@@ -1,4 +1,4 @@
-"""What apply hands to the ledger beside the values of the plan (``queues.plan``), and what it gets back."""
+"""What apply hands to the ledger besides the values of the plan (``queues.plan``), and what it gets back."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

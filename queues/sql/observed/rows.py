@@ -39,7 +39,7 @@ class Description:
     user: str = ""
     #: Image of its pods' first container; "": unknown.
     image: str = ""
-    #: How it ended; UNKNOWN: it has not, or nobody knows.
+    #: How it ended; UNKNOWN if it has not, or if that is not known.
     result: Result = Result.UNKNOWN
     #: Values that it states and that cannot be read, a sentence a line; "": none.
     ignored_values: str = ""
@@ -68,7 +68,7 @@ class QueueVersion:
     limits: Mapping[FlavorName, Limits] = field(default_factory=dict)
     paused: bool = False
     closed: bool = False
-    #: Why the document cannot be used; None: it can.
+    #: Why the document cannot be used; None if it can.
     broken: str | None = None
 
 

@@ -22,12 +22,12 @@ class DecisionQuestion:
 
     #: Seconds since the epoch: older ones are left out.
     since: int
-    #: Only those after this number, the oldest first; None: the newest.
+    #: Only those after this number, the oldest first; None for the newest.
     after: int | None = None
     namespace: str | None = None
-    #: None: of all queues.
+    #: None for those of all queues.
     queues: Collection[str] | None = None
-    #: The workloads that the user may see; None: all.
+    #: The workloads that the user may see; None for all.
     seen: Seen | None = None
 
 

@@ -1,4 +1,4 @@
-"""Last eviction of each workload that still waits, if something is told of it: read from the log of decisions."""
+"""Last eviction of each workload that still waits, if it is worth showing: read from the log of decisions."""
 
 from sqlalchemy import ColumnElement, and_, case, false, func, or_, select, true
 from sqlalchemy.ext.asyncio import AsyncConnection

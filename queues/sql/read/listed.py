@@ -73,7 +73,7 @@ class Listing:
     states: Collection[str]
     #: Those that ended before this second (since the epoch) are left out.
     since: int = 0
-    #: None: all.
+    #: None for all.
     queues: Collection[QueueName] | None = None
     namespace: str | None = None
     user: str | None = None
@@ -89,7 +89,7 @@ class ListPage:
     #: All that match, also beyond the page; and the same in every namespace. Counted up to ``COUNTED``.
     total: int
     total_everywhere: int
-    #: The last line's place; None: this is the last page.
+    #: The last line's place; None if this is the last page.
     end: ListPlace | None
 
 
@@ -305,7 +305,7 @@ async def _gone(tx: AsyncConnection, places: Collection[ListPlace]) -> dict[List
 async def gone_named(
     tx: AsyncConnection, namespace: str, name: str, kind: str | None
 ) -> tuple[ListedLine, ...]:
-    """The last workload of that name of each kind (None: of any) whose object is gone."""
+    """The last workload of that name of each kind (of any kind if None) whose object is gone."""
     asked = (
         select(*_GONE_COLUMNS, _GONE_ENDED_AT.label("finished_at"))
         .where(ended_workloads.c.namespace == namespace, ended_workloads.c.name == name)

@@ -29,8 +29,11 @@ SELECT kind, namespace FROM found LIMIT :limit
 
 
 async def kinds_in_namespaces(tx: AsyncConnection, limit: int) -> tuple[KindIn, ...]:
-    """Kinds of workloads with their namespaces, at most ``limit``: first those of which some wait, then those of which
-    others are, then those of ended ones. Each by namespace."""
+    """Kinds of workloads with their namespaces, at most ``limit``.
+
+    First those with waiting workloads, then those with other workloads that have not ended, then those with ended ones.
+    Each group by namespace.
+    """
     columns = workloads.c["namespace", "kind"]
     waiting = select(*workloads.c["kind", "namespace"]).select_from(WORKLOADS_WITH_REASONS).where(WAITS)
     first = await tx.execute(waiting.group_by(*columns).order_by(*columns).limit(limit))

@@ -29,7 +29,7 @@ class NodeUse:
     limits: Mapping[str, int] = field(default_factory=dict)
     #: What seats hold.
     used: Mapping[str, int] = field(default_factory=dict)
-    #: Whole devices of which no pod has anything, by resource; of a node that takes no new seats too.
+    #: Whole devices that no pod uses any part of, by resource; also of a node that takes no new seats.
     free_devices: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -71,7 +71,7 @@ async def node_use(tx: AsyncConnection, *, after: str, limit: int) -> tuple[Node
 
 
 def free_devices(limits: Mapping[str, int], used: Mapping[str, int]) -> dict[str, int]:
-    """Whole devices of which no pod has anything, by resource, as the engine counts them.
+    """Whole devices that no pod uses any part of, by resource, as the engine counts them.
 
     The amounts have single devices (``nvidia.com/gpu#3``) where a node shares its devices. What is left of a device
     that a pod has a part of is no whole device, also not together with what is left of another one.

@@ -188,7 +188,7 @@ class UsageReader:
     ) -> PastUse | None:
         """The past as ``tx`` sees it at ``now`` (seconds since the epoch), all users of a queue as one.
 
-        None: ``enough`` said so before all was read. ``tx`` must see one state (``Database.snapshot``).
+        None if ``enough`` said so before all was read. ``tx`` must see one state (``Database.snapshot``).
         """
         if half_lives != self._half_lives:
             await self._begin(tx, half_lives, now)

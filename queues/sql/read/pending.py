@@ -1,4 +1,4 @@
-"""Waiting workloads, ordered, counted and paged by Postgres: an answer costs its page, whatever waits beside it.
+"""Waiting workloads, ordered, counted and paged by Postgres: an answer costs its page, however much else waits.
 
 Postgres numbers the narrow rows of all workloads that wait in the queues asked for, in the order of the engine; only
 the rows of the page are read in full.
@@ -62,9 +62,9 @@ _TERMS: Final = UnnestRows(
     unknown_run=NUMBER,
     small_first=NUMBER,
 )
-#: Its columns beside the queue.
+#: Its columns besides the queue.
 _FACTORS: Final = ("by_created", "by_priority", "most_priority", "by_run", "unknown_run", "small_first")
-#: What never fits is in nobody's way: it comes after all that is in line.
+#: What never fits is in no workload's way: it comes after all that is in line.
 _RANK: Final = ("never_fits", "joins", "urgency", "precedence", "arrival")
 
 
@@ -141,7 +141,8 @@ async def place_in_queue(
     seen: Seen | None = None,
     ahead: int,
 ) -> PlaceInQueue | None:
-    """Where a waiting workload is in its queue, and at most ``ahead`` workloads directly before it; None: it is not.
+    """Where a waiting workload is in its queue, and at most ``ahead`` workloads directly before it; None if it is not
+    waiting.
 
     Of the workloads before it only those that are ``seen`` are given.
     """

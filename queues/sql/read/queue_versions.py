@@ -49,7 +49,7 @@ _of, _number = queue_versions.c.queue, queue_versions.c.version
 async def versions_of(
     tx: AsyncConnection, queue: str, *, limit: int, before: int | None = None
 ) -> tuple[RecordedVersion, ...]:
-    """Versions of one queue, the newest first. ``before``: only those with a smaller number; None: all."""
+    """Versions of one queue, the newest first. ``before``: only those with a smaller number; None for all."""
     wanted = select(*_COLUMNS).where(_of == queue)
     if before is not None:
         wanted = wanted.where(_number < before)
@@ -75,7 +75,7 @@ async def versions_at(tx: AsyncConnection, queue: str, at: float) -> tuple[Recor
 
 
 async def recorded_since(tx: AsyncConnection, queue: str) -> float | None:
-    """When the first version of a queue was recorded; None: there is none."""
+    """When the first version of a queue was recorded; None if there is none."""
     at = await tx.scalar(select(func.min(queue_versions.c.recorded_at)).where(_of == queue))
     return None if at is None else float(at.timestamp())
 

@@ -83,7 +83,7 @@ class PendingLine:
     reason: StoredReason | None
     #: Whole devices that the gang needs to start.
     devices: int = 0
-    #: Declared, in seconds; None: none is.
+    #: Declared, in seconds; None if none is.
     run_time: int | None = None
     #: Of a pod that waits alone: kind and name of what controls it; "": nothing does.
     owner: str = ""
@@ -93,7 +93,7 @@ class PendingLine:
     waiting_since: int = 0
     #: It has seats, and further members wait.
     joins: bool = False
-    #: Its last eviction for another workload; None: it was admitted since, or never evicted.
+    #: Its last eviction for another workload; None if it was admitted since, or never evicted.
     last_eviction: LastEviction | None = None
 
 
@@ -131,7 +131,7 @@ class ListedLine:
     ended: int = 0
     #: Its object is gone.
     is_gone: bool = False
-    #: What it holds; of one that has ended: what it held last. None: nothing.
+    #: What it holds; of one that has ended: what it held last. None for nothing.
     seats: SeatTotals | None = None
 
 
@@ -170,7 +170,7 @@ class KindIn(NamedTuple):
     namespace: str
 
 
-#: Kind of workload → namespaces in which somebody may see it; None: all.
+#: Kind of workload → namespaces in which a user may see it; None for all.
 Seen = Mapping[str, Collection[str] | None]
 
 
@@ -217,14 +217,14 @@ class OutcomeCount:
 
     #: Succeeded | Failed
     phase: str
-    #: None: not known.
+    #: None if not known.
     exit_code: int | None
     pods: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdmissionTimes:
-    """When an admission came how far, in seconds since the epoch. None: it has not, or nobody knows."""
+    """When an admission reached each stage, in seconds since the epoch. None if it has not, or if that is not known."""
 
     admitted: float
     released: float | None = None
@@ -255,7 +255,7 @@ class ExplanationRows:
     is_gone: bool = False
     #: When closed admissions closed, in seconds since the epoch.
     closed: Mapping[AdmissionId, int] = field(default_factory=dict)
-    #: When Muster first stored it, in seconds since the epoch; None: nobody knows.
+    #: When Muster first stored it, in seconds since the epoch; None if not known.
     seen: float | None = None
     times: Mapping[AdmissionId, AdmissionTimes] = field(default_factory=dict)
     #: What its seats took of devices until now, in units × seconds by resource.

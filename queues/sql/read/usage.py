@@ -40,7 +40,7 @@ MAINTENANCE: Final = (ReasonCode.MAINTENANCE, ReasonCode.NODES_RESERVED)
 
 
 class UsageColumn(StrEnum):
-    """What use can be told by."""
+    """What use can be grouped by."""
 
     #: A child of ``root``, for all queues below it.
     TENANT = "tenant"
@@ -58,22 +58,22 @@ class UsageQuestion:
     #: Not later than now.
     ends: int
     by: frozenset[UsageColumn]
-    #: None: all of them.
+    #: None for all of them.
     resource: str | None = None
     #: Lines in the answer; the totals are of all lines.
     limit: int
-    #: Key of the last line of the page before; None: from the first line on.
+    #: Key of the last line of the page before; None to begin with the first line.
     after: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageQueue:
-    """A queue of which use is asked for, as the user sees it."""
+    """A queue whose use is asked for, as the user sees it."""
 
     queue: str
     #: "": the user may not see it.
     tenant: str
-    #: The queue that use of other users is told of; None: it is not told.
+    #: The queue under which use of other users is shown; None if it is not shown.
     shown_as: str | None
 
 
@@ -81,13 +81,13 @@ class UsageQueue:
 class UsageViewer:
     """Whose question it is, and what the answer may say."""
 
-    #: Use of this user is told in every queue, by name.
+    #: Use of this user is shown in every queue, by name.
     user: str
     #: The queues that are asked for.
     queues: tuple[UsageQueue, ...]
     #: Only use in ``queues`` counts; otherwise use of this user counts in every queue.
     is_narrowed: bool
-    #: Workloads that the user may see, and with them the users that created them; None: all.
+    #: Workloads that the user may see, and with them the users that created them; None for all.
     seen: Seen | None
 
 
@@ -345,7 +345,7 @@ async def usage_history(tx: AsyncConnection) -> KnownSince:
 
 
 async def queue_parents(tx: AsyncConnection) -> dict[str, str | None]:
-    """The parent of every queue that is there, and of those that were, as last written; None: of ``root``."""
+    """The parent of every queue that is there, and of those that were, as last written; None for ``root``."""
     parents = {row.name: row.parent for row in await tx.execute(select(*queues.c["name", "parent"]))}
     stated = queue_versions.c.document["spec"]["parent"].astext
     last = (

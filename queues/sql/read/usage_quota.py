@@ -1,11 +1,11 @@
-"""Use in a period beside what a queue owned: what it borrowed, and how much of its guarantee was idle.
+"""Use in a period next to what a queue owned: what it borrowed, and how much of its guarantee was idle.
 
 What a queue deserves is in its versions, with the time when Muster knew of it, which is when it began to count. Use
 changes with each posting. So both are steps, and the integrals of their differences are exact.
 
 A guarantee is for a queue with all below it. Upwards a queue counts as the larger of its guarantee and of what counts
 in it, as in the quota tree. So what is kept idle is added up level by level from the lowest queues on, and nothing that
-is kept for a queue is told again of those above it.
+is kept for a queue is counted again for those above it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ class OwnedAmounts(NamedTuple):
     queue: str
     since: int
     until: int
-    #: None: not stated, so it goes by weight.
+    #: None if not stated, so that it goes by weight.
     deserved: int | None
     guarantee: int
 
@@ -51,14 +51,14 @@ class QuotaUse:
 
 
 class QuotaQueue(NamedTuple):
-    """A queue of which use is compared with what it owned."""
+    """A queue whose use is compared with what it owned."""
 
     queue: str
     #: The queue above it among those that are given; "": none of them.
     above: str
     #: How many of those that are given are above it.
     level: int
-    #: The queue that its use counts in, such as its tenant; "": it is not told.
+    #: The queue that its use counts in, such as its tenant; "": it is not shown.
     counts_as: str
     #: The same for what it keeps idle.
     idle_in: str
@@ -69,7 +69,7 @@ class StoredVersion(NamedTuple):
 
     queue: str
     since: int
-    #: None: it was removed.
+    #: None if it was removed.
     document: Mapping[str, Any] | None
 
 
@@ -80,7 +80,7 @@ async def has_loans(tx: AsyncConnection, until: int) -> bool:
 
 
 async def queue_history(tx: AsyncConnection, names: Sequence[str], until: int) -> list[StoredVersion] | None:
-    """Versions of these queues, by queue, the oldest first. None: there are more than ``MOST_VERSIONS``."""
+    """Versions of these queues, by queue, the oldest first. None if there are more than ``MOST_VERSIONS``."""
     columns = queue_versions.c["queue", "recorded_at", "removed", "document"]
     asked = (
         select(*columns)
@@ -152,7 +152,7 @@ _USE_AND_BORROWED: Final = f"""
         SELECT queue, until, 0, -guarantee FROM limits WHERE guarantee > 0 AND until > :begins AND until < :ends
     ),
 """
-#: What counts in the queues of one level, beside their guarantees: their own use, and what those below count as.
+#: What counts in the queues of one level, besides their guarantees: their own use, and what those below count as.
 _LEVEL: Final = """
     level_{level} AS MATERIALIZED (
         SELECT queue, idle_in, above, at, lead(at, 1, :ends) OVER by_time AS until,

@@ -15,7 +15,7 @@ from queues.sql.statements import MOMENT, TEXT, TEXTS, moment, one_of
 from queues.sql.tables import admissions, workloads
 from queues.workload import QueueName
 
-#: Newest postings that are read for past use; where more of them are younger than is asked for, it is not told.
+#: Newest postings that are read for past use; where more of them are younger than is asked for, it is not shown.
 READ: Final = 400_000
 
 
@@ -23,7 +23,7 @@ READ: Final = 400_000
 class UserQuestion:
     """Whose work is summed up."""
 
-    #: None: of all queues.
+    #: None for work of all queues.
     queues: Collection[QueueName] | None
     #: The user who asks: all work of that user counts, and of others what is ``seen``.
     user: str
@@ -100,7 +100,7 @@ def _used(question: UserQuestion) -> Any:
 
 
 async def hidden_work(tx: AsyncConnection, queues: Collection[QueueName] | None, seen: Seen | None) -> bool:
-    """Whether work waits or holds seats in these queues (None: in any) that may not be seen."""
+    """Whether work waits or holds seats in these queues (in any if None) that may not be seen."""
     if seen is None:
         return False
     for columns, rows in (
@@ -147,8 +147,8 @@ async def device_seconds(
 ) -> dict[str, dict[str, int]] | None:
     """What users held of devices since a time, in units × seconds by user and resource.
 
-    ``held``: what they hold now. ``user``: only this one; None: all. None: too much has happened since then to read it
-    for one answer.
+    ``held``: what they hold now. ``user``: only this one; None for all. The result is None if too much has happened
+    since then to read it for one answer.
     """
     unread = await tx.scalar(_LAST_UNREAD, {"read": READ})
     if unread is not None and seconds_of(unread) >= since:

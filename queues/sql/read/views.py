@@ -58,7 +58,7 @@ __all__ = [
 ]
 
 
-#: Decisions about one workload that are told: the last ones.
+#: Decisions about one workload that are shown: the last ones.
 HISTORY = 200
 #: The same of its closed admissions.
 CLOSED = 50
@@ -259,7 +259,7 @@ _SEEN: Final = union_all(
 
 
 async def _seen_at(tx: AsyncConnection, key: WorkloadKey) -> float | None:
-    """When Muster first stored a workload, whether its object is there or not; None: nobody knows."""
+    """When Muster first stored a workload, whether its object is there or not; None if not known."""
     found = await tx.scalars(_SEEN, {"kind": str(key.kind), "uid": key.uid})
     return min((at.timestamp() for at in found if at is not None), default=None)
 

@@ -185,7 +185,7 @@ async def load_world(
     """Everything open; ``tx`` is one snapshot of the database (``Database.snapshot``).
 
     ``shared``: keys that are in memory already. There may be hundreds of thousands of workloads. ``with_told``: also
-    what is only told to people, and read from a history.
+    what is only shown to users, and read from a history.
     """
     held, _ = await read_admissions(tx, admissions.c.state != "closed", shared)
     return WorldRows(

@@ -35,7 +35,7 @@ def moment(name: str, **options: Any) -> Column[Any]:
 
 
 def sometime(name: str, **options: Any) -> Column[Any]:
-    """A point in time; null: it has not come, or nobody knows it."""
+    """A point in time; null if it has not come, or is not known."""
     return Column(name, DateTime(timezone=True), **options)
 
 
@@ -69,7 +69,7 @@ def seats() -> list[Column[Any]]:
 
 
 def admission_facts() -> list[Column[Any]]:
-    """What is known of an admission, whether it is closed or not, beside its id."""
+    """What is known of an admission, whether it is closed or not, besides its id."""
     return [
         string("kind"),
         string("uid"),

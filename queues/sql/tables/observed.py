@@ -136,9 +136,9 @@ workloads: Final = Table(
     string("image", server_default=text("''")),
     #: Values that it states and that cannot be read, a sentence a line; "": none.
     string("ignored_values", server_default=text("''")),
-    #: How it ended (``queues.workload.Result``); "": it has not, or nobody knows.
+    #: How it ended (``queues.workload.Result``); "" if it has not, or if that is not known.
     string("result", server_default=text("''")),
-    #: Seconds since the epoch: when it was seen to have ended; 0: it has not, or nobody knows.
+    #: Seconds since the epoch: when it was seen to have ended; 0 if it has not, or if that is not known.
     count("finished_at"),
     #: When Muster first stored it; null: an older version did.
     sometime("seen_at", server_default=func.clock_timestamp()),

@@ -78,7 +78,7 @@ class FixedFacts:
 
 
 def device_facts(handle: Any, uuid: DeviceId, sysfs: Path) -> FixedFacts:
-    """What a device is. Raises SessionOver; DeviceLost, also where it does not even tell its model and place."""
+    """What a device is. Raises SessionOver; DeviceLost, also where it does not even report its model and place."""
     model = asked(pynvml.nvmlDeviceGetName, handle)
     place = asked(pynvml.nvmlDeviceGetPciInfo, handle)
     if model is None or place is None:

@@ -1,4 +1,4 @@
-"""What NVML tells by itself: XIDs, uncorrectable errors, devices that went away."""
+"""What NVML reports by itself: XIDs, uncorrectable errors, devices that went away."""
 
 import ctypes
 from contextlib import suppress

@@ -23,7 +23,7 @@ _MEMBERS: Final = {
 
 
 def field_values(handle: Any, fields: Sequence[Field]) -> dict[Field, int]:
-    """Values of these fields; those that the device does not tell are left out. Raises SessionOver, DeviceLost."""
+    """Values of these fields; those that the device does not report are left out. Raises SessionOver, DeviceLost."""
     values = asked(pynvml.nvmlDeviceGetFieldValues, handle, list(fields))
     if values is None:
         return {}

@@ -16,7 +16,7 @@ from admission.agent.vendors.nvidia.device import NVLINK_KIB
 from admission.agent.vendors.nvidia.fields import Field, field_values
 from admission.agent.vendors.nvidia.library import DeviceLost, asked
 
-#: What a link leads to, beside the bus id of a GPU.
+#: What a link leads to, if not to the bus id of a GPU.
 SWITCH: Final = "switch"
 OTHER: Final = "other"
 
@@ -102,7 +102,7 @@ class NvLinks:
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """The way between two devices beside NVLinks."""
+    """The way between two devices besides NVLinks."""
 
     path: PciePath | None
     peer_access: bool | None

@@ -11,7 +11,7 @@ from admission.agent.vendors.nvidia.library import asked
 
 @dataclass(frozen=True, slots=True)
 class _Named:
-    """An instance by what tells it apart. Its id alone does not: an instance of another profile may get it again."""
+    """An instance by what identifies it. Its id alone does not: an instance of another profile may get it again."""
 
     id: DeviceId | None
     name: str
@@ -27,7 +27,7 @@ class MigInstances:
     def of(self, device: DeviceId, handle: Any, memory_bytes: int) -> tuple[MigInstance, ...]:
         """Instances of a device that has MIG on, in the order of the library. Raises SessionOver, DeviceLost.
 
-        An instance that does not tell its ids is left out: it is being made or destroyed.
+        An instance that does not report its ids is left out: it is being made or destroyed.
         """
         if device not in self._most:
             self._most[device] = asked(pynvml.nvmlDeviceGetMaxMigDeviceCount, handle) or 0

@@ -19,7 +19,7 @@ from admission.agent.vendors.nvidia.mig import MigInstances
 from admission.agent.vendors.nvidia.processes import processes
 from admission.agent.vendors.vendor import VendorAbsent, VendorFailed
 
-#: The kernel tells each boot of the node by another text.
+#: The kernel has another text here after each boot of the node.
 BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 #: As the kernel calls the driver.
 _DRIVER: Final = "nvidia"
@@ -29,7 +29,7 @@ MOST_READS_BETWEEN_STARTS: Final = 16
 
 @dataclass(slots=True)
 class _Known:
-    """A device that was seen since the agent started. It keeps its index, whatever comes and goes beside it."""
+    """A device that was seen since the agent started. It keeps its index, whatever other devices come and go."""
 
     index: int
     facts: FixedFacts

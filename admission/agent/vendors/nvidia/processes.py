@@ -17,7 +17,7 @@ _CALLS: Final = (
 def processes(handle: Any, instances: Sequence[MigInstance]) -> tuple[Process, ...]:
     """Processes of a device, by pid as the agent's own pid namespace has it: the agent needs ``hostPID``.
 
-    Empty also where the driver does not tell. Raises SessionOver, DeviceLost.
+    Empty also where the driver does not report them. Raises SessionOver, DeviceLost.
     """
     answers: list[Any] = next(
         (told for told in (asked(call, handle) for call in _CALLS) if told is not None), []

@@ -21,7 +21,7 @@ _TIMES: Final = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChartLine:
-    """A value for each slot; None: there is none."""
+    """A value for each slot. None where there is none."""
 
     name: str
     values: Sequence[float | None]

@@ -11,7 +11,7 @@ from admission.cli.page.charts.drawing import ChartLine, chart
 from admission.cli.page.layout import choices, heading, link
 from admission.cli.rendering.table import short_resource
 
-#: Lines of queues that one chart has; more would not be told apart.
+#: Lines of queues that one chart has; more could not be distinguished.
 MOST_QUEUES: Final = 5
 
 

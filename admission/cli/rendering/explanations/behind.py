@@ -11,7 +11,7 @@ _NARROW: Final = Narrowing(names={"WORKLOAD": 16, "NAMESPACE": 9}, left_out=("PO
 
 
 def ahead_table(waiting: Sequence[Mapping[str, Any]], now: str, *, width: int | None = None) -> str:
-    """One line per workload, of at most ``width`` characters (None: any)."""
+    """One line per workload, of at most ``width`` characters (None for any number)."""
     rows = [
         (
             one["position"],

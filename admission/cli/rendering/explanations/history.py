@@ -55,7 +55,7 @@ def _plain(value: Any) -> str:
 
 
 def history_text(one: Mapping[str, Any], *, wide: bool, headers: bool, width: int | None = None) -> str:
-    """The newest decisions, all of them if ``wide``, in lines of at most so many characters (None: any)."""
+    """The newest decisions, all of them if ``wide``, in lines of at most ``width`` characters (None for any number)."""
     events: Sequence[Mapping[str, Any]] = one["history"]
     kept = events if wide else events[-_SHOWN:]
     begins = one.get("historyBegins")
@@ -97,7 +97,7 @@ def event_text(event: Mapping[str, Any], wide: bool = False) -> str:
     code = event.get("result") or event["code"]
     message = one_line(event["message"]) or ("" if seats is None else counted(seats, "seat"))
     # The message names the beneficiary; its key is for look-ups.
-    # Of its trace "Stages" tells.
+    # Its trace is shown by "Stages".
     told = {name: each for name, each in event["numbers"].items() if name not in _OF_TRACES}
     numbers = {**told, "for": event["beneficiary"]}
     words: Iterable[str] = (

@@ -20,8 +20,8 @@ Row = tuple[str | None, ...]
 def limits_text(one: Mapping[str, Any], *, wide: bool, headers: bool, width: int | None = None) -> str:
     """Limits of the queues from its own to root, for the resources that it requests; "": it does not wait.
 
-    Where a line of ``width`` characters (None: any) has no room, columns without anything go first, and states of
-    queues are below.
+    Where a line of ``width`` characters (None for any number) has no room, columns without anything go first, and
+    states of queues are below.
     """
     rows = _rows(one, wide)
     if not rows:
@@ -63,7 +63,7 @@ def _rows(one: Mapping[str, Any], wide: bool) -> list[Row]:
 
 
 def _queue_state(queue: Mapping[str, Any]) -> str | None:
-    """The state of a queue, with its message; None: open."""
+    """The state of a queue, with its message. None if it is open."""
     state: str = queue["state"]
     if state == "open":
         return None

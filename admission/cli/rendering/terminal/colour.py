@@ -1,4 +1,4 @@
-"""Colours of tables on a terminal. A colour says nothing that a word beside it does not say."""
+"""Colours of tables on a terminal. A colour says nothing that a word next to it does not say."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -36,7 +36,7 @@ _WORDS: Final[Mapping[str, Mapping[str, str]]] = {
     "OUT": {"0": "", "": _YELLOW},
 }
 _NAME: Final = re.compile(r"[A-Z][A-Z0-9()%-]*(?:\([a-z0-9]+\))?…?|…")
-#: The line of a workload that ``explain`` tells its state in.
+#: The line of a workload in which ``explain`` shows its state.
 _STATED: Final = re.compile(r"(  State +(?:finished: )?)(\w+)(.*\n?)", re.DOTALL)
 _BAR: Final = re.compile(r"█+")
 
@@ -49,7 +49,7 @@ class _Column(NamedTuple):
     """A column of a table that has colours."""
 
     name: str
-    #: Characters of a line that are its own; None: to the end.
+    #: Characters of a line that are its own. None for the end of the line.
     begin: int
     end: int | None
 
@@ -88,7 +88,7 @@ def _lines(text: str) -> Iterator[str]:
 
 
 def _headings(line: str) -> list[_Column] | None:
-    """The columns with colours of a line of headings; None: it is another line."""
+    """The columns with colours of a line of headings. None if it is another line."""
     names = list(re.finditer(r"\S+", line))
     if len(names) < 2 or not all(_NAME.fullmatch(each.group()) for each in names):
         return None

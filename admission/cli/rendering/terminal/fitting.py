@@ -40,7 +40,7 @@ def fitted_table(
     headers: bool = True,
     right: str = "",
 ) -> str:
-    """As ``table``, in lines of at most ``width`` characters (None: any) as far as its columns can give way."""
+    """As ``table``, in lines of at most ``width`` characters (None for no bound) as far as its columns can give way."""
     cells = [[NONE if cell is None else printable(str(cell)) for cell in row] for row in rows]
     if width is None:
         return table(columns, cells, headers=headers, right=right)
@@ -97,7 +97,7 @@ def with_texts(lines: str, texts: Sequence[str], width: int | None, *, title: st
 
 
 def shortened_name(text: str, length: int) -> str:
-    """``team-visi…in-large``: the beginning and the end tell most names apart."""
+    """``team-visi…in-large``: the beginning and the end distinguish most names."""
     if len(text) <= length:
         return text
     if length < 2:

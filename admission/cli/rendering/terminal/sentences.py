@@ -15,7 +15,7 @@ def is_terminal(stream: TextIO) -> bool:
 
 
 def columns_of(stream: TextIO) -> int | None:
-    """Columns of the terminal that a stream goes to; None: it goes elsewhere, where lines may have any length."""
+    """Columns of the terminal that a stream goes to. None if it goes elsewhere, where lines may have any length."""
     if not is_terminal(stream):
         return None
     import shutil
@@ -24,7 +24,7 @@ def columns_of(stream: TextIO) -> int | None:
 
 
 def filled(text: str, columns: int | None, *, hanging: str = "") -> str:
-    """Lines of at most so many columns (None: any number), broken between words.
+    """Lines of at most so many columns (None for any number), broken between words.
 
     Each keeps its indent, and goes on with ``hanging`` behind it; points of a list go on below their first word. What
     has no space, such as an address, stays whole.

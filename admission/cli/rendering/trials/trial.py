@@ -21,7 +21,7 @@ _UNKNOWN_FIELD: Final = "Muster knows no such field (misspelt?)"
 def trial_text(body: Mapping[str, Any], *, wide: bool, headers: bool, width: int | None = None) -> str:
     """What would become of each object, one after the other; then what was left out.
 
-    Tables have lines of at most ``width`` characters (None: any number).
+    Tables have lines of at most ``width`` characters (None for any number).
     """
     parts = []
     if body["comparison"] is not None:

@@ -103,7 +103,7 @@ def _runs_in_a_seat() -> str:
 
 def _ends_before_it_goes(grace: str, of: str) -> Document:
     """Without a grace period the API server drops the object at once, and containers go on for as long as their pod
-    said: the next pod would run beside them on the same devices. Nodes delete so what has ended.
+    said: the next pod would run next to them on the same devices. Nodes delete so what has ended.
 
     ``grace``, ``of``: CEL, the grace period and the name of the pod.
     """

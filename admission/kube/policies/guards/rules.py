@@ -37,7 +37,7 @@ def guard(
 
     The condition asks all rules already, and leaves out a request that breaks none. The API server copies the whole
     object, which may have megabytes, once for the conditions of a policy, and three times more for its validations,
-    their messages and audit annotations, all of which it works out even where nothing is to be said.
+    their messages and audit annotations: it works all of them out even where nothing is to be said.
     """
     validations = list(validations)
     kept = _all(each["expression"] for each in validations)

@@ -86,7 +86,7 @@ def _content(raw: msgspec.Raw | None, where: Path) -> Mapping[str, Any]:
 
 
 def _refuse_queued(content: Mapping[str, Any], at: Path, values: UserValues) -> None:
-    """A component that waits by itself would wait for seats beside those that are held for it."""
+    """A component that waits by itself would wait for seats besides those that are held for it."""
     where = ".".join((*at, "template"))
     version = content.get("apiVersion")
     if isinstance(version, str) and version.startswith(_QUEUED):
@@ -207,7 +207,7 @@ def _length(content: Mapping[str, Any], path: str) -> int:
 
 
 def _steps(path: str) -> list[str | int] | None:
-    """The fields and indices of a path that begins with ``template``; None: it has another form."""
+    """The fields and indices of a path that begins with ``template``; None if it has another form."""
     if not path.startswith("template"):
         return None
     rest, steps = path.removeprefix("template"), list[str | int]()
@@ -221,7 +221,7 @@ def _steps(path: str) -> list[str | int] | None:
 
 
 def _value_at(content: Any, path: str, *more: str) -> Any:
-    """The value at a path, and at these fields in it; None: there is none."""
+    """The value at a path, and at these fields in it; None if there is none."""
     for step in (*(_steps(path) or ()), *more):
         if isinstance(step, int):
             content = content[step] if isinstance(content, list) and step < len(content) else None

@@ -26,7 +26,7 @@ class UnexpectedPart(InvalidDocument):
 
 
 def part(raw: msgspec.Raw | None, path: Path, where: Sequence[str] = ()) -> msgspec.Raw | None:
-    """The part at a place; None: it is absent. ``where``: the place of ``raw`` itself. Raises UnexpectedPart."""
+    """The part at a place; None if it is absent. ``where``: the place of ``raw`` itself. Raises UnexpectedPart."""
     for depth, field in enumerate(path):
         if raw is None:
             return None
@@ -54,7 +54,7 @@ def text(raw: msgspec.Raw | None, where: Sequence[str]) -> str:
 
 
 def number(raw: msgspec.Raw | None, where: Sequence[str]) -> int | None:
-    """A number; None: it is absent. Raises UnexpectedPart."""
+    """A number; None if it is absent. Raises UnexpectedPart."""
     return None if raw is None else _read(_NUMBER, raw, where)
 
 

@@ -1,6 +1,6 @@
 """SparkApplications (sparkoperator.k8s.io/v1beta2): a driver and its executors, without pod templates. Pure.
 
-What the pods ask is worked out as Spark does: cores, and memory with the overhead beside the JVM's heap.
+What the pods ask is worked out as Spark does: cores, and memory with the overhead on top of the JVM's heap.
 """
 
 import math
@@ -58,7 +58,7 @@ def _cores(raw: msgspec.Raw | None, where: tuple[str, ...]) -> Any:
 
 
 def _mebibytes(raw: msgspec.Raw | None, name: str, where: tuple[str, ...]) -> int | None:
-    """An amount of memory of a role; None: it says none. Raises UnexpectedPart."""
+    """An amount of memory of a role; None if it states none. Raises UnexpectedPart."""
     said = text(part(raw, (name,), where), (*where, name))
     return _size(said, (*where, name)) if said else None
 

@@ -2,8 +2,8 @@
 
 Such an object is created suspended. When it is admitted, Muster writes its queue, and which pod set it is of, into each
 of its pod templates, and resumes it; the operator's pods come up behind the scheduling gate, and each gets a seat of
-its pod set. So no template needs to name nodes, which few operators let anybody change, and a pod that comes late or
-twice waits. For an eviction the object is suspended again; its operator deletes the pods.
+its pod set. So no template needs to name nodes, which few operators allow to change, and a pod that comes late or twice
+waits. For an eviction the object is suspended again; its operator deletes the pods.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -59,9 +59,9 @@ class Each(Enum):
 
     #: One template.
     ONE = auto()
-    #: A list, each element of which has one.
+    #: A list whose elements have one each.
     ELEMENT = auto()
-    #: A map, each entry of which has one.
+    #: A map whose entries have one each.
     ENTRY = auto()
 
 
@@ -100,9 +100,9 @@ class Templates:
     needed: bool = True
     #: A field, with the values by which pods are made of it; (): they always are.
     made_if: tuple[Path, frozenset[str]] | tuple[()] = ()
-    #: Fields to what has the labels and annotations of the pods; None: the metadata of the template.
+    #: Fields to what has the labels and annotations of the pods; None for the metadata of the template.
     written: Path | None = None
-    #: Makes the template of what is at the place; None: the template is there. Raises UnexpectedPart.
+    #: Makes the template of what is at the place; None if the template is there. Raises UnexpectedPart.
     made: "Callable[[WireOperatorJob, msgspec.Raw | None], bytes] | None" = None
 
     def written_at(self) -> Path:
@@ -133,7 +133,7 @@ class SuspendRule:
     at: Path
     #: True: the flag is set; False: the map is absent or empty.
     is_set: bool
-    #: What is told where it is otherwise.
+    #: What the problem says where it is otherwise.
     found: str
     expected: str
 
@@ -171,7 +171,7 @@ class OperatorKind:
     suspend_rules: tuple[SuspendRule, ...] = ()
     #: Notes what else it may not say if it waits, for which no policy is. Raises UnexpectedPart.
     refuse: "Callable[[WireOperatorJob, UserValues], None] | None" = None
-    #: What ``managedBy``, beside the field that suspends it, says of objects that its operator looks after; (): the
+    #: What ``managedBy``, next to the field that suspends it, says of objects that its operator looks after; (): the
     #: kind has no such field.
     controllers: tuple[str, ...] = ()
     #: Fields that let fewer pods of a pod set ("": of all) start together where its operator decides, and one that
@@ -226,7 +226,7 @@ class HeldTemplate(NamedTuple):
     """One template of an object, as it is written."""
 
     name: str
-    #: Its JSON; None: there is none, where one is needed.
+    #: Its JSON; None if there is none, where one is needed.
     content: bytes | None
     #: Its place, for messages.
     where: str
@@ -262,7 +262,7 @@ class _Found(NamedTuple):
 
 
 def fact_of(description: OperatorKind, job: WireOperatorJob) -> WorkloadFact | ChildCluster | None:
-    """The object as a workload, or as a part of another one; None: it is one that cannot be read."""
+    """The object as a workload, or as a part of another one; None if it is a part that cannot be read."""
     meta, values = job.metadata, UserValues()
     if is_made_by(meta, description.made_by):
         return _part_of_another(description, job)
@@ -412,7 +412,7 @@ def _found(description: OperatorKind, job: WireOperatorJob, values: UserValues) 
 
 
 def _named(description: OperatorKind, job: WireOperatorJob, values: UserValues) -> Iterator[HeldTemplate]:
-    """All templates of an object that can be told apart. Raises UnexpectedPart."""
+    """All templates of an object that have different names. Raises UnexpectedPart."""
     seen: set[str] = set()
     held = _held(description, job, values) if description.held is None else description.held(job, values)
     for each in held:
@@ -433,7 +433,7 @@ def _named(description: OperatorKind, job: WireOperatorJob, values: UserValues) 
 
 
 def problem_of_form(description: OperatorKind, job: WireOperatorJob) -> Obstacle | None:
-    """Why an object is none of its kind, whether it waits or not; None: it is one."""
+    """Why an object is none of its kind, whether it waits or not; None if it is one."""
     values = UserValues()
     try:
         flag(job.part(description.suspend), description.suspend)

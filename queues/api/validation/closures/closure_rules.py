@@ -30,7 +30,7 @@ _FARTHEST: Final = 366 * 86_400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClosureSurroundings:
-    """The cluster, as far as it is known. None: not known, and not checked."""
+    """The cluster, as far as it is known. None for what is not known, and not checked."""
 
     now: int | None = None
     queues: Mapping[str, Queue] | None = None
@@ -168,7 +168,7 @@ def _beyond_capability(closure: NodeClosure, around: ClosureSurroundings) -> Ite
 
 
 def _beyond_cluster(closure: NodeClosure, around: ClosureSurroundings) -> Iterator[Violation]:
-    """More than there is, or than is left beside other reservations."""
+    """More than there is, or than is left besides other reservations."""
     if around.capacity is None:
         return
     others = Counter[str]()

@@ -32,9 +32,9 @@ class ReservationChange(NamedTuple):
     """A write of one Reservation."""
 
     name: str
-    #: As it was; None: it is created.
+    #: As it was; None if it is created.
     before: Document | None
-    #: As it is to be; None: it is deleted.
+    #: As it is to be; None if it is deleted.
     after: Document | None
     #: Of its status.
     is_status: bool = False
@@ -51,7 +51,7 @@ def reservation_refusals(
     """Why a user who is no platform administrator may not write a Reservation; empty: they may.
 
     ``queues``, ``others``: all Queues and Reservations as they are stored, by name. ``shapes``: the devices of
-    nodes, each combination once (``node_shapes``); None: not known yet. ``now``: seconds
+    nodes, each combination once (``node_shapes``); None if not known yet. ``now``: seconds
     since the epoch.
     """
     if change.is_status:

@@ -1,7 +1,7 @@
 """Devices of the whole nodes that reservations keep, as they count for the right of a tenant. Pure.
 
-Whole nodes are kept, so all devices of these nodes count, also those that are not asked for: who reserves the network
-card of a node has its GPUs as well.
+Whole nodes are kept, so all devices of these nodes count, also those that are not asked for: a reservation of a node's
+network card has its GPUs as well.
 """
 
 from collections.abc import Collection, Iterable, Mapping

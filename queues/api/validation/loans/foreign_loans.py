@@ -1,4 +1,4 @@
-"""Loans that somebody else has made: who may not end them may not make them count for less either. Pure.
+"""Loans that another administrator has made: a user who may not end them may not make them count for less. Pure.
 
 A loan counts as far as the lender has the amount (``queues.quota.loans``). So an administrator of the lending tenant
 would end a platform administrator's loan by a smaller ``deserved``, a larger ``guarantee``, or an earlier loan of the

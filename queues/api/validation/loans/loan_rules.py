@@ -17,7 +17,7 @@ Document = Mapping[str, Any]
 
 
 def loan_violations(queue: QueueDocument, queues: Mapping[str, DomainQueue] | None) -> Iterator[Violation]:
-    """Violations of ``spec.loans``. ``queues``: those that exist; None: not known."""
+    """Violations of ``spec.loans``. ``queues``: those that exist; None if not known."""
     name = queue.metadata.name
     for index, loan in enumerate(queue.spec.loans):
         here = f"spec.loans[{index}]"
@@ -79,7 +79,7 @@ def loan_refusals(
     """Why a user who is no platform administrator may not change the loans of a queue; empty: they may.
 
     ``administers``: of two queues, whether the user administers everything that a loan between them changes. ``now``:
-    seconds since the epoch; loans that have ended by then may be taken out by anybody. Equal entries each count: a
+    seconds since the epoch; loans that have ended by then may be taken out by any user. Equal entries each count: a
     loan that is there twice lends twice as much.
     """
     old, new = _lasting(before or {}, now), _lasting(after, now)

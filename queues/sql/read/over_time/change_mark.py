@@ -6,7 +6,7 @@ from typing import Final
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-#: The last ledger transaction, the last version of a queue, and what is told of how old the data is.
+#: The last ledger transaction, the last version of a queue, and what heartbeats say of how old the data is.
 _MARK: Final = text(
     "SELECT (SELECT string_agg(name || ' ' || ledger_seq, ',' ORDER BY name) FROM fences),"
     " (SELECT max(version) FROM queue_versions),"
@@ -15,6 +15,6 @@ _MARK: Final = text(
 
 
 async def change_mark(tx: AsyncConnection) -> str:
-    """The mark of the present state; it tells nothing but whether it is the same."""
+    """The mark of the present state; it shows only whether it is the same."""
     (row,) = await tx.execute(_MARK)
     return hashlib.blake2b(repr(tuple(row)).encode(), digest_size=9).hexdigest()

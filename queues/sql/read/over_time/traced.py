@@ -1,4 +1,4 @@
-"""What the ledger and the decision log know of admissions of which traces are told. SELECT only."""
+"""What the ledger and the decision log know of admissions that have a trace. SELECT only."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from queues.workload import AdmissionId, WorkloadKey, WorkloadKind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TracedAdmission:
-    """One admission with the times of its stages, in seconds since the epoch. None: not come, or not known."""
+    """One admission with the times of its stages, in seconds since the epoch. None if not reached, or not known."""
 
     id: AdmissionId
     workload: WorkloadKey
@@ -30,7 +30,7 @@ class TracedAdmission:
     term: int
     #: It was given to a gang that had begun: an elastic part.
     is_part: bool = False
-    #: What the decision tells of the trace (``admission.tracing.context``).
+    #: What the decision says of the trace (``admission.tracing.context``).
     numbers: Mapping[str, Any] = field(default_factory=dict)
     created: float | None = None
     seen: float | None = None
@@ -83,7 +83,7 @@ _TRACED: Final = text(
 
 
 async def traced_admissions(tx: AsyncConnection, ids: Collection[AdmissionId]) -> tuple[TracedAdmission, ...]:
-    """Those of these admissions that have a trace, by id: open or closed, admitted while traces were told."""
+    """Those of these admissions that have a trace, by id: open or closed, admitted while traces were on."""
     if not ids:
         return ()
     rows = await tx.execute(_TRACED, {"ids": sorted(ids)})
