@@ -35,9 +35,9 @@ Document = Mapping[str, Any]
 
 #: Documents of one trial.
 MOST_DOCUMENTS: Final = 64
-#: Refusals and warnings that are told of one document.
+#: Refusals and warnings that are shown of one document.
 _MOST_TOLD: Final = 10
-#: Uids of objects that nobody has stored: those of the API server are random.
+#: Uids of objects that are not stored: those of the API server are random.
 _UID: Final = "00000000-0000-0000-0000-{:012d}"
 #: Stands for what the API server adds to ``generateName``.
 _GENERATED: Final = "xxxxx"
@@ -46,7 +46,7 @@ _OF_STORED: Final = (
     *("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink"),
     *("deletionTimestamp", "deletionGracePeriodSeconds"),
 )
-#: Kinds of which the admission webhook sees every new object.
+#: Kinds for which the admission webhook sees every new object.
 _REVIEWED: Final = (VOLCANO_JOBS, POD_GROUPS)
 #: Types of fields, as users call them.
 _TYPES: Final[Mapping[type, str]] = {Mapping: "a mapping", list: "a list", str: "a string"}
@@ -105,7 +105,7 @@ class Submitted:
     namespace: str
     name: str
     uid: str
-    #: None: a pod without a group, or what is refused.
+    #: None for a pod without a group, or an object that is refused.
     fact: WorkloadFact | None = None
     #: The pod, or the members of a group.
     pods: tuple[PodFact, ...] = ()
@@ -239,7 +239,7 @@ class _Reading:
 
 
 def submitted(question: Question, asked: Sequence[Asked], cluster: Cluster) -> list[Submitted]:
-    """What becomes of each document that waits; members of a group are told with their PodGroup."""
+    """What becomes of each document that waits; members of a group are shown with their PodGroup."""
     read = [_read(_Reading(each, question, cluster)) for each in asked]
     groups = {(each.namespace, each.name) for each in read if each.kind is WorkloadKind.POD_GROUP}
     members: dict[tuple[str, str], list[PodFact]] = {}
@@ -268,7 +268,7 @@ def submitted(question: Question, asked: Sequence[Asked], cluster: Cluster) -> l
 
 
 def _group_of(each: Submitted) -> tuple[str, str] | None:
-    """Namespace and name of the group that a pod names; None: it is none, or names none."""
+    """Namespace and name of the group that a pod names. None if it is no pod, or names no group."""
     if each.kind is not WorkloadKind.POD or not each.pods or each.pods[0].group is None:
         return None
     return each.namespace, each.pods[0].group
@@ -408,7 +408,10 @@ def _own_left_out(said: Any) -> dict[str, Any]:
 
 
 def _made_to_wait(document: dict[str, Any], reading: _Reading) -> dict[str, Any] | None:
-    """A Job suspended, or a pod gated, in its queue (``admission.kube.policies.mutating``); None: it does not wait."""
+    """A Job suspended, or a pod gated, in its queue, as ``admission.kube.policies.mutating`` does it.
+
+    None if it does not wait.
+    """
     is_pod = reading.asked.support.resource is PODS
     metadata, spec = document["metadata"], document.get("spec")
     if not isinstance(spec, Mapping):

@@ -83,7 +83,7 @@ class QuotaTaken:
     queue: QueueName
     account: Account
     units: int
-    #: Of it, within what the queue deserves; None: the queue states nothing for the account.
+    #: The part of it within what the queue deserves. None if the queue states nothing for the account.
     owned: int | None
     #: What the queue uses before, and what it deserves.
     used: int
@@ -96,7 +96,7 @@ class Outcome:
 
     submitted: Submitted
     state: TrialState
-    #: None: it is refused, or would not wait.
+    #: None if it is refused, or would not wait.
     workload: Workload | None = None
     #: Where its pods would be; of a workload that preempts, once its victims are gone.
     seats: tuple[Seat, ...] = ()
@@ -104,7 +104,7 @@ class Outcome:
     #: Who would be evicted for it, by admission.
     victims: tuple[Evict, ...] = ()
     reason: Reason | None = None
-    #: None: it does not wait, or there was no time to work it out.
+    #: None if it does not wait, or there was no time to work it out.
     explained: Explained | None = None
 
 
@@ -126,8 +126,10 @@ def arrival_after(snapshot: Snapshot) -> int:
 def tried(
     ground: Ground, next_turn: Snapshot, objects: Sequence[tuple[Submitted, WorkloadInputs | None]]
 ) -> DecidedTrial:
-    """What would become of these objects. ``next_turn``: what they are decided on, of the ground or changed. Inputs
-    None: it is refused, or would not wait."""
+    """What would become of these objects. ``next_turn``: what they are decided on, of the ground or changed.
+
+    Inputs are None for an object that is refused, or would not wait.
+    """
     pending: dict[WorkloadKey, Workload] = {}
     for each, inputs in objects:
         workload = None if inputs is None else _workload(ground, inputs)
@@ -167,7 +169,7 @@ class _Answers:
                 self._victims.setdefault(evict.beneficiary, []).append(evict)
 
     def of(self, each: Submitted, workload: Workload | None) -> Outcome:
-        """What becomes of one object. ``workload``: None: it does not wait."""
+        """What becomes of one object. ``workload``: None if it does not wait."""
         if workload is None:
             state = TrialState.UNMANAGED if each.is_unmanaged else TrialState.REFUSED
             return Outcome(submitted=each, state=state)
@@ -219,7 +221,7 @@ def explained(decided: DecidedTrial, has_time: Callable[[], bool]) -> tuple[Outc
 
 
 def _workload(ground: Ground, inputs: WorkloadInputs) -> Workload | None:
-    """The workload, as it waits once its templates are known; None: it asks for nothing."""
+    """The workload, as it waits once its templates are known. None if it asks for nothing."""
     state = derive_state(inputs, ground.now, ground.timeouts)
     return None if state is None or not state.needs_seats else state.workload
 
@@ -252,6 +254,6 @@ def _asking_for_pods(plan: Plan) -> Iterable[WorkloadKey]:
 
 
 def victims_of(decided: DecidedTrial, outcome: Outcome) -> list[tuple[AdmissionId, Workload | None]]:
-    """The admissions that would be evicted for it, each with its workload; None: its object is gone."""
+    """The admissions that would be evicted for it, each with its workload, None if its object is gone."""
     admissions, holders = decided.snapshot.admissions, decided.snapshot.holders
     return [(each.admission, holders.get(admissions[each.admission].workload)) for each in outcome.victims]

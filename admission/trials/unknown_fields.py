@@ -1,7 +1,7 @@
 """Fields of a document that its kind does not have, as far as Muster knows the kind. Pure.
 
-The plugin asks the API server itself, in a dry run as the user. This is for those who ask the read API otherwise: an
-API server drops such fields, or refuses them, as whoever submits the object asks it to.
+The plugin asks the API server itself, in a dry run as the user. This is for other clients of the read API: an
+API server drops such fields, or refuses them, as the client that submits the object asks it to.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from queues.api.types.pod import Pod
 from queues.api.types.volcano_job import VolcanoJob
 from queues.api.validation.validation import kind_of, unknown_fields
 
-#: Paths that are told of one object.
+#: Paths that are shown of one object.
 _MOST: Final = 10
 
 

@@ -65,7 +65,7 @@ class WorldView:
         )
 
     def inputs(self, snapshot: Snapshot, objects: Sequence[Submitted]) -> list[WorkloadInputs | None]:
-        """All that is known of each object; None: it does not wait."""
+        """All that is known of each object, None if it does not wait."""
         arrival = arrival_after(snapshot)
         return [self._inputs(each, arrival + place) for place, each in enumerate(objects)]
 

@@ -15,7 +15,7 @@ from tests.e2e.installation.support.deployed import (
     NAMESPACE,
     NEEDS_PODS,
     Deployed,
-    apply_manifests,
+    apply_rendered,
     deployment_cluster,
 )
 from tests.e2e.support.api_paths import path
@@ -31,9 +31,10 @@ RESTORED = DSN.removesuffix("/postgres") + "/restored"
 
 @pytest.fixture(scope="module")
 def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployed]:
-    """The manifests are applied, and two replicas are ready."""
-    with deployment_cluster(tmp_path_factory.mktemp("deployed")) as found:
-        apply_manifests(found)
+    """The chart's objects are applied, and two replicas are ready."""
+    folder = tmp_path_factory.mktemp("deployed")
+    with deployment_cluster(folder) as found:
+        apply_rendered(found, folder)
         yield found
 
 
