@@ -95,7 +95,6 @@ def _values() -> Schema:
             enabled=_FLAG,
             existingSecret=_TEXT,
             existingSecretKey=_TEXT,
-            temporarySpace=_TEXT,
             resources=_OBJECT,
         ),
         # Helm's own: values of a chart that has this one as a part.
@@ -140,6 +139,8 @@ def _agent() -> Schema:
 def _backup() -> Schema:
     return _closed(
         enabled=_FLAG,
+        major={"type": ["integer", "string"], "pattern": "^[0-9]+$"},
+        image=_TEXT,
         # Five fields; which numbers they may have is Kubernetes' to say.
         schedule={"type": "string", "pattern": r"^(@\w+|\S+( \S+){4})$"},
         keep=_COUNT,

@@ -160,11 +160,11 @@ def _more(name: str) -> str:
 
 
 def _options_of(command: click.Command, context: click.Context) -> list[click.Option]:
-    """The options of a command, without that of its help."""
+    """The options of a command, without that of its help and those that were removed."""
     return [
         each
         for each in command.get_params(context)
-        if isinstance(each, click.Option) and "--help" not in each.opts
+        if isinstance(each, click.Option) and "--help" not in each.opts and not each.hidden
     ]
 
 

@@ -100,8 +100,7 @@ EXAMPLES: Final[Mapping[str, tuple[Example, ...]]] = {
     "kubectl muster undrain": (Example("kubectl muster undrain maintenance-r7"),),
     "kubectl muster try": (
         Example("kubectl muster try -f train.yaml -n ml", "Would it start now, and where?"),
-        Example("kubectl muster try --quota team-a.gpu=64", "Who would start earlier or later?"),
-        Example("kubectl muster try --add-nodes 16 --like node-1 --drain node-7"),
+        Example("kubectl muster try --quota team-a.gpu=64", "Who would start, wait or be evicted?"),
     ),
     "kubectl muster version": (Example("kubectl muster version --client"),),
     "kubectl muster job run": (
@@ -133,14 +132,6 @@ EXAMPLES: Final[Mapping[str, tuple[Example, ...]]] = {
     ),
     "muster uninstall": (Example("muster uninstall --waiting leave"),),
     "muster migrate": (Example("muster migrate --dsn postgresql://muster@db/muster"),),
-    "muster backup": (
-        Example("muster backup muster-2026-11-26.backup"),
-        Example("muster backup --folder /backups --keep 48", "For a schedule: the last 48"),
-    ),
-    "muster restore": (
-        Example("muster restore muster-2026-11-26.backup --check"),
-        Example("muster restore muster-2026-11-26.backup --dsn postgresql://muster@db/muster_restored"),
-    ),
     "muster ledger verify": (Example("muster ledger verify"),),
     "muster ledger repair": (Example("muster ledger repair"),),
     "muster ledger show": (Example("muster ledger show"),),

@@ -6,7 +6,6 @@ from importlib.metadata import version as version_of
 import click
 
 from admission.cli.commands.agent import agent
-from admission.cli.commands.backup import backup, restore
 from admission.cli.commands.check import check
 from admission.cli.commands.convert import convert
 from admission.cli.commands.crds import crds
@@ -21,6 +20,7 @@ from admission.cli.commands.simulate import simulate
 from admission.cli.commands.snapshot import snapshot
 from admission.cli.examples import add_examples
 from admission.cli.failures import finish
+from admission.cli.removed import GroupWithRemovedCommands
 
 
 def _show_version(context: click.Context, _: click.Parameter, asked: bool) -> None:
@@ -33,7 +33,10 @@ def _show_version(context: click.Context, _: click.Parameter, asked: bool) -> No
     context.exit()
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=GroupWithRemovedCommands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.option(
     "--version",
     is_flag=True,
@@ -55,8 +58,6 @@ for command in (
     install,
     uninstall,
     migrate,
-    backup,
-    restore,
     ledger,
     crds,
     check,

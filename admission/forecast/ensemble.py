@@ -15,8 +15,8 @@ from queues.workload import Workload, WorkloadKey
 
 #: Simulations of one forecast: a power of two.
 DRAWS: Final = 16
-#: Parts of the draws in which a workload started by the low, the middle and the high end of its interval.
-LOW, MIDDLE, HIGH = 0.1, 0.5, 0.9
+#: Parts of the draws in which a workload started by the low and the high end of its interval.
+LOW, HIGH = 0.1, 0.9
 #: Correlation of the run times of workloads of one user, queue and shape: many are runs of one program.
 ALIKE: Final = 0.5
 _NORMAL: Final = NormalDist()
@@ -63,7 +63,6 @@ class RawInterval(NamedTuple):
     """When a workload starts in the draws: seconds after the snapshot. None if later than what was simulated."""
 
     low: int | None
-    middle: int | None
     high: int | None
     #: Seconds up to which all of the draws went on at least.
     known: int
@@ -115,8 +114,8 @@ class Ensemble:
         started = sorted(starts.at[key] - now for starts in self.made if key in starts.at)
         stuck = sum(starts.until is None and key not in starts.at for starts in self.made)
         never = 2 * stuck > len(self.made)
-        low, middle, high = (quantile(started, len(self.made), part) for part in (LOW, MIDDLE, HIGH))
-        return RawInterval(low, middle, high, known, never)
+        low, high = (quantile(started, len(self.made), part) for part in (LOW, HIGH))
+        return RawInterval(low, high, known, never)
 
 
 def quantile(ascending: Sequence[int], count: int, part: float) -> int | None:

@@ -169,7 +169,7 @@ def nodes_of(table: NodeTable) -> Iterator[Node]:
         )
 
 
-def level_keys(layout: Layout, chain: tuple[TopologyLevel, ...]) -> list[str]:
+def _level_keys(layout: Layout, chain: tuple[TopologyLevel, ...]) -> list[str]:
     """Label keys of a topology's levels. The host level is left out, unless nodes without a host label exist.
 
     Such nodes are in no domain of a topology that names the host.
@@ -197,7 +197,7 @@ def written_table_without_nodes(table: NodeTable) -> dict[str, Any]:
     """The JSON form of a table without the list of its nodes, which ``nodes_of`` gives."""
     layout = table.layout
     return {
-        "levels": [level_keys(layout, chain) for chain in layout.chains],
+        "levels": [_level_keys(layout, chain) for chain in layout.chains],
         "layout": {name: json_form.written(getattr(layout, name)) for name in sorted(_more(Layout))},
         **{name: json_form.written(getattr(table, name)) for name in _more(NodeTable)},
     }

@@ -4,7 +4,7 @@ No time passes: turns follow one another, and victims are gone at once, until no
 """
 
 from collections import Counter
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
@@ -12,14 +12,11 @@ from typing import Final
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.nodes.host_ports import NotedPorts, ports_of
-from admission.engine.placement.need import missing_members
 from admission.engine.plan_limit import NO_LIMIT
-from admission.engine.snapshot import Rollback, Snapshot
-from admission.trials.changes import Changed
+from admission.engine.snapshot import Snapshot
 from queues.admissions import Admission, AdmissionState, Seat
 from queues.plan import Evict, Reason
 from queues.quota.accounts import Account, charges
-from queues.reason_codes import ReasonCode
 from queues.resources import NOTHING, PODS, Resources
 from queues.workload import NO_FLAVOR, AdmissionId, NodeName, QueueName, Workload, WorkloadKey
 
@@ -98,9 +95,9 @@ class _Settled:
         return found
 
 
-def compared(snapshot: Snapshot, changed: Changed) -> Compared:
-    """What the changes make of the cluster. ``snapshot``: of the next turn, without them."""
-    before, after = settled(snapshot), settled(changed.snapshot, changed.drained)
+def compared(snapshot: Snapshot, changed: Snapshot) -> Compared:
+    """What changes make of the cluster. Both snapshots are of the next turn, without and with them."""
+    before, after = _brought_to_rest(snapshot), _brought_to_rest(changed)
     return Compared(
         differences=tuple(_differences(snapshot, before, after)),
         queues=tuple(_queues(before, after)),
@@ -108,52 +105,26 @@ def compared(snapshot: Snapshot, changed: Changed) -> Compared:
     )
 
 
-def settled(snapshot: Snapshot, drained: Set[WorkloadKey] = frozenset()) -> _Settled:
-    """Turns at one moment until nothing changes.
-
-    Gangs that are ``drained`` and find no place for members without which they cannot go on are taken back whole, as
-    they are after a while (``policy.readyWithin``).
-    """
+def _brought_to_rest(snapshot: Snapshot) -> _Settled:
+    """Turns at one moment until nothing changes."""
     found, memo, last = _Settled(snapshot), Memo(), max(snapshot.admissions, default=AdmissionId(0))
     for _ in range(MOST_TURNS):
         plan, memo = decide(found.snapshot, memo, NO_LIMIT)
         found.reasons = plan.reasons
         if not plan.changes_ledger():
-            broken = _broken(found.snapshot, drained)
-            if not broken:
-                found.at_rest = True
-                break
-            found.snapshot = replace(found.snapshot, evictable=broken)
-            continue
+            found.at_rest = True
+            break
         for evict in plan.evicts:
             found.evicts.setdefault(found.snapshot.admissions[evict.admission].workload, evict)
         later = found.snapshot.after(plan, last)
         last = max([last, *later.admissions])
-        found.snapshot = without_victims(later)
+        found.snapshot = _without_victims(later)
     if memo.state is not None:
         memo.state.retire()  # nothing collects what refers to itself in a circle
     return found
 
 
-def _broken(snapshot: Snapshot, drained: Set[WorkloadKey]) -> dict[AdmissionId, Rollback]:
-    """Admissions of these workloads that lack members without which their gang cannot go on."""
-    held: dict[WorkloadKey, list[Admission]] = {}
-    for admission in snapshot.admissions.values():
-        if admission.workload in drained and admission.state is AdmissionState.OPEN:
-            held.setdefault(admission.workload, []).append(admission)
-    found: dict[AdmissionId, Rollback] = {}
-    for key, admissions in held.items():
-        workload = snapshot.pending.get(key)
-        if workload is None:
-            continue
-        need = missing_members(workload, [seat for each in admissions for seat in each.holding()])
-        if need.minimum:
-            why = "it would lack members without which it cannot go on"
-            found |= {each.id: Rollback(ReasonCode.TAKEN_BACK, why, 0) for each in admissions}
-    return found
-
-
-def without_victims(snapshot: Snapshot) -> Snapshot:
+def _without_victims(snapshot: Snapshot) -> Snapshot:
     """The snapshot when the pods of all that is being evicted are gone."""
     freed: dict[NodeName, Resources] = {}
     left: dict[AdmissionId, Admission] = {}
@@ -203,11 +174,11 @@ def _difference(
     key: WorkloadKey,
     ran: Mapping[WorkloadKey, list[Seat]],
     seats: tuple[Mapping[WorkloadKey, list[Seat]], Mapping[WorkloadKey, list[Seat]]],
-    settled: tuple[_Settled, _Settled],
+    both: tuple[_Settled, _Settled],
 ) -> Effect | None:
     """What becomes of one workload; None: the same with the changes as without them."""
     without, with_changes = (each.get(key, []) for each in seats)
-    evicted = [key in each.evicts for each in settled]
+    evicted = [key in each.evicts for each in both]
     if key not in ran or not (without and with_changes):
         if bool(without) == bool(with_changes):
             return None

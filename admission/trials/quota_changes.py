@@ -24,6 +24,8 @@ from queues.quota.loans import loans_in_force
 from queues.quota.queue import ROOT, Limits, Queue
 from queues.workload import NO_FLAVOR, FlavorName, QueueName
 
+#: Limits, and writes of Queues, in one question.
+MOST_CHANGES: Final = 64
 #: What a merge patch of a spec may change in a trial.
 PATCHED_FIELDS: Final = frozenset((*LIMITS, "flavors", "loans"))
 _OPTION: Final = "--quota"
@@ -62,6 +64,25 @@ class QueuePatch:
     spec: Mapping[str, Any]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WantedQuota:
+    """The quota that queues would have, as people write it."""
+
+    #: Limits of queues: ``QUEUE.[LIMIT.]RESOURCE=AMOUNT``; without a limit what the queue deserves. Names of queues and
+    #: resources may have dots.
+    limits: tuple[str, ...] = ()
+    #: The flavor whose limits these are; "": the plain ones.
+    flavor: str = ""
+    #: Writes of Queues, besides.
+    patches: tuple[QueuePatch, ...] = ()
+    #: Who would change quota; None: one who may change that of every queue.
+    by: Requester | None = None
+
+    def is_empty(self) -> bool:
+        """True if the quota stays as it is."""
+        return not (self.limits or self.patches)
+
+
 @dataclass(frozen=True, slots=True)
 class ChangedQuota:
     """The engine's input with other quota."""
@@ -76,27 +97,25 @@ class ChangedQuota:
 # ── what is asked ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def patches_of(
-    texts: Sequence[str], flavor: str, facts: QueueFacts, by: Requester | None = None
-) -> list[QueuePatch]:
-    """Limits as people write them, as writes of Queues: one of each queue.
+def _patches_of(wanted: WantedQuota, facts: QueueFacts) -> list[QueuePatch]:
+    """Limits as people write them, as writes of Queues, one of each queue; then the other writes.
 
-    ``texts``: ``QUEUE.[LIMIT.]RESOURCE=AMOUNT``; without a limit what the queue deserves. Names of queues and resources
-    may have dots. ``by``: as of ``with_quota``. Raises UnusableChange, RefusedChange, NoQueueToChange, NotAdministered.
+    Raises UnusableChange, RefusedChange, NoQueueToChange, NotAdministered.
     """
-    wanted: dict[QueueName, dict[QuotaField, str | None]] = {}
-    for text in texts:
-        queue, field, quantity = _read(text, flavor, facts)
-        _require_administrator(queue, facts, by)
+    changes: dict[QueueName, dict[QuotaField, str | None]] = {}
+    for text in wanted.limits:
+        queue, field, quantity = _read(text, wanted.flavor, facts)
+        _require_administrator(queue, facts, wanted.by)
         try:
             asked, amount = limit_asked(_OPTION, field, quantity)
         except NoSuchResource as error:
             raise RefusedChange(why=str(error)) from error
-        wanted.setdefault(queue, {})[asked] = amount
+        changes.setdefault(queue, {})[asked] = amount
     try:
-        return [QueuePatch(name, _patch(facts[name], changes)) for name, changes in wanted.items()]
+        found = [QueuePatch(name, _patch(facts[name], limits)) for name, limits in changes.items()]
     except NoSuchResource as error:
         raise RefusedChange(why=str(error)) from error
+    return [*found, *wanted.patches]
 
 
 def _patch(fact: QueueFact, changes: Changes) -> dict[str, Any]:
@@ -138,14 +157,13 @@ def _queue_part(left: str) -> str:
 # ── what follows ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def with_quota(
-    snapshot: Snapshot, patches: Sequence[QueuePatch], facts: QueueFacts, by: Requester | None = None
-) -> ChangedQuota:
-    """The engine's input as if these Queues were written, all of them: their order makes no difference.
+def with_quota(snapshot: Snapshot, wanted: WantedQuota, facts: QueueFacts) -> ChangedQuota:
+    """The engine's input as if the Queues were written, all of them: their order makes no difference.
 
-    ``by``: the user who would write them; None: one who may write every Queue. Raises RefusedChange: the API server
-    would refuse one beside the others; NoQueueToChange, NotAdministered.
+    ``facts``: the Queues that there are. Raises UnusableChange, NoQueueToChange, NotAdministered; RefusedChange: the
+    API server would refuse one next to the others.
     """
+    patches, by = _patches_of(wanted, facts), wanted.by
     later, warnings = _all_written(patches, facts, by), list[str]()
     before_each = dict(facts)
     for patch in patches:

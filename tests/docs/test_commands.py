@@ -83,7 +83,7 @@ def test_many_commands_were_looked_at() -> None:
         ("MUSTER_DSN=a muster run --context muster", ("muster", "run --context muster")),
         ("kubectl get x | muster check -", ("muster", "check -")),
         ("kubectl muster usage -o csv > usage.csv", ("kubectl muster", "usage -o csv")),
-        ("kubectl exec -i -n a deploy/b -- muster restore - < FILE", ("muster", "restore -")),
+        ("kubectl exec -i -n a deploy/b -- muster check - < FILE", ("muster", "check -")),
         ("kubectl create -f -", None),
     ],
 )

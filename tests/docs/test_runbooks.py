@@ -91,9 +91,10 @@ def test_a_command_that_does_not_exist_is_noticed(command: str) -> None:
 def pod_labels() -> dict[str, set[str]]:
     """By namespace the labels of the pods that the chart makes, as a selector writes them."""
     found: dict[str, set[str]] = {}
-    for (kind, namespace, _), document in rendered(helm(), *SECRET).items():
-        if kind in ("Deployment", "DaemonSet"):
-            labels = document["spec"]["template"]["metadata"]["labels"]
+    for (kind, namespace, _), document in rendered(helm(), *SECRET, "--set", "backup.enabled=true").items():
+        if kind in ("Deployment", "DaemonSet", "CronJob"):
+            spec = document["spec"].get("jobTemplate", document)["spec"]
+            labels = spec["template"]["metadata"]["labels"]
             found.setdefault(namespace, set()).update(f"{name}={value}" for name, value in labels.items())
     return found
 

@@ -57,7 +57,7 @@ async def test_commands_print_what_the_page_says(
     monkeypatch.chdir(tmp_path)
     write_files()
     commands = list(exchanges(PAGE))
-    assert len(commands) == 5
+    assert len(commands) == 4
     for exchange in commands:
         words = exchange.command.split()
         if words[2] == "quota":

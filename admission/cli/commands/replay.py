@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import click
 
 from admission.cli.failures import TRACEBACK, complain
+from admission.cli.removed import removed_option
 
 if TYPE_CHECKING:
     from admission.replay.snapshot_file import Saved
@@ -24,11 +25,18 @@ _GZIP: Final = b"\x1f\x8b"
 
 _DIFFERS: Final = 1
 _INVALID: Final = 2
+#: Instead of turns of past days.
+_NOT_KEPT: Final = (
+    "turns are not kept; `kubectl muster events` and `explain` say what was decided, and `muster snapshot` saves"
+    " the present turn as a FILE"
+)
 
 
 @click.command(short_help="Decide a saved turn again.")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--all", "everything", is_flag=True, help="Show every difference, not only the first ones.")
+@removed_option("--at", _NOT_KEPT)
+@removed_option("--days", _NOT_KEPT)
 def replay(file: Path, everything: bool) -> int:
     """Decide again the turn that `muster snapshot` saved, or one that a leader could not decide and kept
     (compressed, with an empty plan), and compare the plans.

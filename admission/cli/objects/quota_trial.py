@@ -33,9 +33,7 @@ def tell_trial(route: ClusterRoute, writes: Sequence[Write], is_wanted: bool) ->
         timeout=max(_SHORTEST, min(route.timeout, _PATIENCE)),
     )
     try:
-        body = ask(
-            read, "trials", content=json.dumps({"quotaPatches": patches, "within": read.timeout}).encode()
-        )
+        body = ask(read, "trials", content=json.dumps({"quotaPatches": patches}).encode())
         comparison = body["comparison"]
     except (MusterError, LookupError, TypeError) as error:
         _tell_unknown(str(error))

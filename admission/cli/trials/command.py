@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from functools import wraps
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -10,79 +9,47 @@ import click
 
 from admission.cli.access.read_api import Route, Unanswered, ask
 from admission.cli.failures import WRONGLY_CALLED, CommandFailed
-from admission.cli.options import Command, namespace, route
+from admission.cli.options import namespace, route
 from admission.cli.output import Output, output
+from admission.cli.removed import removed_option
 from admission.cli.rendering.terminal.sentences import filled, say
 from admission.cli.trials.dry_runs import create_in_dry_run, with_dry_runs
 from admission.cli.trials.files import MOST_BYTES, documents_of_files
 from admission.kube.client.kubeconfig import current_namespace
 from queues.reason_codes import ReasonCode
 
-#: As ``admission.trials.changes`` has it, which takes long to load.
-MOST_ADDED: Final = 5000
+#: Instead of questions about nodes.
+_WHOSE_NODES: Final = (
+    "`kubectl muster nodes NODE` shows whose work is there, and `kubectl muster drain NODE --at TIME` lets it end"
+    " before it is evicted"
+)
+_WANTED_NODES: Final = (
+    "`kubectl muster nodes --wanted` shows which nodes waiting gangs would need, and `kubectl muster explain` what"
+    " would let one in"
+)
 
 
-def changes(command: Command) -> Command:
-    """Add the options that change the cluster in which it is tried; the command gets ``changed``, as the read API takes
-    it. Raises UsageError."""
-
-    @wraps(command)
-    def with_changes(
-        quota: tuple[str, ...],
-        flavor: str,
-        drain: tuple[str, ...],
-        add_nodes: int | None,
-        like: str | None,
-        **given: Any,
-    ) -> Any:
-        if (add_nodes is None) != (like is None):
-            raise click.UsageError("--add-nodes N and --like NODE belong together.")
-        if flavor and not quota:
-            raise click.UsageError("--flavor is for --quota.")
-        added = [] if add_nodes is None else [{"count": add_nodes, "like": like}]
-        named = {"quota": quota, "flavor": flavor, "drain": drain, "addNodes": added}
-        return command(changed={name: value for name, value in named.items() if value}, **given)
-
-    with_options: Command = with_changes
-    for option in (
-        click.option("--like", metavar="NODE", help="The node that these are like."),
-        click.option(
-            "--add-nodes",
-            type=click.IntRange(1, MOST_ADDED),
-            metavar="N",
-            help="With so many nodes more, like --like.",
-        ),
-        click.option(
-            "--drain",
-            multiple=True,
-            metavar="NODES",
-            help="Without a node, a domain (rack-3), or nodes by KEY=VALUE,…",
-        ),
-        click.option(
-            "--flavor", default="", metavar="FLAVOR", help="The limits of this flavor [the plain ones]."
-        ),
-        click.option(
-            "--quota",
-            multiple=True,
-            metavar="QUEUE.[LIMIT.]RESOURCE=AMOUNT",
-            help="With this limit of a queue [LIMIT: deserved]: tenant-a.gpu=64.",
-        ),
-    ):
-        with_options = option(with_options)
-    return with_options
-
-
-@click.command("try", short_help="Would it start now, where, or why not; what other quota or nodes would do.")
+@click.command("try", short_help="Would it start now, where, or why not; what other quota would do.")
 @click.option("-f", "--filename", "files", multiple=True, metavar="FILE", help="What would be submitted.")
 @click.option("-q", "--queue", default="", metavar="QUEUE", help="Try it in this queue [the one it names].")
-@changes
+@click.option(
+    "--quota",
+    multiple=True,
+    metavar="QUEUE.[LIMIT.]RESOURCE=AMOUNT",
+    help="With this limit of a queue [LIMIT: deserved]: tenant-a.gpu=64.",
+)
+@click.option("--flavor", default="", metavar="FLAVOR", help="The limits of this flavor [the plain ones].")
+@removed_option("--drain", _WHOSE_NODES)
+@removed_option("--add-nodes", _WANTED_NODES)
+@removed_option("--like", _WANTED_NODES)
 @namespace
 @output
 @route
 def try_(
     files: tuple[str, ...],
     queue: str,
-    changed: Mapping[str, Any],
+    quota: tuple[str, ...],
+    flavor: str,
     namespace: str | None,
     output: Output,
     route: Route,
@@ -96,18 +63,20 @@ def try_(
     run, with strict validation of fields, as kubectl apply asks it. Exit code 1: one of them would be refused, or
     names a queue that there is not.
 
-    With --quota, --drain or --add-nodes: who would start, wait, move or be evicted if queues and nodes were so. -f
-    tries objects in that cluster. --quota takes what `kubectl muster quota set` takes, and is refused what that is
-    refused. --drain and --add-nodes are for those who may list everything; --quota is for the
-    administrators of the queue too.
+    With --quota: who would start, wait or be evicted if queues had these limits. -f tries objects in that cluster.
+    --quota takes what `kubectl muster quota set` takes, and is refused what that is refused. It is for those who may
+    list everything, and for the administrators of the queue.
     """
-    if not (files or changed):
-        raise click.UsageError("Expected -f FILE, or a change: --quota, --drain or --add-nodes.")
-    question = {
+    if not (files or quota):
+        raise click.UsageError("Expected -f FILE, or --quota.")
+    if flavor and not quota:
+        raise click.UsageError("--flavor is for --quota.")
+    question: dict[str, Any] = {
         "documents": documents_of_files(files, namespace) if files else [],
         "namespace": namespace or current_namespace(route.kubeconfig, route.context),
         "queue": queue,
-        **changed,
+        "quota": quota,
+        "flavor": flavor,
     }
     body = answer_of(route, question)
     if files and (create := create_in_dry_run(route)) is not None:

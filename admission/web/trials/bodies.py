@@ -8,14 +8,6 @@ from admission.web.explanations.outlook_bodies import ChangeBody
 from admission.web.lists.expected import ExpectedStartBody
 
 
-class AddedNodesBody(Body, frozen=True, kw_only=True):
-    """Nodes that would come."""
-
-    count: int
-    #: The node that they are like.
-    like: str
-
-
 class QueuePatchBody(Body, frozen=True, kw_only=True):
     """A Queue that would be written."""
 
@@ -38,16 +30,11 @@ class TrialRequestBody(Body, frozen=True, kw_only=True):
     #: The groups of that user, and whether they may try every queue's quota: told to the leader, of users not taken.
     groups: tuple[str, ...] = ()
     administers_all: bool = False
-    #: Changes of the cluster: limits of queues (``QUEUE.[LIMIT.]RESOURCE=AMOUNT``), of a flavor ("": the plain ones);
-    #: nodes that are drained (a node, a domain, ``KEY=VALUE``); nodes that come.
+    #: Limits that queues would have (``QUEUE.[LIMIT.]RESOURCE=AMOUNT``), of a flavor ("": the plain ones).
     quota: tuple[str, ...] = ()
     flavor: str = ""
     #: Writes of Queues, after one another.
     quota_patches: tuple[QueuePatchBody, ...] = ()
-    drain: tuple[str, ...] = ()
-    add_nodes: tuple[AddedNodesBody, ...] = ()
-    #: Seconds for which the user waits at most: starts are foreseen as far as there is time; null: as usual.
-    within: float | None = None
 
 
 class PlaceBody(Body, frozen=True, kw_only=True):
@@ -175,33 +162,6 @@ class QueueDifferenceBody(Body, frozen=True, kw_only=True):
     waiting_after: int
 
 
-class StartShiftBody(Body, frozen=True, kw_only=True):
-    """A workload that should start at another time."""
-
-    #: null, as its names: the user may not see it.
-    kind: str | None
-    namespace: str | None
-    name: str | None
-    #: null: it is another's, and the user may not see the queue.
-    queue: str | None
-    #: Seconds from now in the middle of all simulations; null: not within what was foreseen.
-    before_seconds: int | None
-    after_seconds: int | None
-
-
-class StartShiftsBody(Body, frozen=True, kw_only=True):
-    """Who should start earlier or later with the changes, of those that wait."""
-
-    earlier: int
-    later: int
-    #: Of those that start in both; negative: earlier. null: there are none.
-    median_shift_seconds: int | None
-    #: How far was foreseen; null: all that happens, so that who has not started by then never starts.
-    foreseen_seconds: int | None
-    #: The largest shifts, at most 50 later and 50 earlier.
-    workloads: tuple[StartShiftBody, ...]
-
-
 class ComparisonBody(Body, frozen=True, kw_only=True):
     """The cluster at rest with the changes, beside the cluster at rest without them. No time passes."""
 
@@ -216,8 +176,6 @@ class ComparisonBody(Body, frozen=True, kw_only=True):
     queues: tuple[QueueDifferenceBody, ...]
     #: False: after 16 turns there was still something to decide.
     at_rest: bool = True
-    #: null: there is no forecast now.
-    starts: StartShiftsBody | None = None
 
 
 class TrialList(Body, frozen=True, kw_only=True):

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from admission.trials.comparison import Compared, QueueDifference, WorkloadDifference
-from admission.trials.shifts import StartShift, StartShifts
 from admission.web.bodies import ReasonBody
 from admission.web.quantities import quantities
 from admission.web.trials import bodies
@@ -14,8 +13,6 @@ from queues.resources import show
 #: Workloads, and lines about queues, that are told.
 MOST_WORKLOADS: Final = 200
 MOST_QUEUE_LINES: Final = 500
-#: Workloads that start earlier, and that start later.
-MOST_SHIFTS: Final = 50
 
 
 def comparison_body(
@@ -51,29 +48,6 @@ def _workload(each: WorkloadDifference) -> bodies.DifferenceBody:
         asks=quantities(workload.asks()),
         reason=None if reason is None else ReasonBody(code=reason.code, message=reason.message),
         beneficiary=None if each.beneficiary is None else str(each.beneficiary),
-    )
-
-
-def shifts_body(found: StartShifts) -> bodies.StartShiftsBody:
-    """Who starts earlier or later."""
-    return bodies.StartShiftsBody(
-        earlier=len(found.earlier),
-        later=len(found.later),
-        median_shift_seconds=found.median,
-        foreseen_seconds=found.known,
-        workloads=tuple(map(_shift, (*found.later[:MOST_SHIFTS], *found.earlier[:MOST_SHIFTS]))),
-    )
-
-
-def _shift(each: StartShift) -> bodies.StartShiftBody:
-    workload = each.workload
-    return bodies.StartShiftBody(
-        kind=str(workload.kind),
-        namespace=workload.namespace,
-        name=workload.name,
-        queue=workload.queue,
-        before_seconds=each.before,
-        after_seconds=each.after,
     )
 
 

@@ -1,13 +1,9 @@
 """Starts in a world that is only supposed: simulations like those of forecasts, fewer of them and for a short time."""
 
 from dataclasses import dataclass, replace
-from math import inf
 from time import monotonic, thread_time
 from typing import Final
 
-from admission.engine.decide import decide
-from admission.engine.memo import Memo
-from admission.engine.plan_limit import NO_LIMIT
 from admission.engine.snapshot import Snapshot
 from admission.forecast.ensemble import Ensemble
 from admission.forecast.forward import SimulationBounds
@@ -15,7 +11,6 @@ from admission.forecast.learned import Learned
 from admission.forecast.run_times import Likeness
 from admission.trials.trial import DecidedTrial
 from admission.web.lists.expected import ExpectedStartBody
-from queues.plan import Plan
 from queues.text_format import rfc3339
 from queues.workload import WorkloadKey
 
@@ -36,26 +31,12 @@ class Foreseen:
     @classmethod
     def begin(cls, learned: Learned, trial: DecidedTrial) -> "Foreseen":
         """Of the world of a trial."""
-        return cls._of(learned, trial.snapshot, trial.plan)
+        made = learned.ensemble(trial.snapshot, trial.plan, _LIMITS)
+        return cls(trial.snapshot, replace(made, draws=_DRAWS))
 
-    @classmethod
-    def begin_at(cls, learned: Learned, snapshot: Snapshot) -> "Foreseen":
-        """Of a world on which nothing is decided yet."""
-        return cls._of(learned, snapshot, Plan(now=snapshot.now, ledger_seq=snapshot.ledger_seq))
-
-    @classmethod
-    def _of(cls, learned: Learned, snapshot: Snapshot, plan: Plan) -> "Foreseen":
-        return cls(snapshot, replace(learned.ensemble(snapshot, plan, _LIMITS), draws=_DRAWS))
-
-    def work(self, longest: float = inf) -> None:
-        """Simulate, for a bounded time. ``longest``: seconds of all after which no simulation goes on."""
-        began = monotonic()
-        if not (self.made.plan and (self.made.plan.reasons or self.made.plan.admits)):
-            plan, memo = decide(self.snapshot, Memo(), NO_LIMIT)
-            if memo.state is not None:
-                memo.state.retire()  # nothing collects what refers to itself in a circle
-            self.made = replace(self.made, plan=plan)
-        ends, used = min(began + longest, monotonic() + _LONGEST), thread_time()
+    def work(self) -> None:
+        """Simulate, for a bounded time."""
+        ends, used = monotonic() + _LONGEST, thread_time()
         for _ in self.made.steps():
             if thread_time() - used >= _WORK or monotonic() >= ends:
                 break

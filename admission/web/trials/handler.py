@@ -12,7 +12,7 @@ from msgspec import structs
 
 from admission.kube.access_reviews import AccessRequest, Caller
 from admission.kube.policies.policy_forms import ADMINISTER
-from admission.trials.changes import MOST_CHANGES, MOST_MODELS
+from admission.trials.quota_changes import MOST_CHANGES
 from admission.trials.submitted import MOST_DOCUMENTS, Question, asked_of, resources_of
 from admission.web.access.redaction import redacted
 from admission.web.access.rights import Forbidden
@@ -32,6 +32,12 @@ LARGEST_TRIAL: Final = 256 * 1024
 #: Mappings and lists inside one another, of a document or a spec. Those that are in use have about twenty.
 DEEPEST_DOCUMENT: Final = 100
 _BODY: Final = msgspec.json.Decoder(TrialRequestBody)
+_FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+#: Fields that a question had, and what is asked instead.
+_REMOVED: Final = {
+    "drain": "documents or quota; /nodes tells whose work is on a node",
+    "addNodes": "documents or quota; an Outlook tells which nodes would let a workload in",
+}
 _HIDDEN: Final = {"kind": None, "namespace": None, "name": None}
 
 
@@ -120,7 +126,7 @@ async def _administers_all(
 
 async def _check(asked: TrialRequestBody, caller: Caller, sight: Sight, rights: TrialRights) -> None:
     """Raises Forbidden: the user may not ask that; NothingToTry, UnusableDocument."""
-    if asked.documents or not (asked.quota or asked.quota_patches or asked.drain or asked.add_nodes):
+    if asked.documents or not (asked.quota or asked.quota_patches):
         found, _ = asked_of(Question(documents=asked.documents, namespace=asked.namespace))
         for support, namespace in resources_of(found):
             access = AccessRequest(verb="list", resource=support.resource, namespace=namespace)
@@ -131,8 +137,6 @@ async def _check(asked: TrialRequestBody, caller: Caller, sight: Sight, rights: 
         return
     if asked.user:
         await rights.require_everything(caller, "only who sees everything may try as another user")
-    if asked.drain or asked.add_nodes:
-        await rights.require_everything(caller, "other nodes may matter to all work")
 
 
 async def _question(request: web.Request) -> TrialRequestBody:
@@ -147,11 +151,14 @@ async def _question(request: web.Request) -> TrialRequestBody:
         ) from error
     try:
         asked = _BODY.decode(content)
+        removed = sorted(_REMOVED.keys() & _FIELDS.decode(content).keys())
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise BadQuery(
             f"the body cannot be read ({str(error)[:200]})",
             expected="documents, namespace and queue, as JSON",
         ) from error
+    for name in removed:
+        raise BadQuery(f"{name} was removed", expected=_REMOVED[name])
     if len(asked.documents) > MOST_DOCUMENTS:
         raise BadQuery(
             f"there are {len(asked.documents)} documents", expected=f"at most {MOST_DOCUMENTS} at a time"
@@ -159,8 +166,6 @@ async def _question(request: web.Request) -> TrialRequestBody:
     for what, changes, most in (
         ("quota", asked.quota, MOST_CHANGES),
         ("quotaPatches", asked.quota_patches, MOST_CHANGES),
-        ("drain", asked.drain, MOST_CHANGES),
-        ("addNodes", asked.add_nodes, MOST_MODELS),
     ):
         if len(changes) > most:
             raise BadQuery(f"{what} has {len(changes)} entries", expected=f"at most {most}")
@@ -216,14 +221,11 @@ async def _shown(document: dict[str, Any], caller: Caller, sight: Sight, rights:
         comparison["queues"] = [each for each in comparison["queues"] if sight.shows_queue(each["queue"])]
     victims = [victim for item in document["items"] for victim in item["victims"]]
     workloads = [] if comparison is None else comparison["workloads"]
-    shifted = [] if comparison is None or comparison["starts"] is None else comparison["starts"]["workloads"]
-    of_sight = (*victims, *workloads, *shifted, *document["items"])
+    of_sight = (*victims, *workloads, *document["items"])
     kinds = {KindIn(each["kind"], each["namespace"]) for each in of_sight}
     seen = together(sight, await rights.sight_in(caller, sorted(kinds)))
     if comparison is not None:
         comparison["workloads"] = [_named(each, seen, hidden) for each in workloads]
-        if comparison["starts"] is not None:
-            comparison["starts"]["workloads"] = [_named(each, seen, hidden) for each in shifted]
         for each in ("changes", "warnings"):
             comparison[each] = without_queues(comparison[each], hidden)
     for item in document["items"]:

@@ -2,8 +2,6 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from math import inf
 from time import monotonic
 from typing import Final, Protocol, TypeVar
 
@@ -12,7 +10,6 @@ from msgspec import structs
 
 from admission.engine.snapshot import Snapshot
 from admission.forecast.learned import Learned
-from admission.trials.changes import Wanted, changed
 from admission.trials.comparison import compared
 from admission.trials.quota_changes import (
     NoQueueToChange,
@@ -21,8 +18,9 @@ from admission.trials.quota_changes import (
     QueuePatch,
     RefusedChange,
     UnusableChange,
+    WantedQuota,
+    with_quota,
 )
-from admission.trials.shifts import start_shifts
 from admission.trials.submitted import Question, Submitted, asked_of, submitted
 from admission.trials.trial import DecidedTrial, Ground, TrialState, tried
 from admission.trials.world_view import WorldView
@@ -33,13 +31,12 @@ from admission.web.tree import names_alike
 from admission.web.trials.answer import trial_list
 from admission.web.trials.bodies import (
     ComparisonBody,
-    StartShiftsBody,
     ToldTrialList,
     TrialFailureBody,
     TrialList,
     TrialRequestBody,
 )
-from admission.web.trials.comparison import comparison_body, shifts_body
+from admission.web.trials.comparison import comparison_body
 from admission.web.trials.foreseen import Foreseen
 from admission.web.trials.hidden_queues import named_in
 from admission.workloads.inputs import WorkloadInputs
@@ -52,9 +49,6 @@ T = TypeVar("T")
 #: Seconds after which nothing more is worked out than what was asked: no starts are foreseen, and no further workload
 #: is told what would let it in.
 _ENOUGH: Final = 4.0
-#: Of the seconds that the user waits, those in which starts may be foreseen, and those without which they are not.
-_PART: Final = 0.85
-_LEAST: Final = 0.4
 _BODY: Final = msgspec.json.Decoder(TrialRequestBody)
 
 
@@ -85,13 +79,11 @@ async def trial(
     objects = await in_thread(lambda: submitted(question, asked, cluster))
     inputs = view.inputs(last.snapshot, objects)
     ground = view.ground(last.snapshot, last.plan, objects)
-    wanted = Wanted(
-        quota=body.quota,
+    wanted = WantedQuota(
+        limits=body.quota,
         flavor=body.flavor,
         patches=tuple(QueuePatch(each.queue, each.spec) for each in body.quota_patches),
         by=None if body.administers_all else Requester(body.user, frozenset(body.groups)),
-        drain=body.drain,
-        add=tuple((each.count, each.like) for each in body.add_nodes),
     )
 
     began = monotonic()
@@ -106,29 +98,15 @@ async def trial(
     except NoQueueToChange as error:
         return encode(_no_queue(error.facts["queue"], last.snapshot))
     expected: Mapping[WorkloadKey, ExpectedStartBody] = {}
-    shifts: StartShiftsBody | None = None
     known = learned()
     if known is not None and decided.awaits_starts() and monotonic() - began < _ENOUGH:
         foreseen = Foreseen.begin(known, decided.trial)
         await in_thread(foreseen.work)
         expected = foreseen.expected(known)
-    seconds = inf if body.within is None else (_PART * body.within - (monotonic() - began)) / 2
-    is_time = monotonic() - began < _ENOUGH and seconds >= _LEAST
-    if known is not None and decided.changed is not None and is_time:
-        without = Foreseen.begin_at(known, ground.next_turn())
-        with_changes = Foreseen.begin_at(known, decided.changed)
-        for each in (without, with_changes):
-            await in_thread(partial(each.work, seconds))
-        shifts = await in_thread(
-            lambda: shifts_body(start_shifts(without.snapshot, without.made, with_changes.made))
-        )
 
     def told() -> bytes:
         answer = trial_list(decided.trial, skipped, lambda: monotonic() - began < _ENOUGH, expected)
-        comparison = decided.comparison
-        if comparison is not None:
-            comparison = structs.replace(comparison, starts=shifts)
-        return encode(_told(structs.replace(answer, comparison=comparison), decided.trial.snapshot))
+        return encode(_told(structs.replace(answer, comparison=decided.comparison), decided.trial.snapshot))
 
     return await in_thread(told)
 
@@ -138,8 +116,7 @@ class _Decided:
     """What the engine says of a question."""
 
     trial: DecidedTrial
-    #: The next turn with the changes; None: none were asked for.
-    changed: Snapshot | None
+    #: None if no other quota was asked for.
     comparison: ComparisonBody | None
 
     def awaits_starts(self) -> bool:
@@ -149,22 +126,23 @@ class _Decided:
 
 def _decided(
     ground: Ground,
-    wanted: Wanted,
+    wanted: WantedQuota,
     facts: QueueFacts,
     objects: Sequence[tuple[Submitted, WorkloadInputs | None]],
 ) -> _Decided:
     """Raises UnusableChange, RefusedChange, NotAdministered, NoQueueToChange."""
     next_turn = ground.next_turn()
     if wanted.is_empty():
-        return _Decided(tried(ground, next_turn, objects), None, None)
-    with_changes = changed(next_turn, wanted, facts)
-    comparison = comparison_body(compared(next_turn, with_changes), with_changes.notes, with_changes.warnings)
+        return _Decided(tried(ground, next_turn, objects), None)
+    with_changes = with_quota(next_turn, wanted, facts)
+    found = compared(next_turn, with_changes.snapshot)
+    comparison = comparison_body(found, with_changes.notes, with_changes.warnings)
     if objects:
-        found = tried(ground, with_changes.snapshot, objects)
+        decided = tried(ground, with_changes.snapshot, objects)
     else:
         nothing = Plan(now=next_turn.now, ledger_seq=next_turn.ledger_seq)
-        found = DecidedTrial(with_changes.snapshot, nothing, ())
-    return _Decided(found, with_changes.snapshot, comparison)
+        decided = DecidedTrial(with_changes.snapshot, nothing, ())
+    return _Decided(decided, comparison)
 
 
 def _told(answer: TrialList, snapshot: Snapshot) -> ToldTrialList:

@@ -27,14 +27,24 @@ tolerations:
 
 {{- define "muster.databaseCommands.container" -}}
 image: {{ include "muster.image" . }}
-{{- with .Values.image.pullPolicy }}
-imagePullPolicy: {{ . }}
+{{ include "muster.databaseCommands.containerRights" . }}
 {{- end }}
+
+{{- /* With pg_dump, pg_restore and psql. */}}
+{{- define "muster.postgresContainer" -}}
+image: {{ .Values.backup.image | default (printf "postgres:%v" .Values.backup.major) }}
+{{ include "muster.databaseCommands.containerRights" . }}
+{{- end }}
+
+{{- define "muster.databaseCommands.containerRights" -}}
 securityContext:
   allowPrivilegeEscalation: false
   readOnlyRootFilesystem: true
   capabilities:
     drop: [ALL]
+{{- with .Values.image.pullPolicy }}
+imagePullPolicy: {{ . }}
+{{- end }}
 {{- end }}
 
 {{- define "muster.backupClaim" -}}

@@ -13,8 +13,8 @@ from admission.engine.plan_limit import NO_LIMIT
 from admission.engine.snapshot import Snapshot
 from admission.facts.changes import Change, Fact, FactKind
 from admission.facts.cluster import NamespaceFact, QueueFact, TopologyFact
-from admission.trials.changes import Wanted, changed
 from admission.trials.comparison import Compared, compared
+from admission.trials.quota_changes import WantedQuota, with_quota
 from admission.trials.submitted import Question, Submitted, asked_of, submitted
 from admission.trials.trial import DecidedTrial, tried
 from admission.trials.world_view import WorldView
@@ -112,14 +112,14 @@ class WorldInMemory:
         question = Question(documents=documents, **{"namespace": "ml", "user": "alice", **about})
         return submitted(question, asked_of(question)[0], self.view().cluster(self.snapshot))
 
-    def tried(self, *documents: Document, changes: Wanted | None = None, **about: Any) -> DecidedTrial:
+    def tried(self, *documents: Document, changes: WantedQuota | None = None, **about: Any) -> DecidedTrial:
         """What a trial says of these documents."""
         view, objects = self.view(), self.objects(*documents, **about)
         inputs = view.inputs(self.snapshot, objects)
         ground = view.ground(self.snapshot, self.plan, objects)
         next_turn = ground.next_turn()
         if changes is not None:
-            next_turn = changed(next_turn, changes, view.queue_facts()).snapshot
+            next_turn = with_quota(next_turn, changes, view.queue_facts()).snapshot
         return tried(ground, next_turn, list(zip(objects, inputs, strict=True)))
 
 
@@ -158,12 +158,12 @@ def two_racks() -> WorldInMemory:
     return found
 
 
-def compared_with(cluster: WorldInMemory, **wanted: Any) -> tuple[Compared, tuple[str, ...]]:
-    """What changes make of a cluster, and the changes in words."""
+def compared_with(cluster: WorldInMemory, *limits: str, **wanted: Any) -> tuple[Compared, tuple[str, ...]]:
+    """What other quota makes of a cluster, and the changes in words."""
     view = cluster.view()
     next_turn = view.ground(cluster.snapshot, cluster.plan, ()).next_turn()
-    found = changed(next_turn, Wanted(**wanted), view.queue_facts())
-    return compared(next_turn, found), found.notes
+    found = with_quota(next_turn, WantedQuota(limits=limits, **wanted), view.queue_facts())
+    return compared(next_turn, found.snapshot), found.notes
 
 
 def container(**requests: int | str) -> Document:

@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 
 from queues.sql.database import raw_connection
+from tests.backup_commands import back_up, backups, restore
 from tests.e2e.support.crash_harness import CrashHarness, balances_are_sums_of_open_seats
 from tests.e2e.support.gang_kinds import finish_all
 from tests.e2e.support.manifests import batch_job, volcano_job
@@ -11,7 +12,7 @@ from tests.e2e.support.sandbox import GPU, Sandbox
 
 
 def test_a_backup_from_before_is_brought_up_to_the_cluster(harness: CrashHarness, tmp_path: Path) -> None:
-    stack, file = harness.stack, tmp_path / "muster.backup"
+    stack = harness.stack
     harness.leave()
     harness.leads(harness.start())
     with harness.sandbox("hour-old") as sandbox:  # three nodes of 8 GPUs
@@ -20,8 +21,9 @@ def test_a_backup_from_before_is_brought_up_to_the_cluster(harness: CrashHarness
         sandbox.wait_running("running", 2)
         sandbox.add(volcano_job(sandbox, "waiting", 3, 4))
         sandbox.wait_reason("waiting", "NoFit")
-        told = stack.muster("backup", file).stdout
-        assert "rows, schema" in told
+        done = back_up(stack.dsn, tmp_path)
+        assert done.returncode == 0, done.stderr
+        (file,) = backups(tmp_path)
 
         # What the backup does not know of: one ends, one starts, one comes and starts.
         finish_all(sandbox, "ended")
@@ -33,8 +35,8 @@ def test_a_backup_from_before_is_brought_up_to_the_cluster(harness: CrashHarness
 
         harness.leave()
         dsn = new_database(harness, "restored")
-        assert "it is whole" in stack.muster("restore", file, "--check").stdout
-        assert "adopt-cluster" in stack.muster("restore", file, "--dsn", dsn).stdout
+        done = restore(tmp_path / file, dsn)
+        assert done.returncode == 0, done.stderr
         begin_with(harness, dsn, sandbox)
         # Exactly what runs is held: 2 x 4, 3 x 4 and 1 x 4 GPUs.
         sandbox.wait(lambda: gpus_held(sandbox) == 24, "the ledger to hold what runs")
@@ -83,7 +85,7 @@ def gpus_held(sandbox: Sandbox) -> int:
 
 
 def new_database(harness: CrashHarness, name: str) -> str:
-    """Beside the other one, at the same server; its DSN."""
+    """A database next to the other one, at the same server; its DSN."""
 
     async def run() -> None:
         connection = await raw_connection(harness.stack.dsn)

@@ -15,6 +15,7 @@ import yaml
 import deploy
 from deploy.local.helm import helm
 from queues.errors import ApiError
+from queues.sql.embedded.programs import find
 from queues.sql.revisions import known_revisions
 from tests.e2e.installation.support.deployed import (
     DSN,
@@ -31,7 +32,7 @@ pytestmark = [pytest.mark.long, NEEDS_PODS]
 REPOSITORY = Path(deploy.__file__).parents[1]
 PAGE = REPOSITORY / "docs/how-to/install.md"
 TEAM = "vision"
-BACKUP = "before-the-upgrade.backup"
+BACKUP = "before-the-upgrade.dump"
 
 
 @pytest.fixture(scope="module")
@@ -89,14 +90,15 @@ class Guide:
         kubeconfig = str(self.deployed.stack.cluster.kubeconfig)
         for named in ("values.yaml", BACKUP):
             commands = commands.replace(named, str(self.folder / named))
-        programs = f"{self.folder}:{os.environ['PATH']}"
+        programs = f"{self.folder}:{find()}:{os.environ['PATH']}"
         return subprocess.run(
             ["/bin/bash", "-euc", commands],
             env={
                 **os.environ,
                 "PATH": programs,
                 "KUBECONFIG": kubeconfig,
-                "MUSTER_DSN": self.deployed.stack.dsn,
+                # As pg_dump takes it.
+                "MUSTER_DSN": self.deployed.stack.dsn.replace("+asyncpg", ""),
             },
             cwd=REPOSITORY,
             capture_output=True,

@@ -1,14 +1,15 @@
-"""A backup and a restore where the database is reached from inside the cluster only, as docs/how-to/operate.md says."""
+"""A backup and a restore while the replicas run in pods, as docs/how-to/operate.md says; and the pods for that."""
 
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 
+from deploy.local.helm import helm
 from queues.errors import ApiError
 from queues.sql.database import raw_connection
+from tests.backup_commands import back_up, backups, restore
 from tests.e2e.installation.support.deployed import (
     DSN,
     NAMESPACE,
@@ -16,17 +17,15 @@ from tests.e2e.installation.support.deployed import (
     Deployed,
     apply_rendered,
     deployment_cluster,
-    rendered_file,
 )
-from tests.e2e.installation.support.kubelet import RunningPod
 from tests.e2e.support.api_paths import path
+from tests.unit.deploy.chart_rendering import SECRET as SECRET_VALUE
+from tests.unit.deploy.chart_rendering import rendered
 from tests.waiting import until
 
 pytestmark = [pytest.mark.long, NEEDS_PODS]
 #: Whose Secret Muster has.
 SECRET = "muster-database"
-#: Options that render the tools alone.
-TOOLS = ("--set", "tools.enabled=true", "--show-only", "templates/tools.yaml")
 RESTORED = DSN.removesuffix("/postgres") + "/restored"
 
 
@@ -45,33 +44,10 @@ def give_dsn(deployed: Deployed, name: str, dsn: str) -> None:
     deployed.kubectl("create", "secret", "generic", name, "-n", NAMESPACE, f"--from-literal=dsn={dsn}")
 
 
-def tools(deployed: Deployed, secret: str, folder: Path) -> RunningPod:
-    """The running tools with the DSN of a Secret."""
-    deployed.kubectl("apply", "-f", rendered_file(folder, *TOOLS, "--set", f"tools.existingSecret={secret}"))
-    wanted = {"valueFrom": {"secretKeyRef": {"name": secret, "key": "dsn"}}, "name": "MUSTER_DSN"}
-    found: list[str] = []
-
-    def is_there() -> bool:
-        pods = deployed.api.get(path("Pod", NAMESPACE))["items"]
-        found[:] = [
-            pod["metadata"]["name"]
-            for pod in pods
-            if pod["spec"]["containers"][0].get("env") == [wanted] and pod["status"]["phase"] == "Running"
-        ]
-        return len(found) == 1
-
-    until(is_there, f"the tools with {secret} to run", seconds=60)
-    return deployed.kubelet.running(found[0])
-
-
 def scale(deployed: Deployed, replicas: int) -> None:
     """As by hand; returns when so many run, ready or not."""
     deployed.kubectl("scale", "deployment", "muster", "-n", NAMESPACE, f"--replicas={replicas}")
-    until(lambda: len(running_replicas(deployed)) == replicas, f"{replicas} replicas to run", seconds=90)
-
-
-def running_replicas(deployed: Deployed) -> list[RunningPod]:
-    return [pod for pod in deployed.pods() if not pod.name.startswith("muster-tools-")]
+    until(lambda: len(deployed.pods()) == replicas, f"{replicas} replicas to run", seconds=90)
 
 
 async def create_database(dsn: str, name: str) -> None:
@@ -81,21 +57,21 @@ async def create_database(dsn: str, name: str) -> None:
 
 
 def test_a_backup_is_restored_into_another_database(deployed: Deployed, tmp_path: Path) -> None:
-    backup = deployed.execute(tools(deployed, SECRET, tmp_path), "muster", "backup", "-")
+    done = back_up(deployed.stack.dsn, tmp_path)
+    assert done.returncode == 0, done.stderr
+    (file,) = backups(tmp_path)
     # Another replica is elected, which the backup does not know: else it could be the ledger itself.
     scale(deployed, 0)
     scale(deployed, 2)
     deployed.roll_out()
     asyncio.run(create_database(deployed.stack.dsn, "restored"))
-    give_dsn(deployed, "muster-restored", RESTORED)
-    pod = tools(deployed, "muster-restored", tmp_path)
-    assert b"it is whole" in deployed.execute(pod, "muster", "restore", "-", "--check", given=backup)
 
     scale(deployed, 0)
-    assert b"Restored: " in deployed.execute(pod, "muster", "restore", "-", given=backup)
+    done = restore(tmp_path / file, str(deployed.stack.postgres.dsn("restored")))
+    assert done.returncode == 0, done.stderr
     give_dsn(deployed, SECRET, RESTORED)
     scale(deployed, 2)
-    first, second = running_replicas(deployed)
+    first, second = deployed.pods()
     for replica in (first, second):
         until(lambda: "adopt-cluster" in deployed.readiness(replica), "a replica to refuse", seconds=60)  # noqa: B023
     assert deployed.leaders() == []
@@ -103,22 +79,18 @@ def test_a_backup_is_restored_into_another_database(deployed: Deployed, tmp_path
     deployed.roll_out()
     assert deployed.execute(first, "muster", "ledger", "verify").startswith(b"Every balance")
 
-    # Told to end, it ends: it does not wait for the end of its grace period.
-    deployed.kubectl("delete", "-f", rendered_file(tmp_path, *TOOLS))
-    until(lambda: pod.exit_code is not None, "the tools to end", seconds=60)
-    assert pod.exit_code == 0
 
-
-def test_pods_for_backups_fit_the_pod_security_of_the_namespace(deployed: Deployed, tmp_path: Path) -> None:
-    file = rendered_file(tmp_path, "--set", "backup.enabled=true", "--show-only", "templates/backup.yaml")
-    deployed.kubectl("apply", "--dry-run=server", "-f", file)
-    [job] = [each for each in yaml.safe_load_all(file.read_text()) if each and each["kind"] == "CronJob"]
-    pod = {"apiVersion": "v1", "kind": "Pod", **job["spec"]["jobTemplate"]["spec"]["template"]}
-    pod["metadata"] |= {"name": "backup", "namespace": NAMESPACE}
-    # Its own was not stored.
-    pod["spec"]["serviceAccountName"] = "muster"
+def test_pods_for_backups_and_tools_fit_the_pod_security_of_the_namespace(deployed: Deployed) -> None:
+    on = ("--set", "backup.enabled=true", "--set", "tools.enabled=true")
+    made = rendered(helm(), *SECRET_VALUE, *on)
     at = f"{path('Pod', NAMESPACE)}?dryRun=All"
-    deployed.api.create(at, pod)
-    pod["spec"]["hostNetwork"] = True
-    with pytest.raises(ApiError, match="violates PodSecurity"):
+    job = made["CronJob", NAMESPACE, "muster-backup"]["spec"]["jobTemplate"]["spec"]
+    for template in (job["template"], made["Deployment", NAMESPACE, "muster-tools"]["spec"]["template"]):
+        pod = {"apiVersion": "v1", "kind": "Pod", **template}
+        pod["metadata"] |= {"name": "database-commands", "namespace": NAMESPACE}
+        # Its own was not stored.
+        pod["spec"]["serviceAccountName"] = "muster"
         deployed.api.create(at, pod)
+        pod["spec"]["hostNetwork"] = True
+        with pytest.raises(ApiError, match="violates PodSecurity"):
+            deployed.api.create(at, pod)

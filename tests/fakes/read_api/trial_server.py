@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 import aiohttp
 from aiohttp import web
 
-from admission.forecast.learned import Learned
 from queues.quota.queue import Limits
 from tests.builders import facts
 from tests.builders.trials.worlds_in_memory import GPU, WorldInMemory, batch_job, stored, two_racks
@@ -66,12 +65,10 @@ def crowded() -> WorldInMemory:
 @asynccontextmanager
 async def crowded_server() -> AsyncIterator[TrialServer]:
     """The API server of that cluster."""
-    server, world = TrialServer(), crowded()
-    leader = FakeLeader(world)
-    leader.learned = Learned(world.snapshot)
+    server = TrialServer()
     await server.start()
     try:
-        async with served(FakeReader(), leader=leader) as url:
+        async with served(FakeReader(), leader=FakeLeader(crowded())) as url:
             server.muster = url
             await server.add("root")
             await server.add("team", parent="root", deserved={GPU: 16}, capability={GPU: 16})

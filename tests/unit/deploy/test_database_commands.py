@@ -1,7 +1,9 @@
-"""The pods for commands of the database: the backup CronJob and the tools, as the chart makes them."""
+"""The pods for commands of the database: the CronJob of backups and the tools."""
 
+import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,7 +13,6 @@ from typing import Any
 import pytest
 import yaml
 
-from admission.cli.commands.backup import backup
 from tests.unit.deploy.chart_rendering import CHART, DEPLOY, SECRET, by_key, run_helm
 
 ON = ("--set", "backup.enabled=true", "--set", "tools.enabled=true")
@@ -37,63 +38,56 @@ def made(program: Path, *values: str) -> dict[Key, Any]:
     }
 
 
-@pytest.fixture(scope="module")
-def both(helm_program: Path) -> dict[Key, Any]:
-    """What the chart makes with backups and tools."""
-    return made(helm_program, *SECRET, *ON)
-
-
 def pods(found: dict[Key, Any]) -> Iterator[Any]:
     """The pod templates."""
     yield found["CronJob", "muster-backup"]["spec"]["jobTemplate"]["spec"]["template"]
     yield found["Deployment", "muster-tools"]["spec"]["template"]
 
 
-def test_the_claim_of_the_backups_outlives_the_release(both: dict[Key, Any]) -> None:
-    assert both["PersistentVolumeClaim", "muster-backups"]["metadata"]["annotations"] == {
+def test_nothing_is_made_unless_it_is_asked_for(helm_program: Path) -> None:
+    assert made(helm_program, *SECRET) == {}
+
+
+def test_the_claim_of_backups_outlives_the_release(helm_program: Path) -> None:
+    claim = made(helm_program, *SECRET, *ON)["PersistentVolumeClaim", "muster-backups"]
+    assert claim["metadata"]["annotations"] == {
         "helm.sh/hook": "pre-install,pre-upgrade",
         "helm.sh/hook-delete-policy": "hook-failed",
         "helm.sh/resource-policy": "keep",
     }
 
 
-def test_without_backups_the_tools_have_a_folder_of_their_own(
-    helm_program: Path, both: dict[Key, Any]
-) -> None:
-    found = made(helm_program, *SECRET, "--set", "tools.enabled=true")
-    assert found.keys() == {("ServiceAccount", "muster-tools"), ("Deployment", "muster-tools")}
-    assert made(helm_program, *SECRET) == {}
-    volumes, with_backups = (
-        {
-            volume["name"]: volume
-            for volume in one["Deployment", "muster-tools"]["spec"]["template"]["spec"]["volumes"]
-        }
-        for one in (found, both)
-    )
-    assert "emptyDir" in volumes["backups"]
-    assert with_backups["backups"]["persistentVolumeClaim"] == {"claimName": "muster-backups"}
+def test_the_tools_have_the_volume_of_the_backups_where_there_is_one(helm_program: Path) -> None:
+    _, pod = pods(made(helm_program, *SECRET, *ON))
+    mount = {"name": "backups", "mountPath": "/backups"}
+    assert [container["volumeMounts"] for container in pod["spec"]["containers"]] == [[mount]] * 2
+    alone = made(helm_program, *SECRET, "--set", "tools.enabled=true")["Deployment", "muster-tools"]
+    spec = alone["spec"]["template"]["spec"]
+    assert "volumes" not in spec
+    assert not [container for container in spec["containers"] if "volumeMounts" in container]
 
 
-def test_they_fit_the_strictest_level_of_pod_security_and_have_no_rights(both: dict[Key, Any]) -> None:
-    assert {kind for kind, _ in both} == {"ServiceAccount", "PersistentVolumeClaim", "CronJob", "Deployment"}
+def test_they_fit_the_strictest_level_of_pod_security_and_have_no_rights(helm_program: Path) -> None:
+    found = made(helm_program, *SECRET, *ON)
+    assert {kind for kind, _ in found} == {"ServiceAccount", "PersistentVolumeClaim", "CronJob", "Deployment"}
     for key in (("ServiceAccount", "muster-backup"), ("ServiceAccount", "muster-tools")):
-        assert both[key]["automountServiceAccountToken"] is False
-    for pod in pods(both):
+        assert found[key]["automountServiceAccountToken"] is False
+    for pod in pods(found):
         spec = pod["spec"]
         assert spec["automountServiceAccountToken"] is False
-        assert ("ServiceAccount", spec["serviceAccountName"]) in both
+        assert ("ServiceAccount", spec["serviceAccountName"]) in found
         assert not [name for name in spec if name.startswith("host")]
         assert not [volume for volume in spec["volumes"] if "hostPath" in volume]
         held = spec["securityContext"]
         assert held["runAsNonRoot"] is True
         assert held["runAsUser"] == held["runAsGroup"] == held["fsGroup"] == 65532
         assert held["seccompProfile"] == {"type": "RuntimeDefault"}
-        (container,) = spec["containers"]
-        assert container["securityContext"] == {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        }
+        for container in spec["containers"]:
+            assert container["securityContext"] == {
+                "allowPrivilegeEscalation": False,
+                "readOnlyRootFilesystem": True,
+                "capabilities": {"drop": ["ALL"]},
+            }
 
 
 def test_nothing_takes_them_for_replicas(helm_program: Path) -> None:
@@ -109,20 +103,40 @@ def test_nothing_takes_them_for_replicas(helm_program: Path) -> None:
         assert not [selector for selector in selectors if selector.items() <= labels]
 
 
-def test_the_scheduled_command_is_one_that_there_is_and_writes_onto_the_volume(both: dict[Key, Any]) -> None:
-    pod, _ = pods(both)
+def test_the_schedule_runs_the_script_on_the_volume(helm_program: Path) -> None:
+    pod, _ = pods(made(helm_program, *SECRET, *ON))
     (container,) = pod["spec"]["containers"]
-    program, command, *words = container["args"]
-    assert (program, command) == ("muster", "backup")
-    options = backup.make_context("muster backup", list(words)).params
-    assert options["keep"] == 48
+    assert container["command"] == ["sh", "-c"]
+    (script,) = container["args"]
+    assert script.strip() == (CHART / "backup.sh").read_text(encoding="utf-8").strip()
+    values = {variable["name"]: variable.get("value") for variable in container["env"]}
     [mount] = container["volumeMounts"]
-    assert str(options["folder"]) == mount["mountPath"]
+    assert values == {"MUSTER_DSN": None, "FOLDER": mount["mountPath"], "KEEP": "48"}
 
 
-def test_the_tools_wait_by_a_program_of_the_image_until_they_are_told_to_end(both: dict[Key, Any]) -> None:
-    _, pod = pods(both)
-    (container,) = pod["spec"]["containers"]
+@pytest.mark.parametrize(
+    ("values", "image"),
+    [
+        ((), "postgres:18"),
+        (("--set", "backup.major=16"), "postgres:16"),
+        (("--set", "backup.image=registry.example/postgresql:17.6"), "registry.example/postgresql:17.6"),
+    ],
+)
+def test_programs_of_postgres_are_of_the_image_of_backups(
+    helm_program: Path, values: tuple[str, ...], image: str
+) -> None:
+    backup, tools = pods(made(helm_program, *SECRET, *ON, *values))
+    assert [container["image"] for container in backup["spec"]["containers"]] == [image]
+    muster, postgres = tools["spec"]["containers"]
+    assert (muster["name"], postgres["name"]) == ("tools", "postgres")
+    assert postgres["image"] == image
+    assert muster["image"].startswith("muster:")
+    assert tools["metadata"]["annotations"] == {"kubectl.kubernetes.io/default-container": "tools"}
+
+
+def test_the_tools_wait_by_programs_of_their_images_until_they_shall_end(helm_program: Path) -> None:
+    _, pod = pods(made(helm_program, *SECRET, *ON))
+    container, postgres = pod["spec"]["containers"]
     program, *words = container["args"]
     assert program == "python"
     *options, code = words
@@ -130,13 +144,14 @@ def test_the_tools_wait_by_a_program_of_the_image_until_they_are_told_to_end(bot
     told = code.replace("signal.pause()", "signal.raise_signal(signal.SIGTERM); print('goes on')")
     done = subprocess.run([sys.executable, *options, told], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "")
-
-
-def test_images_are_those_of_the_controller(helm_program: Path) -> None:
-    found = documents(template(helm_program, *SECRET, *ON).stdout)
-    (container,) = found["Deployment", "muster"]["spec"]["template"]["spec"]["containers"]
-    for pod in pods(found):
-        assert [each["image"] for each in pod["spec"]["containers"]] == [container["image"]]
+    waiting = subprocess.Popen(postgres["command"], start_new_session=True)
+    try:
+        with pytest.raises(subprocess.TimeoutExpired):
+            waiting.wait(timeout=0.3)
+        waiting.terminate()
+        assert waiting.wait(timeout=5) == 0
+    finally:
+        os.killpg(waiting.pid, signal.SIGKILL)
 
 
 def test_they_go_where_muster_goes_with_its_database_and_its_files(
@@ -157,19 +172,19 @@ def test_they_go_where_muster_goes_with_its_database_and_its_files(
         assert spec["tolerations"] == values["tolerations"]
         assert spec["imagePullSecrets"] == [{"name": "registry"}]
         assert spec["volumes"][-1] == {"name": "authority", "configMap": {"name": "authority"}}
-        (container,) = spec["containers"]
-        assert container["image"].startswith("registry.example/muster:")
-        assert container["volumeMounts"][-1]["mountPath"] == "/etc/postgres"
-        [dsn] = container["env"]
-        assert dsn["valueFrom"]["secretKeyRef"] == {"name": "muster-postgres-app", "key": "uri"}
+        for container in spec["containers"]:
+            assert container["volumeMounts"][-1]["mountPath"] == "/etc/postgres"
+            dsn, *_ = container["env"]
+            assert dsn["valueFrom"]["secretKeyRef"] == {"name": "muster-postgres-app", "key": "uri"}
 
 
 def test_a_database_to_restore_into_is_named_by_its_secret(helm_program: Path) -> None:
     other = ("--set", "tools.existingSecret=muster-postgres-2-app", "--set", "tools.existingSecretKey=uri")
     backups, tools = pods(made(helm_program, *SECRET, *ON, *other))
-    [dsn] = tools["spec"]["containers"][0]["env"]
-    assert dsn["valueFrom"]["secretKeyRef"] == {"name": "muster-postgres-2-app", "key": "uri"}
-    [dsn] = backups["spec"]["containers"][0]["env"]
+    for container in tools["spec"]["containers"]:
+        [dsn] = container["env"]
+        assert dsn["valueFrom"]["secretKeyRef"] == {"name": "muster-postgres-2-app", "key": "uri"}
+    dsn, *_ = backups["spec"]["containers"][0]["env"]
     assert dsn["valueFrom"]["secretKeyRef"] == {"name": "muster-database", "key": "dsn"}
 
 
@@ -182,7 +197,7 @@ def test_schedule_and_storage_are_values(helm_program: Path) -> None:
     job = found["CronJob", "muster-backup"]["spec"]
     assert job["schedule"] == "0 3 * * *"
     (container,) = job["jobTemplate"]["spec"]["template"]["spec"]["containers"]
-    assert container["args"][-1] == "14"
+    assert {"name": "KEEP", "value": "14"} in container["env"]
     claim = found["PersistentVolumeClaim", "muster-backups"]["spec"]
     assert claim["resources"]["requests"]["storage"] == "1Ti"
     assert claim["storageClassName"] == "slow"
@@ -201,6 +216,8 @@ def test_a_claim_of_the_administrator_is_used_and_none_is_made(helm_program: Pat
     [
         ("backup.schedule=hourly", "does not match pattern"),
         ("backup.keep=0", "minimum: got 0, want 1"),
+        ("backup.major=15.2", "does not match pattern"),
+        ("tools.temporarySpace=1Gi", "additional properties 'temporarySpace' not allowed"),
         ("backup.folder=/x", "additional properties 'folder' not allowed"),
         ("tools.database=x", "additional properties 'database' not allowed"),
     ],
@@ -219,4 +236,6 @@ def test_the_page_starts_the_tools_by_a_command_that_makes_them(helm_program: Pa
         "--values values.yaml", " ".join(SECRET)
     )
     done = run_helm(helm_program, *shlex.split(words))
-    assert documents(done.stdout) == made(helm_program, *SECRET, "--set", "tools.enabled=true"), done.stderr
+    wanted = made(helm_program, *SECRET, "--set", "tools.enabled=true")
+    assert wanted
+    assert documents(done.stdout) == wanted, done.stderr

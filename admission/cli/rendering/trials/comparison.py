@@ -1,11 +1,10 @@
-"""What changes of a cluster would make of it, for people: sums first, then workloads by what becomes of them."""
+"""What other quota would make of a cluster, for people: sums first, then workloads by what becomes of them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from admission.cli.rendering.table import Cell, amounts, one_line, printable, short_resource
 from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table
-from queues.text_format import short_duration
 
 #: Lines of a table without ``-o wide``.
 _SHOWN: Final = 8
@@ -45,51 +44,9 @@ def comparison_text(body: Mapping[str, Any], *, wide: bool, headers: bool, width
         lines.append(f"{title}: {count}")
         found = [each for each in body["workloads"] if each["what"] == what]
         lines += [f"  {line}" for line in _workloads(found, count, wide=wide, headers=headers, width=width)]
-    if body["starts"] is not None:
-        lines += _starts(body["starts"], wide=wide, headers=headers, width=width)
     if not body["atRest"]:
         lines.append(NOT_AT_REST)
     return "\n".join(lines) + "\n"
-
-
-def _starts(starts: Mapping[str, Any], *, wide: bool, headers: bool, width: int | None = None) -> list[str]:
-    """Who should start earlier or later, of those that wait."""
-    if not (starts["earlier"] or starts["later"]):
-        return []
-    rows = [
-        [
-            _HIDDEN if each["kind"] is None else f"{each['kind']}/{each['name']}",
-            each["namespace"],
-            each["queue"],
-            until_start(each["beforeSeconds"], starts),
-            "→",
-            until_start(each["afterSeconds"], starts),
-        ]
-        for each in starts["workloads"]
-    ]
-    columns = ["WORKLOAD", "NAMESPACE", "QUEUE", "EXPECTED", "", "THEN"]
-    total = starts["earlier"] + starts["later"]
-    told = cut_table(
-        columns, rows, total, wide=wide, headers=headers, width=width, noun="workloads", right="EXPECTED THEN"
-    )
-    return [starts_title(starts), *(f"  {line}" for line in told)]
-
-
-def starts_title(starts: Mapping[str, Any]) -> str:
-    """How many should start earlier or later."""
-    shift = starts["medianShiftSeconds"]
-    median = ""
-    if shift:
-        median = f"; {short_duration(abs(shift))} {'later' if shift > 0 else 'earlier'} in the middle"
-    return f"Expected starts: {starts['earlier']} earlier, {starts['later']} later{median}"
-
-
-def until_start(seconds: int | None, starts: Mapping[str, Any]) -> str:
-    """The time from now until a start. None: it is not within what was foreseen."""
-    if seconds is None:
-        known = starts["foreseenSeconds"]
-        return "never" if known is None else f">{short_duration(known)}"
-    return f"in {short_duration(seconds)}" if seconds else "now"
 
 
 def _queues(body: Mapping[str, Any], *, wide: bool, headers: bool, width: int | None = None) -> list[str]:

@@ -93,12 +93,11 @@ class Deployed:
         """Running pods that say that they lead."""
         return [pod for pod in self.pods() if "\nmuster_leader 1.0\n" in self.metrics(pod)]
 
-    def execute(self, pod: RunningPod, *command: str, given: bytes = b"") -> bytes:
-        """What a command prints in the container of a pod, as `kubectl exec -i` has it: bytes in, bytes out."""
+    def execute(self, pod: RunningPod, *command: str) -> bytes:
+        """What a command prints in the container of a pod, as `kubectl exec` has it."""
         until(lambda: pod.container.entered, f"the container of {pod.name} to begin")
         done = subprocess.run(
             pod.container.inside(*command),
-            input=given,
             capture_output=True,
             env=pod.container.environment(),
             check=False,

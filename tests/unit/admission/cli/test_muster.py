@@ -41,6 +41,33 @@ def call(*words: str | Path) -> int:
     return finish(muster, "muster", [str(word) for word in words])
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("backup",), "muster backup was removed: pg_dump writes backups"),
+        (("backup", "--folder", "/backups", "--keep", "48"), "muster backup was removed: pg_dump writes backups"),
+        (("restore", "-", "--check"), "muster restore was removed: pg_restore restores"),
+        (("failed-turns", "get", "7"), "muster failed-turns was removed: a turn that could not be decided is a file"),
+        (("replay", "--at", "2026-11-21T10:00"), "--at was removed: turns are not kept; `kubectl muster events`"),
+        (("replay", "--days", "3"), "--days was removed: turns are not kept;"),
+    ],
+)  # fmt: skip
+def test_what_was_removed_says_what_to_use_instead(
+    words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(*words) == 2
+    told = " ".join(capsys.readouterr().err.split())
+    assert f"Error: {said}" in told
+    assert told.count("Error") == 1
+
+
+def test_help_shows_nothing_that_was_removed(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (("--help",), ("replay", "--help")):
+        assert call(*words) == 0
+    told = capsys.readouterr().out
+    assert not [name for name in ("backup", "restore", "failed-turns", "--at", "--days") if name in told]
+
+
 @pytest.mark.parametrize("module", ["muster", "kubectl_muster", "completion"])
 def test_help_and_completion_import_nothing_that_is_slow(module: str) -> None:
     slow = {

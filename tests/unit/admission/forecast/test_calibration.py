@@ -17,7 +17,7 @@ def key(number: int) -> WorkloadKey:
 
 
 def raw(low: int, high: int | None, *, known: int = 10**6, never: bool = False) -> RawInterval:
-    return RawInterval(low, low, high, known, never)
+    return RawInterval(low, high, known, never)
 
 
 def played(times: float, moments: int = 60) -> Calibration:

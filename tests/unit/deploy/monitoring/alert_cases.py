@@ -83,6 +83,25 @@ CASES: Final = (
         summary="The ledger refused 10 admissions in ten minutes that the engine had decided.",
     ),
     Case(
+        alert="MusterBackupLate",
+        # Seconds from the first sample: the last success is 25 hours and 50 minutes before.
+        series={
+            'kube_cronjob_created{namespace="muster-system",cronjob="muster-backup"}': "-200000x30",
+            'kube_cronjob_status_last_successful_time{namespace="muster-system",cronjob="muster-backup"}': "-93000x30",
+            'kube_cronjob_status_last_successful_time{namespace="muster-system",cronjob="another"}': "-200000x30",
+        },
+        quiet="5m",
+        fires="20m",
+        summary="No backup of the database has succeeded for 1d 2h 10m 0s.",
+    ),
+    Case(
+        alert="MusterBackupLate",
+        series={'kube_cronjob_created{namespace="muster-system",cronjob="muster-backup"}': "-93000x30"},
+        quiet="5m",
+        fires="20m",
+        summary="No backup of the database has succeeded for 1d 2h 10m 0s.",
+    ),
+    Case(
         alert="MusterRetentionBehind",
         series={'muster_retention_lag_seconds{history="postings"}': "259200x90"},
         quiet="50m",

@@ -47,7 +47,6 @@ Evicted, and would wait: 1
   job/guest in ml
 Would start now: 1
   job/late in ml
-Expected starts: 1 earlier, 0 later; 59m earlier in the middle
 """
 
 
@@ -147,7 +146,7 @@ def workload(name: str | None, what: str = "starts", **more: Any) -> dict[str, A
 
 
 def comparison(*workloads: dict[str, Any], counts: dict[str, int], **more: Any) -> dict[str, Any]:
-    return {"counts": counts, "workloads": workloads, "starts": None, "atRest": True, **more}
+    return {"counts": counts, "workloads": workloads, "atRest": True, **more}
 
 
 def test_ten_are_named_and_the_others_are_counted() -> None:
@@ -155,37 +154,14 @@ def test_ten_are_named_and_the_others_are_counted() -> None:
     hidden = [workload(None)] * 5
     lines = effects_text(comparison(*many, *hidden, counts={"starts": 47})).splitlines()
     assert lines[0] == "Would start now: 47"
-    assert " ".join(" ".join(lines[1:-1]).split()).endswith(", 5 that you may not see and 32 more")
-    assert lines[-1] == "When waiting work should start is not known now."
+    assert " ".join(" ".join(lines[1:]).split()).endswith(", 5 that you may not see and 32 more")
     assert sum(line.count("job/") for line in lines) == 10
     assert max(map(len, lines)) <= 80
 
 
 def test_what_the_user_may_not_see_is_only_counted() -> None:
     found = effects_text(comparison(workload(None, "stops"), counts={"stops": 1}))
-    assert found.startswith("Evicted, and would wait: 1\n  1 that you may not see\n")
-
-
-def test_those_that_wait_longer_are_named_first_with_their_times() -> None:
-    starts = {
-        "earlier": 1,
-        "later": 2,
-        "medianShiftSeconds": 3600,
-        "foreseenSeconds": 86_400,
-        "workloads": [
-            workload("a", beforeSeconds=1200, afterSeconds=7200),
-            workload("b", beforeSeconds=1200, afterSeconds=None),
-            workload("c", beforeSeconds=None, afterSeconds=0),
-        ],
-    }
-    assert (
-        effects_text(comparison(counts={}, starts=starts))
-        == """\
-Expected starts: 1 earlier, 2 later; 60m later in the middle
-  later: job/a in ml (in 20m → in 120m) and job/b in ml (in 20m → >24h)
-  earlier: job/c in ml (>24h → now)
-"""
-    )
+    assert found == "Evicted, and would wait: 1\n  1 that you may not see\n"
 
 
 def test_names_of_others_command_no_terminal() -> None:
@@ -193,10 +169,9 @@ def test_names_of_others_command_no_terminal() -> None:
 
 
 def test_where_nothing_differs_that_is_said() -> None:
-    still = {"earlier": 0, "later": 0, "medianShiftSeconds": None, "foreseenSeconds": None, "workloads": []}
-    assert effects_text(comparison(counts={}, starts=still)) == "Nothing would be different now.\n"
-    found = effects_text(comparison(counts={}, starts={**still, "foreseenSeconds": 21_600}))
-    assert found == "Nothing would be different now.\nStarts were foreseen for 6h only.\n"
+    assert effects_text(comparison(counts={})) == "Nothing would be different now.\n"
+    found = effects_text(comparison(counts={}, atRest=False))
+    assert found == "Nothing would be different now.\nThere was more to decide when this was broken off.\n"
 
 
 # -- what is refused ------------------------------------------------------------------------------------------

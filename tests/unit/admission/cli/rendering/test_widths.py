@@ -78,8 +78,6 @@ LINES: Final[dict[str, tuple[str, ...]]] = {
         "try -f {file} -n ml",
         "try -f {file} -n ml -q nowhere",
         "try --quota team.gpu=8 --quota team.capability.gpu=8",
-        "try --drain n0",
-        "try --add-nodes 4 --like n0",
         "try",
     ),
     "version": ("version", "version --client"),

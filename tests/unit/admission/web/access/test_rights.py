@@ -75,10 +75,10 @@ async def test_who_needs_to_see_everything_is_told_which_rights_are_missing(
 
     monkeypatch.setattr("admission.web.access.rights.may", may)
     with pytest.raises(Forbidden) as refused:
-        await rights().require_everything(ALICE, "other nodes may matter to all work")
+        await rights().require_everything(ALICE, "only who sees everything may try as another user")
     assert str(refused.value) == (
         "alice may not list pytorchjobs.kubeflow.org, queues.scheduling.volcano.sh in the whole cluster: "
-        "other nodes may matter to all work."
+        "only who sees everything may try as another user."
     )
     assert "muster-viewer" in refused.value.hint
     lacks.clear()

@@ -1,0 +1,41 @@
+"""Commands and options that were taken out: whoever calls one reads in one sentence what to use instead."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import click
+
+#: Commands of ``muster``, and what to use instead.
+_COMMANDS: Final = {
+    "backup": "pg_dump writes backups, and the chart's CronJob runs it (value `backup.enabled`): see Backup and"
+    " restore in docs/how-to/operate.md",
+    "restore": "pg_restore restores what pg_dump wrote, and `muster migrate` brings it to this version: see Restore"
+    " in docs/how-to/operate.md",
+    "failed-turns": "a turn that could not be decided is a file in failedTurnsDir, and the log line `failed turn"
+    " kept` has the command that copies it",
+}
+
+
+class GroupWithRemovedCommands(click.Group):
+    """The group ``muster``: a call of a command that was taken out is an error that names its replacement."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Raises UsageError."""
+        name = args[0]
+        if (instead := _COMMANDS.get(name)) is not None:
+            raise click.UsageError(f"{ctx.command_path} {name} was removed: {instead}.", ctx)
+        return super().resolve_command(ctx, args)
+
+
+def removed_option(name: str, instead: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """An option that was taken out, with or without a value. ``instead``: what to use, as the end of a sentence."""
+
+    def refuse(context: click.Context, _: click.Parameter, value: object) -> None:
+        if value is not None:
+            raise click.UsageError(f"{name} was removed: {instead}.", context)
+
+    return click.option(
+        name, is_flag=False, flag_value="", hidden=True, expose_value=False, is_eager=True, callback=refuse
+    )

@@ -1,0 +1,181 @@
+"""Other quota: what it makes of a cluster of two racks with two nodes of eight GPUs each."""
+
+from typing import Any
+
+import pytest
+
+from admission.trials.comparison import Compared
+from admission.trials.quota_changes import (
+    NoQueueToChange,
+    QueuePatch,
+    RefusedChange,
+    UnusableChange,
+    WantedQuota,
+    with_quota,
+)
+from queues.quota.queue import Limits
+from tests.builders import facts
+from tests.builders.trials.worlds_in_memory import (
+    GPU,
+    WorldInMemory,
+    batch_job,
+    compared_with,
+    stored,
+    two_racks,
+)
+
+
+@pytest.fixture
+def cluster() -> WorldInMemory:
+    return two_racks()
+
+
+def submit(cluster: WorldInMemory, name: str, pods: int, queue: str = "team") -> None:
+    cluster.store(stored(batch_job(name, pods, queue=queue, gpu=8), f"{name}-uid"))
+    cluster.settle()
+
+
+def told(found: Compared) -> dict[str, str]:
+    return {each.workload.name: str(each.what) for each in found.differences}
+
+
+def use(found: Compared, queue: str) -> tuple[int, int]:
+    (line,) = (each for each in found.queues if (each.queue, each.resource) == (queue, GPU))
+    return line.used[0] // 1000, line.used[1] // 1000
+
+
+def test_more_quota_lets_in_who_waits_for_it(cluster: WorldInMemory) -> None:
+    submit(cluster, "a", 3)
+    submit(cluster, "b", 1)
+
+    found, notes = compared_with(cluster, "team.capability.gpu=32")
+
+    assert told(found) == {"b": "starts"}
+    assert use(found, "team") == (24, 32)
+    assert notes == (f"queue team: capability {GPU} 24 → 32",)
+    (line,) = (each for each in found.queues if each.queue == "team")
+    assert line.waiting == (1, 0)
+    assert found.at_rest
+
+
+def test_limits_of_one_queue_are_changed_together(cluster: WorldInMemory) -> None:
+    _, notes = compared_with(cluster, "team.gpu=28", "team.capability.gpu=28")
+    assert notes == (f"queue team: deserved {GPU} 16 → 28", f"queue team: capability {GPU} 24 → 28")
+
+
+@pytest.mark.parametrize("text", [f"team.{GPU}=8", "team.gpu=8", "team.deserved.gpu=8", f"team.{GPU}=8000m"])
+def test_a_limit_is_named_in_several_ways(cluster: WorldInMemory, text: str) -> None:
+    assert compared_with(cluster, text)[1] == (f"queue team: deserved {GPU} 16 → 8",)
+
+
+@pytest.mark.parametrize("text", ["team.capability.gpu=", "team.capability.gpu=-", "team.capability.gpu-"])
+def test_a_limit_is_removed(cluster: WorldInMemory, text: str) -> None:
+    assert compared_with(cluster, text)[1] == (f"queue team: capability {GPU} 24 → unset",)
+
+
+def test_limits_of_a_new_flavor_are_stated(cluster: WorldInMemory) -> None:
+    _, notes = compared_with(cluster, "team.gpu=4", flavor="h100")
+    assert notes == (f"queue team: deserved {GPU} of flavor h100 unset → 4",)
+
+
+def test_what_is_stated_again_changes_nothing(cluster: WorldInMemory) -> None:
+    found, notes = compared_with(cluster, "team.gpu=16")
+    assert (found.differences, notes) == ((), ("queue team: it has these limits already",))
+
+
+def test_a_loan_is_a_write_of_the_queue_that_lends(cluster: WorldInMemory) -> None:
+    cluster.see(facts.queue("other", limits=Limits(deserved={GPU: 8_000}, capability={GPU: 8_000})))
+    submit(cluster, "a", 1, queue="other")
+    submit(cluster, "b", 1, queue="other")
+    loan = {"to": "other", "resources": {GPU: "8"}, "until": "2027-01-16T08:00:00Z"}
+
+    found, notes = compared_with(cluster, patches=(QueuePatch("team", {"loans": [loan]}),))
+
+    assert told(found) == {"b": "starts"}
+    assert notes == (
+        f"queue team: deserved {GPU} 16 → 8",
+        f"queue other: deserved {GPU} 8 → 16",
+        f"queue other: capability {GPU} 8 → 16",
+    )
+
+
+def test_writes_follow_one_another(cluster: WorldInMemory) -> None:
+    cluster.see(facts.queue("other", limits=Limits(deserved={GPU: 16_000})))
+    lower = QueuePatch("team", {"deserved": {GPU: "8"}})
+    raising = QueuePatch("other", {"deserved": {GPU: "24"}})
+    _, notes = compared_with(cluster, patches=(lower, raising))
+    assert notes == (f"queue team: deserved {GPU} 16 → 8", f"queue other: deserved {GPU} 16 → 24")
+
+
+def test_a_resource_that_no_node_has_is_worth_a_warning(cluster: WorldInMemory) -> None:
+    found = with_quota(
+        cluster.snapshot, WantedQuota(limits=("team.amd.com/gpu=8",)), cluster.view().queue_facts()
+    )
+    assert found.warnings == ("no usable node has amd.com/gpu now.",)
+
+
+def test_less_quota_of_who_uses_it_evicts_them_for_who_waits(cluster: WorldInMemory) -> None:
+    cluster.see(facts.queue("other", limits=Limits(deserved={GPU: 32_000})))
+    submit(cluster, "borrower", 3, queue="other")
+    submit(cluster, "waits", 2)
+
+    found, _ = compared_with(cluster, "other.gpu=8")
+
+    assert told(found) == {"borrower": "stops", "waits": "starts"}
+    (stops,) = (each for each in found.differences if each.workload.name == "borrower")
+    assert stops.reason is not None
+    assert stops.beneficiary is not None
+    assert stops.beneficiary.name == "waits"
+    assert (use(found, "team"), use(found, "other"), use(found, "root")) == ((0, 16), (24, 0), (24, 16))
+
+
+def test_objects_are_tried_in_the_changed_cluster(cluster: WorldInMemory) -> None:
+    document = batch_job("a", 4, queue="team", gpu=8)
+    (outcome,) = cluster.tried(document).outcomes
+    assert outcome.state == "waits"
+    (outcome,) = cluster.tried(document, changes=WantedQuota(limits=("team.capability.gpu=32",))).outcomes
+    assert outcome.state == "admitted"
+
+
+def test_nothing_of_the_cluster_is_changed(cluster: WorldInMemory) -> None:
+    submit(cluster, "a", 3)
+    submit(cluster, "b", 1)
+    compared_with(cluster, "team.gpu=24")
+    assert not cluster.turn().changes_ledger()
+
+
+@pytest.mark.parametrize(
+    ("wanted", "told"),
+    [
+        ({"limits": ("team",)}, "--quota: found 'team', expected QUEUE.[LIMIT.]RESOURCE=AMOUNT"),
+        ({"limits": ("team=8",)}, "--quota: found 'team=8', expected QUEUE.[LIMIT.]RESOURCE=AMOUNT"),
+        ({"limits": ("team.gpu=+8",)}, "--quota: found 'team.gpu=+8', expected QUEUE.[LIMIT.]RESOURCE"),
+        ({"limits": ("nowhere.gpu=1",)}, "There is no queue nowhere."),
+        ({"limits": ("no.where.guarantee.gpu=1",)}, "There is no queue no.where."),
+        ({"limits": ("team.gp=1",)}, "--quota: found resource 'gp', expected gpu, cpu, memory"),
+        ({"limits": ("team.gpu=many",)}, "Change of queue team: spec.deserved[nvidia.com/gpu]: found 'many'"),
+        ({"limits": ("team.gpu=-1",)}, "must be greater than or equal to 0"),
+        ({"limits": ("team.gpu=0.5",)}, "must be an integer"),
+        ({"limits": ("team.=1",)}, "--quota: found 'team.=1', expected QUEUE.[LIMIT.]RESOURCE=AMOUNT"),
+        ({"limits": ("root.gpu=1",)}, "Queue root has what the usable nodes can allocate"),
+        ({"limits": ("team.gpu=28",)}, "found 28, expected at most the capability of 24."),
+        ({"patches": (QueuePatch("team", {"weight": 5}),)}, "found 'weight', expected capability, deserved"),
+        ({"patches": (QueuePatch("nowhere", {}),)}, "There is no queue nowhere."),
+    ],
+)
+def test_what_cannot_be_changed_is_told_in_one_line(
+    cluster: WorldInMemory, wanted: dict[str, Any], told: str
+) -> None:
+    with pytest.raises((UnusableChange, RefusedChange, NoQueueToChange)) as error:
+        with_quota(cluster.snapshot, WantedQuota(**wanted), cluster.view().queue_facts())
+    assert told in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_queues_may_have_dots_in_their_names(cluster: WorldInMemory) -> None:
+    cluster.see(facts.queue("team.blue", limits=Limits(deserved={GPU: 1000})))
+    cluster.turn()
+    _, notes = compared_with(cluster, f"team.blue.{GPU}=2")
+    assert notes == (f"queue team.blue: deserved {GPU} 1 → 2",)
+    _, notes = compared_with(cluster, "team.blue.deserved.gpu=")
+    assert notes == (f"queue team.blue: deserved {GPU} 1 → unset",)
