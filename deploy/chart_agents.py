@@ -2,6 +2,8 @@
 
 from typing import Final
 
+#: In the objects, in place of which the template has the image of the values.
+IMAGE: Final = "muster"
 #: In the manifest, and what stands there in the template. Lists are JSON, on the line of their key.
 _VALUES: Final = (
     # The ResourceQuota counts pods of this class only.
@@ -52,7 +54,7 @@ _VALUES: Final = (
 """,
     ),
     (
-        "        image: muster:0.1.0\n",
+        f"        image: {IMAGE}\n",
         """\
         image: {{ include "muster.agentImage" . }}
         {{- with .Values.image.pullPolicy }}

@@ -1,12 +1,14 @@
-"""Writes the objects of ``muster install`` as files, for administrators who install by kubectl or GitOps.
+"""Writes the files of the Helm chart that follow from the code: templates, definitions, the schema of its values.
 
     python -m deploy.manifests
 
-They follow from the code, and a test compares them. Objects that only the files have are in ``controller.yaml``. What
-the Helm chart has in common with them is written with them (``deploy.chart_files``).
+The templates are what ``muster install`` applies, with values in place of what differs from cluster to cluster. A test
+compares them. Templates written by hand (Deployment, Services, queues) lie beside them in ``deploy/chart/templates``.
 """
 
+import json
 from pathlib import Path
+from typing import Final
 
 import yaml
 
@@ -28,17 +30,24 @@ from admission.kube.policies.agents import agent_policies
 from admission.kube.policies.mutating import mutating_policies
 from admission.kube.policies.validating import validating_policies
 from admission.kube.webhook.configuration import webhook_configurations
-from deploy.chart_files import chart_files
+from deploy.chart_agents import IMAGE, NotInManifest, agent_template, only_if
+from deploy.chart_schema import settings_template, values_schema
 from queues.api.api_resources import Document
-from queues.api.crd import PlainDumper
-from queues.api.names import AGENT_NAMESPACE
+from queues.api.crd import PlainDumper, crd_files
+from queues.api.names import AGENT_NAMESPACE, DEFAULT_SCHEDULER, VOLCANO_SCHEDULER
 
-DEPLOY = Path(__file__).parent
-#: The installation of the files: Muster in its own namespace, reached by its Service.
-INSTALLATION = Installation()
-#: As in ``controller.yaml``; an administrator's kustomization puts the one of a registry in its place.
-_IMAGE = "muster:0.1.0"
-_HEADER = "# Written by `python -m deploy.manifests`; do not edit.\n"
+CHART: Final = Path(__file__).with_name("chart")
+#: Muster in its usual namespace, reached by its Service.
+INSTALLATION: Final = Installation()
+_HEADER: Final = "# Written by `python -m deploy.manifests`; do not edit.\n"
+#: Of the policies that name schedulers, and what stands there in the template. Inside of quotes YAML doubles a quote.
+_SCHEDULERS: Final = (
+    (DEFAULT_SCHEDULER, '{{ include "muster.schedulerName" . }}'),
+    (f"[''{VOLCANO_SCHEDULER}'']", """[{{ include "muster.schedulerAliases" (list "''" .) }}]"""),
+    (f"['{VOLCANO_SCHEDULER}']", """[{{ include "muster.schedulerAliases" (list "'" .) }}]"""),
+)
+#: What metadata ends with.
+_LABELS: Final = "  labels:\n    app.kubernetes.io/part-of: muster\n"
 
 
 class _BlockDumper(PlainDumper):
@@ -53,35 +62,60 @@ def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
 _BlockDumper.add_representer(str, _text)
 
 
-def files() -> dict[str, str]:
-    """Path below ``deploy`` → content."""
+def objects() -> dict[str, list[Document]]:
+    """What ``muster install`` applies with all its options, by the name of the template that makes it."""
     namespace, identity = INSTALLATION.namespace, INSTALLATION.identity
     options = INSTALLATION.policy_options
     for_people = people()
-    for_muster = [role for role in rbac(namespace, identity) if role not in for_people]
     webhooks = webhook_configurations(INSTALLATION.callee, b"", identity)
     for configuration in webhooks:
         for webhook in configuration["webhooks"]:
             # Muster writes it as soon as it has made its certificates.
             del webhook["clientConfig"]["caBundle"]
+    guard = [*validating_policies(options), *agent_policies(agent_identity(), AGENT_NAMESPACE)]
     return {
-        "rbac/controller.yaml": _yaml(for_muster, _purposes(CONTROLLER)),
-        "rbac/agent.yaml": _yaml([agent_namespace(), *agent_rbac()], _purposes(AGENT)),
-        "rbac/people.yaml": _yaml(for_people),
-        "provisioning.yaml": _yaml(provisioning_rbac(identity), _purposes(PROVISIONING)),
-        "policies/gate.yaml": _yaml(mutating_policies(options)),
-        "policies/guard.yaml": _yaml(
-            [*validating_policies(options), *agent_policies(agent_identity(), AGENT_NAMESPACE)]
-        ),
-        "policies/webhooks.yaml": _yaml(webhooks),
-        "read-api.yaml": _yaml(read_api(namespace, b"")),
-        "agent.yaml": _yaml(agent_pods(_IMAGE)),
+        "rbac-controller": [role for role in rbac(namespace, identity) if role not in for_people],
+        "rbac-people": for_people,
+        "rbac-agent": [agent_namespace(), *agent_rbac()],
+        "provisioning": provisioning_rbac(identity),
+        "policies-gate": mutating_policies(options),
+        "policies-guard": guard,
+        "policies-webhooks": webhooks,
+        "read-api": read_api(namespace, b""),
+        "agent": agent_pods(IMAGE),
     }
 
 
-def _yaml(documents: list[Document], comment: str = "") -> str:
+def files() -> dict[str, str]:
+    """Path below ``deploy/chart`` → content. Raises NotInManifest."""
+    plain = objects()
+    texts = {
+        **{name: _template(documents) for name, documents in plain.items()},
+        "rbac-controller": _template(plain["rbac-controller"], _purposes(CONTROLLER)),
+    }
+    agent_rights = _template(plain["rbac-agent"], _purposes(AGENT))
+    provisioning = _template(plain["provisioning"], _purposes(PROVISIONING))
+    texts |= {
+        "rbac-agent": only_if(".Values.agent.enabled", agent_rights),
+        "provisioning": only_if(".Values.provisioning.enabled", provisioning),
+        "policies-gate": _with_schedulers(texts["policies-gate"]),
+        "policies-webhooks": _with_ca_injection(texts["policies-webhooks"]),
+        "read-api": _with_ca_injection(texts["read-api"]),
+        "agent": only_if(".Values.agent.enabled", agent_template(texts["agent"])),
+    }
+    return {
+        **{f"crds/{name}": text for name, text in crd_files().items()},
+        **{f"templates/{name}.yaml": text for name, text in texts.items()},
+        "templates/_settings.tpl": settings_template(),
+        "values.schema.json": json.dumps(values_schema(), indent=2) + "\n",
+    }
+
+
+def _template(documents: list[Document], comment: str = "") -> str:
+    """Objects as a template: braces of expressions stay as they are, the namespace is that of the release."""
     body = yaml.dump_all(documents, Dumper=_BlockDumper, sort_keys=False, width=110, allow_unicode=True)
-    return _HEADER + comment + body
+    text = (_HEADER + comment + body).replace("{{", '{{ "{{" }}')
+    return text.replace(INSTALLATION.namespace, "{{ .Release.Namespace }}")
 
 
 def _purposes(rules: tuple[PolicyRule, ...]) -> str:
@@ -89,11 +123,26 @@ def _purposes(rules: tuple[PolicyRule, ...]) -> str:
     return "".join(f"# {number:2}. {rule.purpose}: {rule.why}\n" for number, rule in enumerate(rules, 1))
 
 
+def _with_ca_injection(text: str) -> str:
+    """Where cert-manager makes the certificates it also says who signed them."""
+    if text.count(_LABELS) != text.count("\nmetadata:\n"):
+        raise NotInManifest(_LABELS)
+    return text.replace(_LABELS, _LABELS + '{{- include "muster.caInjection" . }}\n')
+
+
+def _with_schedulers(text: str) -> str:
+    """The names of schedulers are settings, which the policies have as well."""
+    for there, instead in _SCHEDULERS:
+        if there not in text:
+            raise NotInManifest(there)
+        text = text.replace(there, instead)
+    return text
+
+
 def main() -> None:
     """Write all files."""
-    manifests = files()
-    for path, content in {**manifests, **chart_files(manifests, DEPLOY)}.items():
-        file = DEPLOY / path
+    for path, content in files().items():
+        file = CHART / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(content)
 

@@ -140,7 +140,7 @@ class LedgerIsCopy(AnotherLedger):
 
 
 class NoRootQueue(MusterError):
-    """There is no queue root, which has to say which ledger leads the cluster: no replica leads until there is. `muster install` creates it, the Helm chart does after its other objects, and so does `kubectl apply -f deploy/queues.yaml`."""
+    """There is no queue root, which has to say which ledger leads the cluster: no replica leads until there is. `muster install` creates it, and the Helm chart does after its other objects."""
 
 
 class ApiError(MusterError):

@@ -192,6 +192,10 @@ class ReasonCode(StrEnum):
             return cls.DEFECT
 
 
+#: Nothing that ends lets in what waits with one of these: it is in nobody's way, has no position and no expected start,
+#: and is for its owner to change.
+NEVER: Final = frozenset((ReasonCode.NEVER_FITS, ReasonCode.UNKNOWN_LEVEL, ReasonCode.UNKNOWN_RESOURCE))
+
 #: Nothing starts with one of these before its object, its queue or another object is changed: no forecast holds.
 NEEDS_A_CHANGE: Final = frozenset(
     {
@@ -201,8 +205,7 @@ NEEDS_A_CHANGE: Final = frozenset(
         ReasonCode.QUEUE_CLOSED,
         ReasonCode.QUEUE_BROKEN,
         ReasonCode.QUEUE_NOT_LEAF,
-        ReasonCode.NEVER_FITS,
-        ReasonCode.UNKNOWN_LEVEL,
+        *NEVER,
         ReasonCode.UNKNOWN_PRIORITY_CLASS,
         ReasonCode.BACKOFF_LIMIT_EXCEEDED,
         ReasonCode.ON_HOLD,

@@ -2,8 +2,7 @@
 
 A ``VersionedMap`` is written to; ``freeze`` gives ``MapVersion``, a mapping that never changes. Versions share a base
 and differ in a small overlay. All versions of one map also share its log of changed keys, so that ``differing`` need
-not
-compare every row. Other mappings are compared in full.
+not compare every row. Other mappings are compared in full.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping

@@ -67,14 +67,18 @@ def rules_no_fit(
     fit: int,
     nodes: int,
     excluded: Mapping[str, int],
+    by_rules: Mapping[str, int],
     domains: tuple[str, int, int] | None,
 ) -> Reason:
     """Enough room, but not where the pods' rules about other pods allow them.
 
-    ``fit`` of ``pods`` have a place; ``excluded``: how many nodes are left out for the next one, and why. ``domains``:
-    where anti-affinity keeps the pods off one another, its label key, the domains that they need, and those with room.
+    ``fit`` of ``pods`` have a place; ``excluded``: how many nodes are left out for the next one, and why; ``by_rules``:
+    for their rules. ``domains``: where anti-affinity keeps the pods off one another, its label key, the domains that
+    they need, and those with room.
     """
-    reason = no_fit(pods=pods, takes=takes, fit=fit, nodes=nodes, excluded=excluded)
+    refused = {why: count for why, count in by_rules.items() if count}
+    reason = no_fit(pods=pods, takes=takes, fit=fit, nodes=nodes, excluded={**excluded, **refused})
+    reason = replace(reason, facts={**reason.facts, "by_rules": refused})
     if domains is None:
         return reason
     key, needed, fitting = domains

@@ -93,11 +93,11 @@ def suggestions(snapshot: Snapshot, workload: Workload, reason: Reason) -> list[
 
 def _among_others(snapshot: Snapshot, workload: Workload, reason: Reason, only: Suggestion) -> Suggestion:
     """The suggestion about a limit of users, with what would stop the workload next."""
-    if reason.code is not ReasonCode.USER_LIMIT or workload.obstacle is not None:
-        return only
     facts = reason.facts
+    if not (reason.code is ReasonCode.USER_LIMIT or facts.get("of_user")) or workload.obstacle is not None:
+        return only
     queue = snapshot.queues[QueueName(facts["queue"])]
-    enough = {**queue.max_per_user, facts["resource"]: facts["used"] + facts["asked"]}
+    enough = {**queue.max_per_user, facts["resource"]: facts.get("used", 0) + facts["asked"]}
     raised = {**snapshot.queues, queue.name: replace(queue, max_per_user=enough)}
     _, then = WhatIf.of(replace(snapshot, queues=raised), workload)
     if then or then.reason is None:
@@ -134,21 +134,38 @@ def _nodes(what_if: WhatIf, refused: Reason) -> Iterator[Suggestion]:
     if refused.code not in (ReasonCode.NO_FIT, ReasonCode.TOPOLOGY_NO_FIT, ReasonCode.NEVER_FITS):
         return
     for pods in workload.pod_sets:
-        if not _fits_an_empty_node(table, pods):
-            asked = Resources({name: units for name, units in pods.takes.items() if name != "pods"})
-            message = f"nodes that can hold a pod of {asked}: none of those it may use can, even empty"
-            yield Suggestion(SuggestionKind.NODES, message, {"takes": dict(pods.takes)})
+        if wanted := _wanted_nodes(table, pods):
+            yield Suggestion(SuggestionKind.NODES, wanted, {"takes": dict(pods.takes)})
             return
-    yield Suggestion(SuggestionKind.NODES, "more nodes that its pods may use")
+    if flavors := refused.facts.get("flavors_wanted"):
+        yield Suggestion(
+            SuggestionKind.NODES, f"nodes of flavor {' or '.join(flavors)}", {"flavors": flavors}
+        )
+    elif rules := refused.facts.get("by_rules"):
+        now = ", ".join(f"{counted(count, 'node')} {why}" for why, count in rules.items())
+        text = f"room where the rules of its pods about other pods allow it: now {now}"
+        yield Suggestion(SuggestionKind.NODES, text, {"rules": dict(rules)})
+    else:
+        yield Suggestion(SuggestionKind.NODES, "more nodes that its pods may use")
 
 
-def _fits_an_empty_node(table: NodeTable, pods: PodSet) -> bool:
-    fits = table.layout.allowed(pods.nodes).copy()
+def _wanted_nodes(table: NodeTable, pods: PodSet) -> str:
+    """Which nodes the pods lack, whatever state those that exist are in; "": there are such nodes."""
+    chosen, tolerated = table.layout.chosen(pods.nodes), table.layout.tolerated(pods.nodes)
+    if len(table) and not chosen.any():
+        return (
+            "nodes that its nodeSelector or affinity chooses, or other choices: now 0 nodes have these labels"
+        )
+    if len(table) and not (chosen & tolerated).any():
+        return "tolerations for the taints of the nodes that it chooses, or nodes without these"
+    fits = chosen & tolerated
     for name, units in pods.takes.items():
-        if name not in table.resources:
-            return False
-        fits &= table.allocatable[table.resources.index(name)] >= units
-    return bool(fits.any())
+        offered = table.allocatable[table.resources.index(name)] if name in table.resources else None
+        fits = fits & (offered >= units if offered is not None else False)
+    if fits.any():
+        return ""
+    asked = Resources({name: units for name, units in pods.takes.items() if name != "pods"})
+    return f"nodes that can hold a pod of {asked}: none of those it may use can, even empty"
 
 
 def _untried(snapshot: Snapshot, workload: Workload, reason: Reason) -> Suggestion | None:

@@ -17,7 +17,7 @@ from admission.world.world import World
 from queues.api import names
 from queues.api.api_resources import FLAVORS, HYPERNODES, PODS, TOPOLOGIES, ObjectRef
 from queues.plan import Admit, Evict, Reason
-from queues.reason_codes import ReasonCode
+from queues.reason_codes import NEVER, ReasonCode
 from queues.text_format import counted, rfc3339, span
 from queues.workload import AdmissionId, WorkloadKey
 
@@ -136,7 +136,7 @@ def waiting_event(world: World, key: WorkloadKey, reason: Reason | None) -> Even
         # Names of queues are shown only to users who may see these queues; all who see the object see its events.
         message += f": `kubectl muster explain {ref.name} -n {ref.namespace}` names those that look alike"
     # No warning for what time solves; what never fits is for its owner to change.
-    warning = reason.code is ReasonCode.NEVER_FITS
+    warning = reason.code in NEVER
     return EventNote(ref=ref, reason=reason.code, message=message, action=WAIT, warning=warning)
 
 

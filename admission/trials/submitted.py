@@ -42,7 +42,7 @@ Document = Mapping[str, Any]
 MOST_DOCUMENTS: Final = 64
 #: Refusals, warnings and unknown fields that are shown of one document.
 _MOST_TOLD: Final = 10
-#: Uids of objects that nobody has stored: those of the API server are random.
+#: Uids of objects that are not stored: those of the API server are random.
 _UID: Final = "00000000-0000-0000-0000-{:012d}"
 #: Stands for what the API server adds to ``generateName``.
 _GENERATED: Final = "xxxxx"
@@ -51,7 +51,7 @@ _OF_STORED: Final = (
     *("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink"),
     *("deletionTimestamp", "deletionGracePeriodSeconds"),
 )
-#: Kinds of which the admission webhook sees every new object.
+#: Kinds for which the admission webhook sees every new object.
 _REVIEWED: Final = (VOLCANO_JOBS, POD_GROUPS)
 #: Types of fields, as users call them.
 _TYPES: Final[Mapping[type, str]] = {Mapping: "a mapping", list: "a list", str: "a string"}
@@ -110,7 +110,7 @@ class Submitted:
     namespace: str
     name: str
     uid: str
-    #: None: a pod without a group, or what is refused.
+    #: None for a pod without a group, or an object that is refused.
     fact: WorkloadFact | None = None
     #: The pod, or the members of a group.
     pods: tuple[PodFact, ...] = ()
@@ -123,6 +123,12 @@ class Submitted:
     missing_queue: str = ""
     #: It names no queue and would not wait.
     is_unmanaged: bool = False
+
+    @property
+    def has_pod_rules(self) -> bool:
+        """Whether its pods have rules about other pods."""
+        sets = () if self.fact is None else self.fact.pod_sets
+        return any(pods.rules for pods in sets) or any(pod.shape.rules for pod in self.pods)
 
     @property
     def key(self) -> WorkloadKey:
@@ -244,7 +250,7 @@ class _Reading:
 
 
 def submitted(question: Question, asked: Sequence[Asked], cluster: Cluster) -> list[Submitted]:
-    """What becomes of each document that waits; members of a group are told with their PodGroup."""
+    """What becomes of each document that waits; members of a group are shown with their PodGroup."""
     read = [_read(_Reading(each, question, cluster)) for each in asked]
     groups = {(each.namespace, each.name) for each in read if each.kind is WorkloadKind.POD_GROUP}
     members: dict[tuple[str, str], list[PodFact]] = {}
@@ -273,7 +279,7 @@ def submitted(question: Question, asked: Sequence[Asked], cluster: Cluster) -> l
 
 
 def _group_of(each: Submitted) -> tuple[str, str] | None:
-    """Namespace and name of the group that a pod names; None: it is none, or names none."""
+    """Namespace and name of the group that a pod names. None if it is no pod, or names no group."""
     if each.kind is not WorkloadKind.POD or not each.pods or each.pods[0].group is None:
         return None
     return each.namespace, each.pods[0].group
@@ -413,7 +419,10 @@ def _own_left_out(said: Any) -> dict[str, Any]:
 
 
 def _made_to_wait(document: dict[str, Any], reading: _Reading) -> dict[str, Any] | None:
-    """A Job suspended, or a pod gated, in its queue (``admission.kube.policies.mutating``); None: it does not wait."""
+    """A Job suspended, or a pod gated, in its queue, as ``admission.kube.policies.mutating`` does it.
+
+    None if it does not wait.
+    """
     is_pod = reading.asked.support.resource is PODS
     metadata, spec = document["metadata"], document.get("spec")
     if not isinstance(spec, Mapping):
@@ -496,8 +505,8 @@ def resources_of(asked: Sequence[Asked]) -> Iterator[tuple[KindSupport, str]]:
 def unknown_fields_of(document: dict[str, Any]) -> tuple[str, ...]:
     """Paths of fields that Muster does not know; a later version of Kubernetes may.
 
-    The plugin asks the API server itself, in a dry run as the user. This is for those who ask the read API otherwise:
-    an API server drops such fields, or refuses them, as whoever submits the object asks it to.
+    The plugin asks the API server itself, in a dry run as the user. This is for other clients of the read API:
+    an API server drops such fields, or refuses them, as the client that submits the object asks it to.
     """
     return tuple(islice(dict.fromkeys(_unknown(document)), _MOST_TOLD))
 

@@ -14,18 +14,19 @@ from admission.engine.nodes.demand import Demand
 from admission.engine.plan_limit import NO_LIMIT
 from admission.engine.snapshot import Snapshot
 from admission.explain.explain import Explained, explain
+from admission.trials.related_pods import with_related_pods
 from admission.trials.submitted import Submitted
 from admission.workloads.inputs import Timeouts, WorkloadInputs
 from admission.workloads.kinds import Holding, support_of
-from admission.workloads.state import derive_state
-from admission.world.learned.namespace_quotas import beyond_quota, gang_asks
+from admission.workloads.state import WorkloadState, derive_state
+from admission.world.learned.namespace_quotas import gang_asks, refusal_of
+from admission.world.pod_relations import PodRelations
 from queues.admissions import Seat
 from queues.plan import Evict, Plan, Reason
 from queues.quota.accounts import Account, charges
-from queues.quota.namespace_quota import NamespaceQuota, first_lack
+from queues.quota.namespace_quota import NamespaceQuota
 from queues.quota.tree import QueueTree
 from queues.quota.usage import Usage
-from queues.reason_codes import ReasonCode
 from queues.resources import NOTHING, PODS, Resources
 from queues.workload import AdmissionId, QueueName, Workload, WorkloadKey
 
@@ -70,6 +71,9 @@ class Ground:
     demand: Demand
     #: By namespace.
     rooms: Mapping[str, NamespaceRoom]
+    #: A copy of what the world knows of the rules of pods about other pods; None: none are of objects of the trial, or
+    #: about them.
+    relations: PodRelations | None = None
 
     def next_turn(self) -> Snapshot:
         """The snapshot of the next turn, if nothing happens."""
@@ -83,7 +87,7 @@ class QuotaTaken:
     queue: QueueName
     account: Account
     units: int
-    #: Of it, within what the queue deserves; None: the queue states nothing for the account.
+    #: The part of it within what the queue deserves. None if the queue states nothing for the account.
     owned: int | None
     #: What the queue uses before, and what it deserves.
     used: int
@@ -96,7 +100,7 @@ class Outcome:
 
     submitted: Submitted
     state: TrialState
-    #: None: it is refused, or would not wait.
+    #: None if it is refused, or would not wait.
     workload: Workload | None = None
     #: Where its pods would be; of a workload that preempts, once its victims are gone.
     seats: tuple[Seat, ...] = ()
@@ -104,7 +108,7 @@ class Outcome:
     #: Who would be evicted for it, by admission.
     victims: tuple[Evict, ...] = ()
     reason: Reason | None = None
-    #: None: it does not wait, or there was no time to work it out.
+    #: None if it does not wait, or there was no time to work it out.
     explained: Explained | None = None
 
 
@@ -126,14 +130,20 @@ def arrival_after(snapshot: Snapshot) -> int:
 def tried(
     ground: Ground, next_turn: Snapshot, objects: Sequence[tuple[Submitted, WorkloadInputs | None]]
 ) -> DecidedTrial:
-    """What would become of these objects. ``next_turn``: what they are decided on, of the ground or changed. Inputs
-    None: it is refused, or would not wait."""
-    pending: dict[WorkloadKey, Workload] = {}
+    """What would become of these objects. ``next_turn``: what they are decided on, of the ground or changed.
+
+    Inputs are None for an object that is refused, or would not wait.
+    """
+    states: dict[WorkloadKey, WorkloadState] = {}
     for each, inputs in objects:
-        workload = None if inputs is None else _workload(ground, inputs)
-        if workload is not None:
-            pending[each.key] = workload
-            ground.demand.update(each.key, workload.pod_sets)
+        state = None if inputs is None else derive_state(inputs, ground.now, ground.timeouts)
+        if state is not None and state.needs_seats:
+            states[each.key] = state
+    pending = {key: state.workload for key, state in states.items()}
+    if ground.relations is not None:
+        next_turn, pending = with_related_pods(next_turn, ground.relations, states)
+    for key, workload in pending.items():
+        ground.demand.update(key, workload.pod_sets)
     snapshot = replace(next_turn, pending={**next_turn.pending, **pending}, typical=ground.demand.typical())
     plan, memo = decide(snapshot, Memo(), NO_LIMIT)
     tree, usage = memo.tree, memo.usage
@@ -167,7 +177,7 @@ class _Answers:
                 self._victims.setdefault(evict.beneficiary, []).append(evict)
 
     def of(self, each: Submitted, workload: Workload | None) -> Outcome:
-        """What becomes of one object. ``workload``: None: it does not wait."""
+        """What becomes of one object. ``workload``: None if it does not wait."""
         if workload is None:
             state = TrialState.UNMANAGED if each.is_unmanaged else TrialState.REFUSED
             return Outcome(submitted=each, state=state)
@@ -218,12 +228,6 @@ def explained(decided: DecidedTrial, has_time: Callable[[], bool]) -> tuple[Outc
     )
 
 
-def _workload(ground: Ground, inputs: WorkloadInputs) -> Workload | None:
-    """The workload, as it waits once its templates are known; None: it asks for nothing."""
-    state = derive_state(inputs, ground.now, ground.timeouts)
-    return None if state is None or not state.needs_seats else state.workload
-
-
 def _beyond_quotas(
     plan: Plan, pending: Mapping[WorkloadKey, Workload], rooms: Mapping[str, NamespaceRoom]
 ) -> dict[WorkloadKey, Reason]:
@@ -239,8 +243,8 @@ def _beyond_quotas(
         if workload is None or room is None or support_of(key).holding is Holding.GATED:
             continue
         before, asked = promised.get(workload.namespace, room.promised), gang_asks(workload)
-        if lacks := first_lack(room.quotas, asked, before):
-            found[key] = Reason(code=ReasonCode.NAMESPACE_QUOTA, message=beyond_quota(lacks))
+        if reason := refusal_of(room.quotas, asked, before):
+            found[key] = reason
         else:
             promised[workload.namespace] = before + asked
     return found
@@ -252,6 +256,6 @@ def _asking_for_pods(plan: Plan) -> Iterable[WorkloadKey]:
 
 
 def victims_of(decided: DecidedTrial, outcome: Outcome) -> list[tuple[AdmissionId, Workload | None]]:
-    """The admissions that would be evicted for it, each with its workload; None: its object is gone."""
+    """The admissions that would be evicted for it, each with its workload, None if its object is gone."""
     admissions, holders = decided.snapshot.admissions, decided.snapshot.holders
     return [(each.admission, holders.get(admissions[each.admission].workload)) for each in outcome.victims]

@@ -13,6 +13,7 @@ from admission.trials.trial import Ground, NamespaceRoom, arrival_after
 from admission.workloads.context import Context
 from admission.workloads.inputs import DEFAULT_QUEUE, WorkloadInputs
 from admission.workloads.pod_sets import NOTHING_ASKED
+from admission.world.pod_relations import PodRelations
 from admission.world.world import World
 from queues.plan import Plan
 from queues.workload import QueueName, WorkloadKind
@@ -62,10 +63,19 @@ class WorldView:
                 name: NamespaceRoom(quotas=quotas, promised=promised)
                 for name, (quotas, promised) in rooms.items()
             },
+            relations=self._relations(snapshot, objects),
         )
 
+    def _relations(self, snapshot: Snapshot, objects: Sequence[Submitted]) -> PodRelations | None:
+        """For the rules about other pods, of these objects or about them; None: there are none."""
+        relations = self.world.pod_relations
+        if not any(each.has_pod_rules or relations.may_be_about(each.namespace) for each in objects):
+            return None
+        facts = {each.key: each.fact for each in objects if each.fact is not None}
+        return relations.copy(facts, snapshot.namespaces)
+
     def inputs(self, snapshot: Snapshot, objects: Sequence[Submitted]) -> list[WorkloadInputs | None]:
-        """All that is known of each object; None: it does not wait."""
+        """All that is known of each object, None if it does not wait."""
         arrival = arrival_after(snapshot)
         return [self._inputs(each, arrival + place) for place, each in enumerate(objects)]
 

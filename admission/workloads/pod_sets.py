@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from admission.decode.fields import one
 from admission.facts.pods import PodShape
@@ -93,21 +93,37 @@ def _left(pods: PodSet, progress: PodSetProgress | None, seen: int) -> PodSet:
     return pods if left >= pods.count else one(replace(pods, count=left))
 
 
+class SetOnNode(NamedTuple):
+    """Pods of one pod set on one node. Other pods of the workload may be taken there."""
+
+    pod_set: str
+    node: NodeName
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusedPlaces:
     """Where the stock scheduler refused pods of a workload, as far as that still counts."""
 
-    #: The scheduler's words by node.
-    nodes: Mapping[NodeName, str] = field(default_factory=lambda: _NOTHING)
+    #: The scheduler's words.
+    words: Mapping[SetOnNode, str] = field(default_factory=lambda: _NOTHING)
     #: Domains with such nodes are the last to be tried: the cause may be one of the whole domain. So are nodes that
     #: refused it long ago.
     prefers: tuple[Preference, ...] = ()
     #: Since the last refusal something has changed that may have been a cause.
     may_differ: bool = False
 
-    def with_nodes(self, more: Mapping[NodeName, str]) -> "RefusedPlaces":
-        """The same with nodes that refuse a pod at the moment."""
-        return replace(self, nodes={**self.nodes, **more}) if more else self
+    @property
+    def nodes(self) -> frozenset[NodeName]:
+        """Nodes that refused any of the pods."""
+        return frozenset(place.node for place in self.words)
+
+    def of(self, pod_set: str) -> frozenset[NodeName]:
+        """Nodes that refused pods of this pod set."""
+        return frozenset(place.node for place in self.words if place.pod_set == pod_set)
+
+    def with_places(self, more: Mapping[SetOnNode, str]) -> "RefusedPlaces":
+        """The same with places that refuse a pod at the moment."""
+        return replace(self, words={**self.words, **more}) if more else self
 
     def named(self) -> str:
         """The nodes in a sentence."""
@@ -121,13 +137,8 @@ NOWHERE_REFUSED: Final = RefusedPlaces()
 def elsewhere(
     pod_sets: Sequence[PodSet], refused: RefusedPlaces, faulty: frozenset[NodeName] = frozenset()
 ) -> tuple[PodSet, ...]:
-    """The same pod sets, kept off nodes that refused them, and off those whose ``faulty`` devices they had."""
-    off = [
-        Requirement(key=key, operator="NotIn", values=tuple(sorted(nodes)), field=True)
-        for key, nodes in ((NOT_REFUSED, refused.nodes), ("metadata.name", faulty))
-        if nodes
-    ]
-    if not (off or refused.prefers):
+    """The same pod sets, each kept off nodes that refused it, and all off those whose ``faulty`` devices they had."""
+    if not (refused.words or refused.prefers or faulty):
         return tuple(pod_sets)
     return tuple(
         replace(
@@ -136,7 +147,16 @@ def elsewhere(
             prefers=(*pods.prefers, *refused.prefers),
         )
         for pods in pod_sets
+        for off in [_off_nodes(refused.of(pods.name), faulty)]
     )
+
+
+def _off_nodes(refused: frozenset[NodeName], faulty: frozenset[NodeName]) -> list[Requirement]:
+    return [
+        Requirement(key=key, operator="NotIn", values=tuple(sorted(nodes)), field=True)
+        for key, nodes in ((NOT_REFUSED, refused), ("metadata.name", faulty))
+        if nodes
+    ]
 
 
 def as_made(pod_sets: tuple[PodSet, ...], shapes: Mapping[str, PodShape]) -> tuple[PodSet, ...]:

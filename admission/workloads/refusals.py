@@ -9,11 +9,12 @@ from collections.abc import Iterable
 from typing import Final
 
 from admission.workloads.inputs import Timeouts, WorkloadInputs, revision_of
+from admission.workloads.pod_sets import SetOnNode
 from admission.workloads.seats import SeatMap
 from queues.api import names
 from queues.reason_codes import ReasonCode
 from queues.text_format import counted, span
-from queues.workload import NodeName, Obstacle
+from queues.workload import Obstacle
 
 #: Words of the scheduler about pods that are on the node, or near it: they can have changed when a pod goes there.
 _ABOUT_OTHER_PODS: Final = re.compile(
@@ -54,31 +55,31 @@ def is_of_a_domain(words: str) -> bool:
 
 def refusals_of(
     places: Iterable[SeatMap], inputs: WorkloadInputs, now: int, timeouts: Timeouts
-) -> dict[NodeName, str]:
-    """Nodes for which the scheduler refuses pods of a workload now, with its words.
+) -> dict[SetOnNode, str]:
+    """Nodes for which the scheduler refuses pods of a workload now, by pod set, with its words.
 
     A gang goes back as soon as the time of its first pod is over; pods that have been refused for half as long count. A
     pod that lacks a neighbour counts only where nothing else is refused: the neighbour may be what is refused.
     """
-    found: dict[NodeName, str] = {}
+    found: dict[SetOnNode, str] = {}
     for place in places:
-        seats = place.admission.seats
+        on_nodes = [SetOnNode(seat.pod_set, seat.node) for seat in place.admission.seats]
         refused = {
-            seats[index].node: pod.refused
+            on_nodes[index]: pod.refused
             for index, pod in place.seated.items()
             if pod.refused and not pod.node
         }
         for pod in place.unseated:
             if pod.refused and not pod.node:
                 # Pods of a directed Job may use any vacant seat.
-                refused |= {seats[index].node: pod.refused for index in place.vacant()}
+                refused |= {on_nodes[index]: pod.refused for index in place.vacant()}
         since = max(inputs.pod_left_at, last_bound(place))
         found |= {
-            node: words
-            for node, (at, words) in refused.items()
+            on_node: words
+            for on_node, (at, words) in refused.items()
             if now - max(at, since) >= timeouts.refusal_grace // 2
         }
-    sure = {node: words for node, words in found.items() if not _LACKS_NEIGHBOUR.search(words)}
+    sure = {on_node: words for on_node, words in found.items() if not _LACKS_NEIGHBOUR.search(words)}
     return sure or found
 
 
@@ -101,7 +102,7 @@ def next_try_after_refusal(inputs: WorkloadInputs, now: int, timeouts: Timeouts)
 def held_back_by_refusals(inputs: WorkloadInputs) -> Obstacle | None:
     """The obstacle of a workload that was refused too often; None if it may be tried."""
     times, unready, refused = _refusals_in_a_row(inputs), inputs.setbacks.unready, inputs.refused
-    if times < REFUSAL_LIMIT or unready is None or refused.may_differ or not refused.nodes:
+    if times < REFUSAL_LIMIT or unready is None or refused.may_differ or not refused.words:
         return None
     message = (
         f"not tried again after {counted(times, 'refusal')} in a row by the stock scheduler, on "

@@ -22,7 +22,7 @@ from admission.workloads.inputs import DEFAULT_QUEUE, MissingSince, Timeouts, Wo
 from admission.workloads.kinds import Holding, KindSupport, support_of
 from admission.workloads.kinds.job_syncs import NO_SYNCS, syncs_of
 from admission.workloads.lost_pods import lost_pods
-from admission.workloads.pod_sets import as_made, elsewhere, enlarged
+from admission.workloads.pod_sets import SetOnNode, as_made, elsewhere, enlarged
 from admission.workloads.readiness.gang_readiness import GangReadiness, follows_policy, gang_readiness
 from admission.workloads.readiness.missing_pods import MissingPods, missing_pods
 from admission.workloads.refusals import refusals_of
@@ -103,7 +103,7 @@ class WorkloadState:
     unschedulable: tuple[PodFact, ...] = ()
     #: Nodes on which the scheduler refuses pods of the workload now, with its words. Where pods are misplaced, the
     #: workload asks for other nodes already.
-    refusing: Mapping[NodeName, str] = field(default_factory=lambda: _NOTHING)
+    refusing: Mapping[SetOnNode, str] = field(default_factory=lambda: _NOTHING)
     #: Nodes on which its pods have unhealthy devices.
     faulty_nodes: frozenset[NodeName] = _NO_NODES
     #: Live pods of admissions that are closed: to be removed.
@@ -206,8 +206,8 @@ def _held_state(
         if is_refused(pod, place, inputs, now, timeouts)
     )
     refusing = refusals_of(seat_maps, inputs, now, timeouts)
-    left_out = inputs.refused.with_nodes(refusing) if misplaced else inputs.refused
-    avoided = inputs.avoided_nodes | left_out.nodes.keys()
+    left_out = inputs.refused.with_places(refusing) if misplaced else inputs.refused
+    avoided = inputs.avoided_nodes | left_out.nodes
     changes = request_changes(inputs, open_)
     ended: dict[AdmissionId, frozenset[int]] = {}
     #: Seats that no pod comes for, also those that are not given back yet.

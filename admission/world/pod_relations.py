@@ -6,7 +6,7 @@ anti-affinity, which keep others away. The engine sees counts by node and no lab
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple, TypeVar
 
@@ -42,6 +42,16 @@ class _Registered(NamedTuple):
 
 
 _NOTHING: Final = _Registered()
+_Place = tuple[NodeName, tuple[HostPort, ...]]
+
+
+class TriedPods(NamedTuple):
+    """What pods count as where workloads are tried that do not exist."""
+
+    #: The tried ones, and those that exist in whose namespaces other rules hold then.
+    workloads: Mapping[WorkloadKey, Workload]
+    #: What bound pods without a seat count as besides, by their node.
+    more: Sequence[_Place]
 
 
 class PodRelations:
@@ -71,7 +81,36 @@ class PodRelations:
         self._uids: dict[str, set[str]] = {}
         self._pods: dict[str, PodFact] = {}
         #: What pods without a seat count as, on which node.
-        self._counted: dict[str, tuple[NodeName, tuple[HostPort, ...]]] = {}
+        self._counted: dict[str, _Place] = {}
+
+    def copy(
+        self, more: Mapping[WorkloadKey, WorkloadFact], namespaces: Mapping[str, Mapping[str, str]]
+    ) -> "PodRelations":
+        """A copy that another thread changes, in which these objects are known too. ``namespaces``: labels of each."""
+        pods = dict(self._pods) if self._is_used else dict(self._seatless())
+        found = PodRelations(dict(self._states), {**self._facts, **more}, lambda: namespaces, pods.items)
+        found._is_used, found._pods = self._is_used, pods if self._is_used else {}
+        found._of_workloads, found._of_pods = dict(self._of_workloads), dict(self._of_pods)
+        found._selections, found._apart = self._selections.copy(), self._apart.copy()
+        found._selections_in = {name: dict(rules) for name, rules in self._selections_in.items()}
+        found._apart_in = {name: dict(rules) for name, rules in self._apart_in.items()}
+        found._stale = set(self._stale)
+        found._keys = {name: set(keys) for name, keys in self._keys.items()}
+        found._uids = {name: set(uids) for name, uids in self._uids.items()}
+        found._counted = dict(self._counted)
+        return found
+
+    def put_tried(self, states: Mapping[WorkloadKey, WorkloadState]) -> TriedPods:
+        """In a copy: these workloads appear."""
+        before = dict(self._counted)
+        self._states = {**self._states, **states}
+        found = {key: self.put_workload(key, state) for key, state in states.items()}
+        found |= {key: self.put_workload(key, state) for key, state in self.refresh()}
+        more = {uid: (node, _without(ports, before.get(uid))) for uid, (node, ports) in self._counted.items()}
+        return TriedPods(
+            {key: workload for key, workload in found.items() if workload is not None},
+            [(node, ports) for node, ports in more.values() if ports],
+        )
 
     def put_workload(self, key: WorkloadKey, state: WorkloadState | None) -> Workload | None:
         """A workload that waits or holds seats changed; None if it does neither any more.
@@ -143,7 +182,7 @@ class PodRelations:
         keys = [key for namespace in sorted(namespaces) for key in self._keys.get(namespace, ())]
         return ((key, self._states[key]) for key in keys if key in self._states)
 
-    def counted_pods(self) -> Iterable[tuple[NodeName, tuple[HostPort, ...]]]:
+    def counted_pods(self) -> Iterable[_Place]:
         """Pods without a seat that rules are about: their node, and what they count as."""
         return self._counted.values()
 
@@ -203,7 +242,7 @@ class PodRelations:
     def _resolved(self, workload: Workload, state: WorkloadState) -> Workload:
         namespace = workload.namespace
         own = any(pods.rules.apart for pods in workload.pod_sets)
-        if not own and not self._may_be_about(namespace):
+        if not own and not self.may_be_about(namespace):
             return workload
         labels = labels_of_pods(workload, self._facts.get(workload.key), state.pods)
         pod_sets = tuple(
@@ -211,7 +250,8 @@ class PodRelations:
         )
         return workload if pod_sets == workload.pod_sets else replace(workload, pod_sets=pod_sets)
 
-    def _may_be_about(self, namespace: str) -> bool:
+    def may_be_about(self, namespace: str) -> bool:
+        """True if rules of pods may be about pods of a namespace."""
         indices = (self._selections_in, self._apart_in)
         return any(index.get(name) for index in indices for name in (namespace, _ANY))
 
@@ -227,7 +267,7 @@ class PodRelations:
         return replace(pods, counted=counted, kept_from=kept_from)
 
     def _count(self, uid: str, fact: PodFact) -> None:
-        if fact.node is None or not (fact.shape.rules.apart or self._may_be_about(fact.namespace)):
+        if fact.node is None or not (fact.shape.rules.apart or self.may_be_about(fact.namespace)):
             return
         counted = self._counted_as(fact.shape.rules, fact.namespace, dict(fact.labels))
         if counted:
@@ -261,3 +301,7 @@ class PodRelations:
             and selects(term.labels, labels)
             for term in selection.terms
         )
+
+
+def _without(ports: tuple[HostPort, ...], before: _Place | None) -> tuple[HostPort, ...]:
+    return ports if before is None else tuple(port for port in ports if port not in before[1])

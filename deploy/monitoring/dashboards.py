@@ -1,4 +1,4 @@
-"""The dashboards of ``deploy/monitoring/dashboards``.
+"""The dashboards of ``deploy/chart/monitoring/dashboards``.
 
     python -m deploy.monitoring.dashboards    # write them anew
 
@@ -11,7 +11,7 @@ from typing import Final
 
 from deploy.monitoring.panels import Dashboard, Panel, Query, Variable, graph, quantiles, stat
 
-FOLDER: Final = Path(__file__).with_name("dashboards")
+FOLDER: Final = Path(__file__).parents[1] / "chart/monitoring/dashboards"
 #: Whole devices, of all flavors together.
 _DEVICES: Final = 'flavor="",resource=~"$resource"'
 _RESOURCE: Final = Variable(name="resource", metric="muster_devices_free", label="resource")

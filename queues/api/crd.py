@@ -221,7 +221,7 @@ def crds() -> list[dict[str, Any]]:
 
 
 def crd_files() -> dict[str, str]:
-    """The definitions as YAML, by their file names in ``deploy/crds``."""
+    """The definitions as YAML, by their file names in ``deploy/chart/crds``."""
     head = "# Written by `muster crds` from queues/api/types; do not edit.\n"
     return {
         f"{resource.served.group}_{resource.served.plural}.yaml": head

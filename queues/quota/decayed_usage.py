@@ -9,8 +9,7 @@ one sum Σ ± a φ(p) over the postings of the ledger, and the average is what i
 kept by block of one half-life, so that old blocks can be dropped.
 
 ``UsageRecorder`` adds postings to these sums. ``DecayedUsage`` is the past of one snapshot, summed up the queue tree
-and
-brought up to date from snapshot to snapshot. The average of a slot is the one at its end, so that it is the same
+and brought up to date from snapshot to snapshot. The average of a slot is the one at its end, so that it is the same
 throughout the slot.
 """
 

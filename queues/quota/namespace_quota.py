@@ -30,6 +30,10 @@ class NamespaceQuota:
     name: str
     limits: tuple[QuotaLimit, ...]
 
+    def allows(self) -> dict[str, int]:
+        """The amount of each line."""
+        return {limit.name: limit.hard for limit in self.limits}
+
     def with_used(self, seen: Resources) -> Self:
         """The same quota, with at least this used."""
         limits = tuple(each._replace(used=max(each.used, seen[each.resource])) for each in self.limits)
@@ -53,6 +57,19 @@ class NamespaceQuota:
                     f"({hard} hard, {used} used{about}), expected {expected}"
                 )
         return ""
+
+
+def first_excess(quotas: Iterable[NamespaceQuota], asked: Resources) -> str:
+    """How pods that ask this together are more than one of these ResourceQuotas ever allows; "": they are not."""
+    for quota in quotas:
+        for limit in quota.limits:
+            if (needed := asked[limit.resource]) > limit.hard:
+                found, most = show(limit.resource, needed), show(limit.resource, limit.hard)
+                return (
+                    f"{found} {limit.name} asked by the pods that have to start together, ResourceQuota {quota.name} "
+                    f"of namespace {quota.namespace} allows {most}"
+                )
+    return ""
 
 
 def first_lack(quotas: Iterable[NamespaceQuota], asked: Resources, promised: Resources = NOTHING) -> str:

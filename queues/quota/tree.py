@@ -62,10 +62,9 @@ class UserLimit(NamedTuple):
 class QueueTree:
     """All queues with their effective limits. A broken queue is in ``problems`` and affects no other queue.
 
-    Where a queue sets no number of its own: a guarantee is at least the sum of its children's, and over all
-    flavors at least the sum of the flavors'; ``deserved`` is its weighted share of its parent's
-    (in proportion to what it states of other resources);
-    ``capability`` is left to the ancestors. ``root`` has what usable nodes can allocate.
+    Where a queue sets no number of its own: a guarantee is at least the sum of its children's, and over all flavors at
+    least the sum of the flavors'; ``deserved`` is its weighted share of its parent's (in proportion to what it states
+    of other resources); ``capability`` is left to the ancestors. ``root`` has what usable nodes can allocate.
     """
 
     queues: Mapping[QueueName, Queue]

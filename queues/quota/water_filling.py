@@ -18,10 +18,9 @@ class Claimant(NamedTuple):
 def share_out(amount: int, claimants: Iterable[Claimant]) -> dict[str, int]:
     """Shares in proportion to the weights, none below ``at_least`` or above ``at_most``.
 
-    They sum to ``amount`` unless the bounds forbid it; if the sum of ``at_least`` exceeds it, each claimant
-    gets its ``at_least``. Remaining whole units go to the largest fractions, ties by name: the result does not depend
-    on
-    the order of claimants.
+    They sum to ``amount`` unless the bounds forbid it; if the sum of ``at_least`` exceeds it, each claimant gets its
+    ``at_least``. Remaining whole units go to the largest fractions, ties by name: the result does not depend on the
+    order of claimants.
     """
     active = sorted(claimants)
     shares: dict[str, Fraction] = {}

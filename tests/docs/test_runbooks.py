@@ -8,14 +8,15 @@ from pathlib import Path
 
 import click
 import pytest
-import yaml
 
 from admission.cli.kubectl_muster import kubectl_muster
 from admission.cli.muster import muster
 from admission.figures.agent_catalogue import AGENT
 from admission.figures.catalogue import CONTROLLER
+from deploy.local.helm import helm
 from deploy.monitoring.rules import rules
 from tests.runbook_commands import PAGES, commands, every_command
+from tests.unit.deploy.chart_rendering import SECRET, rendered
 
 ROOT = Path(__file__).parents[2]
 #: Verbs of kubectl that pages use. A verb that is not here is one more to look up.
@@ -88,18 +89,16 @@ def test_a_command_that_does_not_exist_is_noticed(command: str) -> None:
 
 
 def pod_labels() -> dict[str, set[str]]:
-    """By namespace the labels of the pods that the manifests make, as a selector writes them."""
+    """By namespace the labels of the pods that the chart makes, as a selector writes them."""
     found: dict[str, set[str]] = {}
-    for file in ("controller.yaml", "agent.yaml"):
-        for document in yaml.safe_load_all((ROOT / "deploy" / file).read_text(encoding="utf-8")):
-            if document["kind"] in ("Deployment", "DaemonSet"):
-                labels = document["spec"]["template"]["metadata"]["labels"]
-                told = found.setdefault(document["metadata"]["namespace"], set())
-                told |= {f"{name}={value}" for name, value in labels.items()}
+    for (kind, namespace, _), document in rendered(helm(), *SECRET).items():
+        if kind in ("Deployment", "DaemonSet"):
+            labels = document["spec"]["template"]["metadata"]["labels"]
+            found.setdefault(namespace, set()).update(f"{name}={value}" for name, value in labels.items())
     return found
 
 
-def test_pods_are_looked_for_where_the_manifests_put_them() -> None:
+def test_pods_are_looked_for_where_the_chart_puts_them() -> None:
     labels = pod_labels()
     selecting = [shlex.split(command) for command in every_command() if " -l " in command]
     assert len(selecting) >= 2

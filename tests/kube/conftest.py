@@ -29,7 +29,7 @@ from tests.kube.support.installation import HOME, JOBS, NAMESPACE, cleared, usab
 from tests.kube.support.posted_volcano_jobs import ReportingWriter, removing_finalizers
 from tests.kube.support.webhook_door import Running, running_door
 
-CRDS = Path(__file__).parents[2] / "deploy" / "crds"
+CRDS = Path(__file__).parents[2] / "deploy/chart/crds"
 _numbers = itertools.count(1)
 
 

@@ -89,6 +89,14 @@ def test_a_gang_whose_pods_no_node_takes_together_is_tried_once_for_each_node() 
     assert (life.started_at, life.rollbacks, life.held_until_the_end) == (None, 4, False)
 
 
+@pytest.mark.parametrize("at", ["z0-r0-n0", "z0-r0-n1"])
+def test_a_launcher_keeps_its_only_node_where_workers_are_refused(at: str) -> None:
+    rule = only_on(frozenset({"z0-r0-n2"}))
+    life = Life(zones=1, racks=1, in_rack=3, pods=1, rule=rule, launcher=at).live(3600)
+    assert life.started_at is not None, life.reason
+    assert life.rollbacks == 2, life.attempts
+
+
 def test_a_pod_that_every_node_refuses_is_told_so() -> None:
     life = Life(zones=1, racks=1, in_rack=3, pods=1, rule=only_on(frozenset())).live(3600)
     assert life.reason is not None

@@ -15,7 +15,7 @@ from admission.cli.rendering.pods_of_owners import together
 from admission.cli.rendering.table import Cell, age, alike_in_short, amounts, one_line, short_names, table
 from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table
 from admission.cli.rendering.terminal.sentences import say
-from queues.reason_codes import ReasonCode
+from queues.reason_codes import NEVER
 
 #: Workloads that are looked through for labels.
 MOST_SCANNED: Final = 50_000
@@ -195,7 +195,7 @@ def _row(one: Mapping[str, Any], now: str, wide: bool, alike: Collection[str]) -
     """``alike``: resources that are not shortened, as another one would be called the same."""
     reason = one["reason"] or {"code": None, "message": "not considered yet", "since": None}
     # What is wrong is in the name: it is told in full.
-    is_whole = wide or reason["code"] in (ReasonCode.UNKNOWN_RESOURCE, ReasonCode.NEVER_FITS)
+    is_whole = wide or reason["code"] in NEVER
     row: list[Cell] = [
         one["position"],
         one["namespace"],

@@ -37,8 +37,8 @@ def wanted_lines(waiting: Iterable[Mapping[str, Any]]) -> list[Line]:
         facts = reason.get("facts") or {}
         if reason["code"] == ReasonCode.PROVISIONING and "takes" not in facts:
             continue  # no node has such devices: as UnknownResource
-        if reason["code"] == ReasonCode.NEVER_FITS and "limit" in facts and "queue" in facts:
-            continue  # quota it lacks, not nodes
+        if reason["code"] == ReasonCode.NEVER_FITS and (not facts or ("limit" in facts and "queue" in facts)):
+            continue  # quota it lacks, of its queue or its namespace, not nodes
         each, pods, level = facts.get("takes"), _pods(one, facts), facts.get("level")
         key = (one["queue"], None if each is None else tuple(sorted(each.items())), level)
         line = lines.setdefault(

@@ -59,7 +59,7 @@ class DryRun:
     name: str
     #: Why it would not be stored; "": it would, or that is not known.
     refusal: str = ""
-    #: What matters beside that; "": nothing.
+    #: What matters besides that; "": nothing.
     warning: str = ""
     #: Whether only the API server finds this: fields that the kind does not have.
     is_of_fields: bool = False
@@ -68,7 +68,7 @@ class DryRun:
 
 
 def create_in_dry_run(route: Route) -> Create | None:
-    """Creates as the user of the kubeconfig; None: a replica is asked directly, and no API server is known."""
+    """Creates as the user of the kubeconfig. None if a replica is asked directly, and no API server is known."""
     if route.server is not None:
         return None
     cluster = ClusterRoute(
@@ -107,7 +107,7 @@ def with_dry_runs(
 
 
 def _dry_run(document: Mapping[str, Any], namespace: str, queue: str, create: Create) -> DryRun | None:
-    """None: the API server takes it, or it is none that can be created."""
+    """What the API server says against the document. None if it takes it, or it is none that can be created."""
     resource = resource_of(str(document.get("apiVersion")), str(document.get("kind")))
     metadata = document.get("metadata")
     if resource is None or not isinstance(metadata, Mapping):

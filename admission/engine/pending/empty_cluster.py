@@ -192,7 +192,14 @@ class EmptyCluster:
             if room.sum() >= count > within_caps(layout, room, [cap], level):
                 return never_fits.beyond_cap(pods, count, cap, fit=max(holds))
         return never_fits.beyond_nodes(
-            self.trial, pods, count, fit=max(holds), mask=mask, room=room, level=level
+            self.trial,
+            pods,
+            count,
+            fit=max(holds),
+            mask=mask,
+            room=room,
+            level=level,
+            flavors=[flavor for flavor in scopes if flavor is not None],
         )
 
     def _mask(self, pods: PodSet, flavor: FlavorName | None) -> Mask:

@@ -18,10 +18,10 @@ from queues.quota.limit_hit import LimitHit
 from queues.quota.user_limits import UserLimitHit
 from queues.resources import in_bytes, show
 from queues.text_format import counted, listed
-from queues.workload import NodeFilter, PodSet, Requirement
+from queues.workload import FlavorName, NodeFilter, PodSet, Requirement
 
-#: Taints that a reason names.
-_MOST_TAINTS: Final = 3
+#: Taints, or flavors, that a reason names.
+_MOST_NAMES: Final = 3
 
 Sets = Sequence[tuple[PodSet, int]]
 
@@ -57,14 +57,23 @@ def beyond_user_limit(hit: UserLimitHit) -> Reason:
 
 
 def beyond_nodes(
-    trial: Trial, pods: PodSet, count: int, *, fit: int, mask: Mask, room: Amounts, level: str | None
+    trial: Trial,
+    pods: PodSet,
+    count: int,
+    *,
+    fit: int,
+    mask: Mask,
+    room: Amounts,
+    level: str | None,
+    flavors: Sequence[FlavorName] = (),
 ) -> Reason:
     """More than the nodes take of one pod set: ``fit`` of ``count`` pods.
 
-    ``mask``: (N,) nodes that they may use; ``room``: (N,) pods that each takes; ``level``: all are in one domain of it.
+    ``mask``: (N,) nodes that they may use; ``room``: (N,) pods that each takes; ``level``: all are in one domain of it;
+    ``flavors``: of the queue.
     """
     if not mask.any():
-        return _no_node(trial, pods.nodes.with_refused())
+        return _no_node(trial, pods.nodes.with_refused(), flavors)
     if not room.any():
         return _pod_too_large(trial, pods, mask)
     shape = reasons.shape_text(pods.takes, in_one_island=pods.in_one_island)
@@ -96,7 +105,7 @@ def beyond_cap(pods: PodSet | None, count: int, cap: DomainCap, *, fit: int) -> 
     return reasons.never_fits(message, **facts)
 
 
-def _no_node(trial: Trial, nodes: NodeFilter) -> Reason:
+def _no_node(trial: Trial, nodes: NodeFilter, flavors: Sequence[FlavorName]) -> Reason:
     layout, total = trial.layout, len(trial.table)
     chosen, tolerated = layout.chosen(nodes), layout.tolerated(nodes)
     facts = {"fit": 0, "nodes": total}
@@ -110,9 +119,10 @@ def _no_node(trial: Trial, nodes: NodeFilter) -> Reason:
             for column in np.flatnonzero(chosen)[:1000].tolist()
             for taint in layout.taints.of(column)
         )
-        names = listed(list(taints), _MOST_TAINTS)
+        names = listed(list(taints), _MOST_NAMES)
         return reasons.never_fits(f"{of_all} have no taint that it does not tolerate ({names})", **facts)
-    return reasons.never_fits(f"{of_all} that it may use are of a flavor of its queue", **facts)
+    message = f"{of_all} that it may use are of a flavor of its queue ({listed(list(flavors), _MOST_NAMES)})"
+    return reasons.never_fits(message, **facts, flavors_wanted=list(flavors))
 
 
 def _wish(trial: Trial, nodes: NodeFilter) -> str:

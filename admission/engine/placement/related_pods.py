@@ -436,9 +436,9 @@ class _Search:
             "of other flavors": int((usable & ~unit.mask).sum()),
             "without room": int((usable & unit.mask & ~room).sum()),
         }
-        left = room
+        left, by_rules = room, dict[str, int]()
         for why, refused in self._board.rules[index].refusals():
-            excluded[why] = excluded.get(why, 0) + int((left & refused).sum())
+            by_rules[why] = by_rules.get(why, 0) + int((left & refused).sum())
             left = left & ~refused
         domains = self._domains_needed(index, usable & unit.mask)
         return reasons.rules_no_fit(
@@ -447,6 +447,7 @@ class _Search:
             fit=placed,
             nodes=len(trial.table),
             excluded=excluded,
+            by_rules=by_rules,
             domains=domains,
         )
 

@@ -177,8 +177,13 @@ def _in_namespaces(conditions: Sequence[Document]) -> list[Document]:
 
 
 def is_said(path: Path) -> str:
-    """Whether an object has a field: what lacks it leaves it to its default."""
-    return f"object{''.join(f'.?{field}' for field in path)}.hasValue()"
+    """Whether an object has a field because somebody wrote it: what lacks it leaves it to its default.
+
+    The API server writes the default of a field that an apply takes away as its last owner; then nobody owns it.
+    """
+    said = f"object{''.join(f'.?{field}' for field in path)}.hasValue()"
+    owned = "m.?fieldsV1" + "".join(f"[?{text(f'f:{field}')}]" for field in path)
+    return f"({said} && object.metadata.?managedFields.orValue([]).exists(m, {owned}.hasValue()))"
 
 
 def parents(path: Path) -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import Final
 from admission.web import bodies
 from admission.web.quantities import facts_with_quantities, quantities
 from queues.admissions import LastEviction
-from queues.reason_codes import ReasonCode
+from queues.reason_codes import NEVER
 from queues.resources import amount, is_device, show
 from queues.sql.read import views
 from queues.sql.read.listed import ListPlace
@@ -26,7 +26,7 @@ _DEVICE_UNITS: Final = 1000
 
 def waiting_body(line: views.PendingLine, position: int | None) -> bodies.WaitingBody:
     """A waiting workload. ``position``: None if it is not in line; what never fits is not in line either."""
-    if line.reason is not None and line.reason.code == ReasonCode.NEVER_FITS:
+    if line.reason is not None and line.reason.code in NEVER:
         position = None
     return bodies.WaitingBody(
         kind=str(line.key.kind),

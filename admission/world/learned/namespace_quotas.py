@@ -26,7 +26,7 @@ from admission.workloads.seats import SeatMap, is_live
 from admission.workloads.state import WorkloadState
 from admission.world.admissions import KeyIndex, replaced
 from queues.plan import Plan, Reason
-from queues.quota.namespace_quota import NamespaceQuota, first_lack, requests_together
+from queues.quota.namespace_quota import NamespaceQuota, first_excess, first_lack, requests_together
 from queues.reason_codes import ReasonCode
 from queues.resources import NOTHING, Resources
 from queues.workload import Obstacle, Workload, WorkloadKey
@@ -73,7 +73,11 @@ class NamespaceQuotas:
         found = fact or before
         if found is None:
             return set()
-        return {*self._waiting_for_pods.of(found.namespace), *self._released(found.namespace)}
+        namespace = found.namespace
+        again = [*self._entries.get(namespace, ())] if _allows_other(before, fact) else []
+        for key in again:
+            self.forget(key)
+        return {*self._waiting_for_pods.of(namespace), *self._released(namespace), *again}
 
     def replace_pod(self, before: PodFact | None, after: PodFact | None) -> None:
         """A pod appeared, changed or went away."""
@@ -199,29 +203,42 @@ class NamespaceQuotas:
                     unstarted = _unstarted_by_namespace(snapshot)
                 promised[namespace] = _promised(unstarted.get(namespace, ()), states)
             asked = gang_asks(workload)
-            if lacks := first_lack(quotas, asked, promised.get(namespace, NOTHING)):
-                refused[key] = self._hold_back(workload, asked, lacks, plan.now)
+            if reason := refusal_of(quotas, asked, promised.get(namespace, NOTHING)):
+                refused[key] = self._hold_back(workload, asked, reason, plan.now)
             elif quotas and key in admitted:
                 promised[namespace] += asked
         return (without_gangs(plan, refused) if refused else plan), refused.keys()
 
-    def _hold_back(self, workload: Workload, asked: Resources, lacks: str, now: int) -> Reason:
-        message = beyond_quota(lacks)
-        obstacle = Obstacle(ReasonCode.NAMESPACE_QUOTA, message)
+    def _hold_back(self, workload: Workload, asked: Resources, reason: Reason, now: int) -> Reason:
+        obstacle = Obstacle(reason.code, reason.message)
         self.forget(workload.key)
         self._namespace_of[workload.key] = workload.namespace
         self._entries.setdefault(workload.namespace, {})[workload.key] = _Entry(
             HeldBack(workload.generation, obstacle), asked, now + HELD_BACK
         )
-        return Reason(code=obstacle.code, message=message)
+        return reason
 
 
-def beyond_quota(lacks: str) -> str:
-    """The sentence for people about a gang for which a ResourceQuota has no room."""
-    return (
-        f"{lacks} for the pods that have to start together; ask for fewer or smaller pods, end others of the "
-        "namespace, or have the ResourceQuota raised"
-    )
+def refusal_of(
+    quotas: Collection[NamespaceQuota], asked: Resources, promised: Resources = NOTHING
+) -> Reason | None:
+    """Why ResourceQuotas have no room for a gang, now or at all; None: they have. ``promised``: to pods that are about
+    to be made."""
+    if excess := first_excess(quotas, asked):
+        message = f"{excess}; ask for fewer or smaller pods, or have the ResourceQuota raised"
+        return Reason(code=ReasonCode.NEVER_FITS, message=message)
+    if lacks := first_lack(quotas, asked, promised):
+        message = (
+            f"{lacks} for the pods that have to start together; ask for fewer or smaller pods, end others of the "
+            "namespace, or have the ResourceQuota raised"
+        )
+        return Reason(code=ReasonCode.NAMESPACE_QUOTA, message=message)
+    return None
+
+
+def _allows_other(before: NamespaceQuota | None, after: NamespaceQuota | None) -> bool:
+    """Whether a ResourceQuota allows other amounts than before, whatever is used of them."""
+    return (before.allows() if before else None) != (after.allows() if after else None)
 
 
 def _counts(pod: PodFact) -> bool:

@@ -1,5 +1,7 @@
 """Nodes on which the stock scheduler refused pods of a workload, each until its cause can have changed.
 
+A node is left out for pods of the pod set that it refused: a launcher may have to be where no worker can.
+
 Why it refuses need not be in any books (the anti-affinity of pods elsewhere, a plugin of the cluster's own), so the
 same place would look as good as before. A refusal is forgotten when what the workload asks, its volumes, or the node's
 labels, taints or allocatable amounts change; when a pod of others goes, if the scheduler's words are about other pods;
@@ -15,7 +17,7 @@ from typing import Final, NamedTuple
 
 from admission.engine.nodes.levels import HOST
 from admission.facts.cluster import NodeFact
-from admission.workloads.pod_sets import NOWHERE_REFUSED, RefusedPlaces
+from admission.workloads.pod_sets import NOWHERE_REFUSED, RefusedPlaces, SetOnNode
 from admission.workloads.refusals import goes_with_pods, is_of_a_domain, memory_of
 from queues.workload import NOT_REFUSED, NodeName, Preference, Requirement, WorkloadKey
 
@@ -38,7 +40,7 @@ class _Refused:
 
     #: Of its object; what another one was refused does not count.
     revision: str
-    by_node: dict[NodeName, _Refusal] = field(default_factory=dict)
+    by_place: dict[SetOnNode, _Refusal] = field(default_factory=dict)
     #: Nodes that refused it longer ago: others are tried before them.
     earlier: set[NodeName] = field(default_factory=set)
     #: As ``RefusedPlaces.may_differ``.
@@ -57,17 +59,17 @@ class RefusedNodes:
         self._nodes = nodes
         self._levels = levels
 
-    def note(self, key: WorkloadKey, revision: str, refusing: Mapping[NodeName, str], now: int) -> None:
-        """The scheduler refuses pods of a workload on these nodes, with these words."""
+    def note(self, key: WorkloadKey, revision: str, refusing: Mapping[SetOnNode, str], now: int) -> None:
+        """The scheduler refuses pods of a workload in these places, with these words."""
         if not refusing:
             return
         known = self._known.get(key)
         if known is None or known.revision != revision:
             known = self._known[key] = _Refused(revision)
-        known.by_node.update(
-            (node, _Refusal(words, now + memory_of(words))) for node, words in refusing.items()
+        known.by_place.update(
+            (place, _Refusal(words, now + memory_of(words))) for place, words in refusing.items()
         )
-        known.earlier -= refusing.keys()
+        known.earlier -= {place.node for place in refusing}
         known.may_differ = False
         known.places = None
 
@@ -80,9 +82,9 @@ class RefusedNodes:
             del self._known[key]
             return NOWHERE_REFUSED
         if known.places is None:
-            words = {node: refusal.words for node, refusal in sorted(known.by_node.items())}
+            words = {place: refusal.words for place, refusal in sorted(known.by_place.items())}
             known.places = RefusedPlaces(
-                nodes=words, prefers=self._prefers(words, known.earlier), may_differ=known.may_differ
+                words=words, prefers=self._prefers(words, known.earlier), may_differ=known.may_differ
             )
         return known.places
 
@@ -90,9 +92,9 @@ class RefusedNodes:
         """Forget what is too old; the workloads that may use such nodes again."""
         changed = set()
         for key, known in self._known.items():
-            if over := {node for node, refusal in known.by_node.items() if refusal.until <= now}:
-                known.by_node = {node: known.by_node[node] for node in known.by_node.keys() - over}
-                known.earlier |= over
+            if over := {place for place, refusal in known.by_place.items() if refusal.until <= now}:
+                known.by_place = {place: known.by_place[place] for place in known.by_place.keys() - over}
+                known.earlier |= {place.node for place in over}
                 known.places = None
                 changed.add(key)
         return changed
@@ -132,9 +134,10 @@ class RefusedNodes:
     ) -> set[WorkloadKey]:
         changed = set()
         for key, known in self._known.items():
-            over = [] if key == but else [node for node, each in known.by_node.items() if is_over(node, each)]
-            for node in over:
-                del known.by_node[node]
+            refusals = () if key == but else known.by_place.items()
+            over = [place for place, refusal in refusals if is_over(place.node, refusal)]
+            for place in over:
+                del known.by_place[place]
             if over:
                 changed.add(key)
                 known.may_differ = True
@@ -142,13 +145,12 @@ class RefusedNodes:
         return changed
 
     def _prefers(
-        self, words: Mapping[NodeName, str], earlier: AbstractSet[NodeName]
+        self, words: Mapping[SetOnNode, str], earlier: AbstractSet[NodeName]
     ) -> tuple[Preference, ...]:
         """Wishes for nodes outside of the domains of those that refused; the more of them refused, the stronger."""
         wishes = [Preference(_WEIGHT, (_not_one_of(earlier),))] if earlier else []
-        refusing = Counter(
-            domain for node in words if is_of_a_domain(words[node]) for domain in self._domains_of(node)
-        )
+        nodes = {place.node for place in words if is_of_a_domain(words[place])}
+        refusing = Counter(domain for node in nodes for domain in self._domains_of(node))
         wishes += [
             Preference(_WEIGHT * times, (Requirement(label, "NotIn", (value,)),))
             for (label, value), times in sorted(refusing.most_common(_DOMAINS_KEPT))

@@ -7,6 +7,7 @@ timestamps, no base-60 numbers. No text raises: parts that cannot be read become
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any
 
 import yaml
@@ -69,11 +70,14 @@ _Loader.yaml_implicit_resolvers = {
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
 
+_TRUE, _FALSE = ("y", "yes", "true", "on"), ("n", "no", "false", "off")
 _INT = r"[-+]?(?:0b[01_]+|0o?[0-7_]+|0x[0-9a-fA-F_]+|0|[1-9][0-9_]*)"
 _FLOAT = (
     r"[-+]?(?:[0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*|[0-9][0-9_]*(?=[eE]))(?:[eE][-+]?[0-9]+)?"
-    r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"
+    r"|[-+]?0[0-7_]*[89][0-9_]*|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"
 )
+
+_Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("^[yYnN]$"), list("yYnN"))
 
 _Loader.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(f"^(?:{_FLOAT})$"), list("-+0123456789."))
 
@@ -178,9 +182,9 @@ class _Reader:
         self.open: set[int] = set()
         scalars = yaml.SafeLoader("")
         self.readers: dict[str, Callable[[yaml.ScalarNode], Any]] = {
-            "bool": scalars.construct_yaml_bool,
+            "bool": lambda node: _boolean(node.value),
             "int": lambda node: _integer(node.value),
-            "float": scalars.construct_yaml_float,
+            "float": lambda node: _finite(scalars.construct_yaml_float(node)),
         }
 
     def document(self, node: Any, number: int) -> Document:
@@ -269,6 +273,18 @@ class _Reader:
 
 def _below(path: str, key: str) -> str:
     return f"{path}.{key}" if path else key
+
+
+def _boolean(text: str) -> bool:
+    if (word := text.lower()) not in (*_TRUE, *_FALSE):
+        raise ValueError("no truth value")
+    return word in _TRUE
+
+
+def _finite(number: float) -> float:
+    if not isfinite(number):
+        raise ValueError("JSON has no such number")
+    return number
 
 
 def _integer(text: str) -> int:

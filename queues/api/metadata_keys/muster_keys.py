@@ -128,7 +128,8 @@ MUSTER_KEYS: Final = (
     KnownKey(
         key=names.HOLD,
         use=KeyUse.READ,
-        meaning='`"true"`: its owner has suspended it; it holds nothing, and waits until that is gone or `"false"`',
+        meaning='`"true"`: its owner has suspended it; it holds nothing, and waits until that is `"false"`. To remove '
+        "it changes nothing",
         places=places(JOB, OPERATOR_JOB, of=(ANNOTATION,)),
     ),
     KnownKey(

@@ -151,6 +151,11 @@ def is_label_key(text: str) -> bool:
     return len(name) <= 63 and _KEY.fullmatch(name) is not None
 
 
+def is_label_value(text: str) -> bool:
+    """True for the value of a label."""
+    return not text or (len(text) <= LONGEST_LABEL_VALUE and _KEY.fullmatch(text) is not None)
+
+
 def is_uid(text: str) -> bool:
     """True for a uid that an object of the API server can have."""
     return len(text) <= _LONGEST_UID and _UID.fullmatch(text) is not None

@@ -476,7 +476,11 @@ def _requirements(selector: Mapping[str, Any] | None) -> tuple[Requirement, ...]
     """A LabelSelector as requirements that must all hold; None if there is none. Raises InvalidDocument."""
     if selector is None:
         return None
-    wrong = next(selector_violations(selector, "spec.access.namespaceSelector"), None)
+    # Labels that no Namespace can have are none of these: the selector can be read.
+    unreadable = (
+        each for each in selector_violations(selector, "spec.access.namespaceSelector") if not each.may_stay
+    )
+    wrong = next(unreadable, None)
     if wrong is not None:
         raise InvalidDocument(where=wrong.path, found=wrong.found, expected=wrong.expected)
     labels: Mapping[str, str] = selector.get("matchLabels") or {}

@@ -55,7 +55,7 @@ from queues.api.validation.queue_rules import queue_violations
 from queues.api.validation.run_time_rules import run_time_violations
 from queues.api.validation.scheduler_fields import other_scheduler, reported_violations
 from queues.api.validation.size_rules import size_violations
-from queues.api.validation.violations import Violation, limit_violations, of_model
+from queues.api.validation.violations import Violation, label_violations, limit_violations, of_model
 from queues.api.validation.zero_fields import zero_field_warnings
 from queues.flavor_growth import FlavorGrowth
 from queues.node_closures import NodeClosure
@@ -394,9 +394,7 @@ def _named_queue(document: BatchJob | Pod, known: Known) -> Iterator[Violation]:
 
 
 def _flavor(flavor: ResourceFlavor, known: Known) -> Iterator[Violation]:
-    for key in flavor.spec.node_labels:
-        if not is_label_key(key):
-            yield Violation(f"spec.nodeLabels[{key}]", excerpt(key), "a node label key", may_stay=True)
+    yield from label_violations(flavor.spec.node_labels, "spec.nodeLabels", "a node label key")
     for name, resource in flavor.spec.device_classes.items():
         path = f"spec.deviceClasses[{excerpt(name)}]"
         if not is_dns_name(name):

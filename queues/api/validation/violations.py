@@ -2,13 +2,19 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from queues.api.model import DURATION_PATTERN, MOST_PAIRS, SUBDOMAIN_PATTERN, excerpt, path_of
-from queues.api.reading.user_values import MOST_LABELS, is_label_key
+from queues.api.reading.user_values import (
+    LONGEST_LABEL_VALUE,
+    MOST_LABELS,
+    MOST_LISTED,
+    is_label_key,
+    is_label_value,
+)
 from queues.api.resource_names import doubt_about, is_extended, problem_of_limit
 from queues.errors import InvalidQuantity, QuantityTooLarge
 from queues.resources import amount, in_bytes, show
@@ -164,6 +170,31 @@ def _too_many(selector: Mapping[str, Any], path: str) -> Iterator[Violation]:
         entries = selector.get(field)
         if isinstance(entries, Sequence | Mapping) and not isinstance(entries, str) and len(entries) > most:
             yield Violation(f"{path}.{field}", f"{len(entries)} entries", f"at most {most}")
+    expressions = selector.get("matchExpressions")
+    values = (
+        [each.get("values") for each in expressions if isinstance(each, Mapping)]
+        if isinstance(expressions, list)
+        else []
+    )
+    listed = sum(len(each) for each in values if isinstance(each, list))
+    if listed > MOST_LISTED:
+        yield Violation(f"{path}.matchExpressions", f"{listed} values together", f"at most {MOST_LISTED}")
+
+
+_VALUE_EXPECTED: Final = (
+    f"a value that a label can have: at most {LONGEST_LABEL_VALUE} letters, digits, -, _ and ., the first and the last "
+    "a letter or digit"
+)
+
+
+def label_violations(labels: Mapping[str, str], path: str, key_expected: str) -> Iterator[Violation]:
+    """Violations of labels that something has to have: keys and values that no object can have."""
+    for key, value in labels.items():
+        here = f"{path}[{excerpt(key)}]"
+        if not is_label_key(key):
+            yield Violation(here, excerpt(key), key_expected, may_stay=True)
+        elif not is_label_value(value):
+            yield Violation(here, excerpt(value), _VALUE_EXPECTED, may_stay=True)
 
 
 def selector_violations(selector: Mapping[str, Any] | None, path: str) -> Iterator[Violation]:
@@ -178,22 +209,29 @@ def selector_violations(selector: Mapping[str, Any] | None, path: str) -> Iterat
     labels = selector.get("matchLabels") or {}
     if not isinstance(labels, Mapping) or not all(isinstance(value, str) for value in labels.values()):
         yield Violation(f"{path}.matchLabels", excerpt(labels), "a mapping of label keys to text")
+    else:
+        yield from label_violations(labels, f"{path}.matchLabels", "a label key")
     expressions = selector.get("matchExpressions") or []
     if not isinstance(expressions, Sequence) or isinstance(expressions, str):
         yield Violation(f"{path}.matchExpressions", excerpt(expressions), "a list")
         return
     for index, expression in enumerate(expressions):
-        here = f"{path}.matchExpressions[{index}]"
-        if not isinstance(expression, Mapping):
-            yield Violation(here, excerpt(expression), "a mapping with key, operator and values")
-            continue
-        operator, values = expression.get("operator"), expression.get("values") or []
-        if operator not in ("In", "NotIn", "Exists", "DoesNotExist"):
-            yield Violation(f"{here}.operator", excerpt(operator), "one of In, NotIn, Exists, DoesNotExist")
-        elif not isinstance(values, list | tuple) or not all(isinstance(value, str) for value in values):
-            yield Violation(f"{here}.values", excerpt(values), "a list of text")
-        elif (operator in ("In", "NotIn")) != bool(values):
-            wanted = "at least one value" if operator in ("In", "NotIn") else "no values"
-            yield Violation(f"{here}.values", excerpt(values), f"{wanted} with operator {operator}")
-        if not isinstance(expression.get("key"), str) or not is_label_key(expression["key"]):
-            yield Violation(f"{here}.key", excerpt(expression.get("key")), "a label key")
+        yield from _expression_violations(expression, f"{path}.matchExpressions[{index}]")
+
+
+def _expression_violations(expression: Any, here: str) -> Iterator[Violation]:
+    if not isinstance(expression, Mapping):
+        yield Violation(here, excerpt(expression), "a mapping with key, operator and values")
+        return
+    operator, values = expression.get("operator"), expression.get("values") or []
+    if operator not in ("In", "NotIn", "Exists", "DoesNotExist"):
+        yield Violation(f"{here}.operator", excerpt(operator), "one of In, NotIn, Exists, DoesNotExist")
+    elif not isinstance(values, list | tuple) or not all(isinstance(value, str) for value in values):
+        yield Violation(f"{here}.values", excerpt(values), "a list of text")
+    elif (operator in ("In", "NotIn")) != bool(values):
+        wanted = "at least one value" if operator in ("In", "NotIn") else "no values"
+        yield Violation(f"{here}.values", excerpt(values), f"{wanted} with operator {operator}")
+    elif wrong := next((value for value in values if not is_label_value(value)), None):
+        yield Violation(f"{here}.values", excerpt(wrong), _VALUE_EXPECTED, may_stay=True)
+    if not isinstance(expression.get("key"), str) or not is_label_key(expression["key"]):
+        yield Violation(f"{here}.key", excerpt(expression.get("key")), "a label key")

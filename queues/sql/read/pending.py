@@ -27,7 +27,7 @@ from sqlalchemy.sql.expression import CTE
 from queues.admissions import LastEviction
 from queues.order.policies import PATIENCE
 from queues.quota.queue import ROOT
-from queues.reason_codes import ReasonCode
+from queues.reason_codes import NEVER
 from queues.sql.read.last_evictions import comes_first, last_evictions
 from queues.sql.read.rows import OrderTerms, PendingLine, PendingPage, PlaceInQueue, Seen
 from queues.sql.read.world import REASON, key_of, reason_of
@@ -196,7 +196,7 @@ def _waiting(order: Mapping[QueueName, OrderTerms], which: ColumnElement[bool] |
     narrow = (
         select(
             *workloads.c["kind", "uid", "queue", "namespace", "arrival"],
-            func.coalesce(reasons.c.code == ReasonCode.NEVER_FITS, literal(False)).label("never_fits"),
+            func.coalesce(reasons.c.code.in_(sorted(NEVER)), literal(False)).label("never_fits"),
             HOLDS.label("joins"),
             urgency.label("urgency"),
             precedence.label("precedence"),

@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-import yaml
 
+from deploy.local.helm import helm
 from deploy.local.stack import Stack
 from queues.api.api_resources import DEPLOYMENTS, DEVICES
 from tests.builders.node_agents.node_devices import device, device_object
 from tests.e2e.support.manifests import volcano_job
 from tests.e2e.support.sandbox import Sandbox
 from tests.runbook_commands import every_command
+from tests.unit.deploy.chart_rendering import SECRET, rendered
 
-MANIFEST: Final = Path("deploy/controller.yaml")
 #: Commands that are run otherwise, with what is run instead. None: they are not run here, for the reason beside them.
 OTHERWISE: Final[dict[str, str | None]] = {
     # All commands of a group are meant.
@@ -65,9 +65,8 @@ ORDER: Final = ("muster install", "muster snapshot", "kubectl muster drain")
 
 @pytest.fixture
 def deployed(sandbox: Sandbox) -> Iterator[None]:
-    """The Deployment of the manifests, without a pod: Muster runs beside the cluster."""
-    documents = yaml.safe_load_all(MANIFEST.read_text(encoding="utf-8"))
-    [deployment] = [each for each in documents if each["kind"] == DEPLOYMENTS.kind]
+    """The Deployment of the chart, without a pod: Muster runs beside the cluster."""
+    deployment = rendered(helm(), *SECRET)[DEPLOYMENTS.kind, "muster-system", "muster"]
     deployment["spec"]["replicas"] = 0
     sandbox.api.create(DEPLOYMENTS.path("muster-system"), deployment)
     yield

@@ -11,12 +11,12 @@ from queues.errors import ApiError
 from queues.sql.database import raw_connection
 from tests.e2e.installation.support.deployed import (
     DSN,
-    MANIFESTS,
     NAMESPACE,
     NEEDS_PODS,
     Deployed,
-    apply_manifests,
+    apply_rendered,
     deployment_cluster,
+    rendered_file,
 )
 from tests.e2e.installation.support.kubelet import RunningPod
 from tests.e2e.support.api_paths import path
@@ -25,14 +25,17 @@ from tests.waiting import until
 pytestmark = [pytest.mark.long, NEEDS_PODS]
 #: Whose Secret Muster has.
 SECRET = "muster-database"
+#: Options that render the tools alone.
+TOOLS = ("--set", "tools.enabled=true", "--show-only", "templates/tools.yaml")
 RESTORED = DSN.removesuffix("/postgres") + "/restored"
 
 
 @pytest.fixture(scope="module")
 def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployed]:
-    """The manifests are applied, and two replicas are ready."""
-    with deployment_cluster(tmp_path_factory.mktemp("deployed")) as found:
-        apply_manifests(found)
+    """The chart's objects are applied, and two replicas are ready."""
+    folder = tmp_path_factory.mktemp("deployed")
+    with deployment_cluster(folder) as found:
+        apply_rendered(found, folder)
         yield found
 
 
@@ -44,11 +47,7 @@ def give_dsn(deployed: Deployed, name: str, dsn: str) -> None:
 
 def tools(deployed: Deployed, secret: str, folder: Path) -> RunningPod:
     """The running tools with the DSN of a Secret."""
-    text = (MANIFESTS / "tools.yaml").read_text()
-    assert f"name: {SECRET}\n" in text
-    file = folder / "tools.yaml"
-    file.write_text(text.replace(f"name: {SECRET}\n", f"name: {secret}\n"))
-    deployed.kubectl("apply", "-f", file)
+    deployed.kubectl("apply", "-f", rendered_file(folder, *TOOLS, "--set", f"tools.existingSecret={secret}"))
     wanted = {"valueFrom": {"secretKeyRef": {"name": secret, "key": "dsn"}}, "name": "MUSTER_DSN"}
     found: list[str] = []
 
@@ -105,15 +104,15 @@ def test_a_backup_is_restored_into_another_database(deployed: Deployed, tmp_path
     assert deployed.execute(first, "muster", "ledger", "verify").startswith(b"Every balance")
 
     # Told to end, it ends: it does not wait for the end of its grace period.
-    deployed.kubectl("delete", "-f", MANIFESTS / "tools.yaml")
+    deployed.kubectl("delete", "-f", rendered_file(tmp_path, *TOOLS))
     until(lambda: pod.exit_code is not None, "the tools to end", seconds=60)
     assert pod.exit_code == 0
 
 
-def test_pods_for_backups_fit_the_pod_security_of_the_namespace(deployed: Deployed) -> None:
-    deployed.kubectl("apply", "--dry-run=server", "-f", MANIFESTS / "backup.yaml")
-    documents = yaml.safe_load_all((MANIFESTS / "backup.yaml").read_text())
-    [job] = [each for each in documents if each["kind"] == "CronJob"]
+def test_pods_for_backups_fit_the_pod_security_of_the_namespace(deployed: Deployed, tmp_path: Path) -> None:
+    file = rendered_file(tmp_path, "--set", "backup.enabled=true", "--show-only", "templates/backup.yaml")
+    deployed.kubectl("apply", "--dry-run=server", "-f", file)
+    [job] = [each for each in yaml.safe_load_all(file.read_text()) if each and each["kind"] == "CronJob"]
     pod = {"apiVersion": "v1", "kind": "Pod", **job["spec"]["jobTemplate"]["spec"]["template"]}
     pod["metadata"] |= {"name": "backup", "namespace": NAMESPACE}
     # Its own was not stored.

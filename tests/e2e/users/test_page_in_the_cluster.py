@@ -17,7 +17,7 @@ from tests.e2e.support.manifests import volcano_job
 from tests.e2e.support.sandbox import Sandbox
 
 RBAC = "rbac.authorization.k8s.io"
-MANIFEST = Path(__file__).parents[3] / "deploy/page.yaml"
+MANIFEST = Path(__file__).parents[3] / "deploy/examples/page.yaml"
 
 #: Status and text of a view, by its path, a token and further headers.
 Ask = Callable[..., tuple[int, str]]

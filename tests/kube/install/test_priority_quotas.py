@@ -1,4 +1,4 @@
-"""The quotas of the manifests, on an API server that asks for them as GKE's does."""
+"""The quotas of the chart, on an API server that asks for them as GKE's does."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 import yaml
 
-import deploy
 from deploy.local.client import LocalClient
 from deploy.local.cluster import LocalCluster
 from deploy.local.components import ClusterOptions
+from deploy.local.helm import helm
 from queues.errors import ApiError
+from tests.unit.deploy.chart_rendering import SECRET, rendered
 from tests.waiting import until
 
 pytestmark = pytest.mark.long
-DEPLOY = Path(deploy.__file__).parent
 #: Outside of kube-system, where every pod of a cluster may be.
 LIMITED = {
     "apiVersion": "apiserver.config.k8s.io/v1",
@@ -49,14 +49,14 @@ def api(
         yield client
 
 
-@pytest.mark.parametrize(("file", "owner"), [("controller.yaml", "Deployment"), ("agent.yaml", "DaemonSet")])
+@pytest.mark.parametrize("owner", ["Deployment", "DaemonSet"])
 def test_pods_of_the_system_come_in_by_their_quota_and_others_are_not_counted(
-    api: LocalClient, file: str, owner: str
+    api: LocalClient, owner: str
 ) -> None:
-    documents = {one["kind"]: one for one in yaml.safe_load_all((DEPLOY / file).read_text())}
-    quota = documents["ResourceQuota"]
-    name = quota["metadata"]["namespace"]
-    priority = documents[owner]["spec"]["template"]["spec"]["priorityClassName"]
+    made = rendered(helm(), *SECRET)
+    ((name, spec),) = [(key[1], document["spec"]) for key, document in made.items() if key[0] == owner]
+    (quota,) = [document for key, document in made.items() if key[:2] == ("ResourceQuota", name)]
+    priority = spec["template"]["spec"]["priorityClassName"]
     home = f"/api/v1/namespaces/{name}"
     api.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 

@@ -31,7 +31,7 @@ _SLOWLY = "namespace/muster-system is being deleted: not done after 60 seconds"
 
 async def test_uninstalling_leaves_nothing(bare: Client) -> None:
     await installed(bare)
-    # What only the manifests and the chart have.
+    # What only the chart has.
     quota = RESOURCE_QUOTAS.document("muster", "muster-system", spec={"hard": {"pods": "9"}})
     await bare.create(RESOURCE_QUOTAS.path("muster-system"), quota)
     lines = await removed(bare)

@@ -78,6 +78,22 @@ class Held:
     async def suspend(self, value: bool | None, *, by: str = "alice") -> tuple[bool, str | None]:
         return self.kind.said(await self.patch(self.kind.suspend(value), by=by))
 
+    async def apply_server_side(self) -> Any:
+        """The file of the object, by the program that created it, which takes over what it owned, as kubectl does."""
+        admin, at = await self.guarded.as_user("admin"), self._at("a")
+        live = msgspec.json.decode(await admin.get(at))
+        owners = [
+            each | {"manager": "gitops", "operation": "Apply"} if index == 0 else each
+            for index, each in enumerate(live["metadata"]["managedFields"])
+        ]
+        await admin.patch(
+            at, [{"op": "replace", "path": "/metadata/managedFields", "value": owners}], kind="json"
+        )
+        document = self.kind.resource.document("a", spec=dict(self.kind.spec))
+        document["metadata"]["labels"] = QUEUED
+        applied = await admin.patch(at, document, kind="apply", field_manager="gitops", force=True)
+        return msgspec.json.decode(applied)
+
     async def running(self, **created: Any) -> Any:
         """It is created, and Muster resumes it."""
         await self.create(**created)
@@ -111,6 +127,18 @@ async def test_what_its_owner_suspends_is_held_until_its_owner_resumes_it(held: 
     assert await held.suspend(True) == (True, "true")
     # Jobs have a default, which says that they run; what other kinds leave out says nothing.
     assert await held.suspend(None) == (True, "false" if held.kind.resource is JOBS else "true")
+
+
+async def test_a_file_that_is_applied_server_side_from_now_on_leaves_on_hold_what_never_ran(
+    held: Held,
+) -> None:
+    """Tools that turn to server-side apply own what policies wrote at creation, and take it away."""
+    await held.create()
+    changed = await held.patch({"metadata": {"annotations": {HOLD: "true"}}})
+    assert held.kind.said(changed) == (True, "true")
+    applied_again = await held.apply_server_side()
+    assert held.kind.said(applied_again) == (True, "true")
+    assert await held.suspend(False) == (True, "false")
 
 
 async def test_what_muster_suspends_is_not_held(held: Held) -> None:

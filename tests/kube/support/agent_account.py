@@ -54,7 +54,7 @@ def authority(cluster: LocalCluster) -> str:
 
 def device_definition() -> dict[str, Any]:
     """The definition of Devices."""
-    path = Path(__file__).parents[3] / "deploy/crds/scheduling.koordinator.sh_devices.yaml"
+    path = Path(__file__).parents[3] / "deploy/chart/crds/scheduling.koordinator.sh_devices.yaml"
     read: dict[str, Any] = yaml.safe_load(path.read_text())
     return read
 

@@ -26,7 +26,7 @@ from tests.kube.support.cluster_objects import applied, becomes, exists, pod
 from tests.kube.support.guarded_namespace import MUSTER
 
 EDITOR = "erin"
-_DEFINITIONS = Path(__file__).parents[3] / "deploy" / "crds"
+_DEFINITIONS = Path(__file__).parents[3] / "deploy/chart/crds"
 
 
 @dataclass(frozen=True)

@@ -15,14 +15,27 @@ from admission.facts.pods import PodFact
 from admission.facts.workloads import WorkloadFact
 from admission.workloads.inputs import Timeouts
 from admission.world.world import World
-from queues.admissions import Admission, AdmissionState
+from queues.admissions import Admission, AdmissionState, Seat
 from queues.plan import Reason, setbacks_of
-from queues.workload import AdmissionId, NodeName
+from queues.workload import AdmissionId, NodeFilter, NodeName, PodSet
 from queues.world_rows import WorldRows
-from tests.builders.facts import GRACE, NOW, TEAM, VOLCANO, gone, node, queue, released, seen, volcano_job
+from tests.builders.facts import (
+    GRACE,
+    NOW,
+    TEAM,
+    VOLCANO,
+    gone,
+    gpus,
+    node,
+    queue,
+    released,
+    seen,
+    volcano_job,
+)
 
 ZONE: Final = "topology.kubernetes.io/zone"
 RACK: Final = "rack"
+LAUNCHER: Final = "launcher"
 DAY: Final = 86_400
 WEEK: Final = 7 * DAY
 
@@ -85,8 +98,10 @@ class Life:
     room: int = 1
     #: Seconds between two changes of a label on some node; 0: nothing changes.
     churn: int = 0
+    #: The only node that one more pod may use, a launcher, which the rule is not about; "": there is none.
+    launcher: str = ""
     now: int = NOW
-    #: Nodes of each attempt, and when it began.
+    #: Nodes of each attempt, but for a launcher's, and when it began.
     attempts: list[tuple[int, tuple[NodeName, ...]]] = field(default_factory=list)
     #: Pods that ran and were taken back.
     killed: int = 0
@@ -110,6 +125,10 @@ class Life:
             for name in (f"z{zone}-r{rack}-n{number}",)
         }
         self.fact: WorkloadFact = volcano_job(self.pods)
+        if self.launcher:
+            place = NodeFilter(selector=((HOST, self.launcher),))
+            launcher = PodSet(name=LAUNCHER, count=1, takes=gpus(0), nodes=place)
+            self.fact = replace(self.fact, minimum=self.pods + 1, pod_sets=(*self.fact.pod_sets, launcher))
         self.world = World(WorldRows(), Timeouts(refusal_grace=GRACE))
         self.world.begin((), (), [seen(queue(TEAM)), *map(seen, self.nodes.values())])
         levels = TopologyFact(name="t", levels=(ZONE, RACK, HOST))
@@ -154,7 +173,8 @@ class Life:
         ).items():
             world.put_setback(key, setback, self.now)
         for admit in plan.admits:
-            self.attempts.append((self.now, tuple(seat.node for seat in admit.seats)))
+            nodes = tuple(seat.node for seat in admit.seats if seat.pod_set != LAUNCHER)
+            self.attempts.append((self.now, nodes))
         for admission in changed.values():
             self._follow(admission)
         self._schedule()
@@ -176,22 +196,28 @@ class Life:
                     by=admission.id,
                     owner=VOLCANO,
                     created=self.now,
+                    takes=seat.takes,
                 )
                 for index, seat in enumerate(admission.seats)
             }
-            self._seats = {uid: admission.seats[at].node for at, uid in enumerate(self._pods)}
+            self._seats = dict(zip(self._pods, admission.seats, strict=True))
             self.world.observe([seen(pod) for pod in self._pods.values()])
 
     def _schedule(self) -> None:
         """The scheduler binds pods, one after the other, or refuses them."""
         for uid, pod in list(self._pods.items()):
-            if pod.node is None and (decided := self._decided(pod, self.nodes[self._seats[uid]])) != pod:
+            if pod.node is None and (decided := self._decided(pod, self._seats[uid])) != pod:
                 self._pods[uid] = decided
                 self.world.observe([seen(decided)])
 
-    def _decided(self, pod: PodFact, at: NodeFact) -> PodFact:
-        beside = [self.nodes[other.node] for other in self._pods.values() if other.node]
-        words = self.rule(at, beside, self.now)
+    def _decided(self, pod: PodFact, seat: Seat) -> PodFact:
+        at = self.nodes[seat.node]
+        siblings = [
+            self.nodes[other.node]
+            for uid, other in self._pods.items()
+            if other.node and self._seats[uid].pod_set != LAUNCHER
+        ]
+        words = self.rule(at, siblings, self.now) if seat.pod_set != LAUNCHER else ""
         if not words:
             return replace(pod, node=at.name, refused=None, bound_at=self.now)
         self.refused_at.setdefault(at.name, self.now)
@@ -217,7 +243,7 @@ def shapes(draw: st.DrawFn) -> dict[str, int]:
 
 @st.composite
 def startable_lives(draw: st.DrawFn) -> Life:
-    """Lives in which a place is allowed."""
+    """Lives in which a place is allowed. Some gangs have a launcher on a node that may refuse the others."""
     shape = draw(shapes())
     nodes = Life(**shape, rule=only_on(frozenset())).nodes
     pods = shape["pods"]
@@ -232,7 +258,8 @@ def startable_lives(draw: st.DrawFn) -> Life:
         rules.append(only_in(label, frozenset(draw(allowed))))
         if len(values) >= pods:
             rules.append(apart_by(label))
-    return Life(**shape, rule=draw(st.sampled_from(rules)))
+    launcher = draw(st.sampled_from(["", min(nodes)]))  # the node that is tried first
+    return Life(**shape, rule=draw(st.sampled_from(rules)), launcher=launcher)
 
 
 @st.composite

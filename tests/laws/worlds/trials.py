@@ -27,6 +27,8 @@ from tests.builders.trials.worlds_in_memory import (
 HOST = "kubernetes.io/hostname"
 QUEUES = ("one", "two", "nowhere")
 CLASSES = ("low", "high")
+APPS = ("a", "b")
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 @st.composite
@@ -84,7 +86,47 @@ def objects(draw: st.DrawFn, name: str, queues: tuple[str, ...] = QUEUES) -> lis
             found = [job_set(name, pods, 1, queue=queue, **asks)]
     if draw(st.booleans()):
         _rank(found[0], draw(st.sampled_from(CLASSES)))
+    if draw(st.booleans()):
+        _relate(found, app=draw(st.sampled_from(APPS)), rules=draw(rules_about_pods()))
     return found
+
+
+@st.composite
+def rules_about_pods(draw: st.DrawFn) -> Document:
+    """Fields of a pod's spec that are about other pods, of its own label or of another one; none, often."""
+    about = {"labelSelector": {"matchLabels": {"app": draw(st.sampled_from(APPS))}}}
+    term = {**about, "topologyKey": draw(st.sampled_from([HOST, "rack"]))}
+    match draw(st.sampled_from(["none", "spread", "near", "apart"])):
+        case "spread":
+            hard = {"maxSkew": draw(st.integers(1, 2)), "whenUnsatisfiable": "DoNotSchedule"}
+            return {"topologySpreadConstraints": [{**term, **hard}]}
+        case "near":
+            return {"affinity": {"podAffinity": {REQUIRED: [term]}}}
+        case "apart":
+            return {"affinity": {"podAntiAffinity": {REQUIRED: [term]}}}
+        case _:
+            return {}
+
+
+def _relate(documents: list[Document], *, app: str, rules: Document) -> None:
+    for document in documents:
+        for template in _pods_of(document):
+            template["metadata"].setdefault("labels", {})["app"] = app
+            template["spec"] |= rules
+
+
+def _pods_of(document: Document) -> list[Document]:
+    """The pod that a document is, or its templates."""
+    spec = document["spec"]
+    match document["kind"]:
+        case "Pod":
+            return [document]
+        case "PodGroup":
+            return []
+        case "JobSet":
+            return [each["template"]["spec"]["template"] for each in spec["replicatedJobs"]]
+        case _:
+            return [each["template"] for each in spec["tasks"]] if "tasks" in spec else [spec["template"]]
 
 
 def _rank(document: Document, name: str) -> None:

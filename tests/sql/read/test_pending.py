@@ -12,7 +12,7 @@ from queues.order.policies import LineEntry, devices, rank
 from queues.plan import Reason
 from queues.quota.queue import ROOT
 from queues.quota.tree import QueueTree
-from queues.reason_codes import ReasonCode
+from queues.reason_codes import NEVER, ReasonCode
 from queues.resources import Resources
 from queues.sql import ledger
 from queues.sql.database import Database
@@ -164,14 +164,13 @@ async def test_positions_count_workloads_that_may_not_be_seen(muster: Database) 
     assert [(line.name, position) for line, position in place.ahead] == [("j2", 2)]
 
 
-async def test_what_never_fits_is_in_nobodys_way(muster: Database) -> None:
+@pytest.mark.parametrize("code", sorted(NEVER))
+async def test_what_can_never_be_let_in_is_in_nobodys_way(muster: Database, code: ReasonCode) -> None:
     harness = await LedgerHarness.begin(muster, [queue("a")], {"n1": 9}, ["j1", "j2", "j3"])
     await described(harness, description("j1"), description("j2"), description("j3"))
     async with muster.transaction() as tx:
         entry = await harness.enter(tx)
-        await ledger.record_reasons(
-            tx, entry, {key("j1"): Reason(code=ReasonCode.NEVER_FITS, message="9 asked, 8 at most")}
-        )
+        await ledger.record_reasons(tx, entry, {key("j1"): Reason(code=code, message="9 asked, 8 at most")})
 
     assert names(await page(muster)) == [("j2", 1), ("j3", 2), ("j1", 3)]
     async with muster.snapshot() as tx:

@@ -1,4 +1,4 @@
-"""The Helm chart: rendered without a cluster, it makes what the manifests make, and refuses what it does not know."""
+"""The Helm chart, rendered without a cluster: it makes what ``muster install`` applies, and refuses unknown values."""
 
 import json
 import re
@@ -8,16 +8,15 @@ from typing import Any
 import pytest
 import yaml
 
+from admission.kube.install.queues import first_queue
 from admission.kube.webhook.configuration import SECRET as SECRET_OF_MUSTER
 from admission.kube.webhook.configuration import Callee
 from admission.settings import Settings, read
-from deploy.chart_files import chart_files
 from deploy.chart_schema import OF_THE_CHART, values_schema
-from deploy.manifests import files
+from deploy.manifests import objects
 from queues.api.crd import SHARED
 from tests.unit.deploy.chart_rendering import (
     CHART,
-    DEPLOY,
     SECRET,
     Key,
     by_key,
@@ -31,28 +30,6 @@ from tests.unit.deploy.chart_rendering import (
 DSN = "postgresql://muster:word@postgres.example:5432/muster"
 
 
-def manifests() -> dict[Key, Any]:
-    """What kustomize applies after the definitions, and the queues."""
-    named = yaml.safe_load((DEPLOY / "kustomization.yaml").read_text())["resources"]
-    found: dict[Key, Any] = {}
-    for path in (*named, "queues.yaml"):
-        if not path.startswith("crds/"):
-            found |= by_key((DEPLOY / path).read_text())
-    return found
-
-
-@pytest.mark.parametrize("path", sorted(chart_files(files(), DEPLOY)))
-def test_a_file_that_follows_from_the_manifests_is_up_to_date(path: str) -> None:
-    assert (DEPLOY / path).read_text() == chart_files(files(), DEPLOY)[path], (
-        "run `python -m deploy.manifests`"
-    )
-
-
-def test_no_definition_is_left_that_is_none_any_more() -> None:
-    there = {path.name for path in (CHART / "crds").iterdir()}
-    assert there == {path.name for path in (DEPLOY / "crds").iterdir()}
-
-
 def test_a_definition_that_may_be_anothers_is_not_looked_at() -> None:
     text = (CHART / "templates" / "definitions.yaml").read_text()
     assert set(re.findall(r'ne \$name "([^"]+)"', text)) == SHARED
@@ -63,17 +40,36 @@ def test_it_has_no_fault_that_helm_knows_of(helm_program: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
-def test_by_default_it_makes_what_the_manifests_make(helm_program: Path) -> None:
-    wanted, made = manifests(), rendered(helm_program, *SECRET)
-    # Helm makes the namespace of a release.
-    del wanted["Namespace", "", "muster-system"]
-    assert made.keys() == wanted.keys()
-    for key, document in made.items():
-        if key[0] == "Queue":
-            hook = document["metadata"].pop("annotations")
-            assert hook["helm.sh/hook"] == "post-install,post-upgrade"
-            assert hook["helm.sh/hook-delete-policy"] == "hook-failed", "else helm deletes one that is there"
-        assert document == wanted[key], key
+def test_by_default_it_makes_what_install_applies_and_the_pods(helm_program: Path) -> None:
+    made = rendered(helm_program, *SECRET, "--set", "provisioning.enabled=true")
+    for name, documents in objects().items():
+        for key, wanted in by_key(yaml.safe_dump_all(documents)).items():
+            # Helm makes the namespace of a release.
+            document = made.pop(key, None)
+            if document is None:
+                assert key in {("Namespace", "", "muster-system")}, key
+                continue
+            if name == "agent" and key[0] == "DaemonSet":
+                (container,) = document["spec"]["template"]["spec"]["containers"]
+                assert container.pop("image") == "muster:0.1.0"
+                wanted["spec"]["template"]["spec"]["containers"][0].pop("image")
+            assert document == wanted, key
+    for name in ("root", "default"):
+        queue = made.pop(("Queue", "", name))
+        hook = queue["metadata"].pop("annotations")
+        assert hook["helm.sh/hook"] == "post-install,post-upgrade"
+        assert hook["helm.sh/hook-delete-policy"] == "hook-failed", "else helm deletes one that is there"
+        assert queue == first_queue(name)
+    assert sorted(key[0] for key in made) == sorted(
+        (
+            "Deployment",
+            "NetworkPolicy",
+            "PodDisruptionBudget",
+            "ResourceQuota",
+            *2 * ("Service",),
+            "ServiceAccount",
+        )
+    )
 
 
 def test_with_a_dsn_it_makes_the_secret_and_another_dsn_rolls_the_pods(helm_program: Path) -> None:

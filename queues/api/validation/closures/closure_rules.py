@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from queues.api.model import excerpt
-from queues.api.reading.user_values import is_dns_name, is_label_key
+from queues.api.reading.user_values import is_dns_name
 from queues.api.types.node_closures import NodeDrain, Reservation, duration_of
-from queues.api.validation.violations import Violation, limit_violations
+from queues.api.validation.violations import Violation, label_violations, limit_violations
 from queues.errors import InvalidDocument, InvalidQuantity
 from queues.node_closures import NodeClosure
 from queues.quota.queue import ROOT, Queue
@@ -96,9 +96,7 @@ def drain_violations(
     for index, name in enumerate(spec.nodes):
         if not is_dns_name(name) or (around.nodes is not None and is_new and name not in around.nodes):
             yield Violation(f"spec.nodes[{index}]", excerpt(name), "the name of a node of the cluster")
-    for key in spec.node_selector:
-        if not is_label_key(key):
-            yield Violation(f"spec.nodeSelector[{excerpt(key)}]", excerpt(key), "a node label key")
+    yield from label_violations(spec.node_selector, "spec.nodeSelector", "a node label key")
     yield from _no_time(spec.for_)
     said = {"spec.leadTime": spec.lead_time, "spec.for": spec.for_}
     yield from _time_violations(closure, "spec.at", around, said, is_moved=is_new or is_moved)

@@ -50,9 +50,8 @@ def reservation_refusals(
 ) -> list[str]:
     """Why a user who is no platform administrator may not write a Reservation; empty: they may.
 
-    ``queues``, ``others``: all Queues and Reservations as they are stored, by name. ``shapes``: the devices of
-    nodes, each combination once (``node_shapes``); None if not known yet. ``now``: seconds
-    since the epoch.
+    ``queues``, ``others``: all Queues and Reservations as they are stored, by name. ``shapes``: the devices of nodes,
+    each combination once (``node_shapes``); None if not known yet. ``now``: seconds since the epoch.
     """
     if change.is_status:
         return [f"reservation {change.name}: found a status written by {by.name}, {_EVERYBODY_ELSE}"]

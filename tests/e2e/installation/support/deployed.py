@@ -1,4 +1,4 @@
-"""Muster in a cluster as an administrator has it there: by the manifests or the chart, as pods.
+"""Muster in a cluster as an administrator has it there: by the chart, as pods.
 
 The control plane, the scheduler and the pods' containers are real; ``kubelet.py`` and ``pod_network.py`` say what plays
 the rest.
@@ -21,12 +21,14 @@ import pytest
 import deploy
 from deploy.local.client import LocalClient
 from deploy.local.components import ALIVE, ClusterOptions
+from deploy.local.helm import helm
 from deploy.local.nodes import NodeShape, node
 from deploy.local.stack import Stack
 from queues.api.names import AGENT_NAMESPACE, RUNS_AGENT
 from tests.e2e.installation.support.kubelet import API_SERVER, Kubelet, RunningPod
 from tests.e2e.installation.support.pod_network import PodNetwork
 from tests.e2e.support.api_paths import Document, path
+from tests.unit.deploy.chart_rendering import SECRET, run_helm
 from tests.waiting import until
 
 #: Of tests that run pods of Muster.
@@ -34,7 +36,7 @@ NEEDS_PODS = pytest.mark.skipif(
     shutil.which("ip") is None or os.geteuid() != 0,
     reason="pods get namespaces of Linux, by root and the program ip",
 )
-MANIFESTS = Path(deploy.__file__).parent
+CHART = Path(deploy.__file__).parent / "chart"
 NAMESPACE = "muster-system"
 #: Where pods find the database.
 _POSTGRES = ("10.96.0.20", 5432)
@@ -150,15 +152,26 @@ def deployment_cluster(folder: Path) -> Iterator[Deployed]:
                 yield Deployed(stack, api, kubelet, agents)
 
 
-def apply_manifests(deployed: Deployed) -> None:
-    """Install by the manifests, in the order of the page; two replicas are ready afterwards."""
+def apply_rendered(deployed: Deployed, folder: Path) -> None:
+    """Install what the chart renders, by kubectl, in the order of the page; two replicas are ready afterwards."""
     deployed.kubectl("create", "namespace", NAMESPACE)
+    deployed.kubectl("label", "namespace", NAMESPACE, "pod-security.kubernetes.io/enforce=restricted")
     secret = ("secret", "generic", "muster-database", "-n", NAMESPACE)
     deployed.kubectl("create", *secret, f"--from-literal=dsn={DSN}")
-    deployed.kubectl("apply", "--server-side", "-f", MANIFESTS / "crds")
-    deployed.kubectl("apply", "--server-side", "-k", MANIFESTS)
-    deployed.kubectl("apply", "-f", MANIFESTS / "queues.yaml")
+    deployed.kubectl("apply", "--server-side", "-f", CHART / "crds")
+    file = rendered_file(folder, "--set", "firstQueues.create=false")
+    deployed.kubectl("apply", "--server-side", "-f", file)
+    deployed.kubectl("create", "-f", rendered_file(folder, "--show-only", "templates/queues.yaml"))
     deployed.roll_out()
+
+
+def rendered_file(folder: Path, *options: str) -> Path:
+    """What the chart makes with a Secret that is there, as a file for kubectl."""
+    done = run_helm(helm(), "template", "muster", str(CHART), "--namespace", NAMESPACE, *SECRET, *options)
+    assert done.returncode == 0, done.stderr
+    file = folder / "rendered.yaml"
+    file.write_text(done.stdout)
+    return file
 
 
 def _add_nodes(api: LocalClient) -> None:

@@ -29,7 +29,7 @@ from queues.resources import quantity
 from tests.builders.node_agents.device_readings import device, lost, node, switched
 
 NOW = 1_800_000_000
-CRD = Path(__file__).parents[4] / "deploy/crds/scheduling.koordinator.sh_devices.yaml"
+CRD = Path(__file__).parents[4] / "deploy/chart/crds/scheduling.koordinator.sh_devices.yaml"
 
 
 def health_of(*readings: NodeReading, mark: str | None = None) -> dict[str, DeviceHealth]:

@@ -26,8 +26,12 @@ from queues.resources import GPU, Resources
 from queues.text_format import duration
 from queues.workload import (
     AdmissionId,
+    NearRule,
+    NodeFilter,
     NodeName,
     Obstacle,
+    PlacementRules,
+    PodSelection,
     PodSet,
     QueueName,
     Requirement,
@@ -586,3 +590,51 @@ def subsets(numbers: list[AdmissionId], most: int) -> Iterator[tuple[AdmissionId
 )
 def test_durations_are_told_in_what_matters(seconds: int, text: str) -> None:
     assert duration(seconds) == text
+
+
+def _with_pods(workload: Workload, **more: Any) -> Workload:
+    return replace(workload, pod_sets=tuple(replace(pods, **more) for pods in workload.pod_sets))
+
+
+CACHE = PodSelection("cache", ())
+
+
+@pytest.mark.parametrize(
+    ("limits", "pods", "change"),
+    [
+        (
+            {},
+            {"nodes": NodeFilter(selector=(("pool", "h100"),))},
+            "nodes that its nodeSelector or affinity chooses",
+        ),
+        ({"flavors": {"h100": Limits()}}, {}, "nodes of flavor h100"),
+        (
+            {},
+            {"rules": PlacementRules(near=(NearRule((HOST,), CACHE),))},
+            "4 nodes without the pods that affinity asks",
+        ),
+    ],
+    ids=["labels", "flavor", "pods near by"],
+)
+def test_what_it_lacks_is_told_by_its_cause(
+    limits: dict[str, Any], pods: dict[str, Any], change: str
+) -> None:
+    waiting = [_with_pods(job("it", "a", gpus=1), **pods)]
+
+    (message,) = told(world([queue("a", 8, **limits)], [], waiting)).values()
+
+    assert change in message
+    assert "can hold a pod" not in message
+
+
+def test_a_limit_of_users_that_it_never_fits_is_told_with_what_stops_it_next() -> None:
+    limited = queue("a", 8, max_per_user={"nvidia.com/gpu": 3000})
+
+    alone = told(world([limited], [], [job("it", "a", gpus=4, user="ann")]))
+    both = told(world([limited], [], [job("it", "a", gpus=9, user="ann")]))
+
+    raised = "access.maxPerUser {} nvidia.com/gpu instead of 3 in queue a"
+    assert alone == {SuggestionKind.QUEUE: raised.format(4)}
+    assert both[SuggestionKind.QUEUE].startswith(
+        raised.format(9) + ", among others: then it waits still (NeverFits, 9 nvidia.com/gpu asked in one pod"
+    )

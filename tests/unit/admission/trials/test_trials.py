@@ -1,7 +1,7 @@
 """What a trial says of documents, in a cluster of two racks with two nodes of eight GPUs each."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -17,6 +17,7 @@ from queues.workload import WorkloadKind
 from tests.builders import facts
 from tests.builders.trials.worlds_in_memory import (
     GPU,
+    HOST,
     WorldInMemory,
     batch_job,
     job_set,
@@ -320,3 +321,75 @@ def test_a_value_of_another_type_is_refused_as_the_api_server_refuses_it(
     (refusal,) = found.submitted.refusals
     assert refusal.startswith(path)
     assert refusal.endswith(f", expected {expected}")
+
+
+REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+HARD: Final = {"whenUnsatisfiable": "DoNotSchedule", "maxSkew": 1}
+OF_X: Final = {"labelSelector": {"matchLabels": {"app": "x"}}}
+
+
+@pytest.mark.parametrize(
+    ("rules", "nodes"),
+    [
+        pytest.param({"topologySpreadConstraints": [{**OF_X, **HARD, "topologyKey": HOST}]}, 4, id="spread"),
+        pytest.param(
+            {"affinity": {"podAntiAffinity": {REQUIRED: [{**OF_X, "topologyKey": "rack"}]}}},
+            0,
+            id="apart by rack",
+        ),
+        pytest.param(
+            {"affinity": {"podAffinity": {REQUIRED: [{**OF_X, "topologyKey": HOST}]}}},
+            1,
+            id="near one another",
+        ),
+    ],
+)
+def test_rules_about_other_pods_count(cluster: WorldInMemory, rules: dict[str, Any], nodes: int) -> None:
+    job = batch_job("a", 4, queue="team", gpu=1)
+    job["spec"]["template"]["metadata"]["labels"] = {"app": "x"}
+    job["spec"]["template"]["spec"] |= rules
+
+    found = one(cluster, job)
+
+    assert len({seat.node for seat in found.seats}) == nodes
+    assert nodes or (found.reason is not None and found.reason.code == ReasonCode.NEVER_FITS)
+
+
+def test_pods_that_run_count_for_such_rules_whether_they_are_in_a_queue_or_not(
+    cluster: WorldInMemory,
+) -> None:
+    admitted = batch_job("before", 1, queue="team", gpu=1)
+    admitted["spec"]["template"]["metadata"]["labels"] = {"app": "x"}
+    cluster.store(stored(admitted, "before"))
+    cluster.settle()
+    taken = {seat.node for each in cluster.snapshot.admissions.values() for seat in each.holding()}
+    alone = facts.pod(
+        "alone", "n3", namespace="ml", labels=(("app", "x"),), controller="", owner_name="", queue=None
+    )
+    cluster.see(alone)
+    cluster.settle()
+    job = batch_job("a", 2, queue="team", gpu=1)
+    job["spec"]["template"]["spec"] |= {
+        "affinity": {"podAntiAffinity": {REQUIRED: [{**OF_X, "topologyKey": HOST}]}}
+    }
+
+    found = one(cluster, job)
+
+    assert len(taken) == 1
+    assert found.state is TrialState.ADMITTED
+    assert {seat.node for seat in found.seats} & {*taken, "n3"} == set()
+
+
+def test_rules_of_pods_that_exist_count_for_what_is_tried(cluster: WorldInMemory) -> None:
+    before = batch_job("before", 1, queue="team", gpu=1)
+    before["spec"]["template"]["spec"] |= {
+        "affinity": {"podAntiAffinity": {REQUIRED: [{**OF_X, "topologyKey": "rack"}]}}
+    }
+    cluster.store(stored(before, "before"))
+    cluster.settle()
+    job = batch_job("a", 1, queue="team", gpu=1)
+    job["spec"]["template"]["metadata"]["labels"] = {"app": "x"}
+
+    (seat,) = one(cluster, job).seats
+
+    assert seat.node in {"n2", "n3"}

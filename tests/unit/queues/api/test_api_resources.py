@@ -1,9 +1,8 @@
 """The table of API resources: every object has one path, and everything that Muster installs is in it."""
 
 import pytest
-import yaml
 
-from deploy.manifests import files
+from deploy.manifests import objects
 from queues.api import api_resources
 from queues.api.api_resources import (
     ALL,
@@ -69,7 +68,6 @@ def test_a_rule_names_group_version_and_plural() -> None:
 
 
 def test_everything_that_is_installed_has_a_path() -> None:
-    for name, text in files().items():
-        for document in yaml.safe_load_all(text):
-            if document is not None and "metadata" in document:
-                assert path_of(document).endswith(f"/{document['metadata']['name']}"), name
+    for name, documents in objects().items():
+        for document in documents:
+            assert path_of(document).endswith(f"/{document['metadata']['name']}"), name

@@ -1,4 +1,4 @@
-"""The definitions in deploy/crds are the models' own, and the API server's rules for schemas hold."""
+"""The definitions in deploy/chart/crds are the models' own, and the API server's rules for schemas hold."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,12 +9,12 @@ import yaml
 
 from queues.api.crd import crd_files, crds
 
-FOLDER = Path(__file__).parents[4] / "deploy" / "crds"
+FOLDER = Path(__file__).parents[4] / "deploy/chart/crds"
 
 
-def test_deploy_crds_is_what_the_models_say():
+def test_the_definitions_of_the_chart_are_what_the_models_say():
     written = {path.name: path.read_text() for path in FOLDER.glob("*.yaml")}
-    assert written == crd_files(), "run `muster crds --out deploy/crds`"
+    assert written == crd_files(), "run `python -m deploy.manifests`"
 
 
 def test_the_files_hold_the_definitions():

@@ -175,6 +175,34 @@ def test_after_a_while_a_gang_for_which_there_may_be_room_is_considered_again() 
     assert held_back(world) == {JOB}, "there is no room, whoever gives up"
 
 
+def test_a_gang_that_asks_more_than_a_resource_quota_ever_allows_never_fits_until_that_allows_more() -> None:
+    world = begun(quota(hard=4, used=1), seen(waiting(5)))
+
+    def told() -> tuple[ReasonCode, str]:
+        obstacle = world.states[JOB].workload.obstacle
+        assert obstacle is not None
+        return obstacle.code, obstacle.message.partition(";")[0]
+
+    assert keys(within(world, plan_of(JOB))) == []
+    assert told() == (
+        ReasonCode.NEVER_FITS,
+        "5 pods asked by the pods that have to start together, ResourceQuota team of namespace ns allows 4",
+    )
+    world.observe([quota(hard=4, used=0)])
+    world.refresh(NOW)
+    assert told()[0] is ReasonCode.NEVER_FITS
+
+    world.observe([quota(hard=5, used=1)])
+    world.refresh(NOW)
+    assert world.states[JOB].workload.obstacle is None
+    assert keys(within(world, plan_of(JOB))) == []
+    assert told()[0] is ReasonCode.NAMESPACE_QUOTA
+
+    world.observe([quota(hard=5, used=0)])
+    world.refresh(NOW)
+    assert keys(within(world, plan_of(JOB))) == [JOB]
+
+
 def test_what_is_gone_is_not_held_back() -> None:
     world = begun(quota(3), seen(waiting(4)))
     within(world, plan_of(JOB))

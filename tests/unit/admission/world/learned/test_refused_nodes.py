@@ -9,7 +9,7 @@ import pytest
 from admission.facts.cluster import NodeFact
 from admission.facts.pods import PodFact
 from admission.workloads.inputs import Timeouts, WorkloadInputs
-from admission.workloads.pod_sets import NOWHERE_REFUSED, RefusedPlaces, elsewhere
+from admission.workloads.pod_sets import NOWHERE_REFUSED, RefusedPlaces, SetOnNode, elsewhere
 from admission.workloads.refusals import REFUSAL_LIMIT, REFUSAL_MEMORY, refusal_revision, refusals_of
 from admission.workloads.seats import seat_maps_of
 from admission.world.learned.refused_nodes import RefusedNodes
@@ -23,6 +23,7 @@ from queues.workload import (
     NodeFilter,
     NodeName,
     PodSet,
+    Preference,
     Requirement,
     Taint,
     WorkloadKey,
@@ -49,6 +50,7 @@ ZONE = "topology.kubernetes.io/zone"
 IN_A = Requirement(key="zone", operator="In", values=("a",))
 OFF_N1 = Requirement(key=NOT_REFUSED, operator="NotIn", values=("n1",), field=True)
 N1, N2, N3 = NodeName("n1"), NodeName("n2"), NodeName("n3")
+ON_N1, ON_N2, ON_N3 = (SetOnNode("worker", node) for node in (N1, N2, N3))
 
 PLUGIN = "0/3 nodes are available: 1 node(s) were not to our liking, 2 node(s) didn't satisfy plugin(s) [NodeAffinity]."
 PORTS = "0/3 nodes are available: 1 node(s) didn't have free ports for the requested pod ports."
@@ -58,7 +60,7 @@ LONELY = "0/3 nodes are available: 1 node(s) didn't match pod affinity rules."
 
 def kept_off(nodes: NodeFilter) -> NodeFilter:
     pod_set = PodSet(name="worker", count=1, takes=gpus(), nodes=nodes)
-    [pods] = elsewhere([pod_set], RefusedPlaces(nodes={N1: "no"}))
+    [pods] = elsewhere([pod_set], RefusedPlaces(words={ON_N1: "no"}))
     return pods.nodes
 
 
@@ -69,9 +71,18 @@ def test_every_term_of_a_pods_own_is_narrowed_and_the_pods_own_can_be_had_again(
     assert narrowed.with_refused().affinity == own
 
 
+def test_a_node_is_left_out_for_the_pods_that_it_refused_and_tried_last_for_others() -> None:
+    worker, launcher = (PodSet(name=name, count=1, takes=gpus()) for name in ("worker", "launcher"))
+    refused = RefusedPlaces(words={ON_N1: "no"}, prefers=(Preference(1, (OFF_N1,)),))
+    off, usual = elsewhere([worker, launcher], refused)
+    assert off.nodes.affinity == ((OFF_N1,),)
+    assert usual.nodes == EVERYWHERE
+    assert off.prefers == usual.prefers == refused.prefers
+
+
 def refused_by(
     taken: Admission, pods: list[PodFact], now: int = NOW, **inputs: Any
-) -> Mapping[NodeName, str]:
+) -> Mapping[SetOnNode, str]:
     known = WorkloadInputs(key=taken.workload, fact=None, pods=pods, admissions=[taken], arrival=1, **inputs)
     return refusals_of(seat_maps_of([taken], pods), known, now, Timeouts(refusal_grace=GRACE))
 
@@ -86,23 +97,23 @@ def test_only_nodes_that_refuse_count_with_the_words_of_the_scheduler() -> None:
         released("b", "worker/1"),
         released("c", "worker/2", "n3", bound_at=NOW - 60),
     ]
-    assert refused_by(admission(VOLCANO, "n1 n2 n3"), pods) == {N1: PLUGIN}
+    assert refused_by(admission(VOLCANO, "n1 n2 n3"), pods) == {ON_N1: PLUGIN}
 
 
 def test_a_refusal_that_has_just_begun_is_not_remembered() -> None:
     pods = [stuck("a", "worker/0"), stuck("b", "worker/1", since=GRACE // 2 - 1)]
-    assert refused_by(admission(VOLCANO, "n1 n2"), pods) == {N1: PLUGIN}
+    assert refused_by(admission(VOLCANO, "n1 n2"), pods) == {ON_N1: PLUGIN}
 
 
 def test_a_pod_that_lacks_a_neighbour_is_not_to_blame_where_the_neighbour_is_refused() -> None:
     taken = admission(VOLCANO, "n1 n2")
-    assert refused_by(taken, [stuck("a", "worker/0"), stuck("b", "worker/1", LONELY)]) == {N1: PLUGIN}
-    assert refused_by(taken, [released("a", "worker/0"), stuck("b", "worker/1", LONELY)]) == {N2: LONELY}
+    assert refused_by(taken, [stuck("a", "worker/0"), stuck("b", "worker/1", LONELY)]) == {ON_N1: PLUGIN}
+    assert refused_by(taken, [released("a", "worker/0"), stuck("b", "worker/1", LONELY)]) == {ON_N2: LONELY}
 
 
 def test_pods_without_a_seat_of_their_own_are_refused_by_the_nodes_of_the_vacant_seats() -> None:
     pods = [released("a", None, "n2", bound_at=NOW - 60), stuck("b", None)]
-    assert refused_by(admission(JOB, "n1 n2"), pods) == {N1: PLUGIN}
+    assert refused_by(admission(JOB, "n1 n2"), pods) == {SetOnNode("main", N1): PLUGIN}
 
 
 def test_the_time_of_the_scheduler_begins_when_a_sibling_is_bound_or_an_earlier_pod_has_gone() -> None:
@@ -125,7 +136,7 @@ def left_out(known: RefusedNodes, key: WorkloadKey = VOLCANO, revision: str = "1
 
 def test_a_refusal_is_remembered_for_hours_and_for_its_workload_alone() -> None:
     known = known_refusals(node("n1"), node("n2"))
-    known.note(VOLCANO, "1", {N1: PLUGIN}, NOW)
+    known.note(VOLCANO, "1", {ON_N1: PLUGIN}, NOW)
     assert (left_out(known), left_out(known, JOB)) == ({N1}, set())
     assert known.expire(NOW + REFUSAL_MEMORY - 1) == set()
     assert known.expire(NOW + REFUSAL_MEMORY) == {VOLCANO}
@@ -136,21 +147,21 @@ def test_a_refusal_is_remembered_for_hours_and_for_its_workload_alone() -> None:
 
 def test_a_node_that_still_detaches_volumes_is_left_out_for_minutes() -> None:
     known = known_refusals(node("n1"))
-    known.note(VOLCANO, "1", {N1: "0/3 nodes are available: 1 node(s) exceed max volume count."}, NOW)
+    known.note(VOLCANO, "1", {ON_N1: "0/3 nodes are available: 1 node(s) exceed max volume count."}, NOW)
     assert known.expire(NOW + 299) == set()
     assert known.expire(NOW + 300) == {VOLCANO}
 
 
 def test_what_is_another_workload_now_may_go_anywhere() -> None:
     known = known_refusals(node("n1"))
-    known.note(VOLCANO, "1", {N1: PLUGIN}, NOW)
+    known.note(VOLCANO, "1", {ON_N1: PLUGIN}, NOW)
     assert left_out(known, revision="2") == set()
     assert left_out(known, revision="1") == set(), "it is forgotten for good"
 
 
 def test_who_takes_anothers_place_is_not_sent_where_that_one_was_refused() -> None:
     known = known_refusals(node("n1"))
-    known.note(VOLCANO, "1", {N1: PLUGIN}, NOW)
+    known.note(VOLCANO, "1", {ON_N1: PLUGIN}, NOW)
     known.pass_on(VOLCANO, JOB)
     assert (left_out(known, JOB), left_out(known)) == ({N1}, set())
 
@@ -169,7 +180,7 @@ def test_who_takes_anothers_place_is_not_sent_where_that_one_was_refused() -> No
 )
 def test_a_node_that_is_another_one_now_is_as_good_as_any(after: NodeFact | None, forgotten: bool) -> None:
     known = known_refusals(node("n1"), node("n2"))
-    known.note(VOLCANO, "1", {N1: PLUGIN, N2: PLUGIN}, NOW)
+    known.note(VOLCANO, "1", {ON_N1: PLUGIN, ON_N2: PLUGIN}, NOW)
     assert known.put_node(N1, node("n1"), after) == ({VOLCANO} if forgotten else set())
     assert left_out(known) == ({N2} if forgotten else {N1, N2})
 
@@ -187,7 +198,7 @@ def test_a_node_that_is_another_one_now_is_as_good_as_any(after: NodeFact | None
 def test_a_pod_that_goes_may_have_been_the_cause(words: str, where: str, forgotten: bool) -> None:
     zones = {"n1": "a", "n2": "a", "n3": "b"}
     known = known_refusals(*(node(name, labels={ZONE: zone}) for name, zone in zones.items()))
-    known.note(VOLCANO, "1", {N1: words}, NOW)
+    known.note(VOLCANO, "1", {ON_N1: words}, NOW)
     assert known.pod_left(NodeName(where), VOLCANO) == set(), "its own pods go whenever it goes back"
     assert known.pod_left(NodeName(where), JOB) == ({VOLCANO} if forgotten else set())
 
@@ -197,13 +208,13 @@ def test_nodes_near_one_that_refused_are_tried_last() -> None:
     known = known_refusals(
         node("n1", labels=labels("a", "r1")), node("n2", labels=labels("a", "r2")), levels=("rack",)
     )
-    known.note(VOLCANO, "1", {N1: RACK, N2: RACK, N3: RACK}, NOW)
+    known.note(VOLCANO, "1", {ON_N1: RACK, ON_N2: RACK, ON_N3: RACK}, NOW)
     wishes = {
         (each.requirements[0].key, each.requirements[0].values): each.weight
         for each in known.of(VOLCANO, lambda: "1").prefers
     }
     assert wishes[(ZONE, ("a",))] == 2 * wishes[("rack", ("r1",))] == 2 * wishes[("rack", ("r2",))]
-    known.note(JOB, "1", {N1: PORTS}, NOW)
+    known.note(JOB, "1", {ON_N1: PORTS}, NOW)
     assert known.of(JOB, lambda: "1").prefers == (), "a port says nothing of the other nodes"
 
 
@@ -267,7 +278,7 @@ def refused_times(times: int, **inputs: Any) -> Any:
     refused = Unready(
         revision=refusal_revision(blank), times=times, message="the scheduler refuses pod a: no"
     )
-    given = {"refused": RefusedPlaces(nodes={N1: "no"}), **inputs}
+    given = {"refused": RefusedPlaces(words={ON_N1: "no"}), **inputs}
     return state_of(fact, setbacks=Setbacks(rollbacks=times, unready=refused), **given).workload.obstacle
 
 
@@ -286,7 +297,7 @@ def test_a_gang_that_is_refused_too_often_is_held_back_and_says_what_was_tried()
 def test_it_is_tried_again_once_the_cause_can_have_changed() -> None:
     assert refused_times(REFUSAL_LIMIT, refused=NOWHERE_REFUSED) is None
     known = known_refusals(node("n1"), node("n2"))
-    known.note(VOLCANO, "1", {N1: PLUGIN, N2: PLUGIN}, NOW)
+    known.note(VOLCANO, "1", {ON_N1: PLUGIN, ON_N2: PLUGIN}, NOW)
     assert refused_times(REFUSAL_LIMIT, refused=known.of(VOLCANO, lambda: "1")) is not None
     known.put_node(N1, node("n1"), node("n1", labels={"a": "b"}))
     assert refused_times(REFUSAL_LIMIT, refused=known.of(VOLCANO, lambda: "1")) is None
@@ -295,5 +306,7 @@ def test_it_is_tried_again_once_the_cause_can_have_changed() -> None:
 def test_refusals_and_pods_that_are_not_ready_are_counted_apart() -> None:
     fact = job(1)
     of_readiness = Unready(revision="other", times=REFUSAL_LIMIT, message="")
-    state = state_of(fact, setbacks=Setbacks(unready=of_readiness), refused=RefusedPlaces(nodes={N1: "no"}))
+    state = state_of(
+        fact, setbacks=Setbacks(unready=of_readiness), refused=RefusedPlaces(words={ON_N1: "no"})
+    )
     assert state.workload.obstacle is None

@@ -98,7 +98,8 @@ def test_aliases_that_would_fill_the_memory_are_refused():
 
 
 def test_scalars_are_read_as_kubectl_reads_them():
-    [document] = documents_of("a: 2001-01-01\nb: 22:22\nc: 0644\nd: yes\ne: 1e3\nf: =\ng: 0x10\n1: x\n")
+    text = "a: 2001-01-01\nb: 22:22\nc: 0644\nd: yes\ne: 1e3\nf: =\ng: 0x10\n1: x\nh: y\ni: N\nj: 08\nk: nO\n"
+    [document] = documents_of(text)
     assert document.value == {
         "a": "2001-01-01",
         "b": "22:22",
@@ -108,7 +109,23 @@ def test_scalars_are_read_as_kubectl_reads_them():
         "f": "=",
         "g": 16,
         "1": "x",
+        "h": True,
+        "i": False,
+        "j": 8,
+        "k": "nO",
     }
+
+
+@pytest.mark.parametrize("value", [".inf", "-.Inf", ".nan"])
+def test_numbers_that_json_does_not_have_are_refused_as_by_kubectl(value):
+    assert [f"{each.path} {each.expected}" for each in documents_of(f"a: {value}\n")[0].problems] == [
+        "a a plain value"
+    ]
+
+
+def test_y_is_no_text_for_the_api_server():
+    (error,) = told(QUEUE.replace("metadata:", "metadata: {name: a, labels: {debug: y}}\nnone:", 1))
+    assert "metadata.labels.debug: found True, expected" in error
 
 
 def test_an_unknown_field_is_a_warning():

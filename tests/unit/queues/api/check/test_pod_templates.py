@@ -329,7 +329,7 @@ def test_a_summary_has_a_line_for_each_file() -> None:
     queue, core = "scheduling.volcano.sh/v1beta1", "v1"
     files = {
         "good.yaml": objects((queue, "Queue", "a", "")),
-        "wrong.yaml": objects((queue, "Queue", "b", "spec: {weight: x, type: y}")),
+        "wrong.yaml": objects((queue, "Queue", "b", "spec: {weight: x, type: other}")),
         "later.yaml": objects(("nodeinfo.volcano.sh/v1alpha1", "Numatopology", "a", "")),
         "kueue.yaml": objects(("kueue.x-k8s.io/v1beta2", "ClusterQueue", "a", "")),
         "others.yaml": objects((core, "ConfigMap", "a", ""), (core, "Secret", "a", "")),

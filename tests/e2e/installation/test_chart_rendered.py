@@ -1,4 +1,4 @@
-"""The manifests, applied as the guide says, with the pods of the Deployment and of the agents."""
+"""What the chart renders, applied by kubectl as the guide says, with the pods of the Deployment and of the agents."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from tests.e2e.installation.support.deployed import (
     NAMESPACE,
     NEEDS_PODS,
     Deployed,
-    apply_manifests,
+    apply_rendered,
     deployment_cluster,
     gang,
 )
@@ -26,10 +26,10 @@ TEAM = "vision"
 
 @pytest.fixture(scope="module")
 def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployed]:
-    """The manifests are applied, and two replicas are ready."""
+    """The chart's objects are applied, and two replicas are ready."""
     folder = tmp_path_factory.mktemp("deployed")
     with deployment_cluster(folder) as found:
-        apply_manifests(found)
+        apply_rendered(found, folder)
         yield found
 
 
