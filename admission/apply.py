@@ -4,11 +4,12 @@ The planner may be wrong, the applier may not (Nomad's plan applier). A dropped 
 turn decides on what the ledger really holds.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from admission.failpoints import Failpoint
 from admission.tracing.context import TraceStart
 from admission.volcano_jobs.state import JobTransition
 from queues.admissions import Admission, Claim, StageTimes
@@ -131,7 +132,7 @@ async def apply(
     term: Term,
     turn: TurnPlan,
     admissions: Mapping[AdmissionId, Admission],
-    failpoint: Callable[[str], None],
+    failpoint: Failpoint,
 ) -> Applied:
     """Commit a plan. ``admissions``: the ones it was decided on. ``failpoint`` is called when seats are given back.
 
@@ -193,7 +194,7 @@ async def _write(
     term: Term,
     turn: TurnPlan,
     admissions: Mapping[AdmissionId, Admission],
-    failpoint: Callable[[str], None],
+    failpoint: Failpoint,
 ) -> _Written:
     plan = turn.plan
     transaction = await ledger.fence(tx, term, ledger_seq=plan.ledger_seq, now=plan.now)

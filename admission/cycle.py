@@ -17,6 +17,7 @@ from admission.containment.halvings import Halvings
 from admission.engine.plan_limit import SEATS_PER_PLAN
 from admission.engine.snapshot import Snapshot
 from admission.facts.changes import Change
+from admission.failpoints import Failpoint
 from admission.figures.gang_waits import GangWait, devices_of
 from admission.tracing.context import TraceStart, parsed
 from admission.turn_report import (
@@ -72,7 +73,7 @@ class Cycle:
         transitions: Callable[[World, Sequence[WorkloadKey], int], tuple[JobTransition, ...]],
         clock: Callable[[], float],
         decider: Decider,
-        failpoint: Callable[[str], None],
+        failpoint: Failpoint,
     ) -> None:
         """``awaited``: seats of a workload for which a pod may still come. ``clock`` gives seconds since the epoch;
         ``failpoint`` is called at each named point of the turn."""
@@ -475,8 +476,8 @@ def _to_store(changes: ReasonChanges) -> Reasons:
 async def look_back(database: Database, world: World, now: int) -> None:
     """Read past use from the ledger if half-lives have changed. Raises DatabaseError.
 
-    Where much has to be read for it, the leader sums up between the turns (``admission.history``), and says when all is
-    summed up.
+    Where much has to be read for it, the leader sums up between the turns (``admission.history_keeper``), and says when
+    all is summed up.
     """
     history = world.usage_history
     wanted = history.unread({name: fact.queue for name, fact in world.queues.items()})

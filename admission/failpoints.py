@@ -13,8 +13,11 @@ from typing import Final
 POINTS: Final = ("intake-committed", "decided", "applied", "one-released", "released", "freeing")
 RECREATION_POINTS: Final = ("recreation-stored", "pod-removed", "pod-recreated")
 
+#: Is called with the name of each point that is passed.
+Failpoint = Callable[[str], None]
 
-def armed(text: str | None) -> Callable[[str], None]:
+
+def armed(text: str | None) -> Failpoint:
     """The function that the ring calls at each point. None, "": it does nothing. Raises ValueError for a bad text."""
     if not text:
         return lambda point: None

@@ -20,10 +20,10 @@ from admission.containment.repeated_failures import RepeatedFailures
 from admission.cycle import Cycle
 from admission.decode.template_trials import DryRunOutcome
 from admission.engine.snapshot import Snapshot
-from admission.history.keeper import HistoryKeeper
+from admission.failpoints import Failpoint
+from admission.history_keeper import HistoryKeeper
 from admission.kube.client.client import Client
 from admission.kube.commands import CommandRemover
-from admission.kube.groups.automatic_groups import AutomaticGroups
 from admission.kube.job_starts.job_starter import JobStarter
 from admission.kube.job_starts.started_jobs import StartedJobs
 from admission.kube.node_recovery.marked_nodes import MarkedNodes
@@ -35,6 +35,7 @@ from admission.kube.watch.informers import Informers
 from admission.kube.watch.lag import Lag, lag_of
 from admission.kube.watch.unseen_pods import UnseenPods
 from admission.kube.watch.volume_informers import VolumeInformers
+from admission.kube.writers.automatic_groups import AutomaticGroups
 from admission.kube.writers.awaited_seats import joined
 from admission.kube.writers.dry_runs import DryRunWriter
 from admission.kube.writers.finalizers import FinalizerRemover
@@ -111,7 +112,7 @@ class TermDependencies:
     #: How the terms before this one ended.
     failed_terms: RepeatedFailures
     #: Called at each named point of the ring (``admission.failpoints``).
-    failpoint: Callable[[str], None]
+    failpoint: Failpoint
     #: Decisions keep what is needed for the traces of gangs.
     tells_traces: bool = False
 

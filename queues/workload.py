@@ -143,8 +143,8 @@ class NodeFilter:
     #: Terms are ORed, the requirements of a term ANDed; no terms at all = any node.
     affinity: tuple[tuple[Requirement, ...], ...] = ()
     tolerations: tuple[Toleration, ...] = ()
-    #: Closures (``queues.closures``) whose nodes it may use all the same. The engine fills it in; the text stays as it
-    #: was, for digests of it are stored.
+    #: Closures (``queues.node_closures``) whose nodes it may use all the same. The engine fills it in; the text stays
+    #: as it was, for digests of it are stored.
     enters: tuple[str, ...] = field(default=(), repr=False)
     #: Where its volumes can be used: each is to be met; of one the terms are ORed. Like ``enters`` no part of the text.
     also: tuple[tuple[tuple[Requirement, ...], ...], ...] = field(default=(), repr=False)

@@ -9,8 +9,8 @@ from admission.wire import Bare
 from queues.api.bounds import within_bounds
 from queues.api.reading.user_values import LONGEST_MESSAGE, shortened
 from queues.api.types.node_closures import NodeDrain, Reservation
-from queues.closures.node_closures import ClosureKind
 from queues.errors import InvalidDocument, InvalidQuantity
+from queues.node_closures import ClosureKind
 
 
 def closure_fact(raw: bytes, kind: ClosureKind) -> ClosureFact:

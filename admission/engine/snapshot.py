@@ -10,7 +10,7 @@ from admission.engine.nodes.demand import Typical
 from admission.engine.nodes.host_ports import NotedPorts, ports_of
 from admission.engine.nodes.table import NodeTable
 from queues.admissions import Admission, AdmissionState, Claim, Seat
-from queues.closures.node_closures import NodeClosure
+from queues.node_closures import NodeClosure
 from queues.plan import Plan
 from queues.quota.decayed_usage import NO_PAST, PastUse
 from queues.quota.queue import Queue

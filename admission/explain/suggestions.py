@@ -8,28 +8,30 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from admission.engine.claims import awaits_pods
 from admission.engine.nodes.table import NodeTable
 from admission.engine.snapshot import Snapshot
-from admission.explain.closure_ends import first_closure_end
 from admission.explain.fewest_endings import fewest_endings, time_left
 from admission.explain.quota_raises import QuotaRaise, capability_raised, deserved_raised
 from admission.explain.what_if import WhatIf, WhatIfOutcome
 from queues.api.reading.pod_places import NVLINK
+from queues.node_closures import ClosureKind, NodeClosure
 from queues.plan import Reason
 from queues.quota.accounts import Account
 from queues.quota.queue import ROOT
 from queues.reason_codes import ReasonCode
 from queues.resources import Resources
-from queues.text_format import counted, duration, listed, span
+from queues.text_format import counted, duration, listed, rfc3339, span
 from queues.workload import NO_FLAVOR, AdmissionId, PodSet, QueueName, Workload, WorkloadKey
 
 #: Gang sizes that are tried above the number of pods that fit.
 _LARGER_TRIED = 4
 #: Elastic parts, as users call them.
 _ABOVE_MINIMUM = "pods above the minimum"
+#: Moments at which closures end that are tried: each is a decision.
+_ENDS_TRIED: Final = 6
 
 
 class SuggestionKind(StrEnum):
@@ -480,3 +482,37 @@ def _victims_text(what_if: WhatIf, outcome: WhatIfOutcome) -> str:
         text.append(f"{what} of {'its own queue' if name == own else name}")
     is_one = [elastic for _, elastic in found.values()] == [False]
     return f"{' and '.join(text)} {'is' if is_one else 'are'} evicted for it"
+
+
+@dataclass(frozen=True, slots=True)
+class ClosureEnd:
+    """The first moment at which so many closures have ended that the workload gets a place."""
+
+    #: Seconds since the epoch.
+    at: int
+    #: Those that end then. Of a reservation not its name: it may be one of another tenant.
+    names: tuple[str, ...]
+    outcome: WhatIfOutcome
+
+    @property
+    def text(self) -> str:
+        """``at 2026-11-21T16:28:41Z, when nodedrain maintenance ends``."""
+        return f"at {rfc3339(self.at)}, when {listed(self.names)} end{'s' if len(self.names) == 1 else ''}"
+
+
+def first_closure_end(what_if: WhatIf) -> ClosureEnd | None:
+    """The first end of a closure that lets the workload in, or gets it victims. None if no closure of nodes does."""
+    snapshot = what_if.snapshot
+    closing = [each for each in snapshot.closures if each.end is not None and each.closes_nodes(snapshot.now)]
+    for at in sorted({each.end for each in closing if each.end is not None})[:_ENDS_TRIED]:
+        left = tuple(each for each in snapshot.closures if each.end is None or each.end > at)
+        outcome = what_if.outcome(closures=left)
+        if outcome:
+            return ClosureEnd(
+                at, tuple(dict.fromkeys(_closure_name(each) for each in closing if each.end == at)), outcome
+            )
+    return None
+
+
+def _closure_name(closure: NodeClosure) -> str:
+    return "a reservation" if closure.kind is ClosureKind.RESERVATION else f"{closure.kind} {closure.name}"

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 
 from admission.facts.devices import DeviceFault
 from queues.api import names
-from queues.closures.node_closures import ClosureKind, NodeClosure
 from queues.flavor_growth import FlavorGrowth
 from queues.label_selectors import selects
 from queues.ledger_record import LedgerRecord
+from queues.node_closures import ClosureKind, NodeClosure
 from queues.quota.loans import Loan
 from queues.quota.queue import Queue
 from queues.resources import NOTHING, Resources

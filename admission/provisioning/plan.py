@@ -4,17 +4,17 @@ A gang that waits for nodes has one request. It goes as soon as the gang waits f
 that came to nothing stays as long as its pause lasts: people and a new leader see it, and the attempts are counted.
 
 Requests in their pause take places as well. When there are too few, queues and namespaces have equal shares
-(``admission.provisioning.turns``): what is beyond a share gives its place up, if it is open after a while.
+(``in_turns``): what is beyond a share gives its place up, if it is open after a while.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from itertools import zip_longest
+from typing import Final, TypeVar
 
 from admission.provisioning.found_requests import FoundRequest, RequestPhase
-from admission.provisioning.turns import in_turns, taking_turns
 from admission.provisioning.wishes import NodeWish
 from queues.api.api_resources import ObjectRef
 from queues.reason_codes import ReasonCode
@@ -34,6 +34,8 @@ LONGEST_PAUSE: Final = 1800
 MOST_REFUSALS: Final = 3
 #: Seconds that an open request beyond a share is waited for, whatever time-out its queue states.
 MOST_BEYOND: Final = 300
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,3 +255,38 @@ def _news(request: FoundRequest, wish: NodeWish, now: int) -> list[Effect]:
             text = f"{named}: {other}{f' ({request.message})' if request.message else ''}; {again}"
     about = f"{request.uid}/{phase}"
     return [TellOwner(ref=wish.ref, about=about, reason=reason, message=text, warning=warning)]
+
+
+def in_turns(wishes: Sequence[NodeWish]) -> list[NodeWish]:
+    """One of each queue in turn, from the root of their tree on, and of each namespace within a queue.
+
+    Those of one queue and namespace keep their order. No tenant's gangs keep those of another one from asking, however
+    many there are, and into however many queues and namespaces they are split.
+    The first so many of them are a fair share: no queue has more than another one that would have more.
+    """
+    return _below(wishes, 0)
+
+
+def taking_turns(each_of: Iterable[T], whose: Callable[[T], Hashable]) -> list[T]:
+    """One of each in turn, as long as it has some; their own order stays."""
+    lines: dict[Hashable, list[T]] = {}
+    for one in each_of:
+        lines.setdefault(whose(one), []).append(one)
+    return _merged(list(lines.values()))
+
+
+def _below(wishes: Sequence[NodeWish], level: int) -> list[NodeWish]:
+    lines: dict[str | None, list[NodeWish]] = {}
+    for wish in wishes:
+        place = wish.place
+        lines.setdefault(place[level] if level < len(place) else None, []).append(wish)
+    if None in lines:
+        return list(wishes)  # all of one queue and namespace
+    return _merged([_below(line, level + 1) for line in lines.values()])
+
+
+def _merged(lines: Sequence[Sequence[T]]) -> list[T]:
+    if len(lines) == 1:
+        return list(lines[0])
+    boxed = zip_longest(*([(one,) for one in line] for line in lines), fillvalue=())
+    return [one for each in boxed for box in each for one in box]

@@ -12,7 +12,7 @@ from admission.world.closures.node_closures import ClosureState
 from admission.world.world import World
 from queues.api.api_resources import NODE_DRAINS, RESERVATIONS, ObjectRef
 from queues.api.types.node_closures import MOST_NODES
-from queues.closures.node_closures import ClosureKind, ClosurePhase, NodeClosure
+from queues.node_closures import ClosureKind, ClosurePhase, NodeClosure
 from queues.resources import show
 from queues.text_format import counted
 from queues.workload import NodeName, QueueName

@@ -1,17 +1,16 @@
 """Statuses that the objects of the cluster should have, worked out from the world. Pure."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from admission.engine.reasons import not_allowed
-from admission.facts.pods import PodPhase
+from admission.facts.pods import PodFact, PodPhase
 from admission.reconcile.enqueued_groups import EnqueuedGroups
 from admission.reconcile.events import start_event, unschedulable_event, waiting_event
 from admission.reconcile.expected_starts import ExpectedStart, ToldStarts
 from admission.reconcile.named_workloads import reason_told_in
-from admission.reconcile.rolling_updates import DEPLOYMENT, own_update_words
 from admission.reconcile.status import (
     EventNote,
     JobStatusFacts,
@@ -39,6 +38,16 @@ from queues.workload import Workload, WorkloadKey
 
 #: Pods that are a gang.
 _SEVERAL: Final = 2
+_DEPLOYMENT: Final = "deployment/"
+#: What a new pod of a Deployment waits for that its predecessor has.
+_FOR_ROOM: Final = (
+    ReasonCode.QUEUE_LIMIT,
+    ReasonCode.USER_LIMIT,
+    ReasonCode.NO_FIT,
+    ReasonCode.NAMESPACE_QUOTA,
+)
+#: The two ways out of an update that waits for itself.
+WAYS_OUT: Final = "set maxUnavailable of its strategy to 1 or more, or maxSurge to 0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +164,7 @@ class WorldStatuses:
     def _own_update(self, state: WorkloadState, code: ReasonCode) -> str:
         """What is said of pods that wait for older ones of their own Deployment; "": they do not."""
         controller = next((pod.controller for pod in state.pods if pod.controller), "")
-        if not controller.startswith(DEPLOYMENT):
+        if not controller.startswith(_DEPLOYMENT):
             return ""
         others = self.world.pod_index.of_deployment(state.workload.namespace, controller)
         return own_update_words(code, state.pods, others)
@@ -273,3 +282,27 @@ def _is_told_by_event(key: WorkloadKey, ref: ObjectRef) -> bool:
 
 def _group_name(state: WorkloadState) -> str:
     return job_group_name(state.workload.name, state.key.uid)
+
+
+def own_update_words(code: ReasonCode, waiting: Iterable[PodFact], all_pods: Iterable[PodFact]) -> str:
+    """What is said of a workload whose pods wait for older ones of their own Deployment; "": they do not.
+
+    A Deployment that may have a pod more and none less takes an old pod away only when a new one runs. In a full queue
+    that never comes, and nothing but the Deployment says so.
+    ``code``: why it waits; ``all_pods``: those of the same Deployment.
+    """
+    new = next((pod for pod in waiting if pod.gated), None)
+    if new is None or code not in _FOR_ROOM or not new.controller.startswith(_DEPLOYMENT):
+        return ""
+    revision = _revision(new)
+    is_held = any(
+        pod.admission is not None and is_live(pod) and not pod.deleting and _revision(pod) != revision
+        for pod in all_pods
+    )
+    name = new.controller.removeprefix(_DEPLOYMENT)
+    return f"it waits for pods of its own Deployment {name}: {WAYS_OUT}" if is_held else ""
+
+
+def _revision(pod: PodFact) -> str:
+    """The hash of the template that a pod of a Deployment is made from, in its name between two dashes."""
+    return pod.name.removeprefix(f"{pod.controller.removeprefix(_DEPLOYMENT)}-").partition("-")[0]

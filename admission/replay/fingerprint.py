@@ -20,9 +20,9 @@ from queues.quota.queue import DEFAULT_POLICY, Queue
 _DECIDING: Final = (
     "admission.engine",
     "queues.admissions",
-    "queues.closures",
     "queues.flavor_growth",
     "queues.label_selectors",
+    "queues.node_closures",
     "queues.order",
     "queues.parts",
     "queues.plan",

@@ -8,6 +8,7 @@ expressions inside the API server, so what they do is repeated here.
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -17,16 +18,20 @@ from admission.engine.snapshot import Snapshot
 from admission.facts.pods import PodFact
 from admission.facts.volumes import PodVolume, unseen_volumes
 from admission.facts.workloads import WorkloadFact
-from admission.trials.unknown_fields import unknown_fields_of
 from admission.wire import WirePod
 from admission.workloads.context import Context, in_context
 from admission.workloads.kinds import KINDS, KindSupport, read_pod
 from queues.api import names
 from queues.api.api_resources import POD_GROUPS, PODS, VOLCANO_JOBS
+from queues.api.check.own_names import pod_templates
+from queues.api.check.pod_templates import pod_problems, template_problems
 from queues.api.kueue_names import KUEUE_QUEUE
 from queues.api.model import excerpt
 from queues.api.reading.user_values import LONGEST_NAME, is_dns_name
-from queues.api.validation.validation import Known, defaulted, violations_of
+from queues.api.types.batch_job import BatchJob
+from queues.api.types.pod import Pod
+from queues.api.types.volcano_job import VolcanoJob
+from queues.api.validation.validation import Known, defaulted, kind_of, unknown_fields, violations_of
 from queues.errors import MusterError
 from queues.text_format import rfc3339
 from queues.workload import WorkloadKey, WorkloadKind
@@ -35,7 +40,7 @@ Document = Mapping[str, Any]
 
 #: Documents of one trial.
 MOST_DOCUMENTS: Final = 64
-#: Refusals and warnings that are shown of one document.
+#: Refusals, warnings and unknown fields that are shown of one document.
 _MOST_TOLD: Final = 10
 #: Uids of objects that are not stored: those of the API server are random.
 _UID: Final = "00000000-0000-0000-0000-{:012d}"
@@ -495,3 +500,23 @@ def resources_of(asked: Sequence[Asked]) -> Iterator[tuple[KindSupport, str]]:
     yield from {
         (str(each.support.kind), each.namespace): (each.support, each.namespace) for each in asked
     }.values()
+
+
+def unknown_fields_of(document: dict[str, Any]) -> tuple[str, ...]:
+    """Paths of fields that Muster does not know; a later version of Kubernetes may.
+
+    The plugin asks the API server itself, in a dry run as the user. This is for other clients of the read API:
+    an API server drops such fields, or refuses them, as the client that submits the object asks it to.
+    """
+    return tuple(islice(dict.fromkeys(_unknown(document)), _MOST_TOLD))
+
+
+def _unknown(document: dict[str, Any]) -> Iterator[str]:
+    yield from unknown_fields(document)
+    model = kind_of(document)
+    if model is Pod:
+        yield from (each.path for each in pod_problems(document) if each.is_unknown)
+    elif model in (BatchJob, VolcanoJob):
+        for place, template in pod_templates(document):
+            problems = template_problems(template, place.rstrip("."))
+            yield from (each.path for each in problems if each.is_unknown)

@@ -37,6 +37,7 @@ from admission.web.access.answer_cache import Kept
 from admission.web.access.limits import Gate, ProcessorShare, RequestLimits, counted_as
 from admission.web.access.redaction import redacted
 from admission.web.access.rights import MOST_ASKED, Forbidden
+from admission.web.changes import Changes, require_watch
 from admission.web.health import METRICS_TYPE
 from admission.web.http import (
     OTHER_NAMESPACE,
@@ -46,6 +47,7 @@ from admission.web.http import (
     flag,
     json_answer,
     numbered_place,
+    tagged,
     time_of,
     whole_number,
 )
@@ -56,8 +58,6 @@ from admission.web.lists.queries import decisions_of, is_mine, limit_of, lines_b
 from admission.web.reader import Sight, UnknownName, together
 from admission.web.trials.handler import LARGEST_TRIAL
 from admission.web.trials.handler import answer as trial_answer
-from admission.web.updates.changes import Changes, require_watch
-from admission.web.updates.etags import tagged
 from admission.web.usage.bodies import UsageList
 from admission.web.usage.report import PARAMETERS, UsageRequest, usage_request
 from admission.web.usage.time_series import PARAMETERS as OF_TIME_SERIES

@@ -38,7 +38,7 @@ from admission.workloads.rollback import (
     quota_lacks,
     rollbacks_of,
 )
-from admission.workloads.run_time.run_end import RunEnd, run_end, run_out
+from admission.workloads.run_end import RunEnd, run_end, run_out
 from admission.workloads.seats import SeatMap, is_live, seat_maps_of
 from admission.workloads.workload import (
     held_by_owner,

@@ -23,8 +23,8 @@ from admission.world.closures.node_closures import NodeClosures
 from admission.world.faulty_nodes import FaultyNodes
 from admission.world.hypernodes import hypernode_tree
 from queues.admissions import Admission, Seat
-from queues.closures.node_closures import ClosureKind
 from queues.flavor_growth import FlavorGrowth
+from queues.node_closures import ClosureKind
 from queues.resources import DEVICE_MARK, MOST, NOTHING, WHOLE, Resources, is_device, total
 from queues.workload import NO_FLAVOR, FlavorName, HostPort, NodeName, PodSet, WorkloadKey
 

@@ -1,10 +1,9 @@
 """Grafana's JSON for dashboards of one style: a data source to choose, rows of panels, Prometheus queries."""
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
-
-from deploy.monitoring.queries import of_chosen_clusters
 
 #: Of Grafana 12; newer versions migrate it.
 SCHEMA_VERSION: Final = 41
@@ -13,6 +12,11 @@ _COLUMNS: Final = 24
 _HEIGHT: Final = 8
 _STAT_HEIGHT: Final = 4
 _DATA_SOURCE: Final = {"type": "prometheus", "uid": "${datasource}"}
+_VARIABLE: Final = re.compile(r"\$(\w+)")
+#: A metric, with the beginning of its selector if it has one.
+_METRIC: Final = re.compile(r"\b(muster[_:][a-z0-9_:]+|up)\b(\{?)")
+#: Series without the label match too, unless a cluster is chosen.
+_CHOSEN: Final = 'cluster=~"$cluster"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,3 +217,14 @@ def _panel(panel: Panel, number: int, place: dict[str, int]) -> dict[str, Any]:
             for index, query in enumerate(panel.queries)
         ],
     }
+
+
+def of_chosen_clusters(expr: str) -> str:
+    """The expression, counting only series of the clusters that are chosen in Grafana."""
+    return _METRIC.sub(lambda match: f"{match[1]}{{{_CHOSEN}{',' if match[2] else '}'}", expr)
+
+
+def replaced(expr: str, variables: Mapping[str, str], *, rate_interval: str = "1m") -> str:
+    """The expression with these values. Raises KeyError: it has another variable."""
+    values = {**variables, "__rate_interval": rate_interval}
+    return _VARIABLE.sub(lambda match: values[match[1]], expr)

@@ -19,9 +19,9 @@ from admission.cli.page.views import Views
 from admission.settings import Address
 from admission.web import bodies
 from admission.web.app import PREFIX
+from admission.web.changes import Changes, StreamLimits
 from admission.web.http import encode, json_answer, serving
 from admission.web.reader import EVERYTHING, Sight
-from admission.web.updates.changes import Changes, StreamLimits
 from queues.api.api_resources import DEVICES, NODE_DRAINS, NODES, RESERVATIONS, TOPOLOGIES
 from queues.api.names import CHANGED_BY
 from tests.fakes.fake_reader import PENDING, RUNNING, FakeReader, fake_api, waiting

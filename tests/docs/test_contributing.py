@@ -9,9 +9,26 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/contributing.md").read_text(encoding="utf-8")
 TABLE = PAGE.partition("## I want to change")[2].partition("\n## ")[0]
 PRODUCT = ("queues", "admission", "deploy", "migrations")
-MOST_LINES, MOST_MODULES = 800, 25
-#: Has one more module with each change of the schema, and loses none.
-MIGRATIONS = ROOT / "migrations/versions"
+MOST_LINES, MOST_LINES_OF_A_FUNCTION, FEWEST_LINES, FEWEST_MODULES = 800, 60, 50, 3
+#: Folders of modules that stand for themselves, however small: plug-ins, kinds, versions.
+REGISTRIES = {"plugins", "kinds", "operators", "versions"}
+#: Folders of fewer modules, with the reason.
+SMALL_FOLDERS = {
+    "admission/kube/provisioning": "the API server's side of admission/provisioning, which is pure",
+}
+#: Functions that are longer.
+LONG_FUNCTIONS = {
+    "admission/cycle.py::_decide",
+    "admission/decode/pods.py::pod_fact",
+    "admission/engine/decide.py::decide",
+    "admission/term.py::_turns",
+    "admission/web/trials/on_leader.py::trial",
+    "admission/workloads/kinds/operators/support.py::fact_of",
+    "admission/workloads/kinds/volcano_job.py::volcano_job_fact",
+    "admission/workloads/state.py::_held_state",
+    "admission/world/world.py::__init__",
+    "queues/sql/read/node_use.py::node_workloads",
+}
 
 
 def modules(*folders: str) -> list[Path]:
@@ -32,15 +49,50 @@ def test_every_package_of_the_ring_is_drawn() -> None:
     assert {name for name in packages if f"admission/{name}/" not in PAGE} == set()
 
 
-def test_no_module_is_too_long_and_no_folder_too_full() -> None:
+def test_no_file_is_longer_than_a_topic() -> None:
     every = modules(*PRODUCT, "tests")
     assert [str(path) for path in every if len(path.read_text().splitlines()) > MOST_LINES] == []
-    folders: dict[Path, int] = defaultdict(int)
-    for path in every:
-        folders[path.parent] += path.name != "__init__.py"
-    del folders[MIGRATIONS]
-    full = {str(path.relative_to(ROOT)): count for path, count in folders.items() if count > MOST_MODULES}
-    assert full == {}
+
+
+def test_no_small_module_serves_a_single_neighbour() -> None:
+    importers: dict[str, set[Path]] = defaultdict(set)
+    for path in modules(*PRODUCT):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                for name in {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}:
+                    importers[name].add(path)
+    lonely = [
+        str(path.relative_to(ROOT))
+        for path in modules("admission", "queues")
+        if path.name != "__init__.py"
+        and not REGISTRIES & set(path.parts)
+        and len(path.read_text().splitlines()) < FEWEST_LINES
+        and [
+            importer.parent for importer in importers[".".join(path.relative_to(ROOT).with_suffix("").parts)]
+        ]
+        == [path.parent]
+    ]
+    assert lonely == [], "a module of a few lines belongs into the one that uses it"
+
+
+def test_no_folder_holds_one_or_two_modules() -> None:
+    counts: dict[str, int] = defaultdict(int)
+    for path in modules("admission", "queues"):
+        if path.name != "__init__.py" and not REGISTRIES & set(path.parts):
+            counts[str(path.parent.relative_to(ROOT))] += 1
+    assert {folder for folder, count in counts.items() if count < FEWEST_MODULES} == SMALL_FOLDERS.keys()
+
+
+def test_no_function_is_longer_than_a_screen() -> None:
+    long = {
+        f"{path.relative_to(ROOT)}::{node.name}"
+        for path in modules("admission", "queues")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.end_lineno is not None
+        and node.end_lineno - node.lineno > MOST_LINES_OF_A_FUNCTION
+    }
+    assert long - LONG_FUNCTIONS == set()
 
 
 def test_a_public_class_name_exists_once() -> None:

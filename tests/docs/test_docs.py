@@ -27,7 +27,7 @@ OTHER_WORDS = {
     ("admission/cli/rendering/nodes.py", "NotReady"),
     ("admission/cli/rendering/terminal/colour.py", "NotReady"),
     # A phase of reservations.
-    ("queues/closures/node_closures.py", "Refused"),
+    ("queues/node_closures.py", "Refused"),
     ("admission/cli/closures/closed_nodes.py", "Refused"),
 }
 

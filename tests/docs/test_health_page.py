@@ -6,7 +6,7 @@ from pathlib import Path
 from admission.agent.health import ConditionType, conditions, problems
 from admission.agent.readings import RecoveryAction
 from admission.agent.xids import XIDS, XidClass
-from deploy.xids_page import xids_page
+from deploy.reference_pages import xids_page
 from tests.builders.node_agents.device_readings import device
 
 PAGE = (Path(__file__).parents[2] / "docs/reference/health.md").read_text(encoding="utf-8")

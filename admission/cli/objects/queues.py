@@ -86,7 +86,13 @@ def _over_clusters(
     names: tuple[str, ...], resource: str | None, contexts: str, output: Output, route: Route
 ) -> int:
     """The answer with ``--contexts``; 1: a cluster did not answer, and the others are shown."""
-    from admission.cli.clusters.queue_use import asked, document, named_contexts, queue_names, use_table
+    from admission.cli.objects.queues_over_clusters import (
+        asked,
+        document,
+        named_contexts,
+        queue_names,
+        use_table,
+    )
 
     if output.sort_by:
         raise click.UsageError("--contexts and --sort-by exclude each other.")

@@ -22,7 +22,7 @@ from admission.cli.page.list_views import decisions, live_workloads
 from admission.cli.page.node_views import Line, node_racks, one_rack
 from admission.cli.page.problems import NoSuchView, unknown
 from admission.cli.page.queue_views import one_queue, queue_tree
-from admission.cli.page.reports.questions import reports
+from admission.cli.page.reports import reports
 from admission.cli.page.view import View
 from admission.cli.page.waiting_views import waiting
 from admission.cli.page.workload_view import workload_view

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from admission.engine.closures.held_work import CutOff, HeldWork, Numbers
 from admission.engine.nodes.table import Amounts, Mask, NodeTable
 from admission.engine.snapshot import Snapshot
-from queues.closures.node_closures import NodeClosure
+from queues.node_closures import NodeClosure
 from queues.workload import NodeName
 
 

@@ -19,7 +19,7 @@ from admission.engine.nodes.closed_nodes import ClosedNodes
 from admission.engine.nodes.table import Layout, Mask, NodeTable
 from admission.engine.snapshot import Rollback, Snapshot
 from queues.admissions import Admission, AdmissionState
-from queues.closures.node_closures import ClosureKind, NodeClosure
+from queues.node_closures import ClosureKind, NodeClosure
 from queues.quota.tree import QueueTree
 from queues.quota.usage import Usage
 from queues.reason_codes import ReasonCode

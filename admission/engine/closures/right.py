@@ -21,7 +21,7 @@ from admission.engine.nodes.closed_nodes import ClosedNodes
 from admission.engine.nodes.table import Mask
 from admission.engine.snapshot import Snapshot
 from queues.admissions import Admission, AdmissionState
-from queues.closures.node_closures import NodeClosure
+from queues.node_closures import NodeClosure
 from queues.quota.accounts import Account
 from queues.quota.effective_limits import numbers_of
 from queues.quota.queue import ROOT, Queue

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from queues.closures.node_closures import NodeClosure
+from queues.node_closures import NodeClosure
 from queues.quota.queue import Queue
 from queues.quota.tree import QueueTree
 from queues.text_format import rfc3339

@@ -6,9 +6,9 @@ nothing, and a newer version changes what differs. ``tell`` gets the progress li
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -27,7 +27,6 @@ from admission.kube.install.server_side_apply import (
     found_at,
     items_of,
 )
-from admission.kube.install.stored_jobs import warn_of_stored_jobs
 from admission.kube.policies.agents import agent_policies
 from admission.kube.policies.mutating import PolicyOptions, mutating_policies
 from admission.kube.policies.validating import validating_policies
@@ -41,6 +40,7 @@ from admission.kube.webhook.configuration import (
 )
 from admission.kube.webhook.keyring import KeyringStore
 from queues.api.api_resources import (
+    JOBS,
     NAMESPACES,
     PODS,
     QUEUES,
@@ -50,6 +50,7 @@ from queues.api.api_resources import (
     path_of,
 )
 from queues.api.names import (
+    ADMISSION_ID,
     AGENT_NAMESPACE,
     CHANGED_BY,
     DEFAULT_QUEUE,
@@ -251,3 +252,27 @@ async def _policies_in_force(client: Client, namespace: str, tell: Tell) -> None
                 await asyncio.sleep(0.1)
     except TimeoutError:
         tell(f"The policies do not work yet: a pod that names a queue would not wait{reason}.")
+
+
+async def warn_of_stored_jobs(client: Client, tell: Tell) -> None:
+    """A line for each Job that was stored while no policy guarded it, and whose pods would pass the gate.
+
+    It says what to do. The guards ask about what is created and changed. The controller of Jobs is believed for pods
+    that it copies from a template with the label and the annotation of a released pod; no user can write such a
+    template while the policies are there, but one that is older than they are is copied whenever its Job goes on.
+    Raises ApiError.
+    """
+    async for name in _past_the_gate(client):
+        tell(
+            f"warning: job {name} has no queue, and its pod template has {RELEASED}=true and {ADMISSION_ID}: written "
+            "before the policies were there. Its pods start without an admission. Delete it, or create it again."
+        )
+
+
+async def _past_the_gate(client: Client) -> AsyncIterator[str]:
+    # A Job that Muster let go has a queue: Muster writes its template anew before it goes on.
+    async for job in items_of(client, JOBS.path(), f"!{QUEUE_LABEL}"):
+        template: dict[str, Any] = job["spec"]["template"].get("metadata") or {}
+        released = (template.get("labels") or {}).get(RELEASED) == "true"
+        if released and ADMISSION_ID in (template.get("annotations") or {}):
+            yield f"{job['metadata']['namespace']}/{job['metadata']['name']}"

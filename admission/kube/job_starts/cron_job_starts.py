@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from admission.cron_jobs.steps import CronJobFact, CronNote, JobStart, job_document, status_of, step
+from admission.job_starts.cron_job_steps import CronJobFact, CronNote, JobStart, job_document, status_of, step
 from admission.kube.job_starts.job_writer import ForeignJob, JobWriter, StartRefused
 from admission.kube.job_starts.started_jobs import StartedJobs
 from admission.kube.job_starts.starter_status import StarterStatus

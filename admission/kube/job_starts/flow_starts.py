@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from admission.job_flows.flow import JobFlowFact, NetworkProbe
-from admission.job_flows.steps import FlowStart, FlowStep, step
+from admission.job_starts.job_flow import JobFlowFact, NetworkProbe
+from admission.job_starts.job_flow_steps import FlowStart, FlowStep, step
 from admission.kube.client.client import Client
 from admission.kube.job_starts.job_writer import ForeignJob, JobWriter, StartRefused
 from admission.kube.job_starts.probes import passing

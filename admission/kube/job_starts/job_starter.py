@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, NoReturn
 
-from admission.cron_jobs.steps import CronJobFact
-from admission.job_flows.flow import JobFlowFact
+from admission.job_starts.cron_job_steps import CronJobFact
+from admission.job_starts.job_flow import JobFlowFact
 from admission.kube.client.client import Client
 from admission.kube.job_starts.cron_job_starts import CronJobStarts
 from admission.kube.job_starts.flow_starts import FlowStarts

@@ -12,7 +12,7 @@ from typing import Final
 import aiohttp
 import msgspec
 
-from admission.job_flows.flow import NetworkProbe
+from admission.job_starts.job_flow import NetworkProbe
 from admission.kube.client.client import Client
 from admission.wire import Bare
 from queues.api.api_resources import PODS

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, Literal
 
-from admission.cron_jobs.steps import CronJobFact
-from admission.job_flows.flow import JobFlowFact
+from admission.job_starts.cron_job_steps import CronJobFact
+from admission.job_starts.job_flow import JobFlowFact
 from admission.kube.client.client import Client
 from admission.kube.job_starts.watched_kinds import JobTemplateFact
 from admission.kube.writers.events import EventWriter

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.cron_jobs.steps import CronJobFact, cron_job_fact
-from admission.job_flows.flow import JobFlowFact, job_flow_fact
+from admission.job_starts.cron_job_steps import CronJobFact, cron_job_fact
+from admission.job_starts.job_flow import JobFlowFact, job_flow_fact
 from admission.kube.client.client import Client
 from admission.kube.watch.informer import Informer, Timing
 from admission.kube.watch.store import ObjectChange, WatchedKind

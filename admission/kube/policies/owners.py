@@ -5,9 +5,9 @@ what they make, and it waits by its own label. So the label of the owner is copi
 owner has it. An owner that says how many of its pods start together (``scheduling.volcano.sh/group-min-member``, 2 or
 more) gets the name of a PodGroup in its template as well, by the owner's name: pods of all revisions of a Deployment
 are one gang, so that a rollout replaces its pods one by one (Volcano has a gang per ReplicaSet, which never gets whole
-while old pods leave only as new ones come). Muster makes that PodGroup (``admission.kube.groups``). An owner whose pods
-run already becomes no gang, unless it makes all its pods at the same time: the rollout would wait for ever for the
-first new pods, which wait for the others, which come when these run.
+while old pods leave only as new ones come). Muster makes that PodGroup (``admission.kube.writers.automatic_groups``).
+An owner whose pods run already becomes no gang, unless it makes all its pods at the same time: the rollout would wait
+for ever for the first new pods, which wait for the others, which come when these run.
 
 Owners that another one controls are left out: their template is that one's.
 """

@@ -91,8 +91,8 @@ from queues.api.api_resources import (
     WEBHOOK_CONFIGURATIONS,
     ApiResource,
 )
-from queues.closures.node_closures import ClosureKind
 from queues.ledger_record import LedgerRecord
+from queues.node_closures import ClosureKind
 from queues.quota.queue import ROOT
 from queues.reason_codes import ReasonCode
 from queues.workload import Obstacle, WorkloadKind

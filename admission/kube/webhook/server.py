@@ -36,9 +36,9 @@ from queues.api.api_resources import (
 from queues.api.reading.user_values import is_dns_name
 from queues.api.validation.closures.whole_nodes import NodeShape, node_shapes
 from queues.api.validation.validation import Known
-from queues.closures.node_closures import ClosureKind, NodeClosure
 from queues.errors import ApiError, InvalidDocument, NotFound
 from queues.flavor_growth import FlavorGrowth
+from queues.node_closures import ClosureKind, NodeClosure
 from queues.quota.queue import Queue
 from queues.resources import NOTHING, Resources, total
 from queues.workload import FlavorName

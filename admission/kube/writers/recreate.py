@@ -28,6 +28,7 @@ from typing import Any, Final, NamedTuple
 
 from admission.facts.changes import Change, FactKind
 from admission.facts.pods import PodFact
+from admission.failpoints import Failpoint
 from admission.kube.client.client import Client
 from admission.kube.client.eviction import code_of, evict
 from admission.kube.writers.awaited_seats import UnwantedWrite
@@ -83,7 +84,7 @@ class RecreationWriter:
         *,
         hand_in: Callable[[Change], None],
         requeue: Callable[[WorkloadKey], None],
-        failpoint: Callable[[str], None],
+        failpoint: Failpoint,
     ) -> None:
         """``hand_in`` takes an intent into the stream of changes; ``requeue`` has a workload worked out again."""
         self._client = client

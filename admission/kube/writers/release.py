@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Final
 
+from admission.failpoints import Failpoint
 from admission.kube.client.client import Client, PatchKind
 from admission.kube.client.errors import does_not_apply
 from admission.kube.client.eviction import code_of, evict
@@ -53,7 +54,7 @@ class ReleaseWriter:
         check_lease: Callable[[], None],
         *,
         requeue: Callable[[WorkloadKey], None],
-        failpoint: Callable[[str], None],
+        failpoint: Failpoint,
         released: Callable[[Iterable[AdmissionId]], None] = lambda ids: None,
     ) -> None:
         """``requeue`` is called when the state or the status of a workload has to be worked out again; ``released``

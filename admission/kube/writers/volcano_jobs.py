@@ -14,6 +14,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from admission.failpoints import Failpoint
 from admission.kube.client.client import Client
 from admission.kube.client.eviction import code_of, evict
 from admission.kube.writers.awaited_seats import AwaitedSeats, AwaitedWrite, UnwantedWrite
@@ -76,7 +77,7 @@ class JobPods:
         creations: AwaitedSeats,
         is_wanted: Callable[[JobWork, PodWanted], bool],
         expect: Callable[[JobWork, str], None],
-        failpoint: Callable[[str], None],
+        failpoint: Failpoint,
         released: Callable[[Iterable[AdmissionId]], None],
     ) -> None:
         self._client = client
@@ -308,7 +309,7 @@ class VolcanoJobWriter:
         *,
         requeue: Callable[[WorkloadKey], None],
         report: Callable[[JobReport], None],
-        failpoint: Callable[[str], None],
+        failpoint: Failpoint,
         priorities: Callable[[], Mapping[str, int]] = dict,
         released: Callable[[Iterable[AdmissionId]], None] = lambda ids: None,
     ) -> None:

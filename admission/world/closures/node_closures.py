@@ -11,7 +11,7 @@ from typing import NamedTuple
 from admission.facts.cluster import ClosureFact, QueueFact
 from admission.world.closures.node_devices import NodeDevices
 from admission.world.closures.tenant_rights import beyond_right
-from queues.closures.node_closures import ClosureKind, ClosurePhase, NodeClosure
+from queues.node_closures import ClosureKind, ClosurePhase, NodeClosure
 from queues.quota.loans import DeservedOverTime
 from queues.workload import NodeName, QueueName
 

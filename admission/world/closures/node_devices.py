@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from admission.facts.cluster import NodeFact
 from queues.api.validation.closures.whole_nodes import NodeShape, kept_devices, node_shape
-from queues.closures.node_closures import NodeClosure
+from queues.node_closures import NodeClosure
 from queues.workload import NodeName
 
 

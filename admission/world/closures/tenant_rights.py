@@ -14,7 +14,7 @@ from admission.facts.cluster import ClosureFact
 from admission.world.closures.node_devices import NodeDevices
 from queues.api.resource_names import is_extended
 from queues.api.validation.closures.reservation_rights import what_limits
-from queues.closures.node_closures import NodeClosure
+from queues.node_closures import NodeClosure
 from queues.quota.loans import DeservedOverTime
 from queues.quota.queue import ROOT
 from queues.resources import show

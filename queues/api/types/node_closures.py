@@ -10,8 +10,8 @@ from pydantic import Field
 from queues.api.metadata import ObjectMeta
 from queues.api.model import Duration, Labels, Model, Quantities, Text, Time, excerpt, seconds_of
 from queues.api.names import MUSTER, OF_TENANT
-from queues.closures.node_closures import ClosureKind, NodeClosure
 from queues.errors import InvalidDocument
+from queues.node_closures import ClosureKind, NodeClosure
 from queues.resources import Resources
 from queues.text_format import second_at
 from queues.workload import FlavorName, NodeName, QueueName

@@ -7,7 +7,7 @@ from queues.api.model import excerpt
 from queues.api.names import DEFAULT_QUEUE, HIERARCHY, HIERARCHY_WEIGHTS
 from queues.api.reading.user_values import LONGEST_LABEL_VALUE, SUBDOMAIN
 from queues.api.types.queue import FlavorLimits, QueueDocument
-from queues.api.validation.loans.loan_rules import loan_violations
+from queues.api.validation.loan_rules import loan_violations
 from queues.api.validation.violations import Violation, in_order, limit_violations, selector_violations
 from queues.errors import GuaranteesExceedParent, QueueCycle, QueueTooDeep, UnknownParent
 from queues.quota.queue import MOST_LEVELS, ROOT

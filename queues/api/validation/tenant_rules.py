@@ -12,8 +12,8 @@ from typing import Any, Final, Literal, NamedTuple
 from queues.api.model import excerpt
 from queues.api.quota.quota_loans import lasting
 from queues.api.types.queue import QueueAccess, QueueDocument, QueueSpec
-from queues.api.validation.loans.foreign_loans import weakened_loans
-from queues.api.validation.loans.loan_rules import loan_refusals
+from queues.api.validation.foreign_loans import weakened_loans
+from queues.api.validation.loan_rules import loan_refusals
 from queues.errors import InvalidDocument
 from queues.quota.accounts import Account
 from queues.quota.effective_limits import Numbers, numbers_of

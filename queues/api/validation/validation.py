@@ -57,8 +57,8 @@ from queues.api.validation.scheduler_fields import other_scheduler, reported_vio
 from queues.api.validation.size_rules import size_violations
 from queues.api.validation.violations import Violation, label_violations, limit_violations, of_model
 from queues.api.validation.zero_fields import zero_field_warnings
-from queues.closures.node_closures import NodeClosure
 from queues.flavor_growth import FlavorGrowth
+from queues.node_closures import NodeClosure
 from queues.quota.access import access_refusal
 from queues.quota.queue import ROOT
 from queues.quota.queue import Queue as DomainQueue

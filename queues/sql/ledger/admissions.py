@@ -1,18 +1,19 @@
-"""Admissions are opened, freed and evicted.
+"""Admissions are opened, freed and evicted; claims on what their victims leave are stored and dropped.
 
 Gangs get seats as far as the limits allow, each checked against the books as the gangs before it left them; running
 pods are adopted whatever the limits say. An admission closes when its last seat is given back, and moves to the
-history. An eviction keeps the seats, and notes what it means for the next try of the workload.
+history. An eviction keeps the seats, and notes what it means for the next try of the workload. A claim is space that is
+promised to a beneficiary while its victims leave.
 """
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import and_, bindparam, case, func, or_, select, update
+from sqlalchemy import and_, bindparam, case, delete, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from queues.admissions import Seat, StageTimes, Unready
+from queues.admissions import Claim, Seat, StageTimes, Unready
 from queues.plan import NO_USERS, Admit, Adopt, Evict, Free, Setback, setbacks_of
 from queues.quota.posting import Posting, Rejection
 from queues.reason_codes import ReasonCode
@@ -35,8 +36,9 @@ from queues.sql.statements import (
     key_rows,
     moment,
     same,
+    upsert_rows,
 )
-from queues.sql.tables import admissions, backoffs, workloads
+from queues.sql.tables import admissions, backoffs, claims, workloads
 from queues.workload import AdmissionId, QueueName, WorkloadKey, WorkloadKind
 
 #: Users by workload; absent: unknown.
@@ -363,3 +365,35 @@ async def _back_off(
 
 def _unready_columns(unready: Unready | None) -> tuple[int, str, str]:
     return (0, "", "") if unready is None else (unready.times, unready.revision, unready.message)
+
+
+_CLAIMS = JsonRows(
+    *claims.c["kind", "uid", "queue", "generation", "until", "victims"],
+    *(claims.c[name] for name in SEAT_NAMES),
+)
+
+_UPSERT_CLAIMS = upsert_rows(claims, _CLAIMS)
+
+_DELETE_CLAIMS = delete(claims).where(same(claims, KEYS))
+
+
+async def claim(tx: AsyncConnection, transaction: LedgerTransaction, rows: Sequence[Claim]) -> None:
+    """Store claims; a later claim of the same beneficiary replaces the earlier one."""
+    new = [
+        {
+            **attributes(row.workload, "kind", "uid"),
+            **attributes(row, "queue", "generation", "until", "victims"),
+            **to_columns(row.seats),
+        }
+        for row in rows
+    ]
+    if new:
+        await tx.execute(_UPSERT_CLAIMS, _CLAIMS.rows(new))
+
+
+async def drop_claims(
+    tx: AsyncConnection, transaction: LedgerTransaction, keys: Collection[WorkloadKey]
+) -> None:
+    """Delete the claims of these beneficiaries."""
+    if keys:
+        await tx.execute(_DELETE_CLAIMS, KEYS.rows(key_rows(keys)))

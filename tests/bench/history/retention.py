@@ -18,7 +18,7 @@ from typing import Any, Final
 from admission.cycle import Cycle, look_back, recall
 from admission.facts.changes import Fact
 from admission.facts.workloads import WorkloadFact
-from admission.history.keeper import HistoryKeeper
+from admission.history_keeper import HistoryKeeper
 from queues.quota.queue import ROOT, QueuePolicy
 from queues.sql import leadership
 from queues.sql.database import Database, migrate, raw_connection

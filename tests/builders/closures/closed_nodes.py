@@ -6,7 +6,7 @@ from dataclasses import replace
 from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.snapshot import Snapshot
 from queues.admissions import Admission, Seat
-from queues.closures.node_closures import ClosureKind, NodeClosure
+from queues.node_closures import ClosureKind, NodeClosure
 from queues.quota.queue import ROOT, Queue
 from queues.resources import Resources, total
 from queues.workload import (

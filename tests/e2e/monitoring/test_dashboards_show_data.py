@@ -9,7 +9,7 @@ import pytest
 from deploy.local.processes import free_port
 from deploy.local.stack import Replica
 from deploy.monitoring.dashboards import DASHBOARDS
-from deploy.monitoring.queries import of_chosen_clusters, replaced
+from deploy.monitoring.panels import of_chosen_clusters, replaced
 from tests.e2e.devices.gpu_agents import GpuNode
 from tests.e2e.monitoring.conftest import address
 from tests.e2e.monitoring.prometheus_server import PrometheusServer

@@ -5,9 +5,8 @@ import sys
 from types import ModuleType
 from typing import Final
 
-from admission import leadership
+from admission import history_keeper, leadership
 from admission.cli.muster import main
-from admission.history import keeper
 from admission.kube.watch.informer import Timing
 from admission.kube.watch.informers import Informers
 
@@ -15,8 +14,8 @@ from admission.kube.watch.informers import Informers
 _WATCHES: Final = Timing(silence=1.5, watch=1.0, absent=1.0)
 _EVERY: Final[tuple[tuple[ModuleType, str], ...]] = (
     (leadership, "NONCE_EVERY"),
-    (keeper, "EVERY"),
-    (keeper, "SUM_UP_EVERY"),
+    (history_keeper, "EVERY"),
+    (history_keeper, "SUM_UP_EVERY"),
 )
 
 

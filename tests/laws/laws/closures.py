@@ -9,7 +9,7 @@ from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.snapshot import Snapshot
 from queues.admissions import AdmissionState
-from queues.closures.node_closures import ClosureKind, NodeClosure
+from queues.node_closures import ClosureKind, NodeClosure
 from queues.quota.queue import ROOT, Queue
 from queues.reason_codes import ReasonCode
 from queues.resources import Resources

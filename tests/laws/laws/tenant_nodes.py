@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from admission.engine.memo import tree_of
 from admission.engine.snapshot import Snapshot
 from queues.admissions import AdmissionState
-from queues.closures.node_closures import ClosureKind
+from queues.node_closures import ClosureKind
 from queues.quota.queue import ROOT, Limits
 from queues.quota.tree import QueueTree
 from queues.reason_codes import ReasonCode

@@ -7,7 +7,15 @@ from typing import Any, Final
 
 import pynvml
 
-from admission.agent.readings import DeviceEvent, DeviceId, DeviceReading, Link, NodeReading
+from admission.agent.readings import (
+    DeviceEvent,
+    DeviceId,
+    DeviceReading,
+    Link,
+    MigInstance,
+    NodeReading,
+    Process,
+)
 from admission.agent.vendors import pci
 from admission.agent.vendors.nvidia import device as device_reads
 from admission.agent.vendors.nvidia.device import HEALTH, FixedFacts, device_facts
@@ -16,7 +24,6 @@ from admission.agent.vendors.nvidia.fields import field_values
 from admission.agent.vendors.nvidia.library import VENDOR, DeviceLost, Library, SessionOver, asked
 from admission.agent.vendors.nvidia.links import Linked, NvLinks, Ways
 from admission.agent.vendors.nvidia.mig import MigInstances
-from admission.agent.vendors.nvidia.processes import processes
 from admission.agent.vendors.vendor import VendorAbsent, VendorFailed
 
 #: The kernel has another text here after each boot of the node.
@@ -25,6 +32,11 @@ BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 _DRIVER: Final = "nvidia"
 #: NVML is started again when a device is lost, in case that brings it back; after 2, 4, 8 such reads, then each 16th.
 MOST_READS_BETWEEN_STARTS: Final = 16
+#: The newest first; an older driver has the other one.
+_PROCESS_CALLS: Final = (
+    pynvml.nvmlDeviceGetComputeRunningProcesses_v3,
+    pynvml.nvmlDeviceGetComputeRunningProcesses_v2,
+)
 
 
 @dataclass(slots=True)
@@ -313,3 +325,22 @@ def _content(file: Path) -> str:
         return file.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError):
         return ""
+
+
+def processes(handle: Any, instances: Sequence[MigInstance]) -> tuple[Process, ...]:
+    """Processes that compute on a device, by pid as the agent's own pid namespace has it: the agent needs ``hostPID``.
+
+    Empty also where the driver does not report them. Raises SessionOver, DeviceLost.
+    """
+    answers: list[Any] = next(
+        (told for told in (asked(call, handle) for call in _PROCESS_CALLS) if told is not None), []
+    )
+    parts = {(each.gpu_instance, each.compute_instance): each.id for each in instances}
+    return tuple(
+        Process(
+            pid=each.pid,
+            memory_bytes=each.usedGpuMemory,
+            instance=parts.get((each.gpuInstanceId, each.computeInstanceId)),
+        )
+        for each in sorted(answers, key=lambda each: int(each.pid))
+    )

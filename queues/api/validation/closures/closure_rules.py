@@ -9,8 +9,8 @@ from queues.api.model import excerpt
 from queues.api.reading.user_values import is_dns_name
 from queues.api.types.node_closures import NodeDrain, Reservation, duration_of
 from queues.api.validation.violations import Violation, label_violations, limit_violations
-from queues.closures.node_closures import NodeClosure
 from queues.errors import InvalidDocument, InvalidQuantity
+from queues.node_closures import NodeClosure
 from queues.quota.queue import ROOT, Queue
 from queues.resources import Resources, show
 from queues.text_format import go_duration, rfc3339

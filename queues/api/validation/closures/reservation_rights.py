@@ -14,8 +14,8 @@ from queues.api.types.node_closures import Reservation
 from queues.api.types.queue import QueueDocument
 from queues.api.validation.closures.whole_nodes import NodeShape, kept_devices
 from queues.api.validation.tenant_rules import Requester, TenantTree
-from queues.closures.node_closures import NodeClosure
 from queues.errors import InvalidDocument, InvalidQuantity
+from queues.node_closures import NodeClosure
 from queues.quota.loans import DeservedOverTime, Loan
 from queues.quota.queue import Queue
 from queues.resources import show

@@ -1,6 +1,6 @@
 """Which devices NVLinks join."""
 
-from admission.agent.islands import islands
+from admission.agent.device_object import islands
 from admission.agent.readings import Fabric, Link
 from tests.builders.node_agents.device_readings import device, direct, lost, node, switched
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from admission.explain.suggestions import SuggestionKind
-from queues.closures.node_closures import ClosureKind, NodeClosure
+from queues.node_closures import ClosureKind, NodeClosure
 from queues.quota.queue import Queue, QueuePolicy
 from queues.resources import GPU, Resources
 from queues.text_format import rfc3339

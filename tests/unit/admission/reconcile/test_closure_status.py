@@ -6,7 +6,7 @@ import pytest
 
 from admission.facts.cluster import ClosureFact
 from admission.reconcile.closure_status import closure_statuses
-from queues.closures.node_closures import ClosureKind, NodeClosure
+from queues.node_closures import ClosureKind, NodeClosure
 from queues.quota.queue import Limits
 from queues.resources import GPU, Resources
 from queues.workload import NodeName, QueueName

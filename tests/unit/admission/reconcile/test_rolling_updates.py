@@ -3,7 +3,7 @@
 import pytest
 
 from admission.facts.pods import PodFact, PodPhase, PodShape
-from admission.reconcile.rolling_updates import own_update_words
+from admission.reconcile.world_status import own_update_words
 from queues.reason_codes import ReasonCode
 from queues.resources import Resources
 from queues.workload import AdmissionId

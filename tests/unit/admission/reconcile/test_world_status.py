@@ -10,8 +10,7 @@ from admission.facts.changes import Change, FactKind
 from admission.facts.cluster import NamespaceFact, QueueFact
 from admission.reconcile.expected_starts import ExpectedStart, ToldStarts
 from admission.reconcile.queue_states import QueueStatuses
-from admission.reconcile.rolling_updates import WAYS_OUT
-from admission.reconcile.world_status import WorldStatuses
+from admission.reconcile.world_status import WAYS_OUT, WorldStatuses
 from admission.world.world import World
 from queues.plan import Reason
 from queues.quota.queue import QueuePolicy

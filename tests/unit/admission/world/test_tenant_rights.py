@@ -10,7 +10,7 @@ from admission.reconcile.closure_status import BEYOND_DESERVED
 from admission.world.closures.node_closures import NodeClosures
 from admission.world.closures.node_devices import NodeDevices
 from admission.world.closures.tenant_rights import beyond_right
-from queues.closures.node_closures import ClosureKind, ClosurePhase, NodeClosure
+from queues.node_closures import ClosureKind, ClosurePhase, NodeClosure
 from queues.quota.accounts import Account
 from queues.quota.loans import DeservedOverTime, Loan
 from queues.quota.queue import ROOT, Limits, Queue

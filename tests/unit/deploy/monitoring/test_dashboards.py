@@ -10,9 +10,8 @@ import pytest
 import yaml
 
 from deploy.monitoring.dashboards import DASHBOARDS, FOLDER, texts
-from deploy.monitoring.panels import Dashboard, Panel
+from deploy.monitoring.panels import Dashboard, Panel, of_chosen_clusters, replaced
 from deploy.monitoring.prometheus import NoPrometheus, programs
-from deploy.monitoring.queries import of_chosen_clusters, replaced
 from deploy.monitoring.rules import rules
 from tests.unit.deploy.monitoring.test_rules import KNOWN
 

@@ -13,7 +13,7 @@ from queues.api.crd import RESOURCES, crds
 from queues.api.model import MOST_AMOUNTS, Model
 from queues.api.types.queue import MOST_FLAVORS
 from queues.api.validation.validation import KINDS, Known, violations_of
-from queues.closures.node_closures import ClosureKind
+from queues.node_closures import ClosureKind
 
 _NOT_OF_USERS = ("apiVersion", "kind", "metadata", "status")
 Schema = Mapping[str, Any]

@@ -79,7 +79,7 @@ USED: dict[type[BaseModel], dict[str, str]] = {
         "policy.provisioning",
         "queues/quota/loans.py": "loans.to loans.flavor loans.until",
         # It checks what ``queues/api/quota/loan_values.py`` reads by key.
-        "queues/api/validation/loans/loan_rules.py": "loans loans.resources",
+        "queues/api/validation/loan_rules.py": "loans loans.resources",
         "queues/api/quota/loan_values.py": "loans.reason",
         "admission/workloads/rollback.py": "policy.health.onFault",
         "queues/api/validation/tenant_rules.py": "access.admins access.admins.user access.admins.group "
@@ -120,13 +120,13 @@ _OF_A_JOB = {
 USED[JobTemplate] = USED[VolcanoJob]
 USED[VolcanoCronJob] = {
     **_OF_A_JOB,
-    "admission/cron_jobs/steps.py": "schedule timeZone startingDeadlineSeconds concurrencyPolicy suspend jobTemplate "
-    "jobTemplate.metadata jobTemplate.metadata.labels jobTemplate.metadata.annotations jobTemplate.spec "
+    "admission/job_starts/cron_job_steps.py": "schedule timeZone startingDeadlineSeconds concurrencyPolicy suspend "
+    "jobTemplate jobTemplate.metadata jobTemplate.metadata.labels jobTemplate.metadata.annotations jobTemplate.spec "
     "successfulJobsHistoryLimit failedJobsHistoryLimit",
 }
 USED[JobFlow] = {
-    "admission/job_flows/steps.py": "flows flows.name flows.patch jobRetainPolicy",
-    "admission/job_flows/flow.py": "flows.dependsOn flows.dependsOn.targets flows.dependsOn.probe "
+    "admission/job_starts/job_flow_steps.py": "flows flows.name flows.patch jobRetainPolicy",
+    "admission/job_starts/job_flow.py": "flows.dependsOn flows.dependsOn.targets flows.dependsOn.probe "
     "flows.dependsOn.probe.httpGetList flows.dependsOn.probe.httpGetList.taskName "
     "flows.dependsOn.probe.httpGetList.path flows.dependsOn.probe.httpGetList.port "
     "flows.dependsOn.probe.httpGetList.httpHeader flows.dependsOn.probe.tcpSocketList "

@@ -9,8 +9,8 @@ import pytest
 from admission.cli.access.change_feed import ChangeFeed
 from admission.cli.access.read_api import Route
 from admission.settings import Address
+from admission.web.changes import Changes, StreamLimits
 from admission.web.http import serving
-from admission.web.updates.changes import Changes, StreamLimits
 from tests.fakes.fake_reader import FakeReader, fake_api
 
 

@@ -9,7 +9,7 @@ from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.snapshot import Snapshot
 from queues.admissions import Admission, Seat
-from queues.closures.node_closures import NodeClosure
+from queues.node_closures import NodeClosure
 from queues.plan import Plan
 from queues.reason_codes import ReasonCode
 from queues.workload import (

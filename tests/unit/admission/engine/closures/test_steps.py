@@ -11,7 +11,7 @@ from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.snapshot import Snapshot
 from queues.admissions import Admission
-from queues.closures.node_closures import NodeClosure
+from queues.node_closures import NodeClosure
 from queues.quota.queue import ROOT, Limits, Queue
 from queues.versioned_map import VersionedMap
 from queues.workload import AdmissionId, NodeName, QueueName, Workload, WorkloadKey

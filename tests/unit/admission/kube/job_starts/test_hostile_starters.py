@@ -7,9 +7,9 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from admission.cron_jobs import steps as cron_steps
-from admission.job_flows import steps as flow_steps
-from admission.job_flows.flow import job_flow_fact
+from admission.job_starts import cron_job_steps as cron_steps
+from admission.job_starts import job_flow_steps as flow_steps
+from admission.job_starts.job_flow import job_flow_fact
 from admission.kube.job_starts.watched_kinds import template_fact
 from queues.api.schedules.made_jobs import made_job_violations
 from queues.api.schedules.owned_jobs import owned_job

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from admission.job_flows.flow import NetworkProbe
+from admission.job_starts.job_flow import NetworkProbe
 from admission.kube.client.client import Client
 from admission.kube.job_starts import probes
 from admission.kube.job_starts.probes import passing

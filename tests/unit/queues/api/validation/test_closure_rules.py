@@ -13,7 +13,7 @@ from queues.api.validation.closures.reservation_rights import (
 from queues.api.validation.closures.whole_nodes import node_shapes
 from queues.api.validation.tenant_rules import Requester
 from queues.api.validation.validation import Known, violations_of
-from queues.closures.node_closures import ClosureKind, NodeClosure
+from queues.node_closures import ClosureKind, NodeClosure
 from queues.quota.queue import Limits, Queue
 from queues.resources import Resources
 from queues.workload import QueueName

@@ -7,7 +7,7 @@ from sqlalchemy import text
 
 from admission import cycle
 from admission.cycle import look_back
-from admission.history.keeper import HistoryKeeper
+from admission.history_keeper import HistoryKeeper
 from queues.errors import Fenced
 from queues.quota.decayed_usage import NO_PAST
 from queues.quota.queue import ROOT, QueuePolicy

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from admission.kube.groups.automatic_groups import AutomaticGroups
+from admission.kube.writers.automatic_groups import AutomaticGroups
 from admission.world.world import World
 from queues.errors import ApiError, NotFound
 from queues.workload import WorkloadKey

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from admission.cron_jobs.steps import CronJobFact, cron_job_fact, job_document, status_of, step
+from admission.job_starts.cron_job_steps import CronJobFact, cron_job_fact, job_document, status_of, step
 from queues.api.schedules.owned_jobs import OwnedJob, owned_job
 
 

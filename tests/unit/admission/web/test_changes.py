@@ -11,8 +11,8 @@ import pytest
 
 from admission.settings import Address
 from admission.web.app import PREFIX
+from admission.web.changes import Changes, StreamLimits
 from admission.web.http import serving
-from admission.web.updates.changes import Changes, StreamLimits
 from queues.errors import DatabaseUnavailable
 from tests.fakes.fake_reader import FakeReader, fake_api
 

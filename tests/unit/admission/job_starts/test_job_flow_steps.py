@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from admission.job_flows.flow import JobFlowFact, NetworkProbe, job_flow_fact
-from admission.job_flows.steps import FlowStep, step
+from admission.job_starts.job_flow import JobFlowFact, NetworkProbe, job_flow_fact
+from admission.job_starts.job_flow_steps import FlowStep, step
 from queues.api.schedules.owned_jobs import OwnedJob
 
 TEMPLATE = {"tasks": [{"name": "w", "template": {"spec": {"containers": [{"name": "c"}]}}}]}

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from admission.cli.access.age import age_of
 from admission.cli.access.read_api import Route, ask
 from admission.cli.page.problems import unknown
-from admission.cli.page.reports.views import Month, month_view, tenants_view
+from admission.cli.page.report_views import Month, month_view, tenants_view
 from admission.cli.page.view import View
 from admission.cli.times import as_text
 from admission.cli.usage.command import used_answer

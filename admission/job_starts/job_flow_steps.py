@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from admission.job_flows.flow import OVER, JobFlowFact, NetworkProbe, dependencies_of
+from admission.job_starts.job_flow import OVER, JobFlowFact, NetworkProbe, dependencies_of
 from queues.api.names import CREATED_BY_FLOW, CREATED_BY_TEMPLATE, FLOW_VOLCANO
 from queues.api.schedules.job_patch import patched
 from queues.api.schedules.made_jobs import Document, made_job

@@ -9,9 +9,9 @@ import pytest
 import pytest_asyncio
 import yaml
 
-from admission.cli.clusters import queue_use
 from admission.cli.failures import finish
 from admission.cli.kubectl_muster import kubectl_muster
+from admission.cli.objects import queues_over_clusters
 from deploy.local.processes import free_port
 from tests.fakes.fake_reader import FakeReader, served
 
@@ -87,7 +87,7 @@ async def test_what_cannot_be_asked_is_told_before_any_cluster_is_asked(
 
 
 async def test_an_old_answer_is_told_with_its_cluster(said: Said, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queue_use, "age_of", lambda _: ("The data is 3m old.", 3))
+    monkeypatch.setattr(queues_over_clusters, "age_of", lambda _: ("The data is 3m old.", 3))
     code, out, err = await said("--contexts", "east,west")
     assert (code, err) == (3, "east: The data is 3m old.\nwest: The data is 3m old.\n")
     assert out

@@ -1,1 +1,0 @@
-"""When the Jobs of a Volcano CronJob start, and which of them are kept. Pure."""

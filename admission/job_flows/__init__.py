@@ -1,1 +1,0 @@
-"""Which Jobs of a JobFlow start now, and what its status says. Pure."""

@@ -1,0 +1,1 @@
+"""Which Jobs of CronJobs and JobFlows start now, and what the statuses of both say. Pure."""
