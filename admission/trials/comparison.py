@@ -53,7 +53,7 @@ class WorkloadDifference:
     workload: Workload
     #: Why it waits or was evicted, with the changes.
     reason: Reason | None
-    #: For whom it was evicted; None: for nobody.
+    #: The workload for which it was evicted. None if there is none.
     beneficiary: Workload | None = None
 
 
@@ -176,7 +176,7 @@ def _difference(
     seats: tuple[Mapping[WorkloadKey, list[Seat]], Mapping[WorkloadKey, list[Seat]]],
     both: tuple[_Settled, _Settled],
 ) -> Effect | None:
-    """What becomes of one workload; None: the same with the changes as without them."""
+    """What becomes of one workload. None if it is the same with the changes as without them."""
     without, with_changes = (each.get(key, []) for each in seats)
     evicted = [key in each.evicts for each in both]
     if key not in ran or not (without and with_changes):

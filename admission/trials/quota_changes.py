@@ -75,7 +75,7 @@ class WantedQuota:
     flavor: str = ""
     #: Writes of Queues, besides.
     patches: tuple[QueuePatch, ...] = ()
-    #: Who would change quota; None: one who may change that of every queue.
+    #: Who would change quota. None for a user who may change that of every queue.
     by: Requester | None = None
 
     def is_empty(self) -> bool:
@@ -221,7 +221,7 @@ def _document(fact: QueueFact) -> dict[str, Any]:
 
 
 def _require_administrator(name: QueueName, facts: QueueFacts, by: Requester | None) -> None:
-    """Raises NotAdministered; RefusedChange: nobody changes root."""
+    """Raises NotAdministered; RefusedChange: root cannot be changed."""
     if by is not None:
         tree = TenantTree({str(each): _document(fact) for each, fact in facts.items()})
         parent = _document(facts[name])["spec"].get("parent")

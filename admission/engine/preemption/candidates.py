@@ -18,13 +18,14 @@ from queues.workload import AdmissionId, QueueName, Workload, WorkloadKey
 #: better than eight victims of one.
 _DISTURBANCE = 600 * 16_000
 
-#: Costs are about equal that differ by no more than this part of the smaller one, or than one disturbance.
-_ALIKE = 10
+#: Costs are about equal that differ by no more than a minute of a device. A wider band lengthens the waits of all:
+#: on recorded weeks, a tenth of the cost by a tenth.
+_ALIKE = 60 * 16_000
 
 
 def most_alike(cost: int) -> int:
     """The highest cost that is about equal to this one."""
-    return cost + max(cost // _ALIKE, _DISTURBANCE)
+    return cost + _ALIKE
 
 
 #: Order in which candidates are chosen, the smallest first; see ``Candidate.sort_key``. A plain tuple: those are

@@ -27,7 +27,7 @@ class TrialRequestBody(Body, frozen=True, kw_only=True):
     queue: str = ""
     #: Who would submit them; "": the user who asks. Only for those who see everything.
     user: str = ""
-    #: The groups of that user, and whether they may try every queue's quota: told to the leader, of users not taken.
+    #: The groups of that user, and whether they may try every queue's quota: set for the leader, not taken from users.
     groups: tuple[str, ...] = ()
     administers_all: bool = False
     #: Limits that queues would have (``QUEUE.[LIMIT.]RESOURCE=AMOUNT``), of a flavor ("": the plain ones).
@@ -145,7 +145,7 @@ class DifferenceBody(Body, frozen=True, kw_only=True):
     asks: Mapping[str, str]
     #: Why it waits or is evicted, with the changes; null: it does not, or is not.
     reason: ReasonBody | None = None
-    #: For whom it is evicted, as KIND/NAMESPACE/NAME; null: for nobody.
+    #: The workload for which it is evicted, as KIND/NAMESPACE/NAME; null: none.
     beneficiary: str | None = None
 
 

@@ -10,7 +10,7 @@ from admission.web.quantities import quantities
 from admission.web.trials import bodies
 from queues.resources import show
 
-#: Workloads, and lines about queues, that are told.
+#: Workloads, and lines about queues, that are shown.
 MOST_WORKLOADS: Final = 200
 MOST_QUEUE_LINES: Final = 500
 

@@ -46,8 +46,8 @@ from queues.workload import QueueName, WorkloadKey
 
 T = TypeVar("T")
 
-#: Seconds after which nothing more is worked out than what was asked: no starts are foreseen, and no further workload
-#: is told what would let it in.
+#: Seconds after which nothing more is worked out than what was asked: no starts are foreseen, and what would let
+#: further workloads in is left out.
 _ENOUGH: Final = 4.0
 _BODY: Final = msgspec.json.Decoder(TrialRequestBody)
 
@@ -68,7 +68,7 @@ async def trial(
     learned: Callable[[], Learned | None] = lambda: None,
 ) -> bytes:
     """The answer as JSON. ``content``: a question that the process which serves users has checked. ``learned``: what
-    forecasts go by; None: there are none now."""
+    forecasts go by. None if there are none now."""
     body = _BODY.decode(content)
     if body.queue and body.queue not in last.snapshot.queues:
         return encode(_no_queue(body.queue, last.snapshot))

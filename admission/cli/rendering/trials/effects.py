@@ -1,4 +1,4 @@
-"""What a change of quota would do to work, in a few lines: told by the commands that make the change."""
+"""What a change of quota would do to work, in a few lines: printed by the commands that make the change."""
 
 from collections.abc import Mapping, Sequence
 from textwrap import wrap
@@ -7,7 +7,7 @@ from typing import Any, Final
 from admission.cli.rendering.table import printable
 from admission.cli.rendering.trials.comparison import NOT_AT_REST, NOTHING_DIFFERS, TITLES
 
-#: Names of workloads in one paragraph; of the others it is told how many there are.
+#: Names of workloads in one paragraph; the others are counted only.
 _NAMED: Final = 10
 #: Characters of a line where it goes to no terminal.
 _COLUMNS: Final = 80
@@ -16,7 +16,7 @@ _COLUMNS: Final = 80
 def effects_text(comparison: Mapping[str, Any], *, width: int | None = None) -> str:
     """Who would start, wait or be evicted.
 
-    ``comparison``: as the read API has it. ``width``: characters of a line; None: it goes to no terminal.
+    ``comparison``: as the read API has it. ``width``: characters of a line, None if it goes to no terminal.
     """
     lines: list[str] = []
     for what, title in TITLES.items():
