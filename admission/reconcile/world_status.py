@@ -111,7 +111,10 @@ class WorldStatuses:
         return replace(reason, message=last.appended_to(reason.message))
 
     def problems_of(self, namespace: str, name: str) -> Iterator[tuple[Workload, Reason]]:
-        """Workloads of this name that have seats and do not go on, with what is wrong."""
+        """Workloads of this name that do not go on, with what is wrong.
+
+        They have seats, or they wait for older pods of their own Deployment.
+        """
         held = {
             each.workload
             for each in self.world.admissions.values()
@@ -121,6 +124,12 @@ class WorldStatuses:
             state = self.world.states.get(key)
             if state is not None and (problem := self._problem(state)) is not None:
                 yield state.workload, problem
+        for key in sorted(self.world.pod_index.workloads_of_deployments() - held):
+            state, reason = self.world.states.get(key), self.world.reasons.get(key)
+            if state is None or reason is None or state.workload.name != name:
+                continue
+            if state.workload.namespace == namespace and (words := self._own_update(state, reason.code)):
+                yield state.workload, replace(reason, message=words)
 
     def waiting_notes(self, key: WorkloadKey) -> Iterator[tuple[EventNote, bool]]:
         """Events that say why a workload waits, and of each whether its object said so when it was seen first.

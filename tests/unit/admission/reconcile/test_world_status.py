@@ -165,5 +165,9 @@ def test_a_pod_that_waits_for_its_own_deployment_says_so_and_no_expected_start()
     assert reason.message.endswith(f"it waits for pods of its own Deployment web: {WAYS_OUT}")
     assert statuses.start_note(key) is None
     assert statuses.own_updates() == {key}, "explain, pending and the read API expect no start either"
+    ((workload, problem),) = statuses.problems_of(new.namespace, new.name)
+    assert (workload.key, problem.message in reason.message) == (key, True), "explain says so"
+    assert list(statuses.problems_of(new.namespace, "web-6b7-y")) == []
     shown.observe([Change(FactKind.POD, old.uid, None)])
     assert statuses.own_updates() == set()
+    assert list(statuses.problems_of(new.namespace, new.name)) == []
