@@ -26,7 +26,7 @@ CLAIMS: Final = (
         "tests/e2e/gangs/test_owners.py::test_a_deployment_with_a_minimum_is_one_gang_that_rolls_over_and_grows",
     ),
     (
-        "docs/decisions/0007-informers-on-raw-http.md",
+        "docs/decisions/code-and-libraries.md",
         "Of kubernetes-asyncio only the loading of credentials is used",
         "tests/docs/test_claims.py::test_only_the_loading_of_credentials_is_used_of_kubernetes_asyncio",
     ),

@@ -1,4 +1,4 @@
-"""Documents that would rot: links, lists of what the code has, and decisions that are listed."""
+"""Documents that would rot: links, lists of what the code has, and topics of decisions that are listed."""
 
 import ast
 import re
@@ -140,14 +140,29 @@ def test_the_columns_of_traces_that_are_read_are_listed() -> None:
         assert read <= told, module
 
 
-def test_all_decisions_are_listed_with_their_titles() -> None:
+#: Pages of decisions, one for each topic. That of what was taken out is a table of what exists no longer.
+TOPICS = sorted(page for page in (DOCS / "decisions").glob("*.md") if page.name != "README.md")
+TAKEN_OUT = DOCS / "decisions/taken-out.md"
+
+
+def test_all_topics_of_decisions_are_listed_with_their_titles() -> None:
     index = (DOCS / "decisions/README.md").read_text(encoding="utf-8")
-    listed = dict(re.findall(r"^\| \[\d+\]\(([^)]+)\) \| (.+) \|$", index, re.MULTILINE))
+    listed = {page: title for title, page in re.findall(r"^- \[(.+)\]\(([^)]+)\)", index, re.MULTILINE)}
     titles = {
-        page.name: re.sub(r"^# \d+\. ", "", page.read_text(encoding="utf-8").partition("\n")[0])
-        for page in (DOCS / "decisions").glob("[0-9]*.md")
+        page.name: page.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ") for page in TOPICS
     }
     assert listed == titles
+
+
+def test_modules_that_a_decision_names_exist() -> None:
+    named = {
+        path
+        for page in TOPICS
+        if page != TAKEN_OUT
+        for path in re.findall(r"`((?:admission|queues|deploy)/[\w/.]+)`", page.read_text(encoding="utf-8"))
+    }
+    assert named
+    assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
 
 
 #: Tests as the pages of claims name them: path below ``tests`` and function.
@@ -180,9 +195,12 @@ def test_every_claim_names_a_test_that_there_is(page: str, column: str, least: i
         assert f"def {name}(" in (ROOT / "tests" / path).read_text(encoding="utf-8"), f"{path}::{name}"
 
 
-def test_a_decision_is_one_page() -> None:
-    for page in (DOCS / "decisions").glob("[0-9]*.md"):
-        assert len(page.read_text(encoding="utf-8").splitlines()) <= 60, page.name
+@pytest.mark.parametrize("page", TOPICS, ids=lambda page: page.name)
+def test_a_decision_is_a_short_section_of_its_topic(page: Path) -> None:
+    sections = page.read_text(encoding="utf-8").split("\n## ")
+    assert len(sections) > 1 or page == TAKEN_OUT
+    for section in sections:
+        assert len(section.splitlines()) <= 30, section.partition("\n")[0]
 
 
 def test_the_index_opens_with_the_ring() -> None:

@@ -38,7 +38,8 @@ WORDS = {0.5: "half a second", 1.0: "a second", 2.0: "two seconds"}
             [LIFETIMES.authority.days, LIFETIMES.serving.days],
         ),
         (
-            "replaces a [nonce](../decisions/0037-a-copy-does-not-know-the-nonce.md) in the cluster every {} seconds",
+            "replaces a [nonce](../decisions/ledger.md#a-copy-of-the-ledger-does-not-know-the-nonce)"
+            " in the cluster every {} seconds",
             [NONCE_EVERY],
         ),
         ("or more than the last {} seconds", [NONCE_EVERY]),

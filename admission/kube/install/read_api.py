@@ -1,7 +1,7 @@
 """How the API server knows the read API: as an API group of its own, whose requests it passes on to Muster.
 
 It passes them on with the name of the user, and proves by its client certificate that it is the API server, whatever
-the user authenticated with. See docs/decisions/0025-the-read-api-is-behind-the-api-server.md.
+the user authenticated with. See docs/decisions/read-api.md.
 """
 
 import base64

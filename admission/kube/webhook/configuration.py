@@ -2,10 +2,10 @@
 
 Pure: options in, documents out. ``failurePolicy`` is Ignore for what users submit: while no replica answers, it is
 accepted and waits (the policies see to that without a webhook), and the controller puts what a refusal would have shown
-on the object as a reason. See docs/decisions/0002-the-webhook-fails-open.md.
+on the object as a reason. See docs/decisions/webhook-and-policies.md.
 
 It is Fail for writes of Queues by users who are no platform administrators: only the webhook knows which queues are
-theirs. See docs/decisions/0047-a-tenants-administrators-are-held-to-it-by-a-webhook.md.
+theirs. See docs/decisions/quota-and-tenants.md.
 """
 
 import base64

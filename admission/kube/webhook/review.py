@@ -5,7 +5,7 @@ answers. A review that cannot be read is answered with 400 and a sentence; shoul
 decision to the configuration's ``failurePolicy`` (Ignore: the controller checks every object again).
 
 ``authorize`` says whether a user who is no platform administrator may change a Queue. It is asked by a webhook of its
-own that fails closed: see docs/decisions/0047-a-tenants-administrators-are-held-to-it-by-a-webhook.md.
+own that fails closed: see docs/decisions/quota-and-tenants.md.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """``POST /trials`` of the read API: what would become of objects if they were submitted now. Nothing changes.
 
-A question that needs a body, as a SubjectAccessReview does: docs/decisions/0049-a-trial-is-a-question-with-a-body.md.
+A question that needs a body, as a SubjectAccessReview does: docs/decisions/read-api.md.
 """
 
 from collections.abc import Iterable
