@@ -100,8 +100,9 @@ def test_a_loan_that_ends_while_muster_is_down_has_ended_when_it_is_back(
 ) -> None:
     one, other = tenant
     sandbox.wait(lambda: deserved(sandbox, one) == "8", "the queues to be known")
-    lea.does("quota", "lend", one, other, "4", "--for", "10s", "--yes")
-    ends = time.time() + 10
+    # Long enough for the command and the leader on a busy machine, so that the loan is seen to count.
+    lea.does("quota", "lend", one, other, "4", "--for", "25s", "--yes")
+    ends = time.time() + 25
     sandbox.wait(lambda: deserved(sandbox, other) == "12", "the loan to count")
 
     absent_muster()
