@@ -53,6 +53,9 @@ ROWS = {
     "volumes, plugins and policies of a Volcano Job, flags of one plugin, events of one policy": Row(
         "{} of each", ("user_values.MOST_ENTRIES",)
     ),
+    "values of a selector of a Queue or HyperNode, all expressions together": Row(
+        "{}", ("user_values.MOST_LISTED",)
+    ),
     "flows of a JobFlow, targets and probes of one flow": Row("{} of each", ("job_flow.MOST_FLOWS",)),
     "characters of a CronJob's name, of its schedule": Row(
         "{}, {}", ("cron_job_rules.LONGEST_CRON_NAME", "cron.LONGEST_SCHEDULE")

@@ -21,6 +21,7 @@ from admission.facts.pods import PodFact
 from admission.facts.volumes import PodVolume
 from admission.facts.workloads import WorkloadFact
 from admission.wire import WirePodSpec
+from admission.workloads.pod_sets import SetOnNode
 from admission.world.volumes import KNOWN, UNWATCHED
 from admission.world.world import World
 from queues.reason_codes import ReasonCode
@@ -346,7 +347,7 @@ def test_what_was_known_is_forgotten_with_the_last_work_that_needs_it() -> None:
 
 def test_a_change_of_its_volumes_lets_a_job_try_the_nodes_again_that_refused_it() -> None:
     known = waiting(claim(bound="pv"), volume())
-    known.refused_nodes.note(JOB, known._revision(JOB), {node("n1").name: "no"}, NOW)
+    known.refused_nodes.note(JOB, known._revision(JOB), {SetOnNode("main", node("n1").name): "no"}, NOW)
     known.mark_dirty(JOB)
     known.refresh(NOW)
     assert allowed(known) == EVERY - {"n1"}
