@@ -2,7 +2,7 @@
 
 from typing import Final
 
-#: In the objects, in place of which the template has the image of the values.
+#: The image in the objects. The template has the image of the values instead.
 IMAGE: Final = "muster"
 #: In the manifest, and what stands there in the template. Lists are JSON, on the line of their key.
 _VALUES: Final = (

@@ -98,7 +98,7 @@ class WorldStatuses:
         if (problem := self._problem(state)) is not None:
             return problem
         reason = self.world.reasons.get(key) if state.needs_seats else None
-        if reason is not None and (of_update := self._own_update(state, reason.code)):
+        if reason is not None and (of_update := self._own_update(key)):
             reason = replace(reason, message=f"{reason.message}; {of_update}")
         if reason is not None and (refusal := self.enqueued.refusal(key)) is not None:
             # More pods would not help: what is in the way of minResources is in the way of the gang.
@@ -125,11 +125,11 @@ class WorldStatuses:
             if state is not None and (problem := self._problem(state)) is not None:
                 yield state.workload, problem
         for key in sorted(self.world.pod_index.workloads_of_deployments() - held):
-            state, reason = self.world.states.get(key), self.world.reasons.get(key)
-            if state is None or reason is None or state.workload.name != name:
+            state = self.world.states.get(key)
+            if state is None or (state.workload.namespace, state.workload.name) != (namespace, name):
                 continue
-            if state.workload.namespace == namespace and (words := self._own_update(state, reason.code)):
-                yield state.workload, replace(reason, message=words)
+            if words := self._own_update(key):
+                yield state.workload, replace(self.world.reasons[key], message=words)
 
     def waiting_notes(self, key: WorkloadKey) -> Iterator[tuple[EventNote, bool]]:
         """Events that say why a workload waits, and of each whether its object said so when it was seen first.
@@ -170,26 +170,25 @@ class WorldStatuses:
             return None
         return self.world.pod_index.job_groups.get((state.workload.namespace, _group_name(state)))
 
-    def _own_update(self, state: WorkloadState, code: ReasonCode) -> str:
-        """What is said of pods that wait for older ones of their own Deployment; "": they do not."""
+    def _own_update(self, key: WorkloadKey) -> str:
+        """What is said of a workload that waits for older pods of its own Deployment; "": it does not."""
+        state, reason = self.world.states.get(key), self.world.reasons.get(key)
+        if state is None or reason is None:
+            return ""
         controller = next((pod.controller for pod in state.pods if pod.controller), "")
         if not controller.startswith(_DEPLOYMENT):
             return ""
         others = self.world.pod_index.of_deployment(state.workload.namespace, controller)
-        return own_update_words(code, state.pods, others)
+        return own_update_words(reason.code, state.pods, others)
 
     def own_updates(self) -> frozenset[WorkloadKey]:
         """Workloads that wait for older pods of their own Deployment: no start can be expected."""
-        return frozenset(filter(self._is_own_update, self.world.pod_index.workloads_of_deployments()))
-
-    def _is_own_update(self, key: WorkloadKey) -> bool:
-        state, reason = self.world.states.get(key), self.world.reasons.get(key)
-        return state is not None and reason is not None and self._own_update(state, reason.code) != ""
+        return frozenset(filter(self._own_update, self.world.pod_index.workloads_of_deployments()))
 
     def _expected(self, key: WorkloadKey) -> ExpectedStart | None:
         """What the object of a waiting workload says of its start; None for nothing, or if its pods are in its way."""
         # Not only at the next forecast: an update may have begun just now.
-        return None if self._is_own_update(key) else self.starts.of(key)
+        return None if self._own_update(key) else self.starts.of(key)
 
     def _counted_priority(self, state: WorkloadState) -> str:
         """How much of the priority of a workload counts in its queue; "": all of it."""

@@ -71,8 +71,8 @@ class Ground:
     demand: Demand
     #: By namespace.
     rooms: Mapping[str, NamespaceRoom]
-    #: A copy of what the world knows of the rules of pods about other pods; None: none are of objects of the trial, or
-    #: about them.
+    #: A copy of what the world knows of the rules of pods about other pods. None if no object of the trial has such a
+    #: rule, and no rule is about one.
     relations: PodRelations | None = None
 
     def next_turn(self) -> Snapshot:

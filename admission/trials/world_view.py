@@ -67,7 +67,7 @@ class WorldView:
         )
 
     def _relations(self, snapshot: Snapshot, objects: Sequence[Submitted]) -> PodRelations | None:
-        """For the rules about other pods, of these objects or about them; None: there are none."""
+        """For the rules about other pods, of these objects or about them. None if there are none."""
         relations = self.world.pod_relations
         if not any(each.has_pod_rules or relations.may_be_about(each.namespace) for each in objects):
             return None

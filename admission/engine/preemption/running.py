@@ -149,8 +149,7 @@ class RunningWorkloads:
             if candidates := self._read(key, snapshot, {}, frozenset()):
                 whole = candidates[-1]
                 self._running[key] = candidates
-                # Nearly all have no parts: those are asked without a call.
-                if (whole.protected_until if len(candidates) == 1 else _protected_until(candidates)) > now:
+                if _protected_until(candidates) > now:
                     self._protectable[key] = candidates
                 self._by_queue.setdefault(whole.queue, {})[key] = candidates
         self._dirty = {}

@@ -222,8 +222,10 @@ class NamespaceQuotas:
 def refusal_of(
     quotas: Collection[NamespaceQuota], asked: Resources, promised: Resources = NOTHING
 ) -> Reason | None:
-    """Why ResourceQuotas have no room for a gang, now or at all; None: they have. ``promised``: to pods that are about
-    to be made."""
+    """Why ResourceQuotas have no room for a gang, now or at all. None if they have.
+
+    ``promised``: amounts for pods that are about to be made.
+    """
     if excess := first_excess(quotas, asked):
         message = f"{excess}; ask for fewer or smaller pods, or have the ResourceQuota raised"
         return Reason(code=ReasonCode.NEVER_FITS, message=message)
