@@ -28,7 +28,7 @@ from queues.quota.namespace_quota import NamespaceQuota
 from queues.quota.tree import QueueTree
 from queues.quota.usage import Usage
 from queues.resources import NOTHING, PODS, Resources
-from queues.workload import AdmissionId, QueueName, Workload, WorkloadKey
+from queues.workload import QueueName, Workload, WorkloadKey
 
 #: Beyond the arrival of everything that has arrived.
 _LATER: Final = 1
@@ -253,9 +253,3 @@ def _beyond_quotas(
 def _asking_for_pods(plan: Plan) -> Iterable[WorkloadKey]:
     beneficiaries = {each.beneficiary for each in plan.evicts if each.beneficiary is not None}
     return dict.fromkeys((*(each.workload for each in plan.admits), *sorted(beneficiaries)))
-
-
-def victims_of(decided: DecidedTrial, outcome: Outcome) -> list[tuple[AdmissionId, Workload | None]]:
-    """The admissions that would be evicted for it, each with its workload, None if its object is gone."""
-    admissions, holders = decided.snapshot.admissions, decided.snapshot.holders
-    return [(each.admission, holders.get(admissions[each.admission].workload)) for each in outcome.victims]
