@@ -203,7 +203,7 @@ class StatusWriter:
             return
         finally:
             known.busy = False
-        if known.wanted != wanted or stored is not None:
+        if known.wanted != wanted or (stored is not None and stored != after):
             self._plan(known, loop.time())
 
     async def _patch(self, known: _Known, wanted: StatusWanted, patch: Document) -> Document | None:
