@@ -10,6 +10,8 @@ from typing import Any
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from tests.waiting import LIMIT
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceivedSpan:
@@ -64,7 +66,7 @@ def collector() -> Iterator[Collector]:
             if self.headers.get("Content-Encoding") == "gzip":
                 body = gzip.decompress(body)
             found.requests.append((self.path, dict(self.headers)))
-            found.answers.wait(60)
+            found.answers.wait(LIMIT)
             if found.status == 200:
                 found.take(body)
             self.send_response(found.status)

@@ -11,7 +11,7 @@ from admission.tracing.sender import SPANS, TraceSender
 from admission.tracing.spans import GangSpan, spans_of
 from queues.sql.read.over_time.traced import TracedAdmission
 from tests.unit.admission.tracing.test_spans import RAN
-from tests.waiting import until
+from tests.waiting import LIMIT, until
 
 
 def gang(name: object) -> TracedAdmission:
@@ -27,7 +27,7 @@ class Collector:
         self.fails: Exception | bool = False
 
     def send(self, spans: Sequence[GangSpan]) -> bool:
-        self.answers.wait(30)
+        self.answers.wait(LIMIT)
         if isinstance(self.fails, Exception):
             raise self.fails
         if self.fails:

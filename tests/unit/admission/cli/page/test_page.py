@@ -27,10 +27,11 @@ from admission.cli.page.views import Views
 from admission.cli.page.workload_view import workload_view
 from queues.errors import MusterError
 from tests.fakes.fake_reader import RUNNING, FakeReader, served
+from tests.waiting import LIMIT
 
 
 def ask(server: PageServer, path: str, **headers: str) -> tuple[int, str, dict[str, str]]:
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=LIMIT)
     given = {name.replace("_", "-"): value for name, value in headers.items()}
     connection.request("GET", path, headers=given)
     answer = connection.getresponse()
@@ -122,7 +123,7 @@ def test_a_file_is_saved_and_not_shown(server: PageServer) -> None:
 
 
 def test_changes_are_told_every_few_seconds_where_there_is_no_stream(server: PageServer) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=LIMIT)
     connection.request("GET", "/changes", headers={"Cookie": signed(server)})
     answer = connection.getresponse()
     assert answer.headers["Content-Type"] == "text/event-stream"
