@@ -131,7 +131,7 @@ def test_what_a_saved_turn_says_of_typical_pods_is_explained() -> None:
 
 
 def test_the_columns_of_traces_that_are_read_are_listed() -> None:
-    text = (DOCS / "reference/simulate.md").read_text(encoding="utf-8")
+    text = (DOCS / "reference/benchmarks.md").read_text(encoding="utf-8")
     told = set(re.findall(r"`(\w+)`", text))
     for module in ("gang_trace", "pods", "drf"):
         source = (ROOT / f"tests/bench/simulate/{module}.py").read_text(encoding="utf-8")
