@@ -211,7 +211,7 @@ async def test_explain_tells_state_seats_and_history(muster: Database) -> None:
 async def test_the_views_are_documented_column_by_column(muster: Database) -> None:
     sections = re.findall(r"^## (muster_\w+)\n(.*?)(?=^## )", PAGE.read_text(encoding="utf-8"), re.M | re.S)
     told = {
-        view: re.findall(r"`(\w+)`", " ".join(re.findall(r"^\|([^|]+)", text, re.M)))
+        view: re.findall(r"`(\w+)`", " ".join(re.findall(r"^- ([^:]+):", text, re.M)))
         for view, text in sections
     }
     async with muster.snapshot() as tx:
