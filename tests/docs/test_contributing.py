@@ -7,7 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/contributing.md").read_text(encoding="utf-8")
-TABLE = PAGE.partition("## I want to change")[2].partition("\n## ")[0]
+LIST = PAGE.partition("## I want to change")[2].partition("\n## ")[0]
 PRODUCT = ("queues", "admission", "deploy", "migrations")
 MOST_LINES, MOST_LINES_OF_A_FUNCTION, FEWEST_LINES, FEWEST_MODULES = 800, 60, 50, 3
 #: Folders of modules that stand for themselves, however small: plug-ins, kinds, versions.
@@ -31,12 +31,12 @@ def modules(*folders: str) -> list[Path]:
 
 
 def test_every_path_that_is_named_exists() -> None:
-    named = re.findall(rf"`((?:{'|'.join(PRODUCT)}|docs|tests)/[\w./]*)`", TABLE)
+    named = re.findall(rf"`((?:{'|'.join(PRODUCT)}|docs|tests)/[\w./]*)`", LIST)
     assert [path for path in named if not (ROOT / path).exists()] == []
 
 
 def test_at_least_twenty_five_changes_have_a_place_to_begin() -> None:
-    assert len(re.findall(r"^\| [^|]+ \| `[^`]+` \|", TABLE, re.MULTILINE)) >= 25
+    assert len(re.findall(r"^- [^`]+: `[^`]+`", LIST, re.MULTILINE)) >= 25
 
 
 def test_every_package_of_the_ring_is_drawn() -> None:
