@@ -39,9 +39,7 @@ class _Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     use: KeyUse
     meaning: str
     #: Places by the fields of the metadata there: ``labels``, ``annotations``, or one of both.
-    places: dict[
-        Literal["labels", "annotations", "labels or annotations", "annotations or labels"], tuple[str, ...]
-    ] = {}
+    places: dict[Literal["labels", "annotations", "annotations or labels"], tuple[str, ...]] = {}
     instead: str = ""
 
 

@@ -15,13 +15,13 @@ from admission.engine.memo import Memo
 from admission.engine.plan_limit import NO_LIMIT
 from admission.engine.snapshot import Snapshot
 from admission.forecast.forward import Forward, SimulationBounds, Starts, TotalRunTime
-from admission.simulate import gang_trace, rules
-from admission.simulate.gangs import Simulation
 from queues.admissions import Admission
 from queues.plan import Plan
 from queues.quota.queue import Queue
 from queues.reason_codes import ReasonCode
 from queues.workload import Obstacle, Workload, WorkloadKey
+from tests.bench.simulate import gang_trace, rules
+from tests.bench.simulate.gangs import Simulation
 
 START = gang_trace.START
 FIFO = replace(rules.DEFAULT, order="strict-fifo")

@@ -9,11 +9,11 @@ from admission.forecast.ensemble import DRAWS, Ensemble, RawInterval, quantile
 from admission.forecast.forward import SimulationBounds, Starts
 from admission.forecast.learned import Learned
 from admission.forecast.run_times import Basis, Likeness, RunTimes
-from admission.simulate import gang_trace, rules
-from admission.simulate.gangs import Simulation
 from queues.admissions import AdmissionState
 from queues.plan import Plan
 from queues.workload import WorkloadKey, WorkloadKind
+from tests.bench.simulate import gang_trace, rules
+from tests.bench.simulate.gangs import Simulation
 
 LIMITS = SimulationBounds(horizon=10 * 86_400, decisions=2000, grace=0)
 
