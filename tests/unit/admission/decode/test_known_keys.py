@@ -11,9 +11,10 @@ from admission.decode.pods import WirePod, pod_fact
 from admission.workloads.kinds.operators.job_set import JOB_SET
 from admission.workloads.kinds.operators.support import WireOperatorJob, fact_of
 from queues.api import names
-from queues.api.metadata_keys.known_key import (
+from queues.api.metadata_keys import (
     ANNOTATION,
     JOB,
+    KNOWN_KEYS,
     LABEL,
     OPERATOR_JOB,
     POD,
@@ -21,7 +22,6 @@ from queues.api.metadata_keys.known_key import (
     VOLCANO_JOB,
     KeyUse,
 )
-from queues.api.metadata_keys.tables import KNOWN_KEYS
 from tests.builders.decoded_workloads import a_group, a_job, a_volcano_job, task
 
 #: A value for each key that users write on workloads.
