@@ -102,6 +102,8 @@ class WorldStatuses:
             reason = replace(reason, message=f"{reason.message}; {of_update}")
         if reason is not None and (refusal := self.enqueued.refusal(key)) is not None:
             # More pods would not help: what is in the way of minResources is in the way of the gang.
+            if refusal.code == reason.code:
+                return reason
             return replace(refusal, message=f"{refusal.message}; {reason.message}")
         if reason is not None and (counted := self._counted_priority(state)):
             reason = replace(reason, message=f"{reason.message}; {counted}")
