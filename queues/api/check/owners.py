@@ -97,10 +97,9 @@ def _waiting(
             yield from _group_of_provider(subject, queue)
         sets = _pods_of_owner(document, kind)
         together = sum(pods.minimum for pods in sets)
-        for found in waiting_violations(
-            queue, _namespace(subject), sets, together, definitions.known_to(document)
-        ):
-            yield subject.finding("warning", found.path, found.found, found.expected)
+        known = definitions.known_to(document)
+        for each in waiting_violations(queue, _namespace(subject), sets, together, known):
+            yield subject.finding("warning", each.path, each.found, each.expected)
         yield from _against_rules(document, kind, subject)
         if kind == (DEPLOYMENTS.api_version, DEPLOYMENTS.kind):
             yield from _stuck_update(subject)
