@@ -291,9 +291,7 @@ def test_a_claim_that_is_made_for_each_pod_goes_where_its_class_has_a_free_volum
     known = waiting(LOCAL, free, blocks, taken, volumes=of_local)
     assert (problem(known), allowed(known)) == ("", {"n1", "n2"})
     known = waiting(LOCAL, taken, volumes=of_local)
-    assert problem(known).startswith(
-        "claims of its pods: found no PersistentVolume of class local that is free"
-    )
+    assert "a claim of each pod: found no PersistentVolume of class local that is free" in problem(known)
     known.observe([free])
     known.refresh(NOW + 1)
     assert (problem(known), allowed(known)) == ("", {"n1"})
