@@ -10,9 +10,10 @@ from admission.decode.pods import WirePod, pod_fact
 from admission.workloads.kinds.operators.job_set import JOB_SET
 from admission.workloads.kinds.operators.support import WireOperatorJob, fact_of
 from queues.api import names
-from queues.api.metadata_keys.known_key import (
+from queues.api.metadata_keys import (
     ANNOTATION,
     JOB,
+    KNOWN_KEYS,
     LABEL,
     OPERATOR_JOB,
     POD,
@@ -20,7 +21,6 @@ from queues.api.metadata_keys.known_key import (
     VOLCANO_JOB,
     KeyUse,
 )
-from queues.api.metadata_keys.tables import KNOWN_KEYS
 from tests.builders.decoded_workloads import a_group, a_job, a_volcano_job, task
 
 #: A value for each key that users write on workloads.
@@ -41,7 +41,6 @@ VALUES: Final = {
     names.MIN_RUN_TIME: "1h",
     names.RETRY: "1",
     names.HOLD: "true",
-    names.TRACEPARENT: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
     names.HOLD_MIN_RESOURCES: "10m",
     names.PREEMPTABLE: "false",
     names.COOLDOWN_TIME: "1h",
