@@ -40,8 +40,13 @@ def queue_violations(
             found.append(Violation(path, excerpt(flavor.name), "a flavor that is not listed before"))
         elif flavors is not None and flavor.name not in flavors:
             path = f"spec.flavors[{index}].name"
-            expected = "the name of a ResourceFlavor that exists; until it does, no node is of this flavor"
-            found.append(Violation(path, excerpt(flavor.name), expected, tolerable=True, missing=flavor.name))
+            wording = (
+                f"{path}: there is no ResourceFlavor {flavor.name}; until there is, no node is of this flavor"
+            )
+            expected = "the name of a ResourceFlavor that exists"
+            found.append(
+                Violation(path, excerpt(flavor.name), expected, wording, tolerable=True, missing=flavor.name)
+            )
         names.add(flavor.name)
     found += _access(queue)
     found += loan_violations(queue, queues)
