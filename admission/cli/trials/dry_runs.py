@@ -6,7 +6,7 @@ policies and webhooks of other projects, and what the user may create.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Final
@@ -19,12 +19,15 @@ from admission.cli.failures import CommandFailed
 from admission.read_api.trials import TrialBody, TrialList, TrialRequestBody
 from queues.api import names
 from queues.api.api_resources import PODS, VOLCANO_JOBS, ApiResource, Document, resource_of
+from queues.api.check.own_names import pod_templates
 from queues.errors import UnusableName
 
 #: Dry runs at a time: each is a connection of its own.
 _AT_A_TIME: Final = 4
 #: Seconds that the API server has for one of them at most.
 _PATIENCE: Final = 10.0
+#: Pod templates of one object that are asked about.
+_MOST_TEMPLATES: Final = 8
 #: Fields that only a stored object has, as ``admission.trials.submitted`` leaves them out.
 _OF_STORED: Final = (
     *("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink"),
@@ -87,17 +90,18 @@ def with_dry_runs(body: TrialList, question: TrialRequestBody, create: Create) -
         if (document.get("apiVersion"), document.get("kind")) not in skipped
     ]
     with ThreadPoolExecutor(_AT_A_TIME) as pool:
-        asked = pool.map(lambda one: _dry_run(one, question.namespace, question.queue, create), tried)
-        found = [each for each in asked if each]
+        asked = pool.map(lambda one: _dry_runs(one, question.namespace, question.queue, create), tried)
+        found = [dry_run for dry_runs in asked for dry_run in dry_runs]
     return structs.replace(body, items=tuple(_with(item, _about(item, found)) for item in body.items))
 
 
-def _dry_run(document: Document, namespace: str, queue: str, create: Create) -> DryRun | None:
-    """What the API server says against the document. None if it takes it, or it is none that can be created."""
+def _dry_runs(document: Document, namespace: str, queue: str, create: Create) -> list[DryRun]:
+    """What the API server says against the document, or against its pods. Empty if it takes them, or if it is none that
+    can be created."""
     resource = resource_of(str(document.get("apiVersion")), str(document.get("kind")))
     metadata = document.get("metadata")
     if resource is None or not isinstance(metadata, dict):
-        return None
+        return []
     place = str(metadata.get("namespace") or namespace)
     kind, name = _workload_of(resource, metadata)
     sent = {**document, "metadata": _metadata(resource, metadata, place, queue)}
@@ -106,12 +110,39 @@ def _dry_run(document: Document, namespace: str, queue: str, create: Create) -> 
     try:
         create(resource.path(place), sent)
     except UnusableName:
-        return None
+        return []
     except Refused as error:
-        return _judged(error, resource, place, part, about)
+        return [_judged(error, resource, place, part, about)]
     except CommandFailed as error:
-        return replace(about, warning=f"{part}{_SAYS_NOTHING}{str(error).splitlines()[0]}", is_undecided=True)
-    return None
+        warning = f"{part}{_SAYS_NOTHING}{str(error).splitlines()[0]}"
+        return [replace(about, warning=warning, is_undecided=True)]
+    return list(_of_pods(sent, place, create, about))
+
+
+def _of_pods(document: Document, namespace: str, create: Create, about: DryRun) -> Iterator[DryRun]:
+    """What the API server says against pods of a Job or Volcano Job, one of each different template."""
+    asked: list[object] = []
+    for where, template in pod_templates(document):
+        spec = template.get("spec") if isinstance(template, Mapping) else None
+        if not isinstance(spec, Mapping) or template in asked or len(asked) == _MOST_TEMPLATES:
+            continue
+        asked.append(template)
+        own = template.get("metadata")
+        metadata = {
+            **(own if isinstance(own, Mapping) else {}),
+            "namespace": namespace,
+            "generateName": "tried-",
+        }
+        pod = {"apiVersion": PODS.api_version, "kind": PODS.kind, "metadata": metadata, "spec": spec}
+        try:
+            create(PODS.path(namespace), pod)
+        except Refused as error:
+            said = _judged(error, PODS, namespace, "", about)
+            if said.refusal and not said.is_of_fields:
+                wording = "the API server would refuse them, and it would wait with TemplateRefused"
+                yield replace(about, warning=f"pods of {where.rstrip('.')}: {wording}: {error.found}")
+        except (CommandFailed, UnusableName):
+            continue
 
 
 def _workload_of(resource: ApiResource, metadata: Document) -> tuple[str, str]:

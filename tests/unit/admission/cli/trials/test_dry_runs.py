@@ -76,7 +76,8 @@ def test_an_object_that_is_taken_stays_as_it_was_told() -> None:
     assert answer(server, [batch_job("a", 1, queue="team")], told) == (
         structs.replace(told, unknown_fields=()),
     )
-    assert list(server.asked) == [("/apis/batch/v1/namespaces/ml/jobs", "a")]
+    jobs, pods = ("/apis/batch/v1/namespaces/ml/jobs", "a"), ("/api/v1/namespaces/ml/pods", "generated")
+    assert list(server.asked) == [jobs, pods]
 
 
 def test_fields_are_told_beside_what_muster_refuses_and_its_own_refusal_only_once() -> None:
@@ -134,6 +135,44 @@ def test_what_says_nothing_of_the_object_is_a_warning(error: Exception, told: st
     assert found.unknown_fields == (() if "already" in told else ("spec.x",))
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        'pods "a-" is forbidden: pod rejected: RuntimeClass "kata" not found',
+        'pods "a-" is forbidden: error looking up service account ml/trainer: serviceaccount "trainer" not found',
+        'pods "a-" is forbidden: no PriorityClass with name high was found',
+        'pods "a-" is forbidden: exceeded quota: of-high, requested: pods=1, used: pods=4, limited: pods=4',
+    ],
+    ids=["runtime class", "service account", "priority class", "scoped quota"],
+)
+@pytest.mark.parametrize(("kind", "job"), [("job", batch_job), ("vcjob", volcano_job)], ids=["Job", "vcjob"])
+def test_what_the_api_server_would_refuse_of_the_pods_is_a_warning(kind: str, job: Any, said: str) -> None:
+    server = Server(generated=refused(403, said))
+    (found,) = answer(server, [job("a", 1, queue="team")], item(kind, "a"))
+    assert found.state == "admitted"
+    [warning] = found.warnings
+    assert warning.endswith(f"TemplateRefused: {said}")
+    assert warning.startswith("pods of spec.t")
+
+
+def test_each_pod_template_is_asked_about_once_and_what_is_not_known_is_left_out() -> None:
+    job = volcano_job("a", 1, queue="team")
+    job["spec"]["tasks"] += [{**job["spec"]["tasks"][0], "name": "same"}]
+    server = Server(generated=refused(403, 'User "eve" cannot create resource "pods" in API group ""'))
+    (found,) = answer(server, [job], item("vcjob", "a"))
+    assert found.warnings == ()
+    (pod,) = [each for (path, _), each in server.asked.items() if path.endswith("/pods")]
+    assert (pod["kind"], pod["metadata"]["namespace"]) == ("Pod", "ml")
+    assert pod["spec"] == job["spec"]["tasks"][0]["template"]["spec"]
+
+
+def test_the_pods_of_what_is_refused_itself_are_not_asked_about() -> None:
+    server = Server(a=refused(403, "no"), generated=refused(403, "nor these"))
+    (found,) = answer(server, [batch_job("a", 1)], item("job", "a"))
+    assert found.refusals == ("no",)
+    assert found.warnings == ()
+
+
 def test_members_are_told_with_their_group() -> None:
     pods = [
         {
@@ -158,7 +197,9 @@ def test_documents_that_do_not_wait_are_not_sent_and_stored_fields_neither() -> 
     config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}
     server = Server()
     answer(server, [job, config], item("job", "a"))
-    ((place, sent),) = server.asked.items()
+    ((place, sent),) = (
+        (place, each) for place, each in server.asked.items() if not place[0].endswith("/pods")
+    )
     assert place[1] == "a"
     assert not {"resourceVersion", "uid"} & set(sent["metadata"])
 
