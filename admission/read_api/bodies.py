@@ -9,7 +9,8 @@ from typing import Any
 
 import msgspec
 
-from admission.web.lists.expected import ExpectedStartBody
+#: Numbers behind a sentence, by name: amounts are quantities, times seconds.
+Facts = Mapping[str, Any]
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -262,7 +263,7 @@ class ReasonBody(Body, frozen=True, kw_only=True):
     code: str
     message: str
     #: The numbers behind the sentence, by name; amounts are quantities.
-    facts: Mapping[str, Any] = {}
+    facts: Facts = {}
     #: Since when this code applies; null: unknown.
     since: str | None = None
 
@@ -282,6 +283,46 @@ class OwnerBody(Body, frozen=True, kw_only=True):
 
     kind: str
     name: str
+
+
+class ExpectedStartBody(Body, frozen=True, kw_only=True):
+    """When a pending workload should start: within this interval in four of five cases."""
+
+    #: When it was worked out.
+    computed: str
+    #: It starts at this time or later.
+    earliest: str
+    #: It starts at this time or earlier; null: not known, but at ``earliest`` or later.
+    latest: str | None
+    #: True: as far as can be foreseen nothing that ends or comes lets it start.
+    never: bool = False
+    #: It should have started by this time in four of five cases, and has not; null: that time is still to come. Then
+    #: ``earliest`` is now, and ``latest`` null until there is another forecast.
+    overdue_since: str | None = None
+    #: What its own run time goes by: declared | user, image and shape | user and shape |
+    #: image and shape | queue and shape | user | shape | everything | prior
+    basis: str = ""
+    #: The seconds that it is assumed to run for: as long as it states, or as half of the ended work that its run time
+    #: goes by; null: the leader is of an older version.
+    run_time: int | None = None
+    #: Number of ended runs that the run times of all workloads were learned from.
+    runs: int = 0
+
+
+class ExpectedLine(ExpectedStartBody, frozen=True, kw_only=True):
+    """One workload in the leader's list."""
+
+    kind: str
+    namespace: str
+    uid: str
+
+
+class ExpectedList(Body, frozen=True, kw_only=True):
+    """``GET …/expected-starts``: of all pending workloads in sight, as of one forecast."""
+
+    #: null: no forecast was made yet.
+    computed: str | None
+    items: tuple[ExpectedLine, ...] = ()
 
 
 class WaitingBody(WorkloadBody, frozen=True, kw_only=True):
@@ -455,7 +496,9 @@ class EventBody(Body, frozen=True, kw_only=True):
     #: The workload that it was decided for, as "kind/uid"; null: none.
     beneficiary: str | None
     #: The numbers that the decision used.
-    numbers: Mapping[str, Any]
+    numbers: Facts
+    #: Of ``free``: evicted, succeeded, failed or deleted; "": not known, or another decision.
+    result: str = ""
 
 
 class DecisionBody(EventBody, frozen=True, kw_only=True):
@@ -466,8 +509,6 @@ class DecisionBody(EventBody, frozen=True, kw_only=True):
     name: str
     uid: str
     queue: str
-    #: Of ``free``: evicted, succeeded, failed or deleted; "": not known.
-    result: str = ""
 
 
 class DecisionList(AgedBody, frozen=True, kw_only=True):
@@ -500,6 +541,65 @@ class StageBody(Body, frozen=True, kw_only=True):
     after_seconds: float | None
     #: null: of the workload itself.
     admission: int | None
+
+
+class ChangeBody(Body, frozen=True, kw_only=True):
+    """One change that would let a workload in, without any other change."""
+
+    #: turn | time | end | workload | priority | deserved | capability | queue | nodes
+    kind: str
+    message: str
+    #: The numbers behind the sentence; amounts are quantities, times seconds.
+    facts: Facts = {}
+
+
+class TakerBody(Body, frozen=True, kw_only=True):
+    """One rule by which a workload that runs may lose its place."""
+
+    #: Preempted | Reclaimed | Cleared | UnhealthyDevice
+    rule: str
+    #: Queue of those who could take the place; null: several, which ``message`` names, or no workload takes it.
+    queue: str | None
+    #: From when on; not after ``now``: already.
+    from_: str = msgspec.field(name="from")
+    message: str
+    #: The numbers behind the sentence; amounts are quantities, times seconds.
+    facts: Facts = {}
+
+
+class StandingBody(Body, frozen=True, kw_only=True):
+    """Who could take the place of a workload that runs."""
+
+    #: Whether it runs on what its queue deserves or on lent quota, and what protects it.
+    message: str
+    #: Until then it is not evicted for others; null: it may be, or it never is.
+    protected_until: str | None
+    #: The soonest first. Empty if no workload could take the place.
+    takers: tuple[TakerBody, ...]
+    #: Why there are none; "": there are some.
+    nobody: str
+
+
+class OutlookBody(WorkloadBody, frozen=True, kw_only=True):
+    """``GET …/workloads/{name}/outlook``: what would let a workload in, or keeps it from going on. From the leader."""
+
+    #: The time of the leader's last decision, from which this was computed.
+    now: str
+    #: 1-based, among the workloads of its queue that are tried; null: it is not tried as it is.
+    position: int | None
+    queue_length: int | None
+    #: Workloads right before it, as "kind/uid", the nearest last (at most ten).
+    ahead: tuple[str, ...]
+    #: What it waits behind, as a sentence; "" = nothing.
+    behind: str
+    #: The smallest first; each was tried on a copy of the engine's input. Empty: no known change does, or it is in.
+    changes: tuple[ChangeBody, ...]
+    #: What is wrong with it though it has seats; null: nothing is known to be, or it has none.
+    problem: ReasonBody | None = None
+    #: Who could take its place; null: it holds none.
+    standing: StandingBody | None = None
+    #: When it should start; null: it has seats, or came after the last forecast.
+    expected: ExpectedStartBody | None = None
 
 
 class ExplanationBody(WaitingBody, frozen=True, kw_only=True):
@@ -544,6 +644,16 @@ class ExplanationBody(WaitingBody, frozen=True, kw_only=True):
     history: tuple[EventBody, ...]
     #: Older decisions were dropped; null: none of it can be missing.
     history_begins: str | None = None
+    #: What only the leader knows; null: it has ended or was not considered yet, or ``outlookUnknown`` says why.
+    outlook: OutlookBody | None = None
+    #: Why the leader did not say it, as a sentence; "": it did, or was not asked.
+    outlook_unknown: str = ""
+
+
+class VersionBody(Body, frozen=True, kw_only=True):
+    """``GET …/version``."""
+
+    version: str
 
 
 class ProblemBody(Body, frozen=True, kw_only=True):

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from admission.web.bodies import AgedBody, Body, WorkloadBody
+from admission.read_api.bodies import AgedBody, Body, WorkloadBody
 
 
 class UsageBody(Body, frozen=True, kw_only=True):
@@ -63,3 +63,38 @@ class UsageList(AgedBody, frozen=True, kw_only=True):
     quotas: tuple[UsageQuotaBody, ...] | None = None
     #: What gives the next page as parameter ``continue``; "": this was the last one.
     continue_: str = msgspec.field(default="", name="continue")
+
+
+class SeriesBody(Body, frozen=True, kw_only=True):
+    """One queue with all queues below it; each list has an element for each slot."""
+
+    queue: str
+    #: What it deserves and may use now; null: not stated.
+    deserved: float | None
+    capability: float | None
+    #: The amount that was held, on average over the slot.
+    used: tuple[float, ...]
+    #: Workloads that got their first seats.
+    started: tuple[int, ...]
+    #: Seconds from the creation of these to their seats: half of them, and nine of ten, waited no longer. null: there
+    #: are none.
+    wait_median: tuple[int | None, ...]
+    wait_most: tuple[int | None, ...]
+
+
+class TimeSeriesList(AgedBody, frozen=True, kw_only=True):
+    """``GET …/timeseries``: the queue, then the queues directly below it that used most."""
+
+    from_: str = msgspec.field(name="from")
+    #: Not after ``now``.
+    to: str
+    #: Seconds of a slot; the last one may be shorter.
+    step: int
+    resource: str
+    #: When each slot begins.
+    slots: tuple[str, ...]
+    #: Before this time it is not known; slots begin there. null: all is known.
+    history_begins: str | None
+    items: tuple[SeriesBody, ...]
+    #: Queues directly below that the user may see, also those that have no line here.
+    total: int

@@ -1,9 +1,12 @@
-"""How far a workload came when: the stages of an explanation. Pure."""
+"""How far a workload came when (the stages of an explanation), and when its admissions end. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from admission.web import bodies
-from queues.admissions import Admission
+import msgspec
+
+from admission.read_api import bodies
+from queues.admissions import Admission, AdmissionState
+from queues.quota.tree import QueueTree
 from queues.sql.read.rows import AdmissionTimes, ExplanationRows
 from queues.text_format import rfc3339
 
@@ -76,3 +79,17 @@ def _stage(
         after_seconds=None if since is None else max(0.0, round(at - since, 3)),
         admission=None if admission is None else admission.id,
     )
+
+
+def with_ends(
+    told: Sequence[bodies.AdmissionBody], admissions: Sequence[Admission], tree: QueueTree
+) -> tuple[bodies.AdmissionBody, ...]:
+    """The admissions of one workload with the time at which the open ones end, all with the oldest of them: by
+    ``access.maxRunTime`` of their queue and those above it."""
+    open_ = {each.id: each for each in admissions if each.state is AdmissionState.OPEN}
+    first = min(open_.values(), key=lambda each: (each.opened_at, each.id), default=None)
+    limit = None if first is None else tree.run_limit(first.queue)
+    if first is None or limit is None:
+        return tuple(told)
+    ends = rfc3339(limit.end(first.opened_at))
+    return tuple(msgspec.structs.replace(each, ends=ends) if each.id in open_ else each for each in told)

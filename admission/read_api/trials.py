@@ -3,9 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from admission.web.bodies import Body, ReasonBody
-from admission.web.explanations.outlook_bodies import ChangeBody
-from admission.web.lists.expected import ExpectedStartBody
+from admission.read_api.bodies import Body, ChangeBody, ExpectedStartBody, ReasonBody
 
 
 class QueuePatchBody(Body, frozen=True, kw_only=True):
