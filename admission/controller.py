@@ -38,7 +38,7 @@ from admission.leadership import (
 )
 from admission.logs import about
 from admission.metrics import Metrics, ProcessFigures, Watching
-from admission.node_recovery.figures import NodeHealth
+from admission.node_recovery.view import NodeHealth
 from admission.reconcile.expected_starts import ExpectedStart
 from admission.replay.fingerprint import fingerprint
 from admission.settings import IN_CLUSTER, STATE, Settings, ledger_dsn

@@ -286,16 +286,14 @@ GPU_HEALTH: Final = Dashboard(
         stat("Unhealthy devices", "sum(muster_devices_faulty) or vector(0)", "They take no new work."),
         stat("Nodes with faults", "sum(muster_nodes_faulty)", "With at least one such device."),
         stat(
-            "Time to repair",
-            "sum(increase(muster_node_repair_seconds_total[7d]))"
-            " / (sum(increase(muster_node_repairs_total[7d])) > 0) or vector(0)",
-            "Mean of the last week; 0: nothing was repaired.",
-            unit="s",
+            "Closed nodes",
+            "sum(muster_nodes_closed) or vector(0)",
+            "They get no GPU work until they are repaired and tested.",
         ),
         stat(
-            "Recoveries given up",
-            "sum(increase(muster_node_recoveries_failed_total[7d]))",
-            "In the last week. These nodes need a person.",
+            "Need a person",
+            'sum(muster_nodes_closed{phase="failed"}) or vector(0)',
+            "Closed nodes whose repair was given up.",
         ),
         stat("Agents", 'count(up{job=~".*muster-agent.*"} == 1) or vector(0)', "Node agents that answer."),
         graph(
@@ -311,11 +309,10 @@ GPU_HEALTH: Final = Dashboard(
             stacked=True,
         ),
         graph(
-            "Recoveries",
-            "An hour.",
-            ("3600 * sum(rate(muster_node_recovery_attempts_total[$__rate_interval]))", "begun"),
-            ("3600 * sum(rate(muster_node_recoveries_failed_total[$__rate_interval]))", "given up"),
-            ("3600 * sum(rate(muster_node_repairs_total[$__rate_interval]))", "repaired"),
+            "Closed nodes by phase",
+            "Because of a fault.",
+            ("sum by (phase) (muster_nodes_closed)", "{{phase}}"),
+            stacked=True,
         ),
         graph(
             "Conditions",

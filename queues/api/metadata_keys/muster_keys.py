@@ -287,15 +287,17 @@ MUSTER_KEYS: Final = (
         places=places(NODE, of=(LABEL,)),
     ),
     KnownKey(
-        key=names.RECOVERY_HOLD,
-        use=KeyUse.READ,
-        meaning='`"true"`: nothing of the [recovery](../how-to/gpu-recovery.md) of the node goes on by itself',
+        key="muster.dev/recovery-hold",
+        use=KeyUse.WITHOUT_EFFECT,
+        meaning="it stopped the recovery of the node",
+        instead="kubectl cordon, or a taint muster.dev/gpu-fault with a value of your own",
         places=places(NODE),
     ),
     KnownKey(
-        key=names.RECOVERY_STEP,
-        use=KeyUse.READ,
-        meaning="the step of its recovery that is to be done now: cordon, drain, recover, verify or done",
+        key="muster.dev/recovery-step",
+        use=KeyUse.WITHOUT_EFFECT,
+        meaning="it named the step of the recovery that was to be done now",
+        instead="kubectl taint node NODE muster.dev/gpu-fault- to open a node, a NodeDrain to empty one",
         places=places(NODE),
     ),
     KnownKey(
