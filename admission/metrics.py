@@ -18,8 +18,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 
 from admission.engine.snapshot import Snapshot
-from admission.figures.catalogue import BY_NAME
-from admission.figures.metric import Kind
+from admission.figures.catalogue import BY_NAME, Kind
 from admission.figures.wide_metrics import QueueBooks, WideMetrics
 from admission.kube.webhook.validity import Validity
 from admission.node_recovery.view import NodeHealth

@@ -7,10 +7,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from admission.agent.device_watch import Seen
 from admission.agent.metrics import AgentMetrics, NodeObservation
 from admission.engine.memo import tree_of
-from admission.figures.agent_catalogue import AGENT
-from admission.figures.catalogue import CONTROLLER
+from admission.figures.catalogue import AGENT, CONTROLLER, Metric
 from admission.figures.gang_waits import GangWait
-from admission.figures.metric import Metric
 from admission.kube.webhook.validity import Validity
 from admission.metrics import Metrics, ProcessFigures, Watching
 from admission.node_recovery.view import NodeHealth
