@@ -7,7 +7,7 @@ import time
 import pytest
 
 from admission.containment import loop_watchdog
-from admission.containment.loop_watchdog import LoopWatchdog
+from admission.loop_watchdog import LoopWatchdog
 from tests.waiting import eventually
 
 

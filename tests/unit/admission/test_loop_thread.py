@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from admission.containment.loop_thread import run_in_loop_thread
+from admission.leadership import run_in_loop_thread
 
 
 def block_this_loop_until(holds: Callable[[], bool]) -> None:
