@@ -107,7 +107,12 @@ class Cycle:
         self.last: Decided | None = None
 
     async def turn(self, changes: Sequence[Change] = ()) -> TurnReport:
-        """One pass, about half as much as the last one if Postgres did not get that done in time. As ``_turn``."""
+        """One pass. ``changes``: what the cluster shows since the last call.
+
+        Raises DatabaseUnavailable: try again later, nothing is lost, for nothing is known here that the ledger does not
+        know or that the next pass does not find again; of what Postgres did not get done in time it is given half.
+        Fenced, OutcomeUnknown, any other error: the world must be read again.
+        """
         try:
             report = await self._turn(changes)
         except DatabaseTooSlow:
@@ -125,12 +130,6 @@ class Cycle:
         return max(1, limit >> self._halvings)
 
     async def _turn(self, changes: Sequence[Change]) -> TurnReport:
-        """One pass. ``changes``: what the cluster shows since the last call.
-
-        Raises DatabaseUnavailable: try again later, nothing is lost, for nothing is known here that the ledger does not
-        know or that the next pass does not find again. Fenced, OutcomeUnknown, any other error: the world must be read
-        again.
-        """
         now = int(self._clock())
         world = self.world
         async for part in slices(world.devices.resolved(changes)):

@@ -21,10 +21,8 @@ LONG_FUNCTIONS = {
     "admission/cycle.py::_decide",
     "admission/decode/pods.py::pod_fact",
     "admission/engine/decide.py::decide",
-    "admission/term.py::_turns",
     "admission/workloads/kinds/operators/support.py::fact_of",
     "admission/workloads/kinds/volcano_job.py::volcano_job_fact",
-    "admission/workloads/state.py::_held_state",
     "admission/world/world.py::__init__",
     "queues/sql/read/node_use.py::node_workloads",
 }

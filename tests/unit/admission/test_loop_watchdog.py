@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from admission.containment import loop_watchdog
+from admission import loop_watchdog
 from admission.loop_watchdog import LoopWatchdog
 from tests.waiting import eventually
 
