@@ -452,8 +452,13 @@ def _next_attempt(here: _Step, why: str, *, test_failed: bool | None = None) -> 
     if here.for_person or here.view.occupied or job is None:
         return _drain(here, why, test_failed=failed)
     message = f"{why}: attempt {attempts + 1} of {ATTEMPTS}, by a Job from {job}"
-    changes = {"test_failed": failed, "attempts": attempts + 1}
-    return here.enter(RecoveryPhase.RECOVERING, "GpuNodeRecovering", message, **changes)
+    return here.enter(
+        RecoveryPhase.RECOVERING,
+        "GpuNodeRecovering",
+        message,
+        test_failed=failed,
+        attempts=attempts + 1,
+    )
 
 
 def _wait_for_agent(here: _Step) -> NodeTurn:

@@ -124,10 +124,10 @@ class NodeRecovery:
         """The health of nodes as it is now, for metrics."""
         inventory = self._world.node_inventory
         faults = [fault for name in inventory.faulty.since for fault in inventory.nodes[name].faults]
-        closed = Counter(dict.fromkeys(filter(lambda phase: phase.is_out, RecoveryPhase), 0))
+        closed = Counter[str]({phase.value: 0 for phase in RecoveryPhase if phase.is_out})
         for marks in self._views.marks.all().values():
             if (state := read_state(marks.annotation)) is not None and state.phase.is_out:
-                closed[state.phase] += 1
+                closed[state.phase.value] += 1
         return NodeHealth(
             nodes=len(inventory.faulty.since), faults=Counter(fault.reason for fault in faults), closed=closed
         )
