@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from tests.unit.deploy.chart_rendering import CHART, DEPLOY, SECRET, by_key, run_helm
+from tests.waiting import LIMIT
 
 ON = ("--set", "backup.enabled=true", "--set", "tools.enabled=true")
 Key = tuple[str, str]
@@ -149,7 +150,7 @@ def test_the_tools_wait_by_programs_of_their_images_until_they_shall_end(helm_pr
         with pytest.raises(subprocess.TimeoutExpired):
             waiting.wait(timeout=0.3)
         waiting.terminate()
-        assert waiting.wait(timeout=5) == 0
+        assert waiting.wait(timeout=LIMIT) == 0
     finally:
         os.killpg(waiting.pid, signal.SIGKILL)
 
