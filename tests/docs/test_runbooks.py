@@ -31,6 +31,7 @@ KUBECTL = {
         "logs",
         "port-forward",
         "rollout",
+        "taint",
         "top",
     ),
 }
