@@ -129,9 +129,6 @@ PROVISIONING_ATTEMPT: Final = "muster.dev/provisioning-attempt"
 
 #: Annotation of a Node: how far its recovery has come (JSON).
 RECOVERY: Final = "muster.dev/recovery"
-#: Annotations of a Node, by a person: ``"true"``, and nothing goes on by itself; a step that is to be done now.
-RECOVERY_HOLD: Final = "muster.dev/recovery-hold"
-RECOVERY_STEP: Final = "muster.dev/recovery-step"
 #: Annotation of Jobs, and of their pods, that recover or test a node: its name.
 RECOVERY_NODE: Final = "muster.dev/recovery-node"
 
