@@ -195,8 +195,9 @@ MANAGED_BY_LABEL: Final = "app.kubernetes.io/managed-by"
 HELM_RELEASE: Final = "meta.helm.sh/release-name"
 HELM_NAMESPACE: Final = "meta.helm.sh/release-namespace"
 
-#: Labels and annotations that only Muster's identity may write.
-OWN_NAMES: Final = (RELEASED, ADMISSION_ID, SEAT, DEVICES, RECREATED_FROM, USER, CHANGED_BY, OF_TENANT)
+#: Labels and annotations that only Muster's identity may write: on workloads, pods and templates, and on all objects.
+OWN_OF_PODS: Final = (RELEASED, ADMISSION_ID, SEAT, DEVICES, RECREATED_FROM, USER)
+OWN_NAMES: Final = (*OWN_OF_PODS, CHANGED_BY, OF_TENANT)
 
 #: Annotations of pods that cluster autoscalers must not end to remove their node, with what they say (Cluster
 #: Autoscaler, Karpenter). Users may write other values.
