@@ -16,7 +16,6 @@ from typing import Any
 from admission import garbage_collection
 from admission.containment.decision_thread import DecisionThread
 from admission.containment.failed_turns import FailedTurns
-from admission.containment.loop_watchdog import LoopWatchdog
 from admission.containment.postgres_check import PostgresCheck
 from admission.containment.repeated_failures import RepeatedFailures
 from admission.engine.snapshot import Snapshot
@@ -37,8 +36,9 @@ from admission.leadership import (
     terms_in_a_row,
 )
 from admission.logs import about
+from admission.loop_watchdog import LoopWatchdog
 from admission.metrics import Metrics, ProcessFigures, Watching
-from admission.node_recovery.figures import NodeHealth
+from admission.node_recovery.view import NodeHealth
 from admission.reconcile.expected_starts import ExpectedStart
 from admission.replay.fingerprint import fingerprint
 from admission.settings import IN_CLUSTER, STATE, Settings, ledger_dsn

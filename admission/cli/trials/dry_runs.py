@@ -91,7 +91,7 @@ def with_dry_runs(body: TrialList, question: TrialRequestBody, create: Create) -
     ]
     with ThreadPoolExecutor(_AT_A_TIME) as pool:
         asked = pool.map(lambda one: _dry_runs(one, question.namespace, question.queue, create), tried)
-        found = [dry_run for dry_runs in asked for dry_run in dry_runs]
+        found = [each for dry_runs in asked for each in dry_runs]
     return structs.replace(body, items=tuple(_with(item, _about(item, found)) for item in body.items))
 
 

@@ -165,7 +165,8 @@ def _of_subject(
             return
     yield from _size(subject)
     kueue = _namespace(subject) in definitions.local_queues
-    yield from own_names(subject, (KeyUse.READ, KeyUse.TRANSLATED) if kueue else (KeyUse.READ,))
+    understood = (KeyUse.READ, KeyUse.TRANSLATED) if kueue else (KeyUse.READ,)
+    yield from own_names(subject, understood, waits=_waits(subject, definitions))
     if kind_of(document) is None:
         if is_owner(document):
             yield from owner_findings(subject, definitions)
@@ -275,7 +276,7 @@ def _in_queue_violations(subject: Subject, definitions: Definitions) -> Iterator
 
 
 def _waits(subject: Subject, definitions: Definitions) -> bool:
-    """Whether a Job or Pod waits in a queue, as far as the documents say."""
+    """Whether an object waits in a queue, as far as the documents say."""
     spec = subject.value.get("spec")
     scheduler = spec.get("schedulerName") if isinstance(spec, Mapping) else None
     return (

@@ -50,7 +50,6 @@ def queue_violations(
         names.add(flavor.name)
     found += _access(queue)
     found += loan_violations(queue, queues)
-    found += _recovery(queue)
     found += _provisioning(queue)
     found += _hierarchy(queue)
     if queue.metadata.name == ROOT:
@@ -113,13 +112,6 @@ def _access(queue: QueueDocument) -> Iterator[Violation]:
             yield Violation(
                 f"spec.access.admins[{index}]", excerpt(admin.document()), "either a user or a group"
             )
-
-
-def _recovery(queue: QueueDocument) -> Iterator[Violation]:
-    rules = queue.to_domain().node_recovery
-    if rules.attempts_within == 0:
-        expected = "a duration of a second or more: without one the attempts would have no end"
-        yield Violation("spec.policy.health.recovery.attemptsWithin", "0", expected)
 
 
 def _provisioning(queue: QueueDocument) -> Iterator[Violation]:

@@ -84,11 +84,8 @@ USED: dict[type[BaseModel], dict[str, str]] = {
         "admission/workloads/rollback.py": "policy.health.onFault",
         "queues/api/validation/tenant_rules.py": "access.admins access.admins.user access.admins.group "
         "access.maxQueues",
-        "admission/node_recovery/fault_policy.py": "policy.health.recovery.job "
-        "policy.health.recovery.verifyJob policy.health.recovery.maxNodesOut policy.health.recovery.maxPercentOut "
-        "policy.health.recovery.drainTimeout policy.health.recovery.jobTimeout policy.health.recovery.attempts "
-        "policy.health.recovery.verifyTimeout policy.health.recovery.attemptsWithin "
-        "policy.health.recovery.blackHoleGangs",
+        "admission/node_recovery/policy.py": "policy.health.recovery.job policy.health.recovery.verifyJob "
+        "policy.health.recovery.maxNodesOut policy.health.recovery.drainTimeout policy.health.recovery.blackHoleGangs",
         "queues/order/line.py": "priority",
         "queues/order/policies.py": "policy.usageHalfLife",
         "queues/quota/run_limits.py": "access.maxRunTime",

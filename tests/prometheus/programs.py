@@ -1,6 +1,6 @@
 """Prometheus and promtool: those on PATH, else Debian's, fetched by apt and unpacked into a cache folder.
 
-    python -m deploy.monitoring.prometheus    # where they are
+    python -m tests.prometheus.programs    # where they are
 
 Nothing is installed, and no script of the package runs.
 """

@@ -5,9 +5,8 @@ from typing import Any, Final
 
 import pytest
 
-from admission.node_recovery.effects import CreateJob
+from admission.node_recovery.jobs import CreateJob, job_document, job_name, template_of
 from admission.node_recovery.policy import FaultPolicy
-from admission.node_recovery.recovery_jobs import job_document, job_name, template_of
 from admission.node_recovery.state import RecoveryPhase
 from queues.workload import NodeName
 from tests.unit.admission.node_recovery.recovered_nodes import NODE, SINCE, state
@@ -107,7 +106,7 @@ def test_names_are_labels_and_differ_by_node_and_phase(node: str) -> None:
 
 
 def test_only_two_phases_have_a_job() -> None:
-    policy = FaultPolicy(recovery_job="a/b", verify_job="c/d")
+    policy = FaultPolicy(job="a/b", verify_job="c/d")
     jobs = {phase: template_of(phase, policy) for phase in RecoveryPhase}
     assert {phase: template for phase, template in jobs.items() if template} == {
         RecoveryPhase.RECOVERING: "a/b",

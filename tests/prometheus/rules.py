@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import yaml
 
-FOLDER: Final = Path(__file__).parents[1] / "chart/monitoring/rules"
+FOLDER: Final = Path(__file__).parents[2] / "deploy/chart/monitoring/rules"
 _UNITS: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _DURATION: Final = re.compile(r"(\d+)(ms|s|m|h|d|w)")
 #: A range or a subquery: [5m], [30d:1m].

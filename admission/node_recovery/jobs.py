@@ -1,12 +1,12 @@
-"""The Jobs that recover and test a node: their names, and how they are made from an administrator's CronJob."""
+"""The Jobs that repair and test a node: their names, and how they are made from an administrator's CronJob."""
 
 import copy
 import hashlib
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
-from admission.node_recovery.effects import CreateJob
 from admission.node_recovery.policy import FaultPolicy
 from admission.node_recovery.state import RecoveryPhase, RecoveryState
 from queues.api.names import BATCH, CORE, GPU_FAULT, RECOVERY_NODE
@@ -23,10 +23,20 @@ _PREFIXES: Final[Mapping[RecoveryPhase, str]] = {
 }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateJob:
+    """A Job to be made from a CronJob, for one node. That there is one of this name already is success."""
+
+    node: NodeName
+    #: ``namespace/name`` of the CronJob. The Job is made in the same namespace.
+    template: str
+    name: str
+
+
 def template_of(phase: RecoveryPhase, policy: FaultPolicy) -> str | None:
     """The CronJob (``namespace/name``) that the Job of a phase is made from. None if the phase has no Job."""
     if phase is RecoveryPhase.RECOVERING:
-        return policy.recovery_job
+        return policy.job
     return policy.verify_job if phase is RecoveryPhase.VERIFYING else None
 
 

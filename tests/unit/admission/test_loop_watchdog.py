@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from admission.containment import loop_watchdog
-from admission.containment.loop_watchdog import LoopWatchdog
+from admission import loop_watchdog
+from admission.loop_watchdog import LoopWatchdog
 from tests.waiting import eventually, until
 
 

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from admission.containment.loop_thread import run_in_loop_thread
+from admission.leadership import run_in_loop_thread
 from tests.waiting import until
 
 
