@@ -135,7 +135,7 @@ async def record_reasons(
 
 _STATES = JsonRows(*job_states.c["kind", "uid", "state"])
 
-_RECORD_STATES = upsert_rows(job_states, _STATES, changed_at=_NOW)
+_RECORD_STATES = upsert_rows(job_states, _STATES)
 
 
 async def record_job_states(
@@ -144,7 +144,7 @@ async def record_job_states(
     """Store where Volcano Jobs are, as ``admission.volcano_jobs`` writes it (phase, version, retryCount, …)."""
     rows = [{**attributes(key, "kind", "uid"), "state": _jsonable(states[key])} for key in sorted(states)]
     if rows:
-        await tx.execute(_RECORD_STATES, _STATES.rows(rows) | {"now": moment(transaction.now)})
+        await tx.execute(_RECORD_STATES, _STATES.rows(rows))
 
 
 def _jsonable(facts: Mapping[str, Any]) -> dict[str, Any]:

@@ -39,7 +39,7 @@ from queues.workload import QueueName, WorkloadKey
 _MOST_DEVICES: Final = 10**12
 _MOST_SECONDS: Final = 10**15
 
-HOLDS: Final = select(1).where(same(admissions, workloads), admissions.c.state != "closed").exists()
+HOLDS: Final = select(1).where(same(admissions, workloads)).exists()
 #: Lacks seats: all of them, or (then with a reason) some.
 WAITS: Final = and_(~workloads.c.finished, or_(~HOLDS, reasons.c.code.is_not(None)))
 

@@ -169,7 +169,7 @@ HELD_UNTIL: Final = f"""
              GROUP BY 1, 2
          ) AS seat,
          jsonb_each_text(a.shapes -> seat.shape) AS takes
-    WHERE a.state <> 'closed' AND position('{DEVICE_MARK}' IN takes.key) = 0
+    WHERE position('{DEVICE_MARK}' IN takes.key) = 0
     UNION ALL
     SELECT p.admission, substr(CASE p.debit WHEN 'pool' THEN p.credit ELSE p.debit END, length('queue/') + 1),
            p.username, line.flavor, line.resource,

@@ -58,7 +58,7 @@ def _admitted(question: UserQuestion) -> Any:
     one = func.concat(admissions.c.kind, admissions.c.uid)
     return (
         select(admissions.c.username, func.count(func.distinct(one)))
-        .where(admissions.c.state != "closed", _counts(admissions.c, question))
+        .where(_counts(admissions.c, question))
         .group_by(admissions.c.username)
     )
 
@@ -86,7 +86,7 @@ def _used(question: UserQuestion) -> Any:
             admissions.c.shapes.op("->")(seat.c.shape).label("shape"),
             func.count().label("times"),
         )
-        .where(admissions.c.state != "closed", _counts(admissions.c, question), not_(is_given_back))
+        .where(_counts(admissions.c, question), not_(is_given_back))
         .group_by(admissions.c.id, seat.c.shape)
         .subquery("held")
     )
@@ -104,7 +104,7 @@ async def hidden_work(tx: AsyncConnection, queues: Collection[QueueName] | None,
     if seen is None:
         return False
     for columns, rows in (
-        (admissions.c, select(admissions.c.uid).where(admissions.c.state != "closed")),
+        (admissions.c, select(admissions.c.uid)),
         (workloads.c, select(workloads.c.uid).select_from(WORKLOADS_WITH_REASONS).where(WAITS)),
     ):
         hidden = rows.where(not_(may_see(columns, seen))).limit(1)

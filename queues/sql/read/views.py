@@ -76,7 +76,7 @@ async def queue_overview(tx: AsyncConnection) -> tuple[QueueLine, ...]:
         tx,
         select(
             admissions.c.queue, func.count(func.distinct(func.concat(admissions.c.kind, admissions.c.uid)))
-        ).where(admissions.c.state != "closed"),
+        ),
     )
     held = exists().where(queue_balances.c.queue == queues.c.name, queue_balances.c.used != 0)
     shown = or_(queues.c.present, held)
@@ -223,11 +223,8 @@ async def _closing_times(tx: AsyncConnection, ids: Collection[AdmissionId]) -> d
 
 
 def _times_of(table: Any) -> Select[Any]:
-    admitted = func.coalesce(table.c.admitted_at, table.c.opened_at).label("admitted")
-    times = [table.c[f"{name}_at"].label(name) for name in ("released", "bound", "running")]
-    return select(table.c.id, admitted, *times).where(
-        table.c.id == any_(bindparam("ids", type_=ARRAY(NUMBER)))
-    )
+    times = [table.c[f"{name}_at"].label(name) for name in ("admitted", "released", "bound", "running")]
+    return select(table.c.id, *times).where(table.c.id == any_(bindparam("ids", type_=ARRAY(NUMBER))))
 
 
 _TIMES: Final = union_all(_times_of(admissions), _times_of(closed_admissions))

@@ -51,8 +51,8 @@ _COLUMNS: Final = (
     "id, kind, uid, namespace, name, queue, shapes, cardinality(shape_of) AS seats, "
     "(SELECT jsonb_object_agg(shape, n) FROM "
     "(SELECT shape, count(*) AS n FROM unnest(shape_of) AS shape GROUP BY shape) AS counted) AS seats_of, "
-    "coalesce(admitted_at, opened_at) AS admitted, "
-    "released_at AS released, bound_at AS bound, running_at AS running, evicted_at AS evicted, closed_at AS closed, "
+    "admitted_at AS admitted, "
+    "released_at AS released, bound_at AS bound, running_at AS running, evicted_at AS evicted, "
     "coalesce(cause_code, '') AS cause"
 )
 # Of a gang with elastic parts that were admitted with it, only its own admission has a decision.
@@ -63,8 +63,8 @@ _TRACED: Final = text(
            (SELECT max(c.closed_at) FROM closed_admissions c
             WHERE c.kind = a.kind AND c.uid = a.uid AND c.id < a.id) AS waits_since
     FROM (
-        SELECT {_COLUMNS} FROM admissions WHERE id = ANY(:ids)
-        UNION ALL SELECT {_COLUMNS} FROM closed_admissions WHERE id = ANY(:ids)
+        SELECT {_COLUMNS}, NULL::timestamptz AS closed FROM admissions WHERE id = ANY(:ids)
+        UNION ALL SELECT {_COLUMNS}, closed_at FROM closed_admissions WHERE id = ANY(:ids)
     ) AS a
     JOIN LATERAL (
         SELECT numbers, ledger_seq, term, code FROM decisions
