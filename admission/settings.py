@@ -273,11 +273,6 @@ class Settings(BaseModel):
     api_concurrency: int = Field(
         64, ge=1, le=1024, description="Most writes to the API server under way at a time."
     )
-    tracing: bool = Field(
-        False,
-        description="Send a trace of each gang to a collector, by OTLP over HTTP; OTEL_EXPORTER_OTLP_ENDPOINT says "
-        "where it is.",
-    )
     log_format: Literal["json", "console"] = Field(
         "json", description="json: one object a line; console: for people."
     )
@@ -450,7 +445,13 @@ def _from_environment(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def _unknown(found: str, known: set[str]) -> str:
-    if found.lower().replace("_", "").removeprefix("muster").startswith("turnhistory"):
+    plain = found.lower().replace("_", "").removeprefix("muster")
+    if plain == "tracing":
+        return (
+            f"{found} is not a setting any more: no spans are sent. `kubectl muster explain` shows the stages of a "
+            "gang, and the metric muster_gang_stage_seconds those of all"
+        )
+    if plain.startswith("turnhistory"):
         return f"{found} is not a setting any more: no turns are kept. `muster snapshot` saves the last one"
     near = get_close_matches(to_camel(found) if found.islower() else found, sorted(known), n=1)
     return f"{found} is not a setting" + (f"; did you mean {near[0]}?" if near else "")

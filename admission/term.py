@@ -113,8 +113,6 @@ class TermDependencies:
     failed_terms: RepeatedFailures
     #: Called at each named point of the ring (``admission.failpoints``).
     failpoint: Failpoint
-    #: Decisions keep what is needed for the traces of gangs.
-    tells_traces: bool = False
 
 
 class LeaderTerm:
@@ -312,7 +310,6 @@ class LeaderTerm:
                 await each.stop()
 
     async def _prepare_first_turn(self, cycle: Cycle, dry_runs: DryRunWriter) -> None:
-        cycle.tells_traces = self._dependencies.tells_traces
         if self._dependencies.dry_runs:
             await dry_runs.ask_first()
 

@@ -100,8 +100,6 @@ class TurnReport:
     #: Workloads that may need a write to their objects.
     dirty_workloads: AbstractSet[WorkloadKey] = frozenset()
     applied: Applied | None = None
-    #: Admissions that got as far as they will: ready since this turn, or closed without having been.
-    completed: Sequence[AdmissionId] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,8 +158,7 @@ def _lines(
 ) -> Iterator[tuple[str, dict[str, object]]]:
     for opened in _by(applied.admitted, lambda each: each[1].workload):
         seats: dict[str, object] = {"seats": sum(len(admit.seats) for _, admit in opened)}
-        trace = applied.traces.get(opened[0][0])
-        yield "admitted", _about(*opened[0]) | seats | ({"trace": trace} if trace else {})
+        yield "admitted", _about(*opened[0]) | seats
     for id_, adopt in applied.adopted:
         yield "adopted", _about(id_, adopt.admit) | {"seats": len(adopt.admit.seats)}
     for evict, *_ in _by(applied.evicted, lambda each: (admissions[each.admission].workload, each.code)):

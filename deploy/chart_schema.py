@@ -10,7 +10,7 @@ Schema = dict[str, Any]
 #: Settings that follow from the Deployment or from other values.
 OF_THE_CHART: Final = frozenset(
     {
-        *("kubeconfig", "context", "namespace", "username", "identity", "podIp", "tracing"),
+        *("kubeconfig", "context", "namespace", "username", "identity", "podIp"),
         *("dsn", "dsnFile", "dataDir", "embeddedPostgres", "certificatesDir", "failedTurnsDir"),
         *("httpListen", "readListen", "readUrl", "webhookListen", "webhookUrl"),
     }
@@ -54,11 +54,8 @@ def _values() -> Schema:
         replicas={**_COUNT, "minimum": 0},
         database=_database(),
         settings=_settings(),
-        tracing=_closed(
-            endpoint={"type": "string", "pattern": "^$|^https?://[^/]+"},
-            clusterName={"type": "string", "pattern": "^[^,=]*$"},
-            env=_VARIABLES,
-        ),
+        # Taken out: a template says what to use instead.
+        tracing={},
         webhook=_webhook(),
         resources=_OBJECT,
         priorityClassName=_TEXT,

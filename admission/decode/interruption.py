@@ -26,7 +26,6 @@ _NOTHING: Final[Mapping[str, str]] = {}
 #: Characters.
 _CACHED: Final = 512
 LONGEST_IMAGE: Final = 200
-_LONGEST_TRACEPARENT: Final = 200
 
 
 def image_of(spec: WirePodSpec) -> str:
@@ -58,10 +57,7 @@ def conduct_of(
     conduct = (_conduct if is_short else _conduct.__wrapped__)(deadline, *said)
     if ignored:
         conduct = replace(conduct, ignored=(*conduct.ignored, *ignored))
-    conduct = _with_image(conduct, image) if image else conduct
-    trace = first.get(names.TRACEPARENT, "")
-    # Each is another one; what is longer is none.
-    return replace(conduct, traceparent=trace) if 0 < len(trace) <= _LONGEST_TRACEPARENT else conduct
+    return _with_image(conduct, image) if image else conduct
 
 
 @lru_cache(maxsize=8192)

@@ -45,8 +45,6 @@ class Conduct:
     retry: str = ""
     #: Values that cannot be read, as sentences (``admission.decode.ignored_values``).
     ignored: tuple[str, ...] = ()
-    #: The span that the trace of its gang is below, as W3C writes it (traceparent); "": none.
-    traceparent: str = ""
 
 
 NOTHING_SAID: Final = Conduct()

@@ -236,24 +236,6 @@ SERVERS: Final = (
         series="informers, about 30",
         meaning="The log names each once, and what runs of them is counted",
     ),
-    Metric(
-        "muster_spans_sent_total",
-        Kind.COUNTER,
-        "Spans of traces that the collector took.",
-        meaning="Absent without [traces](../how-to/tracing.md). Six or seven a gang",
-    ),
-    Metric(
-        "muster_spans_dropped_total",
-        Kind.COUNTER,
-        "Spans of traces that were dropped, by reason.",
-        labels=("reason",),
-        values="queue, collector, ledger",
-        series="3",
-        meaning=(
-            "`queue`: more waited than there is room for; `collector`: it did not take them in time; "
-            "`ledger`: Postgres could not be read. Nothing else suffers from it"
-        ),
-    ),
 )
 QUEUES: Final = (
     Metric(

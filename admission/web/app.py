@@ -23,20 +23,19 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 from aiohttp import web
 
 from admission.kube.access_reviews import AccessRequest, Caller
-from admission.web import bodies
 from admission.web.access.answer_cache import Kept
 from admission.web.access.limits import Gate, ProcessorShare, RequestLimits, counted_as
 from admission.web.access.redaction import redacted
-from admission.web.access.rights import MOST_ASKED, Forbidden
+from admission.web.access.rights import MOST_ASKED, Forbidden, Rights
 from admission.web.changes import Changes, require_watch
 from admission.web.health import METRICS_TYPE
 from admission.web.http import (
@@ -52,23 +51,20 @@ from admission.web.http import (
     whole_number,
 )
 from admission.web.leader.asking import LeaderGates, asker_in
-from admission.web.leader.forwarding import FORWARDED
+from admission.web.leader.forwarding import FORWARDED, LeaderQuestions
 from admission.web.lists.expected_starts import ExpectedStarts, in_sight, with_expected
 from admission.web.lists.queries import decisions_of, is_mine, limit_of, lines_before, listing_of, place_after
 from admission.web.reader import Sight, UnknownName, together
+from admission.web.sql_reader import SqlReader
 from admission.web.trials.handler import LARGEST_TRIAL
 from admission.web.trials.handler import answer as trial_answer
-from admission.web.usage.bodies import UsageList
-from admission.web.usage.report import PARAMETERS, UsageRequest, usage_request
+from admission.web.usage.report import PARAMETERS, usage_request
 from admission.web.usage.time_series import PARAMETERS as OF_TIME_SERIES
-from admission.web.usage.time_series import TimeSeriesList, TimeSeriesRequest, time_series_request
+from admission.web.usage.time_series import time_series_request
 from queues.api.api_resources import NODES, QUEUES
 from queues.api.names import READ_API
 from queues.api.reading.user_values import is_dns_name
 from queues.errors import DatabaseTooSlow, DatabaseUnavailable
-from queues.sql.read.decisions import DecisionQuestion
-from queues.sql.read.listed import Listing, ListPlace
-from queues.sql.read.rows import KindIn
 from queues.workload import WorkloadKind
 
 #: Seconds for one answer.
@@ -97,123 +93,15 @@ _DISCOVERY: Final = encode(
 )
 
 
-class Reader(Protocol):
-    """Answers from Postgres; see ``SqlReader``."""
-
-    async def queues(self, sight: Sight) -> bodies.QueueList:
-        """The queues that the user may see."""
-        ...
-
-    async def decisions(
-        self, wanted: DecisionQuestion, *, queue: str | None, limit: int, sight: Sight
-    ) -> bodies.DecisionList:
-        """Decisions about workloads of a queue and what is below it. Raises UnknownName."""
-        ...
-
-    async def nodes(self, *, after: str, limit: int, sight: Sight | None) -> bodies.NodeList:
-        """Nodes after a name, with what seats hold on them. ``sight``: whose seats are shown; None for no seats."""
-        ...
-
-    async def queue_versions(self, name: str, *, limit: int, before: int | None) -> bodies.QueueVersionList:
-        """Recorded versions of a queue, newest first. Raises UnknownName."""
-        ...
-
-    async def quota_at(self, name: str, at: float | None, *, sight: Sight) -> bodies.QuotaAtList:
-        """Limits of a queue and its children at a time (seconds since the epoch, None for now). Raises UnknownName."""
-        ...
-
-    async def pending(
-        self,
-        *,
-        queue: str | None,
-        namespace: str | None,
-        limit: int,
-        after: tuple[str, int] | None,
-        sight: Sight,
-    ) -> bodies.PendingList:
-        """Pending workloads. Raises UnknownName."""
-        ...
-
-    async def workloads(
-        self, wanted: Listing, *, queue: str | None, after: ListPlace | None, limit: int, sight: Sight
-    ) -> bodies.WorkloadList:
-        """Workloads that wait, run or have ended. Raises UnknownName."""
-        ...
-
-    async def users(
-        self, *, queue: str | None, user: str, after: int, limit: int, sight: Sight
-    ) -> bodies.UserList:
-        """Users, as one of them sees them. Raises UnknownName."""
-        ...
-
-    async def explain(
-        self, *, namespace: str, name: str, kind: str | None, sight: Sight
-    ) -> tuple[bodies.ExplanationBody, ...]:
-        """Everything about the workloads of a name. Raises UnknownName."""
-        ...
-
-    async def usage(self, request: UsageRequest, *, user: str, sight: Sight) -> UsageList:
-        """Use in a period. Raises UnknownName, PeriodTooLarge and BadQuery."""
-        ...
-
-    async def time_series(self, request: TimeSeriesRequest, *, sight: Sight) -> TimeSeriesList:
-        """Use and waits over time. Raises UnknownName, PeriodTooLarge and BadQuery."""
-        ...
-
-    async def change_mark(self) -> str:
-        """A text that differs when the state does."""
-        ...
-
-    async def used_kinds_in_namespaces(self, since: int, limit: int) -> tuple[KindIn, ...]:
-        """Kinds of workloads that held something at a second (since the epoch) or after it, with their namespaces."""
-        ...
-
-
-class Authorizer(Protocol):
-    """What users may see; see ``Rights``."""
-
-    async def sight(self, caller: Caller, namespace: str | None = None) -> Sight:
-        """What the user may see, of one namespace or of all."""
-        ...
-
-    async def sight_in(self, caller: Caller, kinds: Iterable[KindIn]) -> Sight:
-        """What the user may see, of these kinds in their namespaces."""
-        ...
-
-    async def require(self, caller: Caller, access: AccessRequest, what: str, hint: str = "") -> None:
-        """Raises Forbidden unless the user may do it."""
-        ...
-
-    async def require_everything(self, caller: Caller, why: str) -> None:
-        """Raises Forbidden unless the user sees everything."""
-        ...
-
-
-class Leader(Protocol):
-    """Answers from the leader's memory; see ``LeaderQuestions``."""
-
-    async def ask(
-        self,
-        path: str,
-        query: dict[str, str | None],
-        *,
-        public: str,
-        forwarded: bool,
-        body: bytes | None = None,
-    ) -> bytes:
-        """The leader's answer. Raises NotLeading."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadApi:
     """The handlers of the application."""
 
     #: The user who asks. Raises Unauthenticated and TooBusy.
     authenticate: Callable[[web.Request], Awaitable[Caller]]
-    rights: Authorizer
-    reader: Reader
-    leader: Leader
+    rights: Rights
+    reader: SqlReader
+    leader: LeaderQuestions
     #: The Prometheus text.
     metrics: Callable[[], Awaitable[bytes]]
     gate: Gate = field(default_factory=lambda: Gate(_LIMITS, ProcessorShare.of_machine()))

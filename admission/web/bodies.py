@@ -500,8 +500,6 @@ class StageBody(Body, frozen=True, kw_only=True):
     after_seconds: float | None
     #: null: of the workload itself.
     admission: int | None
-    #: The trace of the admission, 32 hexadecimal digits; null: it has none, or the stage is of the workload itself.
-    trace: str | None = None
 
 
 class ExplanationBody(WaitingBody, frozen=True, kw_only=True):

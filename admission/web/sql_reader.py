@@ -51,16 +51,16 @@ from queues.resources import total
 from queues.sql.database import Database, Transaction
 from queues.sql.heartbeat import Heartbeat, last_heartbeat
 from queues.sql.read import views
+from queues.sql.read.change_mark import change_mark
 from queues.sql.read.decisions import DecisionQuestion, workload_decisions
 from queues.sql.read.listed import Listing, ListPlace, ended_since, listed
 from queues.sql.read.names import kinds_in_namespaces, names_like
 from queues.sql.read.node_use import node_use, node_workloads
-from queues.sql.read.over_time.change_mark import change_mark
-from queues.sql.read.over_time.time_series import use_over_time, waits_over_time
 from queues.sql.read.past_use import UsageReader
 from queues.sql.read.pending import pending, place_in_queue
 from queues.sql.read.queue_versions import recorded_since, versions_at, versions_of
 from queues.sql.read.rows import KindIn, OrderTerms, PlaceInQueue
+from queues.sql.read.time_series import use_over_time, waits_over_time
 from queues.sql.read.usage import (
     UsageQuestion,
     UsageViewer,

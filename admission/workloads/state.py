@@ -3,12 +3,11 @@
 Pure: everything that is known about the workload comes in as a ``WorkloadInputs``.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from functools import partial
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -17,21 +16,17 @@ from admission.engine.preemption.protection import budgets_end
 from admission.engine.snapshot import Rollback, Unbooked
 from admission.facts.pods import PodFact
 from admission.workloads.adoption import PodsWithoutSeat, foreign_obstacle, pods_without_seat, unbooked_of
-from admission.workloads.ended_seats import as_controlled, pods_to_come, seats_over, with_children
+from admission.workloads.ended_seats import with_children
+from admission.workloads.held_seats import HeldSeats, held_seats
 from admission.workloads.inputs import DEFAULT_QUEUE, MissingSince, Timeouts, WorkloadInputs
 from admission.workloads.kinds import Holding, KindSupport, support_of
-from admission.workloads.kinds.job_syncs import NO_SYNCS, syncs_of
-from admission.workloads.lost_pods import lost_pods
+from admission.workloads.lost_pods import LostPods, lost_pods
 from admission.workloads.pod_sets import SetOnNode, as_made, elsewhere, enlarged
 from admission.workloads.readiness.gang_readiness import GangReadiness, follows_policy, gang_readiness
 from admission.workloads.readiness.missing_pods import MissingPods, missing_pods
-from admission.workloads.refusals import refusals_of
-from admission.workloads.request_changes import request_changes
 from admission.workloads.rollback import (
     faulty_gangs,
-    is_refused,
     leftover_pods,
-    outgrowing_pods,
     pods_on_faulty_devices,
     pods_that_count_as_refused,
     pods_to_recreate,
@@ -39,7 +34,7 @@ from admission.workloads.rollback import (
     rollbacks_of,
 )
 from admission.workloads.run_end import RunEnd, run_end, run_out
-from admission.workloads.seats import SeatMap, is_live, seat_maps_of
+from admission.workloads.seats import SeatMap, is_live
 from admission.workloads.workload import (
     held_by_owner,
     is_idle,
@@ -190,133 +185,129 @@ def _held_state(
     inputs: WorkloadInputs, support: KindSupport, now: int, timeouts: Timeouts, *, over: bool
 ) -> WorkloadState:
     """The state of a workload with pods or admissions."""
-    seat_maps = seat_maps_of(inputs.admissions, inputs.pods)
-    inputs = as_controlled(inputs, seat_maps)
-    pod_sets = enlarged(support.pod_sets(inputs, seat_maps), inputs.larger)
-    extra = PodsWithoutSeat() if over else pods_without_seat(inputs, seat_maps, now)
-    unbooked = unbooked_of(inputs, seat_maps, extra.adoptable)
-    expected = partial(pods_to_come, inputs.fact, support, inputs.pods, pod_sets)
-    to_come = expected(seat_maps) if seat_maps and not over else None
-    open_ = [place for place in seat_maps if place.admission.state is AdmissionState.OPEN]
-    misplaced = tuple(
-        pod
-        for place in open_
-        if place.admission.started
-        for pod in (*place.seated.values(), *outgrowing_pods(place))
-        if is_refused(pod, place, inputs, now, timeouts)
-    )
-    refusing = refusals_of(seat_maps, inputs, now, timeouts)
-    left_out = inputs.refused.with_places(refusing) if misplaced else inputs.refused
-    avoided = inputs.avoided_nodes | left_out.nodes
-    changes = request_changes(inputs, open_)
-    ended: dict[AdmissionId, frozenset[int]] = {}
-    #: Seats that no pod comes for, also those that are not given back yet.
-    without_pod: dict[AdmissionId, frozenset[int]] = {}
-    syncs = syncs_of(inputs, seat_maps, now, timeouts) if support.holding is Holding.SUSPENDED else NO_SYNCS
-    keeps_seats = inputs.job_restarts and not over
-    for place in seat_maps if not keeps_seats else ():
-        # A directed Job's pods are made again for the same nodes, so it goes back whole instead.
-        directed = inputs.fact is not None and inputs.fact.directed == place.admission.id
-        dead = frozenset[NodeName]() if directed else inputs.dead_nodes | avoided
-        # A Job that is suspended goes back whole as well.
-        kept = support.holding is not Holding.NO_PODS
-        outgrown = frozenset() if kept else changes.outgrown.get(place.admission.id, frozenset())
-        awaited = inputs.awaited.get(place.admission.id, frozenset())
-        # All pods of a directed Job come for its admission, also those after one that was adopted elsewhere.
-        coming = expected([place]) if directed and not over else to_come
-        seats = seats_over(place, to_come=coming, dead=dead, outgrown=outgrown, awaited=awaited)
-        without_pod[place.admission.id] = seats
-        if syncs.allow_end(place.admission) and (seats or not place.admission.holding()):
-            ended[place.admission.id] = seats
-    left = _left(seat_maps, ended)
-    if ended and support.is_group:
-        # The pod sets of a group follow from its seats too; seats that end now have no successor.
-        pod_sets = support.pod_sets(inputs, left)
+    held = held_seats(inputs, support, now, timeouts, over=over)
+    inputs = held.inputs
     lost = lost_pods(inputs, now, timeouts)
-    placeable = elsewhere(pod_sets, left_out, inputs.avoided_nodes)
-    workload = workload_of(inputs, placeable, seat_maps, lost.reason)
-    if extra.foreign:
-        workload = replace(workload, obstacle=foreign_obstacle(extra.foreign[0], inputs, now))
-    refused = [
-        pod for place in open_ for pod in pods_that_count_as_refused(place) if pod.refused and not pod.node
-    ]
-    strays = leftover_pods(inputs, seat_maps)
-    kept_open = [
-        place for place in _left(seat_maps, without_pod) if place.admission.state is AdmissionState.OPEN
-    ]
-    readiness = GangReadiness() if over else gang_readiness(inputs, kept_open, now, timeouts)
-    missing = MissingPods() if over else missing_pods(inputs, kept_open, now, timeouts)
-    rollbacks = {} if over else rollbacks_of(inputs, open_, changes, now, timeouts)
-    faulty = {} if over else faulty_gangs(inputs, open_, now, timeouts)
-    end = None if over else run_end(inputs, open_)
-    held = sum(
-        len(place.admission.holding())
-        for place in (left if support.is_group else seat_maps)
-        if place.admission.state is AdmissionState.OPEN
-    )
-    untried = _about_to_be_known(inputs, workload, over=over)
+    wish = _wish(held, lost.reason, now)
+    gang = _gang(held, now, timeouts)
+    strays = leftover_pods(inputs, held.seat_maps)
     return WorkloadState(
         key=inputs.key,
-        workload=workload,
-        is_untried=untried is not None,
-        needs_seats=not over
-        and untried is None
-        and unbooked is None
-        and (wanted(pod_sets) > held or only_has_an_obstacle(workload, held)),
+        workload=wish.workload,
+        is_untried=wish.untried is not None,
+        needs_seats=wish.needs_seats,
         is_over=over,
         is_gone=inputs.fact is None and not (support.is_pod and inputs.pods),
         result=result_of(inputs) if over else result_so_far(inputs),
         pods=tuple(inputs.pods),
-        is_by_ordinal=bool(seat_maps) and support.is_by_ordinal(inputs.fact),
-        seat_maps=seat_maps,
-        ended=ended or _NOTHING,
+        is_by_ordinal=bool(held.seat_maps) and support.is_by_ordinal(inputs.fact),
+        seat_maps=held.seat_maps,
+        ended=held.ended or _NOTHING,
         started=tuple(
-            place.admission.id for place in open_ if not place.admission.started and _all_bound(place)
+            place.admission.id for place in held.open if not place.admission.started and _all_bound(place)
         ),
-        evictable={
-            **missing.late,
-            **readiness.late,
-            **faulty,
-            **rollbacks,
-            **run_out(end, open_, now),
-            **({} if over else held_by_owner(inputs, open_)),
-        }
-        or _NOTHING,
-        run_end=end,
+        evictable=gang.evictable or _NOTHING,
+        run_end=gang.end,
         is_run_out=inputs.setbacks.is_run_out,
         beyond_budgets=_beyond_budgets(inputs, now),
-        outgrown=changes.outgrown or _NOTHING,
-        larger=changes.larger() or _NOTHING,
-        problem=changes.reason() or lost.reason or readiness.problem or missing.problem,
-        unschedulable=misplaced,
-        refusing=refusing or _NOTHING,
+        outgrown=held.changes.outgrown or _NOTHING,
+        larger=held.changes.larger() or _NOTHING,
+        problem=held.changes.reason() or lost.reason or gang.readiness.problem or gang.missing.problem,
+        unschedulable=held.misplaced,
+        refusing=held.refusing or _NOTHING,
         faulty_nodes=frozenset(
-            pod.node for place in open_ for pod in pods_on_faulty_devices(inputs, place) if pod.node
+            pod.node for place in held.open for pod in pods_on_faulty_devices(inputs, place) if pod.node
         ),
         leftovers=strays,
         lost=lost.gone,
-        to_recreate=pods_to_recreate(inputs, seat_maps, (*strays, *misplaced)),
-        unbooked=unbooked,
-        foreign=extra.foreign,
-        ready=readiness.ready,
-        running=readiness.running,
-        awaits_timeout=bool(refused or lost.awaited or any(quota_lacks(inputs, place) for place in open_)),
-        stopping_since=syncs.since,
-        over_since=(inputs.over_since or now) if over and seat_maps else 0,
-        pods_seen=syncs.pods_seen,
-        look_at=_next_look(
-            now,
-            readiness.look_at,
-            missing.look_at,
-            untried,
-            syncs.until,
-            None if end is None else end.next_look(now),
-            _budgets_end(inputs),
-        ),
-        is_stopped=support.holding is Holding.SUSPENDED and syncs.are_over(inputs.admissions),
-        missing_since=missing.since,
+        to_recreate=pods_to_recreate(inputs, held.seat_maps, (*strays, *held.misplaced)),
+        unbooked=wish.unbooked,
+        foreign=wish.foreign,
+        ready=gang.readiness.ready,
+        running=gang.readiness.running,
+        awaits_timeout=_awaits_timeout(held, lost),
+        stopping_since=held.syncs.since,
+        over_since=(inputs.over_since or now) if over and held.seat_maps else 0,
+        pods_seen=held.syncs.pods_seen,
+        look_at=_next_look(now, wish.untried, held.syncs.until, *gang.looks(now), _budgets_end(inputs)),
+        is_stopped=support.holding is Holding.SUSPENDED and held.syncs.are_over(inputs.admissions),
+        missing_since=gang.missing.since,
         ignored=_ignored(inputs),
-        follows_policy=bool(missing.since or inputs.device_faults) or follows_policy(inputs, seat_maps),
+        follows_policy=bool(gang.missing.since or inputs.device_faults)
+        or follows_policy(inputs, held.seat_maps),
+    )
+
+
+class _Wish(NamedTuple):
+    """What a workload with pods or admissions asks for."""
+
+    workload: Workload
+    needs_seats: bool
+    #: Until when what it asks is about to be known; None if nothing of that is awaited.
+    untried: int | None
+    #: Pods that run without a seat: to be adopted, and those that are not Muster's.
+    unbooked: Unbooked | None
+    foreign: tuple[PodFact, ...]
+
+
+def _wish(held: HeldSeats, lost: Reason | None, now: int) -> _Wish:
+    """What is asked beyond the seats that are held. ``lost``: what lost pods keep the workload from."""
+    inputs, over = held.inputs, held.over
+    extra = PodsWithoutSeat() if over else pods_without_seat(inputs, held.seat_maps, now)
+    unbooked = unbooked_of(inputs, held.seat_maps, extra.adoptable)
+    placeable = elsewhere(held.pod_sets, held.left_out, inputs.avoided_nodes)
+    workload = workload_of(inputs, placeable, held.seat_maps, lost)
+    if extra.foreign:
+        workload = replace(workload, obstacle=foreign_obstacle(extra.foreign[0], inputs, now))
+    untried = _about_to_be_known(inputs, workload, over=over)
+    needs_seats = False
+    if not over and untried is None and unbooked is None:
+        seats = held.open_seats()
+        needs_seats = wanted(held.pod_sets) > seats or only_has_an_obstacle(workload, seats)
+    return _Wish(workload, needs_seats, untried, unbooked, extra.foreign)
+
+
+class _Gang(NamedTuple):
+    """How the gangs of a workload fare, and which of its admissions go back for it."""
+
+    readiness: GangReadiness
+    missing: MissingPods
+    end: RunEnd | None
+    evictable: Mapping[AdmissionId, Rollback]
+
+    def looks(self, now: int) -> Iterator[int | None]:
+        """When they may fare otherwise though nothing changes."""
+        yield self.readiness.look_at
+        yield self.missing.look_at
+        if self.end is not None:
+            yield self.end.next_look(now)
+
+
+def _gang(held: HeldSeats, now: int, timeouts: Timeouts) -> _Gang:
+    """Readiness, missing pods, refusals, faults, run time and its owner's wish, in order of precedence upwards."""
+    if held.over:
+        return _Gang(GangReadiness(), MissingPods(), None, _NOTHING)
+    inputs, awaiting = held.inputs, held.awaiting_pods()
+    readiness = gang_readiness(inputs, awaiting, now, timeouts)
+    missing = missing_pods(inputs, awaiting, now, timeouts)
+    end = run_end(inputs, held.open)
+    evictable = {
+        **missing.late,
+        **readiness.late,
+        **faulty_gangs(inputs, held.open, now, timeouts),
+        **rollbacks_of(inputs, held.open, held.changes, now, timeouts),
+        **run_out(end, held.open, now),
+        **held_by_owner(inputs, held.open),
+    }
+    return _Gang(readiness, missing, end, evictable)
+
+
+def _awaits_timeout(held: HeldSeats, lost: LostPods) -> bool:
+    """Whether a grace time runs: for lost pods, for pods that the scheduler refuses, for quota of others."""
+    if lost.awaited or any(quota_lacks(held.inputs, place) for place in held.open):
+        return True
+    return any(
+        pod.refused and not pod.node for place in held.open for pod in pods_that_count_as_refused(place)
     )
 
 
@@ -443,16 +434,6 @@ def _over(inputs: WorkloadInputs, support: KindSupport) -> bool:
         return not (inputs.recreations or any(is_live(pod) and not pod.deleting for pod in inputs.pods))
     fact = inputs.fact
     return fact is None or fact.finished or fact.deleting or inputs.job_result is not None
-
-
-def _left(seat_maps: Sequence[SeatMap], ended: Mapping[AdmissionId, frozenset[int]]) -> tuple[SeatMap, ...]:
-    """The seat maps after these seats are given back."""
-    return tuple(
-        replace(place, admission=replace(place.admission, ended=place.admission.ended | seats))
-        if (seats := ended.get(place.admission.id))
-        else place
-        for place in seat_maps
-    )
 
 
 def _next_look(now: int, *times: int | None) -> int | None:

@@ -150,8 +150,6 @@ RETRY: Final = "muster.dev/retry"
 HOLD: Final = "muster.dev/hold"
 #: Annotation, written by a policy: the object was created suspended. To suspend it once more changes nothing.
 CREATED_SUSPENDED: Final = "muster.dev/created-suspended"
-#: Annotation of work: a span, as W3C's ``traceparent`` writes it; the trace of the gang is below it.
-TRACEPARENT: Final = "muster.dev/traceparent"
 
 #: Annotation of a PodGroup: quota for its ``minResources`` is held so long for its pods (``10m``).
 HOLD_MIN_RESOURCES: Final = "muster.dev/hold-min-resources"

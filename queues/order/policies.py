@@ -35,14 +35,6 @@ def gives_way(policy: QueuePolicy) -> bool:
     return policy.clear_after is not None and policy.clear_after <= PATIENCE
 
 
-def precedence(workload: Workload) -> int:
-    """The place of a workload by arrival and size, in seconds since the epoch; smaller is earlier.
-
-    An evicted workload counts from its eviction.
-    """
-    return (workload.waiting_since or workload.created) + PATIENCE * devices(workload)
-
-
 def devices(workload: Workload) -> int:
     """Whole devices that a gang needs to start, of the resource it needs most of. Without devices: by its CPUs."""
     least = {pods.name: min(pods.minimum, pods.count) for pods in workload.pod_sets}
@@ -80,6 +72,8 @@ class LineEntry:
     workload: Workload
     #: Entries of one queue with equal shapes get the same answer while no capacity is freed.
     shape: Hashable
+    #: ``devices`` of the workload: the same for all of one shape.
+    devices: int
     #: The gang runs and asks for further members: it comes after gangs that wait for their minimum.
     joins: bool
     #: Accounts that the workload asks for, over all flavors.
@@ -92,7 +86,8 @@ class Rank(NamedTuple):
     joins: bool
     #: By the queue's order: − (priority × 3600 − ageing × created), or seconds, or 0.
     urgency: int
-    #: Small before large: ``precedence`` under ``priority`` where places are cleared; 0: elsewhere, or it comes first.
+    #: Small before large, under ``priority`` where places are cleared: seconds since the epoch, by arrival (an evicted
+    #: workload: by its eviction) and size. 0: elsewhere, or it comes first.
     precedence: int
     arrival: int
     key: WorkloadKey
@@ -102,7 +97,9 @@ def rank(tree: QueueTree, candidate: LineEntry) -> Rank:
     """The place of an entry in its queue."""
     workload = candidate.workload
     queue = workload.queue
-    before = precedence(workload) if small_first(tree, queue) and not workload.comes_first else 0
+    before = 0
+    if not workload.comes_first and small_first(tree, queue):
+        before = (workload.waiting_since or workload.created) + PATIENCE * candidate.devices
     priority = tree.counted_priority(queue, workload.priority)
     urgent = urgency(tree, queue, priority, workload.created, workload.run_time)
     return Rank(candidate.joins, urgent, before, workload.arrival, workload.key)

@@ -25,8 +25,6 @@ VIEWS: Final = {
     "reservations": "reservations",
     "tenant": "queues/team-a",
     "charts": "charts?span=day",
-    "reports": "reports",
-    "report": "reports/team-a?month=2026-11",
     "decisions": "decisions",
 }
 #: Further pictures: the same views in the dark, and on a phone.

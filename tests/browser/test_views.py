@@ -146,17 +146,8 @@ def test_nothing_inline_is_run(tab: Tab) -> None:
     assert any("Content Security Policy" in each for each in tab.complaints)
 
 
-def test_a_report_is_saved_as_a_file(tab: Tab) -> None:
-    page = tab.open("reports/team-a")
-    with page.expect_download() as download:
-        page.get_by_role("link", name="As CSV").click()
-    assert download.value.suggested_filename == "team-a-2026-11.csv"
-    assert download.value.path().read_text(encoding="utf-8").startswith("from,to,tenant,")
-
-
-def test_a_printed_report_has_no_navigation(tab: Tab) -> None:
-    page = tab.open("reports/team-a")
+def test_a_printed_view_has_no_navigation(tab: Tab) -> None:
+    page = tab.open("queues")
     page.emulate_media(media="print")
     assert not page.locator("header").is_visible()
-    assert not page.get_by_text("or print this page").is_visible()
-    assert page.get_by_role("heading", name="team-a, November 2026").is_visible()
+    assert page.get_by_role("heading", name="Queues").is_visible()

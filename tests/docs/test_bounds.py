@@ -124,9 +124,6 @@ ROWS = {
     "the image by which [run times are learned](../explanation/expected-start.md)": Row(
         "{} characters; the rest as a digest", ("interruption.LONGEST_IMAGE",)
     ),
-    "`muster.dev/traceparent`": Row(
-        "{} characters; a longer one is ignored", ("interruption._LONGEST_TRACEPARENT",)
-    ),
     "entries in `volumes` of one pod": Row(
         "the first {}; Muster does not place by others", ("volumes.MOST_VOLUMES",)
     ),

@@ -24,7 +24,6 @@ LONG_FUNCTIONS = {
     "admission/term.py::_turns",
     "admission/workloads/kinds/operators/support.py::fact_of",
     "admission/workloads/kinds/volcano_job.py::volcano_job_fact",
-    "admission/workloads/state.py::_held_state",
     "admission/world/world.py::__init__",
     "queues/sql/read/node_use.py::node_workloads",
 }

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from queues.order.line import ClassQueue, Line, QueueKeys
-from queues.order.policies import LineEntry, by_user, rank
+from queues.order.policies import LineEntry, by_user, devices, rank
 from queues.order.shares import UserShares
 from queues.quota.accounts import Account
 from queues.quota.decayed_usage import DecayedUsage, UsageRecorder, half_lives, slot_ends, weight
@@ -57,7 +57,13 @@ def lines(draw: st.DrawFn) -> tuple[QueueTree, list[LineEntry]]:
         return tree, []
     every = [draw(workloads(number, leaves)) for number in range(draw(st.integers(0, 12)))]
     return tree, [
-        LineEntry(workload=each, shape=each.pod_sets, joins=draw(st.booleans()), accounts=(ACCOUNT,))
+        LineEntry(
+            workload=each,
+            shape=each.pod_sets,
+            devices=devices(each),
+            joins=draw(st.booleans()),
+            accounts=(ACCOUNT,),
+        )
         for each in every
     ]
 

@@ -17,7 +17,6 @@ SECTIONS: Final = (
     ("Nodes", "/nodes"),
     ("Reservations", "/reservations"),
     ("Charts", "/charts"),
-    ("Reports", "/reports"),
     ("Decisions", "/decisions"),
 )
 #: Characters up to which a cell of a table is kept on one line.

@@ -9,7 +9,6 @@ from admission.cli.objects.queues import account_of, below, usual_resource
 from admission.cli.page.layout import Cell, bar, facts, heading, link, state, table
 from admission.cli.page.waiting_views import waiting_table
 from admission.cli.rendering.table import branches, short_resource
-from queues.quota.queue import ROOT
 from queues.resources import amount, show
 
 Queue = Mapping[str, Any]
@@ -49,13 +48,10 @@ def one_queue(
         ("Changed by", found["changedBy"]),
         ("Used by", "every namespace: no namespaceSelector here or above" if is_open else None),
     ]
-    ways = link("Over time", "charts", queue=name)
-    if found["parent"] == ROOT:
-        ways += Markup(" · ") + link("Report of this month", "reports", name)
     parts = [
         heading(name, 1),
         facts(shown),
-        Markup("<p>{}</p>").format(ways),
+        Markup("<p>{}</p>").format(link("Over time", "charts", queue=name)),
         heading("Amounts"),
         _accounts(found),
     ]

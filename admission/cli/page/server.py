@@ -182,12 +182,7 @@ class _Handler(BaseHTTPRequestHandler):
             status, view = problem_view(error)
             if status == 500:
                 _log.exception("a view could not be shown")
-        if view.file is not None:
-            name, text = view.file
-            kept = {"Content-Disposition": f'attachment; filename="{name}"'}
-            self._send(200, text.encode(), "text/csv; charset=utf-8", kept)
-        else:
-            self._send_view(status, view)
+        self._send_view(status, view)
 
     def _send_view(self, status: int, view: View) -> None:
         frame = Frame(

@@ -18,8 +18,6 @@ class View:
     age: str = ""
     #: Seconds between two times that it is asked for at least: what costs the API server much, seldom.
     least: int = 1
-    #: A file to save instead of a view: its name, and its text as CSV.
-    file: tuple[str, str] | None = None
 
 
 #: The view of a path's parts and a query. Raises MusterError, KeyError for no such path.

@@ -22,7 +22,6 @@ from admission.cli.page.list_views import decisions, live_workloads
 from admission.cli.page.node_views import Line, node_racks, one_rack
 from admission.cli.page.problems import NoSuchView, unknown
 from admission.cli.page.queue_views import one_queue, queue_tree
-from admission.cli.page.reports import reports
 from admission.cli.page.view import View
 from admission.cli.page.waiting_views import waiting
 from admission.cli.page.workload_view import workload_view
@@ -64,7 +63,6 @@ class Views:
             "workloads": self._workload if len(parts) > 1 else self._workloads,
             "nodes": self._nodes,
             "charts": self._charts,
-            "reports": self._reports,
             "reservations": self._reservations,
             "decisions": self._decisions,
         }
@@ -151,9 +149,6 @@ class Views:
         resources = sorted({line["resource"] for each in queues for line in each["accounts"]} | {resource})
         main = over_time(body, queue=queue, span=name, queues=queues, resources=resources)
         return View(title="Charts", section="Charts", main=main, age=age_of(body)[0], least=_SELDOM)
-
-    def _reports(self, parts: Sequence[str], query: _Query) -> View:
-        return reports(self.route, parts, query, datetime.fromtimestamp(int(self.clock()), UTC))
 
     def _reservations(self, parts: Sequence[str], _: _Query) -> View:
         _only(parts, 0)

@@ -1,7 +1,6 @@
 """The stages of a workload as a table: when it was created, seen, admitted, released, bound, running."""
 
 from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
 from admission.cli.rendering.table import table
@@ -34,21 +33,9 @@ def stages_text(stages: Sequence[Stage], *, wide: bool, headers: bool = True) ->
         if each["admission"] not in earlier
     ]
     columns = [*(["ADMISSION"] if several else []), "STAGE", "TIME", "TOOK"]
-    text = table(columns, rows, headers=headers, right="ADMISSION") + _traces(
-        stages, earlier, several=several
-    )
+    text = table(columns, rows, headers=headers, right="ADMISSION")
     more = f"{counted(len(earlier), 'earlier admission')}: -o wide shows them\n" if earlier else ""
     return text + more
-
-
-def _traces(stages: Sequence[Stage], earlier: AbstractSet[int], *, several: bool) -> str:
-    """A line for each admission that has a trace."""
-    traces = {each["admission"]: each["trace"] for each in stages if each.get("trace")}
-    return "".join(
-        f"trace{f' of admission {admission}' if several else ''}: {trace}\n"
-        for admission, trace in traces.items()
-        if admission not in earlier
-    )
 
 
 def took(stage: Stage) -> str | None:

@@ -17,8 +17,7 @@ from admission.cli.output import Output, list_output_with
 from admission.cli.rendering.table import short_resource
 from admission.cli.rendering.terminal.sentences import say
 from admission.cli.resource_names import full_resource
-from admission.cli.times import as_text
-from admission.cli.usage.periods import TIME, moment, month
+from admission.cli.times import EXPECTED, as_text, past_time
 from admission.cli.usage.used_time import (
     OTHERS,
     PRICE,
@@ -43,6 +42,9 @@ _GPU: Final = "nvidia.com/gpu"
 _WITH_QUOTAS: Final = (("queue",), ("tenant",))
 #: Flavors that one line names.
 _MOST_NAMED: Final = 10
+#: How times are written.
+TIME: Final = "TIME"
+_MONTH: Final = re.compile(r"(\d{4})-(\d{2})")
 _PLAIN: Final = ("cpu", "memory", "ephemeral-storage", "pods")
 
 
@@ -142,7 +144,7 @@ def _show(asked: _Asked, route: Route) -> int:
         "queue": asked.queue,
         "quotas": "true" if asked.output.form != "table" and not prices and by in _WITH_QUOTAS else None,
     }
-    resource, body, used = used_answer(route, query, asked.resource)
+    resource, body, used = _used_answer(route, query, asked.resource)
     if asked.resource is not None and resource == asked.resource:
         full_resource("--resource", resource)
     code = told_age(body)
@@ -179,7 +181,7 @@ def _name(item: Mapping[str, Any], by: Sequence[str]) -> str:
     return f"{column}/{OTHERS if found is None else found}"
 
 
-def used_answer(
+def _used_answer(
     route: Route, query: Mapping[str, str | None], resource: str | None
 ) -> tuple[str, dict[str, Any], list[str]]:
     """Use of one resource: the one named, or GPUs, or another one that was used; and what was used instead of it."""
@@ -304,3 +306,30 @@ def _nothing_used(resource: str, body: Mapping[str, Any], used: Sequence[str]) -
     period = _period(body)
     instead = f" Used were: {', '.join(used)}." if used else ""
     return f"No {resource} was used that you may see, {period[0].lower()}{period[1:]}.{instead}"
+
+
+def moment(option: str, text: str, now: datetime) -> datetime:
+    """A time, cut to whole seconds. ``now``: in UTC. Raises UsageError."""
+    found = past_time(text, now)
+    if found is None:
+        raise click.UsageError(f"{option}: found {text[:60]!r}, expected {EXPECTED}.")
+    return found
+
+
+def month(option: str, text: str, now: datetime) -> tuple[datetime, datetime]:
+    """Beginning and end of a month: ``2026-11``, ``this``, ``last``. Raises UsageError."""
+    first = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    if text == "last":
+        return _first_of(first.year, first.month - 1), first
+    if text != "this":
+        parts = _MONTH.fullmatch(text)
+        if parts is None or not (1970 <= int(parts[1]) < 9999 and 1 <= int(parts[2]) <= 12):
+            raise click.UsageError(f"{option}: found {text!r}, expected a month: 2026-11, this or last.")
+        first = _first_of(int(parts[1]), int(parts[2]))
+    return first, _first_of(first.year, first.month + 1)
+
+
+def _first_of(year: int, number: int) -> datetime:
+    """The first day of a month; 0 is the December before, 13 the January after."""
+    more, index = divmod(number - 1, 12)
+    return datetime(year + more, index + 1, 1, tzinfo=UTC)

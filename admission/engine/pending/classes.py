@@ -19,7 +19,7 @@ from admission.engine.placement.need import (
 from admission.engine.trial import Trial
 from queues.admissions import Seat
 from queues.order.line import ClassQueue
-from queues.order.policies import LineEntry, Rank
+from queues.order.policies import LineEntry, Rank, devices
 from queues.plan import Reason
 from queues.quota.access import AccessRefusal
 from queues.quota.accounts import Account
@@ -38,6 +38,8 @@ class ClassRequest:
     accounts: tuple[Account, ...]
     #: What the gang asks at the least, by choice of its members. Empty: the gang is complete.
     minimum_charges: tuple[Mapping[Account, int], ...]
+    #: Whole devices that the gang needs to start: its size in the order of its queue.
+    devices: int
 
     @classmethod
     def of(cls, workload: Workload, held: Sequence[Seat]) -> "ClassRequest":
@@ -46,7 +48,7 @@ class ClassRequest:
         asked = member_charges(workload, need.missing)
         takes = Resources({account.resource: units for account, units in asked.items()})
         choices = tuple(member_charges(workload, each) for each in minimum_choices(workload, need))
-        return cls(need, takes, tuple(asked), choices)
+        return cls(need, takes, tuple(asked), choices, devices(workload))
 
     @property
     def has_choice(self) -> bool:

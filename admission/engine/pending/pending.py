@@ -261,7 +261,13 @@ class PendingWorkloads:
         # The nodes of held seats matter, so a workload that holds some is a class of its own.
         shape: Hashable = request if shapes is None else shapes.shared((shapes, *_effects(workload)))
         complete = request.need.complete
-        entry = LineEntry(workload=workload, shape=shape, joins=complete, accounts=request.accounts)
+        entry = LineEntry(
+            workload=workload,
+            shape=shape,
+            devices=request.devices,
+            joins=complete,
+            accounts=request.accounts,
+        )
         return PendingWorkload(entry, source, request, shapes, enters=enters)
 
     def _release_shapes(self, shapes: PodShapes) -> None:

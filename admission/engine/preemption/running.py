@@ -149,7 +149,9 @@ class RunningWorkloads:
             if candidates := self._read(key, snapshot, {}, frozenset()):
                 whole = candidates[-1]
                 self._running[key] = candidates
-                if _protected_until(candidates) > now:
+                if whole.protected_until > now or (
+                    len(candidates) > 1 and _protected_until(candidates) > now
+                ):
                     self._protectable[key] = candidates
                 self._by_queue.setdefault(whole.queue, {})[key] = candidates
         self._dirty = {}
@@ -208,8 +210,6 @@ class RunningWorkloads:
 
 def _protected_until(candidates: _Candidates) -> int:
     """The second from which on nothing protects a workload or a part of it."""
-    if len(candidates) == 1:  # nearly all have no parts
-        return candidates[0].protected_until
     return max([each.protected_until for each in candidates])
 
 

@@ -46,6 +46,8 @@ class _Known:
     wanted: StatusWanted
     #: As last written or read. None if not known.
     status: Document | None = None
+    #: It was not read: the object had no status when it was seen. Another leader may have written one since.
+    assumed: bool = False
     #: Time of the loop at which it was written last, and at which it is due (None if there is nothing to do).
     written_at: float = float("-inf")
     due: float | None = None
@@ -78,7 +80,9 @@ class StatusWriter:
             if known is None and one.shown:
                 continue
             if known is None:
-                known = self._known[one.ref.uid] = _Known(one, {} if one.seen == "" else None)
+                is_new = one.seen == ""
+                known = _Known(one, {} if is_new else None, assumed=is_new and not one.shared)
+                self._known[one.ref.uid] = known
             elif known.wanted == one:
                 continue
             elif _is_overwritten(known, one, now):
@@ -171,24 +175,11 @@ class StatusWriter:
         wanted = known.wanted
         try:
             if known.status is None:
-                known.status = await self._read(wanted.ref)
+                known.status, known.assumed = await self._read(wanted.ref), False
             after = settled(wanted, known.status, int(time()))
             patch = merge_patch(_ours(wanted, known.status), after)
-            if patch:
-                body = {"metadata": {"uid": wanted.ref.uid}, "status": patch}
-                if wanted.custom:
-                    body = await self._with_others(wanted, patch)
-                await self._client.patch(
-                    f"{wanted.ref.path}/status",
-                    body,
-                    # Merges conditions by type; only the built-in kinds know it.
-                    kind="strategic" if wanted.shared and not wanted.custom else "merge",
-                    brief=True,
-                    check_lease=self._check_lease,
-                )
-                known.written_at = loop.time()
-                self.counts.written += 1
-            known.status = _merged(known.status, after, shared=wanted.shared)
+            stored = await self._patch(known, wanted, patch) if patch else None
+            known.status = _merged(known.status, after, shared=wanted.shared) if stored is None else stored
         except (NotFound, Conflict) as error:
             if wanted.custom and isinstance(error, Conflict) and self._known.get(wanted.ref.uid) is known:
                 self._wait_until(known, loop.time() + _AFTER_FAILURE)  # others wrote to it at the same time
@@ -212,8 +203,29 @@ class StatusWriter:
             return
         finally:
             known.busy = False
-        if known.wanted != wanted:
+        if known.wanted != wanted or (stored is not None and stored != after):
             self._plan(known, loop.time())
+
+    async def _patch(self, known: _Known, wanted: StatusWanted, patch: Document) -> Document | None:
+        """Write a change. The whole status after it where the status before was assumed, else None: a merge takes
+        away only what it names, so what another leader wrote in between is still there."""
+        body = {"metadata": {"uid": wanted.ref.uid}, "status": patch}
+        if wanted.custom:
+            body = await self._with_others(wanted, patch)
+        answer = await self._client.patch(
+            f"{wanted.ref.path}/status",
+            body,
+            # Merges conditions by type; only the built-in kinds know it.
+            kind="strategic" if wanted.shared and not wanted.custom else "merge",
+            brief=not known.assumed,
+            check_lease=self._check_lease,
+        )
+        known.written_at = asyncio.get_running_loop().time()
+        self.counts.written += 1
+        if not known.assumed:
+            return None
+        known.assumed = False
+        return msgspec.json.decode(answer, type=_Object).status or {}
 
     async def _with_others(self, wanted: StatusWanted, patch: Document) -> Document:
         """The write of a custom resource's conditions: all of them, if the object is still as it is read now."""

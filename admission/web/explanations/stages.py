@@ -42,13 +42,11 @@ def _stages_of_admission(
 ) -> Iterator[bodies.StageBody]:
     """``waits_since``: since when the workload had waited for it. None if others of its admissions were open."""
     times = rows.times.get(admission.id, AdmissionTimes(admitted=admission.opened_at))
-    trace = _trace(admission, rows)
     yield _stage(
         "adopted" if admission.adopted is not None else "admitted",
         times.admitted,
         waits_since,
         admission,
-        trace=trace,
     )
     eviction = rows.evictions.get(admission.id)
     following = [
@@ -62,14 +60,8 @@ def _stages_of_admission(
     for name, at in following:
         if at is not None:
             # Some times are whole seconds, cut off.
-            yield _stage(name, max(at, last), last, admission, trace=trace)
+            yield _stage(name, max(at, last), last, admission)
             last = max(at, last)
-
-
-def _trace(admission: Admission, rows: ExplanationRows) -> str | None:
-    """The trace, as the decision log has it."""
-    found = (each.numbers.get("trace") for each in rows.history if each.admission == admission.id)
-    return next((str(trace) for trace in found if trace), None)
 
 
 def _stage(
@@ -77,13 +69,10 @@ def _stage(
     at: float,
     since: float | None,
     admission: Admission | None = None,
-    *,
-    trace: str | None = None,
 ) -> bodies.StageBody:
     return bodies.StageBody(
         stage=name,
         at=rfc3339(at, "milliseconds"),
         after_seconds=None if since is None else max(0.0, round(at - since, 3)),
         admission=None if admission is None else admission.id,
-        trace=trace,
     )

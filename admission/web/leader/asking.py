@@ -1,16 +1,16 @@
 """How many questions to the leader this replica has at a time, and in whose name each is asked."""
 
-from collections.abc import Awaitable
 from dataclasses import dataclass, field, replace
-from typing import Final, Protocol
+from typing import Final
 
 from aiohttp import web
 
 from admission.kube.access_reviews import Caller
 from admission.web.access.limits import Gate, RequestLimits, counted_as
-from admission.web.leader.forwarding import ASKER, FORWARDED, asker_of
+from admission.web.access.rights import Rights
+from admission.web.leader.forwarding import ASKER, FORWARDED, LeaderQuestions, asker_of
 from admission.web.leader.question_line import OF_ALL, OF_ONE
-from admission.web.reader import EVERYTHING, Sight
+from admission.web.reader import EVERYTHING
 
 #: Places of a replica beyond those in the leader's line, for users who have no question there: the leader takes theirs
 #: instead of others.
@@ -32,25 +32,7 @@ _LIMITS: Final = RequestLimits(at_once=5, of_one=OF_ONE)
 _COMPUTED: Final = ("/outlook", "/snapshot")
 
 
-class AskingRights(Protocol):
-    """See ``admission.web.access.rights.Rights``."""
-
-    async def sight(self, caller: Caller, namespace: str | None = None) -> Sight:
-        """What the user may see."""
-        ...
-
-
-class AskedLeader(Protocol):
-    """See ``LeaderQuestions``."""
-
-    def ask(
-        self, path: str, query: dict[str, str | None], *, public: str, forwarded: bool
-    ) -> Awaitable[bytes]:
-        """The leader's answer."""
-        ...
-
-
-async def asker_in(request: web.Request, caller: Caller, rights: AskingRights) -> str:
+async def asker_in(request: web.Request, caller: Caller, rights: Rights) -> str:
     """The user who asks: the one that another replica names, if such a replica passes the question on."""
     if FORWARDED in request.headers and await rights.sight(caller) == EVERYTHING:
         return asker_of(request.headers.get(ASKER, "")) or caller.name
@@ -70,7 +52,12 @@ class LeaderGates:
         return self._forwarded_trials if FORWARDED in request.headers else self._trials
 
     async def ask(
-        self, leader: AskedLeader, request: web.Request, asker: str, path: str, query: dict[str, str | None]
+        self,
+        leader: LeaderQuestions,
+        request: web.Request,
+        asker: str,
+        path: str,
+        query: dict[str, str | None],
     ) -> bytes:
         """The answer to another question than a trial, asked in the name of a user."""
         named, forwarded = {**query, ASKER: asker}, FORWARDED in request.headers

@@ -2,14 +2,14 @@
 
 import ssl
 from collections.abc import Awaitable, Callable
-from typing import Final, Protocol
+from typing import Final
 from urllib.parse import quote, unquote
 
 import aiohttp
 import msgspec
 
 from admission.web.access.limits import TooBusy
-from admission.web.leader.channel import ANSWER_SECONDS, ChannelBroken, why_lost
+from admission.web.leader.channel import ANSWER_SECONDS, ChannelBroken, LeaderChannel, why_lost
 from admission.web.reader import NotLeading
 from queues.errors import MusterError
 from queues.sql.heartbeat import Heartbeat
@@ -20,16 +20,6 @@ FORWARDED: Final = "Muster-Forwarded"
 ASKER: Final = "Muster-Asker"
 #: Seconds without a heartbeat after which the address of a leader is not tried any more.
 _LOST: Final = 30.0
-
-
-class Channel(Protocol):
-    """The way to the process of this replica that leads, or would."""
-
-    async def ask(
-        self, path: str, query: dict[str, str | None], body: bytes | None = None
-    ) -> tuple[int, bytes]:
-        """Status and body. Raises ChannelBroken."""
-        ...
 
 
 class LeaderBusy(TooBusy):
@@ -45,7 +35,7 @@ class LeaderQuestions:
 
     def __init__(
         self,
-        channel: Channel,
+        channel: LeaderChannel,
         *,
         identity: str,
         host: str,

@@ -3,13 +3,14 @@
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
 from admission.web.access.answer_cache import Kept
 from admission.web.bodies import WaitingBody
 from admission.web.http import encode
+from admission.web.leader.forwarding import LeaderQuestions
 from admission.web.lists.expected import ExpectedLine, ExpectedList, start_of, told_at
 from admission.web.reader import Sight
 from queues.errors import MusterError
@@ -25,16 +26,10 @@ _PATIENCE: Final = 1.0
 Lines = Mapping[tuple[str, str], ExpectedLine]
 
 
-class _Leader(Protocol):
-    async def ask(self, path: str, query: dict[str, str | None], *, public: str, forwarded: bool) -> bytes:
-        """The leader's answer. Raises MusterError."""
-        ...
-
-
 class ExpectedStarts:
     """The leader's forecast of all workloads; one question for all users."""
 
-    def __init__(self, leader: _Leader, public: str) -> None:
+    def __init__(self, leader: LeaderQuestions, public: str) -> None:
         """``public``: path of the same in the read API."""
         self._leader = leader
         self._public = public

@@ -4,7 +4,7 @@ A question that needs a body, as a SubjectAccessReview does: docs/decisions/read
 """
 
 from collections.abc import Iterable
-from typing import Any, Final, NoReturn, Protocol
+from typing import Any, Final, NoReturn
 
 import msgspec
 from aiohttp import web
@@ -15,10 +15,10 @@ from admission.kube.policies.policy_forms import ADMINISTER
 from admission.trials.quota_changes import MOST_CHANGES
 from admission.trials.submitted import MOST_DOCUMENTS, Question, asked_of, resources_of
 from admission.web.access.redaction import redacted
-from admission.web.access.rights import Forbidden
+from admission.web.access.rights import Forbidden, Rights
 from admission.web.http import OTHER_NAMESPACE, BadQuery, encode
 from admission.web.leader.asking import asker_in
-from admission.web.leader.forwarding import ASKER, FORWARDED
+from admission.web.leader.forwarding import ASKER, FORWARDED, LeaderQuestions
 from admission.web.reader import EVERYTHING, Sight, UnknownName, together
 from admission.web.trials.bodies import TrialRequestBody
 from admission.web.trials.errors import NotAllowed, TrialRefused
@@ -41,43 +41,7 @@ _REMOVED: Final = {
 _HIDDEN: Final = {"kind": None, "namespace": None, "name": None}
 
 
-class TrialRights(Protocol):
-    """See ``admission.web.access.rights.Rights``."""
-
-    async def sight(self, caller: Caller, namespace: str | None = None) -> Sight:
-        """What the user may see."""
-        ...
-
-    async def sight_in(self, caller: Caller, kinds: Iterable[KindIn]) -> Sight:
-        """What the user may see, of these kinds in their namespaces."""
-        ...
-
-    async def require(self, caller: Caller, access: AccessRequest, what: str, hint: str = "") -> None:
-        """Raises Forbidden unless the user may do it."""
-        ...
-
-    async def require_everything(self, caller: Caller, why: str) -> None:
-        """Raises Forbidden unless the user sees everything."""
-        ...
-
-
-class TrialLeader(Protocol):
-    """See ``LeaderQuestions``."""
-
-    async def ask(
-        self,
-        path: str,
-        query: dict[str, str | None],
-        *,
-        public: str,
-        forwarded: bool,
-        body: bytes | None = None,
-    ) -> bytes:
-        """The leader's answer."""
-        ...
-
-
-async def answer(request: web.Request, caller: Caller, rights: TrialRights, leader: TrialLeader) -> bytes:
+async def answer(request: web.Request, caller: Caller, rights: Rights, leader: LeaderQuestions) -> bytes:
     """The answer for a user.
 
     Raises BadQuery, NothingToTry, UnusableDocument, TrialRefused, Forbidden, UnknownName, and the errors of the leader.
@@ -100,7 +64,7 @@ async def answer(request: web.Request, caller: Caller, rights: TrialRights, lead
     return encode(await _shown(document, caller, sight, rights))
 
 
-async def _told(asked: TrialRequestBody, asker: str, request: web.Request, leader: TrialLeader) -> bytes:
+async def _told(asked: TrialRequestBody, asker: str, request: web.Request, leader: LeaderQuestions) -> bytes:
     return await leader.ask(
         "/trials",
         {ASKER: asker},
@@ -110,9 +74,7 @@ async def _told(asked: TrialRequestBody, asker: str, request: web.Request, leade
     )
 
 
-async def _administers_all(
-    asked: TrialRequestBody, caller: Caller, sight: Sight, rights: TrialRights
-) -> bool:
+async def _administers_all(asked: TrialRequestBody, caller: Caller, sight: Sight, rights: Rights) -> bool:
     """Whether the user may try other quota of every queue."""
     if sight == EVERYTHING or not (asked.quota or asked.quota_patches):
         return sight == EVERYTHING
@@ -124,7 +86,7 @@ async def _administers_all(
     return True
 
 
-async def _check(asked: TrialRequestBody, caller: Caller, sight: Sight, rights: TrialRights) -> None:
+async def _check(asked: TrialRequestBody, caller: Caller, sight: Sight, rights: Rights) -> None:
     """Raises Forbidden: the user may not ask that; NothingToTry, UnusableDocument."""
     if asked.documents or not (asked.quota or asked.quota_patches):
         found, _ = asked_of(Question(documents=asked.documents, namespace=asked.namespace))
@@ -211,7 +173,7 @@ def _raise(document: dict[str, Any], sight: Sight) -> NoReturn:
     raise TrialRefused(failure=document["failure"])
 
 
-async def _shown(document: dict[str, Any], caller: Caller, sight: Sight, rights: TrialRights) -> Any:
+async def _shown(document: dict[str, Any], caller: Caller, sight: Sight, rights: Rights) -> Any:
     """The answer without what the user may not see."""
     named, above = document.pop("namedQueues", ()), document.pop("above", {})
     if sight == EVERYTHING:

@@ -13,8 +13,8 @@ from admission.web.tree import names_alike
 from admission.web.usage.report import TIMES, path_upwards, time_of
 from queues.quota.queue import ROOT
 from queues.resources import scale
-from queues.sql.read.over_time.time_series import TimeSlots, Waits
 from queues.sql.read.rows import QueueLine
+from queues.sql.read.time_series import TimeSlots, Waits
 from queues.text_format import rfc3339
 
 #: Parameters of a question.

@@ -139,9 +139,10 @@ MUSTER_KEYS: Final = (
         places=places(JOB, OPERATOR_JOB, of=(ANNOTATION,)),
     ),
     KnownKey(
-        key=names.TRACEPARENT,
-        use=KeyUse.READ,
-        meaning="a W3C `traceparent`: the trace of the gang is below this span (docs/how-to/tracing.md)",
+        key="muster.dev/traceparent",
+        use=KeyUse.WITHOUT_EFFECT,
+        meaning="the span of a trace above that of the gang; Muster sends no spans",
+        instead="nothing: kubectl muster explain shows the stages of a gang",
         places=places(JOB, VOLCANO_JOB, OPERATOR_JOB, POD_GROUP, POD, of=(ANNOTATION,)),
     ),
     KnownKey(

@@ -108,7 +108,7 @@ def event(answer: HTTPResponse) -> str:
     raise AssertionError("the stream ended")
 
 
-def test_what_a_queue_used_is_drawn_and_reported_to_who_may_see_the_queue(sandbox: Sandbox) -> None:
+def test_what_a_queue_used_is_drawn_for_who_may_see_the_queue(sandbox: Sandbox) -> None:
     sandbox.add_nodes(1)
     queue = sandbox.add_queue()
     sandbox.add(volcano_job(sandbox, "runs", 2, 4))
@@ -120,11 +120,5 @@ def test_what_a_queue_used_is_drawn_and_reported_to_who_may_see_the_queue(sandbo
         # Nothing was used before the second is over in which it began.
         sandbox.wait(lambda: in_use in shown(charts), "use to be drawn")
         assert "workloads that got seats: lowest 0, highest 1" in shown(charts)
-        report = shown(f"reports/{queue}")
-        assert "<h2>By user</h2>" in report
-        header, line, *_ = shown(f"reports/{queue}/csv").splitlines()
-        assert header.startswith("from,to,tenant,queue,user,flavor,resource")
-        assert f",{queue},{queue}," in line
-        assert queue in shown("reports")
     with page(sandbox.somebody("page-stranger")) as shown:
         assert "may not get queue root" in shown("charts?queue=root")

@@ -10,7 +10,7 @@ from admission.web.usage.time_series import (
     series_of_queues,
     time_series_list,
 )
-from queues.sql.read.over_time.time_series import Waits
+from queues.sql.read.time_series import Waits
 from tests.fakes.read_api.fake_lists import GPU, NOW
 from tests.fakes.read_api.fake_quota import FakeQuota
 

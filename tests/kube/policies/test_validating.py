@@ -226,6 +226,41 @@ async def test_a_released_job_with_fewer_completions_than_parallelism_cannot_gro
     await guarded.patch("jobs", "a", {"spec": {"parallelism": 1, "completions": 1}})
 
 
+_SIZES: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({"spec": {"parallelism": 3}}, {"spec": {"parallelism": 6}}),
+    ({"spec": {"parallelism": 3, "completions": 3}}, {"spec": {"parallelism": 6, "completions": 6}}),
+    ({"metadata": {"labels": QUEUED}}, {"metadata": {"labels": {"muster.dev/queue-name": "team-b"}}}),
+]
+
+
+@pytest.mark.parametrize(("less", "more"), _SIZES, ids=["parallelism", "completions", "queue"])
+async def test_what_was_changed_can_be_changed_back_as_the_refusal_says(
+    guarded: GuardedNamespace, less: dict[str, Any], more: dict[str, Any]
+) -> None:
+    """A Job that runs was made smaller, or was moved while it waited; then its file is applied again."""
+    job = batch_job("a", labels=QUEUED, parallelism=6)
+    if "completions" in less.get("spec", {}):
+        job["spec"] |= {"completions": 6, "completionMode": "Indexed"}
+    await guarded.create("jobs", job)
+    release = {"spec": {"suspend": False, "template": RELEASED_TEMPLATE}}
+    if "spec" in less:
+        await guarded.patch("jobs", "a", release, by=MUSTER)
+        await guarded.patch("jobs", "a", less)
+    else:
+        await guarded.patch("jobs", "a", less)
+        await guarded.patch("jobs", "a", release, by=MUSTER)
+    with pytest.raises(ApiRefused) as refused:
+        await guarded.patch("jobs", "a", more)
+    assert "Suspend the Job first (spec.suspend: true)" in _refusal(refused)
+    await guarded.patch("jobs", "a", {"spec": {"suspend": True}})
+    await guarded.patch("jobs", "a", more)
+    waits = await guarded.patch("jobs", "a", {"spec": {"suspend": False}})
+    assert waits["spec"]["suspend"] is True, "only Muster resumes it"
+    await guarded.patch("jobs", "a", release, by=MUSTER)
+    changed_again = await guarded.patch("jobs", "a", more)
+    assert changed_again["spec"]["suspend"] is False
+
+
 async def test_no_other_controller_may_declare_its_pods_released(guarded: GuardedNamespace) -> None:
     labels, annotations = {"muster.dev/released": "true"}, {"muster.dev/admission-id": "1"}
     released = pod("a", labels=labels, annotations=annotations)

@@ -121,7 +121,10 @@ async def test_postgres_sorts_as_the_engine_tries(muster: Database, policy: dict
 
 
 def in_engine_order(tree: QueueTree, drawn: dict[str, Workload]) -> list[str]:
-    entries = [LineEntry(workload=each, shape=None, joins=False, accounts=()) for each in drawn.values()]
+    entries = [
+        LineEntry(workload=each, shape=None, devices=devices(each), joins=False, accounts=())
+        for each in drawn.values()
+    ]
     return [entry.workload.name for entry in sorted(entries, key=lambda entry: rank(tree, entry))]
 
 

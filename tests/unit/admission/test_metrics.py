@@ -8,7 +8,6 @@ from prometheus_client.parser import text_string_to_metric_families
 from admission.figures.wide_metrics import WideMetrics
 from admission.metrics import Metrics, ProcessFigures, Watching
 from admission.node_recovery.figures import NodeHealth, RecoveryFigures
-from admission.tracing.sender import SpanCounts
 from admission.turn_report import EvictionCost, TurnReport
 from queues.reason_codes import ReasonCode
 
@@ -191,15 +190,3 @@ def test_the_age_of_the_last_turn_is_told_by_a_leader_only() -> None:
     assert 0 <= samples(metrics)["muster_turn_age_seconds"] < 60
     metrics.leads(None)
     assert "muster_turn_age_seconds" not in samples(metrics)
-
-
-def test_spans_are_told_only_where_traces_are() -> None:
-    assert not [name for name in samples(Metrics()) if name.startswith("muster_spans")]
-    counts = SpanCounts(70, {"queue": 7, "collector": 14, "ledger": 0})
-    found = samples(Metrics(process=ProcessFigures(spans=lambda: counts)))
-    assert {name: value for name, value in found.items() if name.startswith("muster_spans")} == {
-        "muster_spans_sent_total": 70,
-        "muster_spans_dropped_total,reason=queue": 7,
-        "muster_spans_dropped_total,reason=collector": 14,
-        "muster_spans_dropped_total,reason=ledger": 0,
-    }

@@ -98,6 +98,8 @@ def test_a_wrong_value_is_named_with_its_origin(given: dict[str, Any], complaint
     [
         ("leaseSecond: 3", "leaseSecond is not a setting; did you mean leaseSeconds"),
         ("lease_seconds: 3", "lease_seconds is not a setting; did you mean leaseSeconds"),
+        ("tracing: true", "tracing is not a setting any more: .*kubectl muster explain"),
+        ("turnHistoryMib: 3", "turnHistoryMib is not a setting any more: .*muster snapshot"),
         ("- a", "found a list, expected a mapping"),
         ("a: [", "is not YAML"),
     ],

@@ -111,25 +111,6 @@ def test_every_setting_becomes_the_variable_that_muster_reads(helm_program: Path
     assert len([name for name in variables if name.startswith("MUSTER_")]) == len(wanted) + 2
 
 
-def test_traces_go_to_the_collector_that_the_values_name(helm_program: Path, tmp_path: Path) -> None:
-    values = tmp_path / "values.yaml"
-    secret = {
-        "name": "OTEL_EXPORTER_OTLP_HEADERS",
-        "valueFrom": {"secretKeyRef": {"name": "otlp", "key": "h"}},
-    }
-    tracing = {"endpoint": "http://otel-collector.monitoring:4318", "clusterName": "west", "env": [secret]}
-    values.write_text(yaml.safe_dump({"tracing": tracing}))
-
-    found = environment(rendered(helm_program, *SECRET, "-f", str(values)), "muster-system")
-    assert found["MUSTER_TRACING"]["value"] == "true"
-    assert found["OTEL_EXPORTER_OTLP_ENDPOINT"]["value"] == tracing["endpoint"]
-    assert found["OTEL_RESOURCE_ATTRIBUTES"]["value"] == "k8s.cluster.name=west"
-    assert found["OTEL_EXPORTER_OTLP_HEADERS"] == secret
-    assert read(environment={"MUSTER_TRACING": "true"}).tracing
-    without = environment(rendered(helm_program, *SECRET), "muster-system")
-    assert not [name for name in without if name.startswith(("OTEL_", "MUSTER_TRACING"))]
-
-
 def test_a_tenant_is_a_queue_that_says_who_may_use_and_who_may_change_it(
     helm_program: Path, tmp_path: Path
 ) -> None:
@@ -245,7 +226,7 @@ def test_networks_and_the_namespace_of_prometheus_are_values_of_both_policies(he
         ("settings.dsn=x", "additional properties 'dsn' not allowed"),
         ("settings.logLevel=loud", "value must be one of"),
         ("replicas=-1", "minimum: got -1, want 0"),
-        ("tracing.endpoint=collector:4318", "does not match pattern"),
+        ("tracing.endpoint=http://collector:4318", "tracing: found a value, expected none"),
         ("database.dsn=mysql://a/b", "does not match pattern"),
         ("tenants[0].namespaces.team=a", "missing property 'name'"),
         ("webhook.certificates=mine", "value must be one of 'own', 'cert-manager'"),

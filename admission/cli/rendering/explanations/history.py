@@ -19,8 +19,6 @@ _NAMED: Final = {"seconds": "in", "lostDeviceSeconds": "lost"}
 _DURATIONS: Final = ("seconds", "clearAfter")
 #: Numbers that are durations too where the reason is about run time.
 _LIMITS_OF_TIME: Final = ("limit", "asked")
-#: Numbers of a decision that are about its trace.
-_OF_TRACES: Final = frozenset({"trace", "parentSpan", "decidedAt", "waitedFor"})
 
 
 def numbers_of(facts: Mapping[str, Any], reason: str = "") -> str:
@@ -97,9 +95,7 @@ def event_text(event: Mapping[str, Any], wide: bool = False) -> str:
     code = event.get("result") or event["code"]
     message = one_line(event["message"]) or ("" if seats is None else counted(seats, "seat"))
     # The message names the beneficiary; its key is for look-ups.
-    # Its trace is shown by "Stages".
-    told = {name: each for name, each in event["numbers"].items() if name not in _OF_TRACES}
-    numbers = {**told, "for": event["beneficiary"]}
+    numbers = {**event["numbers"], "for": event["beneficiary"]}
     words: Iterable[str] = (
         f"{code}:" if code and message else code,
         message,

@@ -136,8 +136,8 @@ def _job_rules() -> list[Document]:
 def _moved(place: str, now: str, before: str) -> str:
     return (
         f"'Label {QUEUE_LABEL}{place}: found ' + {shown(now)} + ', expected ' + {shown(before)}"
-        f" + '; a Job may move to another queue only while it is suspended, and leave none."
-        f" Delete the Job and create it again.'"
+        f" + '; a Job may move to another queue only while it is suspended, and leave none. Suspend the Job first"
+        f" (spec.suspend: true), or delete it and create it again.'"
     )
 
 
@@ -167,7 +167,8 @@ def _keeps_its_size(released: str) -> Iterator[Document]:
         yield rule(
             f"{CREATED} || {released} != 'true' || variables.suspended || {now} <= {before}",
             f"'spec.{field}: found ' + string({now}) + ', expected at most ' + string({before})"
-            f" + ': the Job is admitted with so many seats. Create another Job for more.'",
+            f" + ': the Job is admitted with so many seats. Suspend the Job first (spec.suspend: true), change it, and"
+            f" resume it: it starts anew with all its pods. Or create another Job for more.'",
         )
 
 

@@ -37,8 +37,8 @@ def _guards(noun: str, path: Path, options: PolicyOptions) -> list[Document]:
             rule(
                 f"{CREATED} || {now} == {before} || ({held} && {now} != '')",
                 f"'Label {QUEUE_LABEL}: found ' + {shown(now)} + ', expected ' + {shown(before)}"
-                f" + '; it may move to another queue only while it is suspended, and leave none."
-                f" Delete the object and create it again.'",
+                f" + '; it may move to another queue only while it is suspended, and leave none. Suspend it first"
+                f" ({field}: true), or delete it and create it again.'",
             ),
             unchanged("Annotation", USER, annotation, unless=f"({entered} && {annotation(USER)} == {WHO})"),
             rule(

@@ -41,7 +41,6 @@ VALUES: Final = {
     names.MIN_RUN_TIME: "1h",
     names.RETRY: "1",
     names.HOLD: "true",
-    names.TRACEPARENT: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
     names.HOLD_MIN_RESOURCES: "10m",
     names.PREEMPTABLE: "false",
     names.COOLDOWN_TIME: "1h",

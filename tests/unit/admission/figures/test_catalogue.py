@@ -14,7 +14,6 @@ from admission.figures.metric import Metric
 from admission.kube.webhook.validity import Validity
 from admission.metrics import Metrics, ProcessFigures, Watching
 from admission.node_recovery.figures import NodeHealth, RecoveryFigures
-from admission.tracing.sender import SpanCounts
 from admission.turn_report import EvictionCost, TurnReport
 from queues.quota.queue import ROOT, Limits, Queue
 from queues.reason_codes import ReasonCode
@@ -51,7 +50,6 @@ def everything() -> Metrics:
     tree = tree_of(snapshot.queues, snapshot.nodes)
     metrics = Metrics(
         process=ProcessFigures(
-            spans=lambda: SpanCounts(7, {"queue": 0}),
             answers=lambda: {("PATCH", "pods", 409): 1},
             retries=lambda: {"pods": 1},
             serving=lambda: {"read": True},

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
+from inspect import getmembers, iscoroutinefunction, signature
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,13 @@ import pytest
 
 from admission.web import bodies
 from admission.web.access.limits import RequestLimits
+from admission.web.access.rights import Rights
 from admission.web.app import PREFIX
+from admission.web.leader.forwarding import LeaderQuestions
 from admission.web.reader import EVERYTHING, Sight
+from admission.web.sql_reader import SqlReader
 from queues.errors import DatabaseUnavailable
-from tests.fakes.fake_reader import QUEUES, FakeLeader, FakeReader, fake_api, served
+from tests.fakes.fake_reader import QUEUES, FakeLeader, FakeReader, FakeRights, fake_api, served
 
 
 @pytest.fixture
@@ -45,6 +49,18 @@ async def get(url: str, path: str, user: str = "admin") -> tuple[int, Any]:
     async with aiohttp.ClientSession(headers=headers) as session, session.get(url + path) as answer:
         assert answer.content_type == "application/json"
         return answer.status, await answer.json()
+
+
+@pytest.mark.parametrize(
+    ("fake", "real"), [(FakeReader, SqlReader), (FakeRights, Rights), (FakeLeader, LeaderQuestions)]
+)
+def test_what_stands_for_a_part_of_the_read_api_is_asked_as_that_part_is(fake: type, real: type) -> None:
+    questions = [name for name, _ in getmembers(fake, iscoroutinefunction) if not name.startswith("_")]
+    assert {"queues", "sight", "ask"} & set(questions)
+    for name in questions:
+        asked, expected = signature(getattr(fake, name)).parameters, signature(getattr(real, name)).parameters
+        assert list(asked) == list(expected), name
+        assert [each.kind for each in asked.values()] == [each.kind for each in expected.values()], name
 
 
 def test_every_path_is_documented() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from queues.order.policies import PATIENCE, LineEntry, devices, precedence, rank
+from queues.order.policies import PATIENCE, LineEntry, devices, rank
 from queues.quota.queue import ROOT, Queue, QueuePolicy
 from queues.quota.tree import QueueTree
 from queues.resources import Resources
@@ -33,6 +33,20 @@ def workload(*sets: PodSet, minimum: int = 1, **more: Any) -> Workload:
     )
 
 
+def one_queue(clear_after: int | None) -> QueueTree:
+    queue = Queue(name=QueueName("q"), policy=QueuePolicy(clear_after=clear_after))
+    return QueueTree.build({ROOT: Queue(name=ROOT, parent=None), queue.name: queue}, None)
+
+
+def entry(asks: Workload) -> LineEntry:
+    return LineEntry(workload=asks, shape=None, devices=devices(asks), joins=False, accounts=())
+
+
+def precedence(asks: Workload) -> int:
+    """Where places are cleared for gangs that starve for a day."""
+    return rank(one_queue(PATIENCE), entry(asks)).precedence
+
+
 @pytest.mark.parametrize(
     ("asked", "count"),
     [
@@ -51,17 +65,12 @@ def test_what_the_gang_needs_to_start_is_counted_in_devices(asked: Workload, cou
 
 
 def test_one_that_lost_its_device_gives_way_to_nothing_of_its_priority() -> None:
-    tree = QueueTree.build(
-        {ROOT: Queue(name=ROOT, parent=None), QueueName("q"): Queue(name=QueueName("q"))}, {}
-    )
-
-    def place(asked: Workload) -> object:
-        return rank(tree, LineEntry(workload=asked, shape="s", joins=False, accounts=()))
-
+    tree = one_queue(PATIENCE)
     large, small = workload(pods(4, gpu=8), minimum=4), workload(pods(1, gpu=1))
-    assert place(small) < place(large)  # type: ignore[operator]
-    assert place(replace(large, comes_first=True)) < place(small)  # type: ignore[operator]
-    assert place(replace(small, priority=1)) < place(replace(large, comes_first=True))  # type: ignore[operator]
+    first = replace(large, comes_first=True)
+    assert rank(tree, entry(small)) < rank(tree, entry(large))
+    assert rank(tree, entry(first)) < rank(tree, entry(small))
+    assert rank(tree, entry(replace(small, priority=1))) < rank(tree, entry(first))
 
 
 def test_a_large_one_gives_way_to_what_is_smaller_only_for_so_long() -> None:
@@ -83,10 +92,9 @@ def test_one_that_was_evicted_counts_from_then_on() -> None:
 def test_where_no_place_is_cleared_for_a_starved_gang_it_gives_way_to_nobody(
     clear_after: int | None, first: str
 ) -> None:
-    queue = Queue(name=QueueName("q"), policy=QueuePolicy(clear_after=clear_after))
-    tree = QueueTree.build({ROOT: Queue(name=ROOT, parent=None), queue.name: queue}, None)
+    tree = one_queue(clear_after)
     ranks = {
-        size: rank(tree, LineEntry(workload=asks, shape=size, joins=False, accounts=()))
+        size: rank(tree, entry(asks))
         for size, asks in {
             "large": workload(pods(1, gpu=8), created=1000),
             "small": replace(workload(pods(1, gpu=1), created=1001), arrival=2),

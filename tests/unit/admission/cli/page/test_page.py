@@ -46,8 +46,6 @@ def signed(server: PageServer) -> str:
 def show(parts: tuple[str, ...], query: object) -> View:
     if parts == ("down",):
         raise MusterError("Postgres <b>is</b> away")
-    if parts == ("file",):
-        return View(title="x", section="", main=Markup(""), file=("team-a-2026-11.csv", "a,b\n"))
     if parts == ("fault",):
         raise ZeroDivisionError("1/0")
     if parts:
@@ -113,12 +111,6 @@ def test_what_fails_is_a_sentence(server: PageServer, path: str, status: int, se
     assert found == status
     assert sentence in body
     assert "Traceback" not in body
-
-
-def test_a_file_is_saved_and_not_shown(server: PageServer) -> None:
-    status, body, headers = ask(server, "/file", Cookie=signed(server))
-    assert (status, body, headers["Content-Type"]) == (200, "a,b\n", "text/csv; charset=utf-8")
-    assert headers["Content-Disposition"] == 'attachment; filename="team-a-2026-11.csv"'
 
 
 def test_changes_are_told_every_few_seconds_where_there_is_no_stream(server: PageServer) -> None:
@@ -219,32 +211,6 @@ async def test_charts_have_use_shares_and_waits_with_a_table_each(views: Views) 
         await shown(views, "charts", span="year")
 
 
-async def test_a_month_of_a_tenant_is_a_page_and_a_file(views: Views) -> None:
-    html = await shown(views, "reports")
-    assert '<a href="/reports/team-a?month=2026-11">team-a</a>' in html
-    assert "1102.50" in html
-    html = await shown(views, "reports", "team-a")
-    assert "<h1>team-a, November 2026</h1>" in html
-    assert "<dt>Lost to preemption</dt><dd>8.00 GPU-hours</dd>" in html
-    assert "<dt>Lost to maintenance</dt><dd>4.00 GPU-hours</dd>" in html
-    assert html.count(">Lost to maintenance</th>") == 3
-    assert "2026-10" in html
-    assert "2026-12" not in html
-    view = await asyncio.to_thread(views.show, ("reports", "team-a", "csv"), {"month": "2026-11"})
-    assert view.file is not None
-    name, text = view.file
-    assert name == "team-a-2026-11.csv"
-    header, first, *_ = text.splitlines()
-    assert header.startswith("from,to,tenant,queue,user,flavor,resource,unit,hours")
-    assert first.startswith("2026-11-01T00:00:00Z,2026-11-21T10:00:00Z,team-a,train,ada@example.com,h100")
-
-
-@pytest.mark.parametrize("month", ["2026-13", "2027-01", "x"])
-async def test_there_is_no_report_of_what_is_no_past_month(views: Views, month: str) -> None:
-    with pytest.raises(KeyError):
-        await shown(views, "reports", "team-a", month=month)
-
-
 async def test_lists_go_on_page_by_page(views: Views, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("admission.cli.page.views._SHOWN", 1)
     html = await shown(views, "pending")
@@ -260,7 +226,7 @@ async def test_lists_go_on_page_by_page(views: Views, monkeypatch: pytest.Monkey
     "parts",
     [
         ("queues", "a", "b"),
-        ("reports", "team-a", "x"),
+        ("reports",),
         ("nodes", "a", "b"),
         ("pending", "x"),
         ("workloads", "ml"),

@@ -76,10 +76,9 @@ async def views() -> AsyncIterator[Views]:
     [
         (("queues", "tran"), {}, "There is no queue tran that you may see.", "/queues/train"),
         (("charts",), {"queue": "tran"}, "There is no queue tran that you may see.", "/queues/train"),
-        (("reports", "team-x"), {}, "There is no tenant team-x that you may see.", "/reports/team-a"),
         (("workloads", "ml", "nothing"), {}, "workload nothing", "/workloads?namespace=ml"),
     ],
-    ids=["queue", "chart", "report", "workload"],
+    ids=["queue", "chart", "workload"],
 )
 async def test_an_unknown_name_says_where_to_look(
     views: Views, parts: tuple[str, ...], query: dict[str, str], sentence: str, way: str

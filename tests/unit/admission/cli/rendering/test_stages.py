@@ -31,19 +31,5 @@ def test_of_several_admissions_the_last_two_are_shown_and_all_where_there_is_roo
     assert "        7   bound     2026-11-21T08:00:07.250Z   +0.4s" in stages_text(stages, wide=True)
 
 
-def test_the_trace_of_each_admission_is_below_the_table() -> None:
-    one = {**stage("bound", 7, 0.44, 7), "trace": "ab" * 16}
-    other = {**stage("bound", 8, 0.44, 8), "trace": "cd" * 16}
-    created = {**stage("created", 0, None), "trace": None}
-
-    assert stages_text([created, one], wide=False).splitlines()[-1] == f"trace: {'ab' * 16}"
-    assert stages_text([created, one, other], wide=False).splitlines()[-2:] == [
-        f"trace of admission 7: {'ab' * 16}",
-        f"trace of admission 8: {'cd' * 16}",
-    ]
-    third = {**stage("bound", 9, 0.44, 9), "trace": "ef" * 16}
-    assert "trace of admission 7" not in stages_text([created, one, other, third], wide=False)
-
-
 def test_nothing_is_shown_of_what_is_not_known() -> None:
     assert stages_text([], wide=True) == ""

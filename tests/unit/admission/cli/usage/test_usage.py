@@ -16,7 +16,7 @@ import yaml
 from admission.cli.failures import finish
 from admission.cli.kubectl_muster import kubectl_muster
 from admission.cli.times import as_text
-from admission.cli.usage.periods import moment, month
+from admission.cli.usage.command import moment, month
 from admission.cli.usage.used_time import Prices, decimal, unit, used_time, with_quotas
 from tests.fakes.fake_reader import GPU, FakeReader, served
 from tests.fakes.read_api.fake_usage import USED

@@ -39,7 +39,24 @@ class Api:
 
     async def patch(self, path: str, body: dict[str, Any], **_: Any) -> bytes:
         self.written.append(body["status"])
-        return b"{}"
+        return msgspec.json.encode(body)
+
+
+class ApiWithAnEarlierStatus(Api):
+    """Another leader wrote a status after the object was listed without one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.status: dict[str, Any] = {"state": "Open", "allocated": {"cpu": "8"}}
+
+    async def patch(self, path: str, body: dict[str, Any], *, brief: bool, **_: Any) -> bytes:
+        self.written.append(body["status"])
+        self.status = {
+            key: value for key, value in (self.status | body["status"]).items() if value is not None
+        }
+        return msgspec.json.encode(
+            {"metadata": body["metadata"]} | ({} if brief else {"status": self.status})
+        )
 
 
 async def test_no_more_statuses_are_worked_out_than_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,6 +125,26 @@ async def test_a_phase_does_not_wait_for_the_time_of_numbers(monkeypatch: pytest
         with suppress(asyncio.CancelledError):
             await task
     assert api.written[1] == {"phase": "Completed", "running": 0}
+
+
+async def test_what_the_leader_before_wrote_after_the_list_is_taken_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("COALESCE", "BETWEEN_WRITES", "BETWEEN_NUMBERS"):
+        monkeypatch.setattr(status, name, 0.0)
+    api = ApiWithAnEarlierStatus()
+    writer = StatusWriter(api, lambda: None)
+    task = asyncio.create_task(writer.run())
+    try:
+        writer.submit([StatusWanted(ref=REF, fields={"state": "Open"}, seen="")])
+        await eventually(lambda: api.status == {"state": "Open"}, "nothing allocated")
+        writer.submit([StatusWanted(ref=REF, fields={"state": "Closed"}, seen="")])
+        await eventually(lambda: api.status == {"state": "Closed"}, "the queue to be closed")
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+    assert (len(api.written), api.asked) == (3, 0)
 
 
 class ApiWithoutAnswers(Api):

@@ -6,6 +6,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from admission.facts.cluster import QueueFact
@@ -92,7 +93,7 @@ class Api:
     async def patch(self, path: str, body: dict[str, Any], **_: Any) -> bytes:
         if "podgroups" in path:
             self.told += [each["message"] for each in body["status"].get("conditions", ())]
-        return b"{}"
+        return msgspec.json.encode(body)
 
     async def create(self, path: str, body: dict[str, Any], **_: Any) -> bytes:
         if body["involvedObject"]["uid"] == GOOD.uid:
