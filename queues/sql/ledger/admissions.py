@@ -7,7 +7,6 @@ promised to a beneficiary while its victims leave.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
 
 from sqlalchemy import any_, bindparam, case, delete, func, or_, select, update
 from sqlalchemy.dialects.postgresql import ARRAY, insert
@@ -220,14 +219,14 @@ async def free(tx: AsyncConnection, transaction: LedgerTransaction, rows: Sequen
     ending: dict[AdmissionId, frozenset[int]] = {}
     closed: set[AdmissionId] = set()
     moves: list[tuple[AdmissionId, QueueName, str, list[Seat]]] = []
-    kept: list[dict[str, Any]] = []
+    kept: dict[AdmissionId, list[int]] = {}
     for id_, queue, user, ended, seats in await held_seats(tx, sorted(asked)):
         now_ended = asked[id_] & frozenset(range(len(seats))) - ended
         everything = len(ended) + len(now_ended) == len(seats)
         if not now_ended and not everything:
             continue
         moves.append((id_, queue, user, [seats[index] for index in sorted(now_ended)]))
-        kept.append({"id": id_, "ended": sorted(ended | now_ended)})
+        kept[id_] = sorted(ended | now_ended)
         ending[id_] = now_ended
         if everything:
             closed.add(id_)
@@ -237,7 +236,8 @@ async def free(tx: AsyncConnection, transaction: LedgerTransaction, rows: Sequen
         for posting in books_of:
             books.post(posting)
         await store_books(tx, books, checked=False)
-        if staying := [each for each in kept if each["id"] not in closed]:
+        staying = [{"id": id_, "ended": indices} for id_, indices in kept.items() if id_ not in closed]
+        if staying:
             await tx.execute(_STORE_ENDED, _ENDED.rows(staying))
         if closed:
             await tx.execute(_CLOSE, {"ids": sorted(closed), "now": moment(transaction.now)})

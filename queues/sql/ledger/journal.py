@@ -1,6 +1,7 @@
 """Rows that are only appended or replaced: postings, decisions, reasons, states of Volcano Jobs."""
 
 from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import bindparam, case, delete
@@ -29,7 +30,7 @@ _NOW = bindparam("now", type_=MOMENT)
 _STAMP = {"ledger_seq": bindparam("seq", type_=NUMBER), "term": bindparam("term", type_=NUMBER)}
 
 
-def _stamp(transaction: LedgerTransaction) -> dict[str, Any]:
+def _stamp(transaction: LedgerTransaction) -> dict[str, datetime | int]:
     return {"now": moment(transaction.now), "seq": transaction.seq, "term": transaction.term.number}
 
 

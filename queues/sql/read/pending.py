@@ -215,7 +215,7 @@ def _placed(rows: CTE) -> CTE:
     return select(*columns, position.label("position")).cte("placed")
 
 
-def _given(order: Mapping[QueueName, OrderTerms]) -> dict[str, Any]:
+def _given(order: Mapping[QueueName, OrderTerms]) -> dict[str, list[object]]:
     return _TERMS.rows(
         [(queue, *(int(getattr(each, name)) for name in _FACTORS)) for queue, each in order.items()]
     )

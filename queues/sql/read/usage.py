@@ -289,7 +289,7 @@ async def usage(tx: AsyncConnection, question: UsageQuestion, viewer: UsageViewe
     )
 
 
-def _parameters(question: UsageQuestion, viewer: UsageViewer) -> dict[str, Any]:
+def _parameters(question: UsageQuestion, viewer: UsageViewer) -> dict[str, object]:
     seen = viewer.seen or {}
     there = [(kind, name) for kind, names in seen.items() if names is not None for name in names]
     return {

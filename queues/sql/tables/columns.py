@@ -1,9 +1,20 @@
-"""The kinds of columns that tables are made of; none of them is null."""
+"""The schema as SQLAlchemy knows it, and the kinds of columns that its tables are made of."""
 
 from typing import Any, Final
 
-from sqlalchemy import BigInteger, Boolean, Column, DateTime, Integer, Text, func, text
+from sqlalchemy import BigInteger, Boolean, Column, DateTime, Integer, MetaData, Text, func, text
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
+
+#: Every table of this package is in it.
+metadata: Final = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s_%(referred_table_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
 
 #: Columns with the times of an admission's stages after it was admitted, in their order.
 STAGES: Final = ("released_at", "bound_at", "running_at")

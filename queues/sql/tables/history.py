@@ -23,11 +23,11 @@ from queues.sql.tables.columns import (
     admission_facts,
     document,
     many,
+    metadata,
     moment,
     number,
     string,
 )
-from queues.sql.tables.metadata import metadata
 
 #: Partitioned tables, by the column that decides; each has a DEFAULT partition as well.
 PARTITIONED: Final = {

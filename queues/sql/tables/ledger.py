@@ -16,8 +16,17 @@ from sqlalchemy import (
     text,
 )
 
-from queues.sql.tables.columns import admission_facts, count, document, many, moment, number, seats, string
-from queues.sql.tables.metadata import metadata
+from queues.sql.tables.columns import (
+    admission_facts,
+    count,
+    document,
+    many,
+    metadata,
+    moment,
+    number,
+    seats,
+    string,
+)
 
 queue_balances: Final = Table(
     "queue_balances",

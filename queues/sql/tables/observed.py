@@ -15,8 +15,7 @@ from sqlalchemy import (
     text,
 )
 
-from queues.sql.tables.columns import count, document, flag, number, recorded, string
-from queues.sql.tables.metadata import metadata
+from queues.sql.tables.columns import count, document, flag, metadata, number, recorded, string
 
 queues: Final = Table(
     "queues",
