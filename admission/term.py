@@ -7,7 +7,7 @@ off, with growing pauses and without reading the world again; any other error en
 import asyncio
 import logging
 from collections import ChainMap
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -115,6 +115,32 @@ class TermDependencies:
     failpoint: Failpoint
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Writers:
+    """What carries out the turns of one term at the API server; statuses and events apart."""
+
+    world: World
+    release: ReleaseWriter
+    recreate: RecreationWriter
+    jobs: VolcanoJobWriter
+    groups: AutomaticGroups
+    dry_runs: DryRunWriter
+    finalizers: FinalizerRemover
+    commands: CommandRemover
+
+    def problems(self) -> MutableMapping[WorkloadKey, Reason]:
+        """What the API server refuses, by workload: a view."""
+        return ChainMap(
+            self.jobs.problems, self.release.problems, self.recreate.problems, self.groups.problems
+        )
+
+    async def stop(self) -> None:
+        """End what is under way."""
+        queues = (self.release.queue, self.recreate.queue, self.groups.queue)
+        for each in (*queues, self.jobs, self.dry_runs, self.finalizers, self.commands):
+            await each.stop()
+
+
 class LeaderTerm:
     """The work of one term."""
 
@@ -217,54 +243,18 @@ class LeaderTerm:
         dependencies, check_lease = self._dependencies, self._check_lease
         self._run_beside(world, tasks)
         job_controller = VolcanoJobController(dependencies.rules)
-        release = ReleaseWriter(
-            dependencies.client,
-            world,
-            check_lease,
-            requeue=self._requeue,
-            failpoint=dependencies.failpoint,
-            released=self._note_released,
-        )
-        recreate = RecreationWriter(
-            dependencies.client,
-            world,
-            check_lease,
-            hand_in=self.informers.hand_in,
-            requeue=self._requeue,
-            failpoint=dependencies.failpoint,
-        )
-        jobs = VolcanoJobWriter(
-            dependencies.client,
-            world,
-            check_lease,
-            requeue=self._requeue,
-            report=lambda report: self._requeue(report.workload),
-            failpoint=dependencies.failpoint,
-            priorities=lambda: self.informers.context.priorities,
-            released=self._note_released,
-        )
-        groups = AutomaticGroups(dependencies.client, world, check_lease, requeue=self._requeue)
-        dry_runs = DryRunWriter(
-            dependencies.client,
-            world,
-            check_lease,
-            rules=dependencies.rules,
-            hand_in=self.informers.hand_in,
-            observe=dependencies.observe_dry_run,
-        )
+        writers = self._writers(world)
         unseen = self._unseen_pods(world, tasks)
         inherited = InheritedSeats(world, lease_clock(), INHERITED_FOR)
-        world.refusals = ChainMap(jobs.problems, release.problems, recreate.problems, groups.problems)
-        finalizers = FinalizerRemover(dependencies.client, check_lease, requeue=self.informers.changed.set)
-        commands = CommandRemover(dependencies.client, check_lease, requeue=self.informers.changed.set)
+        world.refusals = writers.problems()
         statuses = self._status_loop(world, job_controller, unseen, tasks)
         cycle = self.cycle = Cycle(
             dependencies.database,
             self._lease.term,
             world,
             awaited=lambda key: joined(
-                release.awaited.of(key),
-                jobs.awaited.of(key),
+                writers.release.awaited.of(key),
+                writers.jobs.awaited.of(key),
                 unseen.of(key),
                 inherited.of(key, lease_clock()),
             ),
@@ -274,7 +264,8 @@ class LeaderTerm:
             failpoint=dependencies.failpoint,
         )
         try:
-            await self._prepare_first_turn(cycle, dry_runs)
+            if dependencies.dry_runs:
+                await writers.dry_runs.ask_first()
             while True:
                 self._mark_due(world, job_controller, inherited)
                 try:
@@ -287,18 +278,13 @@ class LeaderTerm:
                 self._turned = asyncio.get_running_loop().time()
                 self._note_served(statuses)
                 if not self.ready:
-                    garbage_collection.freeze_objects()
-                    heart = Heart(dependencies.database, self._lease, self.lag, address=dependencies.address)
-                    await heart.beat()
-                    tasks.create_task(heart.run(), name="heartbeat")
-                    tasks.create_task(self._prove(statuses), name="prove the term")
-                self.ready = True
+                    await self._begin_to_serve(statuses, tasks)
                 dependencies.observe(report)
                 self._volume_informers.keep(tasks, needed=world.volumes.is_needed(int(report.now)))
-                await self._prepare(dry_runs, groups, report)
-                await self._carry_out(job_controller, release, recreate, jobs, unseen, report)
+                await self._prepare(writers, report)
+                await self._carry_out(writers, job_controller, unseen, report)
                 statuses.reconcile(report.dirty_workloads, report)
-                self._remove_what_is_done(world, job_controller, finalizers, commands, statuses)
+                self._remove_what_is_done(writers, job_controller, statuses)
                 rested = asyncio.get_running_loop().time() + REST
                 left = await self._store_rest(cycle)
                 if not (left or cycle.is_due() or self.informers.changed.is_set()):
@@ -306,12 +292,57 @@ class LeaderTerm:
                 if not cycle.has_stopped():
                     await self._rest(rested)
         finally:
-            for each in (release.queue, recreate.queue, jobs, dry_runs, finalizers, commands, groups.queue):
-                await each.stop()
+            await writers.stop()
 
-    async def _prepare_first_turn(self, cycle: Cycle, dry_runs: DryRunWriter) -> None:
-        if self._dependencies.dry_runs:
-            await dry_runs.ask_first()
+    async def _begin_to_serve(self, statuses: StatusLoop, tasks: asyncio.TaskGroup) -> None:
+        """After the first turn."""
+        garbage_collection.freeze_objects()
+        dependencies = self._dependencies
+        heart = Heart(dependencies.database, self._lease, self.lag, address=dependencies.address)
+        await heart.beat()
+        tasks.create_task(heart.run(), name="heartbeat")
+        tasks.create_task(self._prove(statuses), name="prove the term")
+        self.ready = True
+
+    def _writers(self, world: World) -> "_Writers":
+        dependencies, check_lease = self._dependencies, self._check_lease
+        client, failpoint = dependencies.client, dependencies.failpoint
+        hand_in, look_again = self.informers.hand_in, self.informers.changed.set
+        return _Writers(
+            world=world,
+            release=ReleaseWriter(
+                client,
+                world,
+                check_lease,
+                requeue=self._requeue,
+                failpoint=failpoint,
+                released=self._note_released,
+            ),
+            recreate=RecreationWriter(
+                client, world, check_lease, hand_in=hand_in, requeue=self._requeue, failpoint=failpoint
+            ),
+            jobs=VolcanoJobWriter(
+                client,
+                world,
+                check_lease,
+                requeue=self._requeue,
+                report=lambda report: self._requeue(report.workload),
+                failpoint=failpoint,
+                priorities=lambda: self.informers.context.priorities,
+                released=self._note_released,
+            ),
+            groups=AutomaticGroups(client, world, check_lease, requeue=self._requeue),
+            dry_runs=DryRunWriter(
+                client,
+                world,
+                check_lease,
+                rules=dependencies.rules,
+                hand_in=hand_in,
+                observe=dependencies.observe_dry_run,
+            ),
+            finalizers=FinalizerRemover(client, check_lease, requeue=look_again),
+            commands=CommandRemover(client, check_lease, requeue=look_again),
+        )
 
     def _note_released(self, ids: Iterable[AdmissionId]) -> None:
         """Pods of these admissions were handed to the scheduler."""
@@ -343,22 +374,18 @@ class LeaderTerm:
         return loop
 
     def _remove_what_is_done(
-        self,
-        world: World,
-        job_controller: VolcanoJobController,
-        finalizers: FinalizerRemover,
-        commands: CommandRemover,
-        statuses: StatusLoop,
+        self, writers: "_Writers", job_controller: VolcanoJobController, statuses: StatusLoop
     ) -> None:
         """Finalizers of pods whose end is stored, and Commands that were carried out."""
-        finalizers.reconcile(world.pod_outcomes.may_disappear())
+        world = writers.world
+        writers.finalizers.reconcile(world.pod_outcomes.may_disappear())
         if world.commands.awaits_queues():
             statuses.look_at_queues()
         now = int(self._lease.now())
         done = world.commands.finished(
             world.facts, world.jobs, world.queues, now, unreadable=job_controller.problems
         )
-        commands.reconcile(done)
+        writers.commands.reconcile(done)
 
     def _run_beside(self, world: World, tasks: asyncio.TaskGroup) -> None:
         """What goes on next to the turns."""
@@ -484,36 +511,34 @@ class LeaderTerm:
             self.world.mark_dirty(key)
             self.informers.changed.set()
 
-    async def _prepare(self, dry_runs: DryRunWriter, groups: AutomaticGroups, report: TurnReport) -> None:
+    async def _prepare(self, writers: "_Writers", report: TurnReport) -> None:
         """What workloads lack to be decided on: what their templates become, and the PodGroups of their owners."""
         async for dirty in slices(report.dirty_workloads):
-            groups.reconcile(dirty)
+            writers.groups.reconcile(dirty)
             if self._dependencies.dry_runs:
-                dry_runs.reconcile(dirty)
+                writers.dry_runs.reconcile(dirty)
         if self._dependencies.dry_runs:
-            dry_runs.ask_anew()
+            writers.dry_runs.ask_anew()
 
     async def _carry_out(
         self,
+        writers: "_Writers",
         job_controller: VolcanoJobController,
-        release: ReleaseWriter,
-        recreate: RecreationWriter,
-        jobs: VolcanoJobWriter,
         unseen: UnseenPods,
         report: TurnReport,
     ) -> None:
-        world = release.world
+        world, jobs = writers.world, writers.jobs
         async for dirty in slices(report.dirty_workloads, weight=world.weight):
-            recreate.reconcile(dirty)
+            writers.recreate.reconcile(dirty)
             for key in dirty:
                 if key not in world.states:
                     jobs.forget(key)
                 elif key not in world.facts:
                     jobs.abandon(key)
-            release.reconcile(dirty)
+            writers.release.reconcile(dirty)
             unseen.reconcile(dirty)
             jobs.reconcile(job_controller.work(world, dirty, report.now))
-        if jobs.queue.is_busy() or release.queue.is_busy():
+        if jobs.queue.is_busy() or writers.release.queue.is_busy():
             self._busy_until = asyncio.get_running_loop().time() + BUSY
 
     async def _store_rest(self, cycle: Cycle) -> bool:

@@ -71,7 +71,6 @@ _MORE: Final = {
     ),
     "muster snapshot": "[saved turns](snapshots.md)",
     "muster replay": "[saved turns](snapshots.md)",
-    "muster simulate": "[simulations](simulate.md), [single pods](../explanation/fragmentation.md)",
 }
 
 

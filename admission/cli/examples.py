@@ -146,9 +146,6 @@ EXAMPLES: Final[Mapping[str, tuple[Example, ...]]] = {
     "muster resume": (Example("muster resume team-a"),),
     "muster snapshot": (Example("muster snapshot --out turn.json"),),
     "muster replay": (Example("muster replay turn.json --all"),),
-    "muster simulate": (
-        Example("muster simulate --case traces/gang/case-1 --out schedule.csv --summary figures.json"),
-    ),
     "muster page": (Example("muster page --ca-file /etc/muster-page/ca.crt --cluster-name prod"),),
 }
 

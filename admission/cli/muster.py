@@ -16,7 +16,6 @@ from admission.cli.commands.page import page
 from admission.cli.commands.pause import pause, resume
 from admission.cli.commands.replay import replay
 from admission.cli.commands.run import run
-from admission.cli.commands.simulate import simulate
 from admission.cli.commands.snapshot import snapshot
 from admission.cli.examples import add_examples
 from admission.cli.failures import finish
@@ -66,7 +65,6 @@ for command in (
     resume,
     snapshot,
     replay,
-    simulate,
     page,
 ):
     muster.add_command(command)

@@ -11,6 +11,8 @@ _COMMANDS: Final = {
     " restore in docs/how-to/operate.md",
     "restore": "pg_restore restores what pg_dump wrote, and `muster migrate` brings it to this version: see Restore"
     " in docs/how-to/operate.md",
+    "simulate": "recorded traces are played in a checkout of the sources: `python -m tests.bench.simulate`, see"
+    " docs/reference/simulate.md",
     "failed-turns": "a turn that could not be decided is a file in failedTurnsDir, and the log line `failed turn"
     " kept` has the command that copies it",
 }

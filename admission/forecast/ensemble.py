@@ -1,6 +1,6 @@
 """Several simulations with different run times, and the interval of starts that they give. Pure."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import ceil, sqrt
 from statistics import NormalDist
@@ -125,14 +125,3 @@ def quantile(ascending: Sequence[int], count: int, part: float) -> int | None:
     """
     rank = max(1, ceil(part * count))
     return ascending[rank - 1] if rank <= len(ascending) else None
-
-
-def run_ensemble(ensemble: Ensemble) -> Mapping[WorkloadKey, RawInterval]:
-    """Make all draws, however long it takes, and give their intervals."""
-    _exhaust(ensemble.steps())
-    return ensemble.intervals()
-
-
-def _exhaust(steps: Iterable[None]) -> None:
-    for _ in steps:
-        pass

@@ -46,10 +46,6 @@ class SimulationBounds:
     grace: int = 30
 
 
-#: Exact, and to the end.
-WITHOUT_BOUNDS: Final = SimulationBounds(horizon=1 << 40, decisions=1 << 40, precision=0, grace=0)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Starts:
     """What a simulation came to."""
@@ -61,19 +57,6 @@ class Starts:
     #: Everything up to this second is known: a workload that is not in ``at`` starts later. None if nothing more
     #: happens at all, so that it never starts.
     until: int | None
-
-
-def forecast(
-    snapshot: Snapshot,
-    plan: Plan | None,
-    total_run_time: TotalRunTime,
-    limits: SimulationBounds = WITHOUT_BOUNDS,
-) -> Starts:
-    """When the pending workloads start. ``plan``: what was decided on the snapshot. If None, it is decided first."""
-    forward = Forward(snapshot, plan, total_run_time, limits)
-    for _ in forward.steps():
-        pass
-    return forward.starts()
 
 
 class Forward:

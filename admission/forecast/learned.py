@@ -1,25 +1,30 @@
 """What is learned from one look at the world to the next: run times, and how far forecasts missed. Pure."""
 
+from collections import deque
 from collections.abc import Iterable
-from dataclasses import replace
+from typing import Final
 
 from admission.engine.snapshot import Snapshot
 from admission.forecast.calibration import Calibration, Interval
 from admission.forecast.ensemble import Ensemble, RawInterval
 from admission.forecast.forward import SimulationBounds
-from admission.forecast.run_history import RunHistory
-from admission.forecast.run_times import Run
-from queues.admissions import Admission
+from admission.forecast.run_times import Likeness, Run, RunTimes
+from queues.admissions import Admission, AdmissionState
 from queues.plan import Plan
 from queues.versioned_map import differing, rows_of
 from queues.workload import AdmissionId, WorkloadKey
+
+#: Ended runs that are kept, the latest ones.
+KEPT: Final = 20_000
+#: Admissions of what runs that count as well, those that have run longest first.
+_RUNNING: Final = 20_000
 
 
 class Learned:
     """Begins with the first look; what ended before can be added."""
 
     def __init__(self, snapshot: Snapshot) -> None:
-        self._runs = RunHistory()
+        self._runs: deque[Run] = deque(maxlen=KEPT)
         self._calibration = Calibration()
         self._seen = snapshot
         #: When admissions had ended that are not closed yet.
@@ -50,9 +55,10 @@ class Learned:
             if was is not None and after is None:
                 # Who waits again was evicted, even if it was not seen.
                 evicted = was.evicted_at or (now if was.workload in snapshot.pending else 0)
-                self._runs.add(
-                    replace(was, evicted_at=evicted), self._ended.pop(id_, now), self._images.pop(id_, "")
-                )
+                image, ended = self._images.pop(id_, ""), self._ended.pop(id_, now)
+                if was.started:  # else its pods never ran
+                    ran = max(0, (evicted or ended) - was.opened_at)
+                    self._runs.append(Run(Likeness.of_admission(was, image), ran, is_over=not evicted))
             elif was is None and after is not None:
                 self._note_image(after, snapshot)
                 self._calibration.started(after.workload, after.opened_at)
@@ -66,7 +72,17 @@ class Learned:
 
     def ensemble(self, snapshot: Snapshot, plan: Plan, limits: SimulationBounds) -> Ensemble:
         """Simulations of what comes after a decision."""
-        return Ensemble(snapshot, plan, self._runs.run_times(snapshot), limits)
+        return Ensemble(snapshot, plan, self._run_times(snapshot), limits)
+
+    def _run_times(self, snapshot: Snapshot) -> RunTimes:
+        """Run times from the runs that have ended, together with what runs in the snapshot."""
+        admissions = [each for each in rows_of(snapshot.admissions) if each.state is AdmissionState.OPEN]
+        admissions.sort(key=lambda each: (each.opened_at, each.id))
+        running = []
+        for admission in admissions[:_RUNNING]:
+            likeness = Likeness.of_admission(admission, snapshot.image_of_workload(admission.workload))
+            running.append(Run(likeness, max(0, snapshot.now - admission.opened_at), is_over=False))
+        return RunTimes((*self._runs, *running))
 
     def intervals(self, made: Ensemble) -> dict[WorkloadKey, Interval]:
         """Expected starts of the workloads that wait on after the decision, from these simulations.

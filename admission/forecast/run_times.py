@@ -120,14 +120,6 @@ class Run(NamedTuple):
     is_over: bool = True
 
 
-class Expectation(NamedTuple):
-    """What an expected run time goes by."""
-
-    basis: Basis
-    #: Number of ended workloads of that group; 0 where none is needed.
-    samples: int
-
-
 @dataclass(frozen=True, slots=True)
 class Survival:
     """The part of a group's workloads that runs longer than some time."""
@@ -201,12 +193,9 @@ class RunTimes:
                 groups.setdefault(group, []).append((run.seconds, run.is_over))
         return groups
 
-    def expectation(self, likeness: Likeness, declared: int | None = None, ran: int = 0) -> Expectation:
+    def basis(self, likeness: Likeness, declared: int | None = None, ran: int = 0) -> Basis:
         """What the run time of a workload goes by that has run for ``ran`` seconds so far."""
-        if declared is not None:
-            return Expectation(Basis.DECLARED, 0)
-        basis, survival = self._closest(likeness, ran)
-        return Expectation(basis, survival.ended)
+        return Basis.DECLARED if declared is not None else self._closest(likeness, ran)[0]
 
     def total(self, likeness: Likeness, share: int, declared: int | None = None, ran: int = 0) -> int:
         """Seconds that a workload runs in all, at a share (0 … SHARES - 1) of what is likely: half of it at the middle.

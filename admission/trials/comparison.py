@@ -35,8 +35,6 @@ class Effect(StrEnum):
     STOPS = "stops"
     #: It runs, would be evicted, and would start again at once.
     RESTARTS = "restarts"
-    #: It runs, and pods of it would start again on other nodes.
-    MOVES = "moves"
     #: It runs with fewer pods: no other nodes have room for them.
     SHRINKS = "shrinks"
     #: It runs, and more pods of it would start.
@@ -186,10 +184,9 @@ def _difference(
         return gets if with_changes else loses
     if evicted[0] != evicted[1]:
         return Effect.RESTARTS if evicted[1] else Effect.STAYS
-    if len(with_changes) != len(without):
-        return Effect.GROWS if len(with_changes) > len(without) else Effect.SHRINKS
-    places = [Counter(seat.node for seat in each) for each in (without, with_changes)]
-    return Effect.MOVES if places[0] != places[1] else None
+    if len(with_changes) == len(without):
+        return None
+    return Effect.GROWS if len(with_changes) > len(without) else Effect.SHRINKS
 
 
 def _queues(before: _Settled, after: _Settled) -> list[QueueDifference]:

@@ -84,3 +84,11 @@ def test_the_bounds_that_are_missed_are_named_beside_the_figures() -> None:
 
 def test_a_gang_has_a_bound_on_the_page_of_limits() -> None:
     assert f"| pods of a gang | {MOST_PODS:,}; less by" in Path("docs/reference/limits.md").read_text()
+
+
+def test_the_readme_shows_a_real_explanation() -> None:
+    golden = Path("tests/unit/admission/cli/golden/explain-a-waiting-job.txt").read_text()
+    (shown,) = re.findall(
+        r"^```text\n\$ kubectl muster explain [^\n]*\n(.*?)^```", Path("README.md").read_text(), re.M | re.S
+    )
+    assert golden.startswith(shown)

@@ -21,9 +21,6 @@ LONG_FUNCTIONS = {
     "admission/cycle.py::_decide",
     "admission/decode/pods.py::pod_fact",
     "admission/engine/decide.py::decide",
-    "admission/term.py::_turns",
-    "admission/workloads/kinds/operators/support.py::fact_of",
-    "admission/workloads/kinds/volcano_job.py::volcano_job_fact",
     "admission/world/world.py::__init__",
     "queues/sql/read/node_use.py::node_workloads",
 }

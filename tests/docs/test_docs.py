@@ -134,7 +134,7 @@ def test_the_columns_of_traces_that_are_read_are_listed() -> None:
     text = (DOCS / "reference/simulate.md").read_text(encoding="utf-8")
     told = set(re.findall(r"`(\w+)`", text))
     for module in ("gang_trace", "pods", "drf"):
-        source = (ROOT / f"admission/simulate/{module}.py").read_text(encoding="utf-8")
+        source = (ROOT / f"tests/bench/simulate/{module}.py").read_text(encoding="utf-8")
         read = set(re.findall(r"row(?:\.\w+\(|\[)\"(\w+)\"", source))
         assert read
         assert read <= told, module

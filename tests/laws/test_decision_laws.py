@@ -16,16 +16,16 @@ from admission.engine.memo import Memo
 from admission.engine.nodes.table import NodeTable
 from admission.engine.plan_limit import NO_LIMIT
 from admission.engine.snapshot import Snapshot
-from admission.simulate import gang_trace, rules
-from admission.simulate.gangs import Simulation
 from queues.admissions import AdmissionState
 from queues.plan import Plan
 from queues.workload import NodeName, WorkloadKey
+from tests.bench.simulate import gang_trace, rules
+from tests.bench.simulate.gangs import Simulation
 from tests.laws.laws import decision
 from tests.laws.worlds.plan_effects import apply
 from tests.laws.worlds.settings import in_worlds
 from tests.laws.worlds.snapshots import snapshots
-from tests.unit.admission.simulate.test_gangs import busy, folder
+from tests.unit.bench.test_simulated_gangs import busy, folder
 
 worlds = in_worlds(60)
 

@@ -1,13 +1,27 @@
-"""The frame of every view, and the forms that they share: tables, links, bars, ages. Pure: values in, HTML out."""
+"""What the templates of the page are filled with: the environment, links, and words that several views share. Pure."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
-from markupsafe import Markup, escape
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
+from admission.cli.closures.closed_nodes import closure_sentence
+from admission.cli.closures.reservations import begins_in, lasting, what_of
+from admission.cli.objects.queues import account_of
+from admission.cli.page.view import View
+from admission.cli.questions.gang_parts import with_their_parts
+from admission.cli.rendering.expected import expected_cell, expected_sentence
+from admission.cli.rendering.explanations.history import event_text
+from admission.cli.rendering.node_use import state_of
+from admission.cli.rendering.quota import account_text
+from admission.cli.rendering.stages import took
+from admission.cli.rendering.standing import when
 from admission.cli.rendering.table import age as short_age
+from admission.cli.rendering.table import alike_in_short, amounts, branches, short_resource
+from queues.resources import amount, show
+from queues.text_format import counted
 
 #: Sections of the navigation and where they begin.
 SECTIONS: Final = (
@@ -19,137 +33,6 @@ SECTIONS: Final = (
     ("Charts", "/charts"),
     ("Decisions", "/decisions"),
 )
-#: Characters up to which a cell of a table is kept on one line.
-_ONE_LINE: Final = 40
-
-Cell = str | int | Markup | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Frame:
-    """What is around a view."""
-
-    title: str
-    section: str
-    age: str = ""
-    cluster: str = ""
-    #: Seconds between two times that the view is asked for at least.
-    least: int = 1
-
-
-def document(frame: Frame, main: Markup, *, whole: bool) -> Markup:
-    """The HTML of a view; not ``whole``: only the part that changes, for the page that is open already."""
-    changing = Markup('<p id="age" role="status" data-title="{} · Muster">{}</p>{}').format(
-        frame.title, frame.age, main
-    )
-    if not whole:
-        return changing
-    links = Markup("").join(
-        Markup('<li><a href="{}"{}>{}</a></li>').format(
-            path, Markup(' aria-current="page"') if name == frame.section else "", name
-        )
-        for name, path in SECTIONS
-    )
-    return Markup(
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        '<title>{} · Muster</title><link rel="icon" href="data:,"><link rel="stylesheet" href="/static/page.css">'
-        '<script src="/static/page.js" defer></script></head><body>'
-        '<a class="skip" href="#main">Skip to the content</a>'
-        '<header><p class="product">Muster <span class="cluster">{}</span></p>'
-        '<nav aria-label="Views"><ul>{}</ul></nav></header>'
-        '<main id="main" tabindex="-1" data-least="{}">{}</main></body></html>'
-    ).format(frame.title, frame.cluster, links, frame.least, changing)
-
-
-def problem(title: str, sentence: str, ways: Iterable[Markup] = ()) -> Markup:
-    """What is said in place of a view, with ways on as links."""
-    lines = Markup("<br>").join(sentence.splitlines())
-    links = Markup("").join(Markup("<li>{}</li>").format(way) for way in ways)
-    return Markup('<h1>{}</h1><p class="problem" role="alert">{}</p>{}').format(
-        title, lines, Markup("<ul>{}</ul>").format(links) if links else ""
-    )
-
-
-def heading(text: str | Markup, level: int = 2) -> Markup:
-    """A heading."""
-    return Markup("<h{0}>{1}</h{0}>").format(level, text)
-
-
-def link(text: str | Markup, *parts: str, **query: str | None) -> Markup:
-    """A link to the view of these parts of a path."""
-    path = "/" + "/".join(quote(part, safe="") for part in parts)
-    given = {name: value for name, value in query.items() if value}
-    return Markup('<a href="{}">{}</a>').format(path + (f"?{urlencode(given)}" if given else ""), text)
-
-
-def table(
-    caption: str,
-    columns: Sequence[str],
-    rows: Iterable[Sequence[Cell]],
-    *,
-    numbers: str | Collection[str] = "",
-) -> Markup:
-    """A table; ``numbers`` names the columns of numbers. On a narrow screen each row becomes a block."""
-    named = set(numbers.split()) if isinstance(numbers, str) else set(numbers)
-    rights = {index for index, name in enumerate(columns) if name in named}
-    head = Markup("").join(
-        Markup('<th scope="col"{}>{}</th>').format(_class("number") if index in rights else "", name)
-        for index, name in enumerate(columns)
-    )
-    body = Markup("").join(
-        Markup("<tr>{}</tr>").format(
-            Markup("").join(_cell(columns[index], cell, index in rights) for index, cell in enumerate(row))
-        )
-        for row in rows
-    )
-    return Markup(
-        '<div class="scroll" role="region" aria-label="{0}" tabindex="0"><table><caption>{0}</caption>'
-        "<thead><tr>{1}</tr></thead><tbody>{2}</tbody></table></div>"
-    ).format(caption, head, body)
-
-
-def _cell(column: str, cell: Cell, is_number: bool) -> Markup:
-    shown = "–" if cell in (None, "") else cell
-    is_long = len(shown.striptags() if isinstance(shown, Markup) else str(shown)) > _ONE_LINE
-    kind = _class("number") if is_number else _class("long") if is_long else ""
-    return Markup('<td data-column="{}"{}>{}</td>').format(column, kind, shown)
-
-
-def facts(pairs: Iterable[tuple[str, Cell]]) -> Markup:
-    """Names with their values."""
-    return Markup("<dl>{}</dl>").format(
-        Markup("").join(
-            Markup("<div><dt>{}</dt><dd>{}</dd></div>").format(name, value)
-            for name, value in pairs
-            if value not in (None, "")
-        )
-    )
-
-
-def choices(label: str, options: Iterable[tuple[str, Markup | None]]) -> Markup:
-    """A choice as links; the option without a link is the one that is shown."""
-    shown = Markup("").join(
-        Markup('<li aria-current="true">{}</li>').format(text)
-        if target is None
-        else Markup("<li>{}</li>").format(target)
-        for text, target in options
-    )
-    return Markup('<nav class="choices" aria-label="{0}"><span>{0}:</span><ul>{1}</ul></nav>').format(
-        label, shown
-    )
-
-
-def sentences(texts: Iterable[str]) -> Markup:
-    """A list of sentences."""
-    return Markup("<ul>{}</ul>").format(Markup("").join(Markup("<li>{}</li>").format(text) for text in texts))
-
-
-def state(text: str) -> Markup:
-    """A state as a word with a colour."""
-    return Markup('<span class="state state-{0}">{0}</span>').format(text)
-
-
 #: States of the read API, as all commands show them.
 _WORKLOAD_STATES: Final = {
     "pending": "waiting",
@@ -158,38 +41,150 @@ _WORKLOAD_STATES: Final = {
     "suspended": "suspended",
 }
 
+Fields = Mapping[str, Any]
 
-def workload_state(one: Mapping[str, Any]) -> str:
+
+def render(template: str, **values: Any) -> Markup:
+    """A template of the folder ``templates``, filled in. What values contain is text, whatever it looks like."""
+    return Markup(_ENVIRONMENT.get_template(template).render(values))
+
+
+def form(template: str, name: str, *values: Any) -> Markup:
+    """One macro of a template, filled in."""
+    return Markup(getattr(_ENVIRONMENT.get_template(template).module, name)(*values))
+
+
+def document(view: View, *, cluster: str = "", whole: bool) -> Markup:
+    """The HTML of a view; not ``whole``: only the part that changes, for the page that is open already."""
+    return render("document.html", view=view, cluster=cluster, whole=whole, sections=SECTIONS)
+
+
+def link(text: object, *parts: str, **query: str | None) -> Markup:
+    """A link to the view of these parts of a path."""
+    path = "/" + "/".join(quote(part, safe="") for part in parts)
+    given = {name: value for name, value in query.items() if value}
+    return Markup('<a href="{}">{}</a>').format(path + (f"?{urlencode(given)}" if given else ""), text)
+
+
+def pages_of(path: str, body: Fields, *, is_first: bool, **query: str | None) -> dict[str, Markup | None]:
+    """Links to the first and the next page of a list, as far as there are such pages."""
+    following = body.get("continue")
+    return {
+        "first": None if is_first else link("First page", path, **query),
+        "next": link("Next page", path, **query, **{"continue": following}) if following else None,
+    }
+
+
+def workload_state(one: Fields) -> str:
     """The state of a workload, or how it ended, in the words of the command line."""
     return _WORKLOAD_STATES.get(one["state"]) or one.get("result") or "ended"
 
 
-def age(since: str | None, now: str) -> Markup:
-    """An age, with the time that it counts from for who points at it."""
-    if since is None:
-        return Markup("–")
-    return Markup('<time datetime="{0}" title="{0}">{1}</time>').format(since, short_age(since, now))
-
-
 def bar(used: int, deserved: int | None, capability: int | None, label: str) -> Markup:
-    """How much of an amount is used: what is deserved dark, what is borrowed beyond it light, limits as marks."""
+    """How much of an amount is used, next to what is deserved and what is allowed."""
     full = max(used, deserved or 0, min(capability or 0, 4 * max(used, deserved or 0)), 1)
 
     def share(units: int) -> str:
         return f"{100 * units / full:.1f}"
 
     own = used if deserved is None else min(used, deserved)
-    marks = Markup("").join(
-        Markup('<line class="{}" x1="{}" x2="{}" y1="0" y2="10"/>').format(kind, share(at), share(at))
-        for kind, at in (("deserved", deserved), ("capability", capability))
-        if at is not None and at <= full
+    limits = (("deserved", deserved), ("capability", capability))
+    marks = [(kind, share(limit)) for kind, limit in limits if limit is not None and limit <= full]
+    return form("forms.html", "bar", share(own), share(used - own), marks, label)
+
+
+def _bar_of(line: Fields, resource: str, name: str) -> Markup:
+    """The bar of a queue's account, with a sentence for who does not see it."""
+    used = amount(resource, line.get("used", "0"))
+    deserved, capability = (
+        None if line.get(field) is None else amount(resource, line[field])
+        for field in ("deserved", "capability")
     )
-    return Markup(
-        '<svg class="bar" viewBox="0 0 100 10" preserveAspectRatio="none" role="img" aria-label="{}">'
-        '<rect class="full" width="100" height="10"/><rect class="own" width="{}" height="10"/>'
-        '<rect class="borrowed" x="{}" width="{}" height="10"/>{}</svg>'
-    ).format(label, share(own), share(own), share(used - own), marks)
+    if deserved is None and capability is None:  # a bar would be full, whatever is used
+        return Markup('<span class="faint">{} used, no limit</span>').format(show(resource, used))
+    label = f"{name}: {show(resource, used)} used"
+    if deserved is not None:
+        label += f" of {show(resource, deserved)} deserved"
+        if used > deserved:
+            label += f", {show(resource, used - deserved)} borrowed"
+    return bar(used, deserved, capability, label)
 
 
-def _class(name: str) -> Markup:
-    return Markup(' class="{}"').format(escape(name))
+def resource_names(queues: Sequence[Fields], *more: str) -> list[str]:
+    """The resources of which queues have accounts."""
+    return sorted({line["resource"] for queue in queues for line in queue["accounts"]} | set(more))
+
+
+def _alike_names(items: Iterable[Fields], *fields: str) -> Collection[str]:
+    """Names of resources that look alike in short, of the first field of each item that has any."""
+    return alike_in_short({name for one in items for name in next((one[f] for f in fields if one[f]), ())})
+
+
+def _stems_of(queues: Sequence[Fields]) -> Mapping[str, str]:
+    return branches({queue["name"]: queue["parent"] for queue in queues})
+
+
+def _limits_on_path(one: Fields) -> list[tuple[str, Fields, str | None, bool]]:
+    """The limits of queues on a workload's path on what it asks for: queue, account, the room that is left (None for
+    no limit), and whether that is less than it asks for."""
+    found: list[tuple[str, Fields, str | None, bool]] = []
+    for queue in one["path"]:
+        for line in queue["accounts"]:
+            resource, capability = line["resource"], line["capability"]
+            stated = line["deserved"] is not None or capability is not None
+            if not stated or resource not in one["asks"] or line["flavor"]:
+                continue
+            if capability is None:
+                found.append((queue["name"], line, None, False))
+                continue
+            room = amount(resource, capability) - amount(resource, line["counted"])
+            is_short = room < amount(resource, one["asks"][resource])
+            found.append((queue["name"], line, show(resource, max(0, room)), is_short))
+    return found
+
+
+def _device_hours(one: Fields) -> str:
+    hours = one.get("deviceHours") or {}
+    return ", ".join(f"{amount:.2f} {short_resource(name)}" for name, amount in sorted(hours.items()))
+
+
+def _about_node(line: Fields) -> str:
+    """The reservations and drains of a node, and why it takes no pods."""
+    return "; ".join([*map(closure_sentence, line["closures"]), *filter(None, [line["closed"]])])
+
+
+_ENVIRONMENT: Final = Environment(
+    loader=PackageLoader("admission.cli.page"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    extensions=["jinja2.ext.do"],
+)
+_ENVIRONMENT.globals.update(
+    about_node=_about_node,
+    account_of=account_of,
+    account_text=account_text,
+    alike_names=_alike_names,
+    amounts=amounts,
+    bar_of=_bar_of,
+    begins_in=begins_in,
+    counted=counted,
+    device_hours=_device_hours,
+    event_text=event_text,
+    expected_cell=expected_cell,
+    expected_sentence=expected_sentence,
+    lasting=lasting,
+    limits_on_path=_limits_on_path,
+    link=link,
+    resource_names=resource_names,
+    short_age=short_age,
+    short_resource=short_resource,
+    state_of=state_of,
+    stems_of=_stems_of,
+    took=took,
+    what_of=what_of,
+    when=when,
+    with_their_parts=with_their_parts,
+    workload_state=workload_state,
+)

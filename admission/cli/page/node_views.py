@@ -1,5 +1,6 @@
 """The views of nodes: a map of racks with who sits where, what is free and what is ill. Pure: lines in, HTML out."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -7,10 +8,9 @@ from typing import Any, Final
 from markupsafe import Markup
 
 from admission.cli.closures.closed_nodes import closed_state, closure_sentence
-from admission.cli.page.charts.owners import Holders, OwnerMark, letters_drawn, marks_of, owners_told
-from admission.cli.page.layout import Cell, heading, link, sentences, state, table
+from admission.cli.page.charts.owners import Holders, Owner, OwnerMark, marks_of, owners_of
+from admission.cli.page.layout import render
 from admission.cli.page.problems import unknown
-from admission.cli.page.waiting_views import workload_link
 from admission.cli.rendering.node_use import state_of
 from admission.cli.rendering.nodes import is_whole_gpu, whole_gpus
 from admission.cli.rendering.racks import is_in
@@ -20,6 +20,8 @@ from queues.text_format import counted
 NO_RACK: Final = "-"
 #: Devices that are drawn one by one; a node that has more shows its numbers only.
 _DRAWN: Final = 16
+#: Width of a device in a drawing, its margin included.
+_STEP: Final = 12
 #: Words of nodes that are closed, and what is said of several.
 _CLOSED: Final = {"reserved": "reserved", "drained": "drained", "drain planned": "to be drained"}
 _NOT_KNOWN: Final = "What is free is not known: Muster does not answer."
@@ -41,39 +43,77 @@ class _Gpus:
     holders: tuple[tuple[Mapping[str, Any], int], ...]
     #: False: Muster did not answer, so what workloads hold is not known, and ``held`` is 0.
     is_known: bool = True
+    #: Whether the node takes new pods of any queue.
+    is_usable: bool = True
 
     @property
     def free(self) -> int:
+        """GPUs that are healthy and not held."""
         return self.total - self.ill - self.held
+
+    @property
+    def available(self) -> int:
+        """GPUs that new pods of any queue may have."""
+        return self.free if self.is_usable else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shape:
+    """Devices of a node that look alike."""
+
+    kind: str
+    path: str
+    #: Whose they are, on the first of them; "": nobody's.
+    letter: str = ""
+    middle: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Strip:
+    """How the GPUs of a node are drawn."""
+
+    name: str
+    #: The same in words; "": nothing is known.
+    label: str
+    #: In place of a drawing, where there are no shapes.
+    text: str = ""
+    total: int = 0
+    shapes: Sequence[_Shape] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rack:
+    """A rack on the map."""
+
+    name: str
+    summary: str
+    nodes: Sequence[_Strip]
+    owners: Sequence[Owner]
+    more_owners: int
 
 
 def node_racks(lines: Sequence[Line]) -> Markup:
     """The nodes with GPUs, by rack, what is free, and a list of faults."""
-    if not lines:
-        return heading("Nodes", 1) + Markup("<p>No node has GPUs.</p>")
     racks: dict[str, list[Line]] = {}
     for line in lines:
         racks.setdefault(line["rack"], []).append(line)
-    legend = Markup("").join(
-        Markup(
-            '<li><svg class="devices" width="14" height="14" viewBox="0 0 12 12" aria-hidden="true">{}</svg> {}</li>'
-        ).format(_squares(0, 1, kind), text)
-        for kind, text in (
-            ("held", "held: a letter is a workload, named below its rack"),
-            ("free", "free"),
-            ("ill", "unhealthy"),
-            ("out", "free, but the node takes no pods"),
-            ("closed", "free, but reserved or drained"),
-            *((("unknown", "not known whether free"),) if any(line["use"] is None for line in lines) else ()),
-        )
-    )
-    maps = Markup("").join(_rack(name, nodes) for name, nodes in sorted(racks.items()))
-    return (
-        heading("Nodes with GPUs", 1)
-        + Markup('<p class="lead">{}</p><ul class="legend">{}</ul><div class="racks">{}</div>').format(
-            _told_holes(racks), legend, maps
-        )
-        + _faults(lines)
+    legend = [
+        ("held", "held: a letter is a workload, named below its rack"),
+        ("free", "free"),
+        ("ill", "unhealthy"),
+        ("out", "free, but the node takes no pods"),
+        ("closed", "free, but reserved or drained"),
+    ]
+    if any(line["use"] is None for line in lines):
+        legend.append(("unknown", "not known whether free"))
+    return render(
+        "nodes.html",
+        lines=lines,
+        racks=[_rack(name, nodes) for name, nodes in sorted(racks.items())],
+        summary=_told_holes(racks) if racks else "",
+        legend=legend,
+        squares=_squares,
+        no_rack=NO_RACK,
     )
 
 
@@ -85,39 +125,15 @@ def one_rack(lines: Sequence[Line], name: str) -> Markup:
     if not here:
         racks = {line["rack"] or NO_RACK for line in lines}
         raise unknown("rack or node with GPUs", name, {*racks, *(line["name"] for line in lines)}, "nodes")
-    here.sort(key=lambda line: str(line["name"]))
-    rows: list[list[Cell]] = []
-    for line in here[:_ROWS]:
-        gpus = _gpus(line)
-        there = (line["use"] or {}).get("workloads") or {}
-        shown = Markup(", ").join(
-            Markup("{} <span class='faint'>{}</span>").format(workload_link(one), one["namespace"])
-            for one in there.get("items", ())
-        )
-        more = there.get("total", 0) - len(there.get("items", ()))
-        others = [f"{more} more"] if more > 0 else []
-        others += [f"{there['hidden']} that you may not list"] if there.get("hidden") else []
-        told = Markup(", ").join([*([shown] if shown else []), *others])
-        rows.append(
-            [
-                line["name"],
-                _state(line),
-                *([None] * 3 if gpus is None else [gpus.total, _told_free(line, gpus), gpus.ill]),
-                told,
-            ]
-        )
-    columns = ["Node", "State", "GPUs", "Free", "Unhealthy", "Workloads"]
-    title = f"Node {name}" if is_node else "Nodes in no rack" if name == NO_RACK else f"Rack {name}"
-    ways = link("All racks", "nodes")
-    if is_node:
-        rack = here[0]["rack"]
-        ways += Markup(" · ") + link(f"Rack {rack}" if rack else "Nodes in no rack", "nodes", rack or NO_RACK)
-    return (
-        heading(title, 1)
-        + Markup("<p>{}</p>").format(ways)
-        + table(title, columns, rows, numbers="GPUs Free Unhealthy")
-        + _closures(here)
-        + _faults(here)
+    here = sorted(here, key=lambda line: str(line["name"]))[:_ROWS]
+    return render(
+        "rack.html",
+        title=f"Node {name}" if is_node else "Nodes in no rack" if name == NO_RACK else f"Rack {name}",
+        is_node=is_node,
+        rack=here[0]["rack"],
+        no_rack=NO_RACK,
+        lines=[(line, _gpus(line)) for line in here],
+        closures=_closures(here),
     )
 
 
@@ -130,7 +146,7 @@ def _told_holes(racks: Mapping[str, Sequence[Line]]) -> str:
             gpus = _gpus(line)
             if gpus is not None:
                 total += gpus.total
-                free += _available(line, gpus)
+                free += gpus.available
                 whole[name] += _is_empty(line, gpus)
     if any(line["use"] is None for line in all_lines):
         return f"{counted(total, 'GPU')} on {counted(len(all_lines), 'node')}. {_NOT_KNOWN}"
@@ -145,66 +161,34 @@ def _told_holes(racks: Mapping[str, Sequence[Line]]) -> str:
     return f"{told}."
 
 
-def _available(line: Line, gpus: _Gpus) -> int:
-    """GPUs that new pods of any queue may have."""
-    return gpus.free if line["usable"] else 0
-
-
-def _told_free(line: Line, gpus: _Gpus) -> int | None:
-    return _available(line, gpus) if gpus.is_known else None
-
-
 def _is_empty(line: Line, gpus: _Gpus) -> bool:
     return bool(line["usable"] and gpus.total > 0 and gpus.free == gpus.total)
 
 
-def _state(line: Line) -> Markup:
-    """The words of ``kubectl muster nodes``, with the reservation or drain for who points at them."""
-    about = "; ".join(
-        [*(closure_sentence(each) for each in line["closures"]), *filter(None, [line["closed"]])]
-    )
-    shown = state(state_of(line))
-    return Markup('<span title="{}">{}</span>').format(about, shown) if about else shown
-
-
-def _closures(lines: Sequence[Line]) -> Markup:
+def _closures(lines: Sequence[Line]) -> list[str]:
     """A sentence for each reservation and drain of these nodes."""
-    told: dict[str, int] = {}
-    for line in lines:
-        for each in line["closures"]:
-            sentence = closure_sentence(each)
-            told[sentence] = told.get(sentence, 0) + 1
-    if not told:
-        return Markup("")
-    said = (f"{counted(count, 'node')} {sentence}" for sentence, count in told.items())
-    return heading("Reservations and drains") + sentences(said)
+    numbers = Counter(closure_sentence(each) for line in lines for each in line["closures"])
+    return [f"{counted(count, 'node')} {sentence}" for sentence, count in numbers.items()]
 
 
-def _rack(name: str, nodes: Sequence[Line]) -> Markup:
+def _rack(name: str, nodes: Sequence[Line]) -> _Rack:
     ordered = sorted(nodes, key=lambda line: str(line["name"]))
     holders = [
         found if _is_drawn(line) else () for line, found in zip(ordered, _holders(ordered), strict=True)
     ]
     marks = marks_of(holders)
-    rows = Markup("").join(
-        Markup('<div class="node"><span title="{0}">{0}</span>{1}</div>').format(
-            line["name"], _devices(line, marks)
-        )
-        for line in ordered
-    )
     known = [(line, gpus) for line in nodes if (gpus := _gpus(line)) is not None]
-    free = sum(_available(line, gpus) for line, gpus in known)
+    free = sum(gpus.available for _, gpus in known)
     empty = sum(_is_empty(line, gpus) for line, gpus in known)
-    told = f"{free} free" + (f", {counted(empty, 'empty node')}" if empty else "")
+    summary = f"{free} free" + (f", {counted(empty, 'empty node')}" if empty else "")
     if not all(gpus.is_known for _, gpus in known):
-        told = counted(sum(gpus.total for _, gpus in known), "GPU")
+        summary = counted(sum(gpus.total for _, gpus in known), "GPU")
     for word in _CLOSED:
         if count := sum(closed_state(line["closures"]) == word for line in nodes):
-            told += f", {count} {word}"
-    title = link(name or "no rack", "nodes", name or NO_RACK)
-    return Markup('<section class="rack"><h2>{} <span class="faint">{}</span></h2>{}{}</section>').format(
-        title, told, rows, owners_told(holders, marks)
-    )
+            summary += f", {count} {word}"
+    owners, more = owners_of(holders, marks)
+    strips = [_strip(line, marks) for line in ordered]
+    return _Rack(name=name, summary=summary, nodes=strips, owners=owners, more_owners=more)
 
 
 def _holders(nodes: Sequence[Line]) -> list[Holders]:
@@ -219,14 +203,14 @@ def _gpus(line: Line) -> _Gpus | None:
         return None
     ill = max(0, total - (total if healthy is None else healthy))
     if line["use"] is None:
-        return _Gpus(total=total, ill=ill, held=0, holders=(), is_known=False)
+        return _Gpus(total=total, ill=ill, held=0, holders=(), is_known=False, is_usable=bool(line["usable"]))
     # Pods that Muster has not admitted are seen by what is not free.
     free = use.get("freeDevices") or {}
     taken = total - ill - sum(free.values()) if any(map(is_whole_gpu, free)) else 0
     held = min(max(line["held"] or 0, whole_gpus(use.get("used", {})), taken), total - ill)
     there = (use.get("workloads") or {}).get("items", ())
     holders = tuple((one, count) for one in there if (count := whole_gpus(one["held"])))
-    return _Gpus(total=total, ill=ill, held=held, holders=holders)
+    return _Gpus(total=total, ill=ill, held=held, holders=holders, is_usable=bool(line["usable"]))
 
 
 def _is_drawn(line: Line) -> bool:
@@ -234,61 +218,45 @@ def _is_drawn(line: Line) -> bool:
     return line["gpus"] is not None and line["gpus"] <= _DRAWN
 
 
-def _devices(line: Line, marks: Mapping[str, OwnerMark]) -> Markup:
-    gpus = _gpus(line)
+def _strip(line: Line, marks: Mapping[str, OwnerMark]) -> _Strip:
+    gpus, name = _gpus(line), line["name"]
     if gpus is None:
-        return Markup('<span class="faint">{}</span>').format(line["state"])
-    told = (
-        f"{line['name']}: {gpus.total} GPUs, {gpus.held} held, {_available(line, gpus)} free, "
+        return _Strip(name=name, label="", text=line["state"])
+    label = (
+        f"{name}: {gpus.total} GPUs, {gpus.held} held, {gpus.available} free, "
         f"{gpus.ill} unhealthy, {state_of(line)}"
     )
     if not gpus.is_known:
-        told = f"{line['name']}: {gpus.total} GPUs, {gpus.ill} unhealthy, {state_of(line)}. {_NOT_KNOWN}"
+        label = f"{name}: {gpus.total} GPUs, {gpus.ill} unhealthy, {state_of(line)}. {_NOT_KNOWN}"
     if gpus.holders:
-        told += "; " + ", ".join(f"{one['namespace']}/{one['name']} {count}" for one, count in gpus.holders)
-    if gpus.total > _DRAWN:
-        return Markup('<span title="{}">{} of {} free</span>').format(
-            told, "?" if not gpus.is_known else _available(line, gpus), gpus.total
-        )
-    drawn, at, left = Markup(""), 0, gpus.held
+        label += "; " + ", ".join(f"{one['namespace']}/{one['name']} {count}" for one, count in gpus.holders)
+    if not gpus.total or not _is_drawn(line):
+        text = f"{gpus.available if gpus.is_known else '?'} of {gpus.total} free"
+        return _Strip(name=name, label=label, text=text)
+    return _Strip(name=name, label=label, total=gpus.total, shapes=_shapes(line, gpus, marks))
+
+
+def _shapes(line: Line, gpus: _Gpus, marks: Mapping[str, OwnerMark]) -> list[_Shape]:
+    """Devices that are held, by workload as far as that is known, then those that are free, then unhealthy ones."""
+    runs: list[tuple[str, int, str]] = []
+    left = gpus.held
     for one, count in gpus.holders:
-        shown = min(count, left)
         mark = marks[str(one["uid"])]
-        drawn += _squares(at, shown, f"held w{mark.colour}") + letters_drawn(at, shown, mark)
-        at, left = at + shown, left - shown
+        runs.append((f"held w{mark.colour}", min(count, left), mark.letter))
+        left -= min(count, left)
     free = (
-        "unknown"
-        if not gpus.is_known
-        else "free"
-        if line["usable"]
-        else "closed"
-        if closed_state(line["closures"]) or line["closed"]
-        else "out"
+        "free" if line["usable"] else "closed" if closed_state(line["closures"]) or line["closed"] else "out"
     )
-    drawn += _squares(at, left, "held") + _squares(at + left, gpus.free, free)
-    drawn += _squares(gpus.total - gpus.ill, gpus.ill, "ill")
-    return Markup(
-        '<svg class="devices" width="{}" height="14" viewBox="0 0 {} 12" role="img" aria-label="{}"><title>{}</title>'
-        "{}</svg>"
-    ).format(14 * gpus.total, 12 * max(gpus.total, 1), told, told, drawn)
+    runs += [("held", left, ""), (free if gpus.is_known else "unknown", gpus.free, ""), ("ill", gpus.ill, "")]
+    shapes, first = [], 0
+    for kind, count, letter in runs:
+        if count > 0:
+            middle = _STEP * first + _STEP // 2
+            shapes.append(_Shape(kind=kind, path=_squares(first, count), letter=letter, middle=middle))
+            first += count
+    return shapes
 
 
-def _squares(first: int, count: int, kind: str) -> Markup:
-    """Devices that are alike, as one shape: a large cluster has very many."""
-    if count <= 0:
-        return Markup("")
-    squares = "".join(f"M{12 * (first + index) + 1} 1h10v10h-10z" for index in range(count))
-    return Markup('<path class="{}" d="{}"/>').format(kind, squares)
-
-
-def _faults(lines: Sequence[Line]) -> Markup:
-    rows = [
-        (line["name"], _state(line), fault["number"], fault["reason"], fault["message"])
-        for line in lines
-        for fault in line["faults"]
-    ]
-    if not rows:
-        return Markup("")
-    return heading("Unhealthy GPUs") + table(
-        "Unhealthy GPUs", ["Node", "State", "GPU", "Reason", "What"], rows, numbers="GPU"
-    )
+def _squares(first: int, count: int) -> str:
+    """Devices that are alike, as one path: a large cluster has very many."""
+    return "".join(f"M{_STEP * place + 1} 1h10v10h-10z" for place in range(first, first + count))

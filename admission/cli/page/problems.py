@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from admission.cli.access.objects import Refused
 from admission.cli.access.read_api import Unanswered
-from admission.cli.page.layout import SECTIONS, link, problem
+from admission.cli.page.layout import SECTIONS, link, render
 from admission.cli.page.view import View
 from queues.errors import MusterError
 
@@ -63,7 +63,8 @@ _TITLES: Final = {
 
 
 def _said(status: int, title: str, sentence: str, ways: Iterable[Markup] = ()) -> tuple[int, View]:
-    return status, View(title=title, section="", main=problem(title, sentence, ways))
+    main = render("problem.html", title=title, sentence=sentence, ways=list(ways))
+    return status, View(title=title, section="", main=main)
 
 
 def _sections() -> list[Markup]:

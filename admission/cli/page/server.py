@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from admission.cli.access.change_feed import ChangeFeed
-from admission.cli.page.layout import Frame, document
+from admission.cli.page.layout import document
 from admission.cli.page.problems import problem_view
 from admission.cli.page.view import View, ViewOf
 
@@ -185,15 +185,8 @@ class _Handler(BaseHTTPRequestHandler):
         self._send_view(status, view)
 
     def _send_view(self, status: int, view: View) -> None:
-        frame = Frame(
-            title=view.title,
-            section=view.section,
-            age=view.age,
-            cluster=self.server.cluster,
-            least=view.least,
-        )
         is_part = PART in self.headers
-        body = str(document(frame, view.main, whole=not is_part)).encode()
+        body = str(document(view, cluster=self.server.cluster, whole=not is_part)).encode()
         tag = f'"{hashlib.blake2b(body, digest_size=12).hexdigest()}"'
         if status == 200 and self.headers.get("If-None-Match") == tag:
             self._send(304, b"", "text/html; charset=utf-8", {"ETag": tag})

@@ -17,14 +17,18 @@ from admission.cli.closures.reservations import closure_line
 from admission.cli.objects.queues import usual_resource
 from admission.cli.page.charts.views import MOST_QUEUES, SPANS, over_time
 from admission.cli.page.closure_views import Planned, in_order, planned_of_queue, planned_view
-from admission.cli.page.layout import link
-from admission.cli.page.list_views import decisions, live_workloads
+from admission.cli.page.layout import link, resource_names
+from admission.cli.page.list_views import (
+    decisions,
+    live_workloads,
+    one_queue,
+    queue_tree,
+    waiting,
+    workload_view,
+)
 from admission.cli.page.node_views import Line, node_racks, one_rack
 from admission.cli.page.problems import NoSuchView, unknown
-from admission.cli.page.queue_views import one_queue, queue_tree
 from admission.cli.page.view import View
-from admission.cli.page.waiting_views import waiting
-from admission.cli.page.workload_view import workload_view
 from admission.cli.questions.explain import path_of_workload, with_outlooks
 from admission.cli.questions.pending import pages
 from admission.cli.rendering.node_use import with_use
@@ -146,7 +150,7 @@ class Views:
             "limit": str(MOST_QUEUES),
         }
         body = ask(self.route, "timeseries", asked)
-        resources = sorted({line["resource"] for each in queues for line in each["accounts"]} | {resource})
+        resources = resource_names(queues, resource)
         main = over_time(body, queue=queue, span=name, queues=queues, resources=resources)
         return View(title="Charts", section="Charts", main=main, age=age_of(body)[0], least=_SELDOM)
 

@@ -235,7 +235,6 @@ def _line(
 ) -> ExpectedLine:
     workload, now = snapshot.pending[key], snapshot.now
     likeness = Likeness.of_workload(workload)
-    basis = run_times.expectation(likeness, workload.run_time).basis
     return ExpectedLine(
         kind=str(workload.kind),
         namespace=workload.namespace,
@@ -244,7 +243,7 @@ def _line(
         earliest=rfc3339(now + interval.low),
         latest=None if interval.high is None else rfc3339(now + interval.high),
         never=interval.never,
-        basis=str(basis),
+        basis=str(run_times.basis(likeness, workload.run_time)),
         run_time=run_times.median(likeness, workload.run_time),
         runs=runs,
     )

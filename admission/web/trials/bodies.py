@@ -132,7 +132,7 @@ class SkippedBody(Body, frozen=True, kw_only=True):
 class DifferenceBody(Body, frozen=True, kw_only=True):
     """A workload for which the changes matter."""
 
-    #: starts | waits | stops | restarts | moves | grows | shrinks | stays
+    #: starts | waits | stops | restarts | grows | shrinks | stays
     what: str
     #: null, as its names: the user may not see it.
     kind: str | None

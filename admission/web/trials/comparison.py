@@ -32,7 +32,7 @@ def comparison_body(
     )
 
 
-_ORDER: Final = ("stops", "shrinks", "restarts", "moves", "waits", "starts", "grows", "stays")
+_ORDER: Final = ("stops", "shrinks", "restarts", "waits", "starts", "grows", "stays")
 
 
 def _workload(each: WorkloadDifference) -> bodies.DifferenceBody:

@@ -54,7 +54,7 @@ class Foreseen:
                 earliest=rfc3339(now + interval.low),
                 latest=None if interval.high is None else rfc3339(now + interval.high),
                 never=interval.never,
-                basis=str(run_times.expectation(likeness, workload.run_time).basis),
+                basis=str(run_times.basis(likeness, workload.run_time)),
                 run_time=run_times.median(likeness, workload.run_time),
                 runs=learned.runs,
             )

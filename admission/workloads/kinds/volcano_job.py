@@ -65,8 +65,34 @@ class WireVolcanoJob(WireStruct):
 def volcano_job_fact(job: WireVolcanoJob, raw: bytes) -> WorkloadFact:
     """A Volcano Job with its document, from which its pods are made."""
     meta, values = job.metadata, UserValues()
+    document = _DOCUMENT.decode(raw)
+    document.metadata.pop("managedFields", None)
+    fact = replace(_object_fact(job, values), document=msgspec.json.encode(document))
+    try:
+        spec = job_of(meta, document.spec)
+    except InvalidDocument as error:
+        values.note(str(error))
+        return replace(fact, obstacle=values.obstacle)
+    if len(document.spec) > LARGEST_AFFINITY:
+        affinity = sum(affinity_size(task.template) for task in spec.tasks)
+        if not is_of_possible_size(affinity, values, "spec.tasks[].template.spec"):
+            return replace(fact, obstacle=values.obstacle)
+    fact = replace(
+        _with_tasks(fact, spec, meta, values),
+        minimum=spec.minimum,
+        # All of the spec: pods are made from it, so a change of any part must be reported.
+        generation=blake2b(memoryview(document.spec), digest_size=8).hexdigest(),
+        obstacle=values.obstacle,
+        unsupported=(*spec.unsupported, *unsupported_plugins(spec)),
+    )
+    return of_possible_size(fact, "spec.tasks")
+
+
+def _object_fact(job: WireVolcanoJob, values: UserValues) -> WorkloadFact:
+    """What the object says next to its tasks."""
+    meta = job.metadata
     phase = (job.status and job.status.state and job.status.state.phase) or ""
-    fact = WorkloadFact(
+    return WorkloadFact(
         key=WorkloadKey(WorkloadKind.VOLCANO_JOB, meta.uid),
         namespace=meta.namespace,
         name=meta.name,
@@ -82,18 +108,10 @@ def volcano_job_fact(job: WireVolcanoJob, raw: bytes) -> WorkloadFact:
         deleting=meta.deletion_timestamp is not None,
         conduct=conduct_of(meta.annotations, meta.labels),
     )
-    document = _DOCUMENT.decode(raw)
-    document.metadata.pop("managedFields", None)
-    fact = replace(fact, document=msgspec.json.encode(document))
-    try:
-        spec = job_of(meta, document.spec)
-    except InvalidDocument as error:
-        values.note(str(error))
-        return replace(fact, obstacle=values.obstacle)
-    if len(document.spec) > LARGEST_AFFINITY:
-        affinity = sum(affinity_size(task.template) for task in spec.tasks)
-        if not is_of_possible_size(affinity, values, "spec.tasks[].template.spec"):
-            return replace(fact, obstacle=values.obstacle)
+
+
+def _with_tasks(fact: WorkloadFact, spec: JobSpec, meta: WireMetadata, values: UserValues) -> WorkloadFact:
+    """The same with what its tasks ask: a pod set of each."""
     sets = [
         pod_set_of(
             task.name,
@@ -104,45 +122,34 @@ def volcano_job_fact(job: WireVolcanoJob, raw: bytes) -> WorkloadFact:
         )
         for position, task in enumerate(spec.tasks)
     ]
-    pod_sets = tuple(
-        replace(found.pods, minimum=least, partitions=_partitions(task) or found.pods.partitions)
-        for found, least, task in zip(sets, _task_minimums(spec), spec.tasks, strict=True)
-    )
-    job_volumes = tuple(_job_volume(spec, position) for position in range(len(spec.volumes)))
-    ignored = [sentence for found in sets for sentence in found.ignored]
     _note_contradiction(spec, values)
     for problem in (found.obstacle for found in sets):
         if problem is not None:
             values.note(problem.message, problem.code)
+    pod_sets = (
+        replace(found.pods, minimum=least, partitions=_partitions(task) or found.pods.partitions)
+        for found, least, task in zip(sets, _task_minimums(spec), spec.tasks, strict=True)
+    )
+    job_volumes = tuple(_job_volume(spec, position) for position in range(len(spec.volumes)))
+    volumes = {found.pods.name: (*found.volumes, *job_volumes) for found in sets}
     partition_tiers = {
         task.name: tier
         for task in spec.tasks
         if task.partition_size > 0 and (tier := tier_of(task.partition_topology, values)) is not None
     }
-    fact = replace(
+    ignored = [sentence for found in sets for sentence in found.ignored]
+    classes = (found.priority_class for found in sets if found.priority_class)
+    return replace(
         fact,
-        minimum=spec.minimum,
-        pod_sets=pod_sets,
+        pod_sets=tuple(pod_sets),
         conduct=conduct_of(meta.annotations, meta.labels, spec.running_estimate, _image(sets), ignored),
         templates=() if fact.finished else one(tuple(template_digest(task.template) for task in spec.tasks)),
         pod_labels={found.pods.name: found.labels for found in sets if found.labels} or NOTHING_BY_NAME,
-        claims={task.name: found.claims for task, found in zip(spec.tasks, sets, strict=True) if found.claims}
-        or NOTHING_BY_NAME,
-        volumes={
-            task.name: volumes
-            for task, found in zip(spec.tasks, sets, strict=True)
-            if (volumes := (*found.volumes, *job_volumes))
-        }
-        or NOTHING_BY_NAME,
-        priority_class=fact.priority_class
-        or next((found.priority_class for found in sets if found.priority_class), ""),
-        # All of the spec: pods are made from it, so a change of any part must be reported.
-        generation=blake2b(memoryview(document.spec), digest_size=8).hexdigest(),
-        obstacle=values.obstacle,
-        unsupported=(*spec.unsupported, *unsupported_plugins(spec)),
+        claims={found.pods.name: found.claims for found in sets if found.claims} or NOTHING_BY_NAME,
+        volumes={name: volumes for name, volumes in volumes.items() if volumes} or NOTHING_BY_NAME,
+        priority_class=fact.priority_class or next(classes, ""),
         group=shared_request(replace(fact.group, partition_tiers=partition_tiers)),
     )
-    return of_possible_size(fact, "spec.tasks")
 
 
 def _job_volume(spec: JobSpec, position: int) -> PodVolume:

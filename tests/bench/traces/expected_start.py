@@ -18,12 +18,12 @@ from typing import Final
 
 from admission.forecast.calibration import Interval
 from admission.forecast.learned import Learned
-from admission.simulate import gang_trace, rules
-from admission.simulate.gangs import Simulation
 from admission.web.leader.forecasts import LIMITS
 from queues.resources import GPU
 from queues.workload import Workload, WorkloadKey
 from tests.bench.mark import Mark
+from tests.bench.simulate import gang_trace, rules
+from tests.bench.simulate.gangs import Simulation
 from tests.bench.traces.weeks import every_week
 
 TRACES: Final = Path(__file__).parents[4] / "shared" / "traces"

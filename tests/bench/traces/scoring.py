@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from admission.simulate import gang_trace, report, rules
-from admission.simulate.gangs import Segment, Simulation
 from queues.quota.queue import Queue, QueuePolicy
+from tests.bench.simulate import gang_trace, report, rules
+from tests.bench.simulate.gangs import Segment, Simulation
 from tests.bench.traces.weeks import Week
 
 _HOUR: Final = 3600

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from admission.simulate import rules
-from admission.simulate.gangs import Segment
+from tests.bench.simulate import rules
+from tests.bench.simulate.gangs import Segment
 from tests.bench.traces.results import Results
 from tests.bench.traces.scoring import ABLATIONS, NO_PREEMPTION, Score, evictions_in_a_day, longest_wait
 from tests.bench.traces.tables import summary

@@ -1,13 +1,8 @@
-"""Charts over time, drawn as SVG with their labels in HTML, each with a table that says the same. Pure: values in, HTML
-out."""
+"""The shapes of charts over time, and a table for each that says the same. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
-
-from markupsafe import Markup
-
-from admission.cli.page.layout import Cell, table
 
 #: Styles of lines: each has a colour and a dash of its own, so that they differ without colours too.
 STYLES: Final = 6
@@ -31,41 +26,61 @@ class ChartLine:
     is_limit: bool = False
 
 
-def chart(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawnLine:
+    """The shapes of a line."""
+
+    name: str
+    style: str
+    path: str
+    #: What is filled below it; "": nothing.
+    area: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawnChart:
+    """A chart as the template needs it, and the table that says the same."""
+
+    lines: Sequence[DrawnLine]
+    #: Heights of grid lines, and the labels of their levels from the highest to 0.
+    grid: Sequence[float]
+    levels: Sequence[str]
+    #: Some of the times, with their places from the left in percent.
+    times: Sequence[tuple[str, str]]
+    #: What it shows, for who does not see it.
+    summary: str
+    unit: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str | None]]
+    width: int = _WIDTH
+    height: int = _HEIGHT
+
+
+def drawn_chart(
     title: str, times: Sequence[str], lines: Sequence[ChartLine], *, unit: str, digits: int = 1
-) -> Markup:
-    """A chart with its legend and its table. ``times``: labels of the slots; ``unit``: of the values, for the table."""
+) -> DrawnChart | None:
+    """A chart. None if nothing is known. ``times``: labels of the slots; ``unit``: of the values, for the table."""
     known = [value for line in lines for value in line.values if value is not None]
     if not times or not known:
-        return Markup('<p class="faint">{}: nothing is known of this time.</p>').format(title)
+        return None
     step = _step(max(known))
     top = step * max(1, -(-max(known) // step))
     count = round(top / step)
-    grid = Markup("").join(
-        Markup('<line class="grid" x1="0" x2="{}" y1="{}" y2="{}"/>').format(_WIDTH, y, y)
-        for y in (round(_HEIGHT * index / count, 1) for index in range(count + 1))
-    )
-    drawn = Markup("").join(_line(line, index, top) for index, line in enumerate(lines))
-    levels = Markup("").join(
-        Markup("<span>{}</span>").format(_short(step * index)) for index in range(count, -1, -1)
-    )
-    return Markup(
-        '<figure class="chart"><figcaption>{title}</figcaption>{legend}'
-        '<div class="plot"><div class="levels" aria-hidden="true">{levels}</div>'
-        '<svg viewBox="0 0 {w} {h}" preserveAspectRatio="none" role="img" aria-label="{told}">{grid}{drawn}</svg>'
-        '<svg class="times" aria-hidden="true">{times}</svg></div>'
-        "<details><summary>{title} as a table</summary>{table}</details></figure>"
-    ).format(
-        title=title,
-        legend=_legend(lines),
-        levels=levels,
-        w=_WIDTH,
-        h=_HEIGHT,
-        told=_told(title, lines, unit, digits),
-        grid=grid,
-        drawn=drawn,
+    return DrawnChart(
+        lines=[_line(line, index, top) for index, line in enumerate(lines)],
+        grid=[round(_HEIGHT * index / count, 1) for index in range(count + 1)],
+        levels=[_short(step * index) for index in range(count, -1, -1)],
         times=_labels(times),
-        table=_table(title, times, lines, unit, digits),
+        summary=_told(title, lines, unit, digits),
+        unit=unit,
+        columns=["Time, UTC", *(line.name for line in lines)],
+        rows=[
+            [
+                time,
+                *(None if (value := line.values[slot]) is None else f"{value:.{digits}f}" for line in lines),
+            ]
+            for slot, time in enumerate(times)
+        ],
     )
 
 
@@ -80,7 +95,7 @@ def _step(most: float) -> float:
     return next(power * each for each in _ROUND if power * each >= rough * 0.999)
 
 
-def _line(line: ChartLine, index: int, top: float) -> Markup:
+def _line(line: ChartLine, index: int, top: float) -> DrawnLine:
     """Runs of known values; a value holds for the whole of its slot."""
     width = _WIDTH / len(line.values)
     parts: list[str] = []
@@ -94,22 +109,12 @@ def _line(line: ChartLine, index: int, top: float) -> Markup:
         parts.append(f"{'L' if begun else 'M'}{left:g} {y:g}H{right:g}")
         begun = True
     path = "".join(parts)
-    style = "limit" if line.is_limit else f"series-{index % STYLES}"
-    area = Markup("")
-    if line.is_area and path and None not in line.values:
-        area = Markup('<path class="area {}" d="{}V{}H0Z"/>').format(style, path, _HEIGHT)
-    return area + Markup('<path class="line {}" d="{}"/>').format(style, path)
-
-
-def _legend(lines: Sequence[ChartLine]) -> Markup:
-    return Markup('<ul class="legend">{}</ul>').format(
-        Markup("").join(
-            Markup(
-                '<li><svg class="sample" viewBox="0 0 28 10" aria-hidden="true">'
-                '<path class="line {}" d="M0 5H28"/></svg> {}</li>'
-            ).format("limit" if line.is_limit else f"series-{index % STYLES}", line.name)
-            for index, line in enumerate(lines)
-        )
+    has_area = line.is_area and path and None not in line.values
+    return DrawnLine(
+        name=line.name,
+        style="limit" if line.is_limit else f"series-{index % STYLES}",
+        path=path,
+        area=f"{path}V{_HEIGHT}H0Z" if has_area else "",
     )
 
 
@@ -127,26 +132,14 @@ def _told(title: str, lines: Sequence[ChartLine], unit: str, digits: int) -> str
     return f"{title}, in {unit}. {'; '.join(parts)}."
 
 
-def _labels(times: Sequence[str]) -> Markup:
+def _labels(times: Sequence[str]) -> list[tuple[str, str]]:
     """Some of the times below the beginning of their slots. The text is as large on a phone as elsewhere."""
     every = max(1, -(-len(times) // _TIMES))
-    return Markup("").join(
-        Markup('<text x="{}%" y="14">{}</text>').format(f"{100 * slot / len(times):.2f}", times[slot])
+    return [
+        (f"{100 * slot / len(times):.2f}", times[slot])
         for slot in range(0, len(times), every)
         if len(times) - slot >= every / 2  # the last one has room
-    )
-
-
-def _table(title: str, times: Sequence[str], lines: Sequence[ChartLine], unit: str, digits: int) -> Markup:
-    rows: list[list[Cell]] = [
-        [
-            time,
-            *(None if line.values[slot] is None else f"{line.values[slot]:.{digits}f}" for line in lines),
-        ]
-        for slot, time in enumerate(times)
     ]
-    names = [line.name for line in lines]
-    return table(f"{title}, in {unit}", ["Time, UTC", *names], rows, numbers=names)
 
 
 def _short(value: float) -> str:

@@ -5,17 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from markupsafe import Markup
-
 #: Colours of workloads, as the style sheet has them.
 COLOURS: Final = 6
 #: Workloads that are named below a rack; its own view has all of them.
 _NAMED: Final = 8
 #: Without those that look like a digit or a line.
 _ALPHABET: Final = "ABCDEFGHJKLMNPQRSTUVWXYZ"
-#: Width of a device in the drawing, its margin included, and where the foot of a letter is.
-_STEP: Final = 12
-_FOOT: Final = 9
 
 #: Workloads with whole GPUs on one node, and how many each has.
 Holders = Sequence[tuple[Mapping[str, Any], int]]
@@ -48,15 +43,18 @@ def marks_of(nodes: Sequence[Holders]) -> dict[str, OwnerMark]:
     return found
 
 
-def letters_drawn(first: int, count: int, mark: OwnerMark) -> Markup:
-    """The letter, on the first of the devices of its workload that stand side by side. ``first``: its place."""
-    if count <= 0:
-        return Markup("")
-    return Markup('<text x="{}" y="{}">{}</text>').format(_STEP * first + _STEP // 2, _FOOT, mark.letter)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """A workload of a rack, below it."""
+
+    mark: OwnerMark
+    name: str
+    #: Its GPUs in the rack.
+    gpus: int
 
 
-def owners_told(nodes: Sequence[Holders], marks: Mapping[str, OwnerMark]) -> Markup:
-    """The letters of a rack with the names of their workloads, and how many GPUs each has there."""
+def owners_of(nodes: Sequence[Holders], marks: Mapping[str, OwnerMark]) -> tuple[list[Owner], int]:
+    """The workloads of a rack that are named below it, and how many more there are."""
     held: dict[str, int] = {}
     names: dict[str, str] = {}
     for holders in nodes:
@@ -64,17 +62,10 @@ def owners_told(nodes: Sequence[Holders], marks: Mapping[str, OwnerMark]) -> Mar
             uid = str(one["uid"])
             held[uid] = held.get(uid, 0) + count
             names[uid] = f"{one['namespace']}/{one['name']}"
-    if not held:
-        return Markup("")
-    items = [
-        Markup('<li><b class="w{}">{}</b> {} <span class="faint">{}</span></li>').format(
-            marks[uid].colour, marks[uid].letter, names[uid], count
-        )
-        for uid, count in list(held.items())[:_NAMED]
+    named = [
+        Owner(mark=marks[uid], name=names[uid], gpus=count) for uid, count in list(held.items())[:_NAMED]
     ]
-    if (more := len(held) - _NAMED) > 0:
-        items.append(Markup("<li>and {} more</li>").format(more))
-    return Markup('<ul class="owners">{}</ul>').format(Markup("").join(items))
+    return named, len(held) - len(named)
 
 
 def _colour(uid: str, here: set[int], above: set[int]) -> int:

@@ -6,6 +6,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from admission.cli.page.layout import form
 from admission.cli.rendering.table import moment
 from queues.text_format import short_duration
 
@@ -59,30 +60,20 @@ def timeline(one: Workload) -> Markup:
         return Markup("")
     begins, ends = found[0].begins, one["ended"] or one["now"]
     whole = max(1.0, _seconds(begins, ends))
-    drawn = Markup("").join(
-        Markup('<rect class="{}" x="{}" width="{}" height="10"><title>{}</title></rect>').format(
+    rects = [
+        (
             each.what,
             f"{100 * _seconds(begins, each.begins) / whole:.2f}",
             f"{max(0.3, 100 * _seconds(each.begins, each.ends) / whole):.2f}",
             _sentence(each),
         )
         for each in found
-    )
-    steps = Markup("").join(
-        Markup('<li><span class="state state-{}">{}</span> <span class="faint">{}</span></li>').format(
-            each.what, _sentence(each), _clock(each.begins)
-        )
-        for each in found
-    )
+    ]
+    steps = [(each.what, _sentence(each), _clock(each.begins)) for each in found]
     if one["ended"]:
-        result = one["result"] or "ended"
-        steps += Markup(
-            '<li><span class="state state-ended">{}</span> <span class="faint">{}</span></li>'
-        ).format(f"{result}, {short_duration(int(whole))} after its creation", _clock(one["ended"]))
-    return Markup(
-        '<h2>Timeline</h2><svg class="timeline" viewBox="0 0 100 10" preserveAspectRatio="none" role="img" '
-        'aria-label="{}">{}</svg><ol class="steps">{}</ol>'
-    ).format(told(one, found), drawn, steps)
+        sentence = f"{one['result'] or 'ended'}, {short_duration(int(whole))} after its creation"
+        steps.append(("ended", sentence, _clock(one["ended"])))
+    return form("charts.html", "timeline", told(one, found), rects, steps)
 
 
 def told(one: Workload, found: Sequence[Period]) -> str:

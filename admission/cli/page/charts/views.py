@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from markupsafe import Markup
 
-from admission.cli.page.charts.drawing import ChartLine, chart
-from admission.cli.page.layout import choices, heading, link
+from admission.cli.page.charts.drawing import ChartLine, drawn_chart
+from admission.cli.page.layout import link, render
 from admission.cli.rendering.table import short_resource
 
 #: Lines of queues that one chart has; more could not be distinguished.
@@ -45,19 +45,11 @@ def over_time(
     top, children = items[0], items[1:]
     times = [_time(slot, span) for slot in body["slots"]]
     short = short_resource(resource)
-    parts = [heading(f"{queue} over time", 1), _choices(queue, span, resource, queues, resources)]
-    if body["historyBegins"]:
-        parts.append(
-            Markup('<p class="faint">Use before {} is not known: it was dropped.</p>').format(
-                body["historyBegins"]
-            )
-        )
     used = [ChartLine(name=queue, values=top["used"], is_area=True)]
     used += [ChartLine(name=each["queue"], values=each["used"]) for each in children]
     if top["capability"] is not None:
         used.append(_level("capability", top["capability"], times))
-    parts.append(chart(f"{short} in use", times, used, unit=resource))
-    parts.append(_told_use(top, short, _lengths(body)))
+    charts = [_chart(f"{short} in use", times, used, unit=resource)]
     owners = [each for each in (top, *children) if each["deserved"]]
     if owners:
         shares = [
@@ -65,18 +57,27 @@ def over_time(
             for each in owners
         ]
         shares.append(_level("all that is deserved", 1.0, times))
-        parts.append(chart("Shares: use ÷ what is deserved now", times, shares, unit="parts of 1", digits=2))
+        title = "Shares: use ÷ what is deserved now"
+        charts.append(_chart(title, times, shares, unit="parts of 1", digits=2))
     waits = [
         ChartLine(name="half waited less", values=_minutes(top["waitMedian"])),
         ChartLine(name="nine of ten waited less", values=_minutes(top["waitMost"])),
     ]
-    parts.append(chart("Minutes from creation to seats", times, waits, unit="minutes"))
+    charts.append(_chart("Minutes from creation to seats", times, waits, unit="minutes"))
     started = [ChartLine(name="workloads that got seats", values=top["started"])]
-    parts.append(chart("Starts", times, started, unit="workloads", digits=0))
-    if body["total"] > len(children):
-        told = '<p class="faint">The {} of {} queues below that used most.</p>'
-        parts.append(Markup(told).format(len(children), body["total"]))
-    return Markup("").join(parts)
+    charts.append(_chart("Starts", times, started, unit="workloads", digits=0))
+    return render(
+        "charts.html",
+        queue=queue,
+        body=body,
+        choices=_choices(queue, span, resource, queues, resources),
+        charts=charts,
+        mean=_mean_use(top, short, _lengths(body)),
+    )
+
+
+def _chart(title: str, times: Sequence[str], lines: Sequence[ChartLine], **more: Any) -> tuple[str, Any]:
+    return title, drawn_chart(title, times, lines, **more)
 
 
 def _level(name: str, value: float, times: Sequence[str]) -> ChartLine:
@@ -94,11 +95,11 @@ def _lengths(body: Mapping[str, Any]) -> list[float]:
     return [end - begin for begin, end in zip(begins, ends, strict=True)]
 
 
-def _told_use(top: Mapping[str, Any], short: str, lengths: Sequence[float]) -> Markup:
+def _mean_use(top: Mapping[str, Any], short: str, lengths: Sequence[float]) -> str:
     whole = sum(used * length for used, length in zip(top["used"], lengths, strict=True))
     mean = whole / (sum(lengths) or 1)
     part = f", {100 * mean / top['capability']:.0f} % of the capability" if top["capability"] else ""
-    return Markup("<p>On average {:.1f} {} were in use{}.</p>").format(mean, short, part)
+    return f"On average {mean:.1f} {short} were in use{part}."
 
 
 def _choices(
@@ -107,46 +108,26 @@ def _choices(
     resource: str,
     queues: Sequence[Mapping[str, Any]],
     resources: Sequence[str],
-) -> Markup:
+) -> list[tuple[str, list[tuple[str, Markup | None]]]]:
+    """What may be shown instead: names of choices, each with its options as links. None for what is shown."""
+    shown = {"queue": queue, "span": span, "resource": resource}
+
+    def options(field: str, texts: Mapping[str, str]) -> list[tuple[str, Markup | None]]:
+        return [
+            (text, None if name == shown[field] else link(text, "charts", **{**shown, field: name}))
+            for name, text in texts.items()
+        ]
+
     here = next((each for each in queues if each["name"] == queue), None)
     above = here["parent"] if here is not None else None
     below = [each["name"] for each in queues if each["parent"] == queue]
-    shown = choices(
-        "Time",
-        [
-            (
-                each.title,
-                None
-                if name == span
-                else link(each.title, "charts", queue=queue, span=name, resource=resource),
-            )
-            for name, each in SPANS.items()
-        ],
-    )
     names = [name for name in (above, queue, *below) if name and (name == queue or _has(queues, name))]
+    found = [("Time", options("span", {name: each.title for name, each in SPANS.items()}))]
     if len(names) > 1:
-        shown += choices(
-            "Queue",
-            [
-                (
-                    name,
-                    None if name == queue else link(name, "charts", queue=name, span=span, resource=resource),
-                )
-                for name in names
-            ],
-        )
+        found.append(("Queue", options("queue", dict(zip(names, names, strict=True)))))
     if len(resources) > 1:
-        shown += choices(
-            "Resource",
-            [
-                (
-                    name,
-                    None if name == resource else link(name, "charts", queue=queue, span=span, resource=name),
-                )
-                for name in resources
-            ],
-        )
-    return shown
+        found.append(("Resource", options("resource", dict(zip(resources, resources, strict=True)))))
+    return found
 
 
 def _has(queues: Sequence[Mapping[str, Any]], name: str) -> bool:

@@ -13,7 +13,6 @@ TITLES: Final = {
     "stops": "Evicted, and would wait",
     "shrinks": "Would go on with fewer pods",
     "restarts": "Evicted, and would start again at once",
-    "moves": "Pods would start again on other nodes",
     "waits": "Would wait instead of starting",
     "starts": "Would start now",
     "grows": "Would get more pods",

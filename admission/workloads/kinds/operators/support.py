@@ -266,25 +266,7 @@ def fact_of(description: OperatorKind, job: WireOperatorJob) -> WorkloadFact | C
     meta, values = job.metadata, UserValues()
     if is_made_by(meta, description.made_by):
         return _part_of_another(description, job)
-    conditions = _conditions(job)
-    ended = [kind for kind in description.ended_by if is_true(conditions, kind)]
-    ended += [said for path, ends in description.ended_at if (said := _text_of(job, path)) in ends]
-    fact = WorkloadFact(
-        key=WorkloadKey(description.kind, meta.uid),
-        namespace=one(meta.namespace),
-        name=meta.name,
-        queue=one(queue_said(None, meta, values)),
-        created=seconds(meta.creation_timestamp),
-        minimum=0,
-        generation=str(meta.generation),
-        finished=bool(ended),
-        failed=any(said.lower() == "failed" for said in ended),
-        held=(meta.annotations or {}).get(names.HOLD) == "true",
-        told=_told(conditions),
-        deleting=meta.deletion_timestamp is not None,
-        conduct=conduct_of(meta.annotations, meta.labels),
-        maker=_maker(description, meta),
-    )
+    fact = _object_fact(description, job, values)
     try:
         fact = replace(fact, suspended=flag(job.part(description.suspend), description.suspend))
         for each in description.suspend_rules:
@@ -301,13 +283,53 @@ def fact_of(description: OperatorKind, job: WireOperatorJob) -> WorkloadFact | C
     for key in sorted(description.places_itself.keys() & (meta.annotations or {}).keys()):
         where = f"metadata.annotations[{key}]"
         values.refuse(where, shortened((meta.annotations or {})[key]), description.places_itself[key])
+    if fact.suspended and not fact.finished and not any(each.pods.count for each in found):
+        values.note("spec: found pod sets of 0 pods, expected at least one pod", ReasonCode.NOT_ENOUGH_PODS)
+    fact = replace(
+        _with_templates(fact, found, progress, meta),
+        priority_class=priority_class
+        or next((each.priority_class for each in found if each.priority_class), ""),
+        revision=_revision(description, job, found),
+        obstacle=values.obstacle,
+    )
+    return of_possible_size(fact, "spec")
+
+
+def _object_fact(description: OperatorKind, job: WireOperatorJob, values: UserValues) -> WorkloadFact:
+    """What the object says next to its templates."""
+    meta, conditions = job.metadata, _conditions(job)
+    ended = [kind for kind in description.ended_by if is_true(conditions, kind)]
+    ended += [said for path, ends in description.ended_at if (said := _text_of(job, path)) in ends]
+    return WorkloadFact(
+        key=WorkloadKey(description.kind, meta.uid),
+        namespace=one(meta.namespace),
+        name=meta.name,
+        queue=one(queue_said(None, meta, values)),
+        created=seconds(meta.creation_timestamp),
+        minimum=0,
+        generation=str(meta.generation),
+        finished=bool(ended),
+        failed=any(said.lower() == "failed" for said in ended),
+        held=(meta.annotations or {}).get(names.HOLD) == "true",
+        told=_told(conditions),
+        deleting=meta.deletion_timestamp is not None,
+        conduct=conduct_of(meta.annotations, meta.labels),
+        maker=_maker(description, meta),
+    )
+
+
+def _with_templates(
+    fact: WorkloadFact,
+    found: Sequence[_Found],
+    progress: Mapping[str, PodSetProgress],
+    meta: WireMetadata,
+) -> WorkloadFact:
+    """The same with what its templates ask: a pod set of each."""
     left = tuple(_left(each, progress.get(each.pods.name)) for each in found)
     total = sum(pods.count for pods in left)
     asked = [each.pods for each in found]
-    if fact.suspended and not ended and not any(pods.count for pods in asked):
-        values.note("spec: found pod sets of 0 pods, expected at least one pod", ReasonCode.NOT_ENOUGH_PODS)
     claims = {each.pods.name: each.claims for each in found if each.claims}
-    fact = replace(
+    return replace(
         fact,
         minimum=total,
         pod_sets=left,
@@ -315,23 +337,18 @@ def fact_of(description: OperatorKind, job: WireOperatorJob) -> WorkloadFact | C
         claims=claims or NOTHING_BY_NAME,
         pod_labels={each.pods.name: each.labels for each in found if each.labels} or NOTHING_BY_NAME,
         volumes={each.pods.name: each.volumes for each in found if each.volumes} or NOTHING_BY_NAME,
-        priority_class=priority_class
-        or next((each.priority_class for each in found if each.priority_class), ""),
         generation=counted_generation(
             digest(*(replace(pods, count=0) for pods in asked), sorted(claims.items())),
             digest([pods.count for pods in asked]),
         ),
         parallelism=total,
-        revision=_revision(description, job, found),
         conduct=conduct_of(
             meta.annotations,
             meta.labels,
             image=next((each.image for each in found if each.image), ""),
             ignored=[sentence for each in found for sentence in each.ignored],
         ),
-        obstacle=values.obstacle,
     )
-    return of_possible_size(fact, "spec")
 
 
 def _part_of_another(description: OperatorKind, job: WireOperatorJob) -> ChildCluster | None:

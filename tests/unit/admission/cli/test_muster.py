@@ -47,6 +47,7 @@ def call(*words: str | Path) -> int:
         (("backup",), "muster backup was removed: pg_dump writes backups"),
         (("backup", "--folder", "/backups", "--keep", "48"), "muster backup was removed: pg_dump writes backups"),
         (("restore", "-", "--check"), "muster restore was removed: pg_restore restores"),
+        (("simulate", "--case", "x"), "muster simulate was removed: recorded traces are played in a checkout"),
         (("failed-turns", "get", "7"), "muster failed-turns was removed: a turn that could not be decided is a file"),
         (("replay", "--at", "2026-11-21T10:00"), "--at was removed: turns are not kept; `kubectl muster events`"),
         (("replay", "--days", "3"), "--days was removed: turns are not kept;"),

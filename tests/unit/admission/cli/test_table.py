@@ -1,6 +1,6 @@
 """Tables as kubectl prints them."""
 
-from admission.cli.page.waiting_views import waiting_table
+from admission.cli.page.list_views import waiting
 from admission.cli.questions.pending import pending_table
 from admission.cli.rendering.table import amounts, short_names, table
 
@@ -52,7 +52,7 @@ def test_the_page_tells_gpus_of_two_makers_apart_too() -> None:
     }
     items = [{**one, "name": each, "asks": {f"{each}.com/gpu": "1"}} for each in ("amd", "nvidia")]
     body = {"now": "2026-11-21T10:00:00Z", "items": items, "total": 2}
-    shown = waiting_table(body, everywhere=True)
+    shown = waiting(body, queue=None, namespace=None)
     assert "1 amd.com/gpu" in shown
     assert "1 nvidia.com/gpu" in shown
-    assert "1 gpu" in waiting_table({**body, "items": items[:1]}, everywhere=True)
+    assert "1 gpu" in waiting({**body, "items": items[:1]}, queue=None, namespace=None)

@@ -14,19 +14,34 @@ from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.plan_limit import NO_LIMIT
 from admission.engine.snapshot import Snapshot
-from admission.forecast.forward import WITHOUT_BOUNDS, SimulationBounds, TotalRunTime, forecast
-from admission.simulate import gang_trace, rules
-from admission.simulate.gangs import Simulation
+from admission.forecast.forward import Forward, SimulationBounds, Starts, TotalRunTime
 from queues.admissions import Admission
 from queues.plan import Plan
 from queues.quota.queue import Queue
 from queues.reason_codes import ReasonCode
 from queues.workload import Obstacle, Workload, WorkloadKey
+from tests.bench.simulate import gang_trace, rules
+from tests.bench.simulate.gangs import Simulation
 
 START = gang_trace.START
 FIFO = replace(rules.DEFAULT, order="strict-fifo")
+#: Exact, and to the end.
+WITHOUT_BOUNDS = SimulationBounds(horizon=1 << 40, decisions=1 << 40, precision=0, grace=0)
 #: Seconds of work, members and GPUs of each member.
 Job = tuple[int, int, int]
+
+
+def forecast(
+    snapshot: Snapshot,
+    plan: Plan | None,
+    total_run_time: TotalRunTime,
+    limits: SimulationBounds = WITHOUT_BOUNDS,
+) -> Starts:
+    """When the pending workloads start, by one simulation."""
+    forward = Forward(snapshot, plan, total_run_time, limits)
+    for _ in forward.steps():
+        pass
+    return forward.starts()
 
 
 def case_of(folder: Path, jobs: Sequence[Job], tenants: Sequence[str] = ("a",)) -> gang_trace.Case:

@@ -37,7 +37,7 @@ def test_a_declared_run_time_counts() -> None:
     run_times = RunTimes(tuple(runs(like(), *range(1, 100))))
 
     assert run_times.total(like(), MIDDLE, declared=7200) == 7200
-    assert run_times.expectation(like(), declared=7200).basis is Basis.DECLARED
+    assert run_times.basis(like(), declared=7200) is Basis.DECLARED
 
 
 def test_who_is_over_the_declared_time_is_expected_to_take_as_long_again() -> None:
@@ -48,7 +48,7 @@ def test_who_is_over_the_declared_time_is_expected_to_take_as_long_again() -> No
 def test_with_nothing_known_the_middle_is_an_hour_and_as_long_again_as_it_ran() -> None:
     for ran in (0, 600, 86_400):
         assert RunTimes().total(like(), MIDDLE, ran=ran) == pytest.approx(2 * ran + PRIOR_MEDIAN, abs=2)
-    assert RunTimes().expectation(like()) == (Basis.PRIOR, 0)
+    assert RunTimes().basis(like()) is Basis.PRIOR
 
 
 def test_what_has_not_begun_is_assumed_to_run_as_half_of_its_like_or_as_it_declares() -> None:
@@ -71,8 +71,7 @@ def test_the_closest_group_answers(known: Likeness, basis: Basis) -> None:
     few = like(user="eve", queue="c")
     run_times = RunTimes((*runs(known, *([500] * LEAST_SAMPLES)), *runs(few, *([9] * (LEAST_SAMPLES - 1)))))
 
-    assert run_times.expectation(like()) == (basis, run_times._closest(like(), 0)[1].ended)
-    assert run_times._closest(like(), 0)[0] is basis
+    assert run_times.basis(like()) is basis
     assert 1 <= run_times.total(like(), MIDDLE) <= 500
 
 
@@ -88,7 +87,7 @@ def test_the_closest_group_answers(known: Likeness, basis: Basis) -> None:
 )
 def test_an_image_is_a_group_together_with_a_shape(known: Likeness, basis: Basis) -> None:
     run_times = RunTimes(tuple(runs(known, *([500] * LEAST_SAMPLES))))
-    assert run_times.expectation(like(image="bert:1")).basis is basis
+    assert run_times.basis(like(image="bert:1")) is basis
 
 
 def test_work_of_one_image_is_told_from_other_work_of_the_user() -> None:
@@ -107,7 +106,7 @@ def test_an_image_nobody_knows_changes_no_draw() -> None:
 def test_a_user_nobody_knows_is_no_group() -> None:
     unknown = [Run(like(user="", queue="b", shape=TWO_GPUS), 77)] * LEAST_SAMPLES
 
-    assert RunTimes(tuple(unknown)).expectation(like(user="")).basis is Basis.EVERYTHING
+    assert RunTimes(tuple(unknown)).basis(like(user="")) is Basis.EVERYTHING
 
 
 def test_a_group_that_never_ran_so_long_leaves_the_answer_to_a_wider_one() -> None:
@@ -115,8 +114,8 @@ def test_a_group_that_never_ran_so_long_leaves_the_answer_to_a_wider_one() -> No
         (*runs(like(), *([60] * 50)), *runs(like("bob", "b", TWO_GPUS), *([90_000] * LEAST_SAMPLES)))
     )
 
-    assert run_times.expectation(like(), ran=30).basis is Basis.USER_AND_SHAPE
-    assert run_times.expectation(like(), ran=5000).basis is Basis.EVERYTHING
+    assert run_times.basis(like(), ran=30) is Basis.USER_AND_SHAPE
+    assert run_times.basis(like(), ran=5000) is Basis.EVERYTHING
     assert run_times.total(like(), MIDDLE, ran=5000) == 90_000
 
 

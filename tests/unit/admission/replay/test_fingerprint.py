@@ -12,8 +12,8 @@ import pytest
 
 from admission import engine
 from admission.replay.fingerprint import _engine, fingerprint
-from admission.simulate import rules
 from queues import order, quota
+from tests.bench.simulate import rules
 
 
 def test_a_simulation_with_default_rules_prints_what_the_controller_prints() -> None:

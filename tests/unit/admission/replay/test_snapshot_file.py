@@ -24,15 +24,15 @@ from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.snapshot import Snapshot
 from admission.replay.snapshot_file import differences, load, nodes_of, save
-from admission.simulate import gang_trace, rules
-from admission.simulate.gangs import Simulation
 from queues.plan import Plan
 from queues.quota.queue import Limits, Queue
 from queues.quota.tree import QueueTree
 from queues.resources import Resources
 from queues.workload import FlavorName, NodeName, QueueName, WorkloadKey, WorkloadKind
+from tests.bench.simulate import gang_trace, rules
+from tests.bench.simulate.gangs import Simulation
 from tests.laws.worlds.snapshots import snapshots
-from tests.unit.admission.simulate.test_gangs import busy, folder
+from tests.unit.bench.test_simulated_gangs import busy, folder
 
 
 def bare(kind: Any) -> Any:

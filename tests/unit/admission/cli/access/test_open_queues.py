@@ -6,7 +6,7 @@ import pytest
 
 from admission.cli.access.queue_objects import QueueObject, is_open_to_all
 from admission.cli.page.layout import Markup
-from admission.cli.page.queue_views import one_queue
+from admission.cli.page.list_views import one_queue
 
 SELECTS = {"access": {"namespaceSelector": {"matchLabels": {"team": "a"}}}}
 

@@ -1,6 +1,15 @@
 """Charts: what is drawn is what was, and everything drawn is also told."""
 
-from admission.cli.page.charts.drawing import ChartLine, chart
+from typing import Any
+
+from admission.cli.page.charts.drawing import ChartLine, drawn_chart
+from admission.cli.page.layout import form
+
+
+def chart(title: str, *shown: Any, **more: Any) -> str:
+    html = form("charts.html", "chart", title, drawn_chart(title, *shown, **more))
+    return html.replace("\n", "")
+
 
 TIMES = ("10:00", "11:00", "12:00", "13:00")
 

@@ -3,7 +3,7 @@
 from itertools import pairwise
 from typing import Any
 
-from admission.cli.page.charts.owners import COLOURS, OwnerMark, letters_drawn, marks_of, owners_told
+from admission.cli.page.charts.owners import COLOURS, marks_of, owners_of
 
 Holder = tuple[dict[str, Any], int]
 
@@ -39,17 +39,9 @@ def test_a_workload_has_one_mark_on_all_its_nodes() -> None:
     assert [each.letter for each in marks.values()] == ["A", "B"]
 
 
-def test_the_letter_stands_on_the_first_of_its_devices() -> None:
-    mark = OwnerMark(letter="A", colour=0)
-    assert letters_drawn(0, 8, mark) == '<text x="6" y="9">A</text>'
-    assert letters_drawn(2, 1, mark) == '<text x="30" y="9">A</text>'
-    assert letters_drawn(2, 0, mark) == ""
-
-
-def test_the_letters_are_told_with_names_and_numbers_and_not_without_end() -> None:
-    rack = [[holder("<b>", 3)], *([holder(f"job-{number}")] for number in range(10))]
-    told = owners_told(rack, marks_of(rack))
-    assert '>A</b> ml/&lt;b&gt; <span class="faint">3</span></li>' in told
-    assert told.count("<li>") == 9
-    assert "<li>and 3 more</li>" in told
-    assert owners_told([()], {}) == ""
+def test_the_workloads_of_a_rack_are_named_with_their_numbers_and_not_without_end() -> None:
+    rack = [[holder("train", 3)], *([holder(f"job-{number}")] for number in range(10)), [holder("train", 2)]]
+    owners, more = owners_of(rack, marks_of(rack))
+    assert (owners[0].mark.letter, owners[0].name, owners[0].gpus) == ("A", "ml/train", 5)
+    assert (len(owners), more) == (8, 3)
+    assert owners_of([()], {}) == ([], 0)

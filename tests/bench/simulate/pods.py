@@ -20,7 +20,6 @@ from admission.engine.memo import Memo
 from admission.engine.nodes.demand import Demand
 from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.snapshot import Snapshot
-from admission.simulate.csv_reader import MODEL, TableRow, named, nodes_with
 from queues.admissions import Admission
 from queues.errors import InvalidDocument
 from queues.quota.queue import Queue
@@ -35,6 +34,7 @@ from queues.workload import (
     WorkloadKey,
     WorkloadKind,
 )
+from tests.bench.simulate.csv_reader import MODEL, TableRow, named, nodes_with
 
 _MIB: Final = 1 << 20
 #: Requested GPUs as a part of all GPUs.

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from admission.simulate.gangs import Segment, SimulationOutcome
+from tests.bench.simulate.gangs import Segment, SimulationOutcome
 
 
 def write_schedule(path: Path, segments: Iterable[Segment]) -> None:

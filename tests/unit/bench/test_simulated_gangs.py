@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from admission.cli.failures import finish
-from admission.cli.muster import muster
-from admission.simulate import drf, rules
-from admission.simulate.gang_trace import Case, load
-from admission.simulate.gangs import STARTUP, Segment, Simulation
 from queues.errors import InvalidDocument
 from queues.quota.queue import Queue
 from queues.workload import QueueName
+from tests.bench.simulate import drf, rules
+from tests.bench.simulate.__main__ import simulate
+from tests.bench.simulate.gang_trace import Case, load
+from tests.bench.simulate.gangs import STARTUP, Segment, Simulation
 
 JOBS = "id,tenant,submit_s,duration_s,members,gpus_per_member,cpu_per_member,mem_per_member\n"
 
@@ -146,9 +146,7 @@ def test_the_command_writes_schedule_and_summary(tmp_path: Path, capsys: pytest.
     place = folder(tmp_path, "j0,a,100,600,2,8")
     out, summary = tmp_path / "schedule.csv", tmp_path / "summary.json"
 
-    code = finish(
-        muster, "muster", ["simulate", "--case", str(place), "--out", str(out), "--summary", str(summary)]
-    )
+    code = finish(simulate, "simulate", ["--case", str(place), "--out", str(out), "--summary", str(summary)])
 
     assert code == 0
     assert out.read_text() == "id,start_s,end_s,nodes\nj0,100,700,n0;n1\n"
@@ -159,7 +157,7 @@ def test_the_command_writes_schedule_and_summary(tmp_path: Path, capsys: pytest.
 def test_a_job_larger_than_the_cluster_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place = folder(tmp_path, "j0,a,100,600,9,8", "j1,a,100,600,1,1")
 
-    assert finish(muster, "muster", ["simulate", "--case", str(place)]) == 1
+    assert finish(simulate, "simulate", ["--case", str(place)]) == 1
     assert "1 jobs never ended:\n    j0: " in capsys.readouterr().out
 
 
@@ -261,7 +259,7 @@ def test_what_cannot_be_written_or_says_nothing_is_told_before_the_work(
             "--out is for --case and --drf",
         ),
     ]:
-        assert finish(muster, "muster", ["simulate", *asked]) == 2
+        assert finish(simulate, "simulate", asked) == 2
         out, err = capsys.readouterr()
         assert (out, told in err) == ("", True), err
 
@@ -291,7 +289,7 @@ def test_a_cluster_too_small_is_shared_by_dominant_resource(
     out, figures = tmp_path / "shares.csv", tmp_path / "figures.json"
 
     asked = ["--drf", str(tmp_path), "--out", str(out), "--summary", str(figures)]
-    assert finish(muster, "muster", ["simulate", *asked]) == 0
+    assert finish(simulate, "simulate", asked) == 0
     assert json.loads(figures.read_text()).items() >= {"given": 15, "asked": 26, "most_off": 0}.items()
     assert out.read_text() == "tenant,tasks,expected\na,8,8\nb,7,7\n"
     assert "at most 0 off" in capsys.readouterr().out
@@ -304,10 +302,10 @@ def test_the_name_of_the_expected_division_tells_how_large_the_cluster_is(
     (tmp_path / "drf_tenants.csv").write_text(f"{head}a,10,1,0,0,0,0\nb,2,1,0,0,0,0\n")
     (tmp_path / "drf_equal_0.25.csv").write_text("tenant,tasks_discrete\na,2\nb,1\n")
 
-    assert finish(muster, "muster", ["simulate", "--drf", str(tmp_path)]) == 0
+    assert finish(simulate, "simulate", ["--drf", str(tmp_path)]) == 0
 
     (tmp_path / "drf_equal_0.25.csv").rename(tmp_path / "drf_equal_half.csv")
-    assert finish(muster, "muster", ["simulate", "--drf", str(tmp_path)]) == 1
+    assert finish(simulate, "simulate", ["--drf", str(tmp_path)]) == 1
     assert "one file such as drf_equal_0.6.csv" in capsys.readouterr().err
 
 
@@ -316,7 +314,7 @@ def test_a_division_that_is_off_by_more_than_one_task_fails(tmp_path: Path) -> N
     (tmp_path / "drf_tenants.csv").write_text(f"{head}a,10,1,0,0,0,0\n")
     (tmp_path / "drf_equal_0.6.csv").write_text("tenant,tasks_discrete\na,4\n")
 
-    assert finish(muster, "muster", ["simulate", "--drf", str(tmp_path)]) == 1
+    assert finish(simulate, "simulate", ["--drf", str(tmp_path)]) == 1
 
 
 @pytest.mark.parametrize(

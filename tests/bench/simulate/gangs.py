@@ -16,7 +16,6 @@ from admission.engine.memo import Memo
 from admission.engine.nodes.demand import Demand
 from admission.engine.plan_limit import NO_LIMIT
 from admission.engine.snapshot import Snapshot
-from admission.simulate.gang_trace import START, Case, TraceJob
 from admission.world.past_use import UsageHistory
 from queues.admissions import Admission, Claim, Seat
 from queues.plan import Evict, Plan
@@ -25,6 +24,7 @@ from queues.quota.queue import DEFAULT_POLICY, Queue
 from queues.resources import NOTHING, Resources
 from queues.versioned_map import VersionedMap
 from queues.workload import AdmissionId, NodeName, QueueName, Workload, WorkloadKey
+from tests.bench.simulate.gang_trace import START, Case, TraceJob
 
 #: Seconds that a job needs to start again after an eviction.
 STARTUP: Final = 60

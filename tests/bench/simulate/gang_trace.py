@@ -15,11 +15,11 @@ from typing import Any, Final
 
 from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
-from admission.simulate.csv_reader import LARGEST, MODEL, TableRow, document, named, nodes_with
 from queues.errors import InvalidDocument
 from queues.quota.queue import ROOT, Limits, Queue, QueuePolicy
 from queues.resources import CPU, GPU, MEMORY, MOST_ON_NODE, PODS, Resources
 from queues.workload import NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
+from tests.bench.simulate.csv_reader import LARGEST, MODEL, TableRow, document, named, nodes_with
 
 #: The second at which every case begins (seconds since the epoch).
 START: Final = 1_800_000_000

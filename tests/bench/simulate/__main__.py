@@ -1,9 +1,12 @@
-"""``muster simulate``: the engine over recorded traces in virtual time, without a cluster."""
+"""``python -m tests.bench.simulate``: the engine over recorded traces in virtual time, without a cluster."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import click
+
+from admission.cli.failures import finish
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 _TABLE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -19,7 +22,7 @@ def _writable(_: click.Context, option: click.Parameter, path: Path | None) -> P
 _FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
 
 
-@click.command(short_help="Let the engine decide over a recorded trace.")
+@click.command()
 @click.option("--case", type=_FOLDER, metavar="DIR", help="A trace of gangs: nodes, queues and jobs.")
 @click.option(
     "--drf", type=_FOLDER, metavar="DIR", help="Applications that share a cluster that is too small."
@@ -95,8 +98,8 @@ def _write_figures(file: Path | None, figures: dict[str, Any]) -> None:
 
 def _case(folder: Path, out: Path | None, no_preemption: bool, seed: int | None, file: Path | None) -> int:
     from admission.replay.fingerprint import fingerprint
-    from admission.simulate import gang_trace, report, rules
-    from admission.simulate.gangs import Simulation
+    from tests.bench.simulate import gang_trace, report, rules
+    from tests.bench.simulate.gangs import Simulation
 
     case = gang_trace.load(folder, seed)
     root = rules.NO_PREEMPTION if no_preemption else rules.DEFAULT
@@ -111,7 +114,7 @@ def _case(folder: Path, out: Path | None, no_preemption: bool, seed: int | None,
 
 
 def _drf(folder: Path, out: Path | None, file: Path | None) -> int:
-    from admission.simulate import drf
+    from tests.bench.simulate import drf
 
     division = drf.share_out(drf.load(folder))
     if out is not None:
@@ -135,7 +138,7 @@ def _drf(folder: Path, out: Path | None, file: Path | None) -> int:
 
 
 def _pods(pods: Path, nodes: Path, seed: int, file: Path | None) -> int:
-    from admission.simulate import pods as simulation
+    from tests.bench.simulate import pods as simulation
 
     outcome = simulation.run(simulation.load(pods, nodes), seed)
     left = f"{outcome.left_percent():.2f}"
@@ -155,3 +158,7 @@ def _pods(pods: Path, nodes: Path, seed: int, file: Path | None) -> int:
         f"pods placed in {outcome.seconds:.1f} s"
     )
     return 0
+
+
+if __name__ == "__main__":
+    sys.exit(finish(simulate, "simulate"))

@@ -1,4 +1,4 @@
-"""Single pods on shared devices, as ``muster simulate --pods`` runs them."""
+"""Single pods on shared devices, as ``python -m tests.bench.simulate --pods`` runs them."""
 
 from pathlib import Path
 from random import Random
@@ -6,10 +6,10 @@ from random import Random
 import pytest
 from click.testing import CliRunner
 
-from admission.cli.muster import muster
-from admission.simulate.pods import PodsOutcome, arrivals, load, run
 from queues.errors import InvalidDocument
 from queues.resources import GPU
+from tests.bench.simulate.__main__ import simulate
+from tests.bench.simulate.pods import PodsOutcome, arrivals, load, run
 
 _NODES = [
     "sn,cpu_milli,memory_mib,gpu,model",
@@ -72,8 +72,8 @@ def test_pods_keep_to_the_models_that_they_name(tmp_path: Path) -> None:
 
 def test_the_command_tells_what_is_left(tmp_path: Path) -> None:
     pods, nodes = _written(tmp_path, "pods.csv", _PODS), _written(tmp_path, "nodes.csv", _NODES)
-    asked = ["simulate", "--pods", str(pods), "--nodes", str(nodes), "--seed", "42"]
-    answer = CliRunner().invoke(muster, asked, catch_exceptions=False)
+    asked = ["--pods", str(pods), "--nodes", str(nodes), "--seed", "42"]
+    answer = CliRunner().invoke(simulate, asked, catch_exceptions=False)
     assert "% of the GPUs unallocated" in answer.output
 
 

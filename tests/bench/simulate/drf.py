@@ -19,11 +19,11 @@ from admission.engine.memo import Memo
 from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.plan_limit import NO_LIMIT
 from admission.engine.snapshot import Snapshot
-from admission.simulate.csv_reader import TableRow, named
 from queues.errors import InvalidDocument
 from queues.quota.queue import ROOT, Queue
 from queues.resources import MOST, Resources, total
 from queues.workload import NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
+from tests.bench.simulate.csv_reader import TableRow, named
 
 RESOURCES: Final = ("cpu", "gpu", "mem_gib", "disk_gib", "rdma")
 #: The tables have six decimals: millionths are exact.
