@@ -15,6 +15,7 @@ from deploy.local.cluster import LocalCluster
 from deploy.local.components import ALIVE
 from deploy.local.stack import Replica, Stack
 from queues.errors import ApiError
+from tests.waiting import LIMIT
 
 
 def kill_node(cluster: LocalCluster, name: str, *, report_unready: bool = False) -> None:
@@ -109,7 +110,7 @@ def readiness(replica: Replica) -> str:
 def kill_muster(replica: Replica) -> None:
     """SIGKILL a Muster: it cannot end anything in order."""
     os.kill(replica.process.pid, signal.SIGKILL)
-    replica.process.wait(10)
+    replica.process.wait(LIMIT)
 
 
 def continue_muster(replica: Replica) -> None:

@@ -10,9 +10,12 @@ from collections.abc import Generator
 from typing import Any, Final
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
+#: No draw fails for the time that it takes, however busy the machine is.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 #: The laws draw the same worlds each time: a commit passes always or never. ``make test-all`` draws others.
 settings.register_profile("repeatable", derandomize=True, database=None)
 

@@ -19,6 +19,7 @@ from deploy.local.components import ClusterOptions
 from deploy.local.processes import StateDirectory, die_with_parent
 from queues.sql.database import migrate, raw_connection
 from queues.sql.embedded.server import EmbeddedPostgres
+from tests.waiting import LIMIT
 
 TEMPLATE = "muster_template"
 _numbers = itertools.count(1)
@@ -71,7 +72,7 @@ def postgres_server(request: pytest.FixtureRequest) -> Iterator[EmbeddedPostgres
         return
     state = StateDirectory.fresh()
     server = EmbeddedPostgres()
-    server.start(state.path / "db", durable=False)
+    server.start(state.path / "db", durable=False, patience=LIMIT)
     yield server
     server.stop(discard=True)
     state.close()

@@ -1,23 +1,31 @@
-"""Waiting for a condition, never for a while."""
+"""Waiting for a condition, never for a while.
+
+A wait ends as soon as its condition holds, so a long limit makes no test slower that passes, and no busy machine
+fails one.
+"""
 
 import asyncio
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
+
+#: Seconds after which a wait has failed, of every kind: for a condition, an answer, a process or a thread.
+LIMIT: Final = 300.0
 
 #: Seconds between two looks: at first, and at most, but never shorter than a look takes. A look may be a request or a
 #: command that costs more than what it waits for.
 FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.2
 
 
-def until(holds: Callable[[], bool], what: str, *, seconds: float = 30.0) -> None:
-    """Return as soon as a condition holds; fail if it does not within some seconds."""
-    deadline = time.monotonic() + seconds
+def until(holds: Callable[[], bool], what: str) -> None:
+    """Return as soon as a condition holds; fail if it does not within the limit."""
+    deadline = time.monotonic() + LIMIT
     pause = FIRST_PAUSE
     looked = time.monotonic()
     while not holds():
         now = time.monotonic()
-        assert now < deadline, f"waited {seconds:.0f} s for {what}"
+        assert now < deadline, f"waited {LIMIT:.0f} s for {what}"
         time.sleep(max(pause, now - looked))
         looked = time.monotonic()
         pause = min(pause * 1.25, LONGEST_PAUSE)
@@ -32,9 +40,9 @@ def alive(pid: int) -> bool:
     return state != "Z"
 
 
-async def eventually(holds: Callable[[], bool], what: str, *, seconds: float = 30.0) -> None:
+async def eventually(holds: Callable[[], bool], what: str) -> None:
     """``until`` for tests whose own event loop has to do the work."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + LIMIT
     while not holds():
-        assert time.monotonic() < deadline, f"waited {seconds:.0f} s for {what}"
+        assert time.monotonic() < deadline, f"waited {LIMIT:.0f} s for {what}"
         await asyncio.sleep(0.005)

@@ -18,7 +18,7 @@ from queues.errors import ApiError, ApiUnavailable
 class LocalClient:
     """One connection, one thread at a time, as the identity of a kubeconfig."""
 
-    def __init__(self, kubeconfig: Path, *, timeout: float = 30.0) -> None:
+    def __init__(self, kubeconfig: Path, *, timeout: float = 120.0) -> None:
         config = yaml.safe_load(kubeconfig.read_text())
         cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
         self._host = urlsplit(cluster["server"]).netloc

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
 
 from deploy.local import kubernetes
 from deploy.local.certificates import (
@@ -36,6 +36,8 @@ IDENTITIES = {
 }
 #: Another process may take a port between the choice and its use.
 PORT_ATTEMPTS = 3
+#: Seconds for which the start of a part is waited for, also on a busy machine; one that ends is noticed at once.
+PATIENCE: Final = 300.0
 
 
 class ComponentFailed(MusterError):
@@ -50,7 +52,11 @@ class LocalCluster:
     """One control plane. Use it as a context manager, or call ``start`` and ``stop``."""
 
     def __init__(
-        self, directory: Path | None = None, *, options: ClusterOptions | None = None, patience: float = 60.0
+        self,
+        directory: Path | None = None,
+        *,
+        options: ClusterOptions | None = None,
+        patience: float = PATIENCE,
     ) -> None:
         #: A directory: the cluster continues from its content. If None, the cluster leaves nothing behind.
         self._wanted = directory

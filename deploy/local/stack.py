@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from deploy.local.cluster import LocalCluster
+from deploy.local.cluster import PATIENCE, LocalCluster
 from deploy.local.components import ClusterOptions
 from deploy.local.processes import free_port
 from queues.errors import ApiError, MusterError
@@ -87,7 +87,9 @@ class Stack:
         self.webhook_port, self.read_port = free_port(), free_port()
         try:
             if self.shared is None:
-                self.postgres.start(self.cluster.directory / "postgres", durable=self.durable)
+                self.postgres.start(
+                    self.cluster.directory / "postgres", durable=self.durable, patience=PATIENCE
+                )
             self.dsn = self.postgres.dsn(self.database)
         except BaseException:
             self.cluster.stop()
@@ -190,9 +192,9 @@ class Stack:
                 self.wait_read_api()
         return replica
 
-    def wait_read_api(self, seconds: float = 30.0) -> None:
+    def wait_read_api(self) -> None:
         """Wait until the API server passes requests on to the read API, if it knows one."""
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + PATIENCE
         with self.cluster.client() as api:
             while True:
                 try:
@@ -206,15 +208,15 @@ class Stack:
                     return
                 time.sleep(0.05)
 
-    def wait_ready(self, replica: Replica, seconds: float = 60.0) -> None:
+    def wait_ready(self, replica: Replica) -> None:
         """Wait until a replica is ready. Raises MusterDidNotStart, ReplicaEnded."""
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + PATIENCE
         while not replica.ready():
             tail = replica.log.read_text(errors="replace")[-2000:]
             if not replica.process.running:
                 raise ReplicaEnded(status=replica.process.returncode, log=replica.log, tail=tail)
             if time.monotonic() > deadline:
-                raise MusterDidNotStart(seconds=seconds, log=replica.log, tail=tail)
+                raise MusterDidNotStart(seconds=PATIENCE, log=replica.log, tail=tail)
             time.sleep(0.05)
 
     def run(self, argv: Sequence[str | Path], check: bool) -> "subprocess.CompletedProcess[str]":
@@ -223,7 +225,7 @@ class Stack:
             argv,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=PATIENCE,
             check=False,
             env={**os.environ, "MUSTER_DSN": self.dsn},
         )

@@ -24,7 +24,7 @@ def play(nodes: int, gangs: int) -> list[Mark]:
         api.merge(QUEUES.path(name="root"), {"spec": {"policy": queue}})
         for number in range(gangs):
             api.create(VOLCANO_JOBS.path(NAMESPACE), _job(f"train-{number}"))
-        until(lambda: len(_running(api)) == gangs, f"{gangs} gangs to run", seconds=120)
+        until(lambda: len(_running(api)) == gangs, f"{gangs} gangs to run")
         deletions = _Deletions(on)
         seconds = sorted(_fail(api, pod, deletions) for pod in _running(api)[:gangs])
         deletions.close()
@@ -67,7 +67,7 @@ def _fail(api: LocalClient, pod: Document, deletions: _Deletions) -> float:
     written = device_object(node, *devices, holders={uid: list(range(8))})
     api.create(DEVICES.path(), written)
     begun = time.monotonic()
-    until(lambda: uid in deletions.at, f"pod {pod['metadata']['name']} to be deleted", seconds=30)
+    until(lambda: uid in deletions.at, f"pod {pod['metadata']['name']} to be deleted")
     return deletions.at[uid] - begun
 
 

@@ -119,7 +119,6 @@ def _wait_until_owners_are_watched(cluster: LocalCluster) -> None:
         until(
             lambda: not api.get(Form.VOLCANO_JOB.collection)["items"],
             "the garbage collector to watch Volcano Jobs",
-            seconds=90.0,
         )
 
 

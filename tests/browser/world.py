@@ -26,6 +26,7 @@ from queues.api.api_resources import DEVICES, NODE_DRAINS, NODES, RESERVATIONS, 
 from queues.api.names import CHANGED_BY
 from tests.fakes.fake_reader import PENDING, RUNNING, FakeReader, fake_api, waiting
 from tests.fakes.read_api.fake_lists import GPU, NO_FIT, NOW
+from tests.waiting import LIMIT
 
 #: Of 2026-11-21T10:00:00Z, the time of the fakes.
 CLOCK = 1_795_255_200.0
@@ -299,12 +300,12 @@ def _api(world: World) -> Iterator[str]:
 
     thread = threading.Thread(target=asyncio.run, args=(serve(),), daemon=True)
     thread.start()
-    assert ready.wait(20)
+    assert ready.wait(LIMIT)
     try:
         yield f"http://127.0.0.1:{told['port']}"
     finally:
         told["loop"].call_soon_threadsafe(over.set)
-        thread.join(20)
+        thread.join(LIMIT)
 
 
 def _application(world: World) -> web.Application:

@@ -11,6 +11,7 @@ from tests.chaos.__main__ import summary
 from tests.chaos.drawn.combinations import COMBINATIONS
 from tests.chaos.drawn.plan import plan
 from tests.chaos.seeds import Result, Results
+from tests.waiting import LIMIT
 
 #: Seeds that are played, chosen for what goes wrong in them and for runs that are short.
 DOZEN: Final = (2, 3, 4, 5, 6, 7, 9, 15, 144, 150, 155, 172)
@@ -27,7 +28,7 @@ def test_runs_under_random_faults_break_no_law(seeds: tuple[int, ...], tmp_path:
         *(sys.executable, "-m", "tests.chaos", "--these", *map(str, seeds)),
         *("--lanes", "2", "--folder", str(tmp_path)),
     ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=10 * LIMIT)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr[-4000:]}"
 
 

@@ -135,4 +135,4 @@ def operators(whole_stack: Stack) -> None:
                 return False
             return True
 
-        until(lambda: all(map(accepts, resources)), "the new kinds to be accepted", seconds=120)
+        until(lambda: all(map(accepts, resources)), "the new kinds to be accepted")

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from tests.waiting import LIMIT
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -69,7 +71,7 @@ class ScriptedServer(ThreadingHTTPServer):
                 handler.wfile.write(json.dumps(event).encode() + b"\n")
                 handler.wfile.flush()
             if until is not None:
-                until.wait(30)
+                until.wait(LIMIT)
             handler.close_connection = True
 
         self.answers.append(answer)

@@ -147,7 +147,7 @@ async def admin(install_cluster: LocalCluster) -> AsyncIterator[Client]:
     async with await Client.connect(install_cluster.kubeconfig) as one:
         await one.delete(JOBS, propagation="Background")
         await becomes(lambda: cleared(one))
-        await becomes(lambda: usable(one, HOME), within=300)
+        await becomes(lambda: usable(one, HOME))
         yield one
 
 
@@ -155,7 +155,7 @@ async def admin(install_cluster: LocalCluster) -> AsyncIterator[Client]:
 async def bare(admin: Client) -> Client:
     """An administrator of a cluster without Muster, but for the namespace: deleting one takes seconds."""
     await uninstall(admin, Removal(delete_crds=True), lambda line: None)
-    await becomes(lambda: usable(admin, HOME), within=300)
+    await becomes(lambda: usable(admin, HOME))
     if not await exists(admin, HOME):
         await admin.create("/api/v1/namespaces", NAMESPACE)
     return admin

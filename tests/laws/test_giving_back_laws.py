@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from msgspec import structs
 
 from admission.engine.preemption import protection, rules, running
@@ -14,7 +14,7 @@ from tests.laws.laws import giving_back
 from tests.laws.laws.giving_back import Borrowers, borrowers
 from tests.laws.planted.bug import Bug, is_broken, tried
 
-lives = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+lives = settings(max_examples=40)
 
 
 @lives

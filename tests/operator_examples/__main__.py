@@ -223,12 +223,12 @@ class Example:
         if self._of_kueue:
             until(counts, "Kueue's names to count")
         expected = sum(map(self._created, self._documents))
-        until(self._waits, "it to wait with a reason", seconds=90)
+        until(self._waits, "it to wait with a reason")
         running = [each for each in self._pods() if each["spec"].get("nodeName")]
         assert not running, f"{len(running)} pods have a node while their queue is paused"
         for queue in {_queue_of(each) for each in self.queued}:
             self._pause(self._queue(queue), paused=False)
-        until(lambda: len(self._running()) >= expected, f"{expected} pods to run", seconds=60)
+        until(lambda: len(self._running()) >= expected, f"{expected} pods to run")
         self._is_together()
         return expected
 

@@ -277,13 +277,13 @@ def _play(api: LocalClient, operator: Operator, document: Document) -> int:
                 seen[pod["metadata"]["name"]] = pod["spec"].get("nodeName", "")
             return operator.succeeded(api.get(at))
 
-        until(ended, "it to succeed", seconds=60)
+        until(ended, "it to succeed")
         assert seen, "it had no pod"
         assert all(seen.values()), f"pods without a node: {seen}"
         return len(seen)
     finally:
         api.request("DELETE", at, {"propagationPolicy": "Background"})
-        until(lambda: not pods(), "its pods to be gone", seconds=60)
+        until(lambda: not pods(), "its pods to be gone")
 
 
 def _admitted(document: Document) -> Document:

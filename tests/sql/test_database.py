@@ -118,10 +118,10 @@ async def test_a_statement_on_a_connection_that_the_server_gives_up_meets_an_out
 
 
 async def test_a_statement_that_takes_too_long_is_ended_and_may_be_tried_again(database: str) -> None:
-    hasty = await Database.connect(database, statement_timeout=0.05)
+    hasty = await Database.connect(database, statement_timeout=0.5)
     with pytest.raises(DatabaseTooSlow, match="statement timeout"):
         async with hasty.transaction() as tx:
-            await tx.execute(text("SELECT pg_sleep(5)"))
+            await tx.execute(text("SELECT pg_sleep(300)"))
     await hasty.close()
 
 
@@ -150,7 +150,7 @@ async def test_a_lock_that_is_not_to_be_had_may_be_tried_for_again(muster: Datab
 
 
 async def test_no_free_connection_is_told_as_an_outage(database: str) -> None:
-    narrow = await Database.connect(database, statement_timeout=0.1, pool_size=1)
+    narrow = await Database.connect(database, statement_timeout=0.5, pool_size=1)
     async with narrow.transaction():
         with pytest.raises(DatabaseUnavailable, match="QueuePool limit"):
             async with narrow.transaction():

@@ -31,6 +31,7 @@ from queues.sql.embedded.server import EmbeddedPostgres
 from queues.sql.revisions import known_revisions
 from queues.sql.tables import is_ours, metadata
 from tests.fixtures_local import GivenServer
+from tests.waiting import LIMIT
 
 NEWEST = known_revisions()[-1].number
 
@@ -157,7 +158,7 @@ async def test_a_migration_does_not_make_others_wait_for_a_table_that_is_in_use(
         for name in (await tx.scalars(text(f"SELECT relname FROM pg_class WHERE {of_ours}"))).all():
             if not name.startswith("alembic"):
                 await tx.execute(text(f'SELECT FROM "{name}" LIMIT 0'))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(LIMIT):
             with pytest.raises(SchemaInUse, match="Run `muster migrate` again"):
                 await migrate(database, "base")
     async with reader.transaction() as tx:
@@ -260,7 +261,7 @@ async def test_the_rest_of_the_migrations_waits_until_no_older_version_is_connec
 
     await old.close()
     # Its backend is gone a moment after the connection.
-    async with asyncio.timeout(30), muster.transaction() as tx:
+    async with asyncio.timeout(LIMIT), muster.transaction() as tx:
         while await tx.scalar(
             text("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'muster 0001'")
         ):

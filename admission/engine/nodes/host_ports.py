@@ -201,8 +201,8 @@ def ports_of(workload: Workload, seats: Iterable[Seat]) -> tuple[NodePorts, ...]
     """What the pods in these seats of a workload are noted with on their nodes."""
     asked: dict[str, tuple[HostPort, ...]] = {}
     for pods in workload.pod_sets:
-        if occupies := pods.occupies:
-            asked[pods.name] = occupies
+        if pods.ports or pods.counted or pods.attached:  # nearly none have any
+            asked[pods.name] = pods.occupies
     if not asked:
         return ()
     return tuple(NodePorts(seat.node, asked[seat.pod_set]) for seat in seats if seat.pod_set in asked)

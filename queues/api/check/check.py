@@ -42,7 +42,7 @@ from queues.api.check.owners import is_owner, owner_findings, template_finding
 from queues.api.check.pod_templates import TemplateProblem, pod_problems, template_problems
 from queues.api.check.readable_part import readable_part
 from queues.api.convert.kueue_types import KUEUE_GROUP, KUEUE_KINDS
-from queues.api.metadata_keys.known_key import KeyUse
+from queues.api.metadata_keys import KeyUse
 from queues.api.model import excerpt
 from queues.api.types.batch_job import BatchJob
 from queues.api.types.cron_job import VolcanoCronJob

@@ -22,9 +22,10 @@ from queues.api.api_resources import (
 )
 from queues.api.check.finding import Finding, Subject
 from queues.api.kueue_names import KUEUE_QUEUE
-from queues.api.metadata_keys.known_key import (
+from queues.api.metadata_keys import (
     ANNOTATION,
     JOB,
+    KNOWN_KEYS,
     LABEL,
     OPERATOR_JOB,
     POD,
@@ -35,8 +36,8 @@ from queues.api.metadata_keys.known_key import (
     VOLCANO_JOB,
     KeyUse,
     KnownKey,
+    known_key,
 )
-from queues.api.metadata_keys.tables import KNOWN_KEYS, known_key
 
 #: Names that only Muster and Volcano use: an unknown one is misspelt, or has no effect.
 _PREFIXES: Final = ("muster.dev/", "volcano.sh/", "scheduling.volcano.sh/")

@@ -154,8 +154,8 @@ def play(cluster: LocalCluster, agents: int, seconds: float) -> ManyAgents:
 
         def start() -> None:
             fleet.start()
-            until(fleet.have_written, "all reports", seconds=300)
-            until(lambda: fleet.writes()["lease"] >= agents, "all leases", seconds=300)
+            until(fleet.have_written, "all reports")
+            until(lambda: fleet.writes()["lease"] >= agents, "all leases")
 
         figures.phases.append(fleet.measured("start", start, beside))
         processes.wait_until_idle([pid])
@@ -169,7 +169,6 @@ def play(cluster: LocalCluster, agents: int, seconds: float) -> ManyAgents:
             until(
                 lambda: fleet.have_faults() and all(map(gt, fleet.device_writes(), written)),
                 "all faults",
-                seconds=300,
             )
             figures.storm_seconds = time.monotonic() - began
 

@@ -23,6 +23,7 @@ from tests.console_sessions import Exchange, exchanges
 from tests.e2e.support.api_paths import Document, path
 from tests.e2e.support.manifests import batch_job
 from tests.e2e.support.sandbox import GPU, Sandbox
+from tests.waiting import LIMIT
 
 ROOT: Final = Path(__file__).parents[3]
 RBAC: Final = "rbac.authorization.k8s.io"
@@ -329,7 +330,7 @@ def test_a_tenant_is_administered_with_kubectl(tenants: Tenants) -> None:
     def names() -> set[str]:
         return {each["metadata"]["name"] for each in admin.get(path("Queue", ""))["items"]}
 
-    sandbox.wait(lambda: name not in names(), f"queue {name} to go", seconds=90)
+    sandbox.wait(lambda: name not in names(), f"queue {name} to go")
 
 
 def test_while_muster_is_down_platform_administrators_alone_change_queues(
@@ -376,7 +377,7 @@ def test_every_command_of_the_page_prints_what_it_promises(sandbox: Sandbox, tmp
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=60,
+            timeout=LIMIT,
             check=False,
         )
         return done.stdout

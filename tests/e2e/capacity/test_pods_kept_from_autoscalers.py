@@ -45,7 +45,7 @@ def test_pods_of_all_kinds_are_kept_from_autoscalers_and_what_users_wrote_stays(
         ):
             alice.create(path(kind, sandbox.name), document)
     names = ["volcano", "volcanoown", "directed", "directedown", "gated", "bare", "bareown"]
-    sandbox.wait(lambda: set(names) <= marks(sandbox).keys(), "all of them to run", seconds=60)
+    sandbox.wait(lambda: set(names) <= marks(sandbox).keys(), "all of them to run")
     kept, left = ("false", "true"), ("true", "true")
     assert marks(sandbox) == {name: left if name.endswith("own") else kept for name in names}
 

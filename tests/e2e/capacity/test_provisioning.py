@@ -93,7 +93,7 @@ def test_a_gang_that_waits_for_nodes_asks_for_them_and_starts_when_they_come(
     sandbox.wait_reason("too-much", "NeverFits")
 
     sandbox.wait(lambda: bool(requests(sandbox)), "nodes to be asked for")
-    sandbox.wait_reason("train", "Provisioning", seconds=15)
+    sandbox.wait_reason("train", "Provisioning")
     [request] = requests(sandbox)
     train = sandbox.get("Job", "train")["metadata"]
     [owner] = request["metadata"]["ownerReferences"]
@@ -105,7 +105,6 @@ def test_a_gang_that_waits_for_nodes_asks_for_them_and_starts_when_they_come(
     sandbox.wait(
         lambda: "ProvisioningRequested" in whole_stack.kubectl(*events, user=alice).stdout.split(),
         "alice to be told",
-        seconds=15,
     )
 
     name = request["metadata"]["name"]
@@ -118,9 +117,7 @@ def test_a_gang_that_waits_for_nodes_asks_for_them_and_starts_when_they_come(
     assert sandbox.name in asking.text("nodes", "--wanted")
 
     answer(sandbox, name, "Failed", "no quota")
-    sandbox.wait(
-        lambda: "asked again from" in sandbox.reason("train")[1], "the failure to be told", seconds=20
-    )
+    sandbox.wait(lambda: "asked again from" in sandbox.reason("train")[1], "the failure to be told")
     code, message = sandbox.reason("train")
     assert code == "NoFit"
     assert f"ProvisioningRequest {name} ended at {ANSWERED}: Failed (no quota)" in message
@@ -129,11 +126,11 @@ def test_a_gang_that_waits_for_nodes_asks_for_them_and_starts_when_they_come(
         lambda: [each["metadata"]["name"] for each in requests(sandbox)] not in ([], [name]), "another"
     )
     [request] = requests(sandbox)
-    sandbox.wait_reason("train", "Provisioning", seconds=15)
+    sandbox.wait_reason("train", "Provisioning")
 
     provision(sandbox, request)
     sandbox.wait_running("train-", 3)
-    sandbox.wait(lambda: not requests(sandbox) and not templates(sandbox), "the request to go", seconds=20)
+    sandbox.wait(lambda: not requests(sandbox) and not templates(sandbox), "the request to go")
     assert sandbox.reason("too-much")[0] == "NeverFits"
 
 
@@ -184,15 +181,13 @@ def test_a_forged_request_stays_with_the_template_it_names_and_who_does_not_ask_
         sandbox.wait(lambda: len(requests(sandbox)) == 2, "nodes to be asked for")
         user.create(path("Job", sandbox.name), volcano_job(sandbox, "second", 4, 8))
     told = "nodes are not asked for yet: its queue has as many open requests as it may have (maxOpen 1)"
-    sandbox.wait(lambda: told in sandbox.reason("second")[1], "why nobody asks to be told", seconds=20)
+    sandbox.wait(lambda: told in sandbox.reason("second")[1], "why nobody asks to be told")
     explained = Asking(whole_stack, alice).text("explain", "second", "-n", sandbox.name)
     assert told in " ".join(explained.split())
 
     with LocalClient(alice) as user:
         for name in ("train", "second"):
             user.delete(path("Job", sandbox.name, name))
-    sandbox.wait(
-        lambda: len(requests(sandbox)) == 1 == len(templates(sandbox)), "the request to go", seconds=20
-    )
+    sandbox.wait(lambda: len(requests(sandbox)) == 1 == len(templates(sandbox)), "the request to go")
     assert requests(sandbox)[0]["metadata"]["name"] == "nightly"
     assert templates(sandbox)[0]["metadata"]["name"] == "nightly-base"

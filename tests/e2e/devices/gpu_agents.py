@@ -15,6 +15,7 @@ from queues.errors import ApiError
 from tests.e2e.support.sandbox import Sandbox
 from tests.fakes.nvml.fake_nvml import FakeNvml
 from tests.kube.support.agent_account import agent_kubeconfig
+from tests.waiting import LIMIT
 
 
 class GpuNode:
@@ -106,5 +107,5 @@ class GpuNode:
                 yield
             finally:
                 running.terminate()
-                running.wait(10)
+                running.wait(LIMIT)
                 print((self.folder / "agent.log").read_text())

@@ -7,6 +7,7 @@ import pytest
 from admission.failpoints import POINTS
 from tests.cluster_faults import continue_muster, kill_muster, leads
 from tests.e2e.support.crash_harness import (
+    LONG_LEASE,
     CrashHarness,
     WorkloadOfEachKind,
     balances_are_sums_of_open_seats,
@@ -48,7 +49,7 @@ def test_a_leader_that_stood_still_at_any_point_writes_nothing_once_another_lead
         workloads = WorkloadOfEachKind.arrive(sandbox)
         old = harness.start(f"{point}:STOP", wait=False)
         until(lambda: is_stopped(old), f"{old.name} to stand still at {point}")
-        new = harness.start()
+        new = harness.start(**LONG_LEASE)
         harness.leads(new)
         workloads.wait_over()
         workloads.prove()

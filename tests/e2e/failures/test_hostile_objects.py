@@ -22,6 +22,7 @@ from tests.e2e.support.api_paths import path
 from tests.e2e.support.paced_gangs import PacedGangs, add_nodes_for_gangs, comparison
 from tests.e2e.support.sandbox import Sandbox
 from tests.laws.worlds.hostile import json_of
+from tests.waiting import LIMIT
 
 OBJECTS: Final = int(os.environ.get("HOSTILE_OBJECTS", "100"))
 #: Characters of a document: the API server takes half a minute to refuse a pod with many errors in 3,000 containers.
@@ -133,16 +134,14 @@ class Attacker:
 
     def leave(self, sandbox: Sandbox) -> None:
         """Delete everything; pods at once: Kubernetes takes a minute for those on nodes that do not exist."""
-        patience = 60 + OBJECTS / 20
         for kind in ("volcano-jobs", "jobs", "pods"):
-            sandbox.wait(lambda kind=kind: self._delete(kind), f"{kind} to be deleted", seconds=patience)  # type: ignore[misc]
+            sandbox.wait(lambda kind=kind: self._delete(kind), f"{kind} to be deleted")  # type: ignore[misc]
         self.api.delete(path("Namespace", "", self.namespace))
         for kind in ("pods", "jobs", "volcano-jobs"):
             try:
                 sandbox.wait(
                     lambda kind=kind: self._is_empty(kind),  # type: ignore[misc]
                     f"the last {kind} of the attacker to go",
-                    seconds=patience,
                 )
             finally:
                 print(f"last {kind}: {self.left[:2000]!r}")
@@ -251,6 +250,6 @@ def reviews(sandbox: Sandbox) -> Counter[str]:
 
 def term(sandbox: Sandbox) -> str:
     """The term in which Muster leads, as its metrics say."""
-    with urllib.request.urlopen(f"{sandbox.stack.replicas[0].http}/metrics", timeout=10) as answer:
+    with urllib.request.urlopen(f"{sandbox.stack.replicas[0].http}/metrics", timeout=LIMIT) as answer:
         lines = answer.read().decode().splitlines()
     return next(line for line in lines if line.startswith("muster_term "))

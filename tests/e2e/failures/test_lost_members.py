@@ -44,21 +44,19 @@ def test_a_gang_that_lost_members_and_has_no_room_in_its_rack_moves_whole(
     assert count == 2
 
     sandbox.remove_node(broken)
-    sandbox.wait(
-        lambda: len(sandbox.running("train-")) == 1, "the members on that node to be lost", seconds=60
-    )
+    sandbox.wait(lambda: len(sandbox.running("train-")) == 1, "the members on that node to be lost")
     [stayed] = [each["metadata"]["uid"] for each in sandbox.running("train-")]
     if gang is as_pod_group:  # only their user makes such pods again
         lost = [name for name, node in before.items() if node == broken]
-        sandbox.wait(lambda: not any(sandbox.find("Pod", name) for name in lost), f"{lost} to go", seconds=60)
+        sandbox.wait(lambda: not any(sandbox.find("Pod", name) for name in lost), f"{lost} to go")
         sandbox.add(*[each for each in documents if each["metadata"]["name"] in lost])
     # The pods of a Job go once its controller has counted them, which may have much else to do.
-    sandbox.wait_reason("train", "TopologyNoFit", seconds=120)
+    sandbox.wait_reason("train", "TopologyNoFit")
     assert evicted(sandbox, "train") == [], "nowhere is there room for all three"
     assert stayed in [each["metadata"]["uid"] for each in sandbox.running("train-")]
 
     sandbox.add_nodes(2, nodes_per_rack=2)
-    sandbox.wait_running("train-", 3, seconds=60)
+    sandbox.wait_running("train-", 3)
     assert stayed not in [each["metadata"]["uid"] for each in sandbox.running("train-")]
     # One for each of its admissions: a member may have come back alone where there was room.
     assert {code for code, _ in evicted(sandbox, "train")} == {"TakenBack"}

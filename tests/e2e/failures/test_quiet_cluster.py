@@ -5,9 +5,9 @@ import urllib.request
 from typing import Final
 
 from deploy.local.stack import Replica
-from tests.e2e.support.crash_harness import CrashHarness, wait_quiet
+from tests.e2e.support.crash_harness import LONG_LEASE, CrashHarness, wait_quiet
 from tests.e2e.support.manifests import batch_job, volcano_job
-from tests.waiting import until
+from tests.waiting import LIMIT, until
 
 IN_A_HURRY: Final = ("-m", "tests.e2e.support.muster_in_a_hurry")
 #: Of a machine that is too busy with other tests.
@@ -17,7 +17,7 @@ OF_THE_MACHINE: Final = "event loop stood still"
 def test_a_cluster_in_which_nothing_happens_logs_no_warning(harness: CrashHarness) -> None:
     """One gang runs and another waits, while each watch is opened again twice, by either side."""
     harness.leave()
-    leader = harness.start(program=IN_A_HURRY)
+    leader = harness.start(program=IN_A_HURRY, **LONG_LEASE)
     with harness.sandbox("quiet") as sandbox:
         sandbox.add(volcano_job(sandbox, "runs", 4))
         sandbox.wait_running("runs", 4)
@@ -45,6 +45,6 @@ def kinds(replica: Replica) -> int:
 
 
 def metrics(replica: Replica) -> str:
-    with urllib.request.urlopen(f"{replica.http}/metrics", timeout=10) as answer:
+    with urllib.request.urlopen(f"{replica.http}/metrics", timeout=LIMIT) as answer:
         text: str = answer.read().decode()
         return text

@@ -1,19 +1,16 @@
 """Jobs of a JobSet whose pods end one by one: their seats are free, and the others run on."""
 
-import time
 from typing import Any
 
 import pytest
 
 from tests.e2e.support.api_paths import Document, path
-from tests.e2e.support.gang_kinds import finish
+from tests.e2e.support.gang_kinds import finish, wait_until_unready_gangs_have_gone
 from tests.e2e.support.manifests import template
 from tests.e2e.support.operators import JobSetOperator
 from tests.e2e.support.sandbox import GPU, Sandbox
 
 INDEX = "batch.kubernetes.io/job-completion-index"
-#: Seconds of ``policy.readyWithin``; seconds after which no pod has been missed.
-READY_WITHIN, LONG_ENOUGH = 4, 7
 
 
 def sweep(sandbox: Sandbox, **job: Any) -> Document:
@@ -53,18 +50,16 @@ def test_the_seats_of_indexes_that_ended_are_free_and_the_others_run_on(
     sandbox: Sandbox, operators: None, exit_code: int
 ) -> None:
     sandbox.add_nodes(1)
-    sandbox.add_queue(policy={"readyWithin": f"{READY_WITHIN}s"})
+    sandbox.add_queue()
     with JobSetOperator(sandbox).playing():
         sandbox.add(sweep(sandbox))
-        sandbox.wait_running("sweep-", 6, seconds=60)
+        sandbox.wait_running("sweep-", 6)
         left = pods(sandbox)
         ended = [left.pop(("sweep-w-0", "0")), left.pop(("sweep-w-1", "2"))]
         finish(sandbox, ended, exit_code=exit_code)
         sandbox.wait(lambda: gpus_held(sandbox) == 4, "their seats to be free")
-        until = time.monotonic() + LONG_ENOUGH
-        while time.monotonic() < until:
-            assert pods(sandbox) == left
-            time.sleep(0.5)
+        wait_until_unready_gangs_have_gone(sandbox)
+        assert pods(sandbox) == left
         assert "NotReady" not in sandbox.explain("sweep")
 
         finish(sandbox, list(pods(sandbox).values()))
@@ -80,12 +75,12 @@ def test_a_job_set_that_is_evicted_asks_only_for_what_its_jobs_have_left(
     sandbox.add_queue()
     with JobSetOperator(sandbox).playing():
         sandbox.add(sweep(sandbox))
-        sandbox.wait_running("sweep-", 6, seconds=60)
+        sandbox.wait_running("sweep-", 6)
         left = pods(sandbox)
         finish(sandbox, [left.pop(("sweep-w-0", index)) for index in "012"])
         sandbox.wait(lambda: gpus_held(sandbox) == 3, "the seats of the first Job to be free")
         sandbox.merge("JobSet", "sweep", {"spec": {"suspend": True}})
         sandbox.wait(lambda: gpus_held(sandbox) == 0, "its seats to be free")
         sandbox.merge("JobSet", "sweep", {"spec": {"suspend": False}})
-        sandbox.wait(lambda: pods(sandbox).keys() == left.keys(), "the second Job to run again", seconds=60)
+        sandbox.wait(lambda: pods(sandbox).keys() == left.keys(), "the second Job to run again")
         assert gpus_held(sandbox) == 3

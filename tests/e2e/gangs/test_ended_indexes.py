@@ -1,16 +1,12 @@
 """Completion indexes that have ended: their seats are free, and the other pods of their Job run on."""
 
-import time
 from typing import Any
 
 import pytest
 
-from tests.e2e.support.gang_kinds import finish
+from tests.e2e.support.gang_kinds import finish, wait_until_unready_gangs_have_gone
 from tests.e2e.support.manifests import batch_job
 from tests.e2e.support.sandbox import GPU, Sandbox
-
-#: Seconds of ``policy.readyWithin``; seconds after which no pod has been missed.
-READY_WITHIN, LONG_ENOUGH = 4, 7
 
 
 def pods_by_index(sandbox: Sandbox) -> dict[int, str]:
@@ -37,10 +33,8 @@ def end(sandbox: Sandbox, index: int, exit_code: int) -> None:
 
 def runs_on(sandbox: Sandbox, pods: dict[int, str]) -> None:
     """These pods still run when pods that were missing would have cost them their seats."""
-    until = time.monotonic() + LONG_ENOUGH
-    while time.monotonic() < until:
-        assert pods_by_index(sandbox) == pods
-        time.sleep(0.5)
+    wait_until_unready_gangs_have_gone(sandbox)
+    assert pods_by_index(sandbox) == pods
     assert "NotReady" not in sandbox.explain("sweep")
 
 
@@ -50,7 +44,7 @@ def test_the_seat_of_an_index_that_ended_is_free_and_the_others_run_on(
     sandbox: Sandbox, nodes: int, gpus: int, exit_code: int
 ) -> None:
     sandbox.add_nodes(nodes)
-    sandbox.add_queue(capability={GPU: 4 * gpus}, policy={"readyWithin": f"{READY_WITHIN}s"})
+    sandbox.add_queue(capability={GPU: 4 * gpus})
     spec: dict[str, Any] = {"completionMode": "Indexed", "backoffLimitPerIndex": 0}
     sandbox.add(batch_job(sandbox, "sweep", 4, gpus, **spec))
     sandbox.wait_running("sweep-", 4)
@@ -64,7 +58,7 @@ def test_the_seat_of_an_index_that_ended_is_free_and_the_others_run_on(
 def test_the_last_indexes_of_a_sweep_run_to_their_end(sandbox: Sandbox) -> None:
     """Six completions, two at a time, and most of them fail for good."""
     sandbox.add_nodes(1)
-    sandbox.add_queue(policy={"readyWithin": f"{READY_WITHIN}s"})
+    sandbox.add_queue()
     spec: dict[str, Any] = {"completionMode": "Indexed", "completions": 5, "backoffLimitPerIndex": 0}
     sandbox.add(batch_job(sandbox, "sweep", 2, 1, **spec))
     for index in range(4):

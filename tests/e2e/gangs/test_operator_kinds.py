@@ -229,7 +229,6 @@ def wait_served(sandbox: Sandbox, kind: str, name: str) -> None:
     sandbox.wait(
         lambda: sandbox.reason(name)[0] != "" or bool(sandbox.pods(name)),
         f"{kind} {name} to be seen",
-        seconds=60,
     )
 
 

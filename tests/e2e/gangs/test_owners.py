@@ -104,9 +104,7 @@ def test_a_deployment_with_a_minimum_is_one_gang_that_rolls_over_and_grows(sandb
     before = uids(sandbox)
     change = {"spec": {"template": {"metadata": {"annotations": {"revision": "2"}}}}}
     sandbox.merge("Deployment", "web", change)
-    sandbox.wait(
-        lambda: len(uids(sandbox)) == 3 and not uids(sandbox) & before, "the new revision to run", seconds=60
-    )
+    sandbox.wait(lambda: len(uids(sandbox)) == 3 and not uids(sandbox) & before, "the new revision to run")
     sandbox.merge("Deployment", "web", {"spec": {"replicas": 4}})
     sandbox.wait_running("web-", 4)
     sandbox.merge("Deployment", "web", {"metadata": {"annotations": {GANG: "2"}}})

@@ -38,7 +38,7 @@ def start(sandbox: Sandbox, gang: GangMaker, pods: int, rules: dict[str, Any]) -
         made["metadata"].setdefault("labels", {})["app"] = "train"
         made["spec"].update(rules)
     sandbox.add(*documents)
-    sandbox.wait_running("train-", pods, seconds=60)
+    sandbox.wait_running("train-", pods)
     assert len(sandbox.ledger.admissions(sandbox.name, "train")) == 1, "at the first attempt"
     return list(sandbox.nodes_of("train-").values())
 

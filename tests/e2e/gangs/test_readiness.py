@@ -24,12 +24,14 @@ def test_a_gang_that_cannot_pull_its_image_goes_back_whole_and_another_gets_its_
     sandbox: Sandbox,
 ) -> None:
     sandbox.add_nodes(2)
-    sandbox.add_queue(policy={"readyWithin": "4s", "readyBackoffLimit": 0})
+    queue, patient = sandbox.add_queue(), sandbox.add_queue("patient")
     never = {"kwok.muster.dev/start-after": "1h"}
     sandbox.add(volcano_job(sandbox, "typo", 2, 8, annotations=never))
     for name in wait_released(sandbox, "typo-", 2):
         cannot_pull(sandbox, name)
-    sandbox.add(volcano_job(sandbox, "next", 2, 8))
+    sandbox.merge("Queue", queue, {"spec": {"policy": {"readyWithin": "1s", "readyBackoffLimit": 0}}})
+    # Of a queue that gives its pods the time that a busy machine takes.
+    sandbox.add(volcano_job(sandbox, "next", 2, 8, queue=patient))
     sandbox.wait_running("next-", 2)
     message = sandbox.wait_reason("typo", "BackoffLimitExceeded")
     assert "typo-worker-0 (ImagePullBackOff: Back-off pulling image" in message

@@ -183,7 +183,7 @@ def test_a_job_whose_claim_comes_later_holds_nothing_and_says_what_it_waits_for(
     storage.add_claim("data", class_)
     sandbox.wait(lambda: "is not bound yet" in sandbox.told("Job", "train"), "it to wait for the volume")
     storage.add_volume("data", class_, HOST, sandbox.nodes[2])
-    sandbox.wait_running("train-", 1, seconds=60)
+    sandbox.wait_running("train-", 1)
     assert set(sandbox.nodes_of("train-").values()) == {sandbox.nodes[2]}
     assert attempts(sandbox) == 1
 
@@ -222,7 +222,7 @@ def test_a_node_gets_no_more_volumes_than_it_can_attach(
             for each in gang(sandbox, "train", 4, 1)
         )
     )
-    sandbox.wait_running("train-", 4, seconds=60)
+    sandbox.wait_running("train-", 4)
     assert Counter(sandbox.nodes_of("train-").values()) == dict.fromkeys(sandbox.nodes, 2)
     assert attempts(sandbox) == 1
     sandbox.add(with_disk_each(batch_job(sandbox, "late", 1), class_))

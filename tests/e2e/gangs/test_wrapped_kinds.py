@@ -63,7 +63,7 @@ def test_what_an_app_wrapper_contains_waits_and_runs_with_it_as_one_gang(
     with Operator(sandbox, "AppWrapper", lambda document: []).playing():
         [made] = sandbox.add(wrapper)
         assert made["spec"]["suspend"] is True
-        sandbox.wait(lambda: sandbox.reason("all")[0] == "NoFit", "it to wait", seconds=60)
+        sandbox.wait(lambda: sandbox.reason("all")[0] == "NoFit", "it to wait")
         sandbox.merge("AppWrapper", "all", {"spec": {"suspend": False}})
         assert sandbox.get("AppWrapper", "all")["spec"]["suspend"] is True, "only Muster resumes it"
 
@@ -127,7 +127,7 @@ def test_a_train_job_waits_runs_and_is_evicted_with_the_job_set_that_is_made_of_
             "example.com/team",
             "muster.dev/queue",
         ]
-        sandbox.wait(lambda: sandbox.reason("tune")[0] == "NoFit", "its JobSet to wait", seconds=60)
+        sandbox.wait(lambda: sandbox.reason("tune")[0] == "NoFit", "its JobSet to wait")
         assert suspended("TrainJob")
         sandbox.merge("TrainJob", "tune", {"spec": {"suspend": False}})
         assert suspended("TrainJob"), "only Muster resumes it"
@@ -184,5 +184,5 @@ def test_the_cluster_of_a_ray_service_waits_by_the_queue_that_it_takes_over(
         of_service = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": metadata, "spec": cluster}
         [waiting] = sandbox.add(of_service)
         assert waiting["spec"]["suspend"] is True
-        sandbox.wait(lambda: len(sandbox.running("serve-1-")) == 1, "its head to run", seconds=60)
+        sandbox.wait(lambda: len(sandbox.running("serve-1-")) == 1, "its head to run")
         assert sandbox.held().get(f"queue {queue} nvidia.com/gpu") == 4000

@@ -26,7 +26,7 @@ from tests.e2e.installation.support.deployed import (
     gang,
 )
 from tests.e2e.support.api_paths import Document, path
-from tests.waiting import until
+from tests.waiting import LIMIT, until
 
 pytestmark = [pytest.mark.long, NEEDS_PODS]
 REPOSITORY = Path(deploy.__file__).parents[1]
@@ -103,7 +103,7 @@ class Guide:
             cwd=REPOSITORY,
             capture_output=True,
             text=True,
-            timeout=180,
+            timeout=LIMIT,
             check=False,
         )
 
@@ -190,7 +190,7 @@ def run_a_gang(deployed: Deployed, name: str, folder: Path) -> None:
         pods = deployed.api.get(path("Pod", TEAM) + f"?labelSelector=job-name={name}")["items"]
         return [pod["status"]["phase"] for pod in pods] == ["Running"] * 3
 
-    until(runs, "the gang to run", seconds=60)
+    until(runs, "the gang to run")
 
 
 def _bundle(deployed: Deployed) -> str:

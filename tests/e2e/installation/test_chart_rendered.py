@@ -59,7 +59,7 @@ def test_a_gang_of_a_user_is_admitted_whole(deployed: Deployed, submitter: Path,
         pods = deployed.api.get(path("Pod", TEAM))["items"]
         return [pod["status"]["phase"] for pod in pods] == ["Running"] * 3
 
-    until(runs, "the gang to run", seconds=60)
+    until(runs, "the gang to run")
     (pod, *_) = deployed.api.get(path("Pod", TEAM))["items"]
     assert "muster.dev/admission-id" in pod["metadata"]["annotations"]
 
@@ -105,7 +105,7 @@ def test_the_api_server_passes_questions_on_to_the_read_api(deployed: Deployed, 
 
 
 def test_an_agent_runs_on_a_node_that_is_marked_and_answers_its_kubelet(deployed: Deployed) -> None:
-    until(lambda: any(pod.ready for pod in deployed.agents.pods.values()), "an agent to run", seconds=60)
+    until(lambda: any(pod.ready for pod in deployed.agents.pods.values()), "an agent to run")
     (agent,) = deployed.agents.pods.values()
     until(lambda: _healthy(f"http://{agent.interface.address}:9402/healthz"), "the agent to be healthy")
 

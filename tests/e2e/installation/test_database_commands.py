@@ -47,7 +47,7 @@ def give_dsn(deployed: Deployed, name: str, dsn: str) -> None:
 def scale(deployed: Deployed, replicas: int) -> None:
     """As by hand; returns when so many run, ready or not."""
     deployed.kubectl("scale", "deployment", "muster", "-n", NAMESPACE, f"--replicas={replicas}")
-    until(lambda: len(deployed.pods()) == replicas, f"{replicas} replicas to run", seconds=90)
+    until(lambda: len(deployed.pods()) == replicas, f"{replicas} replicas to run")
 
 
 async def create_database(dsn: str, name: str) -> None:
@@ -73,7 +73,7 @@ def test_a_backup_is_restored_into_another_database(deployed: Deployed, tmp_path
     scale(deployed, 2)
     first, second = deployed.pods()
     for replica in (first, second):
-        until(lambda: "adopt-cluster" in deployed.readiness(replica), "a replica to refuse", seconds=60)  # noqa: B023
+        until(lambda: "adopt-cluster" in deployed.readiness(replica), "a replica to refuse")  # noqa: B023
     assert deployed.leaders() == []
     assert b"Now it is led by" in deployed.execute(first, "muster", "ledger", "adopt-cluster")
     deployed.roll_out()

@@ -47,7 +47,7 @@ def container(tmp_path: Path) -> Iterator[Container]:
             read_only=True,
         )
         started = Container.start(spec, tmp_path / "container")
-        until(lambda: "Read-only" in started.log.read_text(), "the program to run", seconds=60)
+        until(lambda: "Read-only" in started.log.read_text(), "the program to run")
         yield started
         started.kill()
 

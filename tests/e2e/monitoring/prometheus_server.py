@@ -12,7 +12,7 @@ import yaml
 from deploy.local.processes import free_port
 from deploy.monitoring.rules import files, shortened
 from queues.sql.embedded.supervised import Program, SupervisedProcess
-from tests.waiting import until
+from tests.waiting import LIMIT, until
 
 #: What is a minute in the rules is a second here.
 FACTOR: Final = 1 / 60
@@ -97,14 +97,14 @@ class PrometheusServer:
             if each["state"] == "firing"
         }
 
-    def fires(self, alert: str, *, seconds: float = 45.0) -> dict[str, str]:
+    def fires(self, alert: str) -> dict[str, str]:
         """Wait until an alert fires; its annotations."""
-        until(lambda: alert in self.firing(), f"{alert} to fire", seconds=seconds)
+        until(lambda: alert in self.firing(), f"{alert} to fire")
         return self.firing()[alert]
 
-    def is_silent(self, alert: str, *, seconds: float = 45.0) -> None:
+    def is_silent(self, alert: str) -> None:
         """Wait until an alert does not fire."""
-        until(lambda: alert not in self.firing(), f"{alert} to end", seconds=seconds)
+        until(lambda: alert not in self.firing(), f"{alert} to end")
 
     def log(self) -> str:
         """The end of its log."""
@@ -119,5 +119,7 @@ class PrometheusServer:
             return False
 
     def _get(self, question: str) -> Any:
-        with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/api/v1/{question}", timeout=5) as answer:
+        with urllib.request.urlopen(
+            f"http://127.0.0.1:{self._port}/api/v1/{question}", timeout=LIMIT
+        ) as answer:
             return json.load(answer)["data"]

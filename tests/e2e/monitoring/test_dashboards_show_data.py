@@ -90,7 +90,7 @@ def is_reclaimed(sandbox: Sandbox, lender: str) -> None:
     gang = volcano_job(sandbox, "returns", 2, 8)
     gang["spec"]["queue"] = lender
     sandbox.add(gang)
-    sandbox.wait_running("returns-", 2, seconds=60)
+    sandbox.wait_running("returns-", 2)
 
 
 @pytest.mark.long
@@ -101,12 +101,12 @@ def test_every_query_of_every_dashboard_has_data(
         lender = sandbox.add_queue("lender", deserved={GPU: 16})
         queries = Queries(prometheus, sandbox.queues[0], lender)
         two_after_one_another(sandbox, prometheus)
-        until(queries.have("gang_wait_seconds"), "the waits of gangs to be shown", seconds=40)
+        until(queries.have("gang_wait_seconds"), "the waits of gangs to be shown")
         finish_all(sandbox, "first-")
         finish_all(sandbox, "second-")
         borrows_and_waits(sandbox)
         shown = queries.have("muster_queue_borrowed", "muster_queue_lent", "muster_workloads_pending")
-        until(shown, "queues to borrow and lend", seconds=40)
+        until(shown, "queues to borrow and lend")
         is_reclaimed(sandbox, lender)
         node = GpuNode(sandbox, next(iter(set(sandbox.nodes_of("returns-").values()))), tmp_path)
         for _ in range(8):
@@ -125,7 +125,7 @@ def test_every_query_of_every_dashboard_has_data(
                 return queries.missing.keys() <= NEEDS_A_FAULT.keys()
 
             try:
-                until(all_but_listed, "all queries to have data", seconds=60)
+                until(all_but_listed, "all queries to have data")
             except AssertionError:
                 missing = {
                     expr: where for expr, where in queries.missing.items() if expr not in NEEDS_A_FAULT

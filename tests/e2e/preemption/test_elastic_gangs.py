@@ -17,7 +17,7 @@ def test_an_owner_gets_back_as_many_pods_as_it_asks_for_and_the_gang_runs_on(san
     before = {pod["metadata"]["uid"] for pod in sandbox.wait_running("elastic-", 8)}
 
     sandbox.add(in_queue(volcano_job(sandbox, "mine", 3), owner))
-    sandbox.wait_running("mine-", 3, seconds=60)
+    sandbox.wait_running("mine-", 3)
     left = {pod["metadata"]["uid"] for pod in sandbox.wait_running("elastic-", 5)}
     assert left < before, "what runs on was not started again"
     assert [code for code, _ in evicted(sandbox, "elastic")] == ["Reclaimed"], "one gang, one line"
@@ -26,8 +26,8 @@ def test_an_owner_gets_back_as_many_pods_as_it_asks_for_and_the_gang_runs_on(san
     assert [one["name"] for one in listed].count("elastic") == 1
 
     finish_all(sandbox, "mine-")
-    after = {pod["metadata"]["uid"] for pod in sandbox.wait_running("elastic-", 8, seconds=60)}
+    after = {pod["metadata"]["uid"] for pod in sandbox.wait_running("elastic-", 8)}
     assert left < after
     sandbox.add(in_queue(volcano_job(sandbox, "all", 8), owner))
-    sandbox.wait_running("all-", 8, seconds=60)
+    sandbox.wait_running("all-", 8)
     assert not sandbox.running("elastic-"), "without its minimum nothing of it runs"

@@ -1,5 +1,6 @@
 """Whoever was lent a place gives it back in a bounded time, however long its pods may take to end."""
 
+import time
 from datetime import datetime
 
 from admission.settings import Settings
@@ -52,16 +53,16 @@ def test_evicted_pods_of_every_kind_end_in_a_bounded_time(sandbox: Sandbox, urge
     sandbox.delete("batch/v1 Job", "slow-deleted")
     sandbox.wait(lambda: have(YEAR, 1), "the pod of the deleted Job to have a year to end")
 
-    (beneficiary,) = sandbox.add(volcano_job(sandbox, "urgent", 1, 10, priorityClassName=urgent))
+    sandbox.add(volcano_job(sandbox, "urgent", 1, 10, priorityClassName=urgent))
     sandbox.wait(lambda: have(LONGEST, 5), "all to end in a bounded time")
-    asked_at = datetime.fromisoformat(beneficiary["metadata"]["creationTimestamp"])
+    now = time.time()
     for name in victims:
         ends = datetime.fromisoformat(sandbox.get("Pod", name)["metadata"]["deletionTimestamp"])
-        assert (ends - asked_at).total_seconds() <= LONGEST + 60, name
+        assert ends.timestamp() <= now + LONGEST + 1, name
 
     for name in victims:
         sandbox.merge("Pod", name, {"metadata": {"annotations": {"kwok.muster.dev/stop-after": "0s"}}})
-    sandbox.wait_running("urgent-", 1, seconds=60)
+    sandbox.wait_running("urgent-", 1)
 
     # While there is no room for them: those that run again would take an hour to end.
     for kind, name in (("batch/v1 Job", "slow-batch"), ("Job", "slow-volcano")):

@@ -76,7 +76,7 @@ def test_a_more_urgent_gang_takes_the_place_of_the_least_urgent_and_both_run_in_
     sandbox.wait_running("two-", 1)
 
     sandbox.add(volcano_job(sandbox, "urgent", 2, 8, priorityClassName=urgent))
-    sandbox.wait_running("urgent-", 2, seconds=60)
+    sandbox.wait_running("urgent-", 2)
     for name in ("one", "two"):
         assert [code for code, _ in evicted(sandbox, name)] == ["Preempted"]
         assert "urgent" in evicted(sandbox, name)[0][1]
@@ -87,8 +87,8 @@ def test_a_more_urgent_gang_takes_the_place_of_the_least_urgent_and_both_run_in_
         )
 
     finish_all(sandbox, "urgent-")
-    sandbox.wait_running("one-", 1, seconds=60)
-    sandbox.wait_running("two-", 1, seconds=60)
+    sandbox.wait_running("one-", 1)
+    sandbox.wait_running("two-", 1)
     sandbox.wait(
         lambda: "evicted at" not in sandbox.told("batch/v1 Job", "one") + sandbox.told("Job", "two"),
         "both to forget it",
@@ -108,7 +108,7 @@ def test_a_queue_gets_back_what_it_deserves_and_no_more(sandbox: Sandbox, kind) 
 
     (mine,) = kind(sandbox, "mine", 2, 4)
     sandbox.add(in_queue(mine, lender))
-    sandbox.wait_running("mine-", 2, seconds=60)
+    sandbox.wait_running("mine-", 2)
     gone = [number for number in range(3) if evicted(sandbox, f"lent{number}")]
     assert len(gone) == 1, "one was enough"
     ((code, message),) = evicted(sandbox, f"lent{gone[0]}")
@@ -123,21 +123,22 @@ def test_a_queue_gets_back_what_it_deserves_and_no_more(sandbox: Sandbox, kind) 
 
 def test_a_place_is_cleared_for_a_gang_that_starves(sandbox: Sandbox) -> None:
     sandbox.add_nodes(2)
-    sandbox.add_queue(policy={"starvation": {"clearAfter": "3s"}})
+    queue = sandbox.add_queue()
     for name in ("small", "other"):
         sandbox.add(volcano_job(sandbox, name, 1, 5))
         sandbox.wait_running(f"{name}-", 1)
 
     sandbox.add(volcano_job(sandbox, "starved", 2, 8))
     sandbox.wait_reason("starved", "NoFit")
-    sandbox.wait_running("starved-", 2, seconds=60)
+    sandbox.merge("Queue", queue, {"spec": {"policy": {"starvation": {"clearAfter": "1s"}}}})
+    sandbox.wait_running("starved-", 2)
     for name in ("small", "other"):
         assert [code for code, _ in evicted(sandbox, name)] == ["Cleared"]
         sandbox.wait_reason(name, "NoFit")
 
     finish_all(sandbox, "starved-")
-    sandbox.wait_running("small-", 1, seconds=60)
-    sandbox.wait_running("other-", 1, seconds=60)
+    sandbox.wait_running("small-", 1)
+    sandbox.wait_running("other-", 1)
 
 
 def test_work_that_may_not_be_preempted_stays_and_the_urgent_waits(sandbox: Sandbox, urgent: str) -> None:
@@ -153,5 +154,5 @@ def test_work_that_may_not_be_preempted_stays_and_the_urgent_waits(sandbox: Sand
     sandbox.api.merge(
         path("Job", sandbox.name, "kept"), {"metadata": {"annotations": {"volcano.sh/preemptable": "true"}}}
     )
-    sandbox.wait_running("urgent-", 1, seconds=60)
+    sandbox.wait_running("urgent-", 1)
     assert [code for code, _ in evicted(sandbox, "kept")] == ["Preempted"]

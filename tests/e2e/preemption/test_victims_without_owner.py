@@ -52,7 +52,7 @@ def wait_made_again(sandbox: Sandbox, prefix: str, before: dict[str, str]) -> No
             for name, each in pods.items()
         )
 
-    sandbox.wait(again, f"pods {prefix}* to be made again, gated", seconds=60)
+    sandbox.wait(again, f"pods {prefix}* to be made again, gated")
 
 
 def check_made_once(sandbox: Sandbox, names: dict[str, str]) -> None:
@@ -78,7 +78,7 @@ def test_running_pods_without_an_owner_go_for_a_more_urgent_gang_and_run_again(
     before = uids(sandbox, "calm-")
 
     sandbox.add(volcano_job(sandbox, "urgent", 2, 8, priorityClassName=urgent))
-    sandbox.wait_running("urgent-", 2, seconds=60)
+    sandbox.wait_running("urgent-", 2)
     wait_made_again(sandbox, "calm-", before)
     for name in workloads_of(sandbox, "calm", victims):
         assert [code for code, _ in evicted(sandbox, name)] == ["Preempted"]
@@ -88,7 +88,7 @@ def test_running_pods_without_an_owner_go_for_a_more_urgent_gang_and_run_again(
         check_that_everybody_tells_who_took_the_place(sandbox, kind, name, told)
 
     finish_all(sandbox, "urgent-")
-    sandbox.wait_running("calm-", 2, seconds=60)
+    sandbox.wait_running("calm-", 2)
     check_made_once(sandbox, before)
     finish_all(sandbox, "calm-")
     sandbox.wait_free()
@@ -105,7 +105,7 @@ def test_a_group_of_pods_without_an_owner_is_got_back_by_whom_its_quota_was_lent
     before = uids(sandbox, "lent-")
 
     sandbox.add(volcano_job(sandbox, "mine", 1, 8, queue=lender))
-    sandbox.wait_running("mine-", 1, seconds=60)
+    sandbox.wait_running("mine-", 1)
     wait_made_again(sandbox, "lent-", before)
     ((code, message),) = evicted(sandbox, "lent")
     assert code == "Reclaimed"
@@ -113,7 +113,7 @@ def test_a_group_of_pods_without_an_owner_is_got_back_by_whom_its_quota_was_lent
     sandbox.wait_reason("lent", "NoFit")
 
     finish_all(sandbox, "mine-")
-    sandbox.wait_running("lent-", 2, seconds=60)
+    sandbox.wait_running("lent-", 2)
     check_made_once(sandbox, before)
 
 
@@ -129,7 +129,7 @@ def test_pods_without_an_owner_that_do_not_say_so_stay(sandbox: Sandbox, urgent:
     sandbox.wait_reason("urgent", "NoFit")
     assert uids(sandbox, "silent") == before
     sandbox.api.merge(path("Pod", sandbox.name, "silent"), {"metadata": {"annotations": MAY_GO}})
-    sandbox.wait_running("urgent-", 1, seconds=60)
+    sandbox.wait_running("urgent-", 1)
     wait_made_again(sandbox, "silent", before)
     assert [code for code, _ in evicted(sandbox, "silent")] == ["Preempted"]
 
@@ -147,10 +147,10 @@ def test_a_member_that_the_stock_scheduler_preempts_is_made_again(sandbox: Sandb
     foreign = pod(sandbox, "foreign", 8, priorityClassName=urgent)
     foreign["spec"]["nodeSelector"] |= beside
     sandbox.add(foreign)
-    sandbox.wait_running("foreign", 1, seconds=60)
+    sandbox.wait_running("foreign", 1)
     wait_made_again(sandbox, taken, {taken: before[taken]})
     finish_all(sandbox, "foreign")
-    sandbox.wait_running("calm-", 2, seconds=60)
+    sandbox.wait_running("calm-", 2)
     check_made_once(sandbox, {taken: before[taken]})
     finish_all(sandbox, "calm-")
     sandbox.wait_free()

@@ -34,6 +34,9 @@ SHORT_TIMES = {
     "MUSTER_TURN_AT_LEAST_EVERY_SECONDS": "1",
 }
 
+#: Nearly the longest lease that may be set: for a leader that has to stay one, however busy the machine is.
+LONG_LEASE = {"MUSTER_LEASE_SECONDS": "13", "MUSTER_RETRY_SECONDS": "0.5"}
+
 #: What pods do once they run.
 SHORT = {"kwok.muster.dev/complete-after": "1s"}
 GROUP = {"scheduling.k8s.io/group-name": "group"}
@@ -80,7 +83,7 @@ class CrashHarness:
 
     def dies(self, replica: Replica) -> None:
         """Its fault strikes."""
-        until(lambda: not replica.process.running, f"{replica.name} to die\n{log_of(replica)}", seconds=60)
+        until(lambda: not replica.process.running, f"{replica.name} to die\n{log_of(replica)}")
         self.forget(replica)
 
     def forget(self, replica: Replica) -> None:
@@ -93,8 +96,8 @@ class CrashHarness:
         for replica in list(self.stack.replicas):
             self.forget(replica)
 
-    def leads(self, replica: Replica, *, seconds: float = 30.0) -> None:
-        until(lambda: leads(replica), f"{replica.name} to lead\n{log_of(replica)}", seconds=seconds)
+    def leads(self, replica: Replica) -> None:
+        until(lambda: leads(replica), f"{replica.name} to lead\n{log_of(replica)}")
 
     def asks_ledger_of(self, dsn: str) -> None:
         """Another database has taken the place of the one before."""
@@ -162,9 +165,9 @@ class WorkloadOfEachKind:
         pods = [*sandbox.pods("group-"), *sandbox.pods("bare")]
         return volcano and jobs and all(each["status"].get("phase") == "Succeeded" for each in pods)
 
-    def wait_over(self, *, seconds: float = 60.0) -> None:
+    def wait_over(self) -> None:
         try:
-            self.sandbox.wait(self.is_over, "everything to run to its end", seconds=seconds)
+            self.sandbox.wait(self.is_over, "everything to run to its end")
         except AssertionError as error:
             logs = [f"{each.name}:\n{log_of(each)}" for each in self.sandbox.stack.replicas]
             raise AssertionError("\n".join([str(error), *logs])) from None

@@ -55,6 +55,20 @@ def wait_released(sandbox: Sandbox, prefix: str, count: int) -> list[str]:
     return released()
 
 
+def wait_until_unready_gangs_have_gone(sandbox: Sandbox) -> None:
+    """Until a gang of the first queue has gone back because it was not ready in time.
+
+    The queue gives its gangs a second from now on, and that one came last: others that lack pods have gone before.
+    """
+    sandbox.merge("Queue", sandbox.queues[0], {"spec": {"policy": {"readyWithin": "1s"}}})
+    sandbox.add(volcano_job(sandbox, "late", 1, annotations={"kwok.muster.dev/start-after": "1h"}))
+    sandbox.wait(
+        lambda: "evict" in [kind for kind, _, _ in sandbox.ledger.decisions(sandbox.name, "late")],
+        "a gang that does not get ready to go back",
+    )
+    sandbox.delete("Job", "late")
+
+
 def bind(sandbox: Sandbox, name: str) -> None:
     """Do the scheduler's work for one pod that is pinned to one node."""
     [node] = sandbox.seats_of(name)

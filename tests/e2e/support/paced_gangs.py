@@ -29,8 +29,6 @@ PODS: Final = 2
 #: Gangs that may be under way together; the sandbox's nodes have room for as many.
 TOGETHER: Final = 16
 _TAINT: Final = {"key": "paced-gangs", "effect": "NoSchedule"}
-#: Seconds until a gang has to be bound.
-PATIENCE: Final = 180
 _DAY: Final = 86_400
 
 
@@ -111,7 +109,7 @@ class PacedGangs:
         def ended() -> bool:
             return sum(each.done() for each in list(self._played)) >= number
 
-        until(ended, f"{number} gangs of {self._name}", seconds=number * self._every + PATIENCE)
+        until(ended, f"{number} gangs of {self._name}")
 
     def _pace(self) -> None:
         start = time.monotonic()
@@ -149,7 +147,7 @@ class PacedGangs:
             for each in plain:
                 api.create(path("Pod", namespace), each)
             plain_stored = time.monotonic()
-            until(all_bound, f"{name} and the plain pods beside it to be bound", seconds=PATIENCE)
+            until(all_bound, f"{name} and the plain pods beside it to be bound")
         return GangTimes(
             name=name,
             planned=planned,

@@ -203,11 +203,9 @@ class Sandbox:
             if pod["status"].get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"]
         ]
 
-    def wait_running(self, prefix: str, count: int, *, seconds: float = 30.0) -> list[Document]:
+    def wait_running(self, prefix: str, count: int) -> list[Document]:
         """Until exactly so many pods run; they are returned."""
-        self.wait(
-            lambda: len(self.running(prefix)) == count, f"{count} pods {prefix}* to run", seconds=seconds
-        )
+        self.wait(lambda: len(self.running(prefix)) == count, f"{count} pods {prefix}* to run")
         return self.running(prefix)
 
     def nodes_of(self, prefix: str = "") -> dict[str, str]:
@@ -250,7 +248,7 @@ class Sandbox:
         """Racks of these nodes."""
         return {str(self.api.get(path("Node", "", name))["metadata"]["labels"][RACK]) for name in set(nodes)}
 
-    def wait(self, holds: Callable[[], bool], what: str, *, seconds: float = 30.0) -> None:
+    def wait(self, holds: Callable[[], bool], what: str) -> None:
         """``until``, with the sandbox's state in the message."""
 
         def holds_or_ended() -> bool:
@@ -259,7 +257,7 @@ class Sandbox:
             return holds()
 
         try:
-            until(holds_or_ended, what, seconds=seconds)
+            until(holds_or_ended, what)
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.state()}") from None
 
@@ -286,9 +284,9 @@ class Sandbox:
         """Everything that the sandbox's queues and nodes hold in the ledger; empty: exactly nothing."""
         return self.ledger.held(self.queues, self.nodes)
 
-    def wait_free(self, *, seconds: float = 90.0) -> None:
-        """Until the ledger says that nothing is held. Longer than the longest pause after a write that was refused."""
-        self.wait(lambda: self.held() == {}, f"everything of {self.name} to come back", seconds=seconds)
+    def wait_free(self) -> None:
+        """Until the ledger says that nothing is held."""
+        self.wait(lambda: self.held() == {}, f"everything of {self.name} to come back")
 
     def reason(self, name: str) -> tuple[str, str]:
         """(code, message) of what waits; ("", "") if it does not."""
@@ -297,9 +295,9 @@ class Sandbox:
                 return code, message
         return "", ""
 
-    def wait_reason(self, name: str, code: str, *, seconds: float = 30.0) -> str:
+    def wait_reason(self, name: str, code: str) -> str:
         """Until a workload waits for this reason; its message."""
-        self.wait(lambda: self.reason(name)[0] == code, f"{name} to wait because of {code}", seconds=seconds)
+        self.wait(lambda: self.reason(name)[0] == code, f"{name} to wait because of {code}")
         return self.reason(name)[1]
 
     def explain(self, name: str) -> str:

@@ -74,7 +74,7 @@ def test_each_cluster_admits_by_itself_and_a_swapped_dsn_is_refused(
         stop_muster(east.stack, leader)
         in_west.add(volcano_job(in_west, "second", 4))
         in_west.wait_running("second", 4)
-        assert leads(west_leader)
+        west.leads(west_leader)
         assert in_east.ledger.workloads("team") == ["first"]
 
         swapped = east.start(wait=False, MUSTER_DSN=west.stack.dsn)

@@ -192,11 +192,11 @@ def test_jobs_of_one_mebibyte_work(sandbox: Sandbox) -> None:
     sandbox.add_queue()
     sandbox.add_nodes(2)
     sandbox.add(with_container(volcano_job(sandbox, "large", 2, 2), args=megabytes(1)))
-    sandbox.wait_running("large-", 2, seconds=60)
+    sandbox.wait_running("large-", 2)
     batch = batch_job(sandbox, "plain", 2, 2)
     batch["spec"]["template"]["spec"]["containers"] = [{**container(2), "args": megabytes(1)}]
     sandbox.add(batch)
-    sandbox.wait_running("plain-", 2, seconds=60)
+    sandbox.wait_running("plain-", 2)
     assert len("".join(sandbox.pods("plain-")[0]["spec"]["containers"][0]["args"])) == 2**20
     others_go_on(sandbox)
 

@@ -17,15 +17,10 @@ import pytest
 
 from deploy.local.processes import StateDirectory
 from tests.console_sessions import Exchange, exchanges
-from tests.waiting import until
+from tests.waiting import LIMIT, until
 
 ROOT = Path(__file__).parents[3]
 TUTORIAL = list(exchanges(ROOT / "docs/tutorial/first-gang.md"))
-#: Seconds within which everything must be gone.
-GONE_WITHIN = 5.0
-PATIENCE = 300.0
-#: Seconds in which a demo stops in order, Kubernetes included, also on a busy machine.
-STOPS_WITHIN = 90.0
 
 
 @dataclass(slots=True)
@@ -50,8 +45,8 @@ class Demo:
     def close(self) -> None:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
-        self.process.wait(STOPS_WITHIN)
-        self._reader.join(30)
+        self.process.wait(LIMIT)
+        self._reader.join(LIMIT)
         shutil.rmtree(self.temporary, ignore_errors=True)
 
     @property
@@ -62,7 +57,6 @@ class Demo:
         until(
             lambda: text in self.text or self.process.poll() is not None,
             f"{text!r} in\n{self.text}",
-            seconds=PATIENCE,
         )
         assert text in self.text, self.text
 
@@ -83,7 +77,7 @@ class Demo:
         ]
 
     def wait_gone(self) -> None:
-        until(lambda: not self.processes(), "every process of the demo to end", seconds=GONE_WITHIN)
+        until(lambda: not self.processes(), "every process of the demo to end")
 
 
 def _knows(process: Path, folder: str) -> str | None:
@@ -159,7 +153,7 @@ def test_the_demo_has_a_page_to_look_at(kept_demo: Demo) -> None:
     found = re.search(r"^http://127\.0\.0\.1:\d+/\?secret=\S+$", kept_demo.text, re.M)
     assert found, kept_demo.text
     opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
-    with opener.open(found.group(), timeout=30) as page:
+    with opener.open(found.group(), timeout=LIMIT) as page:
         assert "robotics-main" in page.read().decode()
 
 
@@ -180,7 +174,7 @@ def run(exchange: Exchange, environment: dict[str, str]) -> str:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=60,
+        timeout=LIMIT,
         check=False,
     )
     return done.stdout
@@ -201,7 +195,7 @@ def test_every_command_of_the_tutorial_prints_what_it_says(kept_demo: Demo) -> N
                 return False
 
             try:
-                until(says_so, f"$ {exchange.command}", seconds=20)
+                until(says_so, f"$ {exchange.command}")
             except AssertionError as error:
                 expected = "\n".join(exchange.expected)
                 raise AssertionError(f"{error}\nto print\n{expected}\ninstead of\n{answers[-1]}") from None
@@ -211,7 +205,7 @@ def test_every_command_of_the_tutorial_prints_what_it_says(kept_demo: Demo) -> N
 
 def test_interrupted_after_its_end_the_demo_stops_in_order(kept_demo: Demo) -> None:
     kept_demo.process.send_signal(signal.SIGINT)
-    assert kept_demo.process.wait(STOPS_WITHIN) == 0, kept_demo.text
+    assert kept_demo.process.wait(LIMIT) == 0, kept_demo.text
     assert kept_demo.processes() == []
     assert [path.name for path in kept_demo.temporary.rglob("*") if path.name == "etcd"] == []
 

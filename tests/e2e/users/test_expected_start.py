@@ -29,7 +29,7 @@ def test_a_user_is_told_when_a_waiting_gang_should_start(sandbox: Sandbox, whole
         assert one["name"] == "waits"
         return one["expected"] or {}
 
-    sandbox.wait(lambda: bool(waiting()), "the forecast", seconds=90)
+    sandbox.wait(lambda: bool(waiting()), "the forecast")
     expected = waiting()
     now = datetime.fromisoformat(alice.json("pending", "-n", sandbox.name)["now"])
     earliest, latest = (datetime.fromisoformat(str(expected[end])) for end in ("earliest", "latest"))
@@ -68,13 +68,13 @@ def test_the_objects_of_a_user_say_when_they_should_start_until_they_are_admitte
     objects = (("vcjob", "volcano"), ("job", "plain"), ("podgroup", "group"))
     words = re.compile(r"expected to start between +(\S+Z) and +(\S+Z) +\(4 of 5 times\), as of +(\S+Z)")
     for each in objects:
-        sandbox.wait(lambda of=each: words.search(told(*of)) is not None, f"{each} to say it", seconds=120)
+        sandbox.wait(lambda of=each: words.search(told(*of)) is not None, f"{each} to say it")
     before = [words.findall(told(*each)) for each in objects]
     assert [len(each) for each in before] == [1, 1, 1]
     # Another forecast of the same: nothing is written for it.
     asking = Asking(whole_stack, kubeconfig)
     first = forecast_of(asking, sandbox.name)
-    sandbox.wait(lambda: forecast_of(asking, sandbox.name) > first, "the next forecast", seconds=120)
+    sandbox.wait(lambda: forecast_of(asking, sandbox.name) > first, "the next forecast")
     assert [words.findall(told(*each)) for each in objects] == before
 
     images = "SELECT name, image FROM workloads WHERE namespace = $1 AND name <> 'runs' ORDER BY name"

@@ -72,7 +72,7 @@ def test_a_pod_of_another_namespace_gets_no_seat_of_the_job_set_that_it_names(
     queue = sandbox.add_queue()
     with Operator(sandbox, "JobSet", one_pod_short).playing():
         sandbox.add(victim(sandbox))
-        sandbox.wait(lambda: len(sandbox.running("victim-")) == 1, "all its pods but one", seconds=60)
+        sandbox.wait(lambda: len(sandbox.running("victim-")) == 1, "all its pods but one")
         sandbox.api.create(path("Pod", elsewhere), intruder(sandbox, elsewhere, queue=queue))
         sandbox.wait(
             lambda: "a-intruder" in {name for name, *_ in sandbox.ledger.reasons(elsewhere)},
@@ -95,7 +95,7 @@ def test_a_pod_that_runs_past_the_queue_neither_keeps_the_seats_of_the_job_set_t
     sandbox.wait_running("before", 1)
     with Operator(sandbox, "JobSet", one_pod_short).playing():
         sandbox.add(victim(sandbox, 3))
-        sandbox.wait(lambda: sandbox.reason("victim")[0] == "NoFit", "it to wait", seconds=60)
+        sandbox.wait(lambda: sandbox.reason("victim")[0] == "NoFit", "it to wait")
         sandbox.add(intruder(sandbox, sandbox.name, gpus=0))
         sandbox.wait_running("a-intruder", 1)
         finish_all(sandbox, "before")
@@ -147,7 +147,7 @@ def test_a_pod_that_names_a_pod_set_that_there_is_not_keeps_the_job_set_from_not
     sandbox.wait_running("be", 2)
     with Operator(sandbox, "JobSet", pods_of).playing():
         sandbox.add(victim(sandbox, 3))
-        sandbox.wait(lambda: sandbox.reason("victim")[0] == "NoFit", "it to wait", seconds=60)
+        sandbox.wait(lambda: sandbox.reason("victim")[0] == "NoFit", "it to wait")
         forged = intruder(sandbox, sandbox.name, queue=queue, gpus=8)
         said = forged["metadata"]["annotations"]
         said["muster.dev/member-of"] = said["muster.dev/member-of"].replace("/workers", "/other")

@@ -18,6 +18,7 @@ from admission.cli.access.transport import stream
 from admission.kube.client.kubeconfig import load
 from tests.e2e.support.manifests import volcano_job
 from tests.e2e.support.sandbox import Sandbox
+from tests.waiting import LIMIT
 
 #: Text of a view.
 Open = Callable[[str], str]
@@ -34,7 +35,7 @@ def served_page(kubeconfig: Path) -> Iterator[str]:
             yield process.stdout.readline().split()[-1]
         finally:
             process.send_signal(signal.SIGINT)
-            assert process.wait(30) == 0
+            assert process.wait(LIMIT) == 0
 
 
 @contextmanager
@@ -42,13 +43,13 @@ def page(kubeconfig: Path) -> Iterator[Open]:
     """The page; what its views show is asked for as a browser does."""
     with served_page(kubeconfig) as address:
         browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(CookieJar()))
-        with browser.open(address, timeout=30) as answer:
+        with browser.open(address, timeout=LIMIT) as answer:
             assert "secret" not in answer.url
 
         def shown(path: str) -> str:
             url = urlsplit(address)
             try:
-                with browser.open(f"{url.scheme}://{url.netloc}/{path}", timeout=30) as answer:
+                with browser.open(f"{url.scheme}://{url.netloc}/{path}", timeout=LIMIT) as answer:
                     return str(answer.read().decode())
             except urllib.error.HTTPError as error:
                 return error.read().decode()
@@ -92,7 +93,7 @@ def test_changes_are_streamed_through_the_api_server_with_no_more_than_a_member_
     sandbox.add_nodes(1)
     sandbox.add_queue()
     access = load(str(sandbox.somebody("page-listener")), None)
-    with stream(access, f"{PREFIX}changes?watch=true", timeout=60.0) as answer:
+    with stream(access, f"{PREFIX}changes?watch=true", timeout=LIMIT) as answer:
         assert (answer.status, answer.headers["Content-Type"]) == (200, "text/event-stream")
         first = event(answer)
         sandbox.add(volcano_job(sandbox, "runs", 2, 4))

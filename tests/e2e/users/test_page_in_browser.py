@@ -8,7 +8,7 @@ from tests.e2e.support.sandbox import Sandbox
 from tests.e2e.users.test_page import served_page
 
 #: Milliseconds for what happens in the cluster to be seen.
-SOON = 60_000
+SOON = 300_000
 
 
 def test_a_browser_follows_gangs_that_start_and_end(sandbox: Sandbox) -> None:

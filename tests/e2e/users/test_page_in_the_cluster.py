@@ -15,6 +15,7 @@ import yaml
 from admission.kube.client.kubeconfig import load
 from tests.e2e.support.manifests import volcano_job
 from tests.e2e.support.sandbox import Sandbox
+from tests.waiting import LIMIT
 
 RBAC = "rbac.authorization.k8s.io"
 MANIFEST = Path(__file__).parents[3] / "deploy/examples/page.yaml"
@@ -42,7 +43,7 @@ def served(sandbox: Sandbox, folder: Path) -> Iterator[Ask]:
                     given["Authorization"] = f"Bearer {token}"
                 request = urllib.request.Request(f"{address}/{path}", headers=given)
                 try:
-                    with urllib.request.urlopen(request, timeout=30) as answer:
+                    with urllib.request.urlopen(request, timeout=LIMIT) as answer:
                         return answer.status, answer.read().decode()
                 except urllib.error.HTTPError as error:
                     return error.code, error.read().decode()
@@ -50,7 +51,7 @@ def served(sandbox: Sandbox, folder: Path) -> Iterator[Ask]:
             yield ask
         finally:
             process.send_signal(signal.SIGTERM)
-            assert process.wait(30) == 0
+            assert process.wait(LIMIT) == 0
 
 
 def person(sandbox: Sandbox, name: str, *roles: tuple[str, str]) -> str:

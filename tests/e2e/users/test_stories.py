@@ -37,7 +37,7 @@ def since_last_stage(story: Story) -> timedelta:
 
 
 def times_are_plausible(story: Story, sandbox: Sandbox) -> None:
-    """Each stage comes after the one before, none took long, and all are of this test."""
+    """Each stage comes after the one before, and all are of this test."""
     # Objects are created at a whole second, cut off.
     namespace = sandbox.api.get(path("Namespace", "", sandbox.name))
     begins = datetime.fromisoformat(namespace["metadata"]["creationTimestamp"])
@@ -47,10 +47,6 @@ def times_are_plausible(story: Story, sandbox: Sandbox) -> None:
         assert at == sorted(at), story["stages"]
         assert begins <= at[0]
         assert at[-1] <= ends
-    took = {each["stage"]: each["afterSeconds"] for each in story["stages"]}
-    assert took["seen"] < 10, took
-    assert took["released"] < 10, took
-    assert took["bound"] < 20, took
 
 
 def test_a_preempted_job_tells_its_user_its_whole_story_also_when_it_is_gone(

@@ -11,7 +11,6 @@ import threading
 import time
 import urllib.request
 from collections.abc import Iterator
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +32,7 @@ from tests.fakes.stepped_agent import ScriptedDevices, reading
 from tests.kube.support.agent_account import agent_endpoint, agent_kubeconfig, two_nodes
 from tests.kube.support.cluster_objects import pod
 from tests.kube.support.guarded_namespace import MUSTER
-from tests.waiting import until
+from tests.waiting import LIMIT, until
 
 XID = DeviceEvent(kind=EventKind.XID, device="GPU-1", code=79)
 
@@ -73,7 +72,7 @@ class _CountingClient(ApiClient):
 class RunningAgent:
     """An agent in this process, with devices that the test changes."""
 
-    def __init__(self, cluster: LocalCluster, folder: Path) -> None:
+    def __init__(self, cluster: LocalCluster, folder: Path, *, poll: float = 0.3) -> None:
         self.node, _ = two_nodes(cluster)
         self.name = str(self.node["metadata"]["name"])
         self.admin: LocalClient = cluster.client()
@@ -81,7 +80,7 @@ class RunningAgent:
         self.library = ScriptedDevices(reading())
         self.kubelet = folder
         settings = AgentSettings(
-            node_name=self.name, poll_seconds=0.3, start_spread_seconds=0, kubelet_dir=str(folder)
+            node_name=self.name, poll_seconds=poll, start_spread_seconds=0, kubelet_dir=str(folder)
         )
         self.parts = parts(settings, self.client, {"nvidia": self.library}, rng=random.Random(1))
         self.stop = threading.Event()
@@ -91,7 +90,7 @@ class RunningAgent:
     def end(self) -> None:
         self.stop.set()
         self.parts.wake.set()
-        self._thread.join(10)
+        self._thread.join(LIMIT)
         assert not self._thread.is_alive()
         self.client.close()
         self.admin.close()
@@ -122,8 +121,10 @@ class RunningAgent:
 
 
 @pytest.fixture
-def agent(agents_cluster: LocalCluster, tmp_path: Path) -> Iterator[RunningAgent]:
-    running = RunningAgent(agents_cluster, tmp_path)
+def agent(
+    request: pytest.FixtureRequest, agents_cluster: LocalCluster, tmp_path: Path
+) -> Iterator[RunningAgent]:
+    running = RunningAgent(agents_cluster, tmp_path, **getattr(request, "param", {}))
     yield running
     running.end()
 
@@ -157,25 +158,23 @@ def test_nothing_is_written_while_nothing_changes(agent: RunningAgent) -> None:
     assert after["metadata"]["resourceVersion"] == device["metadata"]["resourceVersion"]
 
 
-def test_an_event_is_in_the_cluster_within_a_second(agent: RunningAgent) -> None:
+@pytest.mark.parametrize("agent", [{"poll": 3600.0}], indirect=True)
+def test_an_event_is_in_the_cluster_long_before_the_next_reading(agent: RunningAgent) -> None:
     until(lambda: len(agent.client.written) == 2, "Device and Node")
-    until(lambda: time.monotonic() - agent.client.written[-1] > 1.1, "a write to be due")
-    began = time.monotonic()
     agent.happened(XID)
     until(lambda: agent.health() == [True, False], "the fault")
-    assert agent.client.written[-1] - began < 1
 
 
 def test_at_most_one_write_a_second(agent: RunningAgent) -> None:
+    began = time.monotonic()
     until(lambda: agent.health() != [], "the Device")
     for count in range(1, 16):
         agent.library.answer = reading(count)
         number = agent.parts.devices[0].take().number
         until(lambda seen=number: agent.parts.devices[0].take().number > seen, "a reading")  # type: ignore[misc]
     until(lambda: len(agent.health()) == 15, "the last state")
-    times = agent.client.written
-    assert len(times) >= 3
-    assert min(after - before for before, after in pairwise(times)) > 0.95
+    # Two of the first second: those of the Device and of the Node.
+    assert 3 <= len(agent.client.written) <= 2 + time.monotonic() - began
 
 
 def test_an_update_that_crosses_another_one_is_made_again_on_top_of_it(agent: RunningAgent) -> None:
@@ -253,7 +252,7 @@ def process(
     print((tmp_path / "agent.log").read_text())
 
 
-def test_the_process_reports_what_nvml_says_serves_metrics_and_ends_at_once(
+def test_the_process_reports_what_nvml_says_serves_metrics_and_ends(
     process: tuple[subprocess.Popen[bytes], str, int], nvml: FakeNvml, agents_cluster: LocalCluster
 ) -> None:
     running, name, port = process
@@ -267,14 +266,12 @@ def test_the_process_reports_what_nvml_says_serves_metrics_and_ends_at_once(
         until(lambda: health() == {first: True, second: True}, "the Device")
         nvml.xid(second, 79)
         until(lambda: health() == {first: True, second: False}, "the fault")
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=LIMIT) as answer:
         assert 'muster_gpu_healthy{gang="",gpu="1"' in answer.read().decode()
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=5) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=LIMIT) as answer:
         assert answer.status == 200
-    began = time.monotonic()
     running.send_signal(signal.SIGTERM)
-    assert running.wait(10) == 0
-    assert time.monotonic() - began < 2
+    assert running.wait(LIMIT) == 0
 
 
 def test_the_process_ends_at_once_also_while_nvml_hangs(
@@ -283,17 +280,15 @@ def test_the_process_ends_at_once_also_while_nvml_hangs(
     running, name, port = process
     with agents_cluster.client() as admin:
         until(lambda: _device(admin, name) is not None, "the Device")
-    nvml.slow(60_000)
+    nvml.slow(3_600_000)
     nvml.xid(next(nvml.devices()).uuid.decode(), 79)
 
     def hangs() -> bool:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=LIMIT) as answer:
             text = answer.read().decode()
         silent = re.search(r'^muster_agent_silent_seconds\{vendor="nvidia"\} (\S+)$', text, re.M)
         return silent is not None and float(silent[1]) > 3
 
     until(hangs, "a reading that does not come")
-    began = time.monotonic()
     running.send_signal(signal.SIGTERM)
-    assert running.wait(10) == 0
-    assert time.monotonic() - began < 2
+    assert running.wait(LIMIT) == 0

@@ -41,7 +41,7 @@ async def judge(running: Running, door_cluster: LocalCluster) -> AsyncIterator[L
                 return False
             return b'"suspend":true' in made
 
-        await becomes(waits, within=60)
+        await becomes(waits)
         for document in (each for case in CASES for each in case["documents"][:-1]):
             if document["kind"] == NAMESPACES.kind and not await exists(
                 client, NAMESPACES.path(name=document["metadata"]["name"])

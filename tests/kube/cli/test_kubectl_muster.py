@@ -45,6 +45,7 @@ from queues.errors import ApiError
 from queues.sql.read.rows import KindIn
 from tests.fakes.fake_reader import PENDING, QUEUES, FakeLeader, FakeReader
 from tests.kube.support.cluster_objects import becomes
+from tests.waiting import LIMIT
 
 HOME = "muster-plugin"
 #: Namespaces of the fake cluster, and who may see what is in them.
@@ -67,7 +68,7 @@ class Plugin:
         environment.pop("MUSTER_SERVER", None)
         argv = [str(self.cluster.kubectl), *words]
         return await asyncio.to_thread(
-            subprocess.run, argv, env=environment, capture_output=True, text=True, timeout=60, check=False
+            subprocess.run, argv, env=environment, capture_output=True, text=True, timeout=LIMIT, check=False
         )
 
     async def token(self, account: str) -> str:
@@ -190,7 +191,7 @@ async def test_users_see_their_namespace_and_no_other(plugin: Plugin, namespace:
         return sorted(line.split()[2].partition("/")[2] for line in said.stdout.splitlines())
 
     # The role view is put together from Muster's by a controller, and decisions are remembered for a while.
-    await becomes(lambda: equals(listed, own), within=60)
+    await becomes(lambda: equals(listed, own))
     refused = await plugin.kubectl("muster", "pending", "-n", other, kubeconfig=user)
     everything = await plugin.kubectl("muster", "pending", "-A", "--no-headers")
 
@@ -214,7 +215,7 @@ async def test_users_of_the_past_are_named_by_the_rights_of_today(plugin: Plugin
         sight = await rights.sight_in(caller, [KindIn("vcjob", "ml"), KindIn("pod", "nowhere")])
         return [sight.shows("vcjob", "ml"), sight.shows("vcjob", "lab"), sight.shows("pod", "nowhere")]
 
-    await becomes(lambda: equals(lambda: shown(alice), [True, False, False]), within=60)
+    await becomes(lambda: equals(lambda: shown(alice), [True, False, False]))
     assert await shown(bob) == [False, False, False]
 
 
@@ -261,7 +262,7 @@ def _with_certificate(plugin: Plugin, user: Mapping[str, str]) -> int | None:
             pem.write(base64.b64decode(user[part]))
         pem.flush()
         tls.load_cert_chain(pem.name)
-    connection = http.client.HTTPSConnection(urlsplit(plugin.url).netloc, context=tls, timeout=10)
+    connection = http.client.HTTPSConnection(urlsplit(plugin.url).netloc, context=tls, timeout=LIMIT)
     try:
         connection.request("GET", f"{PREFIX}/pending", headers={"X-Remote-User": "admin"})
         return connection.getresponse().status
@@ -278,8 +279,8 @@ async def test_a_service_account_is_known_by_its_token(plugin: Plugin) -> None:
         )
         return sorted(one["namespace"] for one in body["items"])
 
-    await becomes(lambda: equals(lambda: pending("alice"), ["ml", "ml"]), within=60)
-    await becomes(lambda: equals(lambda: pending("bob"), ["lab"]), within=60)
+    await becomes(lambda: equals(lambda: pending("alice"), ["ml", "ml"]))
+    await becomes(lambda: equals(lambda: pending("bob"), ["lab"]))
     assert await pending("admin") == ["lab", "ml", "ml"]
 
 
@@ -290,7 +291,7 @@ async def test_nobody_is_told_of_a_workload_in_a_namespace_of_others(plugin: Plu
     async def told(headers: Mapping[str, str]) -> list[int]:
         return [(await plugin.ask(path, headers))[0] for path in (workload, f"{workload}/outlook")]
 
-    await becomes(lambda: equals(lambda: told(alice), [200, 200]), within=60)
+    await becomes(lambda: equals(lambda: told(alice), [200, 200]))
     assert await told(bob) == [403, 403]
 
 

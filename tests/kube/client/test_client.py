@@ -37,14 +37,14 @@ from tests.fakes.fake_api_server import (
     says,
     says_and_breaks,
 )
-from tests.waiting import eventually
+from tests.waiting import LIMIT, eventually
 
 PODS = "/api/v1/namespaces/a/pods"
 
 
 @pytest_asyncio.fixture
 async def client(server: FakeApiServer, tmp_path: Path) -> AsyncIterator[Client]:
-    async with await Client.connect(server.kubeconfig(tmp_path), request_timeout=5.0) as made:
+    async with await Client.connect(server.kubeconfig(tmp_path), request_timeout=LIMIT) as made:
         yield made
 
 

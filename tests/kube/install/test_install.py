@@ -31,6 +31,7 @@ from tests.kube.support.installation import (
     of_muster,
     removed,
 )
+from tests.waiting import LIMIT
 
 
 async def test_installing_twice_changes_nothing(bare: Client) -> None:
@@ -284,7 +285,7 @@ async def test_an_older_version_leaves_fields_of_a_newer_one_where_they_are(
         lines = await installed(admin)
     assert "customresourcedefinition/queues.scheduling.volcano.sh configured" in lines
     assert (await _queue(admin, "stored-before"))["spec"]
-    async with asyncio.timeout(30):  # the API server drops the field until it serves the new schema
+    async with asyncio.timeout(LIMIT):  # the API server drops the field until it serves the new schema
         while (await _queue(admin, "stored-before"))["spec"].get("carbon") != "low":
             await admin.patch(QUEUES.path(name="stored-before"), {"spec": {"carbon": "low"}})
 

@@ -71,14 +71,14 @@ def test_pods_of_the_system_come_in_by_their_quota_and_others_are_not_counted(
             return str(error)
         return ""
 
-    until(lambda: not refused("plain"), "the namespace to have its service account", seconds=30)
+    until(lambda: not refused("plain"), "the namespace to have its service account")
     assert "insufficient quota to match these scopes" in refused("critical", priorityClassName=priority)
 
     api.create(f"{home}/resourcequotas", quota)
-    until(lambda: not refused("critical", priorityClassName=priority), "the quota to count", seconds=30)
+    until(lambda: not refused("critical", priorityClassName=priority), "the quota to count")
     assert not refused("another")
 
     def used() -> Any:
         return api.get(f"{home}/resourcequotas/{quota['metadata']['name']}")["status"].get("used")
 
-    until(lambda: used() == {"pods": "1"}, "the pod of the class, and no other, to be counted", seconds=30)
+    until(lambda: used() == {"pods": "1"}, "the pod of the class, and no other, to be counted")

@@ -44,14 +44,14 @@ async def test_uninstalling_leaves_nothing(bare: Client) -> None:
 @pytest.mark.long
 async def test_a_namespace_that_muster_made_goes_with_it_unless_others_moved_in(bare: Client) -> None:
     await bare.delete(HOME)
-    await becomes(lambda: gone(bare, HOME), within=300)
+    await becomes(lambda: gone(bare, HOME))
     await installed(bare)
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "theirs"}}
     await bare.create(f"{HOME}/secrets", secret)
     assert "namespace/muster-system kept: there is secrets/theirs in it" in await removed(bare)
     await bare.delete(f"{HOME}/secrets/theirs")
     assert {"namespace/muster-system deleted", _SLOWLY} & {*await removed(bare)}
-    await becomes(lambda: gone(bare, HOME), within=300)
+    await becomes(lambda: gone(bare, HOME))
 
 
 async def test_uninstalling_frees_what_waits(admin: Client) -> None:
@@ -92,7 +92,7 @@ async def test_uninstalling_resumes_objects_of_other_projects_kinds(admin: Clien
     async def served() -> bool:
         return await exists(admin, path)
 
-    await becomes(served, within=60)
+    await becomes(served)
     for metadata in (waits, own):
         document = {"apiVersion": JOB_SETS.api_version, "kind": JOB_SETS.kind, "metadata": metadata}
         await admin.create(path, {**document, "spec": {"suspend": True}})
@@ -120,7 +120,7 @@ async def test_what_is_made_to_wait_again_and_again_is_freed_once(admin: Client)
     lines: list[str] = []
     going = asyncio.create_task(uninstall(admin, Removal(), lines.append))
     for _ in range(3):
-        await becomes(lambda: _goes_on(admin, going), within=60)
+        await becomes(lambda: _goes_on(admin, going))
         await admin.patch(f"{JOBS}/c", {"spec": {"suspend": True}})
     await going
 
@@ -136,7 +136,7 @@ async def test_uninstalling_waits_until_pods_without_an_owner_are_there_again(ad
     lines: list[str] = []
     old = await _on_its_way_out(admin)
     going = asyncio.create_task(uninstall(admin, Removal(), lines.append))
-    await becomes(lambda: _told(lines, "waiting for 1 pods without an owner"), within=60)
+    await becomes(lambda: _told(lines, "waiting for 1 pods without an owner"))
     assert not [line for line in lines if "freed" in line]
 
     await admin.patch(f"{PODS}/alone", {"metadata": {"finalizers": None}})

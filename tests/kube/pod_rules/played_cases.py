@@ -15,9 +15,8 @@ from deploy.local.nodes import NodeShape, node
 from queues.errors import ApiError
 from tests.laws.pod_rules.clusters import HOST, NAMESPACES, RACK, ZONE, Drawn
 from tests.laws.pod_rules.scheduler_filters import Cluster, Manifest
+from tests.waiting import LIMIT
 
-#: Seconds within which the scheduler says something about each pod.
-PATIENCE = 60
 CASE = "rules.test/case"
 
 
@@ -99,7 +98,7 @@ def create_pod(api: LocalClient, pod: Manifest) -> None:
     spec = {**pod["spec"], "terminationGracePeriodSeconds": 0, "automountServiceAccountToken": False}
     document = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
     path = f"/api/v1/namespaces/{metadata['namespace']}/pods"
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + LIMIT
     while True:
         try:
             api.create(path, document)
@@ -129,7 +128,7 @@ def outcomes(cluster: LocalCluster, pods: Sequence[Manifest], *, bound: bool = F
     ``bound``: that it cannot is not believed at once; other pods may come first.
     """
     with cluster.client() as api:
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + LIMIT
         while True:
             listed = {
                 (item["metadata"]["namespace"], item["metadata"]["name"]): item

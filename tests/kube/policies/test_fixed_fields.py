@@ -34,7 +34,7 @@ async def place(guarded_cluster: LocalCluster) -> AsyncIterator[EditedNamespace]
             )
             return False
 
-        await becomes(refused, within=120)
+        await becomes(refused)
         yield place
 
 

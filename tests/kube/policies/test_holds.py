@@ -112,7 +112,7 @@ async def held(guarded: GuardedNamespace, request: pytest.FixtureRequest) -> Asy
 
     if request.param.resource is not JOBS:
         await applied(await guarded.as_user("admin"), definition(request.param.resource))
-    await becomes(waits, within=120)
+    await becomes(waits)
     yield found
 
 

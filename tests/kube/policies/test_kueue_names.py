@@ -342,7 +342,7 @@ async def test_operators_kinds_wait_in_the_queue_and_their_templates_are_transla
                 return False
             return True
 
-        await becomes(accepted, within=60)
+        await becomes(accepted)
         made = msgspec.json.decode(await admin.get(resource.path(switched.namespace, "train")))
         if resource is not LEADER_WORKER_SETS:
             assert made["metadata"]["labels"][QUEUE] == "vision", resource.kind

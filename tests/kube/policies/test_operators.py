@@ -88,7 +88,7 @@ async def served(guarded_cluster: LocalCluster) -> None:
             return b'"suspend":true' in made
 
         for kind in KINDS:
-            await becomes(lambda kind=kind: waits(kind), within=120)
+            await becomes(lambda kind=kind: waits(kind))
 
 
 @pytest.fixture

@@ -385,12 +385,12 @@ async def test_a_job_may_be_deleted_without_its_pods(namespaces: dict[str, Edite
             return not await exists(place.editor, path)
 
         await place.editor.delete(path, propagation="Orphan")
-        await becomes(gone, within=60.0)
+        await becomes(gone)
         left = await place.read(PODS, fieldSelector=f"metadata.name={pod['metadata']['name']}")
         return len(left) == 1 and "ownerReferences" not in left[0]["metadata"]
 
     # The garbage collector deletes a pod that it has not seen yet when it takes the pods from their Job.
-    await becomes(left_without_owner, within=120.0)
+    await becomes(left_without_owner)
 
 
 async def test_an_administrator_starts_in_musters_name_what_waits_while_muster_is_down(

@@ -84,9 +84,9 @@ async def test_rights_come_with_the_option_and_each_serves_its_purpose(
         return all(found) if expected else not any(found)
 
     for purpose in PURPOSES:
-        await becomes(lambda purpose=purpose: has(purpose, True), within=60)
+        await becomes(lambda purpose=purpose: has(purpose, True))
     for rule in PROVISIONING:
         kept = [each.document() for each in PROVISIONING if each is not rule]
         await admin.patch(path_of(ROLE), {"rules": kept})
-        await becomes(lambda rule=rule: has(rule.purpose, False), within=60)
+        await becomes(lambda rule=rule: has(rule.purpose, False))
         await admin.patch(path_of(ROLE), {"rules": [each.document() for each in PROVISIONING]})

@@ -230,17 +230,17 @@ def test_every_right_is_tried() -> None:
 @pytest.mark.parametrize("purpose", sorted(PURPOSES))
 async def test_a_purpose_is_served_with_its_right_and_not_without(trial: Trial, purpose: str) -> None:
     # Who checks owners learns of new kinds up to half a minute late.
-    await becomes(lambda: _granted(trial.muster, purpose), within=60)
+    await becomes(lambda: _granted(trial.muster, purpose))
     if purpose in INCLUDED:
         return
     rules = AT_HOME if any(rule.purpose == purpose for rule in AT_HOME) else CONTROLLER
     await _set_rules(trial.admin, rules, without=purpose)
     try:
         for ask in PURPOSES[purpose]:
-            await becomes(lambda ask=ask: _refused(trial.muster, ask), within=60)
+            await becomes(lambda ask=ask: _refused(trial.muster, ask))
     finally:
         await _set_rules(trial.admin, rules)
-        await becomes(lambda: _granted(trial.muster, purpose), within=60)
+        await becomes(lambda: _granted(trial.muster, purpose))
 
 
 async def _refused(client: Client, ask: Ask) -> bool:

@@ -6,6 +6,7 @@ from typing import Any
 
 from admission.kube.client.client import Client
 from queues.errors import NotFound
+from tests.waiting import LIMIT
 
 
 def pod(
@@ -69,8 +70,8 @@ async def exists(client: Client, path: str) -> bool:
     return True
 
 
-async def becomes(holds: Callable[[], Awaitable[bool]], within: float = 20.0) -> None:
-    """Return as soon as ``holds`` does; TimeoutError after so many seconds."""
-    async with asyncio.timeout(within):
+async def becomes(holds: Callable[[], Awaitable[bool]]) -> None:
+    """Return as soon as ``holds`` does; TimeoutError after the limit."""
+    async with asyncio.timeout(LIMIT):
         while not await holds():  # noqa: ASYNC110 - an API server is no Event
             await asyncio.sleep(0.03)

@@ -7,6 +7,7 @@ end hours apart, so that the controller does not wait before it makes others.
 import asyncio
 import json
 import random
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -23,11 +24,10 @@ from admission.workloads import job_counts
 from admission.workloads.kinds.batch_job import BATCH_JOB, WireJob, job_fact
 from admission.workloads.seats import is_live
 from queues.errors import NotFound
+from tests.waiting import LIMIT
 
 #: A node without a kubelet, and without KWOK.
 NODE: Final = "no-kubelet"
-#: Seconds in which the controller has come to rest after something has happened.
-PATIENCE: Final = 15.0
 #: Seconds between two looks at a Job.
 _PAUSE: Final = 0.15
 
@@ -153,9 +153,12 @@ class JobHistory:
 
     async def rest(self, before: Any) -> Seen:
         """What there is once Muster and the controller agree; the pods that came are those of which Muster says so."""
-        for _ in range(round(PATIENCE / _PAUSE)):
+        end = time.monotonic() + LIMIT
+        while True:
             seen = await self.look()
             if not (wrong := seen.disagreement() or other_indexes(seen, {pod.uid for pod in before})):
+                break
+            if time.monotonic() > end:
                 break
             await asyncio.sleep(_PAUSE)
         assert not wrong, "\n".join([f"seed {self.seed}", *self.log, wrong, json.dumps(seen.job["status"])])

@@ -108,9 +108,9 @@ async def named(api: Client, namespace: str, what: str, name: str, group: str = 
     return found
 
 
-async def eventually(look: Callable[[], Awaitable[Any]], seconds: float = 20.0) -> Any:
-    """The first answer that is true, within this time."""
-    async with asyncio.timeout(seconds):
+async def eventually(look: Callable[[], Awaitable[Any]]) -> Any:
+    """The first answer that is true."""
+    async with asyncio.timeout(waiting.LIMIT):
         while True:
             try:
                 found = await look()
@@ -156,7 +156,7 @@ class ReportingWriter(VolcanoJobWriter):
         self.reports.clear()
         self.reconcile(works)
         keys = {work.key for work in works}
-        await waiting.eventually(lambda: not any(map(self.queue.is_busy_with, keys)), "all Jobs", seconds=60)
+        await waiting.eventually(lambda: not any(map(self.queue.is_busy_with, keys)), "all Jobs")
         return [self.reports.get(work.key, JobReport(workload=work.key)) for work in works]
 
 

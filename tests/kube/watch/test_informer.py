@@ -60,7 +60,7 @@ class Watched:
         return {uid: after for uid, after in state.items() if after is not None}
 
     async def knows(self, *nodes: str) -> None:
-        await eventually(lambda: sorted(self.known()) == sorted(nodes), f"nodes {nodes}", seconds=10)
+        await eventually(lambda: sorted(self.known()) == sorted(nodes), f"nodes {nodes}")
 
 
 @asynccontextmanager
@@ -228,7 +228,7 @@ async def test_a_watch_that_is_open_again_counts_as_open_before_anything_happens
     server.once("WATCH", answers(403, "not yet"))
     async with watching(server, tmp_path) as watched:
         await eventually(lambda: len(server.seen("WATCH")) == 2, "a second watch")
-        await eventually(lambda: watched.informer.problem is None, "the watch to be open", seconds=5)
+        await eventually(lambda: watched.informer.problem is None, "the watch to be open")
 
         assert watched.informer.behind(asyncio.get_running_loop().time() + 80.0) == 0.0
 

@@ -141,7 +141,6 @@ async def test_pods_are_created_in_parallel(local_cluster: LocalCluster) -> None
             took, used = time.monotonic() - started, _cpu() - cpu
             await eventually(lambda: len(informer.collection.kept) == many, "all pods")
             print(f"{many / took:.0f} pods/s, {used / many * 1000:.2f} ms of our CPU per pod")
-            assert used / many < 0.01
 
 
 def _cpu() -> float:

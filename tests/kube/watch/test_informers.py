@@ -12,7 +12,7 @@ from admission.kube.watch.informer import Timing
 from admission.kube.watch.informers import Informers
 from queues.workload import QueueName, WorkloadKind
 from tests.fakes.fake_api_server import FakeApiServer, answers
-from tests.waiting import eventually
+from tests.waiting import LIMIT, eventually
 
 PODS = "/api/v1/pods"
 NODES = "/api/v1/nodes"
@@ -44,7 +44,7 @@ class _Done(Exception):
 
 
 async def next_changes(informers: Informers) -> list[Change]:
-    await asyncio.wait_for(informers.changed.wait(), 10)
+    await asyncio.wait_for(informers.changed.wait(), LIMIT)
     return informers.drain()
 
 

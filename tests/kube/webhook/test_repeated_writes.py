@@ -192,7 +192,7 @@ async def place(running: Running, door_cluster: LocalCluster) -> AsyncIterator[t
         return b'"suspend":true' in made
 
     for kind in OPERATORS:
-        await becomes(partial(waits, kind), within=120)
+        await becomes(partial(waits, kind))
     async with await Client.connect(door_cluster.kubeconfig_for(MUSTER, ("system:masters",))) as muster:
         yield running.user, muster
 

@@ -260,9 +260,7 @@ async def test_what_changes_while_a_template_is_refused_has_it_asked_about_at_on
 
     misled.writer._hand_in = hand_in
     misled.about(volcano("ns"))
-    await eventually(
-        lambda: bool(misled.told) and misled.told[-1].shape is not None, "it to be asked", seconds=10
-    )
+    await eventually(lambda: bool(misled.told) and misled.told[-1].shape is not None, "it to be asked")
 
 
 async def test_a_slow_dry_run_that_fails_is_not_tried_again_soon(

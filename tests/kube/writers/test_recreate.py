@@ -98,7 +98,7 @@ class Recreations:
             run_pods(self.cluster)
             return holds() and not self.recreate.queue.is_busy()
 
-        await eventually(settled, what, seconds=5)
+        await eventually(settled, what)
 
     async def quiet(self) -> None:
         await eventually(lambda: not self.recreate.queue.is_busy(), "all steps")

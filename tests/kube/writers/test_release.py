@@ -41,7 +41,7 @@ from tests.builders.facts import (
     world,
 )
 from tests.fakes.fake_api_server import FakeApiServer, answers, breaks_before_answering, hangs
-from tests.waiting import eventually
+from tests.waiting import LIMIT, eventually
 
 MEMBER = shape_name(gated("any"))
 
@@ -54,7 +54,7 @@ def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest_asyncio.fixture
 async def client_of_one(server: FakeApiServer, tmp_path: Path) -> AsyncIterator[Client]:
     """It sends one request at a time."""
-    made = await Client.connect(server.kubeconfig(tmp_path), concurrency=1, request_timeout=5.0)
+    made = await Client.connect(server.kubeconfig(tmp_path), concurrency=1, request_timeout=LIMIT)
     yield made
     await made.close()
 

@@ -249,9 +249,7 @@ class NodesUnderFaults(RuleBasedStateMachine):
             self.made[node] = turn.state.attempts, job
 
 
-few = settings(
-    max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
-)
+few = settings(max_examples=60, stateful_step_count=40, suppress_health_check=list(HealthCheck))
 
 
 def test_nodes_come_back_whatever_happens() -> None:

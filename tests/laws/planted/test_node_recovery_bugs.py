@@ -116,7 +116,6 @@ def test_a_planted_bug_is_found(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> No
     settled = settings(
         max_examples=AT_A_TIME,
         stateful_step_count=40,
-        deadline=None,
         database=None,
         derandomize=False,
         phases=(Phase.generate,),

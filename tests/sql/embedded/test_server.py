@@ -141,7 +141,7 @@ def test_it_ends_with_its_parent_and_the_next_start_is_clean(
         assert parent.stdout is not None
         postmaster = int(parent.stdout.readline().split()[0])
         parent.send_signal(number)
-    until(lambda: not alive(postmaster), "Postgres to end", seconds=5)
+    until(lambda: not alive(postmaster), "Postgres to end")
     server.start(tmp_path, durable=False)
     assert "not properly shut down" not in (tmp_path / "postgres.log").read_text()
 
@@ -177,7 +177,7 @@ def test_it_runs_for_a_plain_user(open_folder: Path) -> None:
         assert uid == runner.uid
         assert owner(postmaster) == runner.uid
         parent.kill()
-    until(lambda: not alive(postmaster), "Postgres to end", seconds=5)
+    until(lambda: not alive(postmaster), "Postgres to end")
 
 
 def _usable(python: str, runner: Runner) -> bool:

@@ -11,6 +11,7 @@ from queues.sql.database import Database
 from queues.sql.history.partitions import ensure_partitions
 from queues.sql.tables import PARTITIONED
 from tests.sql.ledger_harness import LedgerHarness, gang, queue
+from tests.waiting import LIMIT
 
 # NOW of the harness is 2027-01-15, a Friday.
 DECEMBER = date(2026, 12, 31)
@@ -56,7 +57,7 @@ async def test_who_writes_while_a_part_is_made_is_not_refused(muster: Database) 
     async with muster.transaction() as tx:
         await ensure_partitions(tx, harness.term, "postings", DECEMBER)
         admitting = asyncio.create_task(harness.admit(gang("j1", "a", "n1")))
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(LIMIT):
             while not admitting.done() and not await _somebody_waits(muster):  # noqa: ASYNC110 - Postgres tells nobody
                 await asyncio.sleep(0.01)
     await admitting

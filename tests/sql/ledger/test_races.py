@@ -14,10 +14,11 @@ from queues.sql.ledger.balances import open_books, store_books
 from queues.sql.observed import workloads
 from queues.sql.read.world import load_world
 from tests.sql.ledger_harness import NOW, LedgerHarness, gang, queue
+from tests.waiting import LIMIT
 
 
 async def waits_for_a_lock(muster: Database) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(LIMIT):
         waiting = 0
         while not waiting:
             async with muster.transaction() as tx:

@@ -21,7 +21,7 @@ from deploy.local.processes import free_port
 from queues.sql.database import Database
 from queues.sql.revisions import known_revisions
 from tests.fakes.fake_api_server import FakeApiServer
-from tests.waiting import eventually
+from tests.waiting import LIMIT, eventually
 
 #: Pages that say what ``/readyz`` checks.
 DOCUMENTS = tuple(
@@ -109,7 +109,7 @@ async def answer(url: str) -> tuple[int, str]:
 
 async def answers_with(status: int, url: str, body: str = "") -> str:
     """The answer, as soon as it has that status and this in its body."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(LIMIT):
         while True:
             with suppress(aiohttp.ClientConnectionError):
                 found, text = await answer(url)

@@ -26,7 +26,7 @@ from tests.builders.cycles import begun_world, cycle_over
 from tests.builders.facts import NOW, job, node, queue, seen
 
 #: Seconds of a decision that does not end, and of others.
-SHORT, LONG = 0.4, 60.0
+SHORT, LONG = 1.5, 3600.0
 CLUSTER = (node("n1"), node("n2"), queue("root"), queue("team", parent=ROOT))
 
 

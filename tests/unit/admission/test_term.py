@@ -26,7 +26,7 @@ from queues.sql.history.retention import Retention
 from queues.sql.leadership import LeaseTrust
 from queues.sql.read import world as worlds
 from tests.fakes.fake_api_server import FakeApiServer
-from tests.waiting import eventually
+from tests.waiting import LIMIT, eventually
 
 QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
 
@@ -120,7 +120,7 @@ async def leading(
         elected = await leadership.elect(tx, "me", 600.0)
     assert elected is not None
     lease = LeaderLease(elected, LeaseTrust(until=float("inf")))
-    async with await Client.connect(server.kubeconfig(folder), request_timeout=1.0) as client:
+    async with await Client.connect(server.kubeconfig(folder), request_timeout=LIMIT) as client:
         counted = Counted()
         dependencies = TermDependencies(
             database=postgres,  # type: ignore[arg-type]

@@ -78,8 +78,8 @@ class Deployed:
             )
 
         try:
-            until(is_there, f"{replicas} replicas to be ready", seconds=120)
-            until(lambda: len(self.leaders()) == 1, "one replica to lead", seconds=60)
+            until(is_there, f"{replicas} replicas to be ready")
+            until(lambda: len(self.leaders()) == 1, "one replica to lead")
         except AssertionError as late:
             raise AssertionError(
                 f"{late}: {self.kubectl('get', 'pods', '-A')}\n{self.kubelet.logs()}"

@@ -11,7 +11,7 @@ from admission.agent.device_watch import DeviceWatch, not_answering
 from admission.agent.readings import DeviceEvent, DeviceReading, EventKind, NodeReading, Process, Telemetry
 from admission.agent.vendors.vendor import VendorAbsent, VendorFailed
 from tests.fakes.stepped_agent import ScriptedDevices, reading
-from tests.waiting import until
+from tests.waiting import LIMIT, until
 
 XID = DeviceEvent(kind=EventKind.XID, device="GPU-0", code=79)
 READING = NodeReading(
@@ -149,7 +149,7 @@ def test_events_are_not_waited_for_while_there_is_no_library(watched: _Watched) 
     watched.library.reads = _fails(VendorAbsent(vendor="NVIDIA", why="none"))
     watched.start()
     until(lambda: watched.library.readings == 1, "the first reading")
-    assert watched.changes.acquire(timeout=5)
+    assert watched.changes.acquire(timeout=LIMIT)
     assert watched.library.waits == 0
 
 
@@ -168,13 +168,13 @@ def test_an_event_is_seen_although_the_reading_hangs(watched: _Watched) -> None:
 
     def hang() -> NodeReading:
         hanging.set()
-        done.wait(30)
+        done.wait(LIMIT)
         return READING
 
     watched.watch.read()
     watched.library.reads = hang
     watched.start()
-    assert hanging.wait(10)
+    assert hanging.wait(LIMIT)
     watched.watch.wake()
     watched.library.events.put(XID)
     seen = []

@@ -25,6 +25,7 @@ from admission.agent.readings import (
     Telemetry,
 )
 from tests.fakes.stepped_agent import SteppedAgent, reading, running_pod, with_device
+from tests.waiting import LIMIT
 
 POD = running_pod()
 BUSY = Telemetry(
@@ -264,15 +265,15 @@ def served(told: _Told) -> Iterator[tuple[str, list[bool]]]:
 def test_metrics_and_health_are_served(told: _Told, served: tuple[str, list[bool]]) -> None:
     url, alive = served
     told.observe(reading(1, temperature=50), 0)
-    with urllib.request.urlopen(f"{url}/metrics", timeout=5) as answer:
+    with urllib.request.urlopen(f"{url}/metrics", timeout=LIMIT) as answer:
         assert "muster_gpu_temperature_celsius{" in answer.read().decode()
-    with urllib.request.urlopen(f"{url}/healthz", timeout=5) as answer:
+    with urllib.request.urlopen(f"{url}/healthz", timeout=LIMIT) as answer:
         assert answer.read() == b"ok\n"
     alive[0] = False
     with pytest.raises(urllib.error.HTTPError, match="503"):
-        urllib.request.urlopen(f"{url}/healthz", timeout=5)
+        urllib.request.urlopen(f"{url}/healthz", timeout=LIMIT)
     with pytest.raises(urllib.error.HTTPError, match="404"):
-        urllib.request.urlopen(f"{url}/", timeout=5)
+        urllib.request.urlopen(f"{url}/", timeout=LIMIT)
 
 
 @pytest.mark.parametrize(
@@ -286,11 +287,13 @@ def test_metrics_are_served_on_addresses_of_both_families(
     server.start()
     try:
         for host in answering:
-            with urllib.request.urlopen(f"http://{host}:{server.server_port}/healthz", timeout=5) as answer:
+            with urllib.request.urlopen(
+                f"http://{host}:{server.server_port}/healthz", timeout=LIMIT
+            ) as answer:
                 assert answer.read() == b"ok\n"
         for host in {"127.0.0.1", "[::1]"} - set(answering):
             with pytest.raises(urllib.error.URLError):
-                urllib.request.urlopen(f"http://{host}:{server.server_port}/healthz", timeout=5)
+                urllib.request.urlopen(f"http://{host}:{server.server_port}/healthz", timeout=LIMIT)
     finally:
         server.shutdown()
         server.server_close()

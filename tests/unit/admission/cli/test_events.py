@@ -13,6 +13,7 @@ from admission.cli.failures import finish
 from admission.cli.kubectl_muster import kubectl_muster
 from admission.cli.questions import events as events_module
 from tests.fakes.fake_reader import FakeReader, served
+from tests.waiting import LIMIT
 
 
 async def said(capfd: pytest.CaptureFixture[str], url: str, *words: str) -> tuple[int, str, str]:
@@ -66,7 +67,7 @@ async def test_what_is_followed_ends_by_ctrl_c_and_shows_each_decision_once() ->
         assert process.stdout is not None
         text = b""
         while not text.endswith(b"\n}\n"):
-            text += await asyncio.wait_for(process.stdout.read(4096), 30)
+            text += await asyncio.wait_for(process.stdout.read(4096), LIMIT)
         process.send_signal(signal.SIGINT)
         rest = await process.stdout.read()
         assert await process.wait() == 130

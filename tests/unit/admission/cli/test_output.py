@@ -17,6 +17,7 @@ from click.testing import CliRunner
 
 from admission.cli import output as output_module
 from admission.cli.output import Output, list_output
+from tests.waiting import LIMIT
 
 ITEMS = [
     {"kind": "vcjob", "name": "a", "asks": {"nvidia.com/gpu": "16"}, "reason": None},
@@ -109,7 +110,7 @@ def test_a_watched_answer_is_shown_again_only_if_it_differs(script: Path) -> Non
         [sys.executable, script, "--watch"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=LIMIT,
         check=False,
         env=_environment(),
     )

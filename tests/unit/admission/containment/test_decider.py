@@ -26,6 +26,7 @@ from admission.replay.snapshot_file import load
 from queues.plan import Admit, Plan, Reason
 from queues.workload import Workload, WorkloadKey, WorkloadKind
 from tests.builders.facts import NOW, TEAM, job, node, queue, world
+from tests.waiting import LIMIT, until
 
 KEYS = [WorkloadKey(WorkloadKind.JOB, f"job-{number}") for number in range(9)]
 POISON = KEYS[4]
@@ -113,7 +114,7 @@ async def test_a_decision_that_takes_too_long_is_told_and_no_other_is_tried(
     def hangs(found: Snapshot, memo: Memo, *_: Any, **__: Any) -> tuple[Plan, Memo]:
         nonlocal asked
         asked += 1
-        go.wait(30)
+        go.wait(LIMIT)
         return decide(found, memo)
 
     monkeypatch.setattr(engine, "decide", hangs)
@@ -122,9 +123,10 @@ async def test_a_decision_that_takes_too_long_is_told_and_no_other_is_tried(
         await Decider(thread, nowhere).decide(snapshot())
     assert thread.is_busy()
     assert "for longer than 0.05 s" in str(await thread.problem())
+    until(lambda: asked > 0, "the decision to begin")
     assert asked == 1
     go.set()
-    thread._thread.join(30)  # type: ignore[union-attr]
+    thread._thread.join(LIMIT)  # type: ignore[union-attr]
     assert not thread.is_busy()
     assert await thread.problem() is None
 
@@ -139,16 +141,16 @@ async def test_a_decision_that_takes_too_long_names_the_workloads_that_take_the_
     def hangs(workload: Workload, need: MissingMembers, trial: Trial) -> Admit | Reason:
         found = admit(workload, need, trial)
         if workload.key == POISON:
-            go.wait(30)
+            go.wait(LIMIT)
         return found
 
     monkeypatch.setattr(gangs, "admit", hangs)
-    thread, kept, asked = DecisionThread(0.2), list[Snapshot](), snapshot()
+    thread, kept, asked = DecisionThread(1.0), list[Snapshot](), snapshot()
     failures = RepeatedFailures("terms", first=1.0, longest=1.0)
     with pytest.raises(DecisionTooLong) as raised:
         await Decider(thread, kept.append).decide(asked)
     go.set()
-    thread._thread.join(30)  # type: ignore[union-attr]
+    thread._thread.join(LIMIT)  # type: ignore[union-attr]
     assert kept == [asked], "whoever looks into it needs the turn"
     assert "It tried job/ns/job-4 (" in raised.value.__notes__[0]
     assert set(raised.value.culprits) == set(KEYS), "all of them ask for the same"
@@ -176,7 +178,7 @@ async def test_a_decision_that_takes_too_long_is_interrupted(monkeypatch: pytest
     with pytest.raises(DecisionTooLong) as raised:
         await Decider(thread, nowhere).decide(snapshot())
     assert raised.value.culprits == ()
-    thread._thread.join(30)  # type: ignore[union-attr]
+    thread._thread.join(LIMIT)  # type: ignore[union-attr]
     assert not thread.is_busy()
     assert await thread.problem() is None
 

@@ -2,19 +2,11 @@
 
 import asyncio
 import threading
-import time
-from collections.abc import Callable
 
 import pytest
 
 from admission.containment.loop_thread import run_in_loop_thread
-
-
-def block_this_loop_until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
+from tests.waiting import until
 
 
 async def test_it_goes_on_while_this_loop_stands_still() -> None:
@@ -29,7 +21,7 @@ async def test_it_goes_on_while_this_loop_stands_still() -> None:
 
     task = asyncio.create_task(run_in_loop_thread(count, name="count"))
     await asyncio.sleep(0)
-    block_this_loop_until(lambda: steps == 20)
+    until(lambda: steps == 20, "the steps of the other loop")  # this loop stands still
     assert await task != threading.get_ident()
 
 

@@ -11,6 +11,7 @@ from admission.containment import postgres_check
 from admission.containment.postgres_check import PostgresCheck
 from queues.errors import DatabaseUnavailable
 from queues.sql.database import Database
+from tests.waiting import LIMIT
 
 
 class Hanging:
@@ -36,7 +37,7 @@ async def test_postgres_that_hangs_is_told_in_time_and_asked_once(monkeypatch: p
     monkeypatch.setattr(postgres_check, "ANSWER_WITHIN", 0.01)
     hanging: Any = Hanging()
     check = PostgresCheck(hanging)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(LIMIT):
         told = await asyncio.gather(check(), check(), check())
     assert all(each is not None and "has not answered" in each for each in told)
     assert hanging.asked == 1

@@ -15,6 +15,7 @@ from admission.web.changes import Changes, StreamLimits
 from admission.web.http import serving
 from queues.errors import DatabaseUnavailable
 from tests.fakes.fake_reader import FakeReader, fake_api
+from tests.waiting import LIMIT
 
 QUICK = StreamLimits(every=0.01, silence=5.0, longest=30.0, newcomers=0)
 STREAM = f"{PREFIX}/changes?watch=true"
@@ -76,7 +77,7 @@ async def test_streams_go_on_while_postgres_is_away() -> None:
             raise DatabaseUnavailable(reason="connection refused")
 
         changes.read = away
-        await asyncio.wait_for(failed.wait(), 10)
+        await asyncio.wait_for(failed.wait(), LIMIT)
         reader.mark, changes.read = "2", reader.change_mark
         assert (await event(answer))["id"] == "2"
 
@@ -146,7 +147,7 @@ async def test_nothing_is_looked_up_when_nobody_listens() -> None:
         await event(answer)
         assert changes._watching is not None
         answer.close()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(LIMIT):
             while changes._watching is not None:
                 reader.mark += "x"  # the next event finds that the client has left
                 await asyncio.sleep(0.01)

@@ -15,6 +15,7 @@ from admission.web.health import HealthApi, KeptText
 from admission.web.http import serving
 from admission.web.reader import Check
 from deploy.local.processes import free_port
+from tests.waiting import LIMIT
 
 
 async def one_metric() -> bytes:
@@ -118,7 +119,7 @@ async def test_connections_that_ask_nothing_keep_no_probe_out() -> None:
         async with session.get(f"{url}/livez") as answer:
             assert answer.status == 200
         for reader, _ in idle[:16]:
-            assert await asyncio.wait_for(reader.read(), 10) == b""
+            assert await asyncio.wait_for(reader.read(), LIMIT) == b""
         for _, writer in idle:
             writer.close()
 
@@ -140,7 +141,7 @@ async def test_what_cannot_be_read_is_answered_as_json_and_not_logged(
     async with health({}, most=most) as url:
         reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
         writer.write(asked)
-        head, _, body = (await asyncio.wait_for(reader.read(), 10)).partition(b"\r\n\r\n")
+        head, _, body = (await asyncio.wait_for(reader.read(), LIMIT)).partition(b"\r\n\r\n")
         writer.close()
     assert head.split(b" ")[1] == b"400"
     assert b"application/json" in head

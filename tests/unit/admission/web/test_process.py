@@ -9,6 +9,7 @@ from subprocess import DEVNULL, PIPE
 import msgspec
 
 from admission.web.supervision import ServingOrder
+from tests.waiting import LIMIT
 
 COMMAND = [sys.executable, "-m", "admission.web.process"]
 
@@ -21,7 +22,7 @@ def order(role: str, folder: Path) -> bytes:
 
 
 def test_a_process_without_an_order_ends_in_silence() -> None:
-    done = subprocess.run(COMMAND, input=b'{"role": "re', capture_output=True, check=False, timeout=60)
+    done = subprocess.run(COMMAND, input=b'{"role": "re', capture_output=True, check=False, timeout=LIMIT)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 

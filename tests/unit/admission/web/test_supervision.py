@@ -10,7 +10,7 @@ from pathlib import Path
 
 from admission.kube.webhook.validity import Validity
 from admission.web.supervision import ServingOrder, ServingProcess, certificates_line
-from tests.waiting import alive, until
+from tests.waiting import LIMIT, alive, until
 
 ORDER = ServingOrder(role="read", dsn="postgresql://secret", settings={}, channel="/nowhere")
 #: Serves until its input ends; its pid, and the order that it got, are in the file.
@@ -33,7 +33,7 @@ def pids(file: Path) -> list[int]:
 
 
 async def becomes(number: int, file: Path) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(LIMIT):
         while len(pids(file)) < number:  # noqa: ASYNC110 - another process writes it
             await asyncio.sleep(0.01)
 
@@ -44,12 +44,12 @@ async def test_a_process_that_ends_is_started_again_and_ends_with_its_supervisor
     assert await serving.problem() == "the read process is still starting"
     task = asyncio.create_task(serving.run())
     await becomes(1, file)
-    await asyncio.wait_for(serving.open.wait(), 20)
+    await asyncio.wait_for(serving.open.wait(), LIMIT)
     assert await serving.problem() is None
 
     os.kill(pids(file)[0], 9)
     await becomes(2, file)
-    await asyncio.wait_for(serving.open.wait(), 20)
+    await asyncio.wait_for(serving.open.wait(), LIMIT)
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task
@@ -67,7 +67,7 @@ async def test_a_process_tells_when_its_certificates_are_valid(tmp_path: Path) -
     serving = ServingProcess(ORDER, [sys.executable, "-c", program])
     assert serving.certificates == {}
     task = asyncio.create_task(serving.run())
-    await asyncio.wait_for(serving.open.wait(), 20)
+    await asyncio.wait_for(serving.open.wait(), LIMIT)
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task

@@ -214,7 +214,7 @@ def test_a_killed_run_leaves_nothing_alive_and_a_kept_directory_goes_on(tmp_path
             assert len(family) == 10, "five components, each with its supervisor"
         finally:
             run.kill()
-    until(lambda: not any(alive(pid) for pid in family), "all processes to end", seconds=5)
+    until(lambda: not any(alive(pid) for pid in family), "all processes to end")
     with LocalCluster(tmp_path) as again, again.client() as api:
         assert again.ensure_nodes(2) == []
         assert len(api.get("/api/v1/nodes")["items"]) == 2

@@ -13,7 +13,7 @@ import pytest
 
 from deploy.local.processes import DirectoryInUse, DirectoryNotOurs, StateDirectory, default_runs
 from queues.sql.embedded.supervised import ProcessDidNotStart, Program, SupervisedProcess
-from tests.waiting import alive, until
+from tests.waiting import LIMIT, alive, until
 
 SLEEPS = ["sleep", "600"]
 DEAF = [
@@ -64,7 +64,7 @@ def test_children_end_with_their_parent(tmp_path: Path, number: signal.Signals) 
     children = [int(said(process)), int(said(process))]
     assert all(alive(pid) for pid in children)
     end(process, number)
-    until(lambda: not any(alive(pid) for pid in children), "the children to end", seconds=5)
+    until(lambda: not any(alive(pid) for pid in children), "the children to end")
 
 
 def test_even_deaf_children_end_soon_after_their_parent(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_even_deaf_children_end_soon_after_their_parent(tmp_path: Path) -> None:
     child = int(said(process))
     until(lambda: "deaf" in (tmp_path / "log").read_text(), "the child to close its ears")
     end(process, signal.SIGKILL)
-    until(lambda: not alive(child), "the child to end", seconds=5)
+    until(lambda: not alive(child), "the child to end")
 
 
 def test_a_child_does_not_end_with_the_thread_that_started_it(
@@ -91,7 +91,7 @@ def test_a_child_ends_with_its_supervisor(tmp_path: Path) -> None:
     process = parent("one = start()\nprint(one._supervisor.pid, flush=True)\ntime.sleep(600)", tmp_path)
     child, supervisor = int(said(process)), int(said(process))
     os.kill(supervisor, signal.SIGKILL)
-    until(lambda: not alive(child), "the child to end", seconds=5)
+    until(lambda: not alive(child), "the child to end")
     end(process, signal.SIGKILL)
 
 
@@ -122,7 +122,7 @@ def test_stopping_twice_is_stopping_once(start: Callable[..., SupervisedProcess]
 
 def test_an_exit_status_is_handed_on(start: Callable[..., SupervisedProcess]) -> None:
     child = start(["sh", "-c", "echo out; echo err >&2; exit 3"])
-    assert child.wait(10)
+    assert child.wait(LIMIT)
     assert child.returncode == 3
     child.stop()
 
@@ -145,7 +145,7 @@ time.sleep(600)
     process = parent(script, tmp_path)
     child = int(said(process))
     end(process, signal.SIGKILL)
-    until(lambda: not alive(child), "the program to end", seconds=5)
+    until(lambda: not alive(child), "the program to end")
 
 
 def test_a_fresh_directory_goes_when_it_is_closed(tmp_path: Path) -> None:
@@ -168,13 +168,13 @@ def test_what_a_killed_run_left_is_removed_by_the_next(tmp_path: Path) -> None:
     running = StateDirectory.fresh(tmp_path)
     assert left.exists(), "its owner lives"
     end(process, signal.SIGKILL)
-    until(lambda: not alive(child), "the child to end", seconds=5)
+    until(lambda: not alive(child), "the child to end")
 
     def swept() -> bool:
         StateDirectory.fresh(tmp_path).close()
         return not left.exists()
 
-    until(swept, "the directory to be swept", seconds=5)
+    until(swept, "the directory to be swept")
     assert running.path.exists()
     running.close()
 

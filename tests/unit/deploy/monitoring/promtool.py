@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from deploy.monitoring.rules import Alert, files
+from tests.waiting import LIMIT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +52,6 @@ def run(promtool: Path, folder: Path, tests: Iterable[Mapping[str, Any]], *, eve
     }
     file.write_text(yaml.safe_dump(document), encoding="utf-8")
     done = subprocess.run(
-        [promtool, "test", "rules", file], capture_output=True, text=True, timeout=120, check=False
+        [promtool, "test", "rules", file], capture_output=True, text=True, timeout=LIMIT, check=False
     )
     return "" if done.returncode == 0 else done.stdout + done.stderr

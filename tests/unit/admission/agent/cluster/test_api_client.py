@@ -17,6 +17,7 @@ from queues.errors import (
     TooManyRequests,
 )
 from tests.fakes.scripted_server import ScriptedServer, scripted_server
+from tests.waiting import LIMIT
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ def server() -> Iterator[ScriptedServer]:
 
 @pytest.fixture
 def client(server: ScriptedServer) -> Iterator[ApiClient]:
-    client = ApiClient(Endpoint(server=server.url), timeout=5)
+    client = ApiClient(Endpoint(server=server.url), timeout=LIMIT)
     yield client
     client.close()
 
@@ -103,7 +104,7 @@ def test_an_answer_that_is_no_document_is_told_as_unavailable(
 
 def test_a_server_that_does_not_answer_in_time_is_told_as_unavailable(server: ScriptedServer) -> None:
     done = threading.Event()
-    server.answers.append(lambda _: done.wait(30))
+    server.answers.append(lambda _: done.wait(LIMIT))
     with pytest.raises(ApiUnavailable, match="timed out"):
         ApiClient(Endpoint(server=server.url), timeout=0.1).get("/a")
     done.set()

@@ -11,7 +11,7 @@ from admission.agent.cluster.node_watch import NodeWatch, watched_node
 from admission.agent.cluster.object_watch import ObjectWatch
 from queues.errors import ApiUnavailable, Gone
 from tests.fakes.agent_api import AgentApi, unavailable
-from tests.waiting import until
+from tests.waiting import LIMIT, until
 
 GONE = Gone(method="WATCH", path="/p", status=410, reason="too old")
 
@@ -116,7 +116,7 @@ def test_after_a_failure_everything_is_listed_again(api: AgentApi, tried: _Watch
     api.objects = {"2": _object("2", "b")}
     until(lambda: tried.watch.objects == {"2": "b"}, "the second list")
     tried.stop.set()
-    thread.join(5)
+    thread.join(LIMIT)
     assert not thread.is_alive()
 
 
@@ -150,4 +150,4 @@ def test_a_node_that_is_not_there_is_none() -> None:
     assert watch.node is None
     stop.set()
     for thread in threads:
-        thread.join(5)
+        thread.join(LIMIT)

@@ -12,6 +12,7 @@ from admission.settings import Address
 from admission.web.changes import Changes, StreamLimits
 from admission.web.http import serving
 from tests.fakes.fake_reader import FakeReader, fake_api
+from tests.waiting import LIMIT
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ async def test_one_stream_serves_all_views(streamed: tuple[str, FakeReader, Chan
         for listener in (first, second):
             assert await asyncio.to_thread(listener.wait, 10)
         assert not await asyncio.to_thread(first.wait, 0)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(LIMIT):
         while changes._streams:  # the stream ends once it hears something that nobody listens to
             reader.mark += "x"
             await asyncio.sleep(0.01)
@@ -53,7 +54,7 @@ def test_without_a_stream_views_are_asked_for_every_few_seconds() -> None:
     feed = ChangeFeed(Route(server="http://127.0.0.1:9"), polled=0.01, again=0.05)
     with feed.listening() as listener:
         for _ in range(10):
-            assert listener.wait(10)
+            assert listener.wait(LIMIT)
 
 
 async def test_who_may_not_listen_is_asked_for_every_few_seconds(

@@ -42,10 +42,11 @@ from queues.sql.read.decisions import DecisionQuestion
 from queues.sql.read.listed import Listing
 from tests.fakes.fake_reader import RUNNING, FakeReader, served
 from tests.fakes.read_api.fake_outlooks import OUTLOOK
+from tests.waiting import LIMIT
 
 
 def ask(server: PageServer, path: str, **headers: str) -> tuple[int, str, dict[str, str]]:
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=LIMIT)
     given = {name.replace("_", "-"): value for name, value in headers.items()}
     connection.request("GET", path, headers=given)
     answer = connection.getresponse()
@@ -129,7 +130,7 @@ def test_what_fails_is_a_sentence(server: PageServer, path: str, status: int, se
 
 
 def test_changes_are_told_every_few_seconds_where_there_is_no_stream(server: PageServer) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=LIMIT)
     connection.request("GET", "/changes", headers={"Cookie": signed(server)})
     answer = connection.getresponse()
     assert answer.headers["Content-Type"] == "text/event-stream"

@@ -17,6 +17,7 @@ from admission.cli.failures import finish
 from admission.cli.page import shared
 from admission.cli.page.shared import SharedPageServer
 from admission.kube.client.kubeconfig import Access
+from tests.waiting import LIMIT
 
 QUEUES = {"now": "2026-11-21T10:00:00Z", "asOf": "2026-11-21T10:00:00Z", "behind": "", "items": []}
 
@@ -82,7 +83,7 @@ def served(api: ApiServer) -> Iterator[SharedPageServer]:
     # What the process itself could ask with must not matter.
     own = (("Authorization", "Bearer of-the-pod"), ("Impersonate-User", "root"))
     access = Access(server=f"http://127.0.0.1:{api.server_port}", headers=own, certificate="x", key="y")
-    server = SharedPageServer(("127.0.0.1", 0), access, timeout=5.0, cluster="prod")
+    server = SharedPageServer(("127.0.0.1", 0), access, timeout=LIMIT, cluster="prod")
     with running(server):
         yield server
 
@@ -90,7 +91,7 @@ def served(api: ApiServer) -> Iterator[SharedPageServer]:
 def ask(
     server: SharedPageServer, path: str, token: str | None = None, method: str = "GET", **headers: str
 ) -> tuple[int, str, dict[str, str]]:
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=LIMIT)
     given = {name.replace("_", "-"): value for name, value in headers.items()}
     if token is not None:
         given["Authorization"] = f"Bearer {token}"
@@ -155,7 +156,7 @@ def test_without_a_token_of_ones_own_nothing_is_asked(
 
 
 def test_two_tokens_are_none(served: SharedPageServer, api: ApiServer) -> None:
-    with socket.create_connection(("127.0.0.1", served.server_port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", served.server_port), timeout=LIMIT) as connection:
         connection.sendall(
             b"GET /queues HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer of-ada\r\n"
             b"Authorization: Bearer of-ben\r\nConnection: close\r\n\r\n"
@@ -189,7 +190,7 @@ def test_it_only_reads(served: SharedPageServer, api: ApiServer, method: str) ->
 def test_a_body_is_never_read_as_the_request_of_somebody_else(served: SharedPageServer) -> None:
     hidden = b"GET /queues HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer of-ben\r\n\r\n"
     request = b"GET /queues HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer of-ada\r\nContent-Length: %d\r\n\r\n"
-    with socket.create_connection(("127.0.0.1", served.server_port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", served.server_port), timeout=LIMIT) as connection:
         connection.sendall(request % len(hidden) + hidden)
         answer = connection.makefile("rb").read()
     assert answer.startswith(b"HTTP/1.1 400 ")
@@ -200,7 +201,7 @@ def test_one_person_does_not_take_all_streams(
     served: SharedPageServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shared, "_STREAMS_OF_ONE", 1)
-    connection = http.client.HTTPConnection("127.0.0.1", served.server_port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", served.server_port, timeout=LIMIT)
     connection.request("GET", "/changes", headers={"Authorization": "Bearer of-ada"})
     # Kept: with the answer its stream would end, and the next one would be let in.
     stream = connection.getresponse()

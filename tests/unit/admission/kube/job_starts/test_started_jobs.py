@@ -10,6 +10,7 @@ from admission.kube.job_starts import started_jobs
 from admission.kube.job_starts.started_jobs import StartedJobs
 from admission.workloads.kinds.volcano_job import WireVolcanoJob
 from queues.api.schedules.owned_jobs import OwnedJob, owned_job
+from tests.waiting import LIMIT
 
 DECODER = msgspec.json.Decoder(WireVolcanoJob)
 
@@ -62,7 +63,7 @@ async def test_a_job_that_no_informer_shows_is_gone_again(monkeypatch: pytest.Mo
     jobs.hand_in(of(document("phantom")))
     seen(jobs, document("shown", phase="Pending"))
     jobs.changed = lambda owner, job: gone.set()
-    await asyncio.wait_for(gone.wait(), 5)
+    await asyncio.wait_for(gone.wait(), LIMIT)
     assert [(job.name, job.phase) for job in jobs.of_owner("flow")] == [("shown", "Pending")]
 
 

@@ -20,6 +20,7 @@ from admission.kube.webhook.review import (
     validate,
 )
 from queues.api.validation.validation import Known
+from tests.waiting import LIMIT
 
 NOBODY = cast(ReviewContext, None)
 
@@ -121,7 +122,7 @@ async def test_so_many_reviews_are_answered_at_a_time_so_many_wait_and_more_are_
         for each in waiting:
             each.send()
         answers = [asyncio.create_task(each.status()) for each in waiting]
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(LIMIT):
             assert await (await Connection.begun(port)).status() == 429
         assert not any(answer.done() for answer in answers), "they wait until a place is free"
         taken[0].send()

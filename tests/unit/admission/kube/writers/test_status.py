@@ -21,7 +21,7 @@ from queues.api.api_resources import JOBS, POD_GROUPS, ObjectRef
 from queues.errors import ApiRefused, ApiUnavailable
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode
-from tests.waiting import eventually
+from tests.waiting import LIMIT, eventually
 
 REF = ObjectRef(resource=POD_GROUPS, namespace="team", name="g", uid="uid-g")
 
@@ -72,7 +72,7 @@ async def test_no_more_statuses_are_worked_out_than_are_written(monkeypatch: pyt
     assert not waits.done()
     task = asyncio.create_task(writer.run())
     try:
-        await asyncio.wait_for(waits, 10)
+        await asyncio.wait_for(waits, LIMIT)
     finally:
         task.cancel()
         with suppress(asyncio.CancelledError):

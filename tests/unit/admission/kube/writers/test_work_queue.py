@@ -334,9 +334,9 @@ def test_what_is_due_at_once_has_a_time_on_the_loop_of_the_controller() -> None:
     async def requeued() -> list[str]:
         came: list[str] = []
         queue: WorkQueue[str] = WorkQueue(came.append, lambda _: None)
-        for seconds in (0.0, -1.0, 0.0004, 5.0):
+        for seconds in (0.0, -1.0, 0.0004, LONG):
             queue.requeue_after("a", seconds)
-        await asyncio.sleep(0.05)
+        await eventually(lambda: bool(came), "the requeue")
         await queue.stop()
         return came
 

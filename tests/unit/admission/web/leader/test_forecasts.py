@@ -26,6 +26,7 @@ from queues.sql.history.ended_runs import EndedRun
 from queues.text_format import rfc3339
 from queues.workload import QueueName, Workload, WorkloadKey
 from tests.bench.synthetic_world import SyntheticWorld, node_table, pods, queue, workload
+from tests.waiting import LIMIT
 
 
 def decided(waiting: int = 6) -> Decided:
@@ -85,7 +86,7 @@ def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def until(true: Callable[[], object]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(LIMIT):
         while not true():  # noqa: ASYNC110 - the forecast tells nobody when it is made
             await asyncio.sleep(0.001)
 

@@ -12,6 +12,7 @@ from admission.web.leader import answers as leader_answers
 from admission.web.leader.answers import LeaderAnswers
 from admission.web.leader.forwarding import LeaderBusy
 from admission.web.leader.question_line import OF_ONE, LineFull, QuestionLine
+from tests.waiting import LIMIT
 
 Q = TypeVar("Q")
 USERS = ("alice", "bob", "carol", "dave")
@@ -180,7 +181,7 @@ async def test_a_question_that_loses_its_place_is_sent_away(monkeypatch: pytest.
     with pytest.raises(
         LeaderBusy, match="another user's question instead of the last one of alice, who has the most"
     ):
-        await asyncio.wait_for(last, 10)
+        await asyncio.wait_for(last, LIMIT)
     goes_on.set()
     assert (await first, await other) == (b"yes", b"yes")
 

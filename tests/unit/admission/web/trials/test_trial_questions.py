@@ -28,6 +28,7 @@ from tests.builders.trials.worlds_in_memory import (
     volcano_job,
 )
 from tests.fakes.fake_reader import FakeLeader, FakeReader, served
+from tests.waiting import eventually
 
 #: alice may see batch/v1 Jobs of her namespace, and nothing of others.
 SIGHTS = {"alice": Sight(workloads={"job": {"ml"}}, queues=frozenset({"team"}))}
@@ -361,20 +362,23 @@ class SlowLeader(FakeLeader):
     def __init__(self, world: WorldInMemory, release: asyncio.Event) -> None:
         super().__init__(world)
         self._release = release
+        self.begun = 0
 
     async def ask(self, path: str, query: dict[str, str | None], **more: Any) -> bytes:
+        self.begun += 1
         await self._release.wait()
         return await super().ask(path, query, **more)
 
 
 async def test_of_one_user_few_trials_are_taken_at_a_time() -> None:
     release = asyncio.Event()
+    leader = SlowLeader(two_racks(), release)
 
-    async with served(FakeReader(), leader=SlowLeader(two_racks(), release)) as url:
+    async with served(FakeReader(), leader=leader) as url:
         asked = question(batch_job("a", 1, queue="team", gpu=1))
         first = [asyncio.create_task(post(url, asked, "bob")) for _ in range(OF_ONE)]
         other = asyncio.create_task(post(url, asked, "carol"))
-        await asyncio.sleep(0.1)
+        await eventually(lambda: leader.begun == OF_ONE + 1, "all of them to be asked")
         status, body = await post(url, asked, "bob")
         release.set()
         assert (status, body["error"][:14]) == (429, "From this user")
@@ -384,12 +388,13 @@ async def test_of_one_user_few_trials_are_taken_at_a_time() -> None:
 
 async def test_the_service_accounts_of_a_namespace_are_one_user() -> None:
     release = asyncio.Event()
+    leader = SlowLeader(two_racks(), release)
 
-    async with served(FakeReader(), leader=SlowLeader(two_racks(), release)) as url:
+    async with served(FakeReader(), leader=leader) as url:
         asked = question(batch_job("a", 1, queue="team", gpu=1))
         accounts = [f"system:serviceaccount:ml:sa-{number}" for number in range(OF_ONE + 1)]
         first = [asyncio.create_task(post(url, asked, each)) for each in accounts[:-1]]
-        await asyncio.sleep(0.1)
+        await eventually(lambda: leader.begun == OF_ONE, "all of them to be asked")
         status, body = await post(url, asked, accounts[-1])
         release.set()
         assert (status, body["error"][:14]) == (429, "From this user")
@@ -445,14 +450,15 @@ async def test_a_client_that_leaves_amid_its_question_is_no_defect(
 ) -> None:
     caplog.set_level(logging.DEBUG, "admission.web.http")
     host, port = server.removeprefix("http://").split(":")
-    _, writer = await asyncio.open_connection(host, int(port))
-    head = f"POST {PREFIX}/trials HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer admin\r\nContent-Length: 5000\r\n\r\n"
-    writer.write(head.encode() + b'{"documents":[')
+    reader, writer = await asyncio.open_connection(host, int(port))
+    head = (
+        f"POST {PREFIX}/trials HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer admin\r\nContent-Length: 5000\r\n"
+    )
+    writer.write(f"{head}Expect: 100-continue\r\n\r\n".encode())
+    assert b" 100 " in await reader.readline()
+    writer.write(b'{"documents":[')
     await writer.drain()
-    await asyncio.sleep(0.1)
     writer.close()
-    async with asyncio.timeout(10):
-        while not caplog.records:  # noqa: ASYNC110 - the log tells nobody
-            await asyncio.sleep(0.01)
+    await eventually(lambda: bool(caplog.records), "the server to say so")
     told = [(each.levelname, each.message.partition(":")[0]) for each in caplog.records]
     assert told == [("DEBUG", f"the client of POST {PREFIX}/trials left")]

@@ -18,7 +18,7 @@ from tests.fakes.nvml.fake_nvml import (
     XID,
     FakeNvml,
 )
-from tests.waiting import until
+from tests.waiting import LIMIT, until
 
 
 @contextmanager
@@ -207,7 +207,7 @@ def test_a_long_wait_for_the_driver_does_not_hold_up_the_read(
     thread.start()
     until(lambda: nvidia._library._waiting == 1, "the thread to wait")
     assert not nvidia.read().devices[0].lost
-    thread.join(10)
+    thread.join(LIMIT)
     assert not thread.is_alive()
 
 
