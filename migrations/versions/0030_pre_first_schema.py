@@ -34,6 +34,7 @@ CREATE TABLE ledger_ids (
     CONSTRAINT pk_ledger_ids PRIMARY KEY (single),
     CONSTRAINT ck_ledger_ids_single_row CHECK (single)
 );
+INSERT INTO ledger_ids (id) VALUES (gen_random_uuid()::text);
 
 CREATE TABLE heartbeats (
     lease TEXT NOT NULL,

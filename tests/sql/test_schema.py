@@ -28,6 +28,7 @@ from queues.sql.database import (
     schema_version,
 )
 from queues.sql.embedded.server import EmbeddedPostgres
+from queues.sql.ledger_identity import read_identity
 from queues.sql.revisions import known_revisions
 from queues.sql.tables import is_ours, metadata
 from tests.fixtures_local import GivenServer
@@ -63,6 +64,18 @@ async def test_migrations_go_up_and_down_and_up_again(database: str) -> None:
     assert await tables_there(muster) == there
     async with muster.transaction() as tx:
         await check_schema(tx)
+    await muster.close()
+
+
+async def test_a_new_schema_has_a_root_and_an_id_of_its_ledger_and_no_other_row(database: str) -> None:
+    muster = await Database.connect(database)
+    rows = {}
+    async with muster.transaction() as tx:
+        for table in metadata.sorted_tables:
+            rows[table.name] = await tx.scalar(text(f'SELECT count(*) FROM "{table.name}"'))
+        assert {name: count for name, count in rows.items() if count} == {"queues": 1, "ledger_ids": 1}
+        assert await tx.scalar(text("SELECT name FROM queues")) == "root"
+        assert (await read_identity(tx)).ledger
     await muster.close()
 
 
