@@ -52,7 +52,7 @@ from admission.web.leader.answers import LeaderAnswers
 from admission.web.reader import Check
 from admission.web.supervision import ServingProcess, order
 from admission.workloads.inputs import Timeouts
-from queues.errors import DatabaseUnavailable, MusterError, SchemaTooFarBehind, SchemaTooNew
+from queues.errors import DatabaseUnavailable, MusterError, SchemaTooFarBehind, SchemaTooNew, UnreleasedSchema
 from queues.plan import Reason
 from queues.sql.database import IDLE_TIMEOUT, Database, check_schema, migrate
 from queues.sql.dsn import Dsn
@@ -385,7 +385,7 @@ async def _migrate_when_up(database: Database) -> None:
         except DatabaseUnavailable as error:
             seconds = pauses.note(error)
             _log.warning("waiting for Postgres", extra={"why": str(error), "seconds": round(seconds, 1)})
-        except (SchemaTooNew, SchemaTooFarBehind) as error:
+        except (SchemaTooNew, SchemaTooFarBehind, UnreleasedSchema) as error:
             seconds = pauses.note(error)
             if str(error) != told:
                 told = str(error)

@@ -28,7 +28,7 @@ def stages_of(rows: ExplanationRows) -> tuple[bodies.StageBody, ...]:
         gang = gang if is_part else admission
         of_admission = list(_stages_of_admission(admission, rows, waits_since))
         found += of_admission
-        waits_since = rows.closed.get(admission.id)
+        waits_since = _times_of(admission, rows).closed
     if rows.ended:
         found.append(_stage("ended", rows.ended, None))
     return tuple(found)
@@ -44,7 +44,7 @@ def _stages_of_admission(
     admission: Admission, rows: ExplanationRows, waits_since: float | None
 ) -> Iterator[bodies.StageBody]:
     """``waits_since``: since when the workload had waited for it. None if others of its admissions were open."""
-    times = rows.times.get(admission.id, AdmissionTimes(admitted=admission.opened_at))
+    times = _times_of(admission, rows)
     yield _stage(
         "adopted" if admission.adopted is not None else "admitted",
         times.admitted,
@@ -57,7 +57,7 @@ def _stages_of_admission(
         ("bound", times.bound),
         ("running", times.running),
         ("evicted", None if eviction is None else eviction.at),
-        ("closed", rows.closed.get(admission.id)),
+        ("closed", times.closed),
     ]
     last = times.admitted
     for name, at in following:
@@ -65,6 +65,10 @@ def _stages_of_admission(
             # Some times are whole seconds, cut off.
             yield _stage(name, max(at, last), last, admission)
             last = max(at, last)
+
+
+def _times_of(admission: Admission, rows: ExplanationRows) -> AdmissionTimes:
+    return rows.times.get(admission.id, AdmissionTimes(admitted=admission.opened_at))
 
 
 def _stage(

@@ -531,7 +531,8 @@ def _history_begins(rows: views.ExplanationRows) -> str | None:
 
 
 def _admission(held: Admission, rows: views.ExplanationRows) -> bodies.AdmissionBody:
-    eviction, closed_at = rows.evictions.get(held.id), rows.closed.get(held.id)
+    eviction, times = rows.evictions.get(held.id), rows.times.get(held.id)
+    closed_at = None if times is None else times.closed
     nodes = sorted({seat.node for seat in held.seats})
     return bodies.AdmissionBody(
         id=held.id,

@@ -146,7 +146,6 @@ async def node_workloads(
         )
         .select_from(admissions)  # first: what is unnested is of its row
         .where(
-            admissions.c.state != "closed",
             seat.c.node == asked,
             not_(seat.c.place - 1 == any_(admissions.c.ended)),
         )

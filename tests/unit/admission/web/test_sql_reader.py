@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admission.read_api import bodies
+from admission.web import bodies
 from admission.web.quantities import facts_with_quantities, ranges
 from admission.web.queue_positions import counted_by, order_terms, policies
 from admission.web.sql_reader import Age, explanation
@@ -252,7 +252,7 @@ def test_the_order_that_postgres_sorts_by_is_the_order_in_which_the_engine_tries
                 each, key=WorkloadKey(WorkloadKind.JOB, str(number)), arrival=len(joining) - number
             ),
             shape=number,
-            devices=order_policies.devices(each),
+            devices=devices(each),
             joins=joining[number],
             accounts=(),
         )
