@@ -151,9 +151,25 @@ class EmptyCluster:
             return None if reason is None else never_fits.nodes_refused(reason)
         if reason is not None or self.trial.layout.growth:
             return reason
-        # The nodes have enough; what queues are guaranteed of it is kept from others.
-        hits = [quota_hit(self.trial, workload.queue, charges) for charges in request.minimum_charges]
-        return never_fits.beyond_quota(hit) if (hit := _common(hits)) is not None else None
+        return self._beyond_guarantees(workload, request)
+
+    def _beyond_guarantees(self, workload: Workload, request: ClassRequest) -> Reason | None:
+        """What other queues are guaranteed of nodes that have enough: it is kept from the gang."""
+        queue = workload.queue
+        hits = [quota_hit(self.trial, queue, charges) for charges in request.minimum_charges]
+        if (hit := _common(hits)) is not None:
+            return never_fits.beyond_quota(hit)
+        for pods, count in _due(workload, request):
+            level = _level_of_all(pods)
+            in_flavors = [
+                quota_hit(self.trial, queue, flavor_charges({flavor: pods.takes * count}))
+                for flavor in self.quota.tree.flavors(queue)
+                if self._quota_in(flavor, queue, pods, count) is None
+                and self._most_pods(pods, count, flavor, level) >= count
+            ]
+            if (flavor_hit := _common(in_flavors)) is not None:
+                return never_fits.beyond_quota(flavor_hit)
+        return None
 
     def _beyond_growing(
         self, workload: Workload, request: ClassRequest, growth: Sequence[FlavorGrowth]
