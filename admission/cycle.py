@@ -11,7 +11,7 @@ from time import monotonic, perf_counter
 from admission import intake
 from admission.apply import Applied, Reasons, TurnPlan, apply, is_refused
 from admission.containment.culprits import find_culprits
-from admission.containment.decider import Decider
+from admission.containment.decider import Decider, TurnDecision
 from admission.containment.decision_thread import DecisionTooLong
 from admission.engine.plan_limit import SEATS_PER_PLAN
 from admission.engine.snapshot import Snapshot
@@ -162,13 +162,7 @@ class Cycle:
         # Until the plan is stored, a failed turn has to be repeated.
         world.snapshot_is_stale = True
         froze = perf_counter()
-        try:
-            decision = await self._decider.decide(frozen, self._halved(SEATS_PER_PLAN))
-        except DecisionTooLong as too_long:
-            await self._store_culprits(too_long, frozen)
-            raise
-        for key, error in decision.culprits.items():
-            world.set_aside(key, error, now)
+        decision = await self._decision(frozen)
         decided = perf_counter()
         snapshot = decision.snapshot
         plan, held_back = world.namespace_quotas.within(decision.plan, snapshot, world.states)
@@ -178,17 +172,7 @@ class Cycle:
         self._failpoint("decided")
         plan = self.progress.told_in(plan, snapshot.pending, world.reasons)
         reasons = await self._changed_reasons(plan, snapshot.pending)
-        turn = TurnPlan(
-            plan=plan,
-            jobs=jobs,
-            reasons=_to_store(reasons),
-            users=self._users(plan),
-            lost={
-                each.admission: lost_work(snapshot.admissions[each.admission], snapshot)
-                for each in plan.evicts
-            },
-            stages=self.stages.of(plan, snapshot.admissions, world.states, self._clock()),
-        )
+        turn = self._turn_plan(plan, jobs, reasons, snapshot)
         applied = None
         if turn.changes_ledger():
             try:
@@ -201,16 +185,11 @@ class Cycle:
         world.node_inventory.closures.choose(plan.chosen_nodes)
         waits = self._waits(snapshot, applied, plan)
         if applied is not None:
-            self.stages.forget(plan)
-            self._failpoint("applied")
-            await log_applied(applied, snapshot.admissions)
-            await self._update_world(applied, plan, turn.reasons)
+            await self._follow(applied, turn, snapshot)
         if applied is not None or decision.culprits or held_back:
             await self._refresh(now)
-        for evict in applied.evicted if applied is not None else ():
-            if evict.code is ReasonCode.MAX_RUN_TIME and evict.admission in world.admissions:
-                # What follows for a Volcano Job is decided in the next turn, before anything else is seen of it.
-                world.mark_dirty(world.admissions[evict.admission].workload)
+        if applied is not None:
+            self._look_again_at_run_out(applied)
         self.next_look = self._when_to_look_again(now, applied)
         return replace(
             self._report(snapshot, plan, applied, changes),
@@ -224,6 +203,45 @@ class Cycle:
             decide_seconds=decided - froze,
             apply_seconds=perf_counter() - decided,
         )
+
+    async def _decision(self, frozen: Snapshot) -> TurnDecision:
+        """What is decided, without the workloads that keep a decision from coming about: they are set aside."""
+        try:
+            decision = await self._decider.decide(frozen, self._halved(SEATS_PER_PLAN))
+        except DecisionTooLong as too_long:
+            await self._store_culprits(too_long, frozen)
+            raise
+        for key, error in decision.culprits.items():
+            self.world.set_aside(key, error, frozen.now)
+        return decision
+
+    def _turn_plan(
+        self, plan: Plan, jobs: tuple[JobTransition, ...], reasons: ReasonChanges, snapshot: Snapshot
+    ) -> TurnPlan:
+        """The plan with all that is stored with it."""
+        admissions = snapshot.admissions
+        return TurnPlan(
+            plan=plan,
+            jobs=jobs,
+            reasons=_to_store(reasons),
+            users=self._users(plan),
+            lost={each.admission: lost_work(admissions[each.admission], snapshot) for each in plan.evicts},
+            stages=self.stages.of(plan, admissions, self.world.states, self._clock()),
+        )
+
+    async def _follow(self, applied: Applied, turn: TurnPlan, snapshot: Snapshot) -> None:
+        """Bring what is known to what is stored."""
+        self.stages.forget(turn.plan)
+        self._failpoint("applied")
+        await log_applied(applied, snapshot.admissions)
+        await self._update_world(applied, turn.plan, turn.reasons)
+
+    def _look_again_at_run_out(self, applied: Applied) -> None:
+        """What follows for a Volcano Job is decided in the next turn, before anything else is seen of it."""
+        admissions = self.world.admissions
+        for evict in applied.evicted:
+            if evict.code is ReasonCode.MAX_RUN_TIME and evict.admission in admissions:
+                self.world.mark_dirty(admissions[evict.admission].workload)
 
     async def _store_culprits(self, error: DecisionTooLong, snapshot: Snapshot) -> None:
         """Store with their reason that workloads kept a decision from ending: the next leader decides without them."""
