@@ -140,12 +140,14 @@ async def apply(
     freed, adopted, outcome, evicted = written.freed, written.adopted, written.outcome, written.evicted
     taken = _committed(plan, freed, outcome, evicted)
     admitted = [outcome.accepted[index] for index in sorted(outcome.accepted)]
-    changed = taken.changed_admissions(admissions, [*adopted, *admitted], turn.users)
+    starts = {**adopted.starts, **outcome.starts}
+    ids = [*adopted.accepted.values(), *admitted]
+    changed = taken.changed_admissions(admissions, ids, turn.users, starts)
     return Applied(
         ledger_seq=written.ledger_seq,
         admissions=tuple(changed[id_] for id_ in sorted(changed)),
         admitted=tuple(zip(admitted, taken.admits, strict=True)),
-        adopted=tuple(zip(adopted, taken.adopts, strict=True)),
+        adopted=tuple(zip(adopted.accepted.values(), taken.adopts, strict=True)),
         evicted=taken.evicts,
         closed=frozenset(free.admission for free in taken.frees if free.closes),
         dropped=_dropped(plan, outcome),
@@ -173,7 +175,7 @@ class _Written:
 
     ledger_seq: int
     freed: ledger.Freed
-    adopted: list[AdmissionId]
+    adopted: ledger.LedgerOutcome
     outcome: ledger.LedgerOutcome
     evicted: frozenset[AdmissionId]
 
@@ -246,7 +248,7 @@ def _dropped(plan: Plan, outcome: ledger.LedgerOutcome) -> dict[WorkloadKey, Rea
 def _decisions(
     turn: TurnPlan,
     outcome: ledger.LedgerOutcome,
-    adopted: list[AdmissionId],
+    adopted: ledger.LedgerOutcome,
     evicted: frozenset[AdmissionId],
     admissions: Mapping[AdmissionId, Admission],
 ) -> list[ledger.Decision]:
@@ -267,7 +269,7 @@ def _decisions(
     for free in plan.frees:
         if free.closes:
             lines.append(_line("free", admissions[free.admission], "ended", free.admission))
-    for id_, adopt in zip(adopted, plan.adopts, strict=True):
+    for id_, adopt in zip(adopted.accepted.values(), plan.adopts, strict=True):
         lines.append(_line("adopt", adopt.admit, "running", admission=id_))
     gangs: dict[tuple[Any, ...], list[ledger.Decision]] = {}
     for index, admit in enumerate(plan.admits):

@@ -16,7 +16,6 @@ from typing import Any
 from admission import garbage_collection
 from admission.containment.decision_thread import DecisionThread
 from admission.containment.failed_turns import FailedTurns
-from admission.containment.loop_watchdog import LoopWatchdog
 from admission.containment.postgres_check import PostgresCheck
 from admission.containment.repeated_failures import RepeatedFailures
 from admission.engine.snapshot import Snapshot
@@ -37,8 +36,9 @@ from admission.leadership import (
     terms_in_a_row,
 )
 from admission.logs import about
+from admission.loop_watchdog import LoopWatchdog
 from admission.metrics import Metrics, ProcessFigures, Watching
-from admission.node_recovery.figures import NodeHealth
+from admission.node_recovery.view import NodeHealth
 from admission.reconcile.expected_starts import ExpectedStart
 from admission.replay.fingerprint import fingerprint
 from admission.settings import IN_CLUSTER, STATE, Settings, ledger_dsn
@@ -52,7 +52,7 @@ from admission.web.leader.answers import LeaderAnswers
 from admission.web.reader import Check
 from admission.web.supervision import ServingProcess, order
 from admission.workloads.inputs import Timeouts
-from queues.errors import DatabaseUnavailable, MusterError, SchemaTooFarBehind, SchemaTooNew
+from queues.errors import DatabaseUnavailable, MusterError, SchemaTooFarBehind, SchemaTooNew, UnreleasedSchema
 from queues.plan import Reason
 from queues.sql.database import IDLE_TIMEOUT, Database, check_schema, migrate
 from queues.sql.dsn import Dsn
@@ -385,7 +385,7 @@ async def _migrate_when_up(database: Database) -> None:
         except DatabaseUnavailable as error:
             seconds = pauses.note(error)
             _log.warning("waiting for Postgres", extra={"why": str(error), "seconds": round(seconds, 1)})
-        except (SchemaTooNew, SchemaTooFarBehind) as error:
+        except (SchemaTooNew, SchemaTooFarBehind, UnreleasedSchema) as error:
             seconds = pauses.note(error)
             if str(error) != told:
                 told = str(error)

@@ -11,9 +11,8 @@ from time import monotonic, perf_counter
 from admission import intake
 from admission.apply import Applied, Reasons, TurnPlan, apply, is_refused
 from admission.containment.culprits import find_culprits
-from admission.containment.decider import Decider
+from admission.containment.decider import Decider, TurnDecision
 from admission.containment.decision_thread import DecisionTooLong
-from admission.containment.halvings import Halvings
 from admission.engine.plan_limit import SEATS_PER_PLAN
 from admission.engine.snapshot import Snapshot
 from admission.facts.changes import Change
@@ -36,7 +35,7 @@ from admission.world.past_use import without
 from admission.world.reason_changes import REASONS_PER_TURN, ReasonChanges, StoredReasons, counts
 from admission.world.world import World
 from queues.admissions import CAUSES_TOLD, Admission, LastEviction
-from queues.errors import DatabaseError, DataRefused, Fenced
+from queues.errors import DatabaseError, DatabaseTooSlow, DataRefused, Fenced
 from queues.plan import Evict, Plan, Reason, setbacks_of
 from queues.reason_codes import ReasonCode
 from queues.slices import run_in_slices, slices
@@ -55,6 +54,8 @@ REFRESHED = 40
 _RECALLED = 10_000
 #: Postings that a turn reads to learn past use: a few seconds.
 MOST_POSTINGS = 50_000
+#: How often limits are halved at the most: then a transaction is about few rows.
+MOST_HALVINGS = 10
 #: Changed numbers of a reason with the same code are stored at most this often.
 REASON_NUMBERS_EVERY_SECONDS = 2.0
 
@@ -93,8 +94,8 @@ class Cycle:
         self._amounts = QueueAmounts()
         #: When (of the monotonic clock) the admissions of this term were committed that have not started yet.
         self._committed: dict[AdmissionId, float] = {}
-        #: Of a plan's seats and reasons, of the rows of a transaction before a decision, and of one afterwards.
-        self._plan_halvings, self._intake_halvings, self._rest_halvings = Halvings(), Halvings(), Halvings()
+        #: How often what Postgres is given at once is halved by now: seats and reasons of a plan, and rows.
+        self._halvings = 0
         self._rest_failed = False
         self._stored_reasons = StoredReasons()
         self._numbers_stored_at = 0.0
@@ -109,9 +110,26 @@ class Cycle:
         """One pass. ``changes``: what the cluster shows since the last call.
 
         Raises DatabaseUnavailable: try again later, nothing is lost, for nothing is known here that the ledger does not
-        know or that the next pass does not find again. Fenced, OutcomeUnknown, any other error: the world must be read
-        again.
+        know or that the next pass does not find again; of what Postgres did not get done in time it is given half.
+        Fenced, OutcomeUnknown, any other error: the world must be read again.
         """
+        try:
+            report = await self._turn(changes)
+        except DatabaseTooSlow:
+            self._halve()
+            raise
+        if not self._rest_failed:
+            self._halvings = max(0, self._halvings - 1)
+        return report
+
+    def _halve(self) -> None:
+        self._halvings = min(self._halvings + 1, MOST_HALVINGS)
+
+    def _halved(self, limit: int) -> int:
+        """What is left of a limit."""
+        return max(1, limit >> self._halvings)
+
+    async def _turn(self, changes: Sequence[Change]) -> TurnReport:
         now = int(self._clock())
         world = self.world
         async for part in slices(world.devices.resolved(changes)):
@@ -144,13 +162,7 @@ class Cycle:
         # Until the plan is stored, a failed turn has to be repeated.
         world.snapshot_is_stale = True
         froze = perf_counter()
-        try:
-            decision = await self._decider.decide(frozen, self._plan_halvings.of(SEATS_PER_PLAN))
-        except DecisionTooLong as too_long:
-            await self._store_culprits(too_long, frozen)
-            raise
-        for key, error in decision.culprits.items():
-            world.set_aside(key, error, now)
+        decision = await self._decision(frozen)
         decided = perf_counter()
         snapshot = decision.snapshot
         plan, held_back = world.namespace_quotas.within(decision.plan, snapshot, world.states)
@@ -160,24 +172,11 @@ class Cycle:
         self._failpoint("decided")
         plan = self.progress.told_in(plan, snapshot.pending, world.reasons)
         reasons = await self._changed_reasons(plan, snapshot.pending)
-        turn = TurnPlan(
-            plan=plan,
-            jobs=jobs,
-            reasons=_to_store(reasons),
-            users=self._users(plan),
-            lost={
-                each.admission: lost_work(snapshot.admissions[each.admission], snapshot)
-                for each in plan.evicts
-            },
-            stages=self.stages.of(plan, snapshot.admissions, world.states, self._clock()),
-        )
+        turn = self._turn_plan(plan, jobs, reasons, snapshot)
         applied = None
         if turn.changes_ledger():
             try:
-                with self._plan_halvings.counted():
-                    applied = await apply(
-                        self._database, self._term, turn, snapshot.admissions, self._failpoint
-                    )
+                applied = await apply(self._database, self._term, turn, snapshot.admissions, self._failpoint)
             except DataRefused as refused:
                 await self._set_aside_refused(turn, snapshot, refused, now)
                 return self._without_decision(now, changes, frozenset())
@@ -186,16 +185,11 @@ class Cycle:
         world.node_inventory.closures.choose(plan.chosen_nodes)
         waits = self._waits(snapshot, applied, plan)
         if applied is not None:
-            self.stages.forget(plan)
-            self._failpoint("applied")
-            await log_applied(applied, snapshot.admissions)
-            await self._update_world(applied, plan, turn.reasons)
+            await self._follow(applied, turn, snapshot)
         if applied is not None or decision.culprits or held_back:
             await self._refresh(now)
-        for evict in applied.evicted if applied is not None else ():
-            if evict.code is ReasonCode.MAX_RUN_TIME and evict.admission in world.admissions:
-                # What follows for a Volcano Job is decided in the next turn, before anything else is seen of it.
-                world.mark_dirty(world.admissions[evict.admission].workload)
+        if applied is not None:
+            self._look_again_at_run_out(applied)
         self.next_look = self._when_to_look_again(now, applied)
         return replace(
             self._report(snapshot, plan, applied, changes),
@@ -209,6 +203,45 @@ class Cycle:
             decide_seconds=decided - froze,
             apply_seconds=perf_counter() - decided,
         )
+
+    async def _decision(self, frozen: Snapshot) -> TurnDecision:
+        """What is decided, without the workloads that keep a decision from coming about: they are set aside."""
+        try:
+            decision = await self._decider.decide(frozen, self._halved(SEATS_PER_PLAN))
+        except DecisionTooLong as too_long:
+            await self._store_culprits(too_long, frozen)
+            raise
+        for key, error in decision.culprits.items():
+            self.world.set_aside(key, error, frozen.now)
+        return decision
+
+    def _turn_plan(
+        self, plan: Plan, jobs: tuple[JobTransition, ...], reasons: ReasonChanges, snapshot: Snapshot
+    ) -> TurnPlan:
+        """The plan with all that is stored with it."""
+        admissions = snapshot.admissions
+        return TurnPlan(
+            plan=plan,
+            jobs=jobs,
+            reasons=_to_store(reasons),
+            users=self._users(plan),
+            lost={each.admission: lost_work(admissions[each.admission], snapshot) for each in plan.evicts},
+            stages=self.stages.of(plan, admissions, self.world.states, self._clock()),
+        )
+
+    async def _follow(self, applied: Applied, turn: TurnPlan, snapshot: Snapshot) -> None:
+        """Bring what is known to what is stored."""
+        self.stages.forget(turn.plan)
+        self._failpoint("applied")
+        await log_applied(applied, snapshot.admissions)
+        await self._update_world(applied, turn.plan, turn.reasons)
+
+    def _look_again_at_run_out(self, applied: Applied) -> None:
+        """What follows for a Volcano Job is decided in the next turn, before anything else is seen of it."""
+        admissions = self.world.admissions
+        for evict in applied.evicted:
+            if evict.code is ReasonCode.MAX_RUN_TIME and evict.admission in admissions:
+                self.world.mark_dirty(admissions[evict.admission].workload)
 
     async def _store_culprits(self, error: DecisionTooLong, snapshot: Snapshot) -> None:
         """Store with their reason that workloads kept a decision from ending: the next leader decides without them."""
@@ -274,21 +307,19 @@ class Cycle:
         """Store what a decision depends on. Whether there was something."""
         if not intake.has_urgent(self.world):
             return False
-        rows = self._intake_halvings.of(intake.ROWS)
-        with self._intake_halvings.counted():
-            return await intake.save(self._database, self._term, self.world, now, rows=rows)
+        rows = self._halved(intake.ROWS)
+        return await intake.save(self._database, self._term, self.world, now, rows=rows)
 
     async def store_rest(self) -> bool:
         """Store some of what no decision waits for. Whether more is left. Raises Fenced."""
-        if not intake.has_rest(self.world):
-            return False
-        rows = self._rest_halvings.of(intake.ROWS_OF_REST)
+        left, rows = False, self._halved(intake.ROWS_OF_REST)
         try:
-            with self._rest_halvings.counted():
-                left = await intake.save_rest(
-                    self._database, self._term, self.world, int(self._clock()), rows=rows
-                )
+            if intake.has_rest(self.world):
+                now = int(self._clock())
+                left = await intake.save_rest(self._database, self._term, self.world, now, rows=rows)
         except DatabaseError as error:
+            if isinstance(error, DatabaseTooSlow):
+                self._halve()
             # Whatever is stored twice is stored once: the next turn tries again.
             if not self._rest_failed:
                 _log.warning("descriptions and departures not stored", extra={"why": str(error)})
@@ -376,7 +407,7 @@ class Cycle:
     async def _changed_reasons(self, plan: Plan, pending: Mapping[WorkloadKey, Workload]) -> ReasonChanges:
         """Reasons with another code, now and then also with other numbers, and workloads that wait no more."""
         with_numbers = monotonic() - self._numbers_stored_at >= REASON_NUMBERS_EVERY_SECONDS
-        limit = self._plan_halvings.of(REASONS_PER_TURN)
+        limit = self._halved(REASONS_PER_TURN)
         stored = self.world.reasons
         looking = self._stored_reasons.next(plan, pending, stored, with_numbers=with_numbers, limit=limit)
         return await run_in_slices(looking)

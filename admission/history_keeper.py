@@ -14,12 +14,11 @@ from typing import Final, NoReturn
 
 from queues.errors import DatabaseError, DatabaseUnavailable
 from queues.sql.database import Database, Transaction
-from queues.sql.history import closing, past_use, retention
+from queues.sql.history import past_use, retention
 from queues.sql.history.partitions import HistoryPartition, ensure_partitions
 from queues.sql.history.retention import Retention
-from queues.sql.leadership import Term, check_term
+from queues.sql.leadership import Term
 from queues.sql.tables import PARTITIONED, postings
-from queues.workload import AdmissionId
 
 _log = logging.getLogger(__name__)
 
@@ -28,7 +27,7 @@ EVERY: Final = 3600.0
 AFTER_FAILURE: Final = 60.0
 #: Seconds between two steps, which leave Postgres to the turns.
 PAUSE: Final = 0.05
-#: Rows that one step moves or deletes.
+#: Rows that one step deletes.
 ROWS: Final = 1000
 #: Seconds between two times at which postings are summed up, and postings of one step.
 SUM_UP_EVERY: Final = 60.0
@@ -60,8 +59,6 @@ class HistoryKeeper:
         self._overdue: dict[str, float] = {}
         #: Half-lives by which past use counted at the last look.
         self._used: frozenset[int] | None = None
-        #: Admissions that an older version closed are moved up to this id; None if all are.
-        self._moved: AdmissionId | None = AdmissionId(0)
 
     async def run(self) -> NoReturn:
         """Until the term is over. Raises Fenced."""
@@ -87,7 +84,6 @@ class HistoryKeeper:
         """Do all that is due. False: something failed, and is to be tried again soon. Raises Fenced."""
         steps: list[Callable[[], Awaitable[None]]] = [
             self._make_partitions,
-            self._move_left_behind,
             self._sum_up,
             self._forget_sums,
             *(partial(self._drop_old, table) for table in PARTITIONED),
@@ -136,16 +132,6 @@ class HistoryKeeper:
         for table in PARTITIONED:
             async with self._database.transaction() as tx:
                 await ensure_partitions(tx, self._term, table, today)
-
-    async def _move_left_behind(self) -> None:
-        """Admissions that an older version closed."""
-        while self._moved is not None:
-            async with self._database.transaction() as tx:
-                await check_term(tx, self._term)
-                self._moved = await closing.move_left_behind(
-                    tx, int(self._clock()), after=self._moved, rows=ROWS
-                )
-            await asyncio.sleep(PAUSE)
 
     async def _drop_old(self, table: str) -> None:
         kept = self._retention.of(table)

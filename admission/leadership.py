@@ -12,11 +12,14 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import NoReturn
+from functools import partial
+from typing import Any, NoReturn, TypeVar
 
-from admission.containment.loop_thread import run_in_loop_thread
+import uvloop
+
 from admission.containment.repeated_failures import RepeatedFailures, told_of
 from admission.kube.cluster_ledger import ClusterLedger
 from admission.kube.watch.lag import Lag
@@ -38,6 +41,8 @@ from queues.sql.leadership import LeaseTrust, Term
 from queues.sql.lease_times import LEASE_SECONDS, RETRY_SECONDS
 
 _log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -410,3 +415,44 @@ def first_error(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
+
+
+async def run_in_loop_thread(work: Callable[[], Coroutine[Any, Any, T]], *, name: str) -> T:
+    """Run ``work`` on another event loop until it ends; what it returns or raises. ``name``: of the thread.
+
+    Cancelled here, it is cancelled there, and has ended there before this raises. Connections and primitives of this
+    loop cannot be used there.
+    """
+    here, there = asyncio.get_running_loop(), uvloop.new_event_loop()
+    answer: asyncio.Future[T] = here.create_future()
+    # The loop does not run yet, so this thread may still use it.
+    task = there.create_task(work(), name=name)
+
+    def run() -> None:
+        try:
+            # However it ends, the answer shows it.
+            there.run_until_complete(asyncio.wait([task]))
+        finally:
+            there.run_until_complete(there.shutdown_asyncgens())
+            there.close()
+            with suppress(RuntimeError):  # the loop is closed: the process ends
+                here.call_soon_threadsafe(partial(_settle, answer, task))
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    try:
+        return await asyncio.shield(answer)
+    except asyncio.CancelledError:
+        with suppress(RuntimeError):  # it has ended just now
+            there.call_soon_threadsafe(task.cancel)
+        await asyncio.wait([answer])
+        raise
+
+
+def _settle(answer: asyncio.Future[T], task: asyncio.Task[T]) -> None:
+    if task.cancelled():
+        answer.cancel()
+    elif (error := task.exception()) is not None:
+        answer.set_exception(error)
+        answer.exception()  # the caller may have been cancelled, and gets no answer
+    else:
+        answer.set_result(task.result())

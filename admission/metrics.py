@@ -18,11 +18,10 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 
 from admission.engine.snapshot import Snapshot
-from admission.figures.catalogue import BY_NAME
-from admission.figures.metric import Kind
+from admission.figures.catalogue import BY_NAME, Kind
 from admission.figures.wide_metrics import QueueBooks, WideMetrics
 from admission.kube.webhook.validity import Validity
-from admission.node_recovery.figures import NodeHealth
+from admission.node_recovery.view import NodeHealth
 from admission.turn_report import EvictionCost, TurnReport
 
 TURN_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -310,13 +309,5 @@ def _outcome(code: int) -> str:
 def _of_nodes(health: NodeHealth) -> Iterator[Metric]:
     yield _family("muster_devices_faulty", {(why,): count for why, count in sorted(health.faults.items())})
     yield _single("muster_nodes_faulty", health.nodes)
-    figures = health.figures
-    for name, value in (
-        ("faults", figures.faults),
-        ("repairs", figures.repairs),
-        ("repair_seconds", figures.repair_seconds),
-        ("healthy_seconds", figures.healthy_seconds),
-        ("recovery_attempts", figures.attempts),
-        ("recoveries_failed", figures.failures),
-    ):
-        yield _single(f"muster_node_{name}_total", value)
+    closed = {(phase,): count for phase, count in sorted(health.closed.items())}
+    yield _family("muster_nodes_closed", closed)

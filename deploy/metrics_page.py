@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from admission.figures import catalogue
-from admission.figures.agent_catalogue import AGENT
-from admission.figures.metric import DEVICE, Metric
+from admission.figures.catalogue import AGENT, DEVICE, Metric
 
 _HEAD = """\
 # Metrics

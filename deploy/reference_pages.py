@@ -14,7 +14,7 @@ from admission.agent.xids import XIDS, Xid, XidClass
 from deploy.cli_page import cli_page
 from deploy.kinds_page import kinds_page
 from deploy.metrics_page import metrics_page
-from queues.api.metadata_keys.tables import reference_page
+from queues.api.metadata_keys import reference_page
 from queues.api.validation.scheduler_fields import scheduler_page
 
 DOCS = Path(__file__).parents[1] / "docs"

@@ -72,6 +72,9 @@ class Admission:
     adopted: Mapping[str, int] | None = None
     #: Seconds since the epoch; of adopted pods that were let go for another admission, when that one was.
     opened_at: int
+    #: Since when its workload holds seats without a break (seconds since the epoch): the earliest opening of the
+    #: admissions that it held when this one was opened. 0: it held none, so since this one was opened.
+    held_since: int = 0
     #: When it began to be evicted (seconds since the epoch); 0: it did not.
     evicted_at: int = 0
     #: It is evicted because another queue gets back what it deserves.
@@ -90,6 +93,11 @@ class Admission:
             return self.seats
         return tuple(seat for index, seat in enumerate(self.seats) if index not in self.ended)
 
+    @property
+    def start(self) -> int:
+        """Since when its workload holds seats without a break (seconds since the epoch)."""
+        return self.held_since or self.opened_at
+
     def asks_budgets(self) -> bool:
         """Whether PodDisruptionBudgets have a say in the removal of its pods, as it is evicted.
 
@@ -107,7 +115,7 @@ class ClosedAdmission(NamedTuple):
 
     workload: WorkloadKey
     queue: QueueName
-    #: When the first admission was opened that its workload held then (seconds since the epoch).
+    #: ``Admission.start``.
     since: int
 
 

@@ -107,6 +107,10 @@ class SchemaTooNew(DatabaseError):
     """The database's schema is at revision {found}, which this version of Muster (made for {expected}) does not know. Run the newer version, or migrate down with it."""
 
 
+class UnreleasedSchema(DatabaseError):
+    """The database is of an unreleased version of Muster (schema revision {found}; the first one that counts is {expected}) and was left as it is. Back it up, give Muster an empty database and start again: the ledger is rebuilt by adopting the pods that run."""
+
+
 class SchemaTooFarBehind(DatabaseError):
     """The database's schema is at revision {found}, this version of Muster needs {expected}, and on the way revision {barrier} takes away what older replicas need. Stop all replicas, then run `muster migrate --finish`."""
 

@@ -11,6 +11,8 @@ from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey
 
 #: Users by workload, where none is known.
 NO_USERS: Final[Mapping[WorkloadKey, str]] = MappingProxyType({})
+#: Starts by workload, where none holds anything yet.
+NO_STARTS: Final[Mapping[WorkloadKey, int]] = MappingProxyType({})
 
 
 #: Fact of ``NeverFits``: more nodes would help, and were refused for good.
@@ -46,8 +48,11 @@ class Admit:
     #: Its time runs since then (seconds since the epoch): that of the admission for which its pods were let go. 0: now.
     since: int = 0
 
-    def opened(self, id_: AdmissionId, at: int, user: str = "") -> Admission:
-        """The admission that this opens at that second (since the epoch) for a user; "": unknown."""
+    def opened(self, id_: AdmissionId, at: int, user: str = "", held_since: int = 0) -> Admission:
+        """The admission that this opens at that second (since the epoch) for a user; "": unknown.
+
+        ``held_since``: as ``Admission.held_since``.
+        """
         return Admission(
             id=id_,
             workload=self.workload,
@@ -57,6 +62,7 @@ class Admit:
             priority=self.priority,
             seats=self.seats,
             opened_at=min(at, self.since or at),
+            held_since=held_since,
             generation=self.generation,
             minimum=self.minimum,
             user=user,
@@ -187,11 +193,12 @@ class Plan:
         before: Mapping[AdmissionId, Admission],
         ids: Iterable[AdmissionId],
         users: Mapping[WorkloadKey, str] = NO_USERS,
+        starts: Mapping[WorkloadKey, int] = NO_STARTS,
     ) -> dict[AdmissionId, Admission]:
         """Admissions that the plan changes or opens, as they are once it is committed; closed ones are among them.
 
         ``before``: admissions it was decided on. ``ids``: numbers of the new ones, first for ``adopts``, then for
-        ``admits``.
+        ``admits``. ``starts``: since when workloads with further admissions hold seats; absent: from now on.
         """
         changed: dict[AdmissionId, Admission] = {}
         for id_ in self.starts:
@@ -216,9 +223,10 @@ class Plan:
         numbers = iter(ids)
         for adopt in self.adopts:
             id_ = next(numbers)
-            opened = adopt.admit.opened(id_, self.now, users.get(adopt.admit.workload, ""))
+            key = adopt.admit.workload
+            opened = adopt.admit.opened(id_, self.now, users.get(key, ""), starts.get(key, 0))
             changed[id_] = replace(opened, adopted=dict(adopt.pods), started=True, ready=True)
         for admit in self.admits:
-            id_ = next(numbers)
-            changed[id_] = admit.opened(id_, self.now, users.get(admit.workload, ""))
+            id_, key = next(numbers), admit.workload
+            changed[id_] = admit.opened(id_, self.now, users.get(key, ""), starts.get(key, 0))
         return changed

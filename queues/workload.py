@@ -518,8 +518,6 @@ class Workload:
     evictions: int = 0
     #: Start of the current waiting time (seconds since the epoch); 0: ``created``.
     waiting_since: int = 0
-    #: Since when it holds seats without a break (seconds since the epoch); 0: since the first of its open admissions.
-    held_since: int = 0
     #: A device under it failed, or its nodes were closed: among equals of its queue it comes first, whatever its size.
     comes_first: bool = False
 

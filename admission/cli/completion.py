@@ -5,7 +5,7 @@ Prints candidates with descriptions, one per line, and last a directive: ``:4`` 
 
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import click
 
@@ -19,6 +19,7 @@ _NO_FILES: Final = ":4"
 _TIMEOUT_SECONDS: Final = 2.0
 
 Candidate = tuple[str, str]
+T = TypeVar("T")
 
 
 def main() -> None:
@@ -79,6 +80,8 @@ def _flags(command: click.Command) -> Iterator[Candidate]:
 
 
 def _values_of(option: click.Option, before: Sequence[str]) -> Iterator[Candidate]:
+    from admission.read_api.bodies import UserList, WorkloadList
+
     if isinstance(option.type, click.Choice):
         yield from ((str(choice), "") for choice in option.type.choices)
     elif option.name == "queue":
@@ -86,12 +89,12 @@ def _values_of(option: click.Option, before: Sequence[str]) -> Iterator[Candidat
     elif option.name == "cancel":
         yield from _closures(before, "reservations")
     elif option.name == "namespace":
-        listed = _ask(before, "workloads", {"limit": "1000"})["items"]
-        yield from ((name, "") for name in {one["namespace"] for one in listed})
+        listed = _ask(before, "workloads", WorkloadList, {"limit": "1000"}).items
+        yield from ((name, "") for name in {one.namespace for one in listed})
     elif option.name == "user":
-        for one in _ask(before, "users", {"limit": "200"})["items"]:
-            if one["user"]:
-                yield one["user"], f"{one['pending']} waiting, {one['admitted']} running"
+        for one in _ask(before, "users", UserList, {"limit": "200"}).items:
+            if one.user:
+                yield one.user, f"{one.pending} waiting, {one.admitted} running"
 
 
 def _arguments(called: Sequence[str], before: Sequence[str]) -> Iterator[Candidate]:
@@ -100,10 +103,14 @@ def _arguments(called: Sequence[str], before: Sequence[str]) -> Iterator[Candida
         case ["queues"] | ["reserve"] | ["queue" | "quota", _]:
             yield from _queues(before)
         case ["explain"] | ["job", "view"]:
+            from admission.read_api.bodies import WorkloadList
+
             namespace = _given(before, "-n", "--namespace")
-            for one in _ask(before, "workloads", {"namespace": namespace, "limit": "200"})["items"]:
-                told = one["reason"]["code"] if one["reason"] else one["state"]
-                yield f"{one['kind']}/{one['name']}", f"queue {one['queue']}, {told}"
+            for one in _ask(
+                before, "workloads", WorkloadList, {"namespace": namespace, "limit": "200"}
+            ).items:
+                told = one.reason.code if one.reason else one.state
+                yield f"{one.kind}/{one.name}", f"queue {one.queue}, {told}"
         case ["jobflow", "get" | "delete"]:
             yield from _job_flows(before)
         case ["undrain"]:
@@ -111,8 +118,10 @@ def _arguments(called: Sequence[str], before: Sequence[str]) -> Iterator[Candida
 
 
 def _queues(before: Sequence[str]) -> Iterator[Candidate]:
-    for one in _ask(before, "queues", {})["items"]:
-        yield one["name"], f"{one['state']}, {one['pending']} waiting, {one['admitted']} running"
+    from admission.read_api.bodies import QueueList
+
+    for one in _ask(before, "queues", QueueList, {}).items:
+        yield one.name, f"{one.state}, {one.pending} waiting, {one.admitted} running"
 
 
 def _job_flows(before: Sequence[str]) -> Iterator[Candidate]:
@@ -136,9 +145,9 @@ def _closures(before: Sequence[str], plural: str) -> Iterator[Candidate]:
         yield each["metadata"]["name"], str(status_of(each).get("phase") or "")
 
 
-def _ask(before: Sequence[str], path: str, query: dict[str, str | None]) -> Any:
+def _ask(before: Sequence[str], path: str, form: type[T], query: dict[str, str | None]) -> T:
     chosen = _flags_given(before, "server", "server_ca", "token_file", "kubeconfig", "context")
-    return ask(route_from({**chosen, "timeout": _TIMEOUT_SECONDS}), path, query)
+    return ask(route_from({**chosen, "timeout": _TIMEOUT_SECONDS}), path, form, query)
 
 
 def _flags_given(before: Sequence[str], *names: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any, Final, TextIO
+from typing import Any, Final, TextIO, TypeVar
 
 import click
 
@@ -19,6 +19,7 @@ from admission.cli.rendering.terminal.sentences import columns_of, filled
 from queues.errors import MusterError
 
 Command = Callable[..., Any]
+T = TypeVar("T")
 #: How a command prints one answer; its result is an exit code.
 _Print = Callable[[], Any]
 
@@ -85,13 +86,16 @@ class Output:
 
         return coloured(text)
 
-    def sorted(self, items: Sequence[Any]) -> list[Any]:
+    def sorted(self, items: Sequence[T]) -> list[T]:
         """The items of an answer in the order that the user wants; those without the value come first."""
         if not self.sort_by:
             return list(items)
-        keys = [_sort_key(_value_at(item, self.sort_by)) for item in items]
+        from msgspec import to_builtins
+
+        shown = to_builtins(items)
+        keys = [_sort_key(_value_at(item, self.sort_by)) for item in shown]
         if items and not any(key[0] for key in keys):
-            fields = ", ".join(sorted(items[0])) if isinstance(items[0], dict) else "none"
+            fields = ", ".join(sorted(shown[0])) if isinstance(shown[0], dict) else "none"
             raise click.UsageError(f"--sort-by: no item has {self.sort_by}. Fields: {fields}.")
         return [items[index] for index in sorted(range(len(items)), key=keys.__getitem__)]
 
@@ -100,15 +104,19 @@ class Output:
 
         ``name``: KIND/NAME of an item, for ``-o name``; without it an item's kind and name.
         """
+        if self.form not in ("json", "yaml", "name"):
+            return None
+        from msgspec import to_builtins
+
         match self.form:
             case "json":
                 import json
 
-                return json.dumps(body, indent=2, ensure_ascii=False) + "\n"
+                return json.dumps(to_builtins(body), indent=2, ensure_ascii=False) + "\n"
             case "yaml":
                 import yaml
 
-                return yaml.safe_dump(body, sort_keys=False, allow_unicode=True)
+                return yaml.safe_dump(to_builtins(body), sort_keys=False, allow_unicode=True)
             case "name":
                 names = [(name or _kind_and_name)(item) for item in _items(body)]
                 if "" in names:
@@ -239,11 +247,16 @@ def _cut(line: str, width: int) -> str:
 
 
 def _items(body: Any) -> list[Any]:
-    found = body.get("items", [body]) if isinstance(body, dict) else body
-    return list(found)
+    if isinstance(body, list | tuple):
+        return list(body)
+    items = body.get("items") if isinstance(body, dict) else getattr(body, "items", None)
+    return [body] if items is None else list(items)
 
 
 def _kind_and_name(item: Any) -> str:
+    from msgspec import to_builtins
+
+    item = to_builtins(item)
     metadata = item.get("metadata") or item
     return f"{str(item.get('kind', '')).lower()}/{metadata.get('name', '')}".removeprefix("/")
 

@@ -1,12 +1,15 @@
 """Names of resources as people write them: ``gpu`` is understood everywhere, and what no node can have is refused."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from admission.cli.rendering.terminal.sentences import say
 from queues.api.names import ROOT_QUEUE
+
+if TYPE_CHECKING:
+    from admission.read_api.bodies import QueueBody
 
 
 def full_resource(option: str, name: str) -> str:
@@ -35,13 +38,12 @@ def shown_resource(option: str, name: str, there: Iterable[str]) -> str:
     return full_resource(option, name)
 
 
-def warn_of_unknown(shown: Mapping[str, Mapping[str, Any]], resources: Iterable[str]) -> None:
+def warn_of_unknown(shown: Mapping[str, "QueueBody"], resources: Iterable[str]) -> None:
     """Warn of resources that no usable node has now. ``shown``: the queues by name; nothing is printed without root."""
-    there = {
-        line["resource"]
-        for line in shown.get(ROOT_QUEUE, {}).get("accounts", ())
-        if line["capability"] is not None
-    }
+    root = shown.get(ROOT_QUEUE)
+    there = (
+        set() if root is None else {line.resource for line in root.accounts if line.capability is not None}
+    )
     for name in dict.fromkeys(resources):
         if there and name not in there:
             say(f"Warning: no usable node has {name} now.", err=True)

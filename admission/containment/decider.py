@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from admission.containment.culprits import find_culprits
-from admission.containment.decision_samples import DecisionSamples
-from admission.containment.decision_thread import LOOKS, DecisionThread, DecisionTooLong
+from admission.containment.decision_thread import LOOKS, DecisionSamples, DecisionThread, DecisionTooLong
 from admission.engine import decide as engine
 from admission.engine.decide import Memo
 from admission.engine.plan_limit import SEATS_PER_PLAN

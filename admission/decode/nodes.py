@@ -34,7 +34,6 @@ def node_fact(node: WireNode) -> NodeFact:
         ),
         unschedulable=bool(node.spec.unschedulable),
         ready=ready,
-        hold=annotations.get(names.RECOVERY_HOLD) == "true",
         accepted=() if recovery is None else recovery.accepted,
         not_ready_since=0 if ready or readiness is None else seconds(readiness.last_transition_time),
     )

@@ -34,9 +34,11 @@ def hold_quota(
             told[key] = _held(workload, claim)
         elif claim is not None and key not in held.dropped:
             told[key] = reasons.hold_ended(_lack(workload), claim.until)
+        elif (refusal := _refusal(workload, pending, trial)) is not None:
+            told[key] = refusal
         elif not may_grant:
             told[key] = _lack(workload)
-        elif isinstance(answer := _grant(workload, snapshot, pending, trial), Claim):
+        elif isinstance(answer := _grant(workload, snapshot, trial), Claim):
             new.append(answer)
             told[key] = _held(workload, answer)
         else:
@@ -48,11 +50,15 @@ def _order(workload: Workload) -> tuple[int, tuple[int, WorkloadKey]]:
     return -workload.priority, arrival_order(workload)
 
 
-def _grant(workload: Workload, snapshot: Snapshot, pending: PendingWorkloads, trial: Trial) -> Claim | Reason:
+def _refusal(workload: Workload, pending: PendingWorkloads, trial: Trial) -> Reason | None:
+    """Why nothing is held for a gang, whatever is free. None if it may be."""
+    assert workload.hold is not None
+    return pending.queue_refusal(workload) or pending.never_granted(workload, workload.hold.takes, trial)
+
+
+def _grant(workload: Workload, snapshot: Snapshot, trial: Trial) -> Claim | Reason:
     """A claim on what a gang asks to be kept, or why it gets none now."""
     assert workload.hold is not None
-    if (refusal := pending.queue_refusal(workload)) is not None:
-        return refusal
     hits = []
     # The flavor of its nodes is not known before it has pods: any that has the quota will do.
     for flavor in trial.tree.flavors(workload.queue) or (NO_FLAVOR,):

@@ -517,7 +517,7 @@ class AdmissionRound:
                 answers.pop(each, None)
             if each.blocked is None and self.pending.is_strict(each.queue):
                 strict.add(each.queue)  # also when its head has gone: the others are behind another one then
-                if each.user_limit is not None and each.waits:
+                if each.waits and not each.is_considered:
                     self._answer_class(each)
             elif each.waits:
                 self._answer_class(each)

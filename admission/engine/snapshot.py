@@ -194,7 +194,8 @@ class Snapshot:
         workloads = (self.pending.get(admit.workload) for admit in plan.admits)
         users = {workload.key: workload.user for workload in workloads if workload is not None}
         ids = [AdmissionId(number) for number in range(first, first + opened)]
-        changed = plan.changed_admissions(self.admissions, ids, users)
+        starts = self._starts({admit.workload for admit in plan.admits})
+        changed = plan.changed_admissions(self.admissions, ids, users, starts)
         admissions = {**self.admissions, **changed}
         holders = dict(self.holders)
         pending = dict(self.pending)
@@ -203,10 +204,9 @@ class Snapshot:
             if evict.displaces and key in self.holders:
                 before = self.holders[key]
                 holders[key] = pending[key] = replace(
-                    before, evictions=before.evictions + 1, waiting_since=plan.now, held_since=0
+                    before, evictions=before.evictions + 1, waiting_since=plan.now
                 )
         holders |= {admit.workload: self.pending[admit.workload] for admit in plan.admits}
-        holders |= self._going_on({admit.workload for admit in plan.admits}, holders)
         seats = Counter[WorkloadKey]()
         for admission in admissions.values():
             if admission.state is AdmissionState.OPEN:
@@ -233,20 +233,15 @@ class Snapshot:
             **self._left_out(plan),
         )
 
-    def _going_on(
-        self, joined: Collection[WorkloadKey], holders: Mapping[WorkloadKey, Workload]
-    ) -> dict[WorkloadKey, Workload]:
-        """Holders among these that held seats before they got more: they hold them without a break."""
-        since: dict[WorkloadKey, int] = {}
+    def _starts(self, joined: Collection[WorkloadKey]) -> dict[WorkloadKey, int]:
+        """Since when those of these workloads that hold seats already do so without a break."""
+        starts: dict[WorkloadKey, int] = {}
         for admission in self.admissions.values():
             if admission.workload in joined:
-                known = since.get(admission.workload, admission.opened_at)
-                since[admission.workload] = min(known, admission.opened_at)
-        return {
-            key: replace(holders[key], held_since=min(opened, self.holders[key].held_since or opened))
-            for key, opened in since.items()
-            if key in self.holders
-        }
+                starts[admission.workload] = min(
+                    admission.start, starts.get(admission.workload, admission.start)
+                )
+        return starts
 
     def _left_out(self, plan: Plan) -> dict[str, Any]:
         """Forced changes that the plan leaves to the next turn."""

@@ -38,8 +38,6 @@ class NodeFact:
     #: Whether the kubelet may give unhealthy devices to new pods: it is the device plugin that chooses, and it does not
     #: hold all of them back.
     offers_faulty_devices: bool = False
-    #: Whether a person wants nothing to go on by itself on it (``muster.dev/recovery-hold``).
-    hold: bool = False
     #: Faults that a person has accepted, as ``DeviceFault.name``.
     accepted: tuple[str, ...] = ()
     #: How its devices are linked, by resource: for resources with a report about all of their devices.

@@ -146,13 +146,11 @@ class BlackHoleDetector:
         if hole is not None:
             self._holes[node] = replace(hole, retry_at=now, on_trial=None)
 
-    def open_beyond(self, most: int | None, now: int) -> None:
-        """Of the nodes that take no gangs, keep so many closed: those closed longest. None if there is no bound.
+    def open_beyond(self, most: int, now: int) -> None:
+        """Of the nodes that take no gangs, keep so many closed: those closed longest.
 
         Pods that fail on many nodes at one time are no fault of the nodes, and gangs need somewhere to go.
         """
-        if most is None:
-            return
         closed = [(hole.since, node) for node, hole in self._holes.items() if not self.takes_gangs(node, now)]
         for _, node in sorted(closed)[most:]:
             del self._holes[node]

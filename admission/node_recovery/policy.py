@@ -1,6 +1,8 @@
-"""What an administrator wants to happen to nodes with faults."""
+"""What an administrator wants to happen to nodes with faults: ``policy.health`` of the Queue root."""
 
 from dataclasses import dataclass
+
+from queues.quota.queue import RECOVER, NodeRecoveryRules, Queue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,28 +23,36 @@ class BlackHoleRule:
 class FaultPolicy:
     """What follows from a fault. Times in seconds."""
 
-    #: Whether Muster takes nodes out of service by itself. Gangs on faulty devices are evicted by the policies of their
-    #: own queues, whatever is said here.
+    #: Whether Muster closes nodes with a fault. Gangs on faulty devices are evicted by the policies of their own
+    #: queues, whatever is said here.
     recovers: bool = False
-    #: Circuit breaker: Muster takes no further node out of service while so many are out. None if unbounded.
+    #: Circuit breaker: Muster closes no further node while so many are out of service. None for a tenth of all nodes
+    #: with devices, and one at least.
     max_nodes_out: int | None = None
-    #: The same in per cent of all nodes with devices, rounded down, but at least one node. The smaller bound counts.
-    max_percent_out: int | None = 10
     #: Gangs of the node that are not on faulty devices may go on for so long. 0: they go at once.
     drain_timeout: int = 3600
-    #: CronJob (``namespace/name``) that recovery Jobs are made from. If None, the node waits until its agent reports
+    #: CronJob (``namespace/name``) that repair Jobs are made from. If None, the node waits until its agent reports
     #: its devices as healthy, for instance because other software repairs it.
-    recovery_job: str | None = None
+    job: str | None = None
     #: CronJob that test Jobs are made from. If None, what the agent reports is enough.
     verify_job: str | None = None
-    #: A Job that has not ended after this time has failed.
-    job_timeout: int = 1800
-    #: How long devices may take to be well again after a recovery Job has ended. Where no reading shows that a device
-    #: has recovered, the agent calls it healthy ten minutes later, and one that was flapping another ten minutes later.
-    verify_timeout: int = 1500
-    #: So many recoveries are tried; then the node stays out and needs a person. 0: a person does all of them.
-    attempts: int = 3
-    #: A fault within this time after a recovery goes on with that recovery's count of attempts.
-    attempts_within: int = 86_400
     #: If None, nothing is concluded from pods that fail.
     black_hole: BlackHoleRule | None = BlackHoleRule()
+
+    def most_out(self, nodes: int) -> int:
+        """The most nodes, of so many with devices, that may be out of service."""
+        return max(1, nodes // 10) if self.max_nodes_out is None else self.max_nodes_out
+
+
+def fault_policy(root: Queue | None) -> FaultPolicy:
+    """The policy for all nodes. ``root``: None if there is no queue root."""
+    rules = NodeRecoveryRules() if root is None else root.node_recovery
+    gangs = rules.black_hole_gangs
+    return FaultPolicy(
+        recovers=root is not None and root.policy.on_fault == RECOVER,
+        max_nodes_out=rules.max_nodes_out,
+        drain_timeout=FaultPolicy().drain_timeout if rules.drain_timeout is None else rules.drain_timeout,
+        job=rules.job,
+        verify_job=rules.verify_job,
+        black_hole=None if gangs == 0 else BlackHoleRule() if gangs is None else BlackHoleRule(gangs=gangs),
+    )

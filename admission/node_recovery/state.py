@@ -1,96 +1,55 @@
-"""How far the recovery of a node has come: what Muster remembers of it, as an annotation of the Node.
+"""What Muster remembers of a closed node, as an annotation of the Node.
 
 Everything else is read from the cluster, so that another leader goes on where this one stops.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from itertools import islice
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from queues.text_format import rfc3339
-
-_Made = TypeVar("_Made")
 
 #: Characters of the text of a fault, and of the annotation as a whole, that are kept or read.
 LONGEST_FAULT: Final = 300
 _LONGEST_ANNOTATION: Final = 12_288
 #: Entries of ``accepted``: a node has at most sixteen devices, and each may have several conditions.
 _MOST_ACCEPTED: Final = 128
-#: Characters of the name of a Job, as the API server bounds it, and of the name of an accepted fault.
-_LONGEST_JOB: Final = 253
-_LONGEST_NAME: Final = 600
 #: Entries of ``devices``.
 _MOST_DEVICES: Final = 64
 #: Characters of both as they are written, so that with all else the annotation is never too long to be read.
 _LONGEST_ACCEPTED: Final = 6000
 _LONGEST_DEVICES: Final = 4000
+#: Characters of the name of a Job, as the API server bounds it, and of the name of an accepted fault.
+_LONGEST_JOB: Final = 253
+_LONGEST_NAME: Final = 600
+#: Characters of the word for what is waited for.
+_LONGEST_WORD: Final = 40
 #: The year 3000: later times are mistakes. So far from the year 9999 all sums with durations can be written as well.
 _LATEST: Final = 32_503_680_000
 
 
 class RecoveryPhase(StrEnum):
-    """Where a node is on its way out of service and back."""
+    """What a closed node waits for."""
 
-    #: In service, as far as recovery is concerned.
+    #: Nothing: it is in service.
     NONE = "none"
-    #: It gets no new GPU work.
-    CORDONED = "cordoned"
     #: Its gangs leave.
     DRAINING = "draining"
-    #: A recovery Job runs on it, or others repair it.
+    #: A repair Job runs on it.
     RECOVERING = "recovering"
     #: It is tested whether the node is well.
     VERIFYING = "verifying"
-    #: All attempts are used up. It needs a person.
+    #: A person: all attempts are used up.
     FAILED = "failed"
 
     @property
     def is_out(self) -> bool:
         """Whether a node in this phase has Muster's taint."""
         return self is not RecoveryPhase.NONE
-
-
-class FaultCause(StrEnum):
-    """What a node is out of service for."""
-
-    #: A device is unhealthy.
-    DEVICE = "device"
-    #: Pods of different gangs failed on it soon after their start.
-    KILLS_PODS = "kills-pods"
-    #: The test Job failed, although no fault is reported.
-    VERIFICATION = "verification"
-    #: A person wanted it.
-    PERSON = "person"
-
-
-class StartedBy(StrEnum):
-    """Whose decision the present phase is."""
-
-    MUSTER = "muster"
-    PERSON = "person"
-
-
-class WaitsFor(StrEnum):
-    """What keeps a recovery from going on, beyond the time that its phase takes."""
-
-    #: Too many nodes are out of service already.
-    CIRCUIT_BREAKER = "circuit-breaker"
-    #: The CronJob that the Job is to be made from does not exist.
-    TEMPLATE = "template"
-    #: The API server refuses the Job.
-    JOB_REFUSED = "job-refused"
-    #: Pods with devices that Muster did not admit are on the node: it does not evict them.
-    FOREIGN_PODS = "foreign-pods"
-    #: A device has a fault that no recovery Job ends: a person has to.
-    PERSON = "person"
-    #: The agent has not renewed its lease since the phase began, or does not report a device that had a fault.
-    AGENT = "agent"
-    #: The node is not ready, so that no Job can run on it.
-    NODE = "node"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,23 +59,20 @@ class RecoveryState:
     phase: RecoveryPhase = RecoveryPhase.NONE
     #: When the phase began.
     since: int = 0
-    #: When the fault began, for the time to repair.
-    fault_since: int = 0
-    #: None if there is no fault.
-    cause: FaultCause | None = None
     #: The fault in words, for people.
     fault: str = ""
-    #: Uuids of the devices with the fault; numbers of those without a uuid. Empty if the cause is another one, or
-    #: an older Muster wrote only the words.
+    #: Uuids of the devices with the fault; numbers of those without a uuid. Empty if no device has one.
     devices: tuple[str, ...] = ()
-    #: Recovery attempts that were begun. Kept after a recovery, since a fault that soon comes back goes on counting.
+    #: Its last test failed: that no fault is reported does not show that it is well.
+    test_failed: bool = False
+    #: Repairs that were begun. Kept after the return, since a fault that soon comes back goes on counting.
     attempts: int = 0
     #: Name of the Job of this phase, once it was seen: if it is gone it is not made again. "": not seen yet.
     job: str = ""
-    by: StartedBy = StartedBy.MUSTER
     #: Faults that a person has accepted: nothing follows from them as long as they are there.
     accepted: tuple[str, ...] = ()
-    waits: WaitsFor | None = None
+    #: What keeps the node from going on, beyond the time that its phase takes, in one word; "": nothing.
+    waits: str = ""
 
     @property
     def is_empty(self) -> bool:
@@ -129,14 +85,12 @@ class RecoveryState:
             return ""
         fields: dict[str, Any] = {
             "phase": self.phase,
-            "since": _time(self.since),
-            "faultSince": _time(self.fault_since),
-            "cause": self.cause,
+            "since": rfc3339(self.since) if 0 < self.since <= _LATEST else None,
             "fault": _words(self.fault),
             "devices": _names(self.devices, _MOST_DEVICES, _LONGEST_DEVICES),
+            "testFailed": self.test_failed,
             "attempts": self.attempts,
             "job": _name(self.job, _LONGEST_JOB),
-            "by": self.by,
             "accepted": _names(self.accepted, _MOST_ACCEPTED, _LONGEST_ACCEPTED),
             "waits": self.waits,
         }
@@ -172,20 +126,14 @@ def _state(fields: Mapping[str, Any]) -> RecoveryState:
     return RecoveryState(
         phase=RecoveryPhase(_text(fields.get("phase"))),
         since=_seconds(fields.get("since")),
-        fault_since=_seconds(fields.get("faultSince")),
-        cause=_optional(FaultCause, fields.get("cause")),
         fault=_words(_text(fields.get("fault"))),
         devices=_names(devices, _MOST_DEVICES, _LONGEST_DEVICES),
+        test_failed=fields.get("testFailed") is True,
         attempts=attempts,
         job=_name(fields.get("job"), _LONGEST_JOB),
-        by=_optional(StartedBy, fields.get("by")) or StartedBy.MUSTER,
         accepted=_names(accepted, _MOST_ACCEPTED, _LONGEST_ACCEPTED),
-        waits=_optional(WaitsFor, fields.get("waits")),
+        waits=_name(fields.get("waits"), _LONGEST_WORD),
     )
-
-
-def _optional(made: Callable[[str], _Made], value: object) -> _Made | None:
-    return made(value) if isinstance(value, str) else None
 
 
 def _text(value: object) -> str:
@@ -219,11 +167,6 @@ def _with_room(values: Iterable[object], room: int) -> Iterator[str]:
 def _json(value: object) -> str:
     """Characters beyond ASCII are written as they are: as escapes they are six to twelve times as long."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-
-
-def _time(seconds: int) -> str | None:
-    """The time as text. None if it is not known: the Device that it comes from may say anything, such as the year 1."""
-    return rfc3339(seconds) if 0 < seconds <= _LATEST else None
 
 
 def _seconds(value: object) -> int:

@@ -1,7 +1,7 @@
-"""What the cluster shows of nodes with devices, as far as their recovery asks for it.
+"""What the cluster shows of a node with devices, as far as its recovery asks for it.
 
-Views have to show every write that was sent, also where the watch is behind: two plans on one old view would take two
-nodes out of service where one is allowed.
+Views have to show every write that was sent, also where the watch is behind: two plans on one old view would close two
+nodes where one is allowed.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,6 +14,8 @@ from queues.workload import NodeName, WorkloadKey
 
 #: How the fault of a node that kills pods is called among accepted faults.
 KILLS_PODS: Final = "kills-pods"
+#: For ``lease_renewed_at`` of an agent that does not report a device that had a fault: never.
+LACKS_DEVICES: Final = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,17 +39,6 @@ class TaintOwner(StrEnum):
     ABSENT = "absent"
     MUSTER = "muster"
     PERSON = "person"
-
-
-class RecoveryStep(StrEnum):
-    """What a person asks for by ``muster.dev/recovery-step``."""
-
-    CORDON = "cordon"
-    DRAIN = "drain"
-    RECOVER = "recover"
-    VERIFY = "verify"
-    #: The node is healthy, or its faults are accepted.
-    DONE = "done"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,9 +73,12 @@ class RecoveryJob:
     progress: JobProgress = JobProgress.RUNNING
     #: Seconds since the epoch.
     created: int
-    #: None if it has not ended.
-    ended: int | None = None
     deleting: bool = False
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it still does something."""
+        return self.progress is JobProgress.RUNNING and not self.deleting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,11 +97,8 @@ class NodeView:
     ready: bool = True
     cordoned: bool = False
     taint: TaintOwner = TaintOwner.ABSENT
-    #: Values of ``muster.dev/recovery`` and ``muster.dev/recovery-step``; "": none.
+    #: Value of ``muster.dev/recovery``; "": none.
     annotation: str = ""
-    order: str = ""
-    #: ``muster.dev/recovery-hold`` is ``"true"``.
-    hold: bool = False
     #: Gangs with devices of the node, also those that are leaving.
     gangs: tuple[GangOnNode, ...] = ()
     #: Pods with devices of the node that Muster did not admit. Pods of recovery Jobs do not count.
@@ -125,24 +116,17 @@ class NodeView:
     @property
     def is_quiet(self) -> bool:
         """Whether nothing has to be looked at."""
-        return not (
-            self.faults
-            or self.black_hole
-            or self.annotation
-            or self.order
-            or self.jobs
-            or self.taint is TaintOwner.MUSTER
-        )
+        is_tainted = self.taint is TaintOwner.MUSTER
+        return not (self.faults or self.black_hole or self.annotation or self.jobs or is_tainted)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecoveryContext:
-    """What the step of one node has to know of the others."""
+class NodeHealth:
+    """The health of the nodes of a cluster at one moment."""
 
-    #: Nodes that the circuit breaker lets Muster act on.
-    granted: frozenset[NodeName] = frozenset()
-    #: Nodes that are out of service, cordoned or not ready, and the most that may be (None if there is no bound).
-    out: int = 0
-    most_out: int | None = None
-    #: CronJobs that exist and that Jobs may be made from: ``namespace/name``.
-    templates: frozenset[str] = frozenset()
+    #: Nodes with an unhealthy device.
+    nodes: int = 0
+    #: Unhealthy devices, by reason.
+    faults: Mapping[str, int] = field(default_factory=dict)
+    #: Closed nodes, by phase.
+    closed: Mapping[str, int] = field(default_factory=dict)

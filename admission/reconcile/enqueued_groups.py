@@ -14,6 +14,7 @@ from typing import Final
 
 from admission.engine.claims import awaits_pods
 from admission.engine.pending.classes import queue_refusal
+from admission.engine.pending.empty_cluster import EmptyCluster
 from admission.engine.reasons import not_allowed, queue_limit
 from admission.reconcile.status import GroupPhase
 from admission.workloads.kinds import support_of
@@ -24,7 +25,7 @@ from queues.quota.accounts import flavor_charges
 from queues.quota.usage import Usage
 from queues.reason_codes import ReasonCode
 from queues.resources import Resources
-from queues.workload import NO_FLAVOR, QueueName, WorkloadKey
+from queues.workload import NO_FLAVOR, QueueName, Workload, WorkloadKey
 
 #: The next turn gives it the quota, or says what has it.
 _NOT_HELD_YET: Final = Reason(code=ReasonCode.NOT_ENOUGH_PODS, message="its quota is not held yet")
@@ -36,30 +37,36 @@ class QueueRoom:
 
     world: World
     usage: Usage
-    #: By queue, namespace and what is asked: many PodGroups ask the same.
+    #: The same queues and nodes as if they were empty.
+    empty: EmptyCluster
+    #: By queue, namespace, user and what is asked: many PodGroups ask the same.
     _refusals: dict[Hashable, Reason | None] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, world: World) -> "QueueRoom":
-        """The room besides what is admitted."""
-        usage = Usage(world.queue_facts.tree().over(world.node_inventory.table().capacity()))
+    def of(cls, world: World, before: EmptyCluster | None = None) -> "QueueRoom":
+        """The room besides what is admitted. ``before``: empty nodes and queues, which may still be the same."""
+        tree, table = world.queue_facts.tree(), world.node_inventory.table()
+        usage = Usage(tree.over(table.capacity()))
         for name, allocated in world.queue_totals.allocations():
             if allocated and name in usage.tree.paths:
                 usage.add(name, flavor_charges({NO_FLAVOR: allocated}))
-        return cls(world, usage)
+        if before is None or not before.is_of(table, tree):
+            before = EmptyCluster.of(table, tree)
+        return cls(world, usage, before)
 
     def refusal(self, state: WorkloadState, asked: Resources | None) -> Reason | None:
         """Why the pods of a PodGroup should not be made yet; None if they may.
 
         ``asked``: its minResources; None if it has none, and any room will do.
         """
-        queue, namespace = state.workload.queue, state.workload.namespace
-        asks = (queue, namespace, asked)
+        workload = state.workload
+        queue, namespace = workload.queue, workload.namespace
+        asks = (queue, namespace, workload.user, asked)
         if asks not in self._refusals:
             self._refusals[asks] = (
                 queue_refusal(self.usage.tree, queue)
                 or self._not_allowed(queue, namespace)
-                or self._lacks(queue, asked)
+                or (None if asked is None else self._lacks(workload, asked))
             )
         return self._refusals[asks]
 
@@ -67,8 +74,10 @@ class QueueRoom:
         refusal = self.world.queue_permissions.refusal(namespace, queue)
         return None if refusal is None else not_allowed(queue, namespace, refusal)
 
-    def _lacks(self, queue: QueueName, asked: Resources | None) -> Reason | None:
-        hit = None if asked is None else self.usage.refusal(queue, flavor_charges({NO_FLAVOR: asked}))
+    def _lacks(self, workload: Workload, asked: Resources) -> Reason | None:
+        if (never := self.empty.refusal_of_amounts(workload, asked)) is not None:
+            return never
+        hit = self.usage.refusal(workload.queue, flavor_charges({NO_FLAVOR: asked}))
         return None if hit is None else queue_limit(hit)
 
 
@@ -81,6 +90,7 @@ class EnqueuedGroups:
         self._refused: dict[WorkloadKey, Reason] = {}
         #: PodGroups that had their pods or seats in this term: phase Inqueue was not said of their missing pods.
         self._left: set[WorkloadKey] = set()
+        self._empty: EmptyCluster | None = None
 
     @property
     def some_wait(self) -> bool:
@@ -120,14 +130,14 @@ class EnqueuedGroups:
             if has_told and key not in self._refused and key not in self._left:
                 self._enqueued.add(key)  # an earlier leader has said so
                 continue
-            room = room or QueueRoom.of(world)
+            room = room or self._room(world)
             self._answer(key, _refusal(world, room, state))
 
     def look_again(self, world: World) -> list[WorkloadKey]:
         """Queues may have got room, or lost it: workloads that have another answer now."""
         if not self._refused:
             return []
-        room = QueueRoom.of(world)
+        room = self._room(world)
         changed = []
         for key, before in list(self._refused.items()):
             state = world.states.get(key)
@@ -138,6 +148,11 @@ class EnqueuedGroups:
             if reason is None or reason.code != before.code:
                 changed.append(key)
         return changed
+
+    def _room(self, world: World) -> QueueRoom:
+        room = QueueRoom.of(world, self._empty)
+        self._empty = room.empty
+        return room
 
     def _answer(self, key: WorkloadKey, refusal: Reason | None) -> None:
         self._refused.pop(key, None)

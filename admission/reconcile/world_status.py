@@ -102,6 +102,8 @@ class WorldStatuses:
             reason = replace(reason, message=f"{reason.message}; {of_update}")
         if reason is not None and (refusal := self.enqueued.refusal(key)) is not None:
             # More pods would not help: what is in the way of minResources is in the way of the gang.
+            if refusal.code == reason.code:
+                return reason
             return replace(refusal, message=f"{refusal.message}; {reason.message}")
         if reason is not None and (counted := self._counted_priority(state)):
             reason = replace(reason, message=f"{reason.message}; {counted}")
@@ -179,7 +181,7 @@ class WorldStatuses:
         if not controller.startswith(_DEPLOYMENT):
             return ""
         others = self.world.pod_index.of_deployment(state.workload.namespace, controller)
-        return own_update_words(reason.code, state.pods, others)
+        return own_update_words(reason, state.pods, others)
 
     def own_updates(self) -> frozenset[WorkloadKey]:
         """Workloads that wait for older pods of their own Deployment: no start can be expected."""
@@ -292,15 +294,18 @@ def _group_name(state: WorkloadState) -> str:
     return job_group_name(state.workload.name, state.key.uid)
 
 
-def own_update_words(code: ReasonCode, waiting: Iterable[PodFact], all_pods: Iterable[PodFact]) -> str:
+def own_update_words(reason: Reason, waiting: Iterable[PodFact], all_pods: Iterable[PodFact]) -> str:
     """What is said of a workload whose pods wait for older ones of their own Deployment; "": they do not.
 
     A Deployment that may have a pod more and none less takes an old pod away only when a new one runs. In a full queue
-    that never comes, and nothing but the Deployment says so.
-    ``code``: why it waits; ``all_pods``: those of the same Deployment.
+    that never comes, and nothing but the Deployment says so. Where nodes have room and a spread constraint or affinity
+    keeps the new pod off them, the place of an old one is not what it lacks.
+    ``reason``: why it waits; ``all_pods``: those of the same Deployment.
     """
     new = next((pod for pod in waiting if pod.gated), None)
-    if new is None or code not in _FOR_ROOM or not new.controller.startswith(_DEPLOYMENT):
+    if new is None or reason.code not in _FOR_ROOM or not new.controller.startswith(_DEPLOYMENT):
+        return ""
+    if not all("anti-affinity" in rule for rule in reason.facts.get("by_rules", ())):
         return ""
     revision = _revision(new)
     is_held = any(

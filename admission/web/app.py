@@ -27,11 +27,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from typing import Any, Final
+from urllib.parse import quote
 
 import msgspec
 from aiohttp import web
 
 from admission.kube.access_reviews import AccessRequest, Caller
+from admission.read_api import bodies
 from admission.web.access.answer_cache import Kept
 from admission.web.access.limits import Gate, ProcessorShare, RequestLimits, counted_as
 from admission.web.access.redaction import redacted
@@ -64,11 +66,14 @@ from admission.web.usage.time_series import time_series_request
 from queues.api.api_resources import NODES, QUEUES
 from queues.api.names import READ_API
 from queues.api.reading.user_values import is_dns_name
-from queues.errors import DatabaseTooSlow, DatabaseUnavailable
+from queues.errors import DatabaseTooSlow, DatabaseUnavailable, MusterError
 from queues.workload import WorkloadKind
 
 #: Seconds for one answer.
 _ANSWER_SECONDS: Final = 15.0
+#: Seconds that an explanation waits for what only the leader knows.
+_OUTLOOK_SECONDS: Final = 10.0
+_OUTLOOKS: Final = msgspec.json.Decoder(tuple[bodies.OutlookBody, ...])
 #: Clients that ask without a pause are refused only after a while.
 _LIMITS: Final = RequestLimits(patience=5.0, held_back=10.0)
 #: Seconds for which an answer is given again to the same user, and how many are kept.
@@ -328,9 +333,40 @@ class ReadApi:
                 found = await self.reader.explain(
                     namespace=namespace, name=name, kind=kind, sight=together(sight, everywhere)
                 )
-            return _shown(found, sight)
+            return _shown(await self._with_outlooks(request, caller, kind, found), sight)
 
         return await self._answered(request, answer)
+
+    async def _with_outlooks(
+        self,
+        request: web.Request,
+        caller: Caller,
+        kind: str | None,
+        found: tuple[bodies.ExplanationBody, ...],
+    ) -> tuple[bodies.ExplanationBody, ...]:
+        """The workloads of a name, those that wait or run with what only the leader knows of them."""
+        if not any(map(_has_outlook, found)):
+            return found
+        namespace, name = found[0].namespace, found[0].name
+        known: dict[str, bodies.OutlookBody] = {}
+        unknown = ""
+        try:
+            async with asyncio.timeout(_OUTLOOK_SECONDS):
+                query = {"namespace": namespace, "name": name, "kind": kind}
+                answer = await self._leader(
+                    request, caller, "/outlook", query, public=_outlook_path(namespace, name, kind)
+                )
+            known = {each.uid: each for each in reversed(_OUTLOOKS.decode(answer))}
+        except TimeoutError:
+            unknown = f"The leader did not answer within {_OUTLOOK_SECONDS:.0f} seconds."
+        except (MusterError, msgspec.MsgspecError) as error:
+            unknown = str(error)
+        return tuple(
+            msgspec.structs.replace(one, outlook=known.get(one.uid), outlook_unknown=unknown)
+            if _has_outlook(one)
+            else one
+            for one in found
+        )
 
     async def show_outlook(self, request: web.Request) -> web.Response:
         """What would let the workloads of a name in."""
@@ -370,7 +406,7 @@ class ReadApi:
         _only(request)
 
         async def answer(_: Caller) -> bytes:
-            return encode({"version": version("muster")})
+            return encode(bodies.VersionBody(version=version("muster")))
 
         return await self._answered(request, answer)
 
@@ -413,10 +449,15 @@ class ReadApi:
         return sight
 
     async def _leader(
-        self, request: web.Request, caller: Caller, path: str, query: dict[str, str | None]
+        self,
+        request: web.Request,
+        caller: Caller,
+        path: str,
+        query: dict[str, str | None],
+        public: str | None = None,
     ) -> bytes:
         asker = await asker_in(request, caller, self.rights)
-        return await self.leader_gates.ask(self.leader, request, asker, path, query)
+        return await self.leader_gates.ask(self.leader, request, asker, path, query, public)
 
 
 async def _asked(answer: Callable[[Caller], Awaitable[bytes]], caller: Caller) -> bytes:
@@ -432,6 +473,16 @@ async def _asked(answer: Callable[[Caller], Awaitable[bytes]], caller: Caller) -
 def _shown(body: Any, sight: Sight) -> bytes:
     """The answer as JSON, without names of workloads that are out of sight."""
     return encode(body if sight.workloads is None else redacted(msgspec.to_builtins(body), sight))
+
+
+def _has_outlook(one: bodies.ExplanationBody) -> bool:
+    """Whether the leader knows what would let a workload in, or keeps it from going on."""
+    return one.state == "admitted" or (one.state == "pending" and one.reason is not None)
+
+
+def _outlook_path(namespace: str, name: str, kind: str | None) -> str:
+    asked = "" if kind is None else f"?kind={quote(kind, safe='')}"
+    return f"{PREFIX}/namespaces/{quote(namespace, safe='')}/workloads/{quote(name, safe='')}/outlook{asked}"
 
 
 def _kind(request: web.Request) -> str | None:

@@ -13,7 +13,7 @@ from typing import Final
 
 from aiohttp import web
 
-from admission.web import bodies
+from admission.read_api import bodies
 from admission.web.http import errors_as_json, json_answer, problem
 from admission.web.reader import Check
 

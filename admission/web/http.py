@@ -16,9 +16,9 @@ import msgspec
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
 
+from admission.read_api import bodies
 from admission.settings import Address
 from admission.trials.submitted import NothingToTry, UnusableDocument
-from admission.web import bodies
 from admission.web.access.callers import Unauthenticated
 from admission.web.access.limits import RETRY_AFTER, TooBusy
 from admission.web.access.rights import Forbidden

@@ -1,8 +1,9 @@
 """Amounts and ordinals as the read API writes them."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
+from admission.read_api.bodies import Facts
 from queues.resources import Resources, is_device, show
 
 #: Facts of a reason that are amounts of its resource.
@@ -16,17 +17,15 @@ def quantities(amounts: Mapping[str, int]) -> dict[str, str]:
     }
 
 
-def facts_with_quantities(facts: Mapping[str, Any]) -> dict[str, Any]:
+def facts_with_quantities(facts: Facts) -> Facts:
     """The facts of a reason, with amounts as Kubernetes writes them."""
     resource = facts.get("resource")
-    form: dict[str, Any] = {}
+    form = dict(facts)
     for name, value in facts.items():
         if name in _AMOUNTS and resource and isinstance(value, int):
             form[name] = show(resource, value)
         elif name in ("takes", "held") and isinstance(value, Mapping):
             form[name] = quantities(value)
-        else:
-            form[name] = value
     return form
 
 

@@ -10,9 +10,9 @@ from typing import Final
 
 import msgspec
 
-from admission.web import bodies
-from admission.web.explanations.run_ends import with_ends
-from admission.web.explanations.stages import stages_of
+from admission.read_api import bodies
+from admission.read_api.usage import TimeSeriesList, UsageList, UsageQuotaBody
+from admission.web.admission_times import stages_of, with_ends
 from admission.web.lists.lines import (
     MOST_NODES,
     PAST_SECONDS,
@@ -32,11 +32,9 @@ from admission.web.quota.history import quota_at, version_bodies
 from admission.web.quota.loans import in_sight, with_loans
 from admission.web.reader import EVERYTHING, PeriodTooLarge, Sight, UnknownName
 from admission.web.tree import path_to_root, subtree, tree
-from admission.web.usage.bodies import UsageList, UsageQuotaBody
 from admission.web.usage.quotas import owned_amounts, quota_bodies, quota_queues
 from admission.web.usage.report import UsageRequest, usage_list, usage_viewer
 from admission.web.usage.time_series import (
-    TimeSeriesList,
     TimeSeriesRequest,
     limits_now,
     series_of_queues,
@@ -533,7 +531,8 @@ def _history_begins(rows: views.ExplanationRows) -> str | None:
 
 
 def _admission(held: Admission, rows: views.ExplanationRows) -> bodies.AdmissionBody:
-    eviction, closed_at = rows.evictions.get(held.id), rows.closed.get(held.id)
+    eviction, times = rows.evictions.get(held.id), rows.times.get(held.id)
+    closed_at = None if times is None else times.closed
     nodes = sorted({seat.node for seat in held.seats})
     return bodies.AdmissionBody(
         id=held.id,

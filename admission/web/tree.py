@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from admission.web import bodies
+from admission.read_api import bodies
 from admission.web.past_use import QueuePast, account_of
 from admission.web.reader import EVERYTHING, Sight, UnknownName
 from queues.quota.queue import ROOT

@@ -104,8 +104,6 @@ class WorkloadInputs(msgspec.Struct, frozen=True, kw_only=True):
     children: Sequence[Child] = ()
     #: Its admissions that are not closed, oldest first.
     admissions: Sequence[Admission]
-    #: Since when it holds seats without a break (seconds since the epoch); 0: since the first of these was opened.
-    held_since: int = 0
     #: None if not numbered yet.
     arrival: int | None
     #: Terminal outcomes of a Volcano Job's seats.

@@ -37,8 +37,8 @@ def run_end(inputs: WorkloadInputs, places: Sequence[SeatMap]) -> RunEnd | None:
     limit = inputs.run_limit
     if limit is None or not places:
         return None
-    opened_at = inputs.held_since or min(place.admission.opened_at for place in places)
-    return RunEnd(limit, limit.end(opened_at), limit.warning(opened_at))
+    started = min(each.start for each in inputs.admissions)
+    return RunEnd(limit, limit.end(started), limit.warning(started))
 
 
 def run_out(end: RunEnd | None, places: Sequence[SeatMap], now: int) -> dict[AdmissionId, Rollback]:

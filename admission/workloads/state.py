@@ -315,7 +315,7 @@ def _budgets_end(inputs: WorkloadInputs) -> int | None:
     """The second from which on disruption budgets keep nothing of what is reclaimed; None if nothing is."""
     if not any(each.reclaimed for each in inputs.admissions):
         return None
-    started = inputs.held_since or min(each.opened_at for each in inputs.admissions)
+    started = min(each.start for each in inputs.admissions)
     return budgets_end(started, inputs.held_by)
 
 

@@ -199,7 +199,6 @@ def _interruption(inputs: WorkloadInputs, conduct: Conduct) -> dict[str, Any]:
         "preemptable": False not in said and (True in said or not alone),
         "evictions": inputs.setbacks.evictions,
         "waiting_since": inputs.setbacks.waiting_since,
-        "held_since": inputs.held_since,
         "comes_first": inputs.last_eviction in COMING_FIRST,
     }
 

@@ -122,8 +122,6 @@ class AdmissionIndex:
         self._names: KeyIndex[AdmissionId, str] = KeyIndex()
         #: Pod uid → the open admission that adopted it.
         self._adopted_by: dict[str, AdmissionId] = {}
-        #: Of these, when the first one was opened that their workload held then: an elastic gang has several.
-        self._since: dict[AdmissionId, int] = {}
         #: Of admissions with many seats.
         self._places: dict[AdmissionId, SeatPlaces] = {}
 
@@ -139,12 +137,9 @@ class AdmissionIndex:
                 # A pod that outgrew its seat is adopted a second time, by a later admission.
                 if self._adopted_by.get(uid) == admission.id:
                     del self._adopted_by[uid]
-            since = self._since.pop(admission.id, admission.opened_at)
-            self._put_closed(admission.id, ClosedAdmission(admission.workload, admission.queue, since))
+            closed = ClosedAdmission(admission.workload, admission.queue, admission.start)
+            self._put_closed(admission.id, closed)
         else:
-            if before is None:
-                held = (self._since[id_] for id_ in self._of.of(admission.workload))
-                self._since[admission.id] = min([admission.opened_at, *held])
             self.admissions[admission.id] = admission
             self._of.add(admission.workload, admission.id)
             for uid in admission.adopted or ():
@@ -232,16 +227,6 @@ class AdmissionIndex:
             return []
         return [self.admissions[id_] for id_ in sorted(self._of.of(key))]
 
-    def held_since(self, admissions: Sequence[Admission]) -> int:
-        """Since when a workload with these admissions holds seats without a break (seconds since the epoch).
-
-        0: since the first of them was opened. A new leader knows of no admission that was closed before its term.
-        """
-        if len(admissions) == 1 and self._since[admissions[0].id] == admissions[0].opened_at:
-            return 0
-        since = min((self._since[each.id] for each in admissions), default=0)
-        return since if any(each.opened_at != since for each in admissions[:1]) else 0
-
     def seat_count(self, key: WorkloadKey) -> int:
         """Number of seats in these, also those that were given back."""
         return sum(len(self.admissions[id_].seats) for id_ in self._of.of(key))
@@ -264,7 +249,7 @@ class AdmissionIndex:
                 continue
             known = self.admissions.get(pod.admission) or self.closed.get(pod.admission)
             if known is not None and known.workload != key:
-                since = known.since if isinstance(known, ClosedAdmission) else self._since[known.id]
+                since = known.since if isinstance(known, ClosedAdmission) else known.start
                 found[pod.uid] = PodOrigin(known.queue, since)
         return found
 

@@ -12,9 +12,7 @@ from typing import Final
 from admission.facts.cluster import NodeFact, NodeRecoveryFact, QueueFact
 from admission.facts.devices import DeviceFault
 from admission.facts.pods import PodFact
-from admission.node_recovery.circuit_breaker import most_out
-from admission.node_recovery.fault_policy import fault_policy
-from admission.node_recovery.policy import FaultPolicy
+from admission.node_recovery.policy import FaultPolicy, fault_policy
 from queues.workload import NodeName, WorkloadKey
 
 #: Seconds before the last fault of the cluster in which others count as of the same time.
@@ -74,8 +72,7 @@ class FaultyNodes:
     def _grant(self) -> frozenset[NodeName]:
         if not self.since and not self._granted:
             return frozenset()
-        most = most_out(self._policy, len(self.with_devices))
-        free = None if most is None else max(0, most - len(self._out))
+        free = max(0, self._policy.most_out(len(self.with_devices)) - len(self._out))
         last = min(max(self.since.values(), default=0), self._now)
         ordered = sorted(
             (since, name)

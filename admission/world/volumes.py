@@ -338,7 +338,7 @@ class VolumeFacts:
         if makes and not class_.topologies:
             return
         terms: list[tuple[Requirement, ...]] = list(class_.topologies) if makes else []
-        if not claim.is_to_be_made:
+        if not (claim.is_to_be_made and makes):
             answer.subjects.add((FactKind.VOLUME, f"class {class_.name}"))
             for volume in self._volumes.values():
                 if not _may_bind(claim, volume, class_.name):
@@ -346,11 +346,10 @@ class VolumeFacts:
                 if len(volume.nodes) != 1:
                     return  # anywhere, or more than can be said together
                 terms += volume.nodes[0]
-        elif not makes:
-            return
         if not terms:
+            named = f"PersistentVolumeClaim {claim.name}" if claim.name else "a claim of each pod"
             answer.waits(
-                f"PersistentVolumeClaim {claim.name}: found no PersistentVolume of class {class_.name} that is free "
+                f"{named}: found no PersistentVolume of class {class_.name} that is free "
                 "and large enough, expected one: the class makes none; create one"
             )
             return
@@ -386,13 +385,14 @@ def _claims_of(pod: PodFact) -> set[Place]:
 
 
 def _may_bind(claim: VolumeClaimFact, volume: VolumeFact, class_: str) -> bool:
-    """Whether a volume that is there can be given to a claim. Selectors of claims are passed over."""
+    """Whether a volume that is there can be given to a claim. Selectors of claims are passed over, and so is the size
+    of those that do not exist yet."""
     own = (claim.namespace, claim.name)
     return (
         volume.storage_class == class_
         and (volume.claim == own or (volume.claim is None and volume.is_available))
         and claim.modes <= volume.modes
-        and claim.volume_mode == volume.volume_mode
+        and (claim.is_to_be_made or claim.volume_mode == volume.volume_mode)
         and claim.size <= volume.size
     )
 

@@ -610,7 +610,6 @@ class World:
             pods=pods,
             children=self.pod_index.children(key),
             admissions=admissions,
-            held_since=self.admission_index.held_since(admissions),
             arrival=self.arrivals.get(key),
             outcomes=self.outcomes.get(key, {}),
             job_result=None if job is None else job.result(),

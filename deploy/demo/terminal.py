@@ -1,14 +1,10 @@
-"""Text that stays, and a table below it, redrawn in place; off a terminal a line for each change instead."""
+"""The output of the demo: text, a line for each change, and the table of all workloads where it is to stay."""
 
 import os
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Final, TextIO
 
-from deploy.demo.table import WIDTH
-
-_UP_AND_CLEAR: Final = "\x1b[{lines}F\x1b[J"
 _BOLD: Final = "\x1b[1m{text}\x1b[0m"
 
 
@@ -17,50 +13,34 @@ class TerminalOutput:
 
     def __init__(self, out: TextIO | None = None) -> None:
         self._out = out or sys.stdout
-        self._terminal = self._out.isatty() and os.environ.get("TERM", "dumb") != "dumb"
-        self._drawn = 0
+        terminal = self._out.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+        self._is_plain = "NO_COLOR" in os.environ or not terminal
         self._last: Sequence[str] = ()
-        self._told: dict[str, str] = {}
+        self._said: dict[str, str] = {}
 
     def say(self, text: str = "") -> None:
-        """Text that stays, above the table."""
-        self._write(text + "\n")
+        """A line, or several."""
+        self._out.write(text + "\n")
+        self._out.flush()
 
     def head(self, text: str) -> None:
-        """A headline that stays."""
-        plain = "NO_COLOR" in os.environ or not self._terminal
-        self.say(text if plain else _BOLD.format(text=text))
+        """A headline."""
+        self.say(text if self._is_plain else _BOLD.format(text=text))
 
     def show(self, lines: Sequence[str], states: Mapping[str, str]) -> None:
-        """The table as it is now. ``states``: a line about each thing in it; off a terminal those that changed."""
-        if self._terminal:
-            size = shutil.get_terminal_size((WIDTH, 40))
-            # Lines are cut to the window: a line that wraps, or a table that is too high, cannot be redrawn.
-            fitting = [line[: size.columns - 1] for line in ["", *lines, ""]][: size.lines - 1]
-            self._write("\n".join(fitting) + "\n")
-            self._drawn = len(fitting)
-        else:
-            for what, line in states.items():
-                if line and self._told.get(what) != line:
-                    self._told[what] = line
-                    self._write(line + "\n")
+        """The table as it is now, for ``keep``. ``states``: lines, by what they are about."""
+        for what, line in states.items():
+            if line and self._said.get(what) != line:
+                self._said[what] = line
+                self.say(line)
         self._last = lines
 
     def keep(self) -> None:
-        """Leave the table as it stands."""
-        if not self._terminal and self._last:
-            self._write("\n".join(["", *self._last, "", ""]))
-        self._drawn = 0
+        """Write the table as it was shown last."""
+        if self._last:
+            self.say("\n".join(["", *self._last, ""]))
         self._last = ()
 
     def drop(self) -> None:
-        """Take the table away: what it had to show has been said."""
-        self._write("")
+        """Forget the table: what it had to show has been said."""
         self._last = ()
-
-    def _write(self, text: str) -> None:
-        """Write over the table, if one is drawn."""
-        wipe = _UP_AND_CLEAR.format(lines=self._drawn) if self._drawn else ""
-        self._drawn = 0
-        self._out.write(wipe + text)
-        self._out.flush()

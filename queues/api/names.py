@@ -129,9 +129,6 @@ PROVISIONING_ATTEMPT: Final = "muster.dev/provisioning-attempt"
 
 #: Annotation of a Node: how far its recovery has come (JSON).
 RECOVERY: Final = "muster.dev/recovery"
-#: Annotations of a Node, by a person: ``"true"``, and nothing goes on by itself; a step that is to be done now.
-RECOVERY_HOLD: Final = "muster.dev/recovery-hold"
-RECOVERY_STEP: Final = "muster.dev/recovery-step"
 #: Annotation of Jobs, and of their pods, that recover or test a node: its name.
 RECOVERY_NODE: Final = "muster.dev/recovery-node"
 
@@ -198,8 +195,9 @@ MANAGED_BY_LABEL: Final = "app.kubernetes.io/managed-by"
 HELM_RELEASE: Final = "meta.helm.sh/release-name"
 HELM_NAMESPACE: Final = "meta.helm.sh/release-namespace"
 
-#: Labels and annotations that only Muster's identity may write.
-OWN_NAMES: Final = (RELEASED, ADMISSION_ID, SEAT, DEVICES, RECREATED_FROM, USER, CHANGED_BY, OF_TENANT)
+#: Labels and annotations that only Muster's identity may write: on workloads, pods and templates, and on all objects.
+OWN_OF_PODS: Final = (RELEASED, ADMISSION_ID, SEAT, DEVICES, RECREATED_FROM, USER)
+OWN_NAMES: Final = (*OWN_OF_PODS, CHANGED_BY, OF_TENANT)
 
 #: Annotations of pods that cluster autoscalers must not end to remove their node, with what they say (Cluster
 #: Autoscaler, Karpenter). Users may write other values.

@@ -78,20 +78,13 @@ class NodeRecoveryRules:
     None for the default.
     """
 
-    #: CronJobs (``namespace/name``) that recovery Jobs and test Jobs are made from; None if there are none.
+    #: CronJobs (``namespace/name``) that repair Jobs and test Jobs are made from; None if there are none.
     job: str | None = None
     verify_job: str | None = None
-    #: Most nodes that are out of service at a time, and the same in per cent of all nodes with devices.
+    #: Most nodes that are out of service at a time.
     max_nodes_out: int | None = None
-    max_percent_out: int | None = None
     #: Gangs that are not on faulty devices may go on for so long.
     drain_timeout: int | None = None
-    job_timeout: int | None = None
-    #: Devices may take so long to be healthy again after a Job has ended.
-    verify_timeout: int | None = None
-    attempts: int | None = None
-    #: A fault within this time after a recovery goes on with its count of attempts.
-    attempts_within: int | None = None
     #: A node gets no more gangs after pods of so many gangs failed soon after their start; 0: nothing is concluded.
     black_hole_gangs: int | None = None
 

@@ -265,7 +265,7 @@ async def migrate(dsn: Dsn, to: str = HEAD) -> None:
     ``ready``: up, as far as replicas of the version before can live with.
 
     Raises DatabaseUnavailable, DatabaseError, SchemaTooNew (the database's revision is unknown to this code),
-    UnknownRevision (``to`` is), SchemaTooFarBehind (of ``ready``).
+    UnreleasedSchema (it is older than the first one), UnknownRevision (``to`` is), SchemaTooFarBehind (of ``ready``).
     """
     async with _migrating(dsn) as connection:
         await connection.run_sync(_migrate, to)
@@ -322,7 +322,7 @@ async def schema_version(tx: AsyncConnection) -> str | None:
 
 
 async def check_schema(tx: AsyncConnection) -> None:
-    """Raises SchemaTooOld or SchemaTooNew unless the schema is one this code was written for."""
+    """Raises SchemaTooOld, UnreleasedSchema or SchemaTooNew unless the schema is one this code was written for."""
     require_fitting(await schema_version(tx))
 
 

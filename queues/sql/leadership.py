@@ -47,7 +47,7 @@ class Term:
         """The error that ends what this term was about to write."""
         return Fenced(term=self.number, holder=self.holder, reason=reason)
 
-    def parameters(self) -> dict[str, Any]:
+    def parameters(self) -> dict[str, str | int]:
         """Of statements that find the rows of this very term by ``OWN_LEASE`` or ``OWN_FENCE``."""
         return {"lease": self.lease, "leader": self.holder, "number": self.number}
 

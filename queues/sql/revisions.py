@@ -11,7 +11,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Final
 
-from queues.errors import EmptyDatabase, SchemaTooFarBehind, SchemaTooNew, SchemaTooOld
+from queues.errors import EmptyDatabase, SchemaTooFarBehind, SchemaTooNew, SchemaTooOld, UnreleasedSchema
 
 #: Beginning of the name of every connection (``pg_stat_activity``); the newest revision that its code knows follows.
 SESSION_NAME: Final = "muster"
@@ -39,26 +39,26 @@ def known_revisions() -> tuple[Revision, ...]:
 
 
 def session_name() -> str:
-    """What this code's connections are called: ``muster 0025``."""
+    """What this code's connections are called: ``muster 0030``."""
     return f"{SESSION_NAME} {known_revisions()[-1].number}"
 
 
 def is_older_session(name: str) -> bool:
     """True if a connection of this name is of a version of Muster that does not know the newest revision."""
-    if name == SESSION_NAME:
-        return True  # of a version that did not say yet which revision it knows
     word, _, number = name.partition(" ")
     return word == SESSION_NAME and number.isdigit() and number < known_revisions()[-1].number
 
 
 def require_fitting(found: str | None, known: Sequence[Revision] | None = None) -> None:
-    """Raises SchemaTooOld or SchemaTooNew unless this code works on the schema. ``found`` is None for an empty
-    database.
+    """Raises SchemaTooOld, UnreleasedSchema or SchemaTooNew unless this code works on the schema. ``found`` is None for
+    an empty database.
 
     It works on everything from its last ``pre`` revision on.
     """
     revisions = known_revisions() if known is None else known
     numbers = [each.number for each in revisions]
+    if found is not None and found < numbers[0]:
+        raise UnreleasedSchema(found=found, expected=numbers[0])
     if found is not None and found not in numbers:
         raise SchemaTooNew(found=found, expected=numbers[-1])
     needed = _needed(revisions)

@@ -66,10 +66,7 @@ async def held_seats(
     """Lock admissions that are not closed: id, queue, user, indices ended, all seats."""
     rows = await tx.execute(
         select(*admissions.c["id", "queue", "username", "ended", *SEAT_NAMES])
-        .where(
-            admissions.c.id == func.any(bindparam(None, list(ids), type_=ARRAY(BigInteger))),
-            admissions.c.state != "closed",
-        )
+        .where(admissions.c.id == func.any(bindparam(None, list(ids), type_=ARRAY(BigInteger))))
         .order_by(admissions.c.id)
         .with_for_update()
     )

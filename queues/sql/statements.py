@@ -69,13 +69,15 @@ class UnnestRows:
         self.table: TableValuedAlias = func.unnest(*arrays).table_valued(*columns).render_derived(name=prefix)
         self.c = self.table.c
 
-    def rows(self, rows: Sequence[Sequence[Any]]) -> dict[str, list[Any]]:
+    def rows(self, rows: Sequence[Sequence[object]]) -> dict[str, list[object]]:
         """The parameters that stand for these rows."""
         if not rows:
             return {parameter: [] for parameter in self._parameters}
         columns = zip(self._parameters, self._kinds, zip(*rows, strict=True), strict=True)
         return {
-            parameter: [storable(value) for value in values] if isinstance(kind, Text) else list(values)
+            parameter: [storable(value) if isinstance(value, str) else value for value in values]
+            if isinstance(kind, Text)
+            else list(values)
             for parameter, kind, values in columns
         }
 
@@ -92,7 +94,7 @@ class JsonRows:
         )
         self.c = self.table.c
 
-    def rows(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
+    def rows(self, rows: Sequence[Mapping[str, object]]) -> dict[str, list[object]]:
         """The parameter that stands for these rows."""
         return {self._parameter: list(rows)}
 
@@ -163,9 +165,9 @@ def attributes(value: object, *names: str) -> dict[str, Any]:
     return {name: getattr(value, name) for name in names}
 
 
-def storable(text: str | None) -> str | None:
+def storable(text: str) -> str:
     """The text without what Postgres has no place for: users may write the character NUL."""
-    return text.replace("\0", "\ufffd") if text and "\0" in text else text
+    return text.replace("\0", "\ufffd") if "\0" in text else text
 
 
 def names(of: Iterable[str]) -> BindParameter[Any]:

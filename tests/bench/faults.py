@@ -19,7 +19,7 @@ _QUEUE = "faults"
 def play(nodes: int, gangs: int) -> list[Mark]:
     """So many gangs of one pod with eight GPUs each; one GPU of each fails, one after the other."""
     with scene(nodes) as on, on.cluster.client() as api:
-        queue = {"health": {"onFault": "evict", "recovery": {"maxPercentOut": 100}}}
+        queue = {"health": {"onFault": "evict", "recovery": {"maxNodesOut": 10_000}}}
         api.create(QUEUES.path(), _queue(_QUEUE, queue))
         api.merge(QUEUES.path(name="root"), {"spec": {"policy": queue}})
         for number in range(gangs):

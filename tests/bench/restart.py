@@ -55,16 +55,17 @@ FROM leases
 _COUNTS: Final = {
     "workloads": "SELECT count(*) FROM workloads",
     "described": "SELECT count(*) FROM workloads WHERE finished",
-    "open": "SELECT count(*) FROM admissions WHERE state <> 'closed'",
+    "open": "SELECT count(*) FROM admissions",
     "reasons": "SELECT count(*) FROM reasons",
 }
 
 #: The finished Jobs held something once.
 _CLOSED_ADMISSIONS: Final = """
 INSERT INTO closed_admissions (id, kind, uid, namespace, name, queue, priority, generation, started, opened_at,
-                               closed_at, term, pod_sets, ordinals, nodes, flavors, shape_of, shapes)
+                               held_since, admitted_at, closed_at, term, pod_sets, ordinals, nodes, flavors, shape_of,
+                               shapes)
 SELECT nextval(pg_get_serial_sequence('admissions', 'id')), kind, uid, namespace, name, queue, 0, '1', true, now(),
-       now(), 1, '{main,main}', '{0,1}', '{node-00000,node-00001}', '{"",""}', '{0,0}', '[{"pods": 1}]'
+       now(), now(), now(), 1, '{main,main}', '{0,1}', '{node-00000,node-00001}', '{"",""}', '{0,0}', '[{"pods": 1}]'
 FROM workloads WHERE finished
 """
 

@@ -16,8 +16,8 @@ from admission.cli.access.objects import ClusterRoute
 from admission.cli.access.read_api import Route
 from admission.cli.page.local import PageServer
 from admission.cli.page.views import Views
+from admission.read_api import bodies
 from admission.settings import Address
-from admission.web import bodies
 from admission.web.app import PREFIX
 from admission.web.changes import Changes, StreamLimits
 from admission.web.http import encode, json_answer, serving

@@ -18,11 +18,9 @@ SMALL_FOLDERS = {
 }
 #: Functions that are longer.
 LONG_FUNCTIONS = {
-    "admission/cycle.py::_decide",
     "admission/decode/pods.py::pod_fact",
     "admission/engine/decide.py::decide",
     "admission/world/world.py::__init__",
-    "queues/sql/read/node_use.py::node_workloads",
 }
 
 

@@ -34,7 +34,7 @@ OTHER_WORDS = {
 #: Modules with codes as text: as read from rows, whatever version wrote them, and as sent over HTTP and
 #: received there.
 CODES_AS_TEXT = {
-    *("queues/sql/read/rows.py", "admission/web/bodies.py", "admission/web/trials/bodies.py"),
+    *("queues/sql/read/rows.py", "admission/read_api/bodies.py", "admission/read_api/trials.py"),
     "deploy/demo/cluster_view.py",
 }
 
@@ -50,19 +50,18 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
-        if "://" in target:
-            continue
-        path, _, anchor = target.partition("#")
-        found = (page.parent / path).resolve() if path else page
-        assert found.exists(), f"{page.relative_to(ROOT)} links to {target}"
-        assert not anchor or anchor in anchors(found), f"{page.relative_to(ROOT)} links to {target}"
+def test_links_lead_somewhere() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
+            if "://" in target:
+                continue
+            path, _, anchor = target.partition("#")
+            found = (page.parent / path).resolve() if path else page
+            assert found.exists(), f"{page.relative_to(ROOT)} links to {target}"
+            assert not anchor or anchor in anchors(found), f"{page.relative_to(ROOT)} links to {target}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_page_of_the_documentation_can_be_reached_from_its_index(page: Path) -> None:
+def test_every_page_of_the_documentation_can_be_reached_from_its_index() -> None:
     reached, new = set[Path](), {ROOT / "README.md"}
     while new:
         reached |= new
@@ -73,7 +72,7 @@ def test_every_page_of_the_documentation_can_be_reached_from_its_index(page: Pat
             if "://" not in target
         }
         new = {link for link in links if link.suffix == ".md"} - reached
-    assert page in reached
+    assert set(PAGES) - reached == set()
 
 
 def test_every_reason_code_is_documented_and_no_other() -> None:

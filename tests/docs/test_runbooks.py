@@ -11,10 +11,9 @@ import pytest
 
 from admission.cli.kubectl_muster import kubectl_muster
 from admission.cli.muster import muster
-from admission.figures.agent_catalogue import AGENT
-from admission.figures.catalogue import CONTROLLER
+from admission.figures.catalogue import AGENT, CONTROLLER
 from deploy.local.helm import helm
-from deploy.monitoring.rules import rules
+from tests.prometheus.rules import rules
 from tests.runbook_commands import PAGES, commands, every_command
 from tests.unit.deploy.chart_rendering import SECRET, rendered
 
@@ -32,6 +31,7 @@ KUBECTL = {
         "logs",
         "port-forward",
         "rollout",
+        "taint",
         "top",
     ),
 }

@@ -10,9 +10,9 @@ from msgspec import structs
 
 from admission.forecast.learned import Learned
 from admission.kube.access_reviews import AccessRequest, Caller
+from admission.read_api import bodies
 from admission.settings import Address
 from admission.turn_report import Decided
-from admission.web import bodies
 from admission.web.access.answer_cache import Kept
 from admission.web.access.callers import Unauthenticated
 from admission.web.access.limits import Gate, RequestLimits

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 from admission.engine.preemption.candidate_arrays import CandidateArrays, CandidateMask
 from admission.engine.preemption.rules import PreemptionRights, ReclaimDepth
@@ -40,7 +40,7 @@ def nobody_is_left_out(snapshot: Snapshot) -> None:
     assert left_out(snapshot) == []
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=80)
 @given(full_worlds())
 def test_nobody_is_left_out_who_may_go(snapshot: Snapshot) -> None:
     nobody_is_left_out(snapshot)

@@ -3,7 +3,7 @@
 from itertools import product
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from admission.engine.decide import Memo, decide
@@ -96,7 +96,6 @@ def _ways(left: list[int], shape: Shape) -> list[list[int]]:
     ]
 
 
-@settings(deadline=None)
 @given(_nodes(), st.lists(st.tuples(_pods(), st.integers(1, 9)), min_size=1, max_size=6), _pods())
 def test_costs_order_nodes_as_the_definition_does(
     nodes: list[Node], counts: list[tuple[PodSet, int]], pods: PodSet
@@ -163,7 +162,6 @@ def _decided(nodes: list[Node], pods: list[PodSet], known: Typical | None) -> tu
     return snapshot, decide(snapshot, Memo())[0]
 
 
-@settings(deadline=None)
 @given(_nodes(), st.lists(_pods(), min_size=1, max_size=8), st.booleans())
 def test_no_device_is_given_out_twice(nodes: list[Node], pods: list[PodSet], learned: bool) -> None:
     demand = Demand()
@@ -186,7 +184,6 @@ def test_no_device_is_given_out_twice(nodes: list[Node], pods: list[PodSet], lea
         assert len(devices_in(seat.takes, GPU)) == (each.share.devices if each.share else 0)
 
 
-@settings(deadline=None)
 @given(_nodes(), st.lists(_pods(), min_size=2, max_size=6))
 def test_a_memo_that_has_seen_other_turns_decides_the_same(nodes: list[Node], pods: list[PodSet]) -> None:
     demand = Demand()
@@ -205,7 +202,6 @@ def test_a_memo_that_has_seen_other_turns_decides_the_same(nodes: list[Node], po
     assert decide(snapshot, decide(before, Memo())[1])[0] == plan
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(_pods(), st.integers(1, 40)), max_size=12), st.randoms(use_true_random=False))
 def test_what_is_typical_depends_on_who_is_there_alone(counts: list[tuple[PodSet, int]], random) -> None:  # type: ignore[no-untyped-def]
     straight, winding = Demand(), Demand()

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from fractions import Fraction
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from queues.order.line import ClassQueue, Line, QueueKeys
@@ -219,7 +219,7 @@ class Plain:
         )
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=200)
 @given(lines(), st.data())
 def test_heads_come_in_the_order_of_the_plain_form(
     made: tuple[QueueTree, list[LineEntry]], data: st.DataObject

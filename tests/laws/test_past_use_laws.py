@@ -11,7 +11,7 @@ from tests.laws.laws import past_use
 from tests.laws.laws.past_use import QUEUES, World, worlds
 from tests.laws.planted.bug import Bug, is_broken_in
 
-few = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+few = settings(max_examples=60, suppress_health_check=list(HealthCheck))
 
 
 @few

@@ -12,7 +12,7 @@ from queues.workload import HostPort, PodSet
 from tests.laws.worlds import placement
 from tests.laws.worlds.placement import BLOCK, RACK, answer, clusters, counted, domain, room, ways
 
-search = settings(max_examples=150, deadline=None)
+search = settings(max_examples=150)
 
 
 @search

@@ -5,7 +5,7 @@ from dataclasses import replace
 from random import Random
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from admission.engine.decide import decide
@@ -198,9 +198,7 @@ def _on_one_node(queues: Sequence[Queue], holders: Sequence[Workload], gang: Wor
     )
 
 
-@settings(
-    max_examples=5, deadline=None, suppress_health_check=[HealthCheck.too_slow], phases=[Phase.generate]
-)
+@settings(max_examples=5, phases=[Phase.generate])
 @given(full_worlds(), st.integers())
 def test_no_ping_pong_nobody_goes_more_than_five_times_in_a_day(snapshot: Snapshot, seed: int) -> None:
     preemption.few_evictions_in_a_day(snapshot, Random(seed))

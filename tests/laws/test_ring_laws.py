@@ -432,7 +432,6 @@ def play(database: Database, loop: asyncio.AbstractEventLoop, examples: int, ste
         settings=settings(
             max_examples=examples,
             stateful_step_count=steps,
-            deadline=None,
             suppress_health_check=list(HealthCheck),
             database=None,
             report_multiple_bugs=False,

@@ -182,9 +182,9 @@ class LedgerHarness:
     async def adopt(self, *running: Adopt) -> list[AdmissionId]:
         async with self.muster.transaction() as tx:
             entry = await self.enter(tx)
-            ids = await ledger.adopt(tx, entry, running)
+            adopted = await ledger.adopt(tx, entry, running)
         self.seq = entry.seq
-        return ids
+        return list(adopted.accepted.values())
 
     async def free(self, admission: AdmissionId, *seats: int, at: int = NOW) -> ledger.Freed:
         async with self.muster.transaction() as tx:

@@ -1,9 +1,12 @@
 """The schema and the way there."""
 
 import asyncio
+import logging
 import re
 import subprocess
 import sys
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,7 +15,8 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
 
-from queues.errors import OlderReplicasAtWork, SchemaInUse, SchemaTooNew, SchemaTooOld
+from admission import controller
+from queues.errors import OlderReplicasAtWork, SchemaInUse, SchemaTooNew, SchemaTooOld, UnreleasedSchema
 from queues.sql import database as database_module
 from queues.sql.database import (
     Database,
@@ -24,9 +28,13 @@ from queues.sql.database import (
     schema_version,
 )
 from queues.sql.embedded.server import EmbeddedPostgres
+from queues.sql.ledger_identity import read_identity
+from queues.sql.revisions import known_revisions
 from queues.sql.tables import is_ours, metadata
 from tests.fixtures_local import GivenServer
 from tests.waiting import LIMIT
+
+NEWEST = known_revisions()[-1].number
 
 
 def differences(connection: Connection) -> list[object]:
@@ -56,6 +64,18 @@ async def test_migrations_go_up_and_down_and_up_again(database: str) -> None:
     assert await tables_there(muster) == there
     async with muster.transaction() as tx:
         await check_schema(tx)
+    await muster.close()
+
+
+async def test_a_new_schema_has_a_root_and_an_id_of_its_ledger_and_no_other_row(database: str) -> None:
+    muster = await Database.connect(database)
+    rows = {}
+    async with muster.transaction() as tx:
+        for table in metadata.sorted_tables:
+            rows[table.name] = await tx.scalar(text(f'SELECT count(*) FROM "{table.name}"'))
+        assert {name: count for name, count in rows.items() if count} == {"queues": 1, "ledger_ids": 1}
+        assert await tx.scalar(text("SELECT name FROM queues")) == "root"
+        assert (await read_identity(tx)).ledger
     await muster.close()
 
 
@@ -103,17 +123,13 @@ print(sorted(name for name in sys.modules if name.startswith("alembic")))
 """
 
 
-#: Migrations of released versions: those after them build no index that writers of a large table wait for.
-LAST_THAT_BLOCKS = "0028"
-
-
 def test_an_index_on_a_table_that_exists_is_built_beside_its_writers() -> None:
     for path in sorted(Path("migrations/versions").glob("0*.py")):
         text = path.read_text()
         made = set(re.findall(r"CREATE TABLE (\w+)|create_table\(\s*\"(\w+)", text))
         indexes = re.findall(r"CREATE (?:UNIQUE )?INDEX .*? ON (\w+)|op\.create_index\((.*?)\)", text, re.S)
         on_existing = [each for each in indexes if each[0] not in {name for names in made for name in names}]
-        if path.name[:4] > LAST_THAT_BLOCKS and on_existing:
+        if on_existing:
             assert "autocommit_block" in text, path.name
             assert text.upper().count("CONCURRENTLY") >= len(on_existing), path.name
 
@@ -149,7 +165,6 @@ async def test_a_migration_does_not_make_others_wait_for_a_table_that_is_in_use(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database_module, "_MIGRATION_LOCK_TIMEOUT", 50)
-    await migrate(database, "0001")
     reader = await Database.connect(database)
     async with reader.transaction() as tx:
         of_ours = "relkind IN ('r', 'p') AND relnamespace = 'public'::regnamespace"
@@ -158,10 +173,12 @@ async def test_a_migration_does_not_make_others_wait_for_a_table_that_is_in_use(
                 await tx.execute(text(f'SELECT FROM "{name}" LIMIT 0'))
         async with asyncio.timeout(LIMIT):
             with pytest.raises(SchemaInUse, match="Run `muster migrate` again"):
-                await migrate(database)
-    await migrate(database)
+                await migrate(database, "base")
     async with reader.transaction() as tx:
         await check_schema(tx)
+    await migrate(database, "base")
+    async with reader.transaction() as tx:
+        assert await schema_version(tx) is None
     await reader.close()
 
 
@@ -183,6 +200,66 @@ async def test_a_schema_from_the_future_is_left_alone(database: str) -> None:
             await check_schema(tx)
     with pytest.raises(SchemaTooNew):
         await migrate(database)
+    await muster.close()
+
+
+@pytest.mark.parametrize("revision", ["0001", "0013", "0022", "0029"])
+async def test_a_schema_of_an_unreleased_version_is_left_untouched(database: str, revision: str) -> None:
+    muster = await Database.connect(database)
+    async with muster.transaction() as tx:
+        await tx.execute(text("UPDATE alembic_version SET version_num = :it"), {"it": revision})
+        await tx.execute(text("DROP TABLE past_use_sums"))
+        await tx.execute(text("CREATE TABLE kept_turns (id bigint)"))
+    there = await tables_there(muster)
+
+    async def check(dsn: str) -> None:
+        async with muster.transaction() as tx:
+            await check_schema(tx)
+
+    ways: list[Callable[[str], Awaitable[None]]] = [
+        *(migrate, finish_migration, check),
+        *(partial(migrate, to=to) for to in ("ready", "base", "0030")),
+    ]
+    for way in ways:
+        with pytest.raises(
+            UnreleasedSchema, match=f"revision {revision}.*left as it is.*by adopting"
+        ) as told:
+            await way(database)
+        assert "\n" not in str(told.value)
+    assert await tables_there(muster) == there
+    async with muster.transaction() as tx:
+        assert await schema_version(tx) == revision
+    await muster.close()
+
+
+async def test_command_and_controller_say_in_one_sentence_that_the_schema_is_of_an_unreleased_version(
+    database: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    muster = await Database.connect(database)
+    async with muster.transaction() as tx:
+        await tx.execute(text("UPDATE alembic_version SET version_num = '0029'"))
+    command = [sys.executable, "-m", "admission.cli.muster", "migrate", "--dsn", database]
+    failed = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True)
+    assert (failed.returncode, failed.stdout) == (1, "")
+    assert len(failed.stderr.splitlines()) == 1
+    assert "unreleased version of Muster (schema revision 0029" in failed.stderr
+
+    # The controller says it once, and goes on when it finds another database.
+    looks = 0
+
+    async def look_again(seconds: float) -> None:
+        nonlocal looks
+        looks += 1
+        if looks == 3:
+            async with muster.transaction() as tx:
+                await tx.execute(text(f"UPDATE alembic_version SET version_num = '{NEWEST}'"))
+
+    monkeypatch.setattr(controller.asyncio, "sleep", look_again)
+    with caplog.at_level(logging.WARNING, logger=controller.__name__):
+        await controller._migrate_when_up(muster)
+    (said,) = caplog.records
+    assert "unreleased version of Muster" in str(getattr(said, "why", ""))
+    assert looks == 3
     await muster.close()
 
 

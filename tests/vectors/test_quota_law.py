@@ -90,7 +90,7 @@ def plain(case: dict[str, Any], usage: dict[str, dict[str, int]]) -> dict[str, d
     return {each["name"]: {KEY: max(0, tree.available(each["name"]))} for each in case["queues"]}
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(cases())
 def test_what_a_queue_may_use_is_what_the_plain_formulas_say(case: dict[str, Any]) -> None:
     case = {**case, "available": plain(case, case["usage"]), "potential": plain(case, {})}

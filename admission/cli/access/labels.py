@@ -5,13 +5,15 @@ labels, without their content, from the API server; the uid matches the two.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import click
+from msgspec import structs
 
 from admission.cli.access.objects import ClusterRoute, Refused, path_of, send
 from admission.cli.access.read_api import Route
 from admission.cli.rendering.terminal.sentences import say
+from admission.read_api.bodies import PendingList, WorkloadBody, WorkloadList
 from queues.api import api_resources
 from queues.api.api_resources import JOBS, VOLCANO_JOBS, ApiResource
 
@@ -22,7 +24,7 @@ _NOT_FOUND: Final = 404
 _BAD_REQUEST: Final = 400
 _ONLY_METADATA: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 
-Item = Mapping[str, Any]
+Selectable = TypeVar("Selectable", PendingList, WorkloadList)
 
 
 def resources() -> dict[str, ApiResource]:
@@ -33,22 +35,23 @@ def resources() -> dict[str, ApiResource]:
     return {**found, "vcjob": VOLCANO_JOBS, "job": JOBS}
 
 
-def with_labels(body: dict[str, Any], wanted: str, limit: int, route: Route) -> dict[str, Any]:
+def with_labels(body: Selectable, wanted: str, limit: int, route: Route) -> Selectable:
     """The answer of a list, with only the workloads whose objects have these labels, at most ``limit``.
 
     Warns of those whose labels are not known. Raises UsageError: this is no selector.
     """
     cluster = ClusterRoute(kubeconfig=route.kubeconfig, context=route.context, timeout=route.timeout)
-    there = [item for item in body["items"] if not item.get("gone")]
+    gone = {item.uid for item in body.items if getattr(item, "gone", False)}
+    there = [item for item in body.items if item.uid not in gone]
     uids = Labelled(cluster, wanted).uids(there)
-    found = [item for item in there if item["uid"] in uids]
-    unknown = len(body["items"]) - len(there)
+    found = [item for item in there if item.uid in uids]
+    unknown = len(body.items) - len(there)
     if unknown:
         say(f"{unknown} left out whose objects are gone: their labels are not known.", err=True)
-    if len(body["items"]) < body["total"]:
-        told = f"{len(body['items'])} of {body['total']} workloads were looked through for labels."
+    if len(body.items) < body.total:
+        told = f"{len(body.items)} of {body.total} workloads were looked through for labels."
         say(f"{told} -n and -q make it fewer.", err=True)
-    return {**body, "items": found[:limit], "total": len(found), "totalEverywhere": len(found)}
+    return structs.replace(body, items=tuple(found[:limit]), total=len(found), total_everywhere=len(found))
 
 
 class Labelled:
@@ -58,12 +61,12 @@ class Labelled:
         self._cluster = cluster
         self._wanted = wanted
 
-    def uids(self, items: Iterable[Item]) -> set[str]:
+    def uids(self, items: Iterable[WorkloadBody]) -> set[str]:
         """Uids of objects with these labels, of the kinds and namespaces of these workloads."""
         known = resources()
         namespaces: dict[str, set[str]] = {}
         for item in items:
-            namespaces.setdefault(item["kind"], set()).add(item["namespace"])
+            namespaces.setdefault(item.kind, set()).add(item.namespace)
         return {uid for kind, names in namespaces.items() for uid in self._of_kind(known[kind], names)}
 
     def _of_kind(self, resource: ApiResource, namespaces: set[str]) -> Iterator[str]:

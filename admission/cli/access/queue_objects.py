@@ -2,15 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from admission.cli.access.objects import ClusterRoute, Refused, path_of, send
 from admission.cli.access.read_api import Route, ask
 from admission.cli.failures import CommandFailed
 from admission.cli.queue_names import did_you_mean, no_such_queue
+from admission.read_api.bodies import QueueBody, QueueList
 from queues.api.api_resources import QUEUES, Document
 from queues.api.names import CHANGE_REASON, CHANGED_BY, ROOT_QUEUE
-from queues.api.quota.quota_document import parent_of
+from queues.api.quota.quota_document import Spec, parent_of
 from queues.errors import MusterError
 
 #: Characters of a reason.
@@ -45,7 +46,7 @@ class QueueObject:
         return str(self.document["metadata"]["name"])
 
     @property
-    def spec(self) -> Mapping[str, Any]:
+    def spec(self) -> Spec:
         """What its administrator wrote."""
         found = self.document.get("spec")
         return found if isinstance(found, Mapping) else {}
@@ -130,11 +131,11 @@ def is_open_to_all(queues: Mapping[str, QueueObject] | None, name: str | None) -
     return queues is not None
 
 
-def queues_in_use(route: ClusterRoute) -> dict[str, Mapping[str, Any]]:
+def queues_in_use(route: ClusterRoute) -> dict[str, QueueBody]:
     """The queues with their use and workloads, as the read API shows them to the user. Empty: it does not answer."""
     read = Route(kubeconfig=route.kubeconfig, context=route.context, timeout=min(route.timeout, PATIENCE))
     try:
-        return {each["name"]: each for each in ask(read, "queues")["items"]}
+        return {queue.name: queue for queue in ask(read, "queues", QueueList).items}
     except MusterError:
         return {}
 
@@ -182,7 +183,7 @@ def checked_reason(text: str | None) -> str:
 
 
 def change_queue(
-    route: ClusterRoute, queue: QueueObject, spec: Mapping[str, Any], *, reason: str, dry_run: bool = False
+    route: ClusterRoute, queue: QueueObject, spec: Spec, *, reason: str, dry_run: bool = False
 ) -> QueueObject:
     """Apply a merge patch of the spec to this very version of a Queue, with the reason for it ("": none is given).
 

@@ -1,6 +1,6 @@
 """One question to the read API: through the API server, as the user of the kubeconfig, or straight to a replica.
 
-Standard library only: a call of the plugin should take no longer than the answer.
+Standard library and msgspec only: a call of the plugin should take no longer than the answer.
 """
 
 import json
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, TypeVar
 from urllib.parse import urlencode
 
 from admission.cli.access.missing_rights import missing_right
@@ -18,6 +18,7 @@ from admission.kube.client.kubeconfig import Access, load
 
 #: Where the API server passes requests on to Muster.
 PREFIX: Final = "/apis/read.muster.dev/v1/"
+T = TypeVar("T")
 _ANNOUNCED: Final = "apiservice v1.read.muster.dev"
 
 
@@ -50,14 +51,27 @@ class Unanswered(CommandFailed):
 
 
 def ask(
-    route: Route, path: str, query: Mapping[str, str | None] | None = None, *, content: bytes | None = None
-) -> Any:
-    """The answer, parsed. ``content``: the body of a question that has one. Raises CommandFailed (not reachable) or
-    Unanswered (an error as the answer)."""
+    route: Route,
+    path: str,
+    form: type[T],
+    query: Mapping[str, str | None] | None = None,
+    *,
+    content: bytes | None = None,
+) -> T:
+    """The answer, in its form. ``content``: the body of a question that has one. Raises CommandFailed (not reachable,
+    or not such an answer) or Unanswered (an error as the answer)."""
     body = fetch(route, path, query, content=content)
+    import msgspec
+
     try:
-        return json.loads(body)
-    except ValueError as error:
+        return msgspec.json.decode(body, type=form)
+    except msgspec.ValidationError as error:
+        raise CommandFailed(
+            tried=f"Asking Muster for {path}",
+            found=f"an answer of another form: {error}",
+            hint="`kubectl muster version` shows whether the plugin and Muster are of one version.",
+        ) from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise CommandFailed(
             tried=f"Asking Muster for {path}",
             found=f"no JSON but {body[:80].decode(errors='replace')!r}",
@@ -139,9 +153,11 @@ def _complaint(status: int, body: bytes, tried: str) -> CommandFailed:
             answer.exit_code = WRONGLY_CALLED
         if document.get("asOf"):
             from admission.cli.access.age import age_of
+            from admission.read_api.bodies import AgedBody
 
             # What is asked for may be there by now: no answer to rely on.
-            answer.exit_code = age_of(document)[1] or answer.exit_code
+            aged = AgedBody(now=str(document.get("now")), as_of=str(document["asOf"]))
+            answer.exit_code = age_of(aged)[1] or answer.exit_code
         return answer
     found = str(
         document.get("message") or body[:200].decode(errors="replace").strip() or f"HTTP status {status}"

@@ -1,6 +1,6 @@
 """Options of ``quota set`` for limits of users, gangs and run times (``spec.access``), and what they change."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import click
@@ -13,6 +13,7 @@ from admission.cli.rendering.table import moment, stated_seconds
 from admission.cli.rendering.terminal.sentences import say
 from admission.cli.resource_names import full_resource
 from admission.cli.times import LastingTime
+from admission.read_api.bodies import UserBody, UserList, WorkloadList
 from queues.api.quota.access_limits import PER_USER, AccessChanges, access_limits_of, field_of
 from queues.api.quota.quota_document import shown_amount
 from queues.errors import InvalidQuantity, MusterError
@@ -144,7 +145,7 @@ def _work_beyond(route: ClusterRoute, queue: str, changes: AccessChanges) -> Ite
         longest = stated_seconds(changes.get(field_of("maxRunTime")))
         if longest:
             asked = {"queue": queue, "state": "admitted", "limit": str(_PAGE)}
-            yield from _ended(ask(read, "workloads", asked), longest)
+            yield from _ended(ask(read, "workloads", WorkloadList, asked), longest)
         per_user = {
             field.partition("[")[2].removesuffix("]"): str(value)
             for field, value in changes.items()
@@ -152,22 +153,22 @@ def _work_beyond(route: ClusterRoute, queue: str, changes: AccessChanges) -> Ite
         }
         if per_user:
             yield from _above_limit(
-                ask(read, "users", {"queue": queue, "limit": str(_PAGE)})["items"], per_user
+                ask(read, "users", UserList, {"queue": queue, "limit": str(_PAGE)}).items, per_user
             )
     except MusterError as error:
         yield f"What this does to running work is not known: {error}"
 
 
-def _ended(body: Mapping[str, Any], longest: int) -> Iterator[str]:
+def _ended(body: WorkloadList, longest: int) -> Iterator[str]:
     """The workloads that have run for longer than the limit allows."""
-    now = moment(body["now"]).timestamp()
+    now = moment(body.now).timestamp()
     late = [
-        f"{each['namespace']}/{each['name']}"
-        for each in body["items"]
-        if each["admitted"] and now - moment(each["admitted"]).timestamp() > longest
+        f"{each.namespace}/{each.name}"
+        for each in body.items
+        if each.admitted and now - moment(each.admitted).timestamp() > longest
     ]
     if late:
-        count = "at least " if body["total"] > len(body["items"]) else ""
+        count = "at least " if body.total > len(body.items) else ""
         word = "has" if len(late) == 1 else "have"
         yield (
             f"Warning: {count}{counted(len(late), 'running workload')} that you may see {word} run for longer, and "
@@ -175,12 +176,12 @@ def _ended(body: Mapping[str, Any], longest: int) -> Iterator[str]:
         )
 
 
-def _above_limit(users: list[Mapping[str, Any]], per_user: Mapping[str, str]) -> Iterator[str]:
+def _above_limit(users: Iterable[UserBody], per_user: Mapping[str, str]) -> Iterator[str]:
     for resource, most in per_user.items():
         more = [
-            f"{each['user'] or 'unknown'} ({each['used'][resource]})"
+            f"{each.user or 'unknown'} ({each.used[resource]})"
             for each in users
-            if resource in each["used"] and _exceeds(resource, each["used"][resource], most)
+            if resource in each.used and _exceeds(resource, each.used[resource], most)
         ]
         if more:
             goes_on = "that goes on, and nothing more is admitted for them"

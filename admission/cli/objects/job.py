@@ -12,7 +12,7 @@ from admission.cli.objects.batch_jobs import NOT_FOUND, POD_LABELS, hold, send_f
 from admission.cli.options import AMOUNTS, amounts, cluster, namespace
 from admission.cli.questions.explain import explain
 from admission.cli.rendering.terminal.sentences import say
-from queues.api.api_resources import JOBS, PODS, VOLCANO_JOBS
+from queues.api.api_resources import JOBS, PODS, VOLCANO_JOBS, Document
 from queues.api.names import DEFAULT_QUEUE, TASK_SPEC, VOLCANO_SCHEDULER
 
 
@@ -46,7 +46,7 @@ def run(
         "limits": amounts("--limits", given["limits"]),
         "requests": amounts("--requests", given["requests"]),
     }
-    container: dict[str, Any] = {"name": "main", "image": given["image"]}
+    container: Document = {"name": "main", "image": given["image"]}
     if resources := {kind: found for kind, found in asked.items() if found}:
         container["resources"] = resources
     if command:

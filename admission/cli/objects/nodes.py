@@ -19,6 +19,7 @@ from admission.cli.rendering.nodes import has_gpus, is_faulty, mixed_notes, node
 from admission.cli.rendering.racks import Racks, is_in, largest_gangs, rack_lines, rack_table
 from admission.cli.rendering.slice_gpus import SliceGpus, slice_gpus
 from admission.cli.rendering.terminal.sentences import say
+from admission.read_api.bodies import NodeBody, NodeList
 from queues.api.api_resources import DEVICES, LEASES, NODES, RESOURCE_SLICES, TOPOLOGIES, ApiResource
 from queues.api.names import AGENT_NAMESPACE
 from queues.errors import MusterError
@@ -217,15 +218,15 @@ def _of_rack(lines: list[dict[str, Any]], rack: str | None) -> list[dict[str, An
     return found
 
 
-def _use(route: Route) -> dict[str, Any] | None:
+def _use(route: Route) -> dict[str, NodeBody] | None:
     """What the read API says of each node, by name; None, with a line for people: it does not."""
-    found: dict[str, Any] = {}
+    found: dict[str, NodeBody] = {}
     page: str | None = None
     try:
         while page != "":
-            body = ask(route, "nodes", {"workloads": "true", "continue": page})
-            found |= {node["name"]: node for node in body["items"]}
-            page = body.get("continue") or ""
+            body = ask(route, "nodes", NodeList, {"workloads": "true", "continue": page})
+            found |= {node.name: node for node in body.items}
+            page = body.continue_
     except MusterError as error:
         say(f"What is free, and who has seats, is not known: {error}", err=True)
         return None

@@ -1,8 +1,5 @@
 """``kubectl muster queue``: create, look at, pause, resume, close, open and delete one queue."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import click
 
 from admission.cli.access.objects import ClusterRoute, Refused, path_of, send
@@ -18,7 +15,8 @@ from admission.cli.objects.pausing import ask_for_state, pause_queue, resume_que
 from admission.cli.objects.queues import queues
 from admission.cli.options import AMOUNTS, amounts, cluster
 from admission.cli.rendering.terminal.sentences import say
-from queues.api.api_resources import QUEUES
+from admission.read_api.bodies import QueueBody
+from queues.api.api_resources import QUEUES, Document
 from queues.api.names import ROOT_QUEUE
 
 
@@ -64,7 +62,7 @@ def create(
 
     Asks first if workloads run or wait in the queue above itself: with a queue below it, it takes none.
     """
-    spec: dict[str, Any] = {} if parent == ROOT_QUEUE else {"parent": parent}
+    spec: Document = {} if parent == ROOT_QUEUE else {"parent": parent}
     if weight is not None:
         spec["weight"] = weight
     for limit in ("deserved", "capability", "guarantee"):
@@ -145,7 +143,7 @@ def delete(names: tuple[str, ...], yes: bool, cluster: ClusterRoute) -> None:
     """
     found = [read_queue(cluster, name) for name in names]
     shown = queues_in_use(cluster)
-    work = {each.name: text for each in found if (text := _work(each, shown.get(each.name, {})))}
+    work = {each.name: text for each in found if (text := _work(each, shown.get(each.name)))}
     if work and not yes:  # what would be refused is refused before anything is asked
         for each in found:
             _delete(cluster, each, dry_run=True)
@@ -182,8 +180,8 @@ def _work_above(cluster: ClusterRoute, parent: str, name: str) -> str:
     except Refused:  # who may not read it may make the queue all the same
         return ""
     shown, known = queues_in_use(cluster), read_queues(cluster)
-    parents = {each["parent"] for each in shown.values()} | {each.parent for each in (known or {}).values()}
-    work = "" if parent in parents else _work(above, shown.get(parent, {}))
+    parents = {each.parent for each in shown.values()} | {each.parent for each in (known or {}).values()}
+    work = "" if parent in parents else _work(above, shown.get(parent))
     if not work:
         return ""
     return (
@@ -192,13 +190,13 @@ def _work_above(cluster: ClusterRoute, parent: str, name: str) -> str:
     )
 
 
-def _work(queue: QueueObject, shown: Mapping[str, Any]) -> str:
+def _work(queue: QueueObject, shown: QueueBody | None) -> str:
     """How many workloads a queue has, in words; "": none.
 
     Its status is written some time after they were admitted, and the read API (``shown``) may not answer.
     """
-    running = max(queue.count("running", "inqueue", "unknown"), shown.get("admitted", 0))
-    waiting = max(queue.count("pending"), shown.get("pending", 0))
+    running = max(queue.count("running", "inqueue", "unknown"), 0 if shown is None else shown.admitted)
+    waiting = max(queue.count("pending"), 0 if shown is None else shown.pending)
     parts = [f"{count} {word}" for count, word in ((running, "running"), (waiting, "waiting")) if count]
     one = running + waiting == 1
     return f"{' and '.join(parts)} workload{'' if one else 's'}" if parts else ""

@@ -1,9 +1,10 @@
 """``kubectl muster queues``: the tree of queues, what each uses and what it may use."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 import click
+from msgspec import structs
 
 from admission.cli.access.age import told_age
 from admission.cli.access.read_api import Route, ask
@@ -14,6 +15,7 @@ from admission.cli.rendering.table import Cell, age, branches, rounded, short_re
 from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table
 from admission.cli.rendering.terminal.sentences import say
 from admission.cli.resource_names import shown_resource
+from admission.read_api.bodies import AccountBody, QueueBody, QueueList
 from queues.text_format import short_duration
 
 _GPU: Final = "nvidia.com/gpu"
@@ -24,7 +26,18 @@ _NARROW: Final = Narrowing(names={"QUEUE": 20}, left_out=("RUNNING", "SHARE", "C
 #: Characters of a bar.
 _BAR: Final = 10
 
-Queue = Mapping[str, Any]
+#: Where a queue has no account of a resource.
+_NOTHING: Final = AccountBody(
+    flavor="",
+    resource="",
+    used="0",
+    counted="0",
+    guarantee="0",
+    deserved=None,
+    capability=None,
+    share=None,
+    past_use="0",
+)
 
 
 @click.command(short_help="The tree of queues: use, limits, waiting workloads.")
@@ -52,14 +65,15 @@ def queues(
     """
     if contexts is not None:
         return _over_clusters(names, resource, contexts, output, route)
-    body = ask(route, "queues")
+    body = ask(route, "queues", QueueList)
     code = told_age(body)
-    chosen = below(body["items"], names)
-    for missing in sorted(set(names) - {queue["name"] for queue in chosen}):
-        raise no_such_queue(missing, [queue["name"] for queue in body["items"]])
-    resource = chosen_resource(resource, body["items"])
-    chosen = body["items"] = output.sorted(chosen)
-    text = output.document(body, name=lambda queue: f"queue/{queue['name']}")
+    chosen = below(body.items, names)
+    for missing in sorted(set(names) - {queue.name for queue in chosen}):
+        raise no_such_queue(missing, [queue.name for queue in body.items])
+    resource = chosen_resource(resource, body.items)
+    chosen = output.sorted(chosen)
+    body = structs.replace(body, items=tuple(chosen))
+    text = output.document(body, name=lambda queue: f"queue/{queue.name}")
     if text is None:
         if not chosen:
             say("You may see no queue: RBAC lets you get none, or there is none yet.", err=True)
@@ -70,11 +84,11 @@ def queues(
             wide=output.is_wide,
             headers=output.headers,
             tree=not output.sort_by,
-            now=body["now"],
+            now=body.now,
         )
         if not output.is_wide and output.headers and _is_too_long(text, output.room):
             narrow = overview_table(chosen, resource=resource, width=output.width, tree=not output.sort_by)
-            messages = (f"{queue['name']}: {queue['message']}\n" for queue in chosen if queue["message"])
+            messages = (f"{queue.name}: {queue.message}\n" for queue in chosen if queue.message)
             text = narrow + "".join(messages)
         if any(_is_unread(queue) for queue in chosen):
             say("Past use is still being read from the ledger; ask again.", err=True)
@@ -108,7 +122,7 @@ def _over_clusters(
         for missing in sorted(set(names) - set(there)):
             raise no_such_queue(missing, there)
     everything = [queue for each in answers for queue in each.queues]
-    kept = {queue["name"] for each in answers for queue in below(each.queues, names)}
+    kept = {queue.name for each in answers for queue in below(each.queues, names)}
     shown = [name for name in there if name in kept]
     text = output.document(
         document(answers, shown), name=lambda queue: f"{queue['cluster']}/queue/{queue['name']}"
@@ -122,21 +136,21 @@ def _over_clusters(
     return 1 if failed else max(each.age[1] for each in answers)
 
 
-def below(queues: Sequence[Queue], names: Iterable[str]) -> list[Queue]:
+def below(queues: Sequence[QueueBody], names: Iterable[str]) -> list[QueueBody]:
     """The named queues with their subtrees; without names all queues."""
     kept = set(names)
     if not kept:
         return list(queues)
-    chosen: list[Queue] = []
+    chosen: list[QueueBody] = []
     for queue in queues:  # parents come first
-        if queue["name"] in kept or queue["parent"] in kept:
-            kept.add(queue["name"])
+        if queue.name in kept or queue.parent in kept:
+            kept.add(queue.name)
             chosen.append(queue)
     return chosen
 
 
 def queue_table(
-    queues: Sequence[Queue],
+    queues: Sequence[QueueBody],
     *,
     resource: str | None,
     wide: bool,
@@ -148,7 +162,7 @@ def queue_table(
 
     Past use is shown if it counts in any of the queues, and loans if there are some. ``now``: of the answer.
     """
-    stems = branches({queue["name"]: queue["parent"] if tree else None for queue in queues})
+    stems = branches({queue.name: queue.parent if tree else None for queue in queues})
     chosen = resource or usual_resource(queues)
     columns = ["QUEUE", "STATE", "RESOURCE", "USED", "DESERVED", "CAPABILITY", "SHARE", "WAITING", "RUNNING"]
     rows: list[list[Cell]] = []
@@ -163,7 +177,7 @@ def queue_table(
     if lending:
         columns.append("LOANS")
     for queue in queues:
-        name = stems[queue["name"]] + queue["name"]
+        name = stems[queue.name] + queue.name
         if wide:
             rows += _wide(queue, name, resource, fading, now if lending else None)
         else:
@@ -181,7 +195,7 @@ def queue_table(
                     *others,
                     *_workloads(queue),
                     *loans,
-                    queue["message"],
+                    queue.message,
                 ]
             )
     if any(row[-1] for row in rows):
@@ -191,10 +205,10 @@ def queue_table(
     return table(columns, rows, headers=headers, right=_NUMBERS)
 
 
-def _state(queue: Queue) -> str:
+def _state(queue: QueueBody) -> str:
     """``closed,paused``: a queue may be both, and then each has to be taken back."""
-    both = queue["state"] == "closed" and queue.get("paused", False)
-    return "closed,paused" if both else str(queue["state"])
+    both = queue.state == "closed" and queue.paused
+    return "closed,paused" if both else str(queue.state)
 
 
 def _is_too_long(text: str, width: int | None) -> bool:
@@ -202,14 +216,14 @@ def _is_too_long(text: str, width: int | None) -> bool:
 
 
 def overview_table(
-    queues: Sequence[Queue], *, resource: str | None, width: int | None, tree: bool = True
+    queues: Sequence[QueueBody], *, resource: str | None, width: int | None, tree: bool = True
 ) -> str:
     """The tree in few columns, with a bar of what is used where ``width`` has room for it (None for any width).
 
     The bar is of the capability, or of the deserved amount if the queue has no capability. A state other than open is
     next to the name. Past use is left out: SHARE has it.
     """
-    stems = branches({queue["name"]: queue["parent"] if tree else None for queue in queues})
+    stems = branches({queue.name: queue.parent if tree else None for queue in queues})
     chosen = resource or usual_resource(queues)
     columns = [
         "QUEUE",
@@ -224,8 +238,8 @@ def overview_table(
     bars: list[str | None] = []
     for queue in queues:
         account = account_of(queue, chosen)
-        state = "" if queue["state"] == "open" else f" ({_state(queue)})"
-        rows.append([f"{stems[queue['name']]}{queue['name']}{state}", *_numbers(account), *_workloads(queue)])
+        state = "" if queue.state == "open" else f" ({_state(queue)})"
+        rows.append([f"{stems[queue.name]}{queue.name}{state}", *_numbers(account), *_workloads(queue)])
         bars.append(_bar(chosen, account))
     numbers = f"{columns[1]} {_NUMBERS}"
     text = table(columns, rows, right=numbers)
@@ -235,21 +249,23 @@ def overview_table(
     return table([*columns, "USE"], with_bars, right=numbers)
 
 
-def _bar(resource: str, account: Mapping[str, Any]) -> str | None:
+def _bar(resource: str, account: AccountBody) -> str | None:
     """``███████░░░ 70%``. None if there is nothing to compare with."""
     from queues.resources import amount
 
-    limit = account.get("capability") or account.get("deserved")
+    limit = account.capability or account.deserved
     if limit is None or not amount(resource, limit):
         return None
-    part = amount(resource, account.get("used", "0")) / amount(resource, limit)
+    part = amount(resource, account.used) / amount(resource, limit)
     full = min(_BAR, round(part * _BAR))
     return "█" * full + "░" * (_BAR - full) + f" {part:.0%}"
 
 
-def _wide(queue: Queue, name: str, resource: str | None, fading: bool, now: str | None) -> list[list[Cell]]:
+def _wide(
+    queue: QueueBody, name: str, resource: str | None, fading: bool, now: str | None
+) -> list[list[Cell]]:
     """``now``: None for no column of loans."""
-    lines = [line for line in queue["accounts"] if resource in (None, line["resource"])] or [{}]
+    lines = [line for line in queue.accounts if resource in (None, line.resource)] or [_NOTHING]
     rows: list[list[Cell]] = []
     for index, line in enumerate(lines):
         first = index == 0
@@ -258,91 +274,90 @@ def _wide(queue: Queue, name: str, resource: str | None, fading: bool, now: str 
             [
                 name if first else "",
                 _state(queue) if first else "",
-                line.get("resource"),
-                line.get("flavor") or None,
-                line.get("used", "0"),
+                line.resource or None,
+                line.flavor or None,
+                line.used,
                 *past,
-                _unless_zero(line.get("guarantee")),
+                _unless_zero(line.guarantee),
                 *_numbers(line)[1:],
                 *(_workloads(queue) if first else ("", "")),
-                (queue["changedBy"] or None) if first else "",
+                (queue.changed_by or None) if first else "",
                 *(
                     []
                     if now is None
-                    else [_lent(queue, line.get("resource"), now, line.get("flavor")) or None]
+                    else [
+                        _lent(queue, line.resource or None, now, line.flavor if line.resource else None)
+                        or None
+                    ]
                 ),
-                queue["message"] if first else "",
+                queue.message if first else "",
             ]
         )
     return rows
 
 
-def _lent(queue: Queue, resource: str | None, now: str, flavor: str | None = None) -> str:
+def _lent(queue: QueueBody, resource: str | None, now: str, flavor: str | None = None) -> str:
     """What is lent to a queue (+) and what it lends (-), each with the time that is left; "": nothing.
 
     ``flavor``: None for any.
     """
     return ", ".join(
-        f"{'-' if loan['from'] == queue['name'] else '+'}{loan['counts']} {age(now, loan['until'])}"
-        for loan in queue.get("loans", ())
-        if resource in (None, loan["resource"]) and flavor in (None, loan["flavor"])
+        f"{'-' if loan.from_ == queue.name else '+'}{loan.counts} {age(now, loan.until)}"
+        for loan in queue.loans
+        if resource in (None, loan.resource) and flavor in (None, loan.flavor)
     )
 
 
-def _half_life(queue: Queue) -> str | None:
-    seconds = queue.get("usageHalfLifeSeconds")
+def _half_life(queue: QueueBody) -> str | None:
+    seconds = queue.usage_half_life_seconds
     return None if seconds is None else short_duration(seconds)
 
 
-def _past(queue: Queue, account: Mapping[str, Any]) -> str | None:
+def _past(queue: QueueBody, account: AccountBody) -> str | None:
     """The decayed average. None if past use does not count in this queue, or is not known yet."""
-    if not queue.get("usageHalfLifeSeconds"):
+    if not queue.usage_half_life_seconds:
         return None
-    return rounded(account["resource"], account.get("pastUse")) if account else "0"
+    return rounded(account.resource, account.past_use)
 
 
-def _is_unread(queue: Queue) -> bool:
-    return bool(queue.get("usageHalfLifeSeconds")) and any(
-        account.get("pastUse") is None for account in queue["accounts"]
-    )
+def _is_unread(queue: QueueBody) -> bool:
+    return bool(queue.usage_half_life_seconds) and any(account.past_use is None for account in queue.accounts)
 
 
-def _numbers(account: Mapping[str, Any]) -> list[Cell]:
+def _numbers(account: AccountBody) -> list[Cell]:
     """Cells USED to SHARE; the share is ``shareWithPast`` where past use counts."""
-    share = account.get("shareWithPast")
+    share = account.share_with_past
     if share is None:
-        share = account.get("share")
+        share = account.share
     return [
-        account.get("used", "0"),
-        account.get("deserved"),
-        account.get("capability"),
+        account.used,
+        account.deserved,
+        account.capability,
         None if share is None else f"{share:.2f}",
     ]
 
 
-def _workloads(queue: Queue) -> tuple[int, int]:
-    return queue["pending"], queue["admitted"]
+def _workloads(queue: QueueBody) -> tuple[int, int]:
+    return queue.pending, queue.admitted
 
 
-def account_of(queue: Queue, resource: str) -> Mapping[str, Any]:
-    """The account over all flavors, or else the only account of a single flavor; empty: neither exists."""
-    lines = [line for line in queue["accounts"] if line["resource"] == resource]
-    alone = lines[0] if len(lines) == 1 else {}
-    return next((line for line in lines if not line["flavor"]), alone)
+def account_of(queue: QueueBody, resource: str) -> AccountBody:
+    """The account over all flavors, or else the only account of a single flavor, or zero if neither exists."""
+    lines = [line for line in queue.accounts if line.resource == resource]
+    alone = lines[0] if len(lines) == 1 else _NOTHING
+    return next((line for line in lines if not line.flavor), alone)
 
 
-def chosen_resource(named: str | None, queues: Sequence[Queue]) -> str | None:
+def chosen_resource(named: str | None, queues: Sequence[QueueBody]) -> str | None:
     """The whole name of the resource that a user named. None if none. Raises UsageError: no node can have it."""
     if named is None:
         return None
-    return shown_resource(
-        "--resource", named, (line["resource"] for queue in queues for line in queue["accounts"])
-    )
+    return shown_resource("--resource", named, (line.resource for queue in queues for line in queue.accounts))
 
 
-def usual_resource(queues: Sequence[Queue]) -> str:
+def usual_resource(queues: Sequence[QueueBody]) -> str:
     """GPUs if a queue has an account of them, else the first device by name, else CPU."""
-    named = sorted({line["resource"] for queue in queues for line in queue["accounts"]})
+    named = sorted({line.resource for queue in queues for line in queue.accounts})
     if _GPU in named or not named:
         return _GPU
     return next((name for name in named if name not in _PLAIN), "cpu")

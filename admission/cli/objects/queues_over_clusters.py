@@ -3,17 +3,20 @@
 Each cluster is asked as the user of its context in the kubeconfig, and shows what it shows that user.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import click
+from msgspec import to_builtins
 
 from admission.cli.access.age import age_of
 from admission.cli.access.read_api import Route, ask
+from admission.cli.objects.queues import account_of
 from admission.cli.rendering.table import Cell, short_resource, table
 from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table
+from admission.read_api.bodies import QueueBody, QueueList
 from queues.errors import MusterError
 
 #: Clusters that are asked by one command, and of those how many at a time.
@@ -21,11 +24,8 @@ MOST_CLUSTERS: Final = 32
 _AT_A_TIME: Final = 8
 #: Name of the row with the sum.
 TOTAL: Final = "all"
-_SUMMED: Final = ("used", "deserved", "capability")
 _NARROW: Final = Narrowing(names={"QUEUE": 20, "CLUSTER": 16}, left_out=("RUNNING", "STATE", "CAPABILITY"))
 _NUMBERS: Final = "DESERVED CAPABILITY WAITING RUNNING"
-
-Queue = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ class ClusterQueues:
 
     cluster: str
     #: Parents first.
-    queues: tuple[Queue, ...] = ()
+    queues: tuple[QueueBody, ...] = ()
     #: Why there is none; "": there is one.
     error: str = ""
     #: A sentence if the answer is old, and the exit code that follows from its age.
@@ -60,8 +60,8 @@ def asked(route: Route, contexts: Sequence[str]) -> list[ClusterQueues]:
 
     def one(context: str) -> ClusterQueues:
         try:
-            body = ask(replace(route, context=context), "queues")
-            return ClusterQueues(cluster=context, queues=tuple(body["items"]), age=age_of(body))
+            body = ask(replace(route, context=context), "queues", QueueList)
+            return ClusterQueues(cluster=context, queues=body.items, age=age_of(body))
         except MusterError as error:
             return ClusterQueues(cluster=context, error=" ".join(str(error).split()))
 
@@ -71,7 +71,7 @@ def asked(route: Route, contexts: Sequence[str]) -> list[ClusterQueues]:
 
 def queue_names(answers: Sequence[ClusterQueues]) -> list[str]:
     """Names of the queues of all clusters, each once, parents before children as the first cluster has them."""
-    return list(dict.fromkeys(queue["name"] for each in answers for queue in each.queues))
+    return list(dict.fromkeys(queue.name for each in answers for queue in each.queues))
 
 
 def use_table(
@@ -89,15 +89,19 @@ def use_table(
     columns = ["QUEUE", "CLUSTER", "STATE", f"USED({short_resource(resource)})", *_NUMBERS.split()]
     rows: list[list[Cell]] = []
     for name in names:
-        found = [(each.cluster, queue) for each in answers for queue in each.queues if queue["name"] == name]
+        found = [(each.cluster, queue) for each in answers for queue in each.queues if queue.name == name]
         for cluster, queue in found:
-            numbers = [_account(queue, resource).get(field) for field in _SUMMED]
-            rows.append(
-                [name, cluster, queue["state"], numbers[0] or "0", *numbers[1:], *_workloads([queue])]
-            )
+            account = account_of(queue, resource)
+            numbers = (account.used, account.deserved, account.capability)
+            rows.append([name, cluster, queue.state, *numbers, *_workloads([queue])])
         if len(found) > 1:
             queues = [queue for _, queue in found]
-            sums = [_sum(queues, resource, field) for field in _SUMMED]
+            accounts = [account_of(queue, resource) for queue in queues]
+            sums = [
+                _sum(resource, [account.used for account in accounts]),
+                _sum(resource, [account.deserved for account in accounts]),
+                _sum(resource, [account.capability for account in accounts]),
+            ]
             rows.append([name, TOTAL, None, *sums, *_workloads(queues)])
     right = f"{columns[3]} {_NUMBERS}"
     if width is None or not headers:
@@ -105,35 +109,27 @@ def use_table(
     return fitted_table(columns, rows, _NARROW, width=width, right=right)
 
 
-def document(answers: Sequence[ClusterQueues], names: Sequence[str]) -> dict[str, Any]:
+def document(answers: Sequence[ClusterQueues], names: Sequence[str]) -> dict[str, object]:
     """The same for programs: each queue with its cluster, and what did not answer."""
     return {
         "items": [
-            {"cluster": each.cluster, **queue}
+            {"cluster": each.cluster, **to_builtins(queue)}
             for each in answers
             for queue in each.queues
-            if queue["name"] in names
+            if queue.name in names
         ],
         "unanswered": [{"cluster": each.cluster, "error": each.error} for each in answers if each.error],
     }
 
 
-def _sum(queues: Sequence[Queue], resource: str, field: str) -> str | None:
+def _sum(resource: str, amounts: Sequence[str | None]) -> str | None:
     """The sum over all clusters. None if one states no amount, so that together they have no limit."""
     from queues.resources import amount, show
 
-    amounts = [_account(queue, resource).get(field, "0" if field == "used" else None) for queue in queues]
     if any(each is None for each in amounts):
         return None
     return show(resource, sum(amount(resource, each) for each in amounts if each is not None))
 
 
-def _account(queue: Queue, resource: str) -> Mapping[str, Any]:
-    """Over all flavors, or else the only one of a single flavor. Empty: there is none."""
-    lines = [line for line in queue["accounts"] if line["resource"] == resource]
-    alone = lines[0] if len(lines) == 1 else {}
-    return next((line for line in lines if not line["flavor"]), alone)
-
-
-def _workloads(queues: Sequence[Queue]) -> tuple[int, int]:
-    return sum(each["pending"] for each in queues), sum(each["admitted"] for each in queues)
+def _workloads(queues: Sequence[QueueBody]) -> tuple[int, int]:
+    return sum(each.pending for each in queues), sum(each.admitted for each in queues)

@@ -1,11 +1,12 @@
 """``kubectl muster quota``: what queues may use, who changed that and why, and how it was before."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import chain, islice, takewhile
-from typing import Any, Final
+from typing import Final, TypeVar
 
 import click
+from msgspec import structs
 
 from admission.cli.access.age import told_age
 from admission.cli.access.read_api import Route, Unanswered, ask
@@ -20,6 +21,7 @@ from admission.cli.rendering.quota import (
     ended_by_themselves,
     history_table,
     limits_table,
+    lines_of,
     loan_problems,
     loans_table,
     without_loans,
@@ -28,11 +30,13 @@ from admission.cli.rendering.table import moment
 from admission.cli.rendering.terminal.sentences import filled, say
 from admission.cli.resource_names import shown_resource
 from admission.cli.times import PastTime, as_text
+from admission.read_api.bodies import QueueBody, QueueList, QueueVersionList, QuotaAtList
 
 #: Versions of a queue in one answer of the read API, and in a history without --limit.
 PAGE: Final = 100
 _USUAL: Final = 50
 _NOT_FOUND: Final = 404
+T = TypeVar("T")
 
 
 _PLACES: Final = {
@@ -70,53 +74,49 @@ def show(queue: str, at: datetime | None, resource: str | None, output: Output, 
     Use is that of the whole subtree. Deserved amounts are with the loans that last, which are listed below, as are
     limits of users, gangs and run times. Of an earlier time only limits are known, as they were written.
     """
+    body: QueueList | QuotaAtList
     if at is not None:
         body = _at(route, queue, at)
     else:
-        body = ask(route, "queues")
-        body["items"] = _with_children(body["items"], queue)
+        body = ask(route, "queues", QueueList)
+        body = structs.replace(body, items=_with_children(body.items, queue))
     code = told_age(body)
     if resource is not None:
-        there = [
-            line["resource"]
-            for each in body["items"]
-            for line in each["accounts" if at is None else "limits"]
-        ]
+        there = [line.resource for each in body.items for line in lines_of(each)]
         resource = shown_resource("--resource", resource, there)
     text = output.document(body)
     if text is None:
         text = limits_table(
-            body["items"], resource=resource, used=at is None, headers=output.headers, width=output.room
+            body.items, resource=resource, used=at is None, headers=output.headers, width=output.room
         )
-        if at is None and (
-            loans := loans_table(body["items"], resource=resource, headers=output.headers, width=output.room)
-        ):
+        now = body.items if isinstance(body, QueueList) else ()
+        if loans := loans_table(now, resource=resource, headers=output.headers, width=output.room):
             text += f"\n{loans}"
-            text += filled(without_loans(body["items"], resource), output.room)
+            text += filled(without_loans(now, resource), output.room)
         if resource is None and (
-            limits := access_table(body["items"], headers=output.headers, width=output.room)
+            limits := access_table(body.items, headers=output.headers, width=output.room)
         ):
             text += f"\n{limits}"
-        for problem in loan_problems(body["items"]) if at is None else ():
+        for problem in loan_problems(now):
             say(problem, err=True)
     click.echo(output.fitted(text), nl=False)
     return code
 
 
-def _with_children(queues: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
-    found = [each for each in queues if each["name"] == name]
+def _with_children(queues: Sequence[QueueBody], name: str) -> tuple[QueueBody, ...]:
+    found = [each for each in queues if each.name == name]
     if not found:
-        raise no_such_queue(name, [each["name"] for each in queues])
-    return [*found, *(each for each in queues if each["parent"] == name)]
+        raise no_such_queue(name, [each.name for each in queues])
+    return (*found, *(each for each in queues if each.parent == name))
 
 
-def _at(route: Route, queue: str, at: datetime) -> dict[str, Any]:
+def _at(route: Route, queue: str, at: datetime) -> QuotaAtList:
     """The queue and its children at a time. Raises ClickException: the queue was not known then."""
-    body: dict[str, Any] = _ask(route, queue, "quota", {"at": as_text(at)})
-    if not any(each["name"] == queue for each in body["items"]):
+    body = _ask(route, queue, "quota", QuotaAtList, {"at": as_text(at)})
+    if not any(each.name == queue for each in body.items):
         raise click.ClickException(
-            f"Queue {queue} did not exist at {body['at']}, or Muster did not know it then: "
-            f"its first version is of {body['recordedSince']}. `kubectl muster quota history {queue}` shows more."
+            f"Queue {queue} did not exist at {body.at}, or Muster did not know it then: "
+            f"its first version is of {body.recorded_since}. `kubectl muster quota history {queue}` shows more."
         )
     return body
 
@@ -142,14 +142,14 @@ def history(queue: str, since: datetime | None, limit: int | None, output: Outpu
     pages = _pages(route, queue)
     first = next(pages)
     code = told_age(first)
-    versions = (version for page in chain([first], pages) for version in page["items"])
-    recent = takewhile(lambda version: since is None or moment(version["at"]) >= since, versions)
-    wanted = (version for version in recent if version["what"] != "other" or output.form != "table")
+    versions = (version for page in chain([first], pages) for version in page.items)
+    recent = takewhile(lambda version: since is None or moment(version.at) >= since, versions)
+    wanted = (version for version in recent if version.what != "other" or output.form != "table")
     shown = list(islice(wanted, most))
     cut = next(wanted, None) is not None
     text = output.document({"name": queue, "items": shown})
     if text is None:
-        told = ended_by_themselves(shown, first["now"])
+        told = ended_by_themselves(shown, first.now)
         text = history_table(told, headers=output.headers, width=output.room) if told else ""
         if not shown:
             say(f"Queue {queue} was not changed{_since(since)}.", err=True)
@@ -163,13 +163,13 @@ def _since(since: datetime | None) -> str:
     return "" if since is None else f" since {as_text(since)}"
 
 
-def _pages(route: Route, queue: str) -> Iterator[Any]:
+def _pages(route: Route, queue: str) -> Iterator[QueueVersionList]:
     """The versions of a queue, page by page, the newest first."""
     after: str | None = None
     while after != "":
-        page = _ask(route, queue, "versions", {"limit": str(PAGE), "continue": after})
+        page = _ask(route, queue, "versions", QueueVersionList, {"limit": str(PAGE), "continue": after})
         yield page
-        after = page["continue"]
+        after = page.continue_
 
 
 @click.command(short_help="What differs between two times.")
@@ -183,29 +183,28 @@ def diff(queue: str, from_: datetime, to: datetime | None, output: Output, route
     if to is not None and to < from_:
         raise click.UsageError(f"--to is {as_text(to)}, which is before --from {as_text(from_)}.")
     before, after = (
-        _ask(route, queue, "quota", {"at": None if at is None else as_text(at)}) for at in (from_, to)
+        _ask(route, queue, "quota", QuotaAtList, {"at": None if at is None else as_text(at)})
+        for at in (from_, to)
     )
     code = told_age(after)
-    found = differences(before["items"], after["items"])
-    text = output.document({"name": queue, "from": before["at"], "to": after["at"], "items": found})
+    found = differences(before.items, after.items)
+    text = output.document({"name": queue, "from": before.at, "to": after.at, "items": found})
     if text is None:
         text = differences_table(found, headers=output.headers, width=output.room) if found else ""
         if not found:
-            same = (
-                f"Limits of queue {queue} and its children were the same at {before['at']} and {after['at']}."
-            )
+            same = f"Limits of queue {queue} and its children were the same at {before.at} and {after.at}."
             say(same, err=True)
     click.echo(output.fitted(text), nl=False)
     return code
 
 
-def _ask(route: Route, queue: str, what: str, query: Mapping[str, str | None]) -> Any:
+def _ask(route: Route, queue: str, what: str, form: type[T], query: Mapping[str, str | None]) -> T:
     """What was recorded of a queue, which may be gone. Raises CommandFailed: there was none of that name."""
     from urllib.parse import quote
 
     try:
-        return ask(route, f"queues/{quote(queue, safe='')}/{what}", query)
+        return ask(route, f"queues/{quote(queue, safe='')}/{what}", form, query)
     except Unanswered as error:
         if error.status != _NOT_FOUND:
             raise
-        raise no_such_queue(queue, [each["name"] for each in ask(route, "queues")["items"]]) from error
+        raise no_such_queue(queue, [each.name for each in ask(route, "queues", QueueList).items]) from error

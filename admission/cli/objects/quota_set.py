@@ -28,13 +28,14 @@ from admission.cli.objects.access_limits import (
     changed_access,
     tell_access,
 )
-from admission.cli.objects.quota_effects import Shown, deserved_changes, tell_effects
+from admission.cli.objects.quota_effects import Shown, accounts_of, deserved_changes, tell_effects
 from admission.cli.objects.quota_trial import tell_trial
 from admission.cli.options import AMOUNTS, Command, cluster
 from admission.cli.rendering.quota import changes_table
 from admission.cli.rendering.table import Cell
 from admission.cli.rendering.terminal.sentences import columns_of, say
 from admission.cli.resource_names import full_resource, warn_of_unknown
+from admission.read_api.bodies import AccountBody
 from queues.api.names import ROOT_QUEUE
 from queues.api.quota.access_limits import access_patch
 from queues.api.quota.quota_changes import (
@@ -45,7 +46,7 @@ from queues.api.quota.quota_changes import (
     remainders,
     with_whole_names,
 )
-from queues.api.quota.quota_document import LIMITS, QuotaField, merged, patch_for, quota_of
+from queues.api.quota.quota_document import LIMITS, QuotaField, Spec, merged, patch_for, quota_of
 from queues.api.resource_names import NoSuchResource
 from queues.errors import InvalidQuantity
 from queues.resources import GPU, amount
@@ -243,7 +244,7 @@ def _limit_asked(option: str, field: QuotaField, quantity: str) -> tuple[QuotaFi
         raise click.UsageError(str(error)) from error
 
 
-def _with_whole_names(spec: Mapping[str, Any], changes: Changes) -> Changes:
+def _with_whole_names(spec: Spec, changes: Changes) -> Changes:
     try:
         return with_whole_names(spec, changes)
     except NoSuchResource as error:
@@ -290,18 +291,18 @@ def _tell_rest(shown: Shown, queue: QueueObject, changes: Changes, known: Known 
         say("What is left of the parent's amounts is not told: you may not list queues.", err=True)
     else:
         root = {
-            (line["flavor"], line["resource"]): amount(line["resource"], line["capability"])
-            for line in shown.get(ROOT_QUEUE, {}).get("accounts", ())
-            if line["capability"] is not None
+            (line.flavor, line.resource): amount(line.resource, line.capability)
+            for line in accounts_of(shown, ROOT_QUEUE)
+            if line.capability is not None
         }
         specs = {name: each.spec for name, each in known.items()} | {queue.name: queue.spec}
         for each in remainders(queue.name, changes, specs, root_has=root):
             say(str(each))
-    _tell_overuse(queue.name, changes, shown.get(queue.name, {}).get("accounts", ()))
+    _tell_overuse(queue.name, changes, accounts_of(shown, queue.name))
 
 
-def _tell_overuse(name: str, changes: Changes, accounts: Iterable[Mapping[str, Any]]) -> None:
-    used = {(line["flavor"], line["resource"]): line["used"] for line in accounts}
+def _tell_overuse(name: str, changes: Changes, accounts: Iterable[AccountBody]) -> None:
+    used = {(line.flavor, line.resource): line.used for line in accounts}
     for field, text in changes.items():
         now = used.get((field.flavor, field.resource))
         if field.limit != "capability" or text is None or now is None or not _exceeds(field, now, text):
@@ -329,11 +330,11 @@ def _after(queue: QueueObject, changes: Changes) -> QueueObject:
     return _patched(queue, patch_for(queue.spec, changes))
 
 
-def _patched(queue: QueueObject, patch: Mapping[str, Any]) -> QueueObject:
+def _patched(queue: QueueObject, patch: Spec) -> QueueObject:
     return QueueObject(document=merged(queue.document, {"spec": patch}))
 
 
-def check(queue: QueueObject, patch: Mapping[str, Any], known: Known | None) -> None:
+def check(queue: QueueObject, patch: Spec, known: Known | None) -> None:
     """Refuse what the admission webhook refuses, in its words, and print what it warns of. Raises CommandFailed.
 
     The webhook may be down, and a dry run of the client does not ask it. ``patch``: of the spec. ``known``: if None,

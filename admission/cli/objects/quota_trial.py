@@ -1,22 +1,24 @@
 """What a change of quota would do to work: asked of the leader before the change is made, and never in its way."""
 
-import json
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 import click
+from msgspec import json
 
 from admission.cli.access.objects import ClusterRoute
 from admission.cli.access.read_api import Route, ask
 from admission.cli.rendering.terminal.sentences import columns_of, say
+from admission.read_api.trials import QueuePatchBody, TrialList, TrialRequestBody
+from queues.api.quota.quota_document import Spec
 from queues.errors import MusterError
 
 #: Seconds to wait for the leader at most: an urgent change does not wait for it longer.
 _PATIENCE: Final = 5.0
 _SHORTEST: Final = 0.5
 #: A name of a queue, and a merge patch of its spec.
-Write = tuple[str, Mapping[str, Any]]
+Write = tuple[str, Spec]
 
 
 def tell_trial(route: ClusterRoute, writes: Sequence[Write], is_wanted: bool) -> None:
@@ -26,16 +28,16 @@ def tell_trial(route: ClusterRoute, writes: Sequence[Write], is_wanted: bool) ->
     """
     if not is_wanted:
         return
-    patches = [{"queue": name, "spec": spec} for name, spec in writes]
+    patches = tuple(QueuePatchBody(queue=name, spec=dict(spec)) for name, spec in writes)
     read = Route(
         kubeconfig=route.kubeconfig,
         context=route.context,
         timeout=max(_SHORTEST, min(route.timeout, _PATIENCE)),
     )
     try:
-        body = ask(read, "trials", content=json.dumps({"quotaPatches": patches}).encode())
-        comparison = body["comparison"]
-    except (MusterError, LookupError, TypeError) as error:
+        asked = TrialRequestBody(quota_patches=patches)
+        comparison = ask(read, "trials", TrialList, content=json.encode(asked)).comparison
+    except MusterError as error:
         _tell_unknown(str(error))
         return
     if comparison is None:  # an older replica, which does not know the question

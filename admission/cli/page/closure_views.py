@@ -9,13 +9,13 @@ from markupsafe import Markup
 from admission.cli.objects.queues import below
 from admission.cli.page.layout import render
 from admission.cli.rendering.quota import loan_problems, loans_of_queues
+from admission.read_api.bodies import QueueBody
 
 #: Rows of one table.
 _ROWS: Final = 200
 
 #: A line as ``kubectl muster reservations -o json`` has it.
 Line = Mapping[str, Any]
-Queue = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,24 +27,24 @@ class Planned:
     gaps: tuple[str, ...] = ()
 
 
-def planned_view(planned: Planned, queues: Sequence[Queue], now: float) -> Markup:
+def planned_view(planned: Planned, queues: Sequence[QueueBody], now: float) -> Markup:
     """All of them, and the loans between queues that the user may see. ``now``: seconds since the epoch."""
     return _view(planned, queues, now, is_whole=True)
 
 
-def planned_of_queue(planned: Planned, queues: Sequence[Queue], name: str, now: float) -> Markup:
+def planned_of_queue(planned: Planned, queues: Sequence[QueueBody], name: str, now: float) -> Markup:
     """What concerns one queue: reservations for it, for queues above and below it, drains, and its loans.
 
     Nothing where there is none of it.
     """
-    tree = {queue["name"] for queue in below(queues, [name])}
+    tree = {queue.name for queue in below(queues, [name])}
     path = {*tree, *_above(queues, name)}
     lines = [line for line in planned.lines if line["queue"] is None or line["queue"] in path]
-    concerned = [queue for queue in queues if queue["name"] in tree]
+    concerned = [queue for queue in queues if queue.name in tree]
     return _view(Planned(lines=lines, gaps=planned.gaps), concerned, now, is_whole=False)
 
 
-def _view(planned: Planned, queues: Sequence[Queue], now: float, *, is_whole: bool) -> Markup:
+def _view(planned: Planned, queues: Sequence[QueueBody], now: float, *, is_whole: bool) -> Markup:
     return render(
         "planned.html",
         planned=planned,
@@ -56,8 +56,8 @@ def _view(planned: Planned, queues: Sequence[Queue], now: float, *, is_whole: bo
     )
 
 
-def _above(queues: Sequence[Queue], name: str) -> Collection[str]:
-    parents = {queue["name"]: queue["parent"] for queue in queues}
+def _above(queues: Sequence[QueueBody], name: str) -> Collection[str]:
+    parents = {queue.name: queue.parent for queue in queues}
     found: list[str] = []
     here = parents.get(name)
     while here is not None and here not in found:

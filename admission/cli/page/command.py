@@ -9,6 +9,7 @@ from admission.cli.access.objects import ClusterRoute
 from admission.cli.access.read_api import Route, ask
 from admission.cli.failures import CommandFailed
 from admission.cli.options import route
+from admission.read_api.bodies import QueueList
 
 
 @click.command(short_help="Queues, waiting workloads and nodes in a browser.")
@@ -27,7 +28,7 @@ def page(port: int, no_browser: bool, route: Route) -> None:
     from admission.cli.page.local import PageServer
     from admission.cli.page.views import Views
 
-    ask(route, "queues")  # what is wrong with the cluster is better said here
+    ask(route, "queues", QueueList)  # what is wrong with the cluster is better said here
     views = Views(
         route=route,
         cluster=ClusterRoute(kubeconfig=route.kubeconfig, context=route.context, timeout=route.timeout),

@@ -20,6 +20,15 @@ from admission.cli.rendering.stages import took
 from admission.cli.rendering.standing import when
 from admission.cli.rendering.table import age as short_age
 from admission.cli.rendering.table import alike_in_short, amounts, branches, short_resource
+from admission.read_api.bodies import (
+    AccountBody,
+    ExplanationBody,
+    ListedBody,
+    PendingList,
+    QueueBody,
+    WaitingBody,
+    WorkloadList,
+)
 from queues.resources import amount, show
 from queues.text_format import counted
 
@@ -40,8 +49,6 @@ _WORKLOAD_STATES: Final = {
     "evicting": "evicting",
     "suspended": "suspended",
 }
-
-Fields = Mapping[str, Any]
 
 
 def render(template: str, **values: Any) -> Markup:
@@ -66,18 +73,20 @@ def link(text: object, *parts: str, **query: str | None) -> Markup:
     return Markup('<a href="{}">{}</a>').format(path + (f"?{urlencode(given)}" if given else ""), text)
 
 
-def pages_of(path: str, body: Fields, *, is_first: bool, **query: str | None) -> dict[str, Markup | None]:
+def pages_of(
+    path: str, body: PendingList | WorkloadList, *, is_first: bool, **query: str | None
+) -> dict[str, Markup | None]:
     """Links to the first and the next page of a list, as far as there are such pages."""
-    following = body.get("continue")
+    following = body.continue_
     return {
         "first": None if is_first else link("First page", path, **query),
         "next": link("Next page", path, **query, **{"continue": following}) if following else None,
     }
 
 
-def workload_state(one: Fields) -> str:
+def workload_state(one: ListedBody | ExplanationBody) -> str:
     """The state of a workload, or how it ended, in the words of the command line."""
-    return _WORKLOAD_STATES.get(one["state"]) or one.get("result") or "ended"
+    return _WORKLOAD_STATES.get(one.state) or one.result or "ended"
 
 
 def bar(used: int, deserved: int | None, capability: int | None, label: str) -> Markup:
@@ -93,12 +102,11 @@ def bar(used: int, deserved: int | None, capability: int | None, label: str) -> 
     return form("forms.html", "bar", share(own), share(used - own), marks, label)
 
 
-def _bar_of(line: Fields, resource: str, name: str) -> Markup:
+def _bar_of(line: AccountBody, resource: str, name: str) -> Markup:
     """The bar of a queue's account, with a sentence for who does not see it."""
-    used = amount(resource, line.get("used", "0"))
+    used = amount(resource, line.used)
     deserved, capability = (
-        None if line.get(field) is None else amount(resource, line[field])
-        for field in ("deserved", "capability")
+        None if text is None else amount(resource, text) for text in (line.deserved, line.capability)
     )
     if deserved is None and capability is None:  # a bar would be full, whatever is used
         return Markup('<span class="faint">{} used, no limit</span>').format(show(resource, used))
@@ -110,45 +118,47 @@ def _bar_of(line: Fields, resource: str, name: str) -> Markup:
     return bar(used, deserved, capability, label)
 
 
-def resource_names(queues: Sequence[Fields], *more: str) -> list[str]:
+def resource_names(queues: Sequence[QueueBody], *more: str) -> list[str]:
     """The resources of which queues have accounts."""
-    return sorted({line["resource"] for queue in queues for line in queue["accounts"]} | set(more))
+    return sorted({line.resource for queue in queues for line in queue.accounts} | set(more))
 
 
-def _alike_names(items: Iterable[Fields], *fields: str) -> Collection[str]:
+def _alike_names(items: Iterable[WaitingBody | ListedBody], *fields: str) -> Collection[str]:
     """Names of resources that look alike in short, of the first field of each item that has any."""
-    return alike_in_short({name for one in items for name in next((one[f] for f in fields if one[f]), ())})
+    return alike_in_short(
+        {name for one in items for name in next((getattr(one, f) for f in fields if getattr(one, f)), ())}
+    )
 
 
-def _stems_of(queues: Sequence[Fields]) -> Mapping[str, str]:
-    return branches({queue["name"]: queue["parent"] for queue in queues})
+def _stems_of(queues: Sequence[QueueBody]) -> Mapping[str, str]:
+    return branches({queue.name: queue.parent for queue in queues})
 
 
-def _limits_on_path(one: Fields) -> list[tuple[str, Fields, str | None, bool]]:
+def _limits_on_path(one: ExplanationBody) -> list[tuple[str, AccountBody, str | None, bool]]:
     """The limits of queues on a workload's path on what it asks for: queue, account, the room that is left (None for
     no limit), and whether that is less than it asks for."""
-    found: list[tuple[str, Fields, str | None, bool]] = []
-    for queue in one["path"]:
-        for line in queue["accounts"]:
-            resource, capability = line["resource"], line["capability"]
-            stated = line["deserved"] is not None or capability is not None
-            if not stated or resource not in one["asks"] or line["flavor"]:
+    found: list[tuple[str, AccountBody, str | None, bool]] = []
+    for queue in one.path:
+        for line in queue.accounts:
+            resource, capability = line.resource, line.capability
+            stated = line.deserved is not None or capability is not None
+            if not stated or resource not in one.asks or line.flavor:
                 continue
             if capability is None:
-                found.append((queue["name"], line, None, False))
+                found.append((queue.name, line, None, False))
                 continue
-            room = amount(resource, capability) - amount(resource, line["counted"])
-            is_short = room < amount(resource, one["asks"][resource])
-            found.append((queue["name"], line, show(resource, max(0, room)), is_short))
+            room = amount(resource, capability) - amount(resource, line.counted)
+            is_short = room < amount(resource, one.asks[resource])
+            found.append((queue.name, line, show(resource, max(0, room)), is_short))
     return found
 
 
-def _device_hours(one: Fields) -> str:
-    hours = one.get("deviceHours") or {}
+def _device_hours(one: ExplanationBody) -> str:
+    hours = one.device_hours
     return ", ".join(f"{amount:.2f} {short_resource(name)}" for name, amount in sorted(hours.items()))
 
 
-def _about_node(line: Fields) -> str:
+def _about_node(line: Any) -> str:
     """The reservations and drains of a node, and why it takes no pods."""
     return "; ".join([*map(closure_sentence, line["closures"]), *filter(None, [line["closed"]])])
 

@@ -14,6 +14,7 @@ from admission.cli.page.problems import unknown
 from admission.cli.rendering.node_use import state_of
 from admission.cli.rendering.nodes import is_whole_gpu, whole_gpus
 from admission.cli.rendering.racks import is_in
+from admission.read_api.bodies import NodeBody, SeatedBody
 from queues.text_format import counted
 
 #: In place of a name in the path of the view of nodes that are in no rack.
@@ -40,7 +41,7 @@ class _Gpus:
     ill: int
     held: int
     #: Workloads with whole GPUs there that the user may see, and how many each has.
-    holders: tuple[tuple[Mapping[str, Any], int], ...]
+    holders: tuple[tuple[SeatedBody, int], ...]
     #: False: Muster did not answer, so what workloads hold is not known, and ``held`` is 0.
     is_known: bool = True
     #: Whether the node takes new pods of any queue.
@@ -198,18 +199,19 @@ def _holders(nodes: Sequence[Line]) -> list[Holders]:
 
 def _gpus(line: Line) -> _Gpus | None:
     """The GPUs of a node. None if it is not known how many there are."""
-    total, healthy, use = line["gpus"], line["healthy"], line["use"] or {}
+    total, healthy = line["gpus"], line["healthy"]
+    use: NodeBody | None = line["use"]
     if total is None:
         return None
     ill = max(0, total - (total if healthy is None else healthy))
-    if line["use"] is None:
+    if use is None:
         return _Gpus(total=total, ill=ill, held=0, holders=(), is_known=False, is_usable=bool(line["usable"]))
     # Pods that Muster has not admitted are seen by what is not free.
-    free = use.get("freeDevices") or {}
+    free = use.free_devices
     taken = total - ill - sum(free.values()) if any(map(is_whole_gpu, free)) else 0
-    held = min(max(line["held"] or 0, whole_gpus(use.get("used", {})), taken), total - ill)
-    there = (use.get("workloads") or {}).get("items", ())
-    holders = tuple((one, count) for one in there if (count := whole_gpus(one["held"])))
+    held = min(max(line["held"] or 0, whole_gpus(use.used), taken), total - ill)
+    seated = () if use.workloads is None else use.workloads.items
+    holders = tuple((one, count) for one in seated if (count := whole_gpus(one.held)))
     return _Gpus(total=total, ill=ill, held=held, holders=holders, is_usable=bool(line["usable"]))
 
 
@@ -229,7 +231,7 @@ def _strip(line: Line, marks: Mapping[str, OwnerMark]) -> _Strip:
     if not gpus.is_known:
         label = f"{name}: {gpus.total} GPUs, {gpus.ill} unhealthy, {state_of(line)}. {_NOT_KNOWN}"
     if gpus.holders:
-        label += "; " + ", ".join(f"{one['namespace']}/{one['name']} {count}" for one, count in gpus.holders)
+        label += "; " + ", ".join(f"{one.namespace}/{one.name} {count}" for one, count in gpus.holders)
     if not gpus.total or not _is_drawn(line):
         text = f"{gpus.available if gpus.is_known else '?'} of {gpus.total} free"
         return _Strip(name=name, label=label, text=text)
@@ -241,7 +243,7 @@ def _shapes(line: Line, gpus: _Gpus, marks: Mapping[str, OwnerMark]) -> list[_Sh
     runs: list[tuple[str, int, str]] = []
     left = gpus.held
     for one, count in gpus.holders:
-        mark = marks[str(one["uid"])]
+        mark = marks[str(one.uid)]
         runs.append((f"held w{mark.colour}", min(count, left), mark.letter))
         left -= min(count, left)
     free = (

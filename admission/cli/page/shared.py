@@ -20,6 +20,7 @@ from admission.cli.access.read_api import Route, Unanswered, ask
 from admission.cli.page.server import Answer, PageRequest, ViewServer, Visitor
 from admission.cli.page.views import Views
 from admission.kube.client.kubeconfig import Access
+from admission.read_api.bodies import VersionBody
 from queues.errors import MusterError
 
 #: The characters of a bearer token (RFC 6750).
@@ -67,7 +68,7 @@ def visitors_of(api_server: Access, timeout: float) -> Callable[[str], Visitor]:
 
 def _check(route: Route) -> None:
     """Raises Unanswered: the token is not valid, or its user may not ask."""
-    ask(route, "version")
+    ask(route, "version", VersionBody)
 
 
 class TokenGate:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from admission.cli.access.age import age_of
 from admission.cli.access.objects import ClusterRoute, Refused, path_of, send
@@ -29,12 +29,23 @@ from admission.cli.page.list_views import (
 from admission.cli.page.node_views import Line, node_racks, one_rack
 from admission.cli.page.problems import NoSuchView, unknown
 from admission.cli.page.view import View
-from admission.cli.questions.explain import path_of_workload, with_outlooks
+from admission.cli.questions.explain import path_of_workload
 from admission.cli.questions.pending import pages
 from admission.cli.rendering.node_use import with_use
 from admission.cli.rendering.nodes import node_lines
 from admission.cli.rendering.racks import Racks
 from admission.cli.times import as_text
+from admission.read_api.bodies import (
+    DecisionList,
+    ExplanationBody,
+    NodeBody,
+    NodeList,
+    PendingList,
+    QueueBody,
+    QueueList,
+    WorkloadList,
+)
+from admission.read_api.usage import TimeSeriesList
 from queues.api.api_resources import DEVICES, NODE_DRAINS, NODES, RESERVATIONS, TOPOLOGIES
 from queues.errors import MusterError
 from queues.quota.queue import ROOT
@@ -45,7 +56,11 @@ _SHOWN: Final = 200
 _SELDOM: Final = 15
 _SOMETIMES: Final = 5
 
+#: Of a node that the ledger does not know.
+_NOTHING_HELD: Final = NodeBody(name="", flavor="", usable=True, limits={}, used={})
+
 _Query = Mapping[str, str]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,16 +88,16 @@ class Views:
         return shown[parts[0]](parts[1:], query)
 
     def _queues(self, parts: Sequence[str], query: _Query) -> View:
-        body = ask(self.route, "queues")
+        body = ask(self.route, "queues", QueueList)
         resource = query.get("resource")
         if not parts:
-            main = queue_tree(body["items"], resource)
+            main = queue_tree(body.items, resource)
             return View(title="Queues", section="Queues", main=main, age=age_of(body)[0])
         [name] = _only(parts, 1)
-        self._check_queue(body["items"], name)
-        found = pages(self.route, {"queue": name}, _SHOWN)
-        planned = planned_of_queue(self._planned(), body["items"], name, self.clock())
-        main = one_queue(body["items"], name, found, resource, planned, is_open=self._is_open(name))
+        self._check_queue(body.items, name)
+        found = pages(self.route, "pending", PendingList, {"queue": name}, _SHOWN)
+        planned = planned_of_queue(self._planned(), body.items, name, self.clock())
+        main = one_queue(body.items, name, found, resource, planned, is_open=self._is_open(name))
         return View(title=f"Queue {name}", section="Queues", main=main, age=age_of(body)[0])
 
     def _is_open(self, name: str) -> bool:
@@ -95,14 +110,19 @@ class Views:
     def _waiting(self, parts: Sequence[str], query: _Query) -> View:
         _only(parts, 0)
         queue, namespace = query.get("queue"), query.get("namespace")
-        body = self._page("pending", {"queue": queue, "namespace": namespace}, query)
+        body = self._page("pending", PendingList, {"queue": queue, "namespace": namespace}, query)
         main = waiting(body, queue=queue, namespace=namespace, is_first="continue" not in query)
         return View(title="Waiting workloads", section="Waiting", main=main, age=age_of(body)[0])
 
     def _workload(self, parts: Sequence[str], query: _Query) -> View:
         namespace, name = _only(parts, 2)
         try:
-            body = ask(self.route, path_of_workload(namespace, name), {"kind": query.get("kind")})
+            body = ask(
+                self.route,
+                path_of_workload(namespace, name),
+                tuple[ExplanationBody, ...],
+                {"kind": query.get("kind")},
+            )
         except Unanswered as error:
             if error.status == HTTPStatus.NOT_FOUND and error.by_muster:
                 ways = [
@@ -111,33 +131,32 @@ class Views:
                 ]
                 raise NoSuchView(str(error), ways) from error
             raise
-        found = with_outlooks(self.route, body)
-        return View(title=name, section="Workloads", main=workload_view(found), age=age_of(body[0])[0])
+        return View(title=name, section="Workloads", main=workload_view(body), age=age_of(body[0])[0])
 
     def _workloads(self, _: Sequence[str], query: _Query) -> View:
         asked = {"queue": query.get("queue"), "namespace": query.get("namespace")}
-        body = self._page("workloads", asked, query)
+        body = self._page("workloads", WorkloadList, asked, query)
         main = live_workloads(body, asked["queue"], is_first="continue" not in query)
         return View(title="Workloads", section="Workloads", main=main, age=age_of(body)[0])
 
     def _decisions(self, parts: Sequence[str], query: _Query) -> View:
         _only(parts, 0)
         asked = {"queue": query.get("queue"), "namespace": query.get("namespace"), "limit": str(_SHOWN)}
-        body = ask(self.route, "decisions", asked)
+        body = ask(self.route, "decisions", DecisionList, asked)
         return View(title="Decisions", section="Decisions", main=decisions(body), age=age_of(body)[0])
 
-    def _page(self, path: str, asked: Mapping[str, str | None], query: _Query) -> Any:
+    def _page(self, path: str, form: type[T], asked: Mapping[str, str | None], query: _Query) -> T:
         page = {"limit": str(_SHOWN), "continue": query.get("continue")}
-        return ask(self.route, path, {**asked, **page})
+        return ask(self.route, path, form, {**asked, **page})
 
     def _charts(self, parts: Sequence[str], query: _Query) -> View:
         _only(parts, 0)
-        queues = ask(self.route, "queues")["items"]
+        queues = ask(self.route, "queues", QueueList).items
         name = query.get("span", "day")
         if name not in SPANS:
             raise KeyError(name)
         span = SPANS[name]
-        queue = query.get("queue") or (queues[0]["name"] if queues else ROOT)
+        queue = query.get("queue") or (queues[0].name if queues else ROOT)
         self._check_queue(queues, queue)
         resource = query.get("resource") or usual_resource(queues)
         # Slots begin at whole steps, so that they stay the same slots.
@@ -149,15 +168,15 @@ class Views:
             "resource": resource,
             "limit": str(MOST_QUEUES),
         }
-        body = ask(self.route, "timeseries", asked)
+        body = ask(self.route, "timeseries", TimeSeriesList, asked)
         resources = resource_names(queues, resource)
         main = over_time(body, queue=queue, span=name, queues=queues, resources=resources)
         return View(title="Charts", section="Charts", main=main, age=age_of(body)[0], least=_SELDOM)
 
     def _reservations(self, parts: Sequence[str], _: _Query) -> View:
         _only(parts, 0)
-        body = ask(self.route, "queues")
-        main = planned_view(self._planned(), body["items"], self.clock())
+        body = ask(self.route, "queues", QueueList)
+        main = planned_view(self._planned(), body.items, self.clock())
         title = "Reservations and loans"
         return View(title=title, section="Reservations", main=main, age=age_of(body)[0], least=_SOMETIMES)
 
@@ -189,7 +208,7 @@ class Views:
             gaps.append(f"What is free, and who has seats, is not known: {error}")
         racks = Racks.known(self._listed(TOPOLOGIES), nodes, None)
         lines: list[Line] = [
-            {**line, "use": None if use is None else use.get(line["name"], {})}
+            {**line, "use": None if use is None else use.get(line["name"], _NOTHING_HELD)}
             for line in with_use(
                 node_lines(nodes, self._listed(DEVICES)), nodes, racks, use, closures.by_node
             )
@@ -199,9 +218,9 @@ class Views:
         return View(title=title, section="Nodes", main=main, age=" ".join(gaps), least=_SELDOM)
 
     @staticmethod
-    def _check_queue(queues: Sequence[Mapping[str, Any]], name: str) -> None:
+    def _check_queue(queues: Sequence[QueueBody], name: str) -> None:
         """Raises NoSuchView: the user sees no such queue; Unanswered: the user sees none at all."""
-        names = [queue["name"] for queue in queues]
+        names = [queue.name for queue in queues]
         if not names:
             hint = "Ask for the right to get queues: the role muster-queue-viewer has it."
             found = f"You may not get queue {name}, nor any other"
@@ -209,20 +228,20 @@ class Views:
         if name not in names:
             raise unknown("queue", name, names, "queues")
 
-    def _use(self) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+    def _use(self) -> dict[str, NodeBody]:
+        found: dict[str, NodeBody] = {}
         page: str | None = None
         with_workloads: str | None = "true"
         while page != "":
             try:
-                body = ask(self.route, "nodes", {"workloads": with_workloads, "continue": page})
+                body = ask(self.route, "nodes", NodeList, {"workloads": with_workloads, "continue": page})
             except Unanswered as refused:
                 if refused.status != HTTPStatus.BAD_REQUEST or with_workloads is None:
                     raise
                 with_workloads = None  # an older Muster, which does not say what runs on a node
                 continue
-            found |= {node["name"]: {"freeDevices": {}, **node} for node in body["items"]}
-            page = body["continue"]
+            found |= {node.name: node for node in body.items}
+            page = body.continue_
         return found
 
     def _listed(self, resource: Any) -> list[Any]:

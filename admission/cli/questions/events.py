@@ -3,7 +3,7 @@
 import sys
 import time
 from collections.abc import Mapping
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 import click
 
@@ -14,6 +14,7 @@ from admission.cli.output import Output, output
 from admission.cli.rendering.explanations.history import event_text
 from admission.cli.rendering.terminal.sentences import say
 from admission.cli.times import is_duration, since_text
+from admission.read_api.bodies import DecisionBody, DecisionList
 
 #: Seconds between two questions while it follows, at least.
 _EVERY: Final = 1.0
@@ -61,10 +62,10 @@ def events(
         )
     here = chosen_namespace(namespace, all_namespaces, kubeconfig=route.kubeconfig, context=route.context)
     query = {"queue": queue, "namespace": here, "since": since_text(since)}
-    body = ask(route, "decisions", {**query, "limit": str(limit)})
+    body = ask(route, "decisions", DecisionList, {**query, "limit": str(limit)})
     code = told_age(body)
     lines = _Lines(output, everywhere=here is None)
-    if not body["items"] and not follow:
+    if not body.items and not follow:
         place = f" in namespace {here}" if here else ""
         lately = f"since {since}" if since and not is_duration(since) else f"in the last {since or '24h'}"
         elsewhere = " -A shows those of other namespaces." if here else ""
@@ -72,7 +73,7 @@ def events(
         return code
     lines.show(body, headers=True)
     if follow:
-        _follow(route, query, body["continue"], lines)
+        _follow(route, query, body.continue_, lines)
     return code
 
 
@@ -84,8 +85,8 @@ def _follow(route: Route, query: Mapping[str, str | None], place: str, lines: "_
         while True:
             time.sleep(_EVERY)
             changes.wait(_SELDOM)
-            body = ask(route, "decisions", {**query, "limit": str(_PAGE), "continue": place})
-            place = body["continue"]
+            body = ask(route, "decisions", DecisionList, {**query, "limit": str(_PAGE), "continue": place})
+            place = body.continue_
             lines.show(body)
 
 
@@ -105,9 +106,9 @@ class _Lines:
         more = max((output.room or 0) - 80, 0)
         self._narrow = [14, *([10] if everywhere else []), 20 + more // 2, 12 + more // 3, 8, 0]
 
-    def show(self, body: Mapping[str, Any], *, headers: bool = False) -> None:
+    def show(self, body: DecisionList, *, headers: bool = False) -> None:
         """Print the decisions of an answer."""
-        items = body["items"]
+        items = body.items
         text = self._output.document(body if headers else {"items": items}) if headers or items else ""
         if text is None:
             names = ["TIME", *(["NAMESPACE"] if self._everywhere else []), "WORKLOAD", "QUEUE", "WHAT", "WHY"]
@@ -121,15 +122,15 @@ class _Lines:
         click.echo(text, nl=False)
         sys.stdout.flush()
 
-    def _cells(self, one: Mapping[str, Any]) -> list[str]:
+    def _cells(self, one: DecisionBody) -> list[str]:
         from admission.cli.rendering.table import printable
 
         cells = [
-            one["at"],
-            *([one["namespace"]] if self._everywhere else []),
-            f"{one['kind']}/{one['name']}",
-            one["queue"],
-            one["what"],
+            one.at,
+            *([one.namespace] if self._everywhere else []),
+            f"{one.kind}/{one.name}",
+            one.queue,
+            one.what,
             event_text(one, self._output.is_wide),
         ]
         return [printable(cell) for cell in cells]

@@ -1,7 +1,7 @@
 """``kubectl muster explain``: everything about one workload, from why it waits to its seats on nodes."""
 
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Final
 
 import click
 
@@ -11,10 +11,10 @@ from admission.cli.failures import CommandFailed
 from admission.cli.options import namespace, route
 from admission.cli.output import Output, output
 from admission.cli.questions.meant_queues import with_meant_queues
-from admission.cli.rendering.explanation import WorkloadBody, workload_text
+from admission.cli.rendering.explanation import workload_text
 from admission.cli.rendering.terminal.sentences import say
 from admission.kube.client.kubeconfig import current_namespace
-from queues.errors import MusterError
+from admission.read_api.bodies import ExplanationBody
 
 #: Kinds that operators make pods of, by the names of their resources without the s.
 _OF_OPERATORS: Final = (
@@ -67,14 +67,14 @@ def explain(job: str, namespace: str | None, output: Output, route: Route) -> in
     here = namespace or current_namespace(route.kubeconfig, route.context)
     if not name or "/" in kind:
         raise click.UsageError(f"{job!r}: expected NAME or KIND/NAME.")
-    body = ask(route, path_of_workload(here, name), {"kind": _KINDS.get(kind)})
+    body = ask(route, path_of_workload(here, name), tuple[ExplanationBody, ...], {"kind": _KINDS.get(kind)})
     if not body:
         raise CommandFailed(tried=f"Looking for {job} in namespace {here}", found="there is none")
     code = told_age(body[0])
-    body = with_outlooks(route, body)
+    say_what_is_unknown(body)
     text = output.document(body)
     if text is None:
-        body = with_meant_queues(route, body)
+        body = tuple(with_meant_queues(route, body))
         wide = output.is_wide
         text = "\n".join(
             workload_text(one, wide=wide, headers=output.headers, width=output.room) for one in body
@@ -83,21 +83,12 @@ def explain(job: str, namespace: str | None, output: Output, route: Route) -> in
     return code
 
 
-def with_outlooks(route: Route, workloads: Sequence[dict[str, Any]]) -> list[WorkloadBody]:
-    """The workloads, with what would let them in or keeps them from going on, which only the leader knows."""
-    found: list[WorkloadBody] = []
-    for one in workloads:
-        outlook = None
-        if one["state"] == "admitted" or (one["state"] == "pending" and one["reason"] is not None):
-            path = f"{path_of_workload(one['namespace'], one['name'])}/outlook"
-            try:
-                outlooks = ask(route, path, {"kind": one["kind"]})
-                outlook = next((each for each in outlooks if each["uid"] == one["uid"]), None)
-            except (MusterError, ValueError) as error:
-                what = "What would let it in" if one["state"] == "pending" else "Whether it goes on"
-                say(f"{what} is not known: {error}", err=True)
-        found.append({**one, "outlook": outlook})
-    return found
+def say_what_is_unknown(workloads: Iterable[ExplanationBody]) -> None:
+    """Print what the leader did not say of workloads that wait or run."""
+    for workload in workloads:
+        if workload.outlook_unknown:
+            what = "What would let it in" if workload.state == "pending" else "Whether it goes on"
+            say(f"{what} is not known: {workload.outlook_unknown}", err=True)
 
 
 def path_of_workload(namespace: str, name: str) -> str:

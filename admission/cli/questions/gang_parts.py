@@ -3,41 +3,53 @@
 What was evicted, adopted or given back stays by itself.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
-Held = Mapping[str, Any]
+from msgspec import structs
+
+from admission.read_api.bodies import AdmissionBody, SeatsBody
 
 
-def with_their_parts(admissions: Iterable[Held]) -> list[dict[str, Any]]:
-    """Admissions in their order, the newest first, each gang with its elastic parts (``parts``: how many) as one."""
-    found: list[dict[str, Any]] = []
+class HeldGang(AdmissionBody, frozen=True, kw_only=True):
+    """An admission, with the elastic parts that it got at the same time."""
+
+    #: How many these are.
+    parts: int = 0
+
+
+def with_their_parts(admissions: Iterable[AdmissionBody]) -> list[HeldGang]:
+    """Admissions in their order, the newest first, each gang with its elastic parts as one."""
+    gangs: list[HeldGang] = []
     for held in admissions:
-        last = found[-1] if found else None
-        if last is not None and _is_whole(last) and _is_whole(held) and last["opened"] == held["opened"]:
-            found[-1] = {
-                **held,
-                "seats": _together([*held["seats"], *last["seats"]]),
-                "ended": held["ended"] + last["ended"],
-                "parts": last["parts"] + 1,
-            }
+        last = gangs[-1] if gangs else None
+        gang = HeldGang(**structs.asdict(held))
+        if last is not None and _is_whole(last) and _is_whole(gang) and last.opened == gang.opened:
+            gangs[-1] = structs.replace(
+                gang,
+                seats=_together([*gang.seats, *last.seats]),
+                ended=gang.ended + last.ended,
+                parts=last.parts + 1,
+            )
         else:
-            found.append({**held, "parts": 0})
-    return found
+            gangs.append(gang)
+    return gangs
 
 
-def _is_whole(held: Held) -> bool:
-    return held["state"] == "open" and not held["eviction"] and not held["adopted"]
+def _is_whole(held: AdmissionBody) -> bool:
+    return held.state == "open" and not held.eviction and not held.adopted
 
 
-def _together(seats: Iterable[Held]) -> list[dict[str, Any]]:
+def _together(seats: Iterable[SeatsBody]) -> tuple[SeatsBody, ...]:
     """One line for all seats of one kind on one node."""
-    lines: dict[tuple[str, ...], dict[str, Any]] = {}
-    for each in seats:
-        kind = (each["node"], each["podSet"], each["flavor"] or "", repr(sorted(each["takes"].items())))
-        if (line := lines.get(kind)) is None:
-            lines[kind] = dict(each)
-        else:
-            line["ordinals"] += f",{each['ordinals']}"
-            line["count"] += each["count"]
-    return list(lines.values())
+    lines: dict[tuple[str, ...], SeatsBody] = {}
+    for line in seats:
+        kind = (line.node, line.pod_set, line.flavor or "", repr(sorted(line.takes.items())))
+        first = lines.get(kind)
+        lines[kind] = (
+            line
+            if first is None
+            else structs.replace(
+                first, ordinals=f"{first.ordinals},{line.ordinals}", count=first.count + line.count
+            )
+        )
+    return tuple(lines.values())

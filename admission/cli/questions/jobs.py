@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import click
+from msgspec import structs
 
 from admission.cli.access.age import told_age
 from admission.cli.access.read_api import Route
@@ -15,6 +16,7 @@ from admission.cli.rendering.table import Cell, age, amounts, devices, one_line
 from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table
 from admission.cli.rendering.terminal.sentences import say
 from admission.cli.times import is_duration, since_text
+from admission.read_api.bodies import ListedBody, WorkloadList
 
 #: States of the read API, by what people call them.
 _STATES: Final = {
@@ -83,14 +85,14 @@ def jobs(
         "state": ",".join(each for state in states for each in _STATES[state]) or None,
         "since": since_text(since),
     }
-    body = selected(route, query, limit, asked["selector"], path="workloads")
+    body = selected(route, "workloads", WorkloadList, query, limit, asked["selector"])
     code = told_age(body)
-    if body.get("historyBegins"):
-        say(f"What ended before {body['historyBegins']} is not known any more.", err=True)
-    body["items"] = output.sorted(body["items"])
+    if body.history_begins:
+        say(f"What ended before {body.history_begins} is not known any more.", err=True)
+    body = structs.replace(body, items=tuple(output.sorted(body.items)))
     text = output.document(body)
     if text is None:
-        if not body["items"]:
+        if not body.items:
             say(nothing_listed(body, {**query, "labels": asked["selector"]}, since), err=True)
             return code
         text = jobs_table(
@@ -100,14 +102,14 @@ def jobs(
             headers=output.headers,
             width=output.room,
         )
-        if len(body["items"]) < body["total"]:
-            say(f"{len(body['items'])} of {body['total']} shown; --limit shows more.", err=True)
+        if len(body.items) < body.total:
+            say(f"{len(body.items)} of {body.total} shown; --limit shows more.", err=True)
     click.echo(output.fitted(text), nl=False)
     return code
 
 
 def jobs_table(
-    body: Mapping[str, Any], *, everywhere: bool, wide: bool, headers: bool, width: int | None = None
+    body: WorkloadList, *, everywhere: bool, wide: bool, headers: bool, width: int | None = None
 ) -> str:
     """One line per workload, by namespace and name. Without ``wide`` it is shortened if it is too long for a line.
 
@@ -121,7 +123,7 @@ def jobs_table(
 
 
 def _table(
-    body: Mapping[str, Any],
+    body: WorkloadList,
     everywhere: bool,
     wide: bool,
     headers: bool,
@@ -135,33 +137,33 @@ def _table(
         columns[-1:] = ["ADMITTED", "ENDED", "NODES", "REASON"]
     if everywhere:
         columns.insert(0, "NAMESPACE")
-    rows = [_row(one, body["now"], everywhere, wide, short) for one in body["items"]]
+    rows = [_row(one, body.now, everywhere, wide, short) for one in body.items]
     right = "GPUS PODS AGE PRIORITY ADMITTED ENDED"
     return fitted_table(columns, rows, _NARROW, width=width, headers=headers, right=right)
 
 
-def _row(one: Mapping[str, Any], now: str, everywhere: bool, wide: bool, short: bool) -> list[Cell]:
+def _row(one: ListedBody, now: str, everywhere: bool, wide: bool, short: bool) -> list[Cell]:
     row: list[Cell] = [
-        *([one["namespace"]] if everywhere else []),
-        one["name"],
-        one["kind"],
-        one["queue"],
-        (_short_user(one["user"]) if short else one["user"]) or None,
-        _SHOWN.get(one["state"]) or one["result"] or ("suspended" if is_suspended(one) else "ended"),
+        *([one.namespace] if everywhere else []),
+        one.name,
+        one.kind,
+        one.queue,
+        (_short_user(one.user) if short else one.user) or None,
+        _SHOWN.get(one.state) or one.result or ("suspended" if is_suspended(one) else "ended"),
     ]
-    takes = one["held"] or one["asks"]
+    takes = one.held or one.asks
     if wide:
-        row += [one["priority"], amounts(takes, all_of_them=True)]
+        row += [one.priority, amounts(takes, all_of_them=True)]
     else:
         row.append(devices(takes))
-    row += [one["pods"], age(one["created"], now)]
-    reason = one["reason"]
+    row += [one.pods, age(one.created, now)]
+    reason = one.reason
     if wide:
-        admitted, ended = age(one["admitted"], now), age(one["ended"], now)
-        told = f"{reason['code']}: {one_line(reason['message'])}" if reason else None
-        return [*row, admitted, ended, _nodes(one, len(one["nodes"])), told]
-    waits = f"({reason['code']})" if reason else None
-    return [*row, waits if one["state"] == "pending" else _nodes(one, 1)]
+        admitted, ended = age(one.admitted, now), age(one.ended, now)
+        told = f"{reason.code}: {one_line(reason.message)}" if reason else None
+        return [*row, admitted, ended, _nodes(one, len(one.nodes)), told]
+    waits = f"({reason.code})" if reason else None
+    return [*row, waits if one.state == "pending" else _nodes(one, 1)]
 
 
 def _short_user(user: str) -> str:
@@ -170,14 +172,14 @@ def _short_user(user: str) -> str:
     return name.partition("@")[0] or name or user
 
 
-def _nodes(one: Mapping[str, Any], most: int) -> str | None:
+def _nodes(one: ListedBody, most: int) -> str | None:
     """Names of at most so many nodes, and how many more there are."""
-    shown = ",".join(one["nodes"][:most])
-    more = one["nodeCount"] - len(one["nodes"][:most])
+    shown = ",".join(one.nodes[:most])
+    more = one.node_count - len(one.nodes[:most])
     return f"{shown}+{more}" if shown and more else shown or None
 
 
-def nothing_listed(body: Mapping[str, Any], query: Mapping[str, str | None], since: str | None) -> str:
+def nothing_listed(body: WorkloadList, query: Mapping[str, str | None], since: str | None) -> str:
     """The sentence for an empty list, with where else there are workloads. ``since``: as the user wrote it."""
     asked = (query["state"] or "pending,admitted").split(",") + (
         ["finished"] if since and not query["state"] else []
@@ -191,7 +193,7 @@ def nothing_listed(body: Mapping[str, Any], query: Mapping[str, str | None], sin
     labels = f" with the labels {query['labels']}" if query.get("labels") else ""
     seen = "" if query["mine"] else " that you may see"
     text = f"No workload{whose}{labels}{seen} {does}{place}{lately}."
-    elsewhere = body["totalEverywhere"] - body["total"]
+    elsewhere = body.total_everywhere - body.total
     if elsewhere:
         text += f" In other namespaces {elsewhere} {'does' if elsewhere == 1 else 'do'}: -A shows them."
     return text if since else f"{text} --since 2h shows what ended, too."

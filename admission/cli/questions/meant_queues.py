@@ -1,13 +1,16 @@
 """Workloads that name a queue that there is not: which one was meant, of those that the user may see."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TypeVar
+
+from msgspec import structs
 
 from admission.cli.access.read_api import Route, ask
+from admission.read_api.bodies import QueueList, WaitingBody
 from queues.errors import MusterError
 from queues.reason_codes import ReasonCode
 
-Item = Mapping[str, Any]
+Item = TypeVar("Item", bound=WaitingBody)
 
 
 def with_meant_queues(route: Route, items: Sequence[Item]) -> list[Item]:
@@ -20,20 +23,21 @@ def with_meant_queues(route: Route, items: Sequence[Item]) -> list[Item]:
     from admission.cli.queue_names import did_you_mean
 
     try:
-        names = [each["name"] for each in ask(route, "queues")["items"]]
+        names = [each.name for each in ask(route, "queues", QueueList).items]
     except MusterError:
         return list(items)
     found: list[Item] = []
     for item in items:
-        meant = did_you_mean(item["queue"], names) if _is_lost(item) else ""
+        meant = did_you_mean(item.queue, names) if _is_lost(item) else ""
         found.append(_with_hint(item, meant) if meant else item)
     return found
 
 
-def _is_lost(item: Item) -> bool:
-    return (item["reason"] or {}).get("code") == ReasonCode.UNKNOWN_QUEUE
+def _is_lost(item: WaitingBody) -> bool:
+    return item.reason is not None and item.reason.code == ReasonCode.UNKNOWN_QUEUE
 
 
 def _with_hint(item: Item, meant: str) -> Item:
-    reason = item["reason"]
-    return {**item, "reason": {**reason, "message": f"{reason['message'].rstrip('.')}. {meant}"}}
+    assert item.reason is not None, "only of one that names a queue that there is not"
+    message = f"{item.reason.message.rstrip('.')}. {meant}"
+    return structs.replace(item, reason=structs.replace(item.reason, message=message))

@@ -1,9 +1,10 @@
 """``kubectl muster pending``: the waiting workloads, their positions, and why they wait."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import click
+from msgspec import structs
 
 from admission.cli.access.age import told_age
 from admission.cli.access.read_api import Route, ask
@@ -15,7 +16,11 @@ from admission.cli.rendering.pods_of_owners import together
 from admission.cli.rendering.table import Cell, age, alike_in_short, amounts, one_line, short_names, table
 from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table
 from admission.cli.rendering.terminal.sentences import say
+from admission.read_api.bodies import PendingList, ReasonBody, UserList, WaitingBody, WorkloadList
 from queues.reason_codes import NEVER
+
+L = TypeVar("L", PendingList, WorkloadList, UserList)
+Selectable = TypeVar("Selectable", PendingList, WorkloadList)
 
 #: Workloads that are looked through for labels.
 MOST_SCANNED: Final = 50_000
@@ -25,6 +30,7 @@ LARGEST_PAGE: Final = 1000
 _LEAST_MESSAGE: Final = 34
 #: Values that cannot be read and are shown below the table.
 _MOST_WARNINGS: Final = 5
+_NOT_CONSIDERED: Final = ReasonBody(code="", message="not considered yet")
 _INDENT: Final = "    "
 _NARROW: Final = Narrowing(
     names={"NAMESPACE": 9, "WORKLOAD": 16, "QUEUE": 8, "ASKS": 8}, left_out=("ASKS", "AGE", "EXPECTED")
@@ -57,24 +63,24 @@ def pending(
     """
     here = chosen_namespace(namespace, all_namespaces, kubeconfig=route.kubeconfig, context=route.context)
     asked = {"queue": queue, "namespace": here}
-    body = selected(route, asked, limit, selector)
+    body = selected(route, "pending", PendingList, asked, limit, selector)
     code = told_age(body)
-    body["items"] = output.sorted(body["items"])
+    body = structs.replace(body, items=tuple(output.sorted(body.items)))
     text = output.document(body)
     if text is None:
-        body["items"] = with_meant_queues(route, body["items"])
-        if body["items"]:
+        body = structs.replace(body, items=tuple(with_meant_queues(route, body.items)))
+        if body.items:
             text = pending_table(
-                body if pods else {**body, "items": together(body["items"])},
+                body if pods else structs.replace(body, items=tuple(together(body.items))),
                 everywhere=all_namespaces,
                 wide=output.is_wide,
                 headers=output.headers,
                 width=output.room,
             )
-            for line in ignored_lines(body["items"]):
+            for line in ignored_lines(body.items):
                 click.echo(line, err=True)
-            if len(body["items"]) < body["total"]:
-                say(f"{len(body['items'])} of {body['total']} shown; --limit shows more.", err=True)
+            if len(body.items) < body.total:
+                say(f"{len(body.items)} of {body.total} shown; --limit shows more.", err=True)
         else:
             say(nothing_waits(body, here, queue, selector), err=True)
             return code
@@ -82,39 +88,37 @@ def pending(
     return code
 
 
-def pages(
-    route: Route, query: Mapping[str, str | None], limit: int, *, path: str = "pending"
-) -> dict[str, Any]:
-    """The answer with at most ``limit`` lines, fetched page by page. ``path``: a list of the read API."""
-    body: dict[str, Any] = {}
+def pages(route: Route, path: str, form: type[L], query: Mapping[str, str | None], limit: int) -> L:
+    """A list of the read API with at most ``limit`` lines, fetched page by page."""
     items: list[Any] = []
     page: str | None = None
-    while not body or (page and len(items) < limit):
+    while True:
         size = min(limit - len(items), LARGEST_PAGE)
-        body = ask(route, path, {**query, "limit": str(size), "continue": page})
-        items += body["items"]
-        page = body.get("continue")
-    return {**body, "items": items, "continue": page or ""}
+        body = ask(route, path, form, {**query, "limit": str(size), "continue": page})
+        items += body.items
+        page = body.continue_
+        if not page or len(items) >= limit:
+            return structs.replace(body, items=tuple(items))
 
 
 def selected(
     route: Route,
+    path: str,
+    form: type[Selectable],
     query: Mapping[str, str | None],
     limit: int,
     selector: str | None,
-    *,
-    path: str = "pending",
-) -> dict[str, Any]:
+) -> Selectable:
     """As ``pages``, with only those whose objects have the labels of a selector. ``selector``: None for all."""
     if selector is None:
-        return pages(route, query, limit, path=path)
+        return pages(route, path, form, query, limit)
     from admission.cli.access.labels import with_labels
 
-    return with_labels(pages(route, query, MOST_SCANNED, path=path), selector, limit, route)
+    return with_labels(pages(route, path, form, query, MOST_SCANNED), selector, limit, route)
 
 
 def pending_table(
-    body: Mapping[str, Any],
+    body: PendingList,
     *,
     everywhere: bool,
     wide: bool,
@@ -141,8 +145,8 @@ def pending_table(
     ]
     if wide:
         columns[7:7] = ["PRIORITY", "MINIMUM", "SINCE"]
-    alike = alike_in_short({name for one in body["items"] for name in one["asks"]})
-    rows = [_row(one, body["now"], wide, alike) for one in body["items"]]
+    alike = alike_in_short({name for one in body.items for name in one.asks})
+    rows = [_row(one, body.now, wide, alike) for one in body.items]
     if not everywhere:
         columns.pop(1)
         for row in rows:
@@ -162,13 +166,12 @@ def pending_table(
     return _with_messages(short, [_reason_text(row) for row in rows], width) if messages else short
 
 
-def ignored_lines(items: Iterable[Mapping[str, Any]]) -> list[str]:
+def ignored_lines(items: Iterable[WaitingBody]) -> list[str]:
     """Warnings of values that cannot be read; of the first of many workloads."""
-    # A replica of an older version does not send them.
     told = [
-        f"Warning: {one['kind']}/{one['name']} in {one['namespace']}: {one_line(sentence)}"
+        f"Warning: {one.kind}/{one.name} in {one.namespace}: {one_line(sentence)}"
         for one in items
-        for sentence in one.get("ignoredValues", ())
+        for sentence in one.ignored_values
     ]
     more = len(told) - _MOST_WARNINGS
     return told if more <= 0 else [*told[:_MOST_WARNINGS], f"Warning: {more} more values cannot be read."]
@@ -191,36 +194,34 @@ def _with_messages(text: str, messages: Sequence[str], width: int) -> str:
     return "".join(f"{line}\n" for line in head)
 
 
-def _row(one: Mapping[str, Any], now: str, wide: bool, alike: Collection[str]) -> list[Cell]:
+def _row(one: WaitingBody, now: str, wide: bool, alike: Collection[str]) -> list[Cell]:
     """``alike``: resources that are not shortened, as another one would be called the same."""
-    reason = one["reason"] or {"code": None, "message": "not considered yet", "since": None}
+    reason = one.reason or _NOT_CONSIDERED
     # What is wrong is in the name: it is told in full.
-    is_whole = wide or reason["code"] in NEVER
+    is_whole = wide or reason.code in NEVER
     row: list[Cell] = [
-        one["position"],
-        one["namespace"],
-        f"{one['kind']}/{one['name']}",
-        one["queue"],
-        one["pods"],
-        amounts(one["asks"], all_of_them=wide, alike=alike),
-        age(one["created"], now),
-        expected_cell(one.get("expected"), now),
-        reason["code"],
-        one_line(reason["message"]) if is_whole else short_names(one_line(reason["message"])),
+        one.position,
+        one.namespace,
+        f"{one.kind}/{one.name}",
+        one.queue,
+        one.pods,
+        amounts(one.asks, all_of_them=wide, alike=alike),
+        age(one.created, now),
+        expected_cell(one.expected, now),
+        reason.code or None,
+        one_line(reason.message) if is_whole else short_names(one_line(reason.message)),
     ]
     if wide:
-        row[7:7] = [one["priority"], one["minimum"], age(reason["since"], now)]
+        row[7:7] = [one.priority, one.minimum, age(reason.since, now)]
     return row
 
 
-def nothing_waits(
-    body: Mapping[str, Any], here: str | None, queue: str | None, selector: str | None = None
-) -> str:
+def nothing_waits(body: PendingList, here: str | None, queue: str | None, selector: str | None = None) -> str:
     """The sentence for an empty list, with where else workloads wait."""
     labels = f" with the labels {selector}" if selector else ""
     place = f" in namespace {here}" if here else ""
     place += f" in queue {queue}" if queue else ""
-    elsewhere = body["totalEverywhere"] - body["total"]
+    elsewhere = body.total_everywhere - body.total
     return f"No workload{labels} that you may see waits{place}." + (
         f" In other namespaces {elsewhere} wait: -A shows them." if elsewhere else ""
     )

@@ -3,6 +3,7 @@
 import sys
 
 import click
+from msgspec import structs
 
 from admission.cli.access.age import told_age
 from admission.cli.access.read_api import Route, ask
@@ -13,6 +14,7 @@ from admission.cli.questions.pending import pages, pending_table
 from admission.cli.queue_names import no_such_queue
 from admission.cli.rendering.pods_of_owners import together
 from admission.cli.rendering.terminal.sentences import columns_of
+from admission.read_api.bodies import PendingList, QueueList
 
 #: Lines of a terminal that are neither queues nor waiting workloads; and where it is not known how many there are.
 _FRAME = 5
@@ -47,26 +49,26 @@ def top(queue: str | None, resource: str | None, once: bool, color: str, route: 
 
 
 def _show(route: Route, queue: str | None, resource: str | None, output: Output, lines: int) -> int:
-    body = ask(route, "queues")
+    body = ask(route, "queues", QueueList)
     code = told_age(body)
-    chosen = below(body["items"], [queue] if queue else ())
+    chosen = below(body.items, [queue] if queue else ())
     if queue and not chosen:
-        raise no_such_queue(queue, [each["name"] for each in body["items"]])
-    shown_use = chosen_resource(resource, body["items"])
+        raise no_such_queue(queue, [each.name for each in body.items])
+    shown_use = chosen_resource(resource, body.items)
     tree = overview_table(chosen, resource=shown_use, width=output.width)
     room = max(_FEWEST, lines - _FRAME - len(tree.splitlines()))
-    waiting = pages(route, {"queue": queue}, _MOST)
-    shown = together(waiting["items"])[:room]
+    waiting = pages(route, "pending", PendingList, {"queue": queue}, _MOST)
+    shown = together(waiting.items)[:room]
     text = tree + "\n"
     if shown:
         text += pending_table(
-            {**waiting, "items": shown},
+            structs.replace(waiting, items=tuple(shown)),
             everywhere=True,
             wide=False,
             headers=True,
             width=output.width,
             messages=False,
         )
-    text += f"{waiting['total']} waiting that you may see\n"
+    text += f"{waiting.total} waiting that you may see\n"
     click.echo(output.fitted(text), nl=False)
     return code

@@ -8,6 +8,7 @@ from admission.cli.access.read_api import Route, ask
 from admission.cli.options import route
 from admission.cli.output import Output, output
 from admission.cli.rendering.terminal.sentences import say
+from admission.read_api.bodies import VersionBody
 from queues.errors import MusterError
 
 
@@ -24,7 +25,7 @@ def version(client: bool, output: Output, route: Route) -> int:
         from admission.cli.access.objects import ClusterRoute, send
 
         cluster = ClusterRoute(kubeconfig=route.kubeconfig, context=route.context, timeout=route.timeout)
-        body["server"] = _known("Muster", lambda: ask(route, "version")["version"])
+        body["server"] = _known("Muster", lambda: ask(route, "version", VersionBody).version)
         body["kubernetes"] = _known(
             "Kubernetes", lambda: send(cluster, "GET", "/version", tried="Asking for it")["gitVersion"]
         )

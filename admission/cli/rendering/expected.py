@@ -1,13 +1,10 @@
 """When a workload should start, in a table and in a sentence."""
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from admission.cli.rendering.table import NONE, moment
+from admission.read_api.bodies import ExpectedStartBody
 from queues.text_format import short_duration
-
-#: ``ExpectedStartBody`` of the read API.
-Expected = Mapping[str, Any]
 
 #: Seconds, letter and the number of seconds from which on an end counts in it, the largest first.
 _UNITS: Final = ((86_400, "d", 2 * 86_400), (3600, "h", 2 * 3600), (60, "m", 120), (1, "s", 0))
@@ -22,19 +19,19 @@ _SOURCES: Final = {
 }
 
 
-def expected_cell(expected: Expected | None, now: str) -> str:
+def expected_cell(expected: ExpectedStartBody | None, now: str) -> str:
     """``in 10-40m``; ``in >6h``: later than that; ``overdue 3m``: it should have started; ``unknown``; ``-``: not
     forecast yet."""
     if expected is None:
         return NONE
-    if expected["never"]:
+    if expected.never:
         return UNKNOWN
     if (since := _overdue_since(expected, now)) is not None:
         return f"overdue {short_duration(_seconds(since, now))}"
-    low = _seconds(now, expected["earliest"])
-    if expected["latest"] is None:
+    low = _seconds(now, expected.earliest)
+    if expected.latest is None:
         return f"in >{short_duration(low)}" if low >= 60 else UNKNOWN
-    return f"in {_interval(low, max(low, _seconds(now, expected['latest'])))}"
+    return f"in {_interval(low, max(low, _seconds(now, expected.latest)))}"
 
 
 def _interval(low: int, high: int) -> str:
@@ -46,10 +43,10 @@ def _interval(low: int, high: int) -> str:
     return f"{first}-{last}{letter}" if first != last else f"{last}{letter}"
 
 
-def expected_sentence(expected: Expected, now: str) -> str:
+def expected_sentence(expected: ExpectedStartBody, now: str) -> str:
     """The same with the times, what it goes by, and how old it is."""
-    earliest, latest = expected["earliest"], expected["latest"]
-    if expected["never"]:
+    earliest, latest = expected.earliest, expected.latest
+    if expected.never:
         text = "unknown: nothing that is known to end or to come lets it start"
     elif (since := _overdue_since(expected, now)) is not None:
         text = f"any moment: it should have been by {_clock(since, now)} UTC (4 of 5 times)"
@@ -59,28 +56,28 @@ def expected_sentence(expected: Expected, now: str) -> str:
         # A forecast is minutes old at times: what has passed of its interval is not shown.
         begin = f"between {_clock(earliest, now)} and" if moment(earliest) > moment(now) else "by"
         text = f"{begin} {_clock(latest, now)} UTC (4 of 5 times)"
-    return f"{text}, {_basis(expected)}{_old(expected['computed'], now)}{_run_time(expected)}"
+    return f"{text}, {_basis(expected)}{_old(expected.computed, now)}{_run_time(expected)}"
 
 
-def _overdue_since(expected: Expected, now: str) -> str | None:
+def _overdue_since(expected: ExpectedStartBody, now: str) -> str | None:
     """By when it should have started. None if that is still to come, or not known."""
-    if (since := expected.get("overdueSince")) is not None:
+    if (since := expected.overdue_since) is not None:
         return str(since)
     # It was not yet when the server answered, or the server is of an older version.
-    latest = expected["latest"]
+    latest = expected.latest
     return str(latest) if latest is not None and moment(latest) < moment(now) else None
 
 
-def _basis(expected: Expected) -> str:
-    runs = f"{expected['runs']} ended run{'' if expected['runs'] == 1 else 's'}"
-    return "with no ended runs to go by" if not expected["runs"] else f"from {runs}"
+def _basis(expected: ExpectedStartBody) -> str:
+    runs = f"{expected.runs} ended run{'' if expected.runs == 1 else 's'}"
+    return "with no ended runs to go by" if not expected.runs else f"from {runs}"
 
 
-def _run_time(expected: Expected) -> str:
+def _run_time(expected: ExpectedStartBody) -> str:
     """How long it is assumed to run itself, and where that comes from; "": the server does not say."""
-    if (seconds := expected.get("runTime")) is None:
+    if (seconds := expected.run_time) is None:
         return ""
-    basis = expected["basis"]
+    basis = expected.basis
     source = _SOURCES.get(basis, f"as ended work of the same {basis}")
     return f"; its own run time is assumed to be {short_duration(seconds)}, {source}"
 

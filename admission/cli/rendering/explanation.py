@@ -1,9 +1,9 @@
 """One workload as paragraphs: why it waits, what would let it in, its seats, and decisions about it."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Sequence
+from typing import Final
 
-from admission.cli.questions.gang_parts import with_their_parts
+from admission.cli.questions.gang_parts import HeldGang, with_their_parts
 from admission.cli.rendering.expected import expected_sentence
 from admission.cli.rendering.explanations.behind import ahead_table
 from admission.cli.rendering.explanations.history import RESULTS, history_text, is_suspended, numbers_of
@@ -13,6 +13,7 @@ from admission.cli.rendering.standing import standing_text
 from admission.cli.rendering.table import NONE, age, amounts, hours, moment, one_line, short_resource
 from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table
 from admission.cli.rendering.terminal.sentences import filled
+from admission.read_api.bodies import AdmissionBody, EventBody, ExplanationBody
 from queues.text_format import counted, short_duration
 
 _INDENT: Final = "  "
@@ -21,134 +22,127 @@ _TITLE: Final = 10
 _SEATS: Final = ("NODE", "POD-SET", "SEATS", "PODS", "HOLDS", "FLAVOR")
 _NARROW_SEATS: Final = Narrowing(names={"NODE": 12, "POD-SET": 7, "SEATS": 8}, left_out=("POD-SET", "FLAVOR"))
 
-#: ``ExplanationBody`` of the read API, with ``outlook``.
-WorkloadBody = Mapping[str, Any]
 
-
-def workload_text(one: WorkloadBody, *, wide: bool, headers: bool = True, width: int | None = None) -> str:
+def workload_text(one: ExplanationBody, *, wide: bool, headers: bool = True, width: int | None = None) -> str:
     """The paragraphs; tables are indented below their titles. ``width``: characters of a line, None for any number."""
     room = None if width is None else max(width - len(_INDENT), 1)
     parts = [
-        filled(f"{one['kind']}/{one['name']} in namespace {one['namespace']}\n", width, hanging=_INDENT),
+        filled(f"{one.kind}/{one.name} in namespace {one.namespace}\n", width, hanging=_INDENT),
         filled(_facts(one), width, hanging=" " * _TITLE),
         _section(
             "Values that cannot be read",
-            "\n".join(filled(one_line(each), room) for each in one.get("ignoredValues") or ()),
+            "\n".join(filled(one_line(each), room) for each in one.ignored_values),
         ),
-        _section("Stages", stages_text(one.get("stages") or (), wide=wide, headers=headers)),
+        _section("Stages", stages_text(one.stages, wide=wide, headers=headers)),
         _section("Does not go on because", filled(_problem(one), room)),
         _section("Waits because", filled(_because(one, wide), room)),
         _section("What would let it in", filled(_changes(one, wide), room)),
         _section(
             "Who could take its place",
-            standing_text((one.get("outlook") or {}).get("standing"), one["now"], width=room),
+            standing_text(None if one.outlook is None else one.outlook.standing, one.now, width=room),
         ),
         _section("Limits on the way", limits_text(one, wide=wide, headers=headers, width=room)),
         _section("Waits behind", _behind(one, room)),
         *(
-            _section(filled(_admission_title(held, one["now"]), width), _admission(held, one, headers, room))
-            for held in with_their_parts(one["admissions"])
+            _section(filled(_admission_title(held, one.now), width), _admission(held, one, headers, room))
+            for held in with_their_parts(one.admissions)
         ),
         _section("History", history_text(one, wide=wide, headers=headers, width=room)),
     ]
     return "\n".join(part for part in parts if part)
 
 
-def _facts(one: WorkloadBody) -> str:
-    together = one["minimum"]
-    asks = counted(one["pods"], "pod")
-    if one["pods"] > 1:
+def _facts(one: ExplanationBody) -> str:
+    together = one.minimum
+    asks = counted(one.pods, "pod")
+    if one.pods > 1:
         asks += (
-            ", all together or none" if together >= one["pods"] else f", at least {together} of them together"
+            ", all together or none" if together >= one.pods else f", at least {together} of them together"
         )
-    asks += f": {amounts(one['asks'], all_of_them=True)}"
-    if not one["pods"]:
+    asks += f": {amounts(one.asks, all_of_them=True)}"
+    if not one.pods:
         asks = f"{together} pods together, of which none exists yet"
     lines = [
         ("State", _state(one)),
-        ("Queue", " ← ".join(queue["name"] for queue in one["path"]) or one["queue"]),
+        ("Queue", " ← ".join(queue.name for queue in one.path) or one.queue),
         # A finished workload requests nothing.
-        *([("Asks", asks)] if one["state"] != "finished" else []),
-        ("Priority", one.get("priorityLimit", "").removeprefix("priority ") or str(one["priority"])),
-        *([("User", one["user"])] if one.get("user") else []),
-        ("Created", f"{one['created']} ({age(one['created'], one['now'])} ago)" if one["created"] else NONE),
+        *([("Asks", asks)] if one.state != "finished" else []),
+        ("Priority", one.priority_limit.removeprefix("priority ") or str(one.priority)),
+        *([("User", one.user)] if one.user else []),
+        ("Created", f"{one.created} ({age(one.created, one.now)} ago)" if one.created else NONE),
         *_expected(one),
         *_times(one),
         *_end(one),
-        ("UID", one["uid"]),
+        ("UID", one.uid),
     ]
     return "".join(f"{_INDENT}{title:<{_TITLE}}{text}\n" for title, text in lines)
 
 
-def _expected(one: WorkloadBody) -> list[tuple[str, str]]:
+def _expected(one: ExplanationBody) -> list[tuple[str, str]]:
     """When it should start; empty: it has started, or is not forecast yet."""
-    expected = (one.get("outlook") or {}).get("expected")
-    if expected is None or one["state"] != "pending":
+    expected = None if one.outlook is None else one.outlook.expected
+    if expected is None or one.state != "pending":
         return []
-    return [("Expected", f"start {expected_sentence(expected, one['now'])}")]
+    return [("Expected", f"start {expected_sentence(expected, one.now)}")]
 
 
-def _times(one: WorkloadBody) -> list[tuple[str, str]]:
+def _times(one: ExplanationBody) -> list[tuple[str, str]]:
     """How long it waited and ran, and what it took; empty: it has not been admitted."""
-    admissions, now = one["admissions"], one["now"]
-    ended = [("Ended", f"{one['ended']} ({age(one['ended'], now)} ago)")] if one.get("ended") else []
-    if not admissions or not one["created"]:
+    admissions, now = one.admissions, one.now
+    ended = [("Ended", f"{one.ended} ({age(one.ended, now)} ago)")] if one.ended else []
+    if not admissions or not one.created:
         return ended
-    first = min(held["opened"] for held in admissions)
+    first = min(held.opened for held in admissions)
     runs = _runs(admissions, now)
     ran = short_duration(sum(_seconds(*run) for run in runs))
     ran += f" in {len(runs)} admissions" if len(runs) > 1 else ""
-    if one["state"] == "finished" and len(admissions) > 1 and (most := _most_seats(admissions)) is not None:
+    if one.state == "finished" and len(admissions) > 1 and (most := _most_seats(admissions)) is not None:
         ran += f", at most {counted(most, 'pod')} at a time"
-    used = ", ".join(
-        f"{hours(each)} {short_resource(name)}-hours" for name, each in (one.get("deviceHours") or {}).items()
-    )
+    used = ", ".join(f"{hours(each)} {short_resource(name)}-hours" for name, each in one.device_hours.items())
     return [
-        ("Waited", short_duration(_seconds(one["created"], first)) + " until it was first admitted"),
-        ("Ran" if one["state"] == "finished" else "Held", ran),
+        ("Waited", short_duration(_seconds(one.created, first)) + " until it was first admitted"),
+        ("Ran" if one.state == "finished" else "Held", ran),
         *ended,
         *([("Used", used)] if used else []),
         *([("Pods", ended_pods)] if (ended_pods := _ended_pods(one)) else []),
     ]
 
 
-def _most_seats(admissions: Sequence[Mapping[str, Any]]) -> int | None:
+def _most_seats(admissions: Sequence[AdmissionBody]) -> int | None:
     """The most seats of closed admissions at a time. None if it is not known for one of them."""
-    if any(held.get("closed") is None or held.get("seatCount") is None for held in admissions):
+    closed = [(held.opened, held.closed, held.seat_count) for held in admissions if held.closed is not None]
+    if len(closed) < len(admissions):
         return None
-    sizes: list[int] = [
-        sum(each["seatCount"] for each in admissions if each["opened"] <= held["opened"] < each["closed"])
-        for held in admissions
-    ]
-    return max(sizes)
+    return max(
+        sum(seats for begins, ends, seats in closed if begins <= opened < ends) for opened, _, _ in closed
+    )
 
 
-def _runs(admissions: Iterable[Mapping[str, Any]], now: str) -> list[tuple[str, str]]:
+def _runs(admissions: Iterable[AdmissionBody], now: str) -> list[tuple[str, str]]:
     """From when until when it held anything, the first time first: parts of a gang count once."""
     runs: list[tuple[str, str]] = []
-    for held in sorted(admissions, key=lambda each: moment(each["opened"])):
-        until = held.get("closed") or (now if held["state"] != "closed" else held["opened"])
-        if runs and moment(held["opened"]) <= moment(runs[-1][1]):
+    for held in sorted(admissions, key=lambda each: moment(each.opened)):
+        until = held.closed or (now if held.state != "closed" else held.opened)
+        if runs and moment(held.opened) <= moment(runs[-1][1]):
             runs[-1] = runs[-1][0], max(runs[-1][1], until, key=moment)
         else:
-            runs.append((held["opened"], until))
+            runs.append((held.opened, until))
     return runs
 
 
-def _end(one: WorkloadBody) -> list[tuple[str, str]]:
+def _end(one: ExplanationBody) -> list[tuple[str, str]]:
     """When it is ended if it still runs then; empty: it is not."""
-    ends = min((held["ends"] for held in one["admissions"] if held.get("ends")), default=None)
+    ends = min((held.ends for held in one.admissions if held.ends), default=None)
     if ends is None:
         return []
-    return [("Ends", f"{ends} at the latest (in {age(one['now'], ends)}): access.maxRunTime")]
+    return [("Ends", f"{ends} at the latest (in {age(one.now, ends)}): access.maxRunTime")]
 
 
-def _ended_pods(one: WorkloadBody) -> str:
+def _ended_pods(one: ExplanationBody) -> str:
     """``3 succeeded, 1 failed (exit code 137)``; "": it is not known of any."""
     return ", ".join(
-        f"{each['pods']} {each['phase'].lower()}"
-        + (f" (exit code {code})" if (code := each["exitCode"]) else "")
-        for each in one.get("outcomes") or ()
+        f"{each.pods} {each.phase.lower()}" + (f" (exit code {code})" if (code := each.exit_code) else "")
+        for each in one.outcomes
     )
 
 
@@ -160,117 +154,112 @@ def _seconds(since: str, until: str) -> int:
 _STATES: Final = {"pending": "waiting", "admitted": "running"}
 
 
-def _state(one: WorkloadBody) -> str:
-    if one["state"] == "finished":
+def _state(one: ExplanationBody) -> str:
+    if one.state == "finished":
         return _end_state(one)
-    if one["state"] == "pending":
-        if one["position"] is None:
+    if one.state == "pending":
+        if one.position is None:
             return "waiting, not in line"
         # Counted as `pending` counts, also those that are not tried as they are: one count everywhere.
-        outlook = one.get("outlook") or {"position": None}
-        is_tried_then = outlook["position"] == one["position"]
-        by = f", counted by {one['positionBy']}" if one["positionBy"] and not is_tried_then else ""
-        return f"waiting, place {one['position']} of {one['queueLength']} in queue {one['queue']}{by}"
-    if one["state"] == "admitted" and one["reason"]:
+        is_tried_then = one.outlook is not None and one.outlook.position == one.position
+        by = f", counted by {one.position_by}" if one.position_by and not is_tried_then else ""
+        return f"waiting, place {one.position} of {one.queue_length} in queue {one.queue}{by}"
+    if one.state == "admitted" and one.reason:
         return "running; further members wait"
-    return _STATES.get(one["state"], str(one["state"]))
+    return _STATES.get(one.state, str(one.state))
 
 
-def _end_state(one: WorkloadBody) -> str:
+def _end_state(one: ExplanationBody) -> str:
     if is_suspended(one):
         return "suspended; it waits for its place again when it is resumed"
-    result = RESULTS.get(one.get("result", ""))
-    gone = "; its object is gone" if one.get("gone") and one.get("result") != "deleted" else ""
+    result = RESULTS.get(one.result)
+    gone = "; its object is gone" if one.gone and one.result != "deleted" else ""
     return f"finished: {result}{gone}" if result else f"finished{gone}"
 
 
-def _because(one: WorkloadBody, wide: bool) -> str:
-    reason = one["reason"]
+def _because(one: ExplanationBody, wide: bool) -> str:
+    reason = one.reason
     if reason is None:
-        return "It was not considered yet.\n" if one["state"] == "pending" else ""
-    since = f" (for {age(reason['since'], one['now'])})" if reason.get("since") else ""
-    lines = [f"{reason['code']}{since}", reason["message"].rstrip()]
-    numbers = numbers_of(reason.get("facts") or {}, reason["code"])
+        return "It was not considered yet.\n" if one.state == "pending" else ""
+    since = f" (for {age(reason.since, one.now)})" if reason.since else ""
+    lines = [f"{reason.code}{since}", reason.message.rstrip()]
+    numbers = numbers_of(reason.facts, reason.code)
     if numbers and wide:
         lines.append(numbers)
-    if one["notBefore"] and one["notBefore"] > one["now"]:
-        times = "once" if one["rollbacks"] == 1 else f"{one['rollbacks']} times"
-        lines.append(f"It was rolled back {times} and is tried again at {one['notBefore']}.")
+    if one.not_before and one.not_before > one.now:
+        times = "once" if one.rollbacks == 1 else f"{one.rollbacks} times"
+        lines.append(f"It was rolled back {times} and is tried again at {one.not_before}.")
     return "\n".join(lines) + "\n"
 
 
-def _problem(one: WorkloadBody) -> str:
-    problem = (one.get("outlook") or {}).get("problem")
-    return f"{problem['code']}\n{problem['message'].rstrip()}\n" if problem else ""
+def _problem(one: ExplanationBody) -> str:
+    problem = None if one.outlook is None else one.outlook.problem
+    return f"{problem.code}\n{problem.message.rstrip()}\n" if problem else ""
 
 
-def _changes(one: WorkloadBody, wide: bool) -> str:
+def _changes(one: ExplanationBody, wide: bool) -> str:
     """Changes that would let it in, the smallest first; each is enough alone."""
-    outlook = one.get("outlook")
-    if outlook is None or (one["state"] != "pending" and not outlook["changes"]):
+    outlook = one.outlook
+    if outlook is None or (one.state != "pending" and not outlook.changes):
         return ""
     lines = []
-    for change in outlook["changes"]:
-        numbers = numbers_of(change["facts"]) if wide else ""
-        lines.append(f"- {one_line(change['message'])}" + (f" ({numbers})" if numbers else ""))
+    for change in outlook.changes:
+        numbers = numbers_of(change.facts) if wide else ""
+        lines.append(f"- {one_line(change.message)}" + (f" ({numbers})" if numbers else ""))
     return "\n".join(lines or ["no known change"]) + "\n"
 
 
-def _behind(one: WorkloadBody, width: int | None) -> str:
-    outlook = one.get("outlook")
-    behind = f"{one_line(outlook['behind'])}\n" if outlook is not None and outlook["behind"] else ""
-    return filled(behind, width) + (
-        ahead_table(one["ahead"], one["now"], width=width) if one["ahead"] else ""
-    )
+def _behind(one: ExplanationBody, width: int | None) -> str:
+    outlook = one.outlook
+    behind = f"{one_line(outlook.behind)}\n" if outlook is not None and outlook.behind else ""
+    return filled(behind, width) + (ahead_table(one.ahead, one.now, width=width) if one.ahead else "")
 
 
-def _admission_title(held: Mapping[str, Any], now: str) -> str:
-    how = "adopted" if held["adopted"] else "admitted"
-    state = "" if held["state"] == "open" else f", {held['state']}"
-    parts = f" and {counted(held['parts'], 'elastic part')}" if held.get("parts") else ""
-    return (
-        f"Admission {held['id']}{parts}: {how} {age(held['opened'], now)} ago in queue {held['queue']}{state}"
-    )
+def _admission_title(held: HeldGang, now: str) -> str:
+    how = "adopted" if held.adopted else "admitted"
+    state = "" if held.state == "open" else f", {held.state}"
+    parts = f" and {counted(held.parts, 'elastic part')}" if held.parts else ""
+    return f"Admission {held.id}{parts}: {how} {age(held.opened, now)} ago in queue {held.queue}{state}"
 
 
-def _lost(held: Mapping[str, Any], history: Iterable[Mapping[str, Any]]) -> str:
+def _lost(held: AdmissionBody, history: Iterable[EventBody]) -> str:
     """The work that the eviction of an admission cost; "": none, or it is not known."""
-    evicts = (each for each in history if each["what"] == "evict" and each["admission"] == held["id"])
-    seconds = next((each["numbers"].get("lostDeviceSeconds", 0) for each in evicts), 0)
+    evicts = (each for each in history if each.what == "evict" and each.admission == held.id)
+    seconds = next((each.numbers.get("lostDeviceSeconds", 0) for each in evicts), 0)
     return f"{hours(seconds / 3600)} device-hours of work were lost\n" if seconds else ""
 
 
-def _admission(held: Mapping[str, Any], one: WorkloadBody, headers: bool, width: int | None) -> str:
+def _admission(held: AdmissionBody, one: ExplanationBody, headers: bool, width: int | None) -> str:
     """What became of it in sentences, and its seats as a table."""
-    begins, rows, ends = _taken_back(held, one), _seats(held, headers, width), _given_back(held, one["now"])
+    begins, rows, ends = _taken_back(held, one), _seats(held, headers, width), _given_back(held, one.now)
     text = filled(begins, width) + rows + filled(ends, width)
     return text or "holds no seats\n"
 
 
-def _taken_back(held: Mapping[str, Any], one: WorkloadBody) -> str:
-    if not held["eviction"]:
+def _taken_back(held: AdmissionBody, one: ExplanationBody) -> str:
+    if not held.eviction:
         return ""
-    done = "Taken back" if held["state"] == "closed" else "Being taken back"
-    eviction = held["eviction"]
-    return f"{done}, {eviction['code']}: {one_line(eviction['message'])}\n" + _lost(held, one["history"])
+    done = "Taken back" if held.state == "closed" else "Being taken back"
+    eviction = held.eviction
+    return f"{done}, {eviction.code}: {one_line(eviction.message)}\n" + _lost(held, one.history)
 
 
-def _seats(held: Mapping[str, Any], headers: bool, width: int | None) -> str:
+def _seats(held: AdmissionBody, headers: bool, width: int | None) -> str:
     """Its seats by node. Where they have no room, only the main part of what they hold is shown: devices, if any."""
-    if not held["seats"]:
+    if not held.seats:
         return ""
 
     def shown(everything: bool) -> str:
         rows = [
             (
-                seats["node"],
-                seats["podSet"],
-                seats["ordinals"],
-                seats["count"],
-                amounts(seats["takes"], all_of_them=everything),
-                seats["flavor"] or None,
+                seats.node,
+                seats.pod_set,
+                seats.ordinals,
+                seats.count,
+                amounts(seats.takes, all_of_them=everything),
+                seats.flavor or None,
             )
-            for seats in held["seats"]
+            for seats in held.seats
         ]
         room = None if everything else width
         return fitted_table(_SEATS, rows, _NARROW_SEATS, width=room, headers=headers, right="PODS")
@@ -280,16 +269,16 @@ def _seats(held: Mapping[str, Any], headers: bool, width: int | None) -> str:
     return shown(everything=False) if is_too_wide else text
 
 
-def _given_back(held: Mapping[str, Any], now: str) -> str:
-    if held.get("closed"):
-        on = ", ".join(held["nodes"]) + (
-            f" and {more} more" if (more := held["nodeCount"] - len(held["nodes"])) else ""
+def _given_back(held: AdmissionBody, now: str) -> str:
+    if held.closed:
+        on = ", ".join(held.nodes) + (
+            f" and {more} more" if (more := held.node_count - len(held.nodes)) else ""
         )
-        after = short_duration(_seconds(held["opened"], held["closed"]))
-        back = f"given back {age(held['closed'], now)} ago, after {after}"
-        return f"{counted(held['seatCount'], 'seat')} on {on}\n{back}\n"
-    if held["ended"]:
-        return f"{held['ended']} more given back\n" if held["seats"] else f"all {held['ended']} given back\n"
+        after = short_duration(_seconds(held.opened, held.closed))
+        back = f"given back {age(held.closed, now)} ago, after {after}"
+        return f"{counted(held.seat_count, 'seat')} on {on}\n{back}\n"
+    if held.ended:
+        return f"{held.ended} more given back\n" if held.seats else f"all {held.ended} given back\n"
     return ""
 
 

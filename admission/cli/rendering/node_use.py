@@ -8,6 +8,7 @@ from admission.cli.rendering.nodes import is_whole_gpu
 from admission.cli.rendering.racks import Racks
 from admission.cli.rendering.table import Cell, printable, short_resource
 from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table
+from admission.read_api.bodies import NodeBody, NodeWorkloadsBody, SeatedBody
 
 Document = Mapping[str, Any]
 Line = Mapping[str, Any]
@@ -29,7 +30,7 @@ def with_use(
     lines: Iterable[Line],
     nodes: Iterable[Document],
     racks: Racks,
-    use: Mapping[str, Line] | None,
+    use: Mapping[str, NodeBody] | None,
     closures: Mapping[str, list[Closure]],
 ) -> list[dict[str, Any]]:
     """The lines of nodes, with rack, taints, what is free of each accelerator, and whose seats are there.
@@ -41,10 +42,10 @@ def with_use(
     return [_with_use(line, by_name[line["name"]], racks, use) for line in closed]
 
 
-def _with_use(line: Line, node: Document, racks: Racks, use: Mapping[str, Line] | None) -> dict[str, Any]:
+def _with_use(line: Line, node: Document, racks: Racks, use: Mapping[str, NodeBody] | None) -> dict[str, Any]:
     booked = None if use is None else use.get(line["name"])
-    shut = "" if booked is None else printable(booked.get("closed", ""))
-    usable = takes_pods(line) and not shut and (booked is None or booked["usable"])
+    shut = "" if booked is None else printable(booked.closed)
+    usable = takes_pods(line) and not shut and (booked is None or booked.usable)
     accelerators = _accelerators(line, node, booked, usable)
     free = [each["free"] for each in accelerators if each["free"] is not None]
     return {
@@ -55,7 +56,7 @@ def _with_use(line: Line, node: Document, racks: Racks, use: Mapping[str, Line] 
         "accelerators": accelerators,
         "free": sum(free) if free else None,
         "taints": _taints(node),
-        "workloads": None if booked is None else booked["workloads"],
+        "workloads": None if booked is None else booked.workloads,
     }
 
 
@@ -66,13 +67,13 @@ def takes_pods(line: Line) -> bool:
     return line["state"] == "Ready" and not is_out
 
 
-def _accelerators(line: Line, node: Document, booked: Line | None, usable: bool) -> list[dict[str, Any]]:
+def _accelerators(line: Line, node: Document, booked: NodeBody | None, usable: bool) -> list[dict[str, Any]]:
     """Each kind of whole device of the node: how many there are, and how many new pods may have.
 
     What Muster counts is missing of a node that it does not know, and ``free`` is null then.
     """
     capacity = (node.get("status") or {}).get("capacity") or {}
-    free: Mapping[str, int] = {} if booked is None else booked["freeDevices"]
+    free: Mapping[str, int] = {} if booked is None else booked.free_devices
     resources = sorted(
         {each for each in (*capacity, *free) if is_whole_gpu(each)}, key=lambda each: (each not in free, each)
     )
@@ -142,26 +143,26 @@ def state_of(line: Line) -> str:
     return ",".join(told[1:] if told[0] == "Ready" and told[1:] else told)
 
 
-def _workloads(there: Mapping[str, Any] | None, most: int | None) -> str | None:
+def _workloads(there: NodeWorkloadsBody | None, most: int | None) -> str | None:
     """``ml/bert(8), lab/yolo(2), +4, 1 hidden``: those with most GPUs first, with the GPUs that each holds here."""
     if there is None:
         return None
-    items = sorted(there["items"], key=lambda one: -_gpus(one["held"]))
+    items = sorted(there.items, key=lambda one: -_gpus(one.held))
     named = items if most is None else items[:most]
-    more = there["total"] - len(named)
+    more = there.total - len(named)
     parts = [
         *(_workload(one) for one in named),
         *([f"+{more}"] if more > 0 else []),
-        *([f"{there['hidden']} hidden"] if there["hidden"] else []),
+        *([f"{there.hidden} hidden"] if there.hidden else []),
     ]
     return ", ".join(parts) or None
 
 
-def _workload(one: Mapping[str, Any]) -> str:
-    gpus = _gpus(one["held"])
+def _workload(one: SeatedBody) -> str:
+    gpus = _gpus(one.held)
     told = [f"{gpus:g}"] if gpus else []
-    told += ["evicting"] if one["evicting"] else []
-    return f"{one['namespace']}/{one['name']}" + (f"({', '.join(told)})" if told else "")
+    told += ["evicting"] if one.evicting else []
+    return f"{one.namespace}/{one.name}" + (f"({', '.join(told)})" if told else "")
 
 
 def _gpus(held: Mapping[str, str]) -> float:

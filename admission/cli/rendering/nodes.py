@@ -223,7 +223,6 @@ def _recovery(node: Document) -> dict[str, Any]:
     return {
         "phase": "" if phase == "none" else phase,
         "waits": told.get("waits", ""),
-        "onHold": annotations.get(names.RECOVERY_HOLD) == "true",
         "byPerson": any(
             each.get("key") == names.GPU_FAULT and each.get("value") != _MUSTER for each in taints
         ),
@@ -323,12 +322,11 @@ def _cut(cell: Cell) -> Cell:
 
 
 def _recovery_text(recovery: Mapping[str, Any]) -> str:
-    """``draining, waits for foreign-pods, on hold``."""
+    """``draining, waits for foreign-pods``."""
     parts = (
         recovery["phase"],
         "no GPU work" if recovery["byPerson"] else "",
         f"waits for {recovery['waits']}" if recovery["waits"] else "",
-        "on hold" if recovery["onHold"] else "",
     )
     return ", ".join(filter(None, parts)) or NONE
 

@@ -2,26 +2,51 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from admission.cli.rendering.table import NONE, Cell, moment, one_line, short_names, short_resource, table
 from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table, with_text_below
+from admission.read_api.bodies import (
+    AccessLimitsBody,
+    AccountBody,
+    FieldChangeBody,
+    LimitBody,
+    LoanBody,
+    LoanInForceBody,
+    QueueAtBody,
+    QueueBody,
+    QueueVersionBody,
+)
 from queues.text_format import span
 
 _NUMBERS: Final = "GUARANTEE DESERVED CAPABILITY USED BEFORE AFTER"
 #: What of a queue is compared between two times, besides its limits.
 _OF_QUEUE: Final = "queue"
-_LIMITS: Final = ("guarantee", "deserved", "capability")
+_NOTHING: Final = LimitBody(flavor="", resource="", guarantee=None, deserved=None, capability=None)
 _NARROW: Final = Narrowing(names={"QUEUE": 12, "RESOURCE": 12, "FLAVOR": 6})
 _NARROW_LOANS: Final = Narrowing(names={"FROM": 8, "TO": 8, "RESOURCE": 8}, rest="REASON", least_rest=12)
 _NARROW_DIFFERENCES: Final = Narrowing(names={"QUEUE": 12, "FIELD": 24, "BEFORE": 8, "AFTER": 8})
 _NARROW_HISTORY: Final = Narrowing(names={"BY": 8, "CHANGE": 18, "BEFORE": 8, "AFTER": 8})
 
-Body = Mapping[str, Any]
+
+class QuotaDifference(FieldChangeBody, frozen=True, kw_only=True):
+    """A limit, or a queue, that differs between two times."""
+
+    queue: str
+
+
+def lines_of(queue: QueueBody | QueueAtBody) -> tuple[AccountBody, ...] | tuple[LimitBody, ...]:
+    """What a queue has of each resource: with its use now, or only the limits of an earlier time."""
+    return queue.accounts if isinstance(queue, QueueBody) else queue.limits
 
 
 def limits_table(
-    queues: Iterable[Body], *, resource: str | None, used: bool, headers: bool, width: int | None = None
+    queues: Iterable[QueueBody | QueueAtBody],
+    *,
+    resource: str | None,
+    used: bool,
+    headers: bool,
+    width: int | None = None,
 ) -> str:
     """One line per queue, flavor and resource. ``used``: with a column for what is used now."""
     columns = [
@@ -35,17 +60,16 @@ def limits_table(
     ]
     rows: list[list[Cell]] = []
     for queue in queues:
-        lines = queue["accounts"] if used else queue["limits"]
-        chosen = [line for line in lines if resource in (None, line["resource"])]
-        for line in chosen or [{}]:
-            stated = [_unless_zero(line.get("guarantee")), line.get("deserved"), line.get("capability")]
+        chosen = [line for line in lines_of(queue) if resource in (None, line.resource)]
+        for line in chosen or (_NOTHING,):
+            stated = [_unless_zero(line.guarantee), line.deserved, line.capability]
             rows.append(
                 [
-                    queue["name"],
-                    line.get("flavor") or None,
-                    line.get("resource"),
+                    queue.name,
+                    line.flavor or None,
+                    line.resource or None,
                     *stated,
-                    *([line.get("used")] if used else []),
+                    *([line.used if isinstance(line, AccountBody) else None] if used else []),
                 ]
             )
     if width is not None and max(map(len, table(columns, rows).splitlines())) > width:
@@ -54,19 +78,20 @@ def limits_table(
     return fitted_table(columns, rows, _NARROW, width=width, headers=headers, right=_NUMBERS)
 
 
-def access_table(queues: Iterable[Body], *, headers: bool, width: int | None = None) -> str:
+def access_table(
+    queues: Iterable[QueueBody | QueueAtBody], *, headers: bool, width: int | None = None
+) -> str:
     """One line per queue that limits users, gangs or run times; "": none does."""
     rows: list[list[Cell]] = [
         [
-            queue["name"],
-            None if (seconds := stated["maxRunTimeSeconds"]) is None else span(seconds),
-            stated["maxGang"],
+            queue.name,
+            None if (seconds := stated.max_run_time_seconds) is None else span(seconds),
+            stated.max_gang,
             _pending_limit(stated),
-            ", ".join(f"{text} {short_resource(name)}" for name, text in stated["maxPerUser"].items())
-            or None,
+            ", ".join(f"{text} {short_resource(name)}" for name, text in stated.max_per_user.items()) or None,
         ]
         for queue in queues
-        if (stated := queue.get("accessLimits")) is not None
+        if (stated := queue.access_limits) is not None
     ]
     columns = ["QUEUE", "MAX-RUN-TIME", "MAX-GANG", "MAX-PENDING", "MAX-PER-USER"]
     if not rows:
@@ -75,28 +100,28 @@ def access_table(queues: Iterable[Body], *, headers: bool, width: int | None = N
     return fitted_table(columns, rows, narrow, width=width, headers=headers, right=right)
 
 
-def _pending_limit(stated: Body) -> str | None:
+def _pending_limit(stated: AccessLimitsBody) -> str | None:
     """``100, 5 of a user``. None for no limit."""
-    limit, of_user = stated["maxPending"], stated["maxPendingPerUser"]
+    limit, of_user = stated.max_pending, stated.max_pending_per_user
     parts = [*([] if limit is None else [str(limit)]), *([] if of_user is None else [f"{of_user} of a user"])]
     return ", ".join(parts) or None
 
 
 def loans_table(
-    queues: Iterable[Body], *, resource: str | None, headers: bool, width: int | None = None
+    queues: Iterable[QueueBody], *, resource: str | None, headers: bool, width: int | None = None
 ) -> str:
     """One line per loan in which one of the queues takes part; "": there is none."""
     loans = loans_of_queues(queues, resource)
-    in_part = any(loan["counts"] != loan["amount"] for loan in loans)
+    in_part = any(loan.counts != loan.amount for loan in loans)
     rows: list[list[Cell]] = [
         [
-            loan["from"],
-            loan["to"],
+            loan.from_,
+            loan.to,
             account_text(loan),
-            loan["amount"],
-            *([loan["counts"]] if in_part else []),
-            loan["until"],
-            loan["reason"] or None,
+            loan.amount,
+            *([loan.counts] if in_part else []),
+            loan.until,
+            loan.reason or None,
         ]
         for loan in loans
     ]
@@ -106,65 +131,60 @@ def loans_table(
     return fitted_table(columns, rows, _NARROW_LOANS, width=width, headers=headers, right="LENT COUNTS")
 
 
-def loan_problems(queues: Iterable[Body]) -> list[str]:
+def loan_problems(queues: Iterable[QueueBody]) -> list[str]:
     """Why loans do not count in full, a sentence each."""
     return [
-        f"Of the {loan['amount']} {account_text(loan)} for {loan['to']} {loan['counts']} counts: {loan['problem']}."
+        f"Of the {loan.amount} {account_text(loan)} for {loan.to} {loan.counts} counts: {loan.problem}."
         for loan in loans_of_queues(queues, None)
-        if loan["problem"]
+        if loan.problem
     ]
 
 
-def without_loans(queues: Iterable[Body], resource: str | None) -> str:
+def without_loans(queues: Iterable[QueueBody], resource: str | None) -> str:
     """What queues with loans state that they deserve, which is what `quota set` changes; "": none has any."""
     told = []
     for queue in queues:
-        for line in queue["accounts"]:
-            account = (line["flavor"], line["resource"])
-            loans = [loan for loan in queue.get("loans", ()) if (loan["flavor"], loan["resource"]) == account]
-            if loans and line["deserved"] is not None and resource in (None, line["resource"]):
-                told.append(f"queue {queue['name']} {_stated_amount(queue['name'], line, loans)}")
+        for line in queue.accounts:
+            account = (line.flavor, line.resource)
+            loans = [loan for loan in queue.loans if (loan.flavor, loan.resource) == account]
+            if loans and line.deserved is not None and resource in (None, line.resource):
+                told.append(f"queue {queue.name} {_stated_amount(queue.name, line, line.deserved, loans)}")
     return f"Without loans these deserve: {', '.join(told)}.\n" if told else ""
 
 
-def _stated_amount(name: str, line: Body, loans: Iterable[Body]) -> str:
+def _stated_amount(name: str, line: AccountBody, deserved: str, loans: Iterable[LoanInForceBody]) -> str:
     """The deserved amount of a line before loans were reckoned in, with its resource."""
     from queues.resources import amount, show
 
-    units = amount(line["resource"], line["deserved"])
+    units = amount(line.resource, deserved)
     for loan in loans:
-        units += amount(line["resource"], loan["counts"]) * (1 if loan["from"] == name else -1)
-    return f"{show(line['resource'], units)} {account_text(line)}"
+        units += amount(line.resource, loan.counts) * (1 if loan.from_ == name else -1)
+    return f"{show(line.resource, units)} {account_text(line)}"
 
 
-def loans_of_queues(queues: Iterable[Body], resource: str | None) -> list[Body]:
+def loans_of_queues(queues: Iterable[QueueBody], resource: str | None) -> list[LoanInForceBody]:
     """The loans of queues, each once: the queue that lends and the one that gets it both have it."""
-    found: list[Body] = []
+    found: list[LoanInForceBody] = []
     for queue in queues:
-        found += (
-            each
-            for each in queue.get("loans", ())
-            if each not in found and resource in (None, each["resource"])
-        )
+        found += (each for each in queue.loans if each not in found and resource in (None, each.resource))
     return found
 
 
-def account_text(loan: Body) -> str:
+def account_text(loan: LoanBody | AccountBody) -> str:
     """``nvidia.com/gpu of flavor h100``: what a loan counts."""
-    return f"{loan['resource']} of flavor {loan['flavor']}" if loan["flavor"] else str(loan["resource"])
+    return f"{loan.resource} of flavor {loan.flavor}" if loan.flavor else str(loan.resource)
 
 
-def ended_by_themselves(versions: Sequence[Body], now: str) -> list[dict[str, Any]]:
+def ended_by_themselves(versions: Sequence[QueueVersionBody], now: str) -> list[QueueVersionBody | LoanBody]:
     """The versions, the newest first, and between them loans that ended by themselves. ``now``: of the answer."""
-    found: list[dict[str, Any]] = []
+    found: list[QueueVersionBody | LoanBody] = []
     newer = moment(now)
     for version in versions:
-        at = moment(version["at"])
-        loans = (version["after"] or {}).get("loans", ())
-        ended = [loan for loan in loans if at < moment(loan["until"]) <= newer]
-        for loan in sorted(ended, key=lambda each: str(each["until"]), reverse=True):
-            found.append({"what": "loan ended", "at": loan["until"], "loan": loan})
-        found.append(dict(version))
+        at = moment(version.at)
+        loans = () if version.after is None else version.after.loans
+        ended = [loan for loan in loans if at < moment(loan.until) <= newer]
+        ended.sort(key=lambda loan: loan.until, reverse=True)
+        found += [*ended, version]
         newer = at
     return found
 
@@ -185,7 +205,9 @@ def _of_fields(
     return fitted_table(columns, short, _NARROW_DIFFERENCES, width=width, headers=headers, right=_NUMBERS)
 
 
-def history_table(versions: Iterable[Body], *, headers: bool, width: int | None = None) -> str:
+def history_table(
+    versions: Iterable[QueueVersionBody | LoanBody], *, headers: bool, width: int | None = None
+) -> str:
     """One line per field that was changed, with author and reason in the first of each version.
 
     On a terminal of ``width`` characters (None if there is no terminal) without room for reasons these are below.
@@ -193,15 +215,14 @@ def history_table(versions: Iterable[Body], *, headers: bool, width: int | None 
     columns = ["AT", "BY", "CHANGE", "BEFORE", "AFTER", "REASON"]
     rows: list[list[Cell]] = []
     for version in versions:
-        if version["what"] == "loan ended":
-            loan = version["loan"]
-            what = f"loan to {loan['to']} ended"
+        if isinstance(version, LoanBody):
+            what = f"loan to {version.to} ended"
             rows.append(
                 [
-                    version["at"],
+                    version.until,
                     None,
                     what,
-                    f"{loan['amount']} {account_text(loan)}",
+                    f"{version.amount} {account_text(version)}",
                     None,
                     "its time was over",
                 ]
@@ -212,12 +233,12 @@ def history_table(versions: Iterable[Body], *, headers: bool, width: int | None 
             first = index == 0
             rows.append(
                 [
-                    version["at"] if first else "",
-                    (version["by"] or None) if first else "",
+                    version.at if first else "",
+                    (version.by or None) if first else "",
                     field,
                     value_words(before),
                     value_words(after),
-                    (version["reason"] or None) if first else "",
+                    (version.reason or None) if first else "",
                 ]
             )
     text = table(columns, rows, headers=headers)
@@ -264,48 +285,56 @@ def _minute(time: Cell) -> str:
     return str(time or "")[:16].replace("T", " ")
 
 
-def _changes(version: Body) -> list[tuple[str, str | None, str | None]]:
-    changes = [(each["field"], each["before"], each["after"]) for each in version["changes"]]
-    if version["what"] in ("created", "removed"):
-        return [(f"queue {version['what']}", None, None), *changes]
+def _changes(version: QueueVersionBody) -> list[tuple[str, str | None, str | None]]:
+    changes = [(each.field, each.before, each.after) for each in version.changes]
+    if version.what in ("created", "removed"):
+        return [(f"queue {version.what}", None, None), *changes]
     return changes or [("nothing of its spec", None, None)]
 
 
-def differences(before: Sequence[Body], after: Sequence[Body]) -> list[dict[str, str | None]]:
+def differences(before: Sequence[QueueAtBody], after: Sequence[QueueAtBody]) -> list[QuotaDifference]:
     """What differs between the queues of two times: limits field by field, and queues that came or went."""
-    old = {queue["name"]: _stated(queue) for queue in before}
-    new = {queue["name"]: _stated(queue) for queue in after}
-    found: list[dict[str, str | None]] = []
+    old = {queue.name: _stated(queue) for queue in before}
+    new = {queue.name: _stated(queue) for queue in after}
+    found: list[QuotaDifference] = []
     for name in dict.fromkeys([*old, *new]):
         was, now = old.get(name), new.get(name)
         if was is None or now is None:
-            here = {"before": None if was is None else "present", "after": None if now is None else "present"}
-            found.append({"queue": name, "field": _OF_QUEUE, **here})
+            found.append(
+                QuotaDifference(
+                    queue=name,
+                    field=_OF_QUEUE,
+                    before=None if was is None else "present",
+                    after=None if now is None else "present",
+                )
+            )
         was, now = was or {}, now or {}
         found += [
-            {"queue": name, "field": field, "before": was.get(field), "after": now.get(field)}
+            QuotaDifference(queue=name, field=field, before=was.get(field), after=now.get(field))
             for field in dict.fromkeys([*was, *now])
             if was.get(field) != now.get(field)
         ]
     return found
 
 
-def differences_table(
-    found: Iterable[Mapping[str, str | None]], *, headers: bool, width: int | None = None
-) -> str:
+def differences_table(found: Iterable[QuotaDifference], *, headers: bool, width: int | None = None) -> str:
     """One line per field."""
     columns = ["QUEUE", "FIELD", "BEFORE", "AFTER"]
-    rows = [[each["queue"], each["field"], each["before"], each["after"]] for each in found]
+    rows = [[each.queue, each.field, each.before, each.after] for each in found]
     return _of_fields(columns, rows, headers=headers, width=width)
 
 
-def _stated(queue: Body) -> dict[str, str]:
+def _stated(queue: QueueAtBody) -> dict[str, str]:
     """What a queue states, by field."""
     return {
-        f"{_place(line['flavor'])}{name}[{line['resource']}]": line[name]
-        for line in queue["limits"]
-        for name in _LIMITS
-        if line[name] is not None
+        f"{_place(line.flavor)}{name}[{line.resource}]": text
+        for line in queue.limits
+        for name, text in (
+            ("guarantee", line.guarantee),
+            ("deserved", line.deserved),
+            ("capability", line.capability),
+        )
+        if text is not None
     }
 
 

@@ -1,9 +1,10 @@
 """The stages of a workload as a table: when it was created, seen, admitted, released, bound, running."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 from admission.cli.rendering.table import table
+from admission.read_api.bodies import StageBody
 from queues.text_format import counted, short_duration
 
 #: Admissions that are shown without ``-o wide``.
@@ -11,26 +12,23 @@ _ADMISSIONS: Final = 2
 #: What is said of the time before a stage; others: ``+0.4s``.
 _BEFORE: Final = {"admitted": "waited ", "adopted": "waited ", "evicted": "ran "}
 
-#: ``StageBody`` of the read API.
-Stage = Mapping[str, Any]
 
-
-def stages_text(stages: Sequence[Stage], *, wide: bool, headers: bool = True) -> str:
+def stages_text(stages: Sequence[StageBody], *, wide: bool, headers: bool = True) -> str:
     """The table, with the admission of each stage if there are several; "": nothing is known."""
     if not stages:
         return ""
-    admissions = list(dict.fromkeys(each["admission"] for each in stages if each["admission"] is not None))
+    admissions = list(dict.fromkeys(each.admission for each in stages if each.admission is not None))
     earlier = set() if wide else set(admissions[:-_ADMISSIONS])
     several = len(admissions) > 1
     rows = [
         (
-            *((each["admission"],) if several else ()),
-            each["stage"],
-            each["at"] if wide else f"{each['at'][:19]}Z",
+            *((each.admission,) if several else ()),
+            each.stage,
+            each.at if wide else f"{each.at[:19]}Z",
             took(each),
         )
         for each in stages
-        if each["admission"] not in earlier
+        if each.admission not in earlier
     ]
     columns = [*(["ADMISSION"] if several else []), "STAGE", "TIME", "TOOK"]
     text = table(columns, rows, headers=headers, right="ADMISSION")
@@ -38,10 +36,10 @@ def stages_text(stages: Sequence[Stage], *, wide: bool, headers: bool = True) ->
     return text + more
 
 
-def took(stage: Stage) -> str | None:
+def took(stage: StageBody) -> str | None:
     """``waited 3m12s``, ``+0.4s``. None if there is nothing to count from."""
-    seconds = stage["afterSeconds"]
+    seconds = stage.after_seconds
     if seconds is None:
         return None
     text = f"{seconds:.1f}s" if seconds < 10 else short_duration(int(seconds))
-    return f"{_BEFORE.get(stage['stage'], '+')}{text}"
+    return f"{_BEFORE.get(stage.stage, '+')}{text}"

@@ -3,8 +3,11 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from msgspec import structs
+
 from admission.cli.rendering.table import age, amounts, short_resource, table
 from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table
+from admission.read_api.bodies import Body, Facts, WaitingBody
 from queues.reason_codes import ReasonCode
 
 #: Reasons of workloads that have quota and no place: their queue limits were found to be kept before.
@@ -20,68 +23,75 @@ _COLUMNS: Final = ("QUEUE", "EACH", "PODS", "LARGEST", "GANGS", "IN-ONE", "WAIT"
 _NUMBERS: Final = "PODS LARGEST GANGS WAIT"
 _NARROW: Final = Narrowing(names={"QUEUE": 10, "EACH": 10, "IN-ONE": 8}, left_out=("WAIT",))
 
-Line = dict[str, Any]
+
+class WantedNodes(Body, frozen=True, kw_only=True):
+    """The pods of gangs of one queue and shape that have no node."""
+
+    queue: str
+    #: What one pod asks for, by resource; null: pods that have to be together and are not equal.
+    each: Mapping[str, str] | None
+    #: The topology level of which one domain has to hold a gang; null: any nodes do.
+    in_one: str | None
+    gangs: int = 0
+    pods: int = 0
+    #: The most pods of one gang.
+    largest: int = 0
+    waiting_since: str | None
 
 
-def wanted_lines(waiting: Iterable[Mapping[str, Any]]) -> list[Line]:
+def wanted_lines(waiting: Iterable[WaitingBody]) -> list[WantedNodes]:
     """A line for each queue and shape of pods, the most pods first within a queue.
 
     ``waiting``: items of the read API's ``pending``. Of a gang with several kinds of pods it counts the kind that its
     reason is about: the first that has no place.
     """
-    lines: dict[tuple[Any, ...], Line] = {}
+    lines: dict[tuple[Any, ...], WantedNodes] = {}
     for one in waiting:
-        reason = one["reason"]
-        if reason is None or reason["code"] not in WANT_NODES:
+        reason = one.reason
+        if reason is None or reason.code not in WANT_NODES:
             continue
-        facts = reason.get("facts") or {}
-        if reason["code"] == ReasonCode.PROVISIONING and "takes" not in facts:
+        facts = reason.facts
+        if reason.code == ReasonCode.PROVISIONING and "takes" not in facts:
             continue  # no node has such devices: as UnknownResource
-        if reason["code"] == ReasonCode.NEVER_FITS and (not facts or ("limit" in facts and "queue" in facts)):
+        if reason.code == ReasonCode.NEVER_FITS and (not facts or ("limit" in facts and "queue" in facts)):
             continue  # quota it lacks, of its queue or its namespace, not nodes
         each, pods, level = facts.get("takes"), _pods(one, facts), facts.get("level")
-        key = (one["queue"], None if each is None else tuple(sorted(each.items())), level)
-        line = lines.setdefault(
-            key,
-            {
-                "queue": one["queue"],
-                "each": each,
-                "inOne": level,
-                "gangs": 0,
-                "pods": 0,
-                "largest": 0,
-                "waitingSince": one["created"],
-            },
+        key = (one.queue, None if each is None else tuple(sorted(each.items())), level)
+        line = lines.get(
+            key, WantedNodes(queue=one.queue, each=each, in_one=level, waiting_since=one.created)
         )
-        line["gangs"] += 1
-        line["pods"] += pods
-        line["largest"] = max(line["largest"], pods)
-        # Times of the read API are of one form, in UTC, so that their texts are ordered as they are.
-        line["waitingSince"] = min(line["waitingSince"], one["created"])
-    return sorted(lines.values(), key=lambda line: (line["queue"], -line["pods"], str(line["each"])))
+        lines[key] = structs.replace(
+            line,
+            gangs=line.gangs + 1,
+            pods=line.pods + pods,
+            largest=max(line.largest, pods),
+            # Times of the read API are of one form, in UTC, so that their texts are ordered as they are.
+            waiting_since=min(filter(None, (line.waiting_since, one.created)), default=None),
+        )
+    return sorted(lines.values(), key=lambda line: (line.queue, -line.pods, str(line.each)))
 
 
-def _pods(one: Mapping[str, Any], facts: Mapping[str, Any]) -> int:
+def _pods(one: WaitingBody, facts: Facts) -> int:
     """Pods that have to start together. Of gangs of whole parts ``asked`` counts parts of ``size`` pods."""
     asked = facts.get("asked")
     if not isinstance(asked, int):
-        return int(one["minimum"])
+        return int(one.minimum)
     return asked * int(facts.get("size") or 1)
 
 
 def wanted_table(
-    lines: Sequence[Line], now: str, *, wide: bool, headers: bool, width: int | None = None
+    lines: Sequence[WantedNodes], now: str, *, wide: bool, headers: bool, width: int | None = None
 ) -> str:
     """``-o wide`` has every resource of a pod, and full names."""
     rows = [
         (
-            line["queue"],
-            _UNEQUAL if line["each"] is None else amounts(line["each"], all_of_them=wide),
-            line["pods"],
-            line["largest"],
-            line["gangs"],
-            line["inOne"] and (line["inOne"] if wide else short_resource(line["inOne"])),
-            age(line["waitingSince"], now),
+            line.queue,
+            _UNEQUAL if line.each is None else amounts(line.each, all_of_them=wide),
+            line.pods,
+            line.largest,
+            line.gangs,
+            line.in_one and (line.in_one if wide else short_resource(line.in_one)),
+            age(line.waiting_since, now),
         )
         for line in lines
     ]

@@ -1,11 +1,10 @@
 """``kubectl muster try``: what would become of objects if they were submitted now. Nothing changes."""
 
-import json
-from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Final
 
 import click
+from msgspec import json
 
 from admission.cli.access.read_api import Route, Unanswered, ask
 from admission.cli.failures import WRONGLY_CALLED, CommandFailed
@@ -16,6 +15,7 @@ from admission.cli.rendering.terminal.sentences import filled, say
 from admission.cli.trials.dry_runs import create_in_dry_run, with_dry_runs
 from admission.cli.trials.files import MOST_BYTES, documents_of_files
 from admission.kube.client.kubeconfig import current_namespace
+from admission.read_api.trials import TrialBody, TrialList, TrialRequestBody
 from queues.reason_codes import ReasonCode
 
 #: Instead of questions about nodes.
@@ -71,17 +71,16 @@ def try_(
         raise click.UsageError("Expected -f FILE, or --quota.")
     if flavor and not quota:
         raise click.UsageError("--flavor is for --quota.")
-    question: dict[str, Any] = {
-        "documents": documents_of_files(files, namespace) if files else [],
-        "namespace": namespace or current_namespace(route.kubeconfig, route.context),
-        "queue": queue,
-        "quota": quota,
-        "flavor": flavor,
-    }
+    question = TrialRequestBody(
+        documents=tuple(documents_of_files(files, namespace)) if files else (),
+        namespace=namespace or current_namespace(route.kubeconfig, route.context),
+        queue=queue,
+        quota=quota,
+        flavor=flavor,
+    )
     body = answer_of(route, question)
     if files and (create := create_in_dry_run(route)) is not None:
-        documents, where = question["documents"], question["namespace"]
-        body = with_dry_runs(body, documents, namespace=where, queue=queue, create=create)
+        body = with_dry_runs(body, question, create)
     text = output.document(body)
     if text is None:
         from admission.cli.rendering.trials.trial import trial_text
@@ -89,20 +88,20 @@ def try_(
         shown = trial_text(body, wide=output.is_wide, headers=output.headers, width=output.room)
         text = filled(shown, output.room)
     click.echo(text, nl=False)
-    for warning in (body["comparison"] or {}).get("warnings", ()):
+    for warning in body.comparison.warnings if body.comparison is not None else ():
         say(f"Warning: {warning}", err=True)
-    return 1 if any(map(_is_lost, body["items"])) else 0
+    return 1 if any(map(_is_lost, body.items)) else 0
 
 
-def _is_lost(item: Mapping[str, Any]) -> bool:
+def _is_lost(item: TrialBody) -> bool:
     """Whether an object would be refused, or wait in a queue that there is not."""
-    reason = item["reason"]
-    return item["state"] == "refused" or (reason is not None and reason["code"] == ReasonCode.UNKNOWN_QUEUE)
+    is_lost = item.reason is not None and item.reason.code == ReasonCode.UNKNOWN_QUEUE
+    return item.state == "refused" or is_lost
 
 
-def answer_of(route: Route, question: dict[str, Any]) -> Any:
+def answer_of(route: Route, question: TrialRequestBody) -> TrialList:
     """The answer to a trial. Raises CommandFailed."""
-    content = json.dumps(question).encode()
+    content = json.encode(question)
     if len(content) > MOST_BYTES:
         raise CommandFailed(
             tried="",
@@ -110,7 +109,7 @@ def answer_of(route: Route, question: dict[str, Any]) -> Any:
             hint="Try fewer of them at a time.",
         )
     try:
-        return ask(route, "trials", content=content)
+        return ask(route, "trials", TrialList, content=content)
     except Unanswered as error:
         # What is wrong with an option is told with its name.
         if error.status == HTTPStatus.BAD_REQUEST and str(error).startswith("--"):

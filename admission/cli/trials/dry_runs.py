@@ -2,26 +2,32 @@
 validation of fields that ``kubectl apply`` asks for. Nothing is stored.
 
 Only the API server knows all of it: the schemas of the CRDs that are installed, its own version's fields of pods, the
-policies and webhooks of other projects, and what the user may create. Standard library only.
+policies and webhooks of other projects, and what the user may create.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
+
+from msgspec import structs
 
 from admission.cli.access.objects import ClusterRoute, Refused, send
 from admission.cli.access.read_api import Route
 from admission.cli.failures import CommandFailed
+from admission.read_api.trials import TrialBody, TrialList, TrialRequestBody
 from queues.api import names
-from queues.api.api_resources import PODS, VOLCANO_JOBS, ApiResource, resource_of
+from queues.api.api_resources import PODS, VOLCANO_JOBS, ApiResource, Document, resource_of
+from queues.api.check.own_names import pod_templates
 from queues.errors import UnusableName
 
 #: Dry runs at a time: each is a connection of its own.
 _AT_A_TIME: Final = 4
 #: Seconds that the API server has for one of them at most.
 _PATIENCE: Final = 10.0
+#: Pod templates of one object that are asked about.
+_MOST_TEMPLATES: Final = 8
 #: Fields that only a stored object has, as ``admission.trials.submitted`` leaves them out.
 _OF_STORED: Final = (
     *("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink"),
@@ -29,16 +35,6 @@ _OF_STORED: Final = (
 )
 #: Kinds whose fields the API server knows best. Of Volcano's kinds it keeps all fields, for those who use more of them.
 _OF_KUBERNETES: Final = ("job", "pod")
-#: What is not told of an object that is refused.
-_OF_REFUSED: Final[Mapping[str, Any]] = {
-    **dict.fromkeys(("reason", "position", "queueLength", "changes", "expected")),
-    "places": [],
-    "nodeCount": 0,
-    "quota": [],
-    "victims": [],
-    "victimCount": 0,
-    "behind": "",
-}
 _STRICT: Final = "strict decoding error: "
 #: As the API server words it if RBAC does not let a user create a kind.
 _MAY_NOT: Final = re.compile(r'cannot create resource "[^"]*"')
@@ -46,7 +42,7 @@ _MAY_NOT: Final = re.compile(r'cannot create resource "[^"]*"')
 _SAYS_NOTHING: Final = "the API server could not say whether it takes this object: "
 
 #: Creates an object at a path, in a dry run; raises Refused and CommandFailed.
-Create = Callable[[str, Mapping[str, Any]], object]
+Create = Callable[[str, Document], object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,40 +74,34 @@ def create_in_dry_run(route: Route) -> Create | None:
         access=route.access,
     )
 
-    def create(path: str, document: Mapping[str, Any]) -> object:
+    def create(path: str, document: Document) -> object:
         query = {"dryRun": "All", "fieldValidation": "Strict", "fieldManager": "kubectl-muster"}
         return send(cluster, "POST", path, document, tried="Creating it in a dry run", **query)
 
     return create
 
 
-def with_dry_runs(
-    body: dict[str, Any],
-    documents: Sequence[Mapping[str, Any]],
-    *,
-    namespace: str,
-    queue: str,
-    create: Create,
-) -> dict[str, Any]:
-    """The answer to a trial, with what the API server says of the documents that were tried.
-
-    ``namespace``: where documents are that name none; ``queue``: the queue that all are tried in, "": their own.
-    """
-    skipped = {(each["apiVersion"], each["kind"]) for each in body["skipped"]}
-    tried = [each for each in documents if (each.get("apiVersion"), each.get("kind")) not in skipped]
+def with_dry_runs(body: TrialList, question: TrialRequestBody, create: Create) -> TrialList:
+    """The answer to a trial, with what the API server says of the documents that were tried."""
+    skipped = {(each.api_version, each.kind) for each in body.skipped}
+    tried = [
+        document
+        for document in question.documents
+        if (document.get("apiVersion"), document.get("kind")) not in skipped
+    ]
     with ThreadPoolExecutor(_AT_A_TIME) as pool:
-        found = [
-            each for each in pool.map(lambda one: _dry_run(one, namespace, queue, create), tried) if each
-        ]
-    return {**body, "items": [_with(item, _about(item, found)) for item in body["items"]]}
+        asked = pool.map(lambda one: _dry_runs(one, question.namespace, question.queue, create), tried)
+        found = [each for dry_runs in asked for each in dry_runs]
+    return structs.replace(body, items=tuple(_with(item, _about(item, found)) for item in body.items))
 
 
-def _dry_run(document: Mapping[str, Any], namespace: str, queue: str, create: Create) -> DryRun | None:
-    """What the API server says against the document. None if it takes it, or it is none that can be created."""
+def _dry_runs(document: Document, namespace: str, queue: str, create: Create) -> list[DryRun]:
+    """What the API server says against the document, or against its pods. Empty if it takes them, or if it is none that
+    can be created."""
     resource = resource_of(str(document.get("apiVersion")), str(document.get("kind")))
     metadata = document.get("metadata")
-    if resource is None or not isinstance(metadata, Mapping):
-        return None
+    if resource is None or not isinstance(metadata, dict):
+        return []
     place = str(metadata.get("namespace") or namespace)
     kind, name = _workload_of(resource, metadata)
     sent = {**document, "metadata": _metadata(resource, metadata, place, queue)}
@@ -120,15 +110,42 @@ def _dry_run(document: Mapping[str, Any], namespace: str, queue: str, create: Cr
     try:
         create(resource.path(place), sent)
     except UnusableName:
-        return None
+        return []
     except Refused as error:
-        return _judged(error, resource, place, part, about)
+        return [_judged(error, resource, place, part, about)]
     except CommandFailed as error:
-        return replace(about, warning=f"{part}{_SAYS_NOTHING}{str(error).splitlines()[0]}", is_undecided=True)
-    return None
+        warning = f"{part}{_SAYS_NOTHING}{str(error).splitlines()[0]}"
+        return [replace(about, warning=warning, is_undecided=True)]
+    return list(_of_pods(sent, place, create, about))
 
 
-def _workload_of(resource: ApiResource, metadata: Mapping[str, Any]) -> tuple[str, str]:
+def _of_pods(document: Document, namespace: str, create: Create, about: DryRun) -> Iterator[DryRun]:
+    """What the API server says against pods of a Job or Volcano Job, one of each different template."""
+    asked: list[object] = []
+    for where, template in pod_templates(document):
+        spec = template.get("spec") if isinstance(template, Mapping) else None
+        if not isinstance(spec, Mapping) or template in asked or len(asked) == _MOST_TEMPLATES:
+            continue
+        asked.append(template)
+        own = template.get("metadata")
+        metadata = {
+            **(own if isinstance(own, Mapping) else {}),
+            "namespace": namespace,
+            "generateName": "tried-",
+        }
+        pod = {"apiVersion": PODS.api_version, "kind": PODS.kind, "metadata": metadata, "spec": spec}
+        try:
+            create(PODS.path(namespace), pod)
+        except Refused as error:
+            said = _judged(error, PODS, namespace, "", about)
+            if said.refusal and not said.is_of_fields:
+                wording = "the API server would refuse them, and it would wait with TemplateRefused"
+                yield replace(about, warning=f"pods of {where.rstrip('.')}: {wording}: {error.found}")
+        except (CommandFailed, UnusableName):
+            continue
+
+
+def _workload_of(resource: ApiResource, metadata: Document) -> tuple[str, str]:
     """Kind and name of the workload that a document is of, as an answer names them; of a member: its PodGroup."""
     annotations = metadata.get("annotations")
     keys = (names.GROUP_ANNOTATION, names.GROUP_ANNOTATION_VOLCANO)
@@ -140,9 +157,7 @@ def _workload_of(resource: ApiResource, metadata: Mapping[str, Any]) -> tuple[st
     return "vcjob" if resource is VOLCANO_JOBS else resource.kind.lower(), str(name)
 
 
-def _metadata(
-    resource: ApiResource, metadata: Mapping[str, Any], namespace: str, queue: str
-) -> dict[str, Any]:
+def _metadata(resource: ApiResource, metadata: Document, namespace: str, queue: str) -> Document:
     """As it would be submitted, in the queue that it is tried in."""
     found = {key: each for key, each in metadata.items() if key not in _OF_STORED}
     found["namespace"] = namespace
@@ -172,21 +187,36 @@ def _judged(error: Refused, resource: ApiResource, namespace: str, part: str, ab
     return replace(about, refusal=part + said)
 
 
-def _about(item: Mapping[str, Any], found: Iterable[DryRun]) -> list[DryRun]:
-    keys = ("kind", "namespace", "name")
-    return [each for each in found if all(getattr(each, key) == item[key] for key in keys)]
+def _about(item: TrialBody, found: Iterable[DryRun]) -> list[DryRun]:
+    name = (item.kind, item.namespace, item.name)
+    return [each for each in found if (each.kind, each.namespace, each.name) == name]
 
 
-def _with(item: dict[str, Any], found: Sequence[DryRun]) -> dict[str, Any]:
+def _with(item: TrialBody, found: Sequence[DryRun]) -> TrialBody:
     """An item of the answer, refused if the API server refuses it: then nothing of it would start."""
-    was_refused = item["state"] == "refused"
+    was_refused = item.state == "refused"
     # What Muster's webhook and the policies say it has said already, in its own words.
     refusals = [each.refusal for each in found if each.refusal and (each.is_of_fields or not was_refused)]
     warnings = [] if was_refused else [each.warning for each in found if each.warning]
-    item = {**item, "warnings": [*item["warnings"], *dict.fromkeys(warnings)]}
-    if item["kind"] in _OF_KUBERNETES and not any(each.is_undecided for each in found):
-        item["unknownFields"] = []
+    item = structs.replace(item, warnings=(*item.warnings, *dict.fromkeys(warnings)))
+    if item.kind in _OF_KUBERNETES and not any(each.is_undecided for each in found):
+        item = structs.replace(item, unknown_fields=())
     if not refusals:
         return item
-    refusals = [*item["refusals"], *dict.fromkeys(refusals)]
-    return {**item, **_OF_REFUSED, "state": "refused", "refusals": refusals}
+    # What would become of it is not said of an object that is refused.
+    return TrialBody(
+        kind=item.kind,
+        namespace=item.namespace,
+        name=item.name,
+        state="refused",
+        queue=item.queue,
+        priority=item.priority,
+        pods=item.pods,
+        minimum=item.minimum,
+        asks=item.asks,
+        refusals=(*item.refusals, *dict.fromkeys(refusals)),
+        warnings=item.warnings,
+        unknown_fields=item.unknown_fields,
+        queue_length=None,
+        nearest_queues=item.nearest_queues,
+    )

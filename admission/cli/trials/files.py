@@ -1,19 +1,20 @@
 """Documents of files as a trial sends them: JSON objects, in the namespace that kubectl would put them in."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Final
 
 import click
 
 from admission.cli.document_files import document_files
 from admission.cli.failures import CommandFailed
+from queues.api.api_resources import Document
 
 #: Documents, and bytes of all of them, that one trial takes.
 MOST_DOCUMENTS: Final = 64
 MOST_BYTES: Final = 256 * 1024
 
 
-def documents_of_files(names: Iterable[str], namespace: str | None) -> list[dict[str, Any]]:
+def documents_of_files(names: Iterable[str], namespace: str | None) -> list[Document]:
     """The objects of files, directories and standard input; lists taken apart.
 
     ``namespace``: of ``-n``; objects of others are refused, as by kubectl. Raises CommandFailed.
@@ -25,7 +26,7 @@ def documents_of_files(names: Iterable[str], namespace: str | None) -> list[dict
         raise CommandFailed(
             tried=f"Reading {finding.file}", found=f"{finding.found}, expected {finding.expected}"
         )
-    found: list[dict[str, Any]] = []
+    found: list[Document] = []
     for name, text in texts:
         for document in documents_of(text):
             for problem in document.problems:
@@ -46,7 +47,7 @@ def documents_of_files(names: Iterable[str], namespace: str | None) -> list[dict
     return found
 
 
-def _objects(value: Any, where: str) -> Iterator[dict[str, Any]]:
+def _objects(value: object, where: str) -> Iterator[Document]:
     """The object, or the items of a List."""
     if not isinstance(value, dict):
         raise CommandFailed(
@@ -60,7 +61,7 @@ def _objects(value: Any, where: str) -> Iterator[dict[str, Any]]:
     yield value
 
 
-def _check_namespace(document: dict[str, Any], namespace: str | None, file: str) -> None:
+def _check_namespace(document: Document, namespace: str | None, file: str) -> None:
     metadata = document.get("metadata")
     named = metadata.get("namespace") if isinstance(metadata, dict) else None
     if namespace is not None and named not in (None, namespace):

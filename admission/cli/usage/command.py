@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 import click
+from msgspec import structs
 
 from admission.cli.access.age import told_age
 from admission.cli.access.read_api import Route, ask
@@ -29,6 +30,7 @@ from admission.cli.usage.used_time import (
     used_time,
     with_quotas,
 )
+from admission.read_api.usage import UsageBody, UsageList
 from queues.api.resource_names import usual_name
 
 COLUMNS: Final = ("tenant", "queue", "user", "workload", "flavor")
@@ -75,6 +77,13 @@ def usage(route: Route, **given: Any) -> int:
     prices a cost, by flavor.
     """
     return _show(_Asked(**given), route)
+
+
+class PricedUsage(UsageBody, frozen=True, kw_only=True):
+    """Use, with what it costs by the prices of the command line."""
+
+    #: null: it has no price.
+    cost: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,13 +158,15 @@ def _show(asked: _Asked, route: Route) -> int:
         full_resource("--resource", resource)
     code = told_age(body)
     _tell_what_is_missing(body)
-    lines = [used_time(item, body["by"]) for item in body["items"]]
+    lines = [used_time(item, body.by) for item in body.items]
     if prices:
         _tell_unused(prices, lines)
         lines = prices.applied(lines)
-        body["items"] = [_with_cost(*each) for each in zip(body["items"], lines, strict=True)]
-    answer = {**body, "items": asked.output.sorted(body["items"])} if _is_document(asked.output) else body
-    text = asked.output.document(answer, name=lambda item: _name(item, by))
+        priced = tuple(_with_cost(*each) for each in zip(body.items, lines, strict=True))
+        body = structs.replace(body, items=priced)
+    if _is_document(asked.output):
+        body = structs.replace(body, items=tuple(asked.output.sorted(body.items)))
+    text = asked.output.document(body, name=lambda item: _name(item, by))
     if text is None:
         if not lines and asked.output.form in ("table", "wide"):
             say(_nothing_used(resource, body, used), err=True)
@@ -170,28 +181,29 @@ def _is_document(output: Output) -> bool:
     return output.form in ("json", "yaml", "name")
 
 
-def _name(item: Mapping[str, Any], by: Sequence[str]) -> str:
+def _name(item: UsageBody, by: Sequence[str]) -> str:
     """``queue/train``, ``user/ada``, ``vcjob/bert``; "": it is shown by several columns, or it is not known which."""
     if len(by) != 1:
         return ""
     [column] = by
-    found = item.get(column)
     if column == "workload":
-        return f"{found['kind']}/{found['name']}" if found else f"workload/{OTHERS}"
+        workload = item.workload
+        return f"{workload.kind}/{workload.name}" if workload else f"workload/{OTHERS}"
+    found = getattr(item, column)
     return f"{column}/{OTHERS if found is None else found}"
 
 
 def _used_answer(
     route: Route, query: Mapping[str, str | None], resource: str | None
-) -> tuple[str, dict[str, Any], list[str]]:
+) -> tuple[str, UsageList, list[str]]:
     """Use of one resource: the one named, or GPUs, or another one that was used; and what was used instead of it."""
     # A name that is not whole is asked for as it is: nothing of it was used, but the answer has the period.
     named = _GPU if resource is None else usual_name(resource) or resource
     body = _pages(route, {**query, "resource": named})
-    if body["totals"]:
+    if body.totals:
         return named, body, []
-    whole = ask(route, "usage", {**query, "limit": "0"})
-    used = [each["resource"] for each in whole["totals"]]
+    whole = ask(route, "usage", UsageList, {**query, "limit": "0"})
+    used = [each.resource for each in whole.totals]
     if resource is None:
         alike = [each for each in used if each not in _PLAIN] or [each for each in used if each == "cpu"]
     else:
@@ -201,10 +213,10 @@ def _used_answer(
     return alike[0], _pages(route, {**query, "resource": alike[0]}), used
 
 
-def _pages(route: Route, query: Mapping[str, str | None]) -> dict[str, Any]:
+def _pages(route: Route, query: Mapping[str, str | None]) -> UsageList:
     """The whole answer, fetched page by page."""
-    first = ask(route, "usage", {**query, "limit": str(LARGEST_PAGE)})
-    items, page = list(first["items"]), first["continue"]
+    first = ask(route, "usage", UsageList, {**query, "limit": str(LARGEST_PAGE)})
+    items, page = list(first.items), first.continue_
     while page:
         if len(items) >= _MOST:
             raise CommandFailed(
@@ -214,17 +226,17 @@ def _pages(route: Route, query: Mapping[str, str | None]) -> dict[str, Any]:
             )
         # What the first page has shown is not worked out again.
         more = {**query, "quotas": None, "limit": str(LARGEST_PAGE), "continue": page}
-        body = ask(route, "usage", more)
-        items += body["items"]
-        page = body["continue"]
-    return {**first, "items": items, "continue": ""}
+        body = ask(route, "usage", UsageList, more)
+        items += body.items
+        page = body.continue_
+    return structs.replace(first, items=tuple(items), continue_="")
 
 
-def _form(asked: _Asked, by: Sequence[str], body: Mapping[str, Any], lines: Sequence[UsedTime]) -> str:
+def _form(asked: _Asked, by: Sequence[str], body: UsageList, lines: Sequence[UsedTime]) -> str:
     from admission.cli.usage.forms import usage_csv, usage_table
 
-    report, headers, period = folded(lines, by), asked.output.headers, (body["from"], body["to"])
-    quotas = body.get("quotas")
+    report, headers, period = folded(lines, by), asked.output.headers, (body.from_, body.to)
+    quotas = body.quotas
     if quotas is not None and report and asked.output.form in ("wide", "csv"):
         report = with_quotas(report, quotas, by[0])
     if asked.output.form == "csv":
@@ -270,22 +282,23 @@ def _sorted(report: Sequence[UsedTime], output: Output) -> list[UsedTime]:
     return [lines[id(item)] for item in output.sorted(items)]
 
 
-def _period(body: Mapping[str, Any]) -> str:
+def _period(body: UsageList) -> str:
     begins, ends = (
-        body[name].replace("T", " ").removesuffix("Z").removesuffix(":00") for name in ("from", "to")
+        time.replace("T", " ").removesuffix("Z").removesuffix(":00") for time in (body.from_, body.to)
     )
     return f"From {begins} to {ends} UTC"
 
 
-def _with_cost(item: Mapping[str, Any], line: UsedTime) -> dict[str, Any]:
-    return {**item, "cost": None if line.cost is None else decimal(line.cost, 6)}
+def _with_cost(item: UsageBody, line: UsedTime) -> PricedUsage:
+    cost = None if line.cost is None else decimal(line.cost, 6)
+    return PricedUsage(**structs.asdict(item), cost=cost)
 
 
-def _tell_what_is_missing(body: Mapping[str, Any]) -> None:
-    if body["historyBegins"] is not None:
-        say(f"Use before {body['historyBegins']} is not counted: its postings were dropped.", err=True)
-    if body["workloadsBegin"] is not None and "workload" in body["by"]:
-        say(f"Workloads that ended before {body['workloadsBegin']} are not known by name.", err=True)
+def _tell_what_is_missing(body: UsageList) -> None:
+    if body.history_begins is not None:
+        say(f"Use before {body.history_begins} is not counted: its postings were dropped.", err=True)
+    if body.workloads_begin is not None and "workload" in body.by:
+        say(f"Workloads that ended before {body.workloads_begin} are not known by name.", err=True)
 
 
 def _tell_unused(prices: Prices, lines: Sequence[UsedTime]) -> None:
@@ -302,7 +315,7 @@ def _tell_unused(prices: Prices, lines: Sequence[UsedTime]) -> None:
     )
 
 
-def _nothing_used(resource: str, body: Mapping[str, Any], used: Sequence[str]) -> str:
+def _nothing_used(resource: str, body: UsageList, used: Sequence[str]) -> str:
     period = _period(body)
     instead = f" Used were: {', '.join(used)}." if used else ""
     return f"No {resource} was used that you may see, {period[0].lower()}{period[1:]}.{instead}"

@@ -106,7 +106,7 @@ def _workload_cells(line: UsedTime) -> list[str]:
     of = line.workload
     if of is None:
         return ["", "", line.columns["workload"] or "", ""]
-    return [of["kind"], of["namespace"], of["name"], of["uid"]]
+    return [of.kind, of.namespace, of.name, of.uid]
 
 
 def _csv(columns: Sequence[str], rows: Sequence[Sequence[str]], headers: bool) -> str:

@@ -8,6 +8,9 @@ from typing import Any, Final
 
 import click
 
+from admission.read_api.bodies import WorkloadBody
+from admission.read_api.usage import UsageBody, UsageQuotaBody
+
 #: How a price is written.
 PRICE: Final = "[FLAVOR=]AMOUNT"
 #: In place of the name of users and workloads that may not be seen.
@@ -24,7 +27,7 @@ class UsedTime:
     #: By column that was asked for, such as ``queue``. None if not known or not visible.
     columns: Mapping[str, str | None] = field(default_factory=dict)
     #: kind, namespace, name and uid. None if not asked for, not known or not visible.
-    workload: Mapping[str, str] | None = None
+    workload: WorkloadBody | None = None
     resource: str
     #: Hours of one GPU, one CPU, one GiB.
     hours: Fraction
@@ -51,29 +54,28 @@ def unit(resource: str) -> str:
     return short.upper() if len(short) <= 4 else short
 
 
-def used_time(item: Mapping[str, Any], by: Sequence[str]) -> UsedTime:
+def used_time(item: UsageBody, by: Sequence[str]) -> UsedTime:
     """A line of the read API's answer."""
     columns = {column: _column(item, column) for column in by}
-    resource = item["resource"]
+    resource = item.resource
     return UsedTime(
         columns=columns,
-        workload=item["workload"],
+        workload=item.workload,
         resource=resource,
-        hours=_hours(resource, item["amountSeconds"]),
-        preempted=_hours(resource, item["preemptedSeconds"]),
-        faulted=_hours(resource, item["faultedSeconds"]),
-        # A replica of an older version does not send it.
-        maintenance=_hours(resource, item.get("maintenanceSeconds", "0")),
+        hours=_hours(resource, item.amount_seconds),
+        preempted=_hours(resource, item.preempted_seconds),
+        faulted=_hours(resource, item.faulted_seconds),
+        maintenance=_hours(resource, item.maintenance_seconds),
     )
 
 
-def _column(item: Mapping[str, Any], column: str) -> str | None:
-    if item["others"] and column in ("user", "workload"):
+def _column(item: UsageBody, column: str) -> str | None:
+    if item.others and column in ("user", "workload"):
         return OTHERS
     if column == "workload":
-        of = item["workload"]
-        return None if of is None else f"{of['kind']}/{of['namespace']}/{of['name']}"
-    return item[column] or None
+        of = item.workload
+        return None if of is None else f"{of.kind}/{of.namespace}/{of.name}"
+    return str(getattr(item, column) or "") or None
 
 
 def _hours(resource: str, amount_seconds: str) -> Fraction:
@@ -82,24 +84,22 @@ def _hours(resource: str, amount_seconds: str) -> Fraction:
     return Fraction(quantity(amount_seconds)) / (3600 * (_GIB if in_bytes(resource) else 1))
 
 
-def with_quotas(
-    lines: Sequence[UsedTime], quotas: Iterable[Mapping[str, Any]], column: str
-) -> list[UsedTime]:
+def with_quotas(lines: Sequence[UsedTime], quotas: Iterable[UsageQuotaBody], column: str) -> list[UsedTime]:
     """Lines of one resource with what their queues borrowed and kept idle, and lines of queues that used nothing."""
     found, resource = [], lines[0].resource
-    beside = {each["queue"]: each for each in quotas}
+    beside = {each.queue: each for each in quotas}
     for line in lines:
         quota = beside.pop(line.columns[column] or "", None)
         # Of a queue that stands for others below it, which the user may not see, only the own use would be compared.
-        if quota is not None and _hours(resource, quota["amountSeconds"]) == line.hours:
+        if quota is not None and _hours(resource, quota.amount_seconds) == line.hours:
             found.append(_beside(line, quota))
         else:
             found.append(line)
-    unused = [each for each in beside.values() if each["amountSeconds"] == "0"]
+    unused = [each for each in beside.values() if each.amount_seconds == "0"]
     return found + [
         _beside(
             UsedTime(
-                columns={column: each["queue"]},
+                columns={column: each.queue},
                 resource=resource,
                 hours=Fraction(),
                 preempted=Fraction(),
@@ -111,12 +111,12 @@ def with_quotas(
     ]
 
 
-def _beside(line: UsedTime, quota: Mapping[str, Any]) -> UsedTime:
-    borrowed = quota["borrowedSeconds"]
+def _beside(line: UsedTime, quota: UsageQuotaBody) -> UsedTime:
+    borrowed = quota.borrowed_seconds
     return replace(
         line,
         borrowed=None if borrowed is None else _hours(line.resource, borrowed),
-        idle=_hours(line.resource, quota["idleGuaranteeSeconds"]),
+        idle=_hours(line.resource, quota.idle_guarantee_seconds),
     )
 
 
@@ -177,7 +177,7 @@ def folded(lines: Iterable[UsedTime], by: Sequence[str]) -> list[UsedTime]:
     """Lines that agree in these columns, added up: the largest first."""
     sums: dict[tuple[Any, ...], list[UsedTime]] = {}
     for line in lines:
-        uid = line.workload["uid"] if line.workload is not None and "workload" in by else None
+        uid = line.workload.uid if line.workload is not None and "workload" in by else None
         sums.setdefault((line.resource, uid, *(line.columns[name] for name in by)), []).append(line)
     found = [total(alike[0].resource, alike, by) for alike in sums.values()]
     return sorted(found, key=lambda line: (-line.hours, [line.columns[name] or "" for name in by]))

@@ -90,6 +90,8 @@ class PlacementClass:
     #: Why the nodes cannot take even one of the workloads at the start of the turn; None if they may.
     reason: Reason | None = None
     dirty_reason: bool = True
+    #: Whether pods of others have to come before one of the workloads has a place. None of the line waits for that.
+    awaits_others: bool = False
     #: Of an attempt: see ``admission.engine.placement.need.attempt_cost``.
     cost: int = field(init=False)
 
@@ -150,8 +152,10 @@ class WorkloadClass:
 
     @property
     def is_considered(self) -> bool:
-        """Whether any member was not admitted in this turn, and neither its queue nor its user keeps it out."""
-        return self.blocked is None and self.user_limit is None and self.waits
+        """Whether any member was not admitted in this turn, and no other workload has to come or to end for it that
+        its queue does not wait for."""
+        is_passed = self.user_limit is not None or self.placement_class.awaits_others
+        return self.blocked is None and not is_passed and self.waits
 
     @property
     def waits(self) -> bool:

@@ -6,7 +6,7 @@ flavors or topologies change. Where a cluster autoscaler is asked for nodes, mor
 flavor states the largest node that can be added, any number of nodes up to that size.
 """
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
@@ -24,13 +24,14 @@ from admission.engine.placement.need import group_of
 from admission.engine.trial import Trial
 from queues.flavor_growth import FlavorGrowth, growth_of
 from queues.plan import Reason
-from queues.quota.accounts import flavor_charges
+from queues.quota.accounts import Account, flavor_charges
 from queues.quota.limit_hit import LimitHit
-from queues.quota.queue import provisioning_rules
+from queues.quota.queue import ROOT, provisioning_rules
 from queues.quota.tree import QueueTree
 from queues.quota.usage import Usage
 from queues.quota.user_limits import UserLimitHit, UserUse
 from queues.reason_codes import ReasonCode
+from queues.resources import Resources
 from queues.workload import NO_FLAVOR, FlavorName, PodSet, QueueName, Workload
 
 _EVERY: Final = slice(None)
@@ -46,6 +47,9 @@ _Hit = TypeVar("_Hit", LimitHit, UserLimitHit)
 class EmptyCluster:
     """The nodes of one table as if they were empty, and the queues of one tree as if they were idle."""
 
+    #: The nodes and queues as they are.
+    table: NodeTable
+    tree: QueueTree
     trial: Trial
     #: Queues that use nothing; of the nodes nothing is known.
     quota: Usage
@@ -64,11 +68,17 @@ class EmptyCluster:
         unhealthy = np.zeros(len(table), np.bool_)
         unhealthy[[table.layout.position[name] for name in table.unhealthy]] = True
         return cls(
+            table,
+            tree,
             trial=Trial.open(emptied, Usage(tree.over(emptied.capacity(), flavors))),
             quota=Usage(tree.over(None)),
             users=UserUse(tree),
             unhealthy=unhealthy,
         )
+
+    def is_of(self, table: NodeTable, tree: QueueTree) -> bool:
+        """Whether these nodes and queues are the same, but for what they use."""
+        return tree is self.tree and table.differs_in_use_only(self.table)
 
     def refusal(self, workload: Workload, request: ClassRequest, *, refused: bool = False) -> Reason | None:
         """Why no workload of a class can ever be admitted. None if one may be, or if it holds seats already.
@@ -82,17 +92,38 @@ class EmptyCluster:
             workload, request, refused=refused
         )
 
+    def refusal_of_amounts(self, workload: Workload, asked: Resources) -> Reason | None:
+        """Why a gang whose pods are not known can never use these amounts. None if it may.
+
+        They are taken to be of one flavor only where the queue has no other.
+        """
+        queue, flavors = workload.queue, self.quota.tree.flavors(workload.queue)
+        choices = (flavor_charges({flavors[0] if len(flavors) == 1 else NO_FLAVOR: asked}),)
+        if (reason := self._beyond_amounts(workload, choices)) is not None:
+            return reason
+        if not len(self.trial.table) or self.trial.layout.growth or self._may_grow(queue) is None:
+            return None
+        hit = self.trial.usage.refusal(queue, choices[0])
+        if hit is None:
+            return None
+        return never_fits.beyond_all_nodes(hit) if hit.queue == ROOT else never_fits.beyond_quota(hit)
+
     # -- limits ----------------------------------------------------------------------------------------------
 
-    def _beyond_limits(self, workload: Workload, request: ClassRequest) -> Reason | None:
-        """What queues let the gang use at most."""
-        queue, choices = workload.queue, request.minimum_charges
+    def _beyond_amounts(self, workload: Workload, choices: Sequence[Mapping[Account, int]]) -> Reason | None:
+        """What queues let a workload or its user use at most, of each of these choices."""
+        queue = workload.queue
         hits = [self.quota.refusal(queue, charges) for charges in choices]
         if (hit := _common(hits)) is not None:
             return never_fits.beyond_quota(hit)
         of_user = [self.users.hit(queue, workload.user, charges) for charges in choices]
-        if (user_hit := _common(of_user)) is not None:
-            return never_fits.beyond_user_limit(user_hit)
+        return never_fits.beyond_user_limit(user_hit) if (user_hit := _common(of_user)) is not None else None
+
+    def _beyond_limits(self, workload: Workload, request: ClassRequest) -> Reason | None:
+        """What queues let the gang use at most."""
+        queue = workload.queue
+        if (reason := self._beyond_amounts(workload, request.minimum_charges)) is not None:
+            return reason
         if not (flavors := self.quota.tree.flavors(queue)):
             return None
         for pods, count in _due(workload, request):
@@ -120,9 +151,25 @@ class EmptyCluster:
             return None if reason is None else never_fits.nodes_refused(reason)
         if reason is not None or self.trial.layout.growth:
             return reason
-        # The nodes have enough; what queues are guaranteed of it is kept from others.
-        hits = [quota_hit(self.trial, workload.queue, charges) for charges in request.minimum_charges]
-        return never_fits.beyond_quota(hit) if (hit := _common(hits)) is not None else None
+        return self._beyond_guarantees(workload, request)
+
+    def _beyond_guarantees(self, workload: Workload, request: ClassRequest) -> Reason | None:
+        """What other queues are guaranteed of nodes that have enough: it is kept from the gang."""
+        queue = workload.queue
+        hits = [quota_hit(self.trial, queue, charges) for charges in request.minimum_charges]
+        if (hit := _common(hits)) is not None:
+            return never_fits.beyond_quota(hit)
+        for pods, count in _due(workload, request):
+            level = _level_of_all(pods)
+            in_flavors = [
+                quota_hit(self.trial, queue, flavor_charges({flavor: pods.takes * count}))
+                for flavor in self.quota.tree.flavors(queue)
+                if self._quota_in(flavor, queue, pods, count) is None
+                and self._most_pods(pods, count, flavor, level) >= count
+            ]
+            if (flavor_hit := _common(in_flavors)) is not None:
+                return never_fits.beyond_quota(flavor_hit)
+        return None
 
     def _beyond_growing(
         self, workload: Workload, request: ClassRequest, growth: Sequence[FlavorGrowth]

@@ -43,6 +43,18 @@ def beyond_quota(hit: LimitHit) -> Reason:
     )
 
 
+def beyond_all_nodes(hit: LimitHit) -> Reason:
+    """More than all nodes have together, for pods that are not known yet."""
+    show = hit.account.show
+    kept = f" ({show(hit.kept)} kept for guarantees of other queues)" if hit.kept else ""
+    return reasons.never_fits(
+        f"{show(hit.asked)} {hit.account} asked, all nodes together have {show(hit.limit)}{kept}",
+        resource=hit.account.resource,
+        limit=hit.limit,
+        asked=hit.asked,
+    )
+
+
 def beyond_user_limit(hit: UserLimitHit) -> Reason:
     """More than one user may use in a queue, even while theirs uses nothing."""
     return reasons.never_fits(

@@ -38,6 +38,7 @@ from queues.quota.access import AccessRefusal
 from queues.quota.queue import ROOT
 from queues.quota.tree import QueueTree
 from queues.reason_codes import ReasonCode
+from queues.resources import Resources
 from queues.workload import NO_FLAVOR, QueueName, Workload, WorkloadKey
 
 
@@ -301,6 +302,10 @@ class PendingWorkloads:
             return reasons.not_allowed(workload.queue, workload.namespace, refusal)
         return queue_refusal(self.tree, workload.queue)
 
+    def never_granted(self, workload: Workload, asked: Resources, trial: Trial) -> Reason | None:
+        """Why a gang without pods can never be granted these amounts; None if it may be."""
+        return self._emptied(trial).refusal_of_amounts(workload, asked)
+
     def _run_time_refusal(self, workload: Workload, entry: PendingWorkload) -> Reason | None:
         """Why a workload that holds nothing yet is not admitted for its declared run time; None if it may be."""
         if workload.run_time is None or entry.request.need.seated:
@@ -355,14 +360,18 @@ class PendingWorkloads:
         blocked = blocked_reason(workload, request, trial, refusal)
         if blocked is not None and blocked.code != ReasonCode.UNKNOWN_RESOURCE:
             return blocked
-        if self._empty is None:
-            self._empty = EmptyCluster.of(trial.table, self.tree)
         # Of the class all are refused nodes, or none.
         refused = workload.key in self._without_more_nodes
+        empty = self._emptied(trial)
         if blocked is None:
-            return self._empty.refusal(workload, request, refused=refused)
+            return empty.refusal(workload, request, refused=refused)
         resource = str(blocked.facts["resource"])
-        return self._empty.offered_nowhere(workload, request, resource, refused=refused) or blocked
+        return empty.offered_nowhere(workload, request, resource, refused=refused) or blocked
+
+    def _emptied(self, trial: Trial) -> EmptyCluster:
+        if self._empty is None:
+            self._empty = EmptyCluster.of(trial.table, self.tree)
+        return self._empty
 
     def _limits_for(self, workload_class: WorkloadClass) -> "PendingLimits | None":
         """Where the workloads of a class count; None if nowhere, for their queue takes none of them."""

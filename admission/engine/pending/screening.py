@@ -18,6 +18,7 @@ from admission.engine.pending.pending import PendingWorkloads
 from admission.engine.placement import gangs
 from admission.engine.placement.flavors import quota_hit
 from admission.engine.placement.need import member_charges
+from admission.engine.placement.pod_rules import awaits_others
 from admission.engine.trial import Trial
 from queues.plan import Reason
 from queues.quota.accounts import flavor_charges
@@ -65,11 +66,23 @@ class Screening:
         for placement in pending.placement_classes.values():
             if nodes_changed:
                 placement.dirty_reason = True
+            if placement.dirty_reason and self._note_awaited(placement, trial):
+                dirty += _classes_of(placement, pending)
             if placement.dirty_reason and any(each not in left_out for each in placement.open_classes):
                 placement.reason = _unless_equal(placement.reason, self._ask_nodes(placement, trial))
                 placement.dirty_reason = False
                 dirty += placement.open_classes
         return dirty
+
+    def _note_awaited(self, placement: PlacementClass, trial: Trial) -> bool:
+        """Bring up to date whether pods of others have to come first. True if it is another answer than before."""
+        before, need = placement.awaits_others, placement.request.need
+        due = need.minimum or need.missing
+        sets = placement.workload.pod_sets
+        placement.awaits_others = any(pods.rules.near for pods in sets if pods.name in due) and awaits_others(
+            trial, sets
+        )
+        return placement.awaits_others != before
 
     def _same_nodes(self, trial: Trial) -> bool:
         """Whether free amounts, and what claims hold of them, are what they were in the last turn."""
@@ -94,7 +107,7 @@ class Screening:
     def _ask_nodes(self, placement: PlacementClass, trial: Trial) -> Reason | None:
         """Why not even one workload of a placement class fits; None if one may."""
         trial.progress.workload = placement.workload.key
-        if self.may_fit(placement, trial):
+        if not placement.awaits_others and self.may_fit(placement, trial):
             return None
         members = next(iter(placement.open_classes)).class_queue.candidates
         workload = members[0].workload if members else placement.workload
@@ -161,6 +174,11 @@ def leaf_queues(pending: PendingWorkloads, dirty_queues: Iterable[QueueName]) ->
             found.add(name)
         stack += below
     return found
+
+
+def _classes_of(placement: PlacementClass, pending: PendingWorkloads) -> list[WorkloadClass]:
+    classes = (each for of_queue in pending.classes.values() for each in of_queue.values())
+    return [each for each in classes if each.placement_class is placement]
 
 
 def _ask_queue(workload_class: WorkloadClass, trial: Trial) -> None:

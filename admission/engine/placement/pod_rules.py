@@ -177,6 +177,18 @@ class PodSetRules:
         return score
 
 
+def awaits_others(trial: Trial, pod_sets: Sequence[PodSet]) -> bool:
+    """Whether affinity asks for pods that neither run nor belong to the gang: it has no place before others come."""
+    own = {port.ip for pods in pod_sets for port in pods.counted if port.protocol == COUNTED}
+    near = [pods for pods in pod_sets if any(rule.pods.name not in own for rule in pods.rules.near)]
+    if not near:
+        return False
+    return any(
+        rules.near_pods is not None and not rules.near_pods.pods.any()
+        for rules in RuleBoard(trial, near).rules
+    )
+
+
 class RuleBoard:
     """The rules of some pod sets, with the counts that they share, while pods are put onto nodes one by one."""
 

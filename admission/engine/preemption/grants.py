@@ -23,7 +23,7 @@ class Grant(NamedTuple):
     #: What becomes of it when members join, pods are replaced, or the object is changed or made anew.
     renewal: str
     ends: str
-    #: The fields of ``QueuePolicy`` and ``Workload`` (durations and times) that it follows from.
+    #: The fields of ``QueuePolicy``, ``Workload`` and ``Admission`` (durations and times) that it follows from.
     fields: tuple[str, ...] = ()
 
 

@@ -267,10 +267,9 @@ def _admitted_minimum(workload: Workload, admissions: Iterable[HeldAdmission]) -
 def _candidate(workload: Workload, admissions: tuple[HeldAdmission, ...], tree: QueueTree) -> Candidate:
     """A workload with all that it holds."""
     oldest = admissions[0].admission
-    started = oldest.opened_at
-    if workload.held_since or len(admissions) > 1:
-        openings = [held.admission.opened_at for held in admissions]
-        started = min(workload.held_since or started, *openings)
+    started = oldest.start
+    if len(admissions) > 1:
+        started = min(held.admission.start for held in admissions)
     size = pods = 0
     for held in admissions:
         size += held.size

@@ -8,13 +8,11 @@ from admission.engine.closures.right import path_of
 from admission.engine.nodes.levels import HOST
 from admission.facts.pods import PodPhase
 from admission.node_recovery.black_hole import BlackHoleDetector, PodRun, Submitter
-from admission.node_recovery.circuit_breaker import most_out
-from admission.node_recovery.fault_policy import fault_policy
-from admission.node_recovery.policy import BlackHoleRule
+from admission.node_recovery.policy import FaultPolicy
 from admission.world.learned.ended_pods import EndedPod, has_devices, takes_devices
 from admission.world.world import World
 from queues.admissions import Admission
-from queues.quota.queue import ROOT, Queue
+from queues.quota.queue import Queue
 from queues.workload import NodeFilter, NodeName, QueueName, Requirement
 
 
@@ -26,12 +24,12 @@ class BlackHoles:
         self._detector = detector
         self._queues: Mapping[QueueName, Queue] = {}
 
-    def look(self, now: int, rule: BlackHoleRule | None) -> dict[NodeName, str]:
+    def look(self, now: int, policy: FaultPolicy) -> dict[NodeName, str]:
         """Take in how pods fared since the last call; nodes that take no gangs now, with the reason in words.
 
-        ``rule``: if None, nothing is concluded, and what was found is forgotten.
+        If the policy has no rule, nothing is concluded, and what was found is forgotten.
         """
-        detector, ended = self._detector, self._world.ended_pods.take()
+        detector, rule, ended = self._detector, policy.black_hole, self._world.ended_pods.take()
         if rule is None:
             detector.forget_all()
             return {}
@@ -47,7 +45,7 @@ class BlackHoles:
                 continue
             self._tell_what_runs(node, now)
             self._note_trial(node, now)
-        detector.open_beyond(self._most_closed(), now)
+        detector.open_beyond(policy.most_out(len(self._world.node_inventory.faulty.with_devices)), now)
         closed = [node for node in sorted(detector.suspected()) if not detector.takes_gangs(node, now)]
         detector.expire(now)
         return {node: self._why_closed(node, now) for node in closed}
@@ -55,12 +53,6 @@ class BlackHoles:
     def _why_closed(self, node: NodeName, now: int) -> str:
         found = self._detector.black_hole(node, now)
         return "closed to gangs: " + (str(found) if found else "a gang is tried there")
-
-    def _most_closed(self) -> int | None:
-        """The circuit breaker of the policy: so many nodes may be closed at one time. None if there is no bound."""
-        root = self._world.queues.get(QueueName(ROOT))
-        policy = fault_policy(None if root is None else root.queue)
-        return most_out(policy, len(self._world.node_inventory.faulty.with_devices))
 
     def _submitters(self) -> frozenset[Submitter]:
         """Submitters of gangs that wait or run; of many, those of two tenants and two users."""

@@ -1,4 +1,4 @@
-"""What Nodes say of their recovery: annotations and Muster's taint, as the informer of all nodes shows them."""
+"""What Nodes say of their recovery: the annotation and Muster's taint, as the informer of all nodes shows them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,16 +11,12 @@ from admission.wire import WireNode, WireTaint
 from queues.api import names
 from queues.workload import NodeName
 
-_ANNOTATIONS: Final = (names.RECOVERY, names.RECOVERY_STEP, names.RECOVERY_HOLD)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeMarks:
     """What a Node says of its recovery. Empty: nothing."""
 
     annotation: str = ""
-    order: str = ""
-    hold: bool = False
     taint: TaintOwner = TaintOwner.ABSENT
 
 
@@ -83,13 +79,8 @@ class MarkedNodes:
 
 def marks_of(node: WireNode) -> NodeMarks:
     """What a Node says of its recovery."""
-    annotations = node.metadata.annotations or {}
-    if not (node.spec.taints or any(name in annotations for name in _ANNOTATIONS)):
-        return NO_MARKS
     return NodeMarks(
-        annotation=annotations.get(names.RECOVERY, ""),
-        order=annotations.get(names.RECOVERY_STEP, ""),
-        hold=annotations.get(names.RECOVERY_HOLD) == "true",
+        annotation=(node.metadata.annotations or {}).get(names.RECOVERY, ""),
         taint=_owner(node.spec.taints or ()),
     )
 

@@ -9,8 +9,8 @@ from admission.kube.node_recovery.marked_nodes import MarkedNodes
 from admission.kube.node_recovery.recovery_jobs import RecoveryJobs
 from admission.kube.node_recovery.retry_pauses import RetryPauses
 from admission.node_recovery.black_hole import BlackHoleDetector
-from admission.node_recovery.step_input import LACKS_DEVICES, known_state, lacks_devices
-from admission.node_recovery.view import GangOnNode, NodeView, TaintOwner
+from admission.node_recovery.step import known_state, lacks_devices
+from admission.node_recovery.view import LACKS_DEVICES, GangOnNode, NodeView, TaintOwner
 from admission.workloads.seats import is_live
 from admission.world.world import World
 from queues.admissions import AdmissionState
@@ -31,7 +31,7 @@ class NodeViews:
         self, world: World, marks: MarkedNodes, jobs: RecoveryJobs, detector: BlackHoleDetector
     ) -> None:
         self._world = world
-        self._marks = marks
+        self.marks = marks
         self._jobs = jobs
         self._detector = detector
         self._quiet: dict[NodeName, NodeView] = {}
@@ -45,12 +45,12 @@ class NodeViews:
 
     def in_recovery(self, name: NodeName) -> bool:
         """Whether Muster remembers something of a node."""
-        return bool(self._marks.of(name).annotation)
+        return bool(self.marks.of(name).annotation)
 
     def interesting(self, holes: Iterable[NodeName], namespaces: frozenset[str]) -> set[NodeName]:
         """Nodes with something to look at. ``namespaces``: those that recovery Jobs are made in."""
         inventory = self._world.node_inventory
-        found = {*inventory.faulty.since, *self._marks.all(), *holes, *self._jobs.nodes(namespaces)}
+        found = {*inventory.faulty.since, *self.marks.all(), *holes, *self._jobs.nodes(namespaces)}
         return {name for name in found if name in inventory.nodes}
 
     def all(
@@ -83,7 +83,7 @@ class NodeViews:
 
     def _stand_in(self, name: NodeName) -> NodeView:
         """Nothing is done for the node, and if it may be out of service the circuit breaker counts it."""
-        marks = self._marks.of(name)
+        marks = self.marks.of(name)
         is_out = bool(marks.annotation) or marks.taint is not TaintOwner.ABSENT
         return replace(self._bare_view(name), taint=TaintOwner.PERSON if is_out else TaintOwner.ABSENT)
 
@@ -93,7 +93,7 @@ class NodeViews:
         return NodeView(name=name, ready=fact.ready, cordoned=fact.unschedulable)
 
     def _view(self, name: NodeName, namespaces: frozenset[str], now: int) -> NodeView:
-        world, marks = self._world, self._marks.of(name)
+        world, marks = self._world, self.marks.of(name)
         reported = world.devices.reported(name)
         holders = {} if reported is None else reported.holders
         return replace(
@@ -105,8 +105,6 @@ class NodeViews:
             lease_renewed_at=self._lease_renewed_at(name, reported, now),
             taint=marks.taint,
             annotation=marks.annotation,
-            order=marks.order,
-            hold=marks.hold,
             gangs=tuple(self._gangs(name, holders)),
             foreign_pods=len(self._foreign_pods(name, holders, namespaces)),
             jobs=self._jobs.of(name, namespaces),
@@ -120,7 +118,7 @@ class NodeViews:
         """
         if reported is None or not reported.devices:
             return None
-        if lacks_devices(self._marks.of(name).annotation, reported.devices):
+        if lacks_devices(self.marks.of(name).annotation, reported.devices):
             return LACKS_DEVICES
         return self.leases_renewed.get(name, now)
 

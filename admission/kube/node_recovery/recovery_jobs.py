@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from admission.decode.fields import condition, is_true, seconds
+from admission.decode.fields import is_true, seconds
 from admission.node_recovery.view import JobProgress, RecoveryJob
 from admission.workloads.kinds.batch_job import WireJob
 from queues.api.names import RECOVERY_NODE
@@ -85,14 +85,11 @@ class RecoveryJobs:
 
 def _recovery_job(job: WireJob) -> RecoveryJob:
     conditions = job.status.conditions
-    failed = is_true(conditions, "Failed")
-    ended = failed or is_true(conditions, "Complete")
-    told = condition(conditions, "Failed" if failed else "Complete")
+    failed, complete = is_true(conditions, "Failed"), is_true(conditions, "Complete")
     return RecoveryJob(
         namespace=job.metadata.namespace,
         name=job.metadata.name,
-        progress=JobProgress.FAILED if failed else JobProgress.SUCCEEDED if ended else JobProgress.RUNNING,
+        progress=JobProgress.FAILED if failed else JobProgress.SUCCEEDED if complete else JobProgress.RUNNING,
         created=seconds(job.metadata.creation_timestamp),
-        ended=seconds(told.last_transition_time) if ended and told is not None else None,
         deleting=job.metadata.deletion_timestamp is not None,
     )

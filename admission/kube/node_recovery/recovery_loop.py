@@ -18,19 +18,17 @@ from admission.facts.changes import Change, FactKind
 from admission.facts.cluster import NodeRecoveryFact
 from admission.kube.client.client import Client
 from admission.kube.node_recovery.black_holes import BlackHoles
-from admission.kube.node_recovery.effect_writer import EffectWriter, NodeHasChanged
 from admission.kube.node_recovery.marked_nodes import MarkedNodes
 from admission.kube.node_recovery.node_views import NodeViews
+from admission.kube.node_recovery.node_writer import NodeHasChanged, NodeWriter
 from admission.kube.node_recovery.recovery_jobs import RecoveryJobs
 from admission.kube.node_recovery.retry_pauses import RetryPauses
 from admission.node_recovery.black_hole import BlackHoleDetector
-from admission.node_recovery.effects import CreateJob, DeleteJob, Effect, EvictGangs, Tell, TryNode, WriteNode
-from admission.node_recovery.fault_policy import fault_policy
-from admission.node_recovery.figures import NodeHealth, RecoveryFigures, faulty_nodes
-from admission.node_recovery.plan import plan
-from admission.node_recovery.policy import BlackHoleRule, FaultPolicy
-from admission.node_recovery.state import RecoveryState, read_state
-from admission.node_recovery.view import NodeView
+from admission.node_recovery.jobs import CreateJob
+from admission.node_recovery.policy import BlackHoleRule, FaultPolicy, fault_policy
+from admission.node_recovery.state import RecoveryPhase, read_state
+from admission.node_recovery.step import NodeEvent, NodeTurn, plan
+from admission.node_recovery.view import NodeHealth, NodeView
 from admission.world.world import World
 from queues.api.api_resources import CRON_JOBS, LEASES
 from queues.api.names import AGENT_NAMESPACE
@@ -42,8 +40,6 @@ from queues.workload import NodeName, QueueName, WorkloadKey
 PERIOD: Final = 0.5
 #: Seconds for which it is remembered that a template exists, and when an agent renewed its lease.
 _REMEMBERED: Final = 10
-#: Effects that ask nothing of the API server.
-_IN_MEMORY: Final = (EvictGangs, TryNode)
 
 
 class NodeRecovery:
@@ -66,7 +62,7 @@ class NodeRecovery:
         self._world = world
         self._hand_in = hand_in
         self._now = now
-        self._writer = EffectWriter(client, check_lease, marks, jobs, instance=instance)
+        self._writer = NodeWriter(client, check_lease, marks, jobs, instance=instance)
         self._detector = BlackHoleDetector(BlackHoleRule())
         self._holes = BlackHoles(world, self._detector)
         self._jobs = jobs
@@ -85,9 +81,6 @@ class NodeRecovery:
         #: Templates and leases that cannot be read.
         self._unread_templates = RetryPauses("reading of a template")
         self._unread_leases = RetryPauses("reading of an agent's lease")
-        self._faulty: Mapping[NodeName, int] | None = None
-        self._looked_at = 0
-        self.figures = RecoveryFigures()
         self._wake = asyncio.Event()
         marks.changed = jobs.changed = self._wake.set
 
@@ -107,26 +100,19 @@ class NodeRecovery:
     async def look(self) -> None:
         """One round over all nodes. What fails for one of them puts off that one only. Raises Fenced."""
         now, policy = int(self._now()), fault_policy(self._root())
-        closed = self._holes.look(now, policy.black_hole)
-        namespaces = frozenset(
-            each.partition("/")[0] for each in (policy.recovery_job, policy.verify_job) if each
-        )
+        closed = self._holes.look(now, policy)
+        namespaces = frozenset(each.partition("/")[0] for each in (policy.job, policy.verify_job) if each)
         self._jobs.namespaces = namespaces
         interesting = self._views.interesting(closed, namespaces)
         if not (interesting or self._asked):
-            self._count({}, {}, now)
             return
         await self._read_leases(interesting, now)
         views = self._views.all(interesting, namespaces, now)
         templates = await self._known_templates(policy, now)
         turns = plan(views, policy, now, templates=templates, failed=partial(self._step_failed, now))
-        states = {name: turn.state for name, turn in turns.items()}
-        self._count(views, states, now)
         evicted: dict[NodeName, dict[WorkloadKey, str]] = {}
         for name, turn in turns.items():
-            before = read_state(views[name].annotation) or RecoveryState()
-            if await self._carry_out(views[name], turn.effects, evicted, now):
-                self.figures = self.figures.moved(before, turn.state)
+            await self._carry_out(views[name], turn, evicted, now)
         for name, asked in self._asked.items():
             # Nothing can be said of the node: its gangs go on leaving.
             if asked.evicted and self._views.put_off.holds(name, now):
@@ -138,10 +124,12 @@ class NodeRecovery:
         """The health of nodes as it is now, for metrics."""
         inventory = self._world.node_inventory
         faults = [fault for name in inventory.faulty.since for fault in inventory.nodes[name].faults]
+        closed = Counter[str]({phase.value: 0 for phase in RecoveryPhase if phase.is_out})
+        for marks in self._views.marks.all().values():
+            if (state := read_state(marks.annotation)) is not None and state.phase.is_out:
+                closed[state.phase.value] += 1
         return NodeHealth(
-            nodes=len(inventory.faulty.since),
-            faults=Counter(fault.reason for fault in faults),
-            figures=self.figures,
+            nodes=len(inventory.faulty.since), faults=Counter(fault.reason for fault in faults), closed=closed
         )
 
     def _root(self) -> Queue | None:
@@ -152,62 +140,50 @@ class NodeRecovery:
         self._views.put_off.failed(name, error, now)
 
     async def _carry_out(
-        self,
-        view: NodeView,
-        effects: tuple[Effect, ...],
-        evicted: dict[NodeName, dict[WorkloadKey, str]],
-        now: int,
-    ) -> bool:
-        """The effects for one node in their order, as long as none fails. Whether all were carried out.
-
-        While the node is put off, as far as nothing is asked of the API server.
-        """
+        self, view: NodeView, turn: NodeTurn, evicted: dict[NodeName, dict[WorkloadKey, str]], now: int
+    ) -> None:
+        """What follows for one node, as long as nothing fails; while the node is put off, without what asks the API
+        server."""
+        if turn.evicted:
+            why = f"{turn.why_evicted}, on node {view.name}"
+            evicted.setdefault(view.name, {}).update(dict.fromkeys(turn.evicted, why))
         put_off = self._put_off.holds(view.name, now)
         try:
-            for effect in effects:
-                if put_off and not isinstance(effect, _IN_MEMORY):
-                    return False
-                await self._carry_out_one(view, effect, evicted, now)
+            if not put_off:
+                await self._write(view, turn, now)
         except NodeHasChanged:
-            return False
+            return
         except Fenced:
             raise
         except Exception as error:  # besides ApiError, such as a template that is no CronJob
             self._put_off.failed(view.name, error, now)
-            return False
-        if not put_off:
-            self._put_off.succeeded(view.name)
-        return True
-
-    async def _carry_out_one(
-        self, view: NodeView, effect: Effect, evicted: dict[NodeName, dict[WorkloadKey, str]], now: int
-    ) -> None:
-        match effect:
-            case WriteNode():
-                await self._writer.write_node(effect, view)
-            case CreateJob():
-                await self._create_job(effect, now)
-            case DeleteJob():
-                await self._writer.delete_job(effect)
-            case EvictGangs():
-                of_node = evicted.setdefault(effect.node, {})
-                of_node.update(dict.fromkeys(effect.gangs, f"{effect.message}, on node {effect.node}"))
-            case TryNode():
-                self._detector.try_now(effect.node, now)
-            case Tell():
-                await self._writer.tell(effect)
-
-    async def _create_job(self, effect: CreateJob, now: int) -> None:
-        """Make a Job. One that was refused is tried again after a pause, and holds back nothing else."""
-        if self._refusals.holds(effect.node, now):
-            return
-        refused = await self._writer.create_job(effect)
-        if refused:
-            self._views.refused[effect.node] = refused
-            self._refusals.failed(effect.node, refused, now)
         else:
-            self._views.refused.pop(effect.node, None)
-            self._refusals.succeeded(effect.node)
+            if not put_off:
+                self._put_off.succeeded(view.name)
+
+    async def _write(self, view: NodeView, turn: NodeTurn, now: int) -> None:
+        if turn.writes:
+            await self._writer.write_state(view, turn.state)
+        if turn.tries_gang:
+            self._detector.try_now(view.name, now)
+        if turn.event is not None:
+            await self._writer.tell(view.name, turn.event)
+        if turn.creates is not None:
+            await self._create_job(turn.creates, now)
+        for job in turn.deletes:
+            await self._writer.delete_job(job)
+
+    async def _create_job(self, create: CreateJob, now: int) -> None:
+        """Make a Job. One that was refused is tried again after a pause, and holds back nothing else."""
+        if self._refusals.holds(create.node, now):
+            return
+        refused = await self._writer.create_job(create)
+        if refused:
+            self._views.refused[create.node] = refused
+            self._refusals.failed(create.node, refused, now)
+        else:
+            self._views.refused.pop(create.node, None)
+            self._refusals.succeeded(create.node)
 
     async def _ask(
         self, closed: Mapping[NodeName, str], evicted: Mapping[NodeName, Mapping[WorkloadKey, str]]
@@ -222,25 +198,24 @@ class NodeRecovery:
             if fact != before:
                 self._hand_in(Change(FactKind.NODE_RECOVERY, name, fact))
                 if fact is not None and fact.closed and (before is None or not before.closed):
-                    await self._writer.tell(
-                        Tell(node=name, reason="NodeKillsPods", message=fact.closed, warning=True)
-                    )
+                    await self._writer.tell(name, NodeEvent("NodeKillsPods", fact.closed, True))
         self._asked = wanted
 
     async def _tell_of_held_back(self, policy: FaultPolicy) -> None:
         """Gangs stay on unhealthy devices where too many nodes have failed at one time."""
-        held_back = self._world.node_inventory.faulty.held_back()
+        faulty = self._world.node_inventory.faulty
+        held_back, most = faulty.held_back(), policy.most_out(len(faulty.with_devices))
         for name in sorted(held_back - self._held_back):
             message = (
                 "no gang is evicted from it though its devices are unhealthy: as many nodes have failed at one time as "
-                f"policy.health.recovery of queue root allows ({_bounds(policy)})"
+                f"policy.health.recovery.maxNodesOut of queue root allows ({most})"
             )
-            await self._writer.tell(Tell(node=name, reason="EvictionHeldBack", message=message, warning=True))
+            await self._writer.tell(name, NodeEvent("EvictionHeldBack", message, True))
         self._held_back = held_back
 
     async def _known_templates(self, policy: FaultPolicy, now: int) -> frozenset[str]:
         """Templates of the policy that exist. One that cannot be read stops only what needs it."""
-        named = {each for each in (policy.recovery_job, policy.verify_job) if each}
+        named = {each for each in (policy.job, policy.verify_job) if each}
         seen = {each: at for each, at in self._templates.items() if each in named and now < at + _REMEMBERED}
         for each in sorted(named - seen.keys()):
             if self._unread_templates.holds(each, now):
@@ -289,25 +264,3 @@ class NodeRecovery:
         self._views.leases_renewed.pop(name, None)
         if renewed is not None:
             self._views.leases_renewed[name] = renewed
-
-    def _count(
-        self, views: Mapping[NodeName, NodeView], states: Mapping[NodeName, RecoveryState], now: int
-    ) -> None:
-        """Keep the figures of failures and repairs."""
-        faulty = faulty_nodes({name: views[name] for name in views if not views[name].is_quiet}, states, now)
-        nodes = frozenset(self._world.node_inventory.nodes)
-        before = faulty if self._faulty is None else self._faulty
-        # A node whose view is unknown for now has not come back.
-        faulty |= {name: before[name] for name in before if self._views.put_off.holds(name, now)}
-        self.figures = self.figures.after(before, faulty, nodes=nodes, now=now)
-        if self._looked_at:
-            well = len(self._world.node_inventory.faulty.with_devices - faulty.keys())
-            self.figures = self.figures.elapsed(well=well, seconds=now - self._looked_at)
-        self._faulty, self._looked_at = faulty, now
-
-
-def _bounds(policy: FaultPolicy) -> str:
-    """The circuit breaker's bounds, for people."""
-    nodes, percent = policy.max_nodes_out, policy.max_percent_out
-    told = [] if nodes is None else [f"maxNodesOut {nodes}"]
-    return ", ".join([*told, *([] if percent is None else [f"maxPercentOut {percent}"])])

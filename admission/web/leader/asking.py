@@ -58,10 +58,13 @@ class LeaderGates:
         asker: str,
         path: str,
         query: dict[str, str | None],
+        public: str | None = None,
     ) -> bytes:
-        """The answer to another question than a trial, asked in the name of a user."""
+        """The answer to another question than a trial, asked in the name of a user. ``public``: path and query of the
+        same in the read API, None for those of the request."""
         named, forwarded = {**query, ASKER: asker}, FORWARDED in request.headers
+        public = public or request.path_qs
         if path not in _COMPUTED:
-            return await leader.ask(path, named, public=request.path_qs, forwarded=forwarded)
+            return await leader.ask(path, named, public=public, forwarded=forwarded)
         async with self._others.entered(counted_as(asker)):
-            return await leader.ask(path, named, public=request.path_qs, forwarded=forwarded)
+            return await leader.ask(path, named, public=public, forwarded=forwarded)

@@ -3,17 +3,17 @@
 From the leader's memory.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Final
 
 import msgspec
 
 from admission.engine.snapshot import Snapshot
 from admission.explain.explain import Explained, explain
 from admission.explain.takers import PlaceStanding, standing
-from admission.web import bodies
-from admission.web.explanations.outlook_bodies import ChangeBody, OutlookBody, StandingBody, TakerBody
-from admission.web.lists.expected import ExpectedStartBody, told_at
+from admission.read_api import bodies
+from admission.read_api.bodies import ChangeBody, ExpectedStartBody, OutlookBody, StandingBody, TakerBody
+from admission.web.lists.expected import told_at
 from admission.web.quantities import quantities
 from queues.plan import Plan, Reason
 from queues.reason_codes import NEEDS_A_CHANGE
@@ -90,7 +90,7 @@ def _standing(place: PlaceStanding) -> StandingBody:
     )
 
 
-def _with_quantity(facts: Mapping[str, Any]) -> dict[str, Any]:
+def _with_quantity(facts: bodies.Facts) -> bodies.Facts:
     form = dict(facts)
     if "units" in form:
         form["units"] = show(form["resource"], form["units"])
@@ -118,7 +118,7 @@ def _outlook(
     )
 
 
-def facts_of(facts: Mapping[str, Any]) -> dict[str, Any]:
+def facts_of(facts: bodies.Facts) -> bodies.Facts:
     """The numbers of a suggestion, with amounts as Kubernetes writes them."""
     form = dict(facts)
     if "takes" in form:

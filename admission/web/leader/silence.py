@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from admission.web import bodies
+from admission.read_api import bodies
 from admission.web.http import json_answer, muster_problem, problem
 from admission.web.leader.channel import ChannelBroken
 from admission.web.leader.forwarding import LeaderFailed

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from admission.web import bodies
+from admission.read_api import bodies
 from admission.web.quantities import facts_with_quantities, quantities
 from queues.admissions import LastEviction
 from queues.reason_codes import NEVER

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from admission.web import bodies
+from admission.read_api import bodies
 from admission.web.quantities import quantities
 from queues.sql.read.node_use import NodeUse, NodeWorkloads, Seated
 

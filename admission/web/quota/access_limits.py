@@ -1,13 +1,13 @@
 """Limits of users, gangs and run times (``spec.access``) as the read API shows them."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import msgspec
 
-from admission.web import bodies
+from admission.read_api import bodies
 from queues.api.model import seconds_of
 from queues.api.quota.access_limits import PER_USER, access_limits_of, field_of
+from queues.api.quota.quota_document import Spec
 from queues.quota.queue import Queue
 from queues.resources import show
 from queues.workload import QueueName
@@ -39,7 +39,7 @@ def _limits_of(queue: Queue | None) -> bodies.AccessLimitsBody | None:
     )
 
 
-def stated_access_limits(spec: Mapping[str, Any]) -> bodies.AccessLimitsBody | None:
+def stated_access_limits(spec: Spec) -> bodies.AccessLimitsBody | None:
     """The limits that a version of a queue states. None if it states none. What cannot be read is left out."""
     stated = access_limits_of(spec)
     start = field_of(PER_USER) + "["

@@ -1,13 +1,13 @@
 """The loans between queues as the read API shows them."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import msgspec
 
-from admission.web import bodies
+from admission.read_api import bodies
 from admission.web.reader import Sight
 from queues.api.quota.loan_values import loans_of
+from queues.api.quota.quota_document import Spec
 from queues.quota.loans import Loan, LoanInForce, loans_in_force
 from queues.quota.queue import Queue
 from queues.sql.read import views
@@ -48,7 +48,7 @@ def in_sight(body: bodies.QueueBody, sight: Sight) -> bodies.QueueBody:
     )
 
 
-def stated_loans(spec: Mapping[str, Any]) -> tuple[bodies.LoanBody, ...]:
+def stated_loans(spec: Spec) -> tuple[bodies.LoanBody, ...]:
     """The loans that a version of a queue states."""
     return tuple(bodies.LoanBody(**_stated(loan)) for loan in loans_of(spec))
 

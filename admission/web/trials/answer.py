@@ -7,15 +7,13 @@ from typing import Final
 from msgspec import structs
 
 from admission.engine.nodes.table import Layout
+from admission.read_api import trials as bodies
+from admission.read_api.bodies import ChangeBody, ExpectedStartBody, ReasonBody
 from admission.trials.submitted import Skipped
 from admission.trials.trial import DecidedTrial, Outcome, QuotaTaken, explained
-from admission.web.bodies import ReasonBody
-from admission.web.explanations.outlook_bodies import ChangeBody
 from admission.web.leader.outlook import facts_of
-from admission.web.lists.expected import ExpectedStartBody
 from admission.web.quantities import facts_with_quantities, quantities
 from admission.web.tree import names_alike
-from admission.web.trials import bodies
 from queues.admissions import Seat
 from queues.plan import Evict, Reason
 from queues.reason_codes import NEEDS_A_CHANGE

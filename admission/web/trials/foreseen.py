@@ -9,8 +9,8 @@ from admission.forecast.ensemble import Ensemble
 from admission.forecast.forward import SimulationBounds
 from admission.forecast.learned import Learned
 from admission.forecast.run_times import Likeness
+from admission.read_api.bodies import ExpectedStartBody
 from admission.trials.trial import DecidedTrial
-from admission.web.lists.expected import ExpectedStartBody
 from queues.text_format import rfc3339
 from queues.workload import WorkloadKey
 

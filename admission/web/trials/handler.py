@@ -12,6 +12,7 @@ from msgspec import structs
 
 from admission.kube.access_reviews import AccessRequest, Caller
 from admission.kube.policies.policy_forms import ADMINISTER
+from admission.read_api.trials import TrialRequestBody
 from admission.trials.quota_changes import MOST_CHANGES
 from admission.trials.submitted import MOST_DOCUMENTS, Question, asked_of, resources_of
 from admission.web.access.redaction import redacted
@@ -20,7 +21,6 @@ from admission.web.http import OTHER_NAMESPACE, BadQuery, encode
 from admission.web.leader.asking import asker_in
 from admission.web.leader.forwarding import ASKER, FORWARDED, LeaderQuestions
 from admission.web.reader import EVERYTHING, Sight, UnknownName, together
-from admission.web.trials.bodies import TrialRequestBody
 from admission.web.trials.errors import NotAllowed, TrialRefused
 from admission.web.trials.hidden_queues import without_queues
 from queues.api.api_resources import QUEUES

@@ -10,6 +10,14 @@ from msgspec import structs
 
 from admission.engine.snapshot import Snapshot
 from admission.forecast.learned import Learned
+from admission.read_api.bodies import ExpectedStartBody
+from admission.read_api.trials import (
+    ComparisonBody,
+    ToldTrialList,
+    TrialFailureBody,
+    TrialList,
+    TrialRequestBody,
+)
 from admission.trials.comparison import compared
 from admission.trials.quota_changes import (
     NoQueueToChange,
@@ -26,16 +34,8 @@ from admission.trials.trial import DecidedTrial, Ground, TrialState, tried
 from admission.trials.world_view import WorldView
 from admission.turn_report import Decided
 from admission.web.http import encode
-from admission.web.lists.expected import ExpectedStartBody
 from admission.web.tree import names_alike
 from admission.web.trials.answer import trial_list
-from admission.web.trials.bodies import (
-    ComparisonBody,
-    ToldTrialList,
-    TrialFailureBody,
-    TrialList,
-    TrialRequestBody,
-)
 from admission.web.trials.comparison import comparison_body
 from admission.web.trials.foreseen import Foreseen
 from admission.web.trials.hidden_queues import named_in

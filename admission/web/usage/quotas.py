@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from admission.web.usage.bodies import UsageQuotaBody
+from admission.read_api.usage import UsageQuotaBody
 from admission.web.usage.report import path_upwards
 from queues.api.names import SCHEDULING_VOLCANO
 from queues.api.quota.loan_values import loans_of
+from queues.api.quota.quota_document import Spec
 from queues.api.types.queue import QueueDocument
 from queues.errors import InvalidDocument
 from queues.quota.loans import Loan, loans_in_force
@@ -148,7 +149,7 @@ class _Pieces:
         )
 
 
-def _spec(document: Mapping[str, Any]) -> Mapping[str, Any]:
+def _spec(document: Spec) -> Spec:
     spec = document.get("spec")
     return spec if isinstance(spec, Mapping) else {}
 

@@ -8,11 +8,11 @@ from typing import Final
 
 import msgspec
 
-from admission.web import bodies
+from admission.read_api import bodies
+from admission.read_api.usage import UsageBody, UsageList
 from admission.web.http import BadQuery, flag, whole_number
 from admission.web.reader import Sight, UnknownName
 from admission.web.tree import names_alike
-from admission.web.usage.bodies import UsageBody, UsageList
 from queues.quota.queue import ROOT
 from queues.resources import scale, show
 from queues.sql.read.usage import (

@@ -4,9 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-import msgspec
-
-from admission.web import bodies
+from admission.read_api.usage import SeriesBody, TimeSeriesList
 from admission.web.http import BadQuery, whole_number
 from admission.web.reader import Sight, UnknownName
 from admission.web.tree import names_alike
@@ -25,41 +23,6 @@ MOST_QUEUES: Final = 50
 USUAL_QUEUES: Final = 10
 LONGEST_STEP: Final = 31 * 86_400
 _GPU: Final = "nvidia.com/gpu"
-
-
-class SeriesBody(bodies.Body, frozen=True, kw_only=True):
-    """One queue with all queues below it; each list has an element for each slot."""
-
-    queue: str
-    #: What it deserves and may use now; null: not stated.
-    deserved: float | None
-    capability: float | None
-    #: The amount that was held, on average over the slot.
-    used: tuple[float, ...]
-    #: Workloads that got their first seats.
-    started: tuple[int, ...]
-    #: Seconds from the creation of these to their seats: half of them, and nine of ten, waited no longer. null: there
-    #: are none.
-    wait_median: tuple[int | None, ...]
-    wait_most: tuple[int | None, ...]
-
-
-class TimeSeriesList(bodies.AgedBody, frozen=True, kw_only=True):
-    """``GET …/timeseries``: the queue, then the queues directly below it that used most."""
-
-    from_: str = msgspec.field(name="from")
-    #: Not after ``now``.
-    to: str
-    #: Seconds of a slot; the last one may be shorter.
-    step: int
-    resource: str
-    #: When each slot begins.
-    slots: tuple[str, ...]
-    #: Before this time it is not known; slots begin there. null: all is known.
-    history_begins: str | None
-    items: tuple[SeriesBody, ...]
-    #: Queues directly below that the user may see, also those that have no line here.
-    total: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

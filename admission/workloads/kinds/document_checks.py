@@ -39,7 +39,8 @@ from queues.api.model import excerpt
 from queues.api.validation.pod_rules import template_violations
 from queues.api.validation.queued_work import ONLY_MUSTER, template_violations_in_queue
 from queues.api.validation.scheduler_fields import reported_violations
-from queues.api.validation.validation import defaulted
+from queues.api.validation.size_rules import EqualPods
+from queues.api.validation.validation import Known, defaulted, waiting_violations
 from queues.reason_codes import ReasonCode
 from queues.resources import PODS, show
 from queues.text_format import counted
@@ -72,10 +73,11 @@ _PASSING: Final = (ReasonCode.NOT_ENOUGH_PODS, ReasonCode.OTHER_GATES)
 _SENTENCE: Final = re.compile(r"(?P<path>[^:]+): found (?P<found>.*), expected (?P<expected>.*)", re.DOTALL)
 
 
-def check_as_in_cluster(subject: Subject, inherited: str) -> list[Finding] | None:
+def check_as_in_cluster(subject: Subject, inherited: str, known: Known) -> list[Finding] | None:
     """Findings about an object as the cluster's objects are read; None if Muster does not act on the kind.
 
-    ``inherited``: the queue of objects in its namespace that name none; "": these do not wait.
+    ``inherited``: the queue of objects in its namespace that name none; "": these do not wait. ``known``: what the
+    documents define.
     """
     if (of_devices := check_device_kind(subject)) is not None:
         return of_devices
@@ -83,7 +85,7 @@ def check_as_in_cluster(subject: Subject, inherited: str) -> list[Finding] | Non
     if (support := _OWN.get((version, kind))) is not None:
         return list(_of_own_kind(subject, support, inherited))
     if (description := _BY_KIND.get((version, kind))) is not None:
-        return list(_of_operator(subject, description, inherited))
+        return list(_of_operator(subject, description, inherited, known))
     return _of_another_kind(subject, inherited)
 
 
@@ -132,7 +134,9 @@ def _volumes_of(fact: WorkloadFact) -> tuple[PodVolume, ...]:
     return tuple(volume for volumes in fact.volumes.values() for volume in volumes)
 
 
-def _of_operator(subject: Subject, description: OperatorKind, inherited: str) -> Iterator[Finding]:
+def _of_operator(
+    subject: Subject, description: OperatorKind, inherited: str, known: Known
+) -> Iterator[Finding]:
     try:
         raw = json.dumps(_without_nulls(subject.value)).encode()
         job = msgspec.json.decode(raw, type=WireOperatorJob)
@@ -163,8 +167,20 @@ def _of_operator(subject: Subject, description: OperatorKind, inherited: str) ->
         found = f"{_pods(fact)}, all to start together; queue {excerpt(queue)}"
         yield subject.finding("note", "", found, "")
         yield from _without_effect(subject, description, fact)
+        yield from _waiting(subject, queue, fact, known)
     if queue and (unseen := unseen_volumes(_volumes_of(fact))):
         yield subject.finding("note", "", unseen, "")
+
+
+def _waiting(subject: Subject, queue: str, fact: WorkloadFact, known: Known) -> Iterator[Finding]:
+    """What it would wait for without end in its queue."""
+    is_whole = fact.minimum >= sum(pods.count for pods in fact.pod_sets)
+    sets = [
+        EqualPods("spec", "spec", pods.count, pods.count if is_whole else 0, pods.takes)
+        for pods in fact.pod_sets
+    ]
+    for found in waiting_violations(queue, fact.namespace, sets, fact.minimum, known):
+        yield subject.finding("warning", found.path, found.found, found.expected)
 
 
 def _without_effect(subject: Subject, description: OperatorKind, fact: WorkloadFact) -> Iterator[Finding]:

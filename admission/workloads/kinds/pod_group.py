@@ -7,7 +7,6 @@ are admitted in their seats.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
 
 import msgspec
 
@@ -37,13 +36,10 @@ from queues.api.reading.user_values import (
     is_uid,
 )
 from queues.api.validation.podgroup_rules import resource_name_violations
+from queues.api.validation.size_rules import plain_amounts
 from queues.errors import InvalidQuantity
 from queues.resources import Resources, request
 from queues.workload import NO_RULES, PlacementRules, PodSet, WorkloadKey, WorkloadKind
-
-#: Names in a ResourceQuota: of requests, and of what is no request.
-_REQUESTS: Final = "requests."
-_NO_REQUESTS: Final = ("limits.", "count/")
 
 
 class WirePodGroupSpec(WireStruct):
@@ -131,13 +127,11 @@ def _min_resources(written: Mapping[str, Quantity] | None, values: UserValues) -
     if not written or not values.at_most("spec.minResources", len(written), MOST_RESOURCES, "resources"):
         return None
     amounts: dict[str, int] = {}
-    for name, text in sorted(written.items(), key=lambda each: each[0].startswith(_REQUESTS)):
-        plain = name.removeprefix(_REQUESTS)
-        if not name.startswith(_NO_REQUESTS):
-            try:
-                amounts.setdefault(plain, request(plain, text))
-            except InvalidQuantity as error:
-                values.note(f"spec.minResources: {error}")
+    for name, text in plain_amounts(written):
+        try:
+            amounts.setdefault(name, request(name, text))
+        except InvalidQuantity as error:
+            values.note(f"spec.minResources: {error}")
     return one(Resources(amounts))
 
 

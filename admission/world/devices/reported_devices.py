@@ -50,7 +50,7 @@ def with_reported(fact: NodeFact, reported: NodeDevicesFact) -> NodeFact:
         devices=linked,
         faults=faults,
         offers_faulty_devices=_offers_faulty(fact, reported),
-        faulty_pods=_faulty_pods(reported.holders, () if fact.hold else _not_accepted(fact, faults)),
+        faulty_pods=_faulty_pods(reported.holders, _not_accepted(fact, faults)),
     )
 
 

@@ -42,7 +42,7 @@ from queues.api.check.owners import is_owner, owner_findings, template_finding
 from queues.api.check.pod_templates import TemplateProblem, pod_problems, template_problems
 from queues.api.check.readable_part import readable_part
 from queues.api.convert.kueue_types import KUEUE_GROUP, KUEUE_KINDS
-from queues.api.metadata_keys.known_key import KeyUse
+from queues.api.metadata_keys import KeyUse
 from queues.api.model import excerpt
 from queues.api.types.batch_job import BatchJob
 from queues.api.types.cron_job import VolcanoCronJob
@@ -58,7 +58,7 @@ from queues.api.validation.queued_work import (
     template_violations_in_queue,
 )
 from queues.api.validation.unsupported import unsupported, unsupported_in_flavor, unsupported_in_queue
-from queues.api.validation.validation import KINDS, kind_of, unknown_fields, violations_of
+from queues.api.validation.validation import KINDS, Known, kind_of, unknown_fields, violations_of
 from queues.api.validation.violations import Violation
 
 #: The most that etcd stores of one object, and that ``kubectl apply`` can copy into an annotation.
@@ -89,12 +89,12 @@ _WITHOUT_EFFECT = ("Numatopology", "NodeShard")
 
 
 #: Findings about an object as the reader of the cluster's objects sees it; None if Muster does not act on the kind. The
-#: text is the queue of objects of its namespace that name none; "": they do not wait.
-AsInCluster = Callable[[Subject, str], Sequence[Finding] | None]
+#: text is the queue of objects of its namespace that name none; "": they do not wait. And what the documents define.
+AsInCluster = Callable[[Subject, str, Known], Sequence[Finding] | None]
 
 
 def check_documents(
-    files: Iterable[tuple[str, str]], as_in_cluster: AsInCluster = lambda subject, queue: None
+    files: Iterable[tuple[str, str]], as_in_cluster: AsInCluster = lambda subject, queue, known: None
 ) -> list[Finding]:
     """Findings in files (name, text) that are applied together, by file and line. Never raises, whatever the texts."""
     files = list(files)
@@ -165,12 +165,14 @@ def _of_subject(
             return
     yield from _size(subject)
     kueue = _namespace(subject) in definitions.local_queues
-    yield from own_names(subject, (KeyUse.READ, KeyUse.TRANSLATED) if kueue else (KeyUse.READ,))
+    understood = (KeyUse.READ, KeyUse.TRANSLATED) if kueue else (KeyUse.READ,)
+    yield from own_names(subject, understood, waits=_waits(subject, definitions))
     if kind_of(document) is None:
         if is_owner(document):
             yield from owner_findings(subject, definitions)
             return
-        findings = as_in_cluster(subject, definitions.queue_of_namespace(_namespace(subject)))
+        inherited = definitions.queue_of_namespace(_namespace(subject))
+        findings = as_in_cluster(subject, inherited, definitions.known_to(document))
         yield from _other_kind(subject) if findings is None else findings
         return
     identity = _identity(subject)
@@ -189,7 +191,7 @@ def _of_known_kind(
     findings = [*_by_rules(subject, definitions)]
     if not any(each.severity == "error" for each in findings):
         queue = definitions.queue_of_namespace(_namespace(subject))
-        found = as_in_cluster(subject, queue) or ()
+        found = as_in_cluster(subject, queue, definitions.known_to(subject.value)) or ()
         # What the API server warns of, the cluster's reader may refuse.
         refused = {(each.path, each.found) for each in found}
         told = {each.found for each in findings if (each.path, each.found) not in refused}
@@ -274,7 +276,7 @@ def _in_queue_violations(subject: Subject, definitions: Definitions) -> Iterator
 
 
 def _waits(subject: Subject, definitions: Definitions) -> bool:
-    """Whether a Job or Pod waits in a queue, as far as the documents say."""
+    """Whether an object waits in a queue, as far as the documents say."""
     spec = subject.value.get("spec")
     scheduler = spec.get("schedulerName") if isinstance(spec, Mapping) else None
     return (

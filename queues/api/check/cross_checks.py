@@ -49,7 +49,8 @@ class Definitions:
     namespace_labels: Mapping[str, Mapping[str, str]]
     #: Names of priority classes; empty: no document is one.
     priority_classes: frozenset[str]
-    #: Classes of devices that ResourceFlavors count; None if no document is a ResourceFlavor.
+    #: Names of ResourceFlavors, and classes of devices that these count; None if no document is a ResourceFlavor.
+    flavors: frozenset[str] | None
     device_classes: frozenset[str] | None
     #: ResourceClaimTemplates by namespace and name, with the classes of devices that they ask for; empty: none.
     claim_templates: Mapping[tuple[str, str], tuple[str, ...]]
@@ -61,7 +62,7 @@ class Definitions:
         has_queues, levels, namespace_queues = False, set[str](), dict[str, str]()
         namespace_labels: dict[str, Mapping[str, str]] = {}
         local_queues: dict[str, Mapping[str, str]] = {}
-        priority_classes, device_classes, has_flavors = set[str](), set[str](), False
+        priority_classes, device_classes, flavors = set[str](), set[str](), set[str]()
         claim_templates: dict[tuple[str, str], tuple[str, ...]] = {}
         for subject in subjects:
             document = subject.value
@@ -75,7 +76,7 @@ class Definitions:
                         topology = Topology.parse(document)
                         levels |= set(topology.level_keys())
                     case model if model is ResourceFlavor:
-                        has_flavors = True
+                        flavors.add(str(subject.metadata.get("name")))
                         device_classes |= set(ResourceFlavor.parse(document).spec.device_classes)
                     case None if is_of(document, CLAIM_TEMPLATES):
                         namespace = str(subject.metadata.get("namespace") or "default")
@@ -100,7 +101,8 @@ class Definitions:
             local_queues=local_queues,
             namespace_labels=namespace_labels,
             priority_classes=frozenset(priority_classes),
-            device_classes=frozenset(device_classes) if has_flavors else None,
+            flavors=frozenset(flavors) or None,
+            device_classes=frozenset(device_classes) if flavors else None,
             claim_templates=claim_templates,
         )
 
@@ -117,10 +119,11 @@ class Definitions:
         metadata = document.get("metadata")
         namespace = metadata.get("namespace") if isinstance(metadata, Mapping) else None
         if not isinstance(namespace, str):
-            return Known(queues=self.queues, levels=self.levels)
+            return Known(queues=self.queues, levels=self.levels, flavors=self.flavors)
         return Known(
             queues=self.queues,
             levels=self.levels,
+            flavors=self.flavors,
             namespace_queue=self.namespace_queues.get(namespace),
             namespace_labels=self.namespace_labels.get(namespace),
         )

@@ -8,7 +8,7 @@ from typing import Any, Final
 from queues.api import kueue_names, names
 from queues.api.check.finding import Subject
 from queues.api.check.own_names import metadata_of
-from queues.api.metadata_keys.tables import KNOWN_KEYS
+from queues.api.metadata_keys import KNOWN_KEYS
 
 #: Kueue's annotation → Muster's with the same value.
 _SAME_VALUE: Final = {

@@ -22,9 +22,10 @@ from queues.api.api_resources import (
 )
 from queues.api.check.finding import Finding, Subject
 from queues.api.kueue_names import KUEUE_QUEUE
-from queues.api.metadata_keys.known_key import (
+from queues.api.metadata_keys import (
     ANNOTATION,
     JOB,
+    KNOWN_KEYS,
     LABEL,
     OPERATOR_JOB,
     POD,
@@ -35,8 +36,9 @@ from queues.api.metadata_keys.known_key import (
     VOLCANO_JOB,
     KeyUse,
     KnownKey,
+    known_key,
 )
-from queues.api.metadata_keys.tables import KNOWN_KEYS, known_key
+from queues.api.validation.queued_work import ONLY_MUSTER
 
 #: Names that only Muster and Volcano use: an unknown one is misspelt, or has no effect.
 _PREFIXES: Final = ("muster.dev/", "volcano.sh/", "scheduling.volcano.sh/")
@@ -54,6 +56,8 @@ _PLACES: Final = {
         for each in (DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, CRON_JOBS, LEADER_WORKER_SETS)
     },
 }
+#: Kinds whose templates are judged as the Volcano Jobs that Muster makes of them.
+_JUDGED_AS_JOBS: Final = ((names.BATCH_VOLCANO, "CronJob"), (names.FLOW_VOLCANO, "JobTemplate"))
 #: API groups whose jobs wait.
 _GROUPS_OF_OPERATORS: Final = frozenset(
     each.group for each in (JOB_SETS, PYTORCH_JOBS, RAY_JOBS, SPARK_APPLICATIONS, TRAIN_JOBS, APP_WRAPPERS)
@@ -85,18 +89,27 @@ class MetadataPlace:
     metadata: Any
 
 
-def own_names(subject: Subject, understood: Container[KeyUse]) -> Iterator[Finding]:
-    """Findings for names on an object and on the templates in it. ``understood``: uses that count in its namespace."""
+def own_names(subject: Subject, understood: Container[KeyUse], *, waits: bool) -> Iterator[Finding]:
+    """Findings for names on an object and on the templates in it.
+
+    ``understood``: uses that count in its namespace; ``waits``: whether it is in a queue.
+    """
     for place in metadata_of(subject.value):
         for field in (LABEL, ANNOTATION):
             keys = _member(place.metadata, field)
             for key in keys if isinstance(keys, Mapping) else ():
                 if isinstance(key, str):
-                    yield from _of_key(subject, place, field, key, understood)
+                    yield from _of_key(subject, place, field, key, understood, waits=waits)
 
 
 def _of_key(
-    subject: Subject, place: MetadataPlace, field: str, key: str, understood: Container[KeyUse]
+    subject: Subject,
+    place: MetadataPlace,
+    field: str,
+    key: str,
+    understood: Container[KeyUse],
+    *,
+    waits: bool,
 ) -> Iterator[Finding]:
     where = f"{place.above}metadata.{field}[{key}]"
     row = known_key(key)
@@ -106,7 +119,11 @@ def _of_key(
         if key.startswith(_PREFIXES):
             yield subject.finding("warning", where, "a name that Muster does not know", _similar(key))
     elif row.use is KeyUse.OWN:
-        yield subject.finding("error", where, key, "nothing: only Muster writes it")
+        if _is_refused(subject, place, field, key, waits=waits):
+            yield subject.finding("error", where, key, ONLY_MUSTER)
+        else:
+            expected = f"{ONLY_MUSTER}, and what others write counts for nothing here"
+            yield subject.finding("warning", where, key, expected)
     elif row.use is KeyUse.TRANSLATED and row.use not in understood:
         found = f"a name that Muster does not read ({row.meaning})"
         expected = f'{row.instead}; or the label {names.KUEUE_NAMES}: "true" on its Namespace'
@@ -118,6 +135,20 @@ def _of_key(
     elif row.use in understood and place.name and field not in row.places.get(place.name, ()):
         found = f"a name that Muster does not read in {field} of {_with_article(place.name)}"
         yield subject.finding("warning", where, found, _right_place(row, place.name))
+
+
+def _is_refused(subject: Subject, place: MetadataPlace, field: str, key: str, *, waits: bool) -> bool:
+    """Whether the API server refuses a name that only Muster writes, or the pods with it: where it would count."""
+    counts = key in names.OWN_OF_PODS and field == (LABEL if key == names.RELEASED else ANNOTATION)
+    if not place.above:
+        # Who asks for what waits is written over it.
+        return counts and place.name in (JOB, POD) and not (waits and key == names.USER)
+    kind = (subject.value.get("apiVersion"), subject.value.get("kind"))
+    if kind in _JUDGED_AS_JOBS:
+        return True
+    if _place_of_object(subject.value) == OPERATOR_JOB:
+        return waits and counts and place.name == TEMPLATE and key != names.USER
+    return counts and not (waits and key == names.USER and _place_of_object(subject.value) == JOB)
 
 
 def _with_article(name: str) -> str:

@@ -1,7 +1,10 @@
 """Kinds that Muster does not read, but whose pods wait if they, or the template of their pods, name a queue."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Final
+
+from pydantic import ValidationError
 
 from queues.api import names
 from queues.api.api_resources import CRON_JOBS, DEPLOYMENTS, LEADER_WORKER_SETS, REPLICA_SETS, STATEFUL_SETS
@@ -10,9 +13,14 @@ from queues.api.check.finding import Finding, Subject
 from queues.api.check.pod_templates import TemplateProblem, template_problems
 from queues.api.model import excerpt
 from queues.api.reading.user_values import number
+from queues.api.types.batch_job import BatchJob
+from queues.api.types.pod import Pod
 from queues.api.validation.job_rules import queue_reference_violations
 from queues.api.validation.queued_work import ONLY_MUSTER, template_violations_in_queue
 from queues.api.validation.scheduler_fields import reported_violations
+from queues.api.validation.size_rules import EqualPods, pods_of
+from queues.api.validation.validation import waiting_violations
+from queues.resources import Resources
 from queues.text_format import counted
 
 _CRON_JOB: Final = (CRON_JOBS.api_version, CRON_JOBS.kind)
@@ -74,6 +82,8 @@ def _waiting(
         place, queue = _queue_of(_at(document, _JOB_TEMPLATE), _JOB_TEMPLATE)
     if kind in _WITH_OWN_QUEUE and not queue:
         place, queue = _queue_of(document, "")
+    if not queue:
+        place, queue = "metadata.namespace", definitions.queue_of_namespace(_namespace(subject))
     annotations = _at(template, "metadata.annotations")
     group = None
     if isinstance(annotations, Mapping):
@@ -85,6 +95,11 @@ def _waiting(
         yield from _in_queue(subject, definitions, place, queue, _start(document, kind, place))
         if kind == _LEADER_WORKER_SET and _at(template, "spec.schedulerName") == names.VOLCANO_SCHEDULER:
             yield from _group_of_provider(subject, queue)
+        sets = _pods_of_owner(document, kind)
+        together = sum(pods.minimum for pods in sets)
+        known = definitions.known_to(document)
+        for each in waiting_violations(queue, _namespace(subject), sets, together, known):
+            yield subject.finding("warning", each.path, each.found, each.expected)
         yield from _against_rules(document, kind, subject)
         if kind == (DEPLOYMENTS.api_version, DEPLOYMENTS.kind):
             yield from _stuck_update(subject)
@@ -96,6 +111,37 @@ def _waiting(
     else:
         expected = "a queue in the labels of the pod template, if they shall wait"
         yield subject.finding("note", f"{path}.metadata", "pods that name no queue", expected)
+
+
+def _pods_of_owner(document: Mapping[str, Any], kind: tuple[str, str]) -> list[EqualPods]:
+    """The pods that start together of an owner: of a CronJob those of one Job."""
+    with suppress(ValidationError):
+        if kind == _CRON_JOB:
+            metadata, spec = (_at(document, f"{_JOB_TEMPLATE}.{part}") or {} for part in ("metadata", "spec"))
+            sets, _ = pods_of(BatchJob.parse({"metadata": metadata, "spec": spec}))
+            return [
+                each._replace(
+                    path=f"{_JOB_TEMPLATE}.{each.path}", template=f"{_JOB_TEMPLATE}.{each.template}"
+                )
+                for each in sets
+            ]
+        if kind == _LEADER_WORKER_SET:
+            worker, leader = _TEMPLATES[kind]
+            size = _at(document, "spec.leaderWorkerTemplate.size")
+            workers = size - 1 if isinstance(size, int) and size > 0 else 0
+            leads = leader if _at(document, leader) else worker
+            pairs = [(leads, 1), (worker, workers)]
+        else:
+            pairs = [(_TEMPLATES[kind][0], _min_member(document) or 1)]
+        return [
+            EqualPods(path, path, count, count, _takes_of(document, path)) for path, count in pairs if count
+        ]
+    return []
+
+
+def _takes_of(document: Mapping[str, Any], path: str) -> Resources:
+    [pod], _ = pods_of(Pod.parse({"spec": _at(document, f"{path}.spec") or {}}))
+    return pod.takes
 
 
 def _group_of_provider(subject: Subject, queue: str) -> Iterator[Finding]:
@@ -112,9 +158,8 @@ def _group_of_provider(subject: Subject, queue: str) -> Iterator[Finding]:
 
 def _stuck_update(subject: Subject) -> Iterator[Finding]:
     """A Deployment whose updates need room for a pod more, since it may have none less."""
-    spec = _at(subject.value, "spec")
-    replicas = spec.get("replicas", 1)
-    strategy = spec.get("strategy")
+    replicas, strategy = (_at(subject.value, f"spec.{field}") for field in ("replicas", "strategy"))
+    replicas = 1 if replicas is None else replicas
     strategy = strategy if isinstance(strategy, Mapping) else {}
     if (
         strategy.get("type", "RollingUpdate") != "RollingUpdate"
@@ -219,6 +264,10 @@ def _queue_of(template: Any, path: str) -> tuple[str, str]:
         if isinstance(queue, str) and queue:
             return f"{path}.metadata.{field}[{key}]".removeprefix("."), queue
     return "", ""
+
+
+def _namespace(subject: Subject) -> str:
+    return str(subject.metadata.get("namespace") or "default")
 
 
 def _at(value: Any, path: str) -> Any:

@@ -113,27 +113,16 @@ class StarvationPolicy(Model):
 class NodeRecoveryPolicy(Model):
     """How nodes with unhealthy devices are recovered; counts on ``root``, where ``onFault`` is ``recover``."""
 
-    #: CronJob (``namespace/name``) that recovery Jobs are made from. Absent: the node waits until its GPUs are
+    #: CronJob (``namespace/name``) that repair Jobs are made from. Absent: the node waits until its GPUs are
     #: healthy again.
     job: NamespacedName | None = None
     #: CronJob that test Jobs are made from. Absent: what the agent reports is enough.
     verify_job: NamespacedName | None = None
-    #: Most nodes that are out of service at a time; 0 allows none. Absent: no such bound.
+    #: Most nodes that are out of service at a time; 0 allows none. Absent: a tenth of all nodes with devices, and one
+    #: at least.
     max_nodes_out: Count | None = None
-    #: The same in per cent of all nodes with devices. A percentage above 0 allows one node at least; 0 allows none.
-    #: Absent: 10.
-    max_percent_out: Annotated[Count, Field(le=100)] | None = None
     #: How long gangs that are not on faulty devices may go on. Absent: an hour.
     drain_timeout: Duration | None = None
-    #: How long a recovery or test Job may take. Absent: half an hour.
-    job_timeout: Duration | None = None
-    #: How long devices may take to be healthy again after a Job has ended. The agent may need twenty minutes to call a
-    #: repaired device healthy. Absent: 25 minutes.
-    verify_timeout: Duration | None = None
-    #: How often recovery is tried. Absent: 3.
-    attempts: Count | None = None
-    #: A fault within this time after a recovery goes on with its count of attempts; above 0. Absent: a day.
-    attempts_within: Duration | None = None
     #: A node on which pods of so many gangs fail soon after their start gets no more gangs. The gangs have to be of two
     #: namespaces, so that 1 means 2 while more than one namespace has gangs. 0: this is not checked. Absent: 3.
     black_hole_gangs: Count | None = None
@@ -450,12 +439,7 @@ def _node_recovery(health: HealthPolicy | None) -> NodeRecoveryRules:
         job=told.job,
         verify_job=told.verify_job,
         max_nodes_out=told.max_nodes_out,
-        max_percent_out=told.max_percent_out,
         drain_timeout=_seconds(told.drain_timeout),
-        job_timeout=_seconds(told.job_timeout),
-        verify_timeout=_seconds(told.verify_timeout),
-        attempts=told.attempts,
-        attempts_within=_seconds(told.attempts_within),
         black_hole_gangs=told.black_hole_gangs,
     )
 

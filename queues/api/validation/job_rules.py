@@ -186,6 +186,12 @@ def _gang(job: VolcanoJob, wording: str) -> Iterator[Violation]:
     if job.spec.min_available > replicas:
         expected = f"at most {replicas}, the replicas of all tasks"
         yield Violation("spec.minAvailable", str(job.spec.min_available), expected, wording)
+    success = job.spec.min_success
+    if success is not None and success > replicas:
+        expected = (
+            f"at most {replicas}, the replicas of all tasks: the Job would fail when all pods have succeeded"
+        )
+        yield Violation("spec.minSuccess", str(success), expected, tolerable=True)
 
 
 def _plugins(job: VolcanoJob, tasks: Collection[str]) -> Iterator[Violation]:

@@ -1,6 +1,6 @@
 """Rules for Queues: guarantee ≤ deserved ≤ capability, and parents that form a tree."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import combinations
 
 from queues.api.model import excerpt
@@ -16,11 +16,15 @@ from queues.resources import Resources, show
 from queues.workload import QueueName
 
 
-def queue_violations(queue: QueueDocument, queues: Mapping[str, DomainQueue] | None) -> list[Violation]:
+def queue_violations(
+    queue: QueueDocument,
+    queues: Mapping[str, DomainQueue] | None,
+    flavors: Collection[str] | None = None,
+) -> list[Violation]:
     """Violations of a Queue.
 
     ``queues``: the queues that exist, an older version of this one possibly among them; None if not known: the tree is
-    then not checked.
+    then not checked. ``flavors``: names of ResourceFlavors, likewise.
     """
     found = list(_name(queue))
     spec = queue.spec
@@ -34,10 +38,18 @@ def queue_violations(queue: QueueDocument, queues: Mapping[str, DomainQueue] | N
         if flavor.name in names:
             path = f"spec.flavors[{index}].name"
             found.append(Violation(path, excerpt(flavor.name), "a flavor that is not listed before"))
+        elif flavors is not None and flavor.name not in flavors:
+            path = f"spec.flavors[{index}].name"
+            wording = (
+                f"{path}: there is no ResourceFlavor {flavor.name}; until there is, no node is of this flavor"
+            )
+            expected = "the name of a ResourceFlavor that exists"
+            found.append(
+                Violation(path, excerpt(flavor.name), expected, wording, tolerable=True, missing=flavor.name)
+            )
         names.add(flavor.name)
     found += _access(queue)
     found += loan_violations(queue, queues)
-    found += _recovery(queue)
     found += _provisioning(queue)
     found += _hierarchy(queue)
     if queue.metadata.name == ROOT:
@@ -100,13 +112,6 @@ def _access(queue: QueueDocument) -> Iterator[Violation]:
             yield Violation(
                 f"spec.access.admins[{index}]", excerpt(admin.document()), "either a user or a group"
             )
-
-
-def _recovery(queue: QueueDocument) -> Iterator[Violation]:
-    rules = queue.to_domain().node_recovery
-    if rules.attempts_within == 0:
-        expected = "a duration of a second or more: without one the attempts would have no end"
-        yield Violation("spec.policy.health.recovery.attemptsWithin", "0", expected)
 
 
 def _provisioning(queue: QueueDocument) -> Iterator[Violation]:

@@ -5,7 +5,7 @@ Certain is what all pods that have to start together ask at the least. The engin
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from pydantic import ValidationError
 
@@ -14,19 +14,24 @@ from queues.api.reading.pod_requests import requests_of
 from queues.api.reading.user_values import MOST_PODS, number
 from queues.api.types.batch_job import BatchJob
 from queues.api.types.pod import Pod, PodSpec, PodTemplate
+from queues.api.types.podgroup import PodGroup
 from queues.api.types.volcano_job import VolcanoJob, VolcanoTaskSpec
 from queues.api.validation.violations import Violation
 from queues.errors import InvalidQuantity
 from queues.flavor_growth import FlavorGrowth, growth_of, short_of
 from queues.quota.queue import Queue, provisioning_rules
-from queues.resources import NOTHING, PODS, Resources, show, total
-from queues.workload import QueueName
+from queues.resources import NOTHING, PODS, Resources, request, show, total
+from queues.workload import FlavorName, QueueName
+
+#: Names in a ResourceQuota: of requests, and of what is no request.
+_REQUESTS: Final = "requests."
+_NO_REQUESTS: Final = ("limits.", "count/")
 
 
-class _Pods(NamedTuple):
-    """Equal pods of an object."""
+class EqualPods(NamedTuple):
+    """Equal pods of an object; or, without a template, all that its pods ask together."""
 
-    #: The field with their number, and the one with their template.
+    #: The field with their number, and the one with their template; "": they have none.
     path: str
     template: str
     pods: int
@@ -36,24 +41,24 @@ class _Pods(NamedTuple):
 
 
 def size_violations(
-    document: Any, path: Sequence[Queue], largest: Resources | None, flavors: Sequence[FlavorGrowth] = ()
+    sets: Sequence[EqualPods],
+    together: int,
+    path: Sequence[Queue],
+    largest: Resources | None,
+    flavors: Sequence[FlavorGrowth] = (),
 ) -> Iterator[Violation]:
-    """Warnings about an object that can never start.
+    """Warnings about work that can never start.
 
-    ``path``: its queue and those above it, nearest first. ``largest``: of each resource the most that one node has;
-    None if not known. ``flavors``: all ResourceFlavors.
+    ``sets``, ``together``: as of ``pods_of``. ``path``: its queue and those above it, nearest first. ``largest``: of
+    each resource the most that one node has; None if not known. ``flavors``: all ResourceFlavors.
     """
-    sets, together = _sets_of(document)
-    count = sum(each.pods for each in sets)
-    if count > MOST_PODS:
-        if isinstance(document, BatchJob):  # of other kinds their own rules say it
-            yield Violation(sets[0].path, f"{count} pods", f"at most {MOST_PODS}", tolerable=True)
-        return
-    if not path or not sets:
+    count = max(sum(each.pods for each in sets), together)
+    if not path or not sets or count > MOST_PODS:
         return
     if (gang := _too_large(sets[0].path, count, path)) is not None:
         yield gang
     yield from _beyond_limits(sets, _at_least(sets, together), path)
+    sets = [each for each in sets if each.template]
     queues = {each.name: each for each in path}
     asks = provisioning_rules(QueueName(path[0].name), queues.get) is not None
     # Whether all nodes are of flavors is not known.
@@ -66,14 +71,11 @@ def size_violations(
             continue
         for name, units in each.takes.items():
             if name in largest and units > largest[name] and each.minimum:
-                wording = (
-                    f"{each.template}: it never fits: {show(name, units)} {name} asked in one pod, "
-                    f"the largest node has {show(name, largest[name])}"
-                )
+                most = f"the largest node has {show(name, largest[name])}"
                 if (short := short_of(growth, each.takes, name)) is not None:
                     of_what = "" if short[0] == name else f" {short[0]}"
-                    wording += f", the largest that can be added has {show(*short)}{of_what}"
-                yield _never(each.template, name, units, wording)
+                    most += f", the largest that can be added has {show(*short)}{of_what}"
+                yield _never(each.template, name, units, f"{name} asked in one pod", most)
 
 
 def _too_large(where: str, count: int, path: Sequence[Queue]) -> Violation | None:
@@ -85,35 +87,56 @@ def _too_large(where: str, count: int, path: Sequence[Queue]) -> Violation | Non
     return Violation(where, f"{count} pods", f"at most {limit}", wording, tolerable=True)
 
 
-def _beyond_limits(sets: Sequence[_Pods], asked: Resources, path: Sequence[Queue]) -> Iterator[Violation]:
+def _beyond_limits(sets: Sequence[EqualPods], asked: Resources, path: Sequence[Queue]) -> Iterator[Violation]:
     for queue in path:
-        for name, limit in sorted(queue.limits.capability.items()):
-            if asked[name] > limit:
-                wording = (
-                    f"{sets[0].path}: it never fits: {show(name, asked[name])} {name} asked, "
-                    f"queue {queue.name} may use {show(name, limit)}"
-                )
-                yield _never(sets[0].path, name, asked[name], wording)
+        for limits, whose in (
+            (queue.limits.capability, f"queue {queue.name} may use {{}}"),
+            (queue.max_per_user, f"one user may use {{}} in queue {queue.name}"),
+        ):
+            for name, limit in sorted(limits.items()):
+                if asked[name] > limit:
+                    where = next(each.path for each in sets if each.takes[name])
+                    most = whose.format(show(name, limit))
+                    yield _never(where, name, asked[name], f"{name} asked", most)
+                    return
+    yield from _beyond_flavors(sets, path)
+
+
+def _beyond_flavors(sets: Sequence[EqualPods], path: Sequence[Queue]) -> Iterator[Violation]:
+    """Equal pods are of one flavor: more than each flavor of the queue has for them."""
+    flavors = [_capability_in(flavor, path) for flavor in path[0].flavors]
+    for pods in sets if flavors else ():
+        if not pods.template and len(flavors) > 1:
+            continue
+        for name, units in (pods.takes * pods.minimum).items():
+            if all(name in limits and units > limits[name] for limits in flavors):
+                most = f"queue {path[0].name} may use {show(name, max(each[name] for each in flavors))} of it"
+                yield _never(pods.path, name, units, f"{name} of one flavor asked", most)
                 return
-        for name, limit in sorted(queue.max_per_user.items()):
-            if asked[name] > limit:
-                wording = (
-                    f"{sets[0].path}: it never fits: {show(name, asked[name])} {name} asked, "
-                    f"one user may use {show(name, limit)} in queue {queue.name}"
-                )
-                yield _never(sets[0].path, name, asked[name], wording)
-                return
 
 
-def _never(path: str, resource: str, units: int, wording: str) -> Violation:
-    return Violation(path, f"{show(resource, units)} {resource}", "less", wording, tolerable=True)
+def _capability_in(flavor: FlavorName, path: Sequence[Queue]) -> Mapping[str, int]:
+    """What queues on a path may use at most in a flavor."""
+    least: dict[str, int] = {}
+    for queue in path:
+        if flavor in queue.flavors:
+            for name, units in queue.flavors[flavor].capability.items():
+                least[name] = min(units, least.get(name, units))
+    return least
 
 
-def _at_least(sets: Sequence[_Pods], together: int) -> Resources:
+def _never(path: str, resource: str, units: int, what: str, most: str) -> Violation:
+    """``what``: what is asked; ``most``: and how much there is."""
+    wording = f"{path}: it never fits: {show(resource, units)} {what}, {most}"
+    found, expected = f"{show(resource, units)} {what}", f"less: it never fits, {most}"
+    return Violation(path, found, expected, wording, tolerable=True)
+
+
+def _at_least(sets: Sequence[EqualPods], together: int) -> Resources:
     """What so many pods of these sets ask at the least: each set's own minimum, and the smallest of the others."""
     due = total(each.takes * each.minimum for each in sets)
     rest = together - sum(each.minimum for each in sets)
-    if rest <= 0:
+    if rest <= 0 or not any(each.pods > each.minimum for each in sets):
         return due
     least = {
         name: min(each.takes[name] for each in sets if each.pods > each.minimum)
@@ -123,7 +146,7 @@ def _at_least(sets: Sequence[_Pods], together: int) -> Resources:
     return due + Resources({name: units for name, units in least.items() if name != PODS}) * rest
 
 
-def _sets_of(document: Any) -> tuple[list[_Pods], int]:
+def pods_of(document: Any) -> tuple[list[EqualPods], int]:
     """The pods of an object, and how many of them start together; what cannot be read has none."""
     match document:
         case VolcanoJob():
@@ -143,21 +166,43 @@ def _sets_of(document: Any) -> tuple[list[_Pods], int]:
             stated = number(document.metadata.annotations.get(GROUP_MIN_MEMBER, ""))
             minimum = count if stated is None else min(stated, count)
             return [
-                _Pods("spec.parallelism", "spec.template", count, minimum, _takes(spec.template))
+                EqualPods("spec.parallelism", "spec.template", count, minimum, _takes(spec.template))
             ], minimum
+        case PodGroup(spec=spec):
+            # Once they exist, its pods say what they take.
+            amounts = EqualPods("spec.minResources", "", 0, 1, _amounts(spec.min_resources))
+            members = EqualPods("spec.minMember", "", spec.min_member, spec.min_member, NOTHING)
+            return [members, amounts], spec.min_member
         case Pod():
-            return [_Pods("spec", "spec", 1, 1, _takes_of(document.spec))], 1
+            return [EqualPods("spec", "spec", 1, 1, _takes_of(document.spec))], 1
     return [], 0
 
 
-def _of_task(index: int, task: VolcanoTaskSpec) -> _Pods:
+def _of_task(index: int, task: VolcanoTaskSpec) -> EqualPods:
     minimum, partition = task.min_available, task.partition_policy
     if minimum is None:
         parts = partition.min_partitions * partition.partition_size if partition is not None else 0
         minimum = parts or task.replicas
     at = f"spec.tasks[{index}]"
     least = min(max(minimum, 0), task.replicas)
-    return _Pods(f"{at}.replicas", f"{at}.template", task.replicas, least, _takes(task.template))
+    return EqualPods(f"{at}.replicas", f"{at}.template", task.replicas, least, _takes(task.template))
+
+
+def plain_amounts(written: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Amounts of ``minResources`` by plain names. The first of a name counts: those of a ResourceQuota come last."""
+    for name in sorted(written, key=lambda each: each.startswith(_REQUESTS)):
+        if not name.startswith(_NO_REQUESTS):
+            yield name.removeprefix(_REQUESTS), written[name]
+
+
+def _amounts(written: Mapping[str, Any]) -> Resources:
+    amounts: dict[str, int] = {}
+    try:
+        for name, text in plain_amounts(written):
+            amounts.setdefault(name, request(name, text))
+    except InvalidQuantity:
+        return NOTHING
+    return Resources(amounts)
 
 
 def _takes(template: Mapping[str, Any]) -> Resources:

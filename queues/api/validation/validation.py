@@ -1,6 +1,7 @@
 """The rules of every kind, behind one function: a document → its violations. Pure: the cluster is an argument."""
 
 from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Final
@@ -27,6 +28,7 @@ from queues.api.reading.user_values import SUBDOMAIN, is_dns_name, is_label_key
 from queues.api.resource_names import EXTENDED_EXPECTED, doubt_about, is_extended, meant_by
 from queues.api.schedules.cron_job_rules import cron_job_violations
 from queues.api.schedules.job_flow_rules import job_flow_violations, job_template_violations
+from queues.api.schedules.made_jobs import made_job
 from queues.api.types.batch_job import BatchJob
 from queues.api.types.command import CommandDocument
 from queues.api.types.cron_job import VolcanoCronJob
@@ -48,13 +50,18 @@ from queues.api.validation.closures.closure_rules import (
 )
 from queues.api.validation.command_rules import command_violations
 from queues.api.validation.hypernode_rules import hypernode_violations
-from queues.api.validation.job_rules import job_change_violations, job_violations, queue_reference_violations
+from queues.api.validation.job_rules import (
+    job_change_violations,
+    job_violations,
+    queue_reference_violations,
+    size_warnings,
+)
 from queues.api.validation.pod_rules import annotation_violations, pod_spec_violations, template_violations
 from queues.api.validation.podgroup_rules import podgroup_violations
 from queues.api.validation.queue_rules import queue_violations
 from queues.api.validation.run_time_rules import run_time_violations
 from queues.api.validation.scheduler_fields import other_scheduler, reported_violations
-from queues.api.validation.size_rules import size_violations
+from queues.api.validation.size_rules import EqualPods, pods_of, size_violations
 from queues.api.validation.violations import Violation, label_violations, limit_violations, of_model
 from queues.api.validation.zero_fields import zero_field_warnings
 from queues.flavor_growth import FlavorGrowth
@@ -190,12 +197,10 @@ def _violations_within(
     if isinstance(parsed, Reservation | NodeDrain):
         found += _closure_violations(parsed, known, document, old)
     else:
-        path = _queues_of(parsed, known)
-        knows_nodes = known.largest is not None and known.growth is not None and path
-        largest = known.largest() if knows_nodes and known.largest is not None else None
         found += _RULES[model](parsed, known)
-        found += _by_queue(parsed, known, path, is_new=old is None)
-        found += size_violations(parsed, path, largest, known.growth or ())
+        for place, workload in _workloads(parsed, known):
+            is_template = workload is not parsed
+            found += _of_workload(workload, place, known, may_wait=is_template or old is not None)
         found += islice(_reported(document, parsed, known), _MOST_REPORTED)
     return found if old is None else _but_for_old(found, old)
 
@@ -301,9 +306,73 @@ def _metadata(document: Any) -> Iterator[Violation]:
         yield Violation(f"metadata.labels[{GATED_NAMESPACE}]", excerpt(gated), "'true' or 'false'")
 
 
-def _queues_of(document: Any, known: Known) -> list[DomainQueue]:
-    """The queue of an object and those above it, nearest first; empty: it has none, or they are not known."""
-    name = _queue_of(document, known)
+def _workloads(parsed: Model, known: Known) -> Iterator[tuple[str, Any]]:
+    """The workload that an object is, or that it is the template of, with its place in the object; what cannot be read
+    has none."""
+    match parsed:
+        case VolcanoCronJob(metadata=metadata, spec=spec):
+            template = spec.job_template.document()
+            place, named, made = "spec.jobTemplate", template.get("metadata") or {}, template.get("spec")
+        case JobTemplate(metadata=metadata, spec=spec):
+            place, named, made = "", {}, spec.document()
+        case _:
+            yield "", parsed
+            return
+    job = made_job({**named, "namespace": metadata.namespace}, made, namespace_queue=known.namespace_queue)
+    with suppress(ValidationError):
+        yield place, VolcanoJob.parse(job)
+
+
+def _of_workload(workload: Any, place: str, known: Known, *, may_wait: bool) -> Iterator[Violation]:
+    """What a workload would wait for without end in its queue. ``place``: where the object has it; "": it is one.
+
+    New objects of Volcano's kinds are refused, as for a queue that does not exist, unless they ``may_wait``. Others
+    wait until that changes.
+    """
+    queue, may_wait = _queue_of(workload, known), may_wait or not isinstance(workload, VolcanoJob | PodGroup)
+    sets, together = pods_of(workload)
+    if isinstance(workload, BatchJob):  # of other kinds their own rules say it
+        yield from size_warnings(sum(each.pods for each in sets), sets[0].path)
+    path = _path_of(queue, known)
+    found = list(run_time_violations(workload, path, tolerable=may_wait)) if path else []
+    found += size_violations(sets, together, path, _largest(known, path), known.growth or ())
+    for each in found:
+        yield each.below(place)
+    yield from access_violations(queue, workload.metadata.namespace, known, tolerable=may_wait)
+
+
+def waiting_violations(
+    queue: str, namespace: str, sets: Sequence[EqualPods], together: int, known: Known
+) -> Iterator[Violation]:
+    """Warnings about pods of a kind without rules of its own: what they would wait for without end in a queue.
+
+    ``sets``, ``together``: as of ``pods_of``.
+    """
+    path = _path_of(queue, known)
+    yield from size_violations(sets, together, path, _largest(known, path), known.growth or ())
+    yield from access_violations(queue, namespace, known, tolerable=True)
+
+
+def access_violations(
+    queue: str | None, namespace: str, known: Known, *, tolerable: bool
+) -> Iterator[Violation]:
+    """The violation of work in a queue that its namespace may not use; none if it may, or if that is not known."""
+    path = _path_of(queue, known)
+    if queue is None or known.queues is None or known.namespace_labels is None:
+        return
+    refusal = access_refusal(path, known.namespace_labels)
+    if refusal is not None:
+        expected = f"labels that queue {refusal.by} asks for: {refusal.selector}"
+        wording = refusal.message(namespace, path[0].name)
+        yield Violation(NAMESPACE, refusal.labels, expected, wording, tolerable=tolerable)
+
+
+def _largest(known: Known, path: Sequence[DomainQueue]) -> Resources | None:
+    return known.largest() if known.largest is not None and known.growth is not None and path else None
+
+
+def _path_of(name: str | None, known: Known) -> list[DomainQueue]:
+    """A queue and those above it, nearest first; empty: there is none, or they are not known."""
     path: list[DomainQueue] = []
     if name is None or known.queues is None:
         return path
@@ -312,26 +381,6 @@ def _queues_of(document: Any, known: Known) -> list[DomainQueue]:
         # A queue that names no parent is below root.
         name = queue.parent or (ROOT if queue.name != ROOT else "")
     return path
-
-
-def _by_queue(
-    document: Any, known: Known, path: Sequence[DomainQueue], *, is_new: bool
-) -> Iterator[Violation]:
-    """Where the queue does not take the object: its namespace may not use the queue, or it declares to run too long.
-
-    New objects of Volcano's kinds are refused, as for a queue that does not exist. Others will wait until that changes.
-    """
-    if _queue_of(document, known) is None or known.queues is None:
-        return
-    is_refused = is_new and isinstance(document, VolcanoJob | PodGroup)
-    yield from run_time_violations(document, path, tolerable=not is_refused)
-    if known.namespace_labels is None:
-        return
-    refusal = access_refusal(path, known.namespace_labels)
-    if refusal is not None:
-        expected = f"labels that queue {refusal.by} asks for: {refusal.selector}"
-        wording = refusal.message(document.metadata.namespace, path[0].name)
-        yield Violation(NAMESPACE, refusal.labels, expected, wording, tolerable=not is_refused)
 
 
 def _reported(document: Mapping[str, Any], parsed: Model, known: Known) -> Iterator[Violation]:
@@ -432,7 +481,7 @@ _RULES: Mapping[type[Model], Callable[[Any, Known], Any]] = {
     JobFlow: lambda flow, _: job_flow_violations(flow),
     JobTemplate: lambda template, known: job_template_violations(template, known.queues, known.levels),
     PodGroup: lambda group, known: podgroup_violations(group, known.queues),
-    QueueDocument: lambda queue, known: queue_violations(queue, known.queues),
+    QueueDocument: lambda queue, known: queue_violations(queue, known.queues, known.flavors),
     CommandDocument: lambda command, _: command_violations(command),
     HyperNode: lambda hypernode, _: hypernode_violations(hypernode),
     ResourceFlavor: _flavor,

@@ -49,7 +49,12 @@ class Violation:
 
     def below(self, path: str) -> "Violation":
         """The same violation in the document that has this part at ``path``."""
-        return replace(self, path=f"{path}.{self.path}" if self.path else path)
+        if not path:
+            return self
+        whole, wording = f"{path}.{self.path}" if self.path else path, self.wording
+        if self.path and wording.startswith(f"{self.path}: "):
+            wording = whole + wording.removeprefix(self.path)
+        return replace(self, path=whole, wording=wording)
 
 
 def of_model(error: ValidationError, path: str = "") -> list[Violation]:

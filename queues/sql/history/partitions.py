@@ -4,7 +4,6 @@ They are made ahead of time. Both to make one and to drop one takes a lock that 
 waits for: it is asked for with a short timeout, so that a long report delays the partition and not the ledger.
 """
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 
@@ -60,14 +59,16 @@ async def ensure_partitions(
     meanwhile are moved, if they are few. Raises Fenced; DatabaseUnavailable if the table is being read for long.
     """
     await tx.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": LOCK})
-    gaps = list(_gaps(today, weeks, await partitions(tx, table)))
-    if gaps:
+    monday = datetime.combine(today - timedelta(days=today.weekday()), time(), UTC)
+    existing = {each.begins for each in await partitions(tx, table)}
+    missing = [monday + number * WEEK for number in range(weeks) if monday + number * WEEK not in existing]
+    if missing:
         # Before the lock on the table, in the order of the writers of the ledger.
         await check_term(tx, term)
         await limit_lock_wait(tx)
         # A row on its way into the DEFAULT partition would be refused there once its week has a partition.
         await tx.execute(text(f'LOCK TABLE "{table}" IN SHARE ROW EXCLUSIVE MODE'))
-    made = [await _make(tx, table, begins, ends) for begins, ends in gaps]
+    made = [await _make(tx, table, begins, begins + WEEK) for begins in missing]
     return tuple(name for name in made if name is not None)
 
 
@@ -95,19 +96,3 @@ async def _make(tx: AsyncConnection, table: str, begins: datetime, ends: datetim
     ):
         await tx.execute(text(statement))
     return partition
-
-
-def _gaps(
-    today: date, weeks: int, existing: Iterable[HistoryPartition]
-) -> Iterator[tuple[datetime, datetime]]:
-    """Times without a partition, none longer than a week: an older version made partitions of months."""
-    monday = datetime.combine(today - timedelta(days=today.weekday()), time(), UTC)
-    for begins in (monday + number * WEEK for number in range(weeks)):
-        at, ends = begins, begins + WEEK
-        for each in existing:
-            if each.begins < ends and each.ends > at:
-                if each.begins > at:
-                    yield at, each.begins
-                at = each.ends
-        if at < ends:
-            yield at, ends

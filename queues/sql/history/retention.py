@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from sqlalchemy import insert, text
 from sqlalchemy.dialects.postgresql import insert as upsert
@@ -132,7 +132,7 @@ async def _carry_over(tx: AsyncConnection, term: Term, held: Held, at: datetime)
     lines: defaultdict[tuple[str, str, bool], list[tuple[str, str, int]]] = defaultdict(list)
     for of, units in sorted(held.items()):
         lines[of.account, of.username, units > 0].append((of.flavor, of.resource, abs(units)))
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     for (account, username, takes), amounts in lines.items():
         flavors, resources, units_each = zip(*amounts, strict=True)
         rows.append(

@@ -7,17 +7,15 @@ promised to a beneficiary while its victims leave.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
 
-from sqlalchemy import and_, bindparam, case, delete, func, or_, select, update
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import any_, bindparam, case, delete, func, or_, select, update
+from sqlalchemy.dialects.postgresql import ARRAY, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.admissions import Claim, Seat, StageTimes, Unready
 from queues.plan import NO_USERS, Admit, Adopt, Evict, Free, Setback, setbacks_of
 from queues.quota.posting import Posting, Rejection
 from queues.reason_codes import ReasonCode
-from queues.sql.history.closing import close
 from queues.sql.ledger.balances import open_books, store_books
 from queues.sql.ledger.journal import post
 from queues.sql.ledger.stages import NO_STAGES, STAGES, STAGES_TOLD, stage_rows
@@ -38,7 +36,7 @@ from queues.sql.statements import (
     same,
     upsert_rows,
 )
-from queues.sql.tables import admissions, backoffs, claims, workloads
+from queues.sql.tables import admissions, backoffs, claims, closed_admissions, workloads
 from queues.workload import AdmissionId, QueueName, WorkloadKey, WorkloadKind
 
 #: Users by workload; absent: unknown.
@@ -73,9 +71,9 @@ async def admit(
             held.update((seat.pod_set, seat.ordinal) for seat in row.seats)
     await store_books(tx, books, checked=True)
     admitted = [rows[index] for index in accepted]
-    ids = await _open(tx, transaction, admitted, [{} for _ in admitted], users)
+    ids, starts = await _open(tx, transaction, admitted, [{} for _ in admitted], users)
     await post(tx, transaction, "admit", _with_seats(ids, admitted, users))
-    return LedgerOutcome(accepted=dict(zip(accepted, ids, strict=True)), rejected=rejected)
+    return LedgerOutcome(accepted=dict(zip(accepted, ids, strict=True)), rejected=rejected, starts=starts)
 
 
 def _wrong_seats(row: Admit, held: Collection[tuple[str, int]] | None) -> Rejection | None:
@@ -101,7 +99,7 @@ def _wrong_seats(row: Admit, held: Collection[tuple[str, int]] | None) -> Reject
 _SELECT_TAKEN_SEATS = (
     select(*KEYS.c, *admissions.c["pod_sets", "ordinals", "ended"])
     .join(workloads, same(workloads, KEYS))
-    .outerjoin(admissions, and_(same(admissions, KEYS), admissions.c.state != "closed"))
+    .outerjoin(admissions, same(admissions, KEYS))
 )
 
 
@@ -121,19 +119,19 @@ async def _taken(
 
 async def adopt(
     tx: AsyncConnection, transaction: LedgerTransaction, rows: Sequence[Adopt], users: Users = NO_USERS
-) -> list[AdmissionId]:
-    """Open admissions for running pods, whatever the limits say; their ids, in the order given."""
+) -> LedgerOutcome:
+    """Open admissions for running pods, whatever the limits say."""
     if not rows:
-        return []
+        return LedgerOutcome()
     wanted = [row.admit for row in rows]
     each = [Posting.of(row.queue, row.seats) for row in wanted]
     books = await open_books(tx, each)
     for posting in each:
         books.post(posting)
     await store_books(tx, books, checked=False)
-    ids = await _open(tx, transaction, wanted, [row.pods for row in rows], users)
+    ids, starts = await _open(tx, transaction, wanted, [row.pods for row in rows], users)
     await post(tx, transaction, "adopt", _with_seats(ids, wanted, users))
-    return ids
+    return LedgerOutcome(accepted=dict(enumerate(ids)), starts=starts)
 
 
 _OPENING = JsonRows(
@@ -146,19 +144,26 @@ _OPENING = JsonRows(
 )
 
 _OPENING_COLUMNS = [column for column in _OPENING.c if column.key not in ("place", "since")]
+_OPENED_AT = func.least(bindparam("now", type_=MOMENT), func.to_timestamp(func.nullif(_OPENING.c.since, 0)))
+#: Of what its workload holds already, and of what it gets with this one.
+_HELD_SINCE = func.least(
+    func.min(_OPENED_AT).over(partition_by=_OPENING.c["kind", "uid"]),
+    select(func.min(admissions.c.held_since)).where(same(admissions, _OPENING)).scalar_subquery(),
+)
 
 _INSERT_ADMISSIONS = (
     insert(admissions)
     .from_select(
-        [*(column.key for column in _OPENING_COLUMNS), "opened_at", "term", "admitted_at"],
+        [*(column.key for column in _OPENING_COLUMNS), "opened_at", "held_since", "term", "admitted_at"],
         select(
             *_OPENING_COLUMNS,
-            func.least(bindparam("now", type_=MOMENT), func.to_timestamp(func.nullif(_OPENING.c.since, 0))),
+            _OPENED_AT,
+            _HELD_SINCE,
             bindparam("term", type_=NUMBER),
             func.clock_timestamp(),
         ).order_by(_OPENING.c.place),
     )
-    .returning(admissions.c.id)
+    .returning(*admissions.c["id", "kind", "uid", "held_since"])
 )
 
 
@@ -168,9 +173,10 @@ async def _open(
     rows: Sequence[Admit],
     pods: Sequence[Mapping[str, int]],
     users: Users,
-) -> list[AdmissionId]:
+) -> tuple[list[AdmissionId], dict[WorkloadKey, int]]:
+    """The ids of new admissions, in the order given, and since when their workloads hold seats."""
     if not rows:
-        return []
+        return [], {}
     new = [
         {
             "place": place,
@@ -186,9 +192,13 @@ async def _open(
         for place, (row, adopted) in enumerate(zip(rows, pods, strict=True))
     ]
     stamp = {"now": moment(transaction.now), "term": transaction.term.number}
-    result = await tx.execute(_INSERT_ADMISSIONS, _OPENING.rows(new) | stamp)
+    result = (await tx.execute(_INSERT_ADMISSIONS, _OPENING.rows(new) | stamp)).all()
+    starts = {
+        WorkloadKey(WorkloadKind(kind), uid): int(held_since.timestamp())
+        for _, kind, uid, held_since in result
+    }
     # Ids are given in the order of the rows, so the smallest belongs to the first row.
-    return sorted(result.scalars())
+    return sorted(row.id for row in result), starts
 
 
 def _with_seats(
@@ -209,14 +219,14 @@ async def free(tx: AsyncConnection, transaction: LedgerTransaction, rows: Sequen
     ending: dict[AdmissionId, frozenset[int]] = {}
     closed: set[AdmissionId] = set()
     moves: list[tuple[AdmissionId, QueueName, str, list[Seat]]] = []
-    kept: list[dict[str, Any]] = []
+    kept: dict[AdmissionId, list[int]] = {}
     for id_, queue, user, ended, seats in await held_seats(tx, sorted(asked)):
         now_ended = asked[id_] & frozenset(range(len(seats))) - ended
         everything = len(ended) + len(now_ended) == len(seats)
         if not now_ended and not everything:
             continue
         moves.append((id_, queue, user, [seats[index] for index in sorted(now_ended)]))
-        kept.append({"id": id_, "ended": sorted(ended | now_ended)})
+        kept[id_] = sorted(ended | now_ended)
         ending[id_] = now_ended
         if everything:
             closed.add(id_)
@@ -226,15 +236,29 @@ async def free(tx: AsyncConnection, transaction: LedgerTransaction, rows: Sequen
         for posting in books_of:
             books.post(posting)
         await store_books(tx, books, checked=False)
-        if staying := [each for each in kept if each["id"] not in closed]:
+        staying = [{"id": id_, "ended": indices} for id_, indices in kept.items() if id_ not in closed]
+        if staying:
             await tx.execute(_STORE_ENDED, _ENDED.rows(staying))
-        await close(tx, closed, transaction.now)
+        if closed:
+            await tx.execute(_CLOSE, {"ids": sorted(closed), "now": moment(transaction.now)})
         await post(tx, transaction, "free", moves)
     return Freed(seats=ending, closed=frozenset(closed))
 
 
 _ENDED = JsonRows(*admissions.c["id", "ended"])
 _STORE_ENDED = update(admissions).where(admissions.c.id == _ENDED.c.id).values(ended=_ENDED.c.ended)
+
+#: Columns that both tables have: ``admissions`` has what is held, and no more.
+_KEPT = tuple(column.key for column in closed_admissions.c if column.key != "closed_at")
+_gone = (
+    delete(admissions)
+    .where(admissions.c.id == any_(bindparam("ids", type_=ARRAY(NUMBER))))
+    .returning(*admissions.c[_KEPT])
+    .cte("gone")
+)
+_CLOSE = insert(closed_admissions).from_select(
+    [*_KEPT, "closed_at"], select(*_gone.c[_KEPT], bindparam("now", type_=MOMENT))
+)
 
 
 _EVICTIONS = UnnestRows(id=NUMBER, code=TEXT, message=TEXT, beneficiary_kind=TEXT, beneficiary_uid=TEXT)

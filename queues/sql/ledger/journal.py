@@ -1,6 +1,7 @@
 """Rows that are only appended or replaced: postings, decisions, reasons, states of Volcano Jobs."""
 
 from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import bindparam, case, delete
@@ -29,7 +30,7 @@ _NOW = bindparam("now", type_=MOMENT)
 _STAMP = {"ledger_seq": bindparam("seq", type_=NUMBER), "term": bindparam("term", type_=NUMBER)}
 
 
-def _stamp(transaction: LedgerTransaction) -> dict[str, Any]:
+def _stamp(transaction: LedgerTransaction) -> dict[str, datetime | int]:
     return {"now": moment(transaction.now), "seq": transaction.seq, "term": transaction.term.number}
 
 
@@ -135,7 +136,7 @@ async def record_reasons(
 
 _STATES = JsonRows(*job_states.c["kind", "uid", "state"])
 
-_RECORD_STATES = upsert_rows(job_states, _STATES, changed_at=_NOW)
+_RECORD_STATES = upsert_rows(job_states, _STATES)
 
 
 async def record_job_states(
@@ -144,7 +145,7 @@ async def record_job_states(
     """Store where Volcano Jobs are, as ``admission.volcano_jobs`` writes it (phase, version, retryCount, …)."""
     rows = [{**attributes(key, "kind", "uid"), "state": _jsonable(states[key])} for key in sorted(states)]
     if rows:
-        await tx.execute(_RECORD_STATES, _STATES.rows(rows) | {"now": moment(transaction.now)})
+        await tx.execute(_RECORD_STATES, _STATES.rows(rows))
 
 
 def _jsonable(facts: Mapping[str, Any]) -> dict[str, Any]:

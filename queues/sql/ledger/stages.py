@@ -27,7 +27,7 @@ _NOTE: Final = update(admissions).where(admissions.c.id == STAGES.c.id).values(*
 
 def stage_rows(
     ids: Collection[AdmissionId], stages: Mapping[AdmissionId, StageTimes] = NO_STAGES
-) -> dict[str, Any]:
+) -> dict[str, list[object]]:
     """The parameters of ``STAGES`` for these admissions."""
     times = [(id_, stages.get(id_, _UNKNOWN)) for id_ in sorted(ids)]
     return STAGES.rows(

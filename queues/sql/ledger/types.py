@@ -23,10 +23,12 @@ class LedgerTransaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerOutcome:
-    """What became of the rows given to ``admit``, by their index there."""
+    """What became of the rows given to ``admit`` or ``adopt``, by their index there."""
 
     accepted: Mapping[int, AdmissionId] = field(default_factory=dict)
     rejected: Mapping[int, Rejection] = field(default_factory=dict)
+    #: Since when the workloads of the accepted rows hold seats without a break (seconds since the epoch).
+    starts: Mapping[WorkloadKey, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """Balances worked out again from admissions, compared with the stored ones, and put right.
 
 Balances are kept by sums of changes, so an error in one (a row changed by hand, a restored part of a backup) stays for
-ever. The plain form is here: everything held by admissions that are not closed, along the tree as it is stored.
+ever. The plain form is here: everything held by admissions, along the tree as it is stored.
 ``repair`` locks the fence, so no other writer is between reading and writing, and advances the ledger's sequence
 number: the leader's next transaction is refused, and it reads the world again.
 """
@@ -174,13 +174,13 @@ async def _expected(tx: AsyncConnection) -> Balances:
 
 
 async def _held(tx: AsyncConnection) -> tuple[dict[QueueAccount, int], dict[NodeAccount, int]]:
-    """What admissions that are not closed hold, of their queues and on their nodes."""
+    """What admissions hold, of their queues and on their nodes."""
     own, used, last = Counter[QueueAccount](), Counter[NodeAccount](), 0
     while True:
         rows = (
             await tx.execute(
                 select(*admissions.c["id", "queue", "ended", *SEAT_NAMES])
-                .where(admissions.c.state != "closed", admissions.c.id > last)
+                .where(admissions.c.id > last)
                 .order_by(admissions.c.id)
                 .limit(_CHUNK)
             )

@@ -28,7 +28,6 @@ from sqlalchemy.dialects.postgresql import Insert, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.admissions import PodOutcome, Recreation
-from queues.sql.history.closing import KEPT
 from queues.sql.leadership import Term, check_term
 from queues.sql.observed.nodes import record_node_limits
 from queues.sql.observed.queues import record_queues
@@ -204,7 +203,7 @@ async def depart(
     return frozenset(gone)
 
 
-_HOLDING = select(*KEYS.c).where(exists().where(same(admissions, KEYS), admissions.c.state != "closed"))
+_HOLDING = select(*KEYS.c).where(exists().where(same(admissions, KEYS)))
 # Without MATERIALIZED a plan made for any number of rows aggregates everything again for each workload.
 _DEPART = text(
     f"""
@@ -214,11 +213,6 @@ _DEPART = text(
     ), gone AS (
         DELETE FROM workloads w USING asked WHERE (w.kind, w.uid) = (asked.kind, asked.uid)
         RETURNING w.*, asked.seen_end
-    ), left_behind AS (
-        DELETE FROM admissions a USING asked WHERE (a.kind, a.uid) = (asked.kind, asked.uid) RETURNING a.*
-    ), closed AS (
-        INSERT INTO closed_admissions ({", ".join(KEPT)}, closed_at)
-        SELECT {", ".join(KEPT)}, closed_at FROM left_behind
     ), outcome AS (
         DELETE FROM outcomes o USING asked WHERE (o.kind, o.uid) = (asked.kind, asked.uid) RETURNING o.*
     ), reason AS (

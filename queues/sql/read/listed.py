@@ -342,11 +342,11 @@ _SEATS: Final = ("kind", "uid", "opened_at", "nodes", "shape_of", "shapes")
 
 
 async def _held(tx: AsyncConnection, keys: Iterable[WorkloadKey]) -> dict[WorkloadKey, SeatTotals]:
-    """What these workloads hold, over all their admissions that are not closed."""
+    """What these workloads hold, over all their admissions."""
     asked = (
         select(*admissions.c[_SEATS], admissions.c.ended)
         .select_from(KEYS.table)
-        .join(admissions, and_(same(admissions, KEYS), admissions.c.state != "closed"))
+        .join(admissions, same(admissions, KEYS))
     )
     found: dict[WorkloadKey, SeatTotals] = {}
     for row in await tx.execute(asked, KEYS.rows(key_rows(keys))):

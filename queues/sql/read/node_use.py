@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from sqlalchemy import any_, func, literal, not_, select
+from sqlalchemy import Subquery, any_, func, literal, not_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.resources import DEVICE_MARK, WHOLE, is_device, scale
@@ -130,41 +130,7 @@ async def node_workloads(
 
     ``seen``: which of them are named; ``limit``: at most so many on each node.
     """
-    seat = (
-        func.unnest(admissions.c.nodes, admissions.c.shape_of)
-        .table_valued("node", "shape", with_ordinality="place", joins_implicitly=True)
-        .render_derived(name="seat")
-    )
-    asked = any_(literal(sorted(names), TEXTS))
-    there = (
-        select(
-            seat.c.node,
-            *admissions.c["kind", "uid", "namespace", "name", "queue"],
-            func.bool_or(admissions.c.state == "evicting").label("evicting"),
-            func.count().label("seats"),
-            func.jsonb_agg(admissions.c.shapes.op("->")(seat.c.shape)).label("shapes"),
-        )
-        .select_from(admissions)  # first: what is unnested is of its row
-        .where(
-            admissions.c.state != "closed",
-            seat.c.node == asked,
-            not_(seat.c.place - 1 == any_(admissions.c.ended)),
-        )
-        .group_by(seat.c.node, *admissions.c["kind", "uid", "namespace", "name", "queue"])
-        .subquery("there")
-    )
-    visible = may_see(there.c, seen)
-    ranked = select(
-        *there.c,
-        visible.label("visible"),
-        func.row_number()
-        .over(
-            partition_by=there.c.node, order_by=(visible.desc(), there.c.namespace, there.c.name, there.c.uid)
-        )
-        .label("rank"),
-        func.count().filter(visible).over(partition_by=there.c.node).label("seen"),
-        func.count().over(partition_by=there.c.node).label("total"),
-    ).subquery("ranked")
+    ranked = _ranked(_seated_on(names), seen)
     rows = await tx.execute(
         select(ranked).where(ranked.c.rank <= max(limit, 1)).order_by(ranked.c.node, ranked.c.rank)
     )
@@ -186,6 +152,48 @@ async def node_workloads(
                 )
             )
     return dict(found)
+
+
+def _seated_on(names: Collection[str]) -> Subquery:
+    """Workloads with seats on these nodes: a row for each node and workload."""
+    seat = (
+        func.unnest(admissions.c.nodes, admissions.c.shape_of)
+        .table_valued("node", "shape", with_ordinality="place", joins_implicitly=True)
+        .render_derived(name="seat")
+    )
+    asked = any_(literal(sorted(names), TEXTS))
+    return (
+        select(
+            seat.c.node,
+            *admissions.c["kind", "uid", "namespace", "name", "queue"],
+            func.bool_or(admissions.c.state == "evicting").label("evicting"),
+            func.count().label("seats"),
+            func.jsonb_agg(admissions.c.shapes.op("->")(seat.c.shape)).label("shapes"),
+        )
+        .select_from(admissions)  # first: what is unnested is of its row
+        .where(
+            seat.c.node == asked,
+            not_(seat.c.place - 1 == any_(admissions.c.ended)),
+        )
+        .group_by(seat.c.node, *admissions.c["kind", "uid", "namespace", "name", "queue"])
+        .subquery("there")
+    )
+
+
+def _ranked(there: Subquery, seen: Seen | None) -> Subquery:
+    """The same with their place on each node, what may be seen first, and how many there are of both."""
+    visible = may_see(there.c, seen)
+    return select(
+        *there.c,
+        visible.label("visible"),
+        func.row_number()
+        .over(
+            partition_by=there.c.node, order_by=(visible.desc(), there.c.namespace, there.c.name, there.c.uid)
+        )
+        .label("rank"),
+        func.count().filter(visible).over(partition_by=there.c.node).label("seen"),
+        func.count().over(partition_by=there.c.node).label("total"),
+    ).subquery("ranked")
 
 
 def _sum(shapes: Collection[Mapping[str, int]]) -> dict[str, int]:

@@ -39,7 +39,7 @@ from queues.workload import QueueName, WorkloadKey
 _MOST_DEVICES: Final = 10**12
 _MOST_SECONDS: Final = 10**15
 
-HOLDS: Final = select(1).where(same(admissions, workloads), admissions.c.state != "closed").exists()
+HOLDS: Final = select(1).where(same(admissions, workloads)).exists()
 #: Lacks seats: all of them, or (then with a reason) some.
 WAITS: Final = and_(~workloads.c.finished, or_(~HOLDS, reasons.c.code.is_not(None)))
 
@@ -215,7 +215,7 @@ def _placed(rows: CTE) -> CTE:
     return select(*columns, position.label("position")).cte("placed")
 
 
-def _given(order: Mapping[QueueName, OrderTerms]) -> dict[str, Any]:
+def _given(order: Mapping[QueueName, OrderTerms]) -> dict[str, list[object]]:
     return _TERMS.rows(
         [(queue, *(int(getattr(each, name)) for name in _FACTORS)) for queue, each in order.items()]
     )

@@ -230,6 +230,8 @@ class AdmissionTimes:
     released: float | None = None
     bound: float | None = None
     running: float | None = None
+    #: Whole seconds.
+    closed: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,8 +255,6 @@ class ExplanationRows:
     ended: int = 0
     #: Its object is gone.
     is_gone: bool = False
-    #: When closed admissions closed, in seconds since the epoch.
-    closed: Mapping[AdmissionId, int] = field(default_factory=dict)
     #: When Muster first stored it, in seconds since the epoch; None if not known.
     seen: float | None = None
     times: Mapping[AdmissionId, AdmissionTimes] = field(default_factory=dict)

@@ -169,7 +169,7 @@ HELD_UNTIL: Final = f"""
              GROUP BY 1, 2
          ) AS seat,
          jsonb_each_text(a.shapes -> seat.shape) AS takes
-    WHERE a.state <> 'closed' AND position('{DEVICE_MARK}' IN takes.key) = 0
+    WHERE position('{DEVICE_MARK}' IN takes.key) = 0
     UNION ALL
     SELECT p.admission, substr(CASE p.debit WHEN 'pool' THEN p.credit ELSE p.debit END, length('queue/') + 1),
            p.username, line.flavor, line.resource,
@@ -289,7 +289,7 @@ async def usage(tx: AsyncConnection, question: UsageQuestion, viewer: UsageViewe
     )
 
 
-def _parameters(question: UsageQuestion, viewer: UsageViewer) -> dict[str, Any]:
+def _parameters(question: UsageQuestion, viewer: UsageViewer) -> dict[str, object]:
     seen = viewer.seen or {}
     there = [(kind, name) for kind, names in seen.items() if names is not None for name in names]
     return {

@@ -32,19 +32,18 @@ class UserQuestion:
 
 async def users(tx: AsyncConnection, question: UserQuestion) -> tuple[UserLine, ...]:
     """Users with work that waits or holds seats, by name. A user that is not known is ""."""
-    lines: dict[str, dict[str, Any]] = {}
-
-    def line(user: str) -> dict[str, Any]:
-        return lines.setdefault(user, {"used": {}, "pending": 0, "admitted": 0})
-
-    for user, count in await tx.execute(_admitted(question)):
-        line(user)["admitted"] = count
-    for user, count in await tx.execute(_pending(question)):
-        line(user)["pending"] = count
+    admitted: dict[str, int] = {row[0]: row[1] for row in await tx.execute(_admitted(question))}
+    pending: dict[str, int] = {row[0]: row[1] for row in await tx.execute(_pending(question))}
+    used: dict[str, dict[str, int]] = {}
     for user, resource, units in await tx.execute(_used(question)):
         if not is_device(resource):
-            line(user)["used"][resource] = int(units)
-    return tuple(UserLine(user=user, **lines[user]) for user in sorted(lines))
+            used.setdefault(user, {})[resource] = int(units)
+    return tuple(
+        UserLine(
+            user=user, used=used.get(user, {}), pending=pending.get(user, 0), admitted=admitted.get(user, 0)
+        )
+        for user in sorted({*admitted, *pending, *used})
+    )
 
 
 def _counts(columns: Any, question: UserQuestion) -> ColumnElement[bool]:
@@ -58,7 +57,7 @@ def _admitted(question: UserQuestion) -> Any:
     one = func.concat(admissions.c.kind, admissions.c.uid)
     return (
         select(admissions.c.username, func.count(func.distinct(one)))
-        .where(admissions.c.state != "closed", _counts(admissions.c, question))
+        .where(_counts(admissions.c, question))
         .group_by(admissions.c.username)
     )
 
@@ -86,7 +85,7 @@ def _used(question: UserQuestion) -> Any:
             admissions.c.shapes.op("->")(seat.c.shape).label("shape"),
             func.count().label("times"),
         )
-        .where(admissions.c.state != "closed", _counts(admissions.c, question), not_(is_given_back))
+        .where(_counts(admissions.c, question), not_(is_given_back))
         .group_by(admissions.c.id, seat.c.shape)
         .subquery("held")
     )
@@ -104,7 +103,7 @@ async def hidden_work(tx: AsyncConnection, queues: Collection[QueueName] | None,
     if seen is None:
         return False
     for columns, rows in (
-        (admissions.c, select(admissions.c.uid).where(admissions.c.state != "closed")),
+        (admissions.c, select(admissions.c.uid)),
         (workloads.c, select(workloads.c.uid).select_from(WORKLOADS_WITH_REASONS).where(WAITS)),
     ):
         hidden = rows.where(not_(may_see(columns, seen))).limit(1)

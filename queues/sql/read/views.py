@@ -5,7 +5,23 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import Row, Select, and_, any_, bindparam, exists, func, or_, select, text, union_all
+from sqlalchemy import (
+    ColumnElement,
+    Row,
+    Select,
+    Table,
+    and_,
+    any_,
+    bindparam,
+    cast,
+    exists,
+    func,
+    null,
+    or_,
+    select,
+    text,
+    union_all,
+)
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -76,7 +92,7 @@ async def queue_overview(tx: AsyncConnection) -> tuple[QueueLine, ...]:
         tx,
         select(
             admissions.c.queue, func.count(func.distinct(func.concat(admissions.c.kind, admissions.c.uid)))
-        ).where(admissions.c.state != "closed"),
+        ),
     )
     held = exists().where(queue_balances.c.queue == queues.c.name, queue_balances.c.used != 0)
     shown = or_(queues.c.present, held)
@@ -208,7 +224,6 @@ async def _story(
         evictions=evictions,
         history=await _history(tx, key.kind, key.uid),
         history_begins=await _history_begins(tx),
-        closed=await _closing_times(tx, [each.id for each in closed]),
         seen=await _seen_at(tx, key),
         times=await _admission_times(tx, ids),
         device_seconds=await _device_seconds(tx, ids, now),
@@ -217,20 +232,16 @@ async def _story(
     )
 
 
-async def _closing_times(tx: AsyncConnection, ids: Collection[AdmissionId]) -> dict[AdmissionId, int]:
-    asked = select(*closed_admissions.c["id", "closed_at"]).where(closed_admissions.c.id.in_(ids))
-    return {row.id: seconds_of(row.closed_at) for row in await tx.execute(asked)} if ids else {}
+def _times_of(table: Table, closed: ColumnElement[Any]) -> Select[Any]:
+    stages = table.c["admitted_at", "released_at", "bound_at", "running_at"]
+    asked = table.c.id == any_(bindparam("ids", type_=ARRAY(NUMBER)))
+    return select(table.c.id, *stages, closed.label("closed_at")).where(asked)
 
 
-def _times_of(table: Any) -> Select[Any]:
-    admitted = func.coalesce(table.c.admitted_at, table.c.opened_at).label("admitted")
-    times = [table.c[f"{name}_at"].label(name) for name in ("released", "bound", "running")]
-    return select(table.c.id, admitted, *times).where(
-        table.c.id == any_(bindparam("ids", type_=ARRAY(NUMBER)))
-    )
-
-
-_TIMES: Final = union_all(_times_of(admissions), _times_of(closed_admissions))
+_TIMES: Final = union_all(
+    _times_of(admissions, cast(null(), MOMENT)),
+    _times_of(closed_admissions, closed_admissions.c.closed_at),
+)
 
 
 async def _admission_times(
@@ -240,13 +251,14 @@ async def _admission_times(
     if not ids:
         return {}
     return {
-        AdmissionId(id_): AdmissionTimes(
-            admitted=admitted.timestamp(),
-            released=_seconds(released),
-            bound=_seconds(bound),
-            running=_seconds(running),
+        AdmissionId(row.id): AdmissionTimes(
+            admitted=row.admitted_at.timestamp(),
+            released=_seconds(row.released_at),
+            bound=_seconds(row.bound_at),
+            running=_seconds(row.running_at),
+            closed=None if row.closed_at is None else seconds_of(row.closed_at),
         )
-        for id_, admitted, released, bound, running in await tx.execute(_TIMES, {"ids": sorted(ids)})
+        for row in await tx.execute(_TIMES, {"ids": sorted(ids)})
     }
 
 
@@ -259,9 +271,9 @@ _SEEN: Final = union_all(
 
 
 async def _seen_at(tx: AsyncConnection, key: WorkloadKey) -> float | None:
-    """When Muster first stored a workload, whether its object is there or not; None if not known."""
+    """When Muster first stored a workload, whether its object is there or not; None if it never did."""
     found = await tx.scalars(_SEEN, {"kind": str(key.kind), "uid": key.uid})
-    return min((at.timestamp() for at in found if at is not None), default=None)
+    return min((at.timestamp() for at in found), default=None)
 
 
 def _seconds(at: datetime | None) -> float | None:

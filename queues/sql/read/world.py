@@ -28,7 +28,7 @@ from queues.sql.leadership import CONTROLLER
 from queues.sql.read.last_evictions import last_evictions
 from queues.sql.read.rows import Eviction, StoredReason
 from queues.sql.seat_columns import SEAT_NAMES, from_columns
-from queues.sql.statements import NUMBER, attributes, newest_first, parts, same
+from queues.sql.statements import NUMBER, attributes, newest_first, parts
 from queues.sql.tables import (
     admissions,
     backoffs,
@@ -77,7 +77,7 @@ def reason_of(row: Row[Any]) -> StoredReason:
 
 _TOLD = (
     *("id", "kind", "uid", "namespace", "name", "queue", "priority", "generation", "username", "started"),
-    *("ready", "opened_at", "adopted_pods", "adopted_seats"),
+    *("ready", "opened_at", "held_since", "adopted_pods", "adopted_seats"),
     *("evicted_at", "cause_code", "cause_message", "beneficiary_kind", "beneficiary_uid"),
     *SEAT_NAMES,
 )
@@ -90,14 +90,15 @@ AdmissionRows = tuple[tuple[Admission, ...], dict[AdmissionId, Eviction]]
 
 
 async def read_admissions(
-    tx: AsyncConnection, which: ColumnElement[bool], shared: SharedKeys = NO_KEYS
+    tx: AsyncConnection, which: ColumnElement[bool] | None = None, shared: SharedKeys = NO_KEYS
 ) -> AdmissionRows:
-    """Admissions that hold something and match a condition, oldest first, and the causes of evictions among them."""
-    statement = (
-        select(*admissions.c[_TOLD], *admissions.c["state", "ended", "minimum"])
-        .where(which)
-        .order_by(admissions.c.id)
+    """Admissions that hold something and match a condition (all of them if None), oldest first, and the causes of
+    evictions among them."""
+    statement = select(*admissions.c[_TOLD], *admissions.c["state", "ended", "minimum"]).order_by(
+        admissions.c.id
     )
+    if which is not None:
+        statement = statement.where(which)
     found: list[Admission] = []
     evictions: dict[AdmissionId, Eviction] = {}
     async for part in parts(tx, statement):
@@ -144,6 +145,7 @@ def _admission(
         adopted=adopted or None,
         minimum=minimum,
         opened_at=seconds_of(row.opened_at),
+        held_since=seconds_of(row.held_since),
         evicted_at=0 if row.evicted_at is None else seconds_of(row.evicted_at),
         reclaimed=row.cause_code == ReasonCode.RECLAIMED,
         **attributes(row, "id", "name", "priority", "started", "ready"),
@@ -187,7 +189,7 @@ async def load_world(
     ``shared``: keys that are in memory already. There may be hundreds of thousands of workloads. ``with_told``: also
     what is only shown to users, and read from a history.
     """
-    held, _ = await read_admissions(tx, admissions.c.state != "closed", shared)
+    held, _ = await read_admissions(tx, shared=shared)
     return WorldRows(
         ledger_seq=await tx.scalar(select(fences.c.ledger_seq).where(fences.c.name == lease)) or 0,
         admissions=held,
@@ -305,31 +307,8 @@ async def _reasons(tx: AsyncConnection, shared: SharedKeys) -> dict[WorkloadKey,
 
 #: One array, because a statement takes 32,767 parameters, and after the loss of a ledger any number may be unknown.
 _ASKED = any_(bindparam("ids", type_=ARRAY(NUMBER)))
-_HELD_THEN = closed_admissions.alias("held_then")
-_STILL_HELD = admissions.alias("still_held")
-#: When the first admission was opened that the workload held when this one was.
-_SINCE = func.least(
-    closed_admissions.c.opened_at,
-    select(func.min(_HELD_THEN.c.opened_at))
-    .where(
-        same(_HELD_THEN, closed_admissions),
-        _HELD_THEN.c.opened_at <= closed_admissions.c.opened_at,
-        _HELD_THEN.c.closed_at > closed_admissions.c.opened_at,
-    )
-    .scalar_subquery(),
-    select(func.min(_STILL_HELD.c.opened_at))
-    .where(same(_STILL_HELD, closed_admissions), _STILL_HELD.c.opened_at <= closed_admissions.c.opened_at)
-    .scalar_subquery(),
-)
-_CLOSED_AMONG = (
-    select(*closed_admissions.c["id", "kind", "uid", "queue"], _SINCE.label("since"))
-    .where(closed_admissions.c.id == _ASKED)
-    .union_all(
-        # Closed by an older version, and not moved yet.
-        select(*admissions.c["id", "kind", "uid", "queue"], admissions.c.opened_at).where(
-            admissions.c.id == _ASKED, admissions.c.state == "closed"
-        )
-    )
+_CLOSED_AMONG = select(*closed_admissions.c["id", "kind", "uid", "queue", "held_since"]).where(
+    closed_admissions.c.id == _ASKED
 )
 
 
@@ -344,7 +323,7 @@ async def closed_among(
     rows = await tx.execute(_CLOSED_AMONG, {"ids": sorted(ids)})
     return {
         AdmissionId(row.id): ClosedAdmission(
-            key_of(row.kind, row.uid), QueueName(row.queue), seconds_of(row.since)
+            key_of(row.kind, row.uid), QueueName(row.queue), seconds_of(row.held_since)
         )
         for row in rows
     }

@@ -8,6 +8,7 @@ tree and balances cannot change while a ledger transaction runs.
 from collections.abc import MutableMapping
 from typing import Any
 
+from queues.sql.tables.columns import metadata
 from queues.sql.tables.history import (
     PARTITIONED,
     closed_admissions,
@@ -28,7 +29,6 @@ from queues.sql.tables.ledger import (
     queue_balances,
     reasons,
 )
-from queues.sql.tables.metadata import metadata
 from queues.sql.tables.observed import (
     arrival_numbers,
     capacity,

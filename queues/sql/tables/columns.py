@@ -1,12 +1,23 @@
-"""The kinds of columns that tables are made of; none of them is null."""
+"""The schema as SQLAlchemy knows it, and the kinds of columns that its tables are made of."""
 
 from typing import Any, Final
 
-from sqlalchemy import BigInteger, Boolean, Column, DateTime, Integer, Text, func, text
+from sqlalchemy import BigInteger, Boolean, Column, DateTime, Integer, MetaData, Text, func, text
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
-#: Columns with the times of an admission's stages, in their order.
-STAGES: Final = ("admitted_at", "released_at", "bound_at", "running_at")
+#: Every table of this package is in it.
+metadata: Final = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s_%(referred_table_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+#: Columns with the times of an admission's stages after it was admitted, in their order.
+STAGES: Final = ("released_at", "bound_at", "running_at")
 
 
 def string(name: str, **options: Any) -> Column[str]:
@@ -86,9 +97,13 @@ def admission_facts() -> list[Column[Any]]:
         #: Its pods have been ready together for a while.
         flag("ready", default=False),
         moment("opened_at"),
-        # To the millisecond, for people; null: not yet, or an older version did not store it. By the database's clock:
-        # when it was committed. By the leader's: when its pods were handed to the scheduler, when every seat had a
-        # bound pod, and when all these pods were ready.
+        #: Since when the workload holds seats without a break: the earliest opening of the admissions that it held when
+        #: this one was opened.
+        moment("held_since"),
+        #: When it was committed, by the database's clock, to the millisecond.
+        moment("admitted_at"),
+        # By the leader's clock, to the millisecond: when its pods were handed to the scheduler, when every seat had a
+        # bound pod, and when all these pods were ready. Null: not yet, or nothing saw it.
         *(sometime(name) for name in STAGES),
         #: Of leadership.
         number("term"),

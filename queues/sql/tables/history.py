@@ -1,7 +1,7 @@
 """HISTORY: what happened, one partition a week, and what is summed up of it.
 
 Rows come from apply (``queues.sql.ledger``) and intake (``queues.sql.observed``). They leave by the partition, in
-``queues.sql.history``; turns that are kept, which come from there as well, one by one.
+``queues.sql.history``.
 """
 
 from typing import Any, Final
@@ -21,15 +21,13 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from queues.sql.tables.columns import (
     admission_facts,
-    count,
     document,
     many,
+    metadata,
     moment,
     number,
-    sometime,
     string,
 )
-from queues.sql.tables.metadata import metadata
 
 #: Partitioned tables, by the column that decides; each has a DEFAULT partition as well.
 PARTITIONED: Final = {
@@ -106,21 +104,17 @@ ended_workloads: Final = Table(
     number("arrival"),
     number("priority"),
     number("created"),
+    number("minimum"),
     number("pods"),
     document("asks"),
-    # Rows of ``admissions`` and ``outcomes`` as they were, oldest first. Admissions: only where an older version stored
-    # them; today each is in ``closed_admissions`` from the moment when it closes.
-    Column("admissions", JSONB, nullable=False, server_default=text("'[]'::jsonb")),
+    #: Rows of ``outcomes`` as they were, oldest first.
     Column("outcomes", JSONB, nullable=False, server_default=text("'[]'::jsonb")),
     # As in ``workloads``.
-    string("username", server_default=text("''")),
-    string("image", server_default=text("''")),
-    string("result", server_default=text("''")),
-    count("finished_at"),
-    #: 0: an older version did not store it.
-    count("minimum"),
-    #: As in ``workloads``.
-    sometime("seen_at"),
+    string("username"),
+    string("image"),
+    string("result"),
+    number("finished_at"),
+    moment("seen_at"),
     Index(None, "namespace", "name"),
     #: As in ``workloads``.
     Index(None, "namespace", "kind"),

@@ -7,8 +7,7 @@ from typing import Final
 
 from sqlalchemy import CheckConstraint, PrimaryKeyConstraint, Table, text
 
-from queues.sql.tables.columns import count, flag, moment, number, string
-from queues.sql.tables.metadata import metadata
+from queues.sql.tables.columns import count, flag, metadata, moment, number, string
 
 #: Only elections and renewals lock a row of it.
 leases: Final = Table(

@@ -9,7 +9,6 @@ from sqlalchemy import (
     BigInteger,
     CheckConstraint,
     Column,
-    DateTime,
     Identity,
     Index,
     Integer,
@@ -17,8 +16,17 @@ from sqlalchemy import (
     text,
 )
 
-from queues.sql.tables.columns import admission_facts, count, document, many, moment, number, seats, string
-from queues.sql.tables.metadata import metadata
+from queues.sql.tables.columns import (
+    admission_facts,
+    count,
+    document,
+    many,
+    metadata,
+    moment,
+    number,
+    seats,
+    string,
+)
 
 queue_balances: Final = Table(
     "queue_balances",
@@ -51,15 +59,13 @@ admissions: Final = Table(
     metadata,
     Column("id", BigInteger, Identity(always=True), primary_key=True),
     *admission_facts(),
-    #: open | evicting; closed: by an older version, and not moved to ``closed_admissions`` yet.
+    #: open | evicting. One that closes moves to ``closed_admissions``.
     string("state", server_default=text("'open'")),
-    #: Pods that had to start together when the workload was admitted; 0: an older version did not store it.
+    #: Pods that had to start together when the workload was admitted.
     count("minimum"),
-    Column("closed_at", DateTime(timezone=True)),
     #: Indices of seats that are given back.
     many("ended", Integer),
-    CheckConstraint("state IN ('open', 'evicting', 'closed')", name="state_is_known"),
-    CheckConstraint("(state = 'closed') = (closed_at IS NOT NULL)", name="closed_has_a_time"),
+    CheckConstraint("state IN ('open', 'evicting')", name="state_is_known"),
     CheckConstraint(
         "cardinality(pod_sets) = cardinality(ordinals) AND cardinality(pod_sets) = cardinality(nodes)"
         " AND cardinality(pod_sets) = cardinality(flavors) AND cardinality(pod_sets) = cardinality(shape_of)"
@@ -67,7 +73,6 @@ admissions: Final = Table(
         name="lists_are_about_the_same_seats",
     ),
     Index(None, "kind", "uid"),
-    Index("ix_admissions_open", "id", postgresql_where=text("state <> 'closed'")),
 )
 
 backoffs: Final = Table(
@@ -121,5 +126,4 @@ job_states: Final = Table(
     string("kind", primary_key=True),
     string("uid", primary_key=True),
     document("state"),
-    moment("changed_at"),
 )

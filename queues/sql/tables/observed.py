@@ -12,12 +12,10 @@ from sqlalchemy import (
     Sequence,
     Table,
     Text,
-    func,
     text,
 )
 
-from queues.sql.tables.columns import count, document, flag, number, recorded, sometime, string
-from queues.sql.tables.metadata import metadata
+from queues.sql.tables.columns import count, document, flag, metadata, number, recorded, string
 
 queues: Final = Table(
     "queues",
@@ -140,8 +138,8 @@ workloads: Final = Table(
     string("result", server_default=text("''")),
     #: Seconds since the epoch: when it was seen to have ended; 0 if it has not, or if that is not known.
     count("finished_at"),
-    #: When Muster first stored it; null: an older version did.
-    sometime("seen_at", server_default=func.clock_timestamp()),
+    #: When Muster first stored it.
+    recorded("seen_at"),
     Index(None, "namespace", "name"),
     #: What there is in which namespace, without reading all.
     Index(None, "namespace", "kind"),
@@ -175,5 +173,4 @@ recreations: Final = Table(
     string("queue"),
     #: JSON as text: it may hold the character NUL, escaped.
     string("manifest"),
-    recorded("stored_at"),
 )

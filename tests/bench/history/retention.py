@@ -59,15 +59,19 @@ _OLD: Final = (
     FROM generate_series($1::bigint, $2::bigint) AS n
     """,
     """
-    INSERT INTO ended_workloads (kind, uid, ended_at, namespace, name, queue, arrival, priority, created, pods, asks)
-    SELECT 'job', 'old-' || n, to_timestamp($3 + $4 * (n - $1)), 'ns', 'old-' || n, 'team', n, 0, $3, 1, '{"pods": 1}'
+    INSERT INTO ended_workloads (kind, uid, ended_at, namespace, name, queue, arrival, priority, created, minimum,
+                                 pods, asks, username, image, result, finished_at, seen_at)
+    SELECT 'job', 'old-' || n, to_timestamp($3 + $4 * (n - $1)), 'ns', 'old-' || n, 'team', n, 0, $3, 1,
+           1, '{"pods": 1}', '', '', '', 0, to_timestamp($3)
     FROM generate_series($1::bigint, $2::bigint) AS n
     """,
     """
     INSERT INTO closed_admissions (id, closed_at, kind, uid, namespace, name, queue, priority, generation, started,
-                                   opened_at, term, pod_sets, ordinals, nodes, flavors, shape_of, shapes)
+                                   opened_at, held_since, admitted_at, term, pod_sets, ordinals, nodes, flavors,
+                                   shape_of, shapes)
     SELECT 10000000 + n, to_timestamp($3 + $4 * (n - $1)), 'job', 'old-' || n, 'ns', 'old-' || n, 'team', 0, '1', true,
-           to_timestamp($3), 1, '{main}', '{0}', '{n1}', '{""}', '{0}', '[{"pods": 1}]'
+           to_timestamp($3), to_timestamp($3), to_timestamp($3),
+           1, '{main}', '{0}', '{n1}', '{""}', '{0}', '[{"pods": 1}]'
     FROM generate_series($1::bigint, $2::bigint) AS n
     """,
 )

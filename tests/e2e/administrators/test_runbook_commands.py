@@ -36,13 +36,8 @@ OTHERWISE: Final[dict[str, str | None]] = {
     "kubectl delete validatingwebhookconfigurations,mutatingwebhookconfigurations muster": (
         "kubectl delete validatingwebhookconfigurations,mutatingwebhookconfigurations muster --dry-run=server"
     ),
-    # The node is healthy and stays in service.
-    **{
-        f"kubectl annotate node NODE muster.dev/recovery-step={step}": (
-            f"kubectl annotate node NODE muster.dev/recovery-step={step} --dry-run=server"
-        )
-        for step in ("verify", "done", "recover")
-    },
+    # The node is healthy: it has no taint that could be taken away.
+    "kubectl taint node NODE muster.dev/gpu-fault-": None,
     # There is nobody to ask.
     "kubectl muster quota set QUEUE --capability nvidia.com/gpu=64": (
         "kubectl muster quota set QUEUE --capability nvidia.com/gpu=64 --yes"

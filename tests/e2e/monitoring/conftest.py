@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from deploy.local.stack import Replica
-from deploy.monitoring.prometheus import NoPrometheus, programs
 from tests.e2e.monitoring.prometheus_server import PrometheusServer
 from tests.e2e.support.crash_harness import CrashHarness, own_crash_harness
+from tests.prometheus.programs import NoPrometheus, programs
 
 
 @pytest.fixture(scope="session")

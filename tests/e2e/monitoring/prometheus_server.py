@@ -10,8 +10,8 @@ from typing import Any, Final
 import yaml
 
 from deploy.local.processes import free_port
-from deploy.monitoring.rules import files, shortened
 from queues.sql.embedded.supervised import Program, SupervisedProcess
+from tests.prometheus.rules import files, shortened
 from tests.waiting import LIMIT, until
 
 #: What is a minute in the rules is a second here.

@@ -18,7 +18,8 @@ import pytest
 
 from deploy.local.processes import free_port
 from deploy.local.stack import Replica
-from queues.api.api_resources import CLUSTER_ROLES, CRDS, CRON_JOBS, DEVICES, FLAVORS
+from queues.api import names
+from queues.api.api_resources import CLUSTER_ROLES, CRDS, CRON_JOBS, DEVICES, FLAVORS, NODES
 from queues.sql.tables import workloads
 from tests.builders.node_agents.node_devices import device, device_object
 from tests.cluster_faults import continue_muster
@@ -157,10 +158,12 @@ def test_a_node_of_which_every_recovery_fails(
     with harness.sandbox("given-up") as sandbox:
         node = sandbox.nodes[0]
         sandbox.api.create(DEVICES.path(), device_object(node, *map(device, range(8))))
-        with recovering(sandbox, attempts=1, jobTimeout="3s"):
+        with recovering(sandbox):
             report(sandbox, node, 2)
             sandbox.wait(lambda: len(repairs(sandbox)) == 1, "a Job that repairs the node")
-            # It does not end.
+            # As after its third attempt.
+            annotations = {names.RECOVERY: '{"phase":"draining","attempts":3}'}
+            sandbox.api.merge(NODES.path(name=node), {"metadata": {"annotations": annotations}})
             prometheus.fires("MusterNodeRecoveryFailed")
             assert phase(sandbox, node) == "failed"
         sandbox.api.delete(DEVICES.path(name=node))

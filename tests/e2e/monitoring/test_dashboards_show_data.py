@@ -8,8 +8,6 @@ import pytest
 
 from deploy.local.processes import free_port
 from deploy.local.stack import Replica
-from deploy.monitoring.dashboards import DASHBOARDS
-from deploy.monitoring.panels import of_chosen_clusters, replaced
 from tests.e2e.devices.gpu_agents import GpuNode
 from tests.e2e.monitoring.conftest import address
 from tests.e2e.monitoring.prometheus_server import PrometheusServer
@@ -17,12 +15,13 @@ from tests.e2e.support.crash_harness import CrashHarness
 from tests.e2e.support.gang_kinds import finish_all
 from tests.e2e.support.manifests import volcano_job
 from tests.e2e.support.sandbox import Sandbox
+from tests.prometheus.dashboards import queries, replaced
 from tests.waiting import until
 
 #: Queries that have series only after a fault that is not caused here; what they ask for is tried in unit tests.
 NEEDS_A_FAULT = {
-    "sum by (resource) (rate(muster_api_retries_total[$__rate_interval]))": "an API server that is busy",
-    "sum by (error) (increase(muster_terms_ended_total[10m]))": "a term that an error ends",
+    'sum by (resource) (rate(muster_api_retries_total{cluster=~"$cluster"}[$__rate_interval]))': "a busy API server",
+    'sum by (error) (increase(muster_terms_ended_total{cluster=~"$cluster"}[10m]))': "a term that an error ends",
 }
 GPU = "nvidia.com/gpu"
 #: NVML's bit for a device that is slowed down to keep its power limit.
@@ -36,20 +35,13 @@ class Queries:
         """``queues``: those that a user may choose; one of them must have data."""
         self._prometheus = prometheus
         self._queues = queues
-        self.missing = {
-            query.expr: f"{name}: {panel.title}"
-            for name, dashboard in DASHBOARDS.items()
-            for panel in dashboard.panels
-            for query in panel.queries
-        }
+        self.missing = {query.expr: f"{query.dashboard}: {query.panel}" for query in queries()}
 
     def look(self) -> None:
         """Ask each of them once more."""
         for expr in list(self.missing):
-            chosen = of_chosen_clusters(expr)
             asked = {
-                replaced(chosen, {"cluster": ".*", "queue": queue, "resource": ".*"})
-                for queue in self._queues
+                replaced(expr, {"cluster": ".*", "queue": queue, "resource": ".*"}) for queue in self._queues
             }
             series = [each for query in asked for each in self._prometheus.query(query)]
             if any(not math.isnan(float(each["value"][1])) for each in series):

@@ -236,7 +236,7 @@ def balances_are_sums_of_open_seats(ledger: LedgerQueries) -> None:
     queues: Counter[tuple[str, str]] = Counter()
     nodes: Counter[tuple[str, str]] = Counter()
     for queue, places, shape_of, shapes, ended in ledger.ask(
-        "SELECT queue, nodes, shape_of, shapes::text, ended FROM admissions WHERE state <> 'closed'"
+        "SELECT queue, nodes, shape_of, shapes::text, ended FROM admissions"
     ):
         takes = [Resources(shape) for shape in json.loads(shapes)]
         for index, (node, shape) in enumerate(zip(places, shape_of, strict=True)):

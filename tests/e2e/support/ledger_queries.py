@@ -55,7 +55,7 @@ class LedgerQueries:
             " UNION ALL SELECT 'node ' || node || ' ' || resource, used FROM node_balances"
             " WHERE node = ANY ($2) AND used <> 0"
             " UNION ALL SELECT 'admission ' || name, 1 FROM admissions"
-            " WHERE queue = ANY ($1) AND state <> 'closed'",
+            " WHERE queue = ANY ($1)",
             list(queues),
             list(nodes),
         )

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from admission.web import bodies
+from admission.read_api import bodies
 from admission.web.lists.lines import continued
 from admission.web.reader import EVERYTHING, Sight
 from queues.errors import DatabaseUnavailable

@@ -1,7 +1,14 @@
 """What the fake leader expects of the workloads of the fake cluster."""
 
-from admission.web.explanations.outlook_bodies import ChangeBody, OutlookBody, StandingBody, TakerBody
-from admission.web.lists.expected import ExpectedLine, ExpectedList, ExpectedStartBody
+from admission.read_api.bodies import (
+    ChangeBody,
+    ExpectedLine,
+    ExpectedList,
+    ExpectedStartBody,
+    OutlookBody,
+    StandingBody,
+    TakerBody,
+)
 from tests.fakes.read_api.fake_lists import GPU, NOW
 
 OUTLOOK = OutlookBody(

@@ -1,6 +1,6 @@
 """Versions of a queue, and quota at a time, as the read API tells them of a small cluster."""
 
-from admission.web import bodies
+from admission.read_api import bodies
 from admission.web.reader import EVERYTHING, Sight, UnknownName
 from queues.text_format import rfc3339
 from tests.fakes.read_api.fake_lists import GPU, NOW

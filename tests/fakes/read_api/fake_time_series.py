@@ -2,10 +2,10 @@
 
 from datetime import datetime
 
+from admission.read_api.usage import TimeSeriesList
 from admission.web.reader import EVERYTHING, Sight
 from admission.web.usage.time_series import (
     StatedLimits,
-    TimeSeriesList,
     TimeSeriesRequest,
     series_of_queues,
     time_series_list,

@@ -7,8 +7,8 @@ from typing import Any
 
 from msgspec import structs
 
+from admission.read_api.usage import UsageList, UsageQuotaBody
 from admission.web.reader import EVERYTHING, Sight, UnknownName
-from admission.web.usage.bodies import UsageList, UsageQuotaBody
 from admission.web.usage.report import UsageRequest, usage_list
 from queues.sql.read.rows import KindIn
 from queues.sql.read.usage import KnownSince, UsageColumn, UsageLine, UsagePage, key_length

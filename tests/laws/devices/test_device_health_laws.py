@@ -25,7 +25,7 @@ LAWS: tuple[Callable[[History], None], ...] = (
     device_health.nothing_is_written_while_no_condition_changes,
 )
 
-many = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+many = settings(max_examples=150, suppress_health_check=list(HealthCheck))
 
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)

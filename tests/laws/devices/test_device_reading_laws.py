@@ -491,7 +491,6 @@ class DeviceHistories(RuleBasedStateMachine):
 few = settings(
     max_examples=50,
     stateful_step_count=30,
-    deadline=None,
     suppress_health_check=list(HealthCheck),
     database=None,
     report_multiple_bugs=False,

@@ -123,18 +123,14 @@ def _is_ours(record: logging.LogRecord) -> bool:
     return record.name.startswith(("admission.", "queues."))
 
 
-@settings(
-    max_examples=100, deadline=None, suppress_health_check=[*CHECKS, HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=100, suppress_health_check=[*CHECKS, HealthCheck.function_scoped_fixture])
 @given(objects=OBJECTS)
 def test_a_hostile_object_harms_itself_only(objects: list[Hostile], caplog: pytest.LogCaptureFixture) -> None:
     check(objects, caplog)
 
 
 @pytest.mark.long
-@settings(
-    max_examples=5000, deadline=None, suppress_health_check=[*CHECKS, HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=5000, suppress_health_check=[*CHECKS, HealthCheck.function_scoped_fixture])
 @given(objects=OBJECTS)
 def test_thousands_of_hostile_objects_harm_themselves_only(
     objects: list[Hostile], caplog: pytest.LogCaptureFixture
@@ -178,7 +174,7 @@ async def test_postgres_takes_whatever_is_made_of_hostile_objects(database: str)
     loop = asyncio.get_running_loop()
     muster = await Database.connect(database)
 
-    @settings(max_examples=60, deadline=None, suppress_health_check=CHECKS)
+    @settings(max_examples=60, suppress_health_check=CHECKS)
     @given(objects=OBJECTS)
     def try_them(objects: list[Hostile]) -> None:
         asyncio.run_coroutine_threadsafe(leads(muster, objects), loop).result(60)

@@ -139,7 +139,7 @@ def balances(books: Books) -> dict[QueueAccount, Move]:
     return {account: move for account, move in found.items() if move != Move()}
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(data=st.data(), plain=plain_books())
 def test_balances_are_the_sums_over_open_seats_and_no_limit_is_passed(
     data: st.DataObject, plain: Plain
@@ -172,7 +172,7 @@ def test_balances_are_the_sums_over_open_seats_and_no_limit_is_passed(
     assert all(balance.used == 0 for balance in books.nodes.values())
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(plain=plain_books(), data=st.data())
 def test_balances_from_scratch_are_the_balances_kept_step_by_step(plain: Plain, data: st.DataObject) -> None:
     queues = st.sampled_from([name for name in plain.parents if name != ROOT])
@@ -185,7 +185,7 @@ def test_balances_from_scratch_are_the_balances_kept_step_by_step(plain: Plain, 
     assert plain.every() == balance_all(plain.parents, own, plain.guarantees)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(plain=plain_books(), gang=gangs)
 def test_what_moves_is_what_changed(plain: Plain, gang: tuple[Seat, ...]) -> None:
     books = books_of(plain)

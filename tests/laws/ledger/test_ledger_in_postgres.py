@@ -80,7 +80,7 @@ async def test_random_plans_leave_exactly_what_is_open_and_zero_at_the_end(datab
     muster = await Database.connect(database)
     loop = asyncio.get_running_loop()
 
-    @settings(deadline=None, max_examples=12, suppress_health_check=list(HealthCheck), database=None)
+    @settings(max_examples=12, suppress_health_check=list(HealthCheck), database=None)
     @given(steps=st.lists(STEP, min_size=1, max_size=8))
     def run(steps: list[tuple[str, object]]) -> None:
         asyncio.run_coroutine_threadsafe(play(muster, steps), loop).result(60)

@@ -97,7 +97,7 @@ async def test_use_in_a_period_is_what_all_postings_say(database: str) -> None:
     muster = await Database.connect(database)
     loop = asyncio.get_running_loop()
 
-    @settings(deadline=None, max_examples=80, suppress_health_check=list(HealthCheck), database=None)
+    @settings(max_examples=80, suppress_health_check=list(HealthCheck), database=None)
     @given(world=WORLDS)
     def run(world: World) -> None:
         asyncio.run_coroutine_threadsafe(play(muster, world), loop).result(60)

@@ -74,7 +74,6 @@ def _one_fails(search: Callable[[int], Any], examples: int, first: int) -> None:
     at_a_time = min(AT_A_TIME, examples)
     settled = settings(
         max_examples=at_a_time,
-        deadline=None,
         database=None,
         derandomize=True,
         phases=(Phase.explicit, Phase.generate),

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from admission.node_recovery import circuit_breaker, phases, step, transitions
-from admission.node_recovery.phases import PHASES
+from admission.node_recovery import step
+from admission.node_recovery.policy import FaultPolicy
 from admission.node_recovery.state import RecoveryPhase, RecoveryState, read_state
-from admission.node_recovery.step_input import StepInput
+from admission.node_recovery.step import PHASES, _Step
 from tests.laws.node_recovery.test_node_recovery_laws import NodesUnderFaults
 
 #: Histories of one search, and searches: each begins anew.
@@ -40,73 +40,66 @@ class Bug:
             monkeypatch.setattr(self.owner, self.name, self.wrong)
 
 
-_annotation, _keep, _wait, _next_attempt, _create_job, _outcome, _writes, _seen = (
+_annotation, _wait, _create_job, _while_job_runs = (
     RecoveryState.annotation,
-    StepInput.keep,
-    transitions.wait_for,
-    phases.next_attempt,
-    phases.create_job,
-    step._automatic,
-    step._writes,
-    phases.job_seen,
+    _Step.wait,
+    step._create_job,
+    step._while_job_runs,
 )
 
 
-def _stays(here: StepInput) -> Any:
-    return here.keep()
+def _stays(here: Any) -> Any:
+    return here.stay()
 
 
 def _without(field: str, value: Any) -> Callable[[RecoveryState], str]:
     return lambda self: _annotation(replace(self, **{field: value}))
 
 
-def _told_each_time(here: StepInput, waits: Any, message: str, **more: Any) -> Any:
-    return _wait(replace(here, state=replace(here.state, waits=None)), waits, message, **more)
-
-
-def _endless(here: StepInput, cause: Any, why: str) -> Any:
-    policy = replace(here.policy, attempts=1000)
-    return _next_attempt(replace(here, policy=policy), cause, why)
+def _told_each_time(here: Any, what: str, message: str, **more: Any) -> Any:
+    return _wait(replace(here, state=replace(here.state, waits="")), what, message, **more)
 
 
 def _what_is_written(view: Any, now: int) -> RecoveryState:
     return read_state(view.annotation) or RecoveryState()
 
 
-def _never_consumed(here: Any, outcome: Any) -> Any:
-    return tuple(replace(write, consumes_order=False) for write in _writes(here, outcome))
+def _job_under_pods(here: Any) -> Any:
+    return _create_job(here) if here.job is None and not here.state.job else step._recovering(here)
+
+
+def _forgets_its_job(here: Any, job: Any) -> Any:
+    turn = _while_job_runs(here, job)
+    return turn and replace(turn, state=replace(turn.state, job=""))
+
+
+def _forgets_the_end(here: Any, job: Any) -> Any:
+    turn = _while_job_runs(here, job)
+    return turn and replace(turn, look_again=None)
 
 
 BUGS = (
-    Bug("nodes that are out do not count", circuit_breaker, "_is_out", lambda view: False),
-    Bug("the bound is one too high", circuit_breaker, "most_out", lambda policy, nodes: 3),
-    Bug("nodes that are not ready do not count", circuit_breaker, "_is_unavailable", lambda view: False),
-    Bug("a Job is made on a node that is not ready", phases, "create_job",
-        lambda here: _create_job(replace(here, view=replace(here.view, ready=True))), first=9),
-    Bug("hold is not looked at", step, "_held", _outcome),
-    Bug("a cordoned node stays so when its fault is gone", PHASES, RecoveryPhase.CORDONED,
-        lambda here: phases.drain(here, "") if here.is_faulty else here.keep()),
-    Bug("a failed node stays so when its fault is gone", PHASES, RecoveryPhase.FAILED, _stays, first=2),
+    Bug("nodes that are out do not count", step, "_is_out", lambda view: False),
+    Bug("the bound is one too high", FaultPolicy, "most_out", lambda policy, nodes: 3),
+    Bug("a Job is made on a node that is not ready", step, "_create_job",
+        lambda here: _create_job(replace(here, view=replace(here.view, ready=True)))),
+    Bug("a failed node stays so when its fault is gone", PHASES, RecoveryPhase.FAILED, _stays),
     Bug("a drained node without a fault waits", PHASES, RecoveryPhase.DRAINING,
-        lambda here: phases.draining(here) if here.is_faulty else here.keep()),
-    Bug("a recovery ends with its annotation", step, "known_state", _what_is_written, first=5),
-    Bug("that a Job was there is forgotten", phases, "job_seen",
-        lambda here, *, look_again: here.keep(look_again=look_again), first=9),
+        lambda here: step._draining(here) if here.is_faulty else here.stay()),
+    Bug("a recovery ends with its annotation", step, "known_state", _what_is_written),
+    Bug("that a Job was there is forgotten", step, "_while_job_runs", _forgets_its_job),
     Bug("attempts are forgotten", RecoveryState, "annotation", _without("attempts", 0)),
-    Bug("who began a phase is forgotten", RecoveryState, "annotation", _without("by", None)),
-    Bug("attempts have no end", phases, "next_attempt", _endless),
-    Bug("waiting is told again and again", phases, "wait_for", _told_each_time),
-    Bug("a step that a person asked for is taken again and again", step, "_writes", _never_consumed),
-    Bug("a Job is made under gangs that came late", phases, "drain_first",
-        lambda here, why: _create_job(here), first=28),
-    Bug("Jobs of phases that are over go on", step, "_leftovers", lambda here, outcome: ()),
-    Bug("a Job is tried for what only a person ends", StepInput, "for_person", ()),
-    Bug("a lease that was renewed long ago is believed", StepInput, "agent_ran_after", lambda self, moment: True),
-    Bug("the end of a fault is believed of nobody", StepInput, "agent_ran_after",
+    Bug("that a test failed is forgotten", RecoveryState, "annotation", _without("test_failed", False)),
+    Bug("attempts have no end", step, "ATTEMPTS", 1000),
+    Bug("waiting is told again and again", _Step, "wait", _told_each_time),
+    Bug("a Job is made under gangs that came late", PHASES, RecoveryPhase.RECOVERING, _job_under_pods),
+    Bug("Jobs of phases that are over go on", step, "_leftovers", lambda view, state: ()),
+    Bug("a Job is tried for what only a person ends", _Step, "for_person", ()),
+    Bug("a lease that was renewed long ago is believed", _Step, "agent_ran_after", lambda self, moment: True),
+    Bug("the end of a fault is believed of nobody", _Step, "agent_ran_after",
         lambda self, moment: self.view.lease_renewed_at is None or self.view.lease_renewed_at > moment),
-    Bug("nodes come back without a test", phases, "_runs_pods_well", lambda here: True),
-    Bug("the end of a Job's time is not told", phases, "job_seen",
-        lambda here, *, look_again: replace(_seen(here, look_again=look_again), look_again=None)),
+    Bug("nodes come back without a test", step, "_runs_pods_well", lambda here: True),
+    Bug("the end of a Job's time is not told", step, "_while_job_runs", _forgets_the_end),
 )  # fmt: skip
 
 
@@ -116,7 +109,6 @@ def test_a_planted_bug_is_found(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> No
     settled = settings(
         max_examples=AT_A_TIME,
         stateful_step_count=40,
-        deadline=None,
         database=None,
         derandomize=False,
         phases=(Phase.generate,),

@@ -502,7 +502,6 @@ def play(examples: int, steps: int) -> None:
         settings=settings(
             max_examples=examples,
             stateful_step_count=steps,
-            deadline=None,
             suppress_health_check=list(HealthCheck),
             database=None,
             report_multiple_bugs=False,

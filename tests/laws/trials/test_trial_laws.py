@@ -9,7 +9,7 @@ from tests.builders.trials.worlds_in_memory import GPU, WorldInMemory, compared_
 from tests.laws.worlds.trials import clusters, happened, objects, submit, told
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_what_a_trial_says_happens_when_it_is_submitted(data: st.DataObject) -> None:
     cluster, documents = data.draw(clusters()), data.draw(objects("new"))
@@ -21,7 +21,7 @@ def test_what_a_trial_says_happens_when_it_is_submitted(data: st.DataObject) -> 
     assert told(outcome) == happened(plan, key)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.data())
 def test_a_trial_leaves_no_trace(data: st.DataObject) -> None:
     cluster, documents = data.draw(clusters()), data.draw(objects("new"))
@@ -33,7 +33,7 @@ def test_a_trial_leaves_no_trace(data: st.DataObject) -> None:
     assert not cluster.turn().changes_ledger()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(clusters())
 def test_a_limit_that_is_stated_again_changes_nothing(cluster: WorldInMemory) -> None:
     limits = cluster.snapshot.queues[QueueName("one")].limits

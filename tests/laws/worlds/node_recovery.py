@@ -3,20 +3,12 @@
 Nothing of ``admission.node_recovery`` is used to play it but its values.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from admission.facts.devices import DeviceFault, FaultCondition
-from admission.node_recovery.effects import (
-    CreateJob,
-    DeleteJob,
-    Effect,
-    EvictGangs,
-    Tell,
-    TryNode,
-    WriteNode,
-)
 from admission.node_recovery.policy import FaultPolicy
+from admission.node_recovery.step import NodeTurn
 from admission.node_recovery.view import (
     BlackHole,
     GangOnNode,
@@ -31,18 +23,7 @@ NODES = tuple(NodeName(name) for name in ("n1", "n2", "n3", "n4"))
 #: What a person calls a fault, and no Job ends.
 MARK = "MarkedByPerson"
 RECOVER, VERIFY = "ops/recover-gpu", "ops/test-gpu"
-POLICY = FaultPolicy(
-    recovers=True,
-    max_nodes_out=2,
-    max_percent_out=None,
-    drain_timeout=600,
-    recovery_job=RECOVER,
-    verify_job=VERIFY,
-    job_timeout=1000,
-    verify_timeout=300,
-    attempts=2,
-    attempts_within=5000,
-)
+POLICY = FaultPolicy(recovers=True, max_nodes_out=2, drain_timeout=600, job=RECOVER, verify_job=VERIFY)
 
 
 @dataclass
@@ -58,8 +39,6 @@ class PlayedNode:
     cordoned: bool = False
     taint: TaintOwner = TaintOwner.ABSENT
     annotation: str = ""
-    order: str = ""
-    hold: bool = False
     gangs: list[GangOnNode] = field(default_factory=list)
     foreign_pods: int = 0
     jobs: dict[str, RecoveryJob] = field(default_factory=dict)
@@ -75,8 +54,6 @@ class PlayedNode:
             cordoned=self.cordoned,
             taint=self.taint,
             annotation=self.annotation,
-            order=self.order,
-            hold=self.hold,
             gangs=tuple(self.gangs),
             foreign_pods=self.foreign_pods,
             jobs=dict(self.jobs),
@@ -142,33 +119,40 @@ class PlayedCluster:
     def job_ends(self, name: NodeName, job: str, progress: JobProgress) -> None:
         """A Job ends in this way."""
         node = self.nodes[name]
-        node.jobs[job] = replace(node.jobs[job], progress=progress, ended=self.now)
+        node.jobs[job] = replace(node.jobs[job], progress=progress)
 
-    def carry_out(self, effects: Iterable[Effect]) -> None:
-        """Do what a step asks for."""
-        for effect in effects:
-            self._carry_out(effect)
+    def carry_out(self, name: NodeName, turn: NodeTurn, done: int | None = None) -> None:
+        """Do what a step asks for, in its order; ``done``: a crash after so many of the things that are to be done."""
+        left = 10 if done is None else done
+        for part, has in (
+            (self._evict, turn.evicted),
+            (self._write, turn.writes),
+            (self._try_gang, turn.tries_gang),
+            (lambda *_: None, turn.event),
+            (self._create_job, turn.creates),
+            (self._delete_jobs, turn.deletes),
+        ):
+            if has and left > 0:
+                left -= 1
+                part(self.nodes[name], turn)
 
-    def _carry_out(self, effect: Effect) -> None:
-        node = self.nodes[effect.node]
-        match effect:
-            case WriteNode():
-                node.annotation = effect.annotation
-                if node.taint is not TaintOwner.PERSON:
-                    node.taint = TaintOwner.MUSTER if effect.tainted else TaintOwner.ABSENT
-                if effect.consumes_order:
-                    node.order = ""
-            case CreateJob():
-                namespace = effect.template.partition("/")[0]
-                made = RecoveryJob(namespace=namespace, name=effect.name, created=self.now)
-                node.jobs.setdefault(effect.name, made)
-            case DeleteJob():
-                node.jobs.pop(effect.name, None)
-            case EvictGangs():
-                node.gangs = [
-                    replace(gang, leaving=gang.leaving or gang.key in effect.gangs) for gang in node.gangs
-                ]
-            case TryNode():
-                node.black_hole = None
-            case Tell():
-                pass
+    def _evict(self, node: PlayedNode, turn: NodeTurn) -> None:
+        node.gangs = [replace(gang, leaving=gang.leaving or gang.key in turn.evicted) for gang in node.gangs]
+
+    def _write(self, node: PlayedNode, turn: NodeTurn) -> None:
+        node.annotation = turn.state.annotation()
+        if node.taint is not TaintOwner.PERSON:
+            node.taint = TaintOwner.MUSTER if turn.state.phase.is_out else TaintOwner.ABSENT
+
+    def _try_gang(self, node: PlayedNode, turn: NodeTurn) -> None:
+        node.black_hole = None
+
+    def _create_job(self, node: PlayedNode, turn: NodeTurn) -> None:
+        create = turn.creates
+        assert create is not None
+        made = RecoveryJob(namespace=create.template.partition("/")[0], name=create.name, created=self.now)
+        node.jobs.setdefault(create.name, made)
+
+    def _delete_jobs(self, node: PlayedNode, turn: NodeTurn) -> None:
+        for job in turn.deletes:
+            node.jobs.pop(job.name, None)

@@ -11,6 +11,5 @@ def in_worlds(number: int, *, may_be_large: bool = True) -> settings:
     repeated = settings.get_current_profile_name() == "repeatable"
     return settings(
         max_examples=number // 2 if repeated else number,
-        deadline=None,
         suppress_health_check=[HealthCheck.too_slow, *([HealthCheck.data_too_large] if may_be_large else [])],
     )

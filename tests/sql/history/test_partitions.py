@@ -8,7 +8,7 @@ from sqlalchemy import text
 
 from queues.errors import DatabaseUnavailable
 from queues.sql.database import Database
-from queues.sql.history.partitions import ensure_partitions, partitions
+from queues.sql.history.partitions import ensure_partitions
 from queues.sql.tables import PARTITIONED
 from tests.sql.ledger_harness import LedgerHarness, gang, queue
 from tests.waiting import LIMIT
@@ -69,28 +69,6 @@ async def _somebody_waits(database: Database) -> bool:
     waiting = "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)"
     async with database.transaction() as tx:
         return bool(await tx.scalar(text(waiting)))
-
-
-async def test_months_of_an_older_version_stay_and_weeks_follow_them(muster: Database) -> None:
-    harness = await LedgerHarness.begin(muster)
-    async with muster.transaction() as tx:
-        await tx.execute(
-            text(
-                "CREATE TABLE postings_2027_01 PARTITION OF postings"
-                " FOR VALUES FROM ('2027-01-01 00:00+00') TO ('2027-02-01 00:00+00')"
-            )
-        )
-        made = await ensure_partitions(tx, harness.term, "postings", date(2027, 1, 30))
-        found = [
-            (str(each.begins.date()), str(each.ends.date())) for each in await partitions(tx, "postings")
-        ]
-    assert made == ("postings_2027_02_01", "postings_2027_02_08", "postings_2027_02_15")
-    assert found == [
-        ("2027-01-01", "2027-02-01"),
-        ("2027-02-01", "2027-02-08"),
-        ("2027-02-08", "2027-02-15"),
-        ("2027-02-15", "2027-02-22"),
-    ]
 
 
 async def test_a_report_that_reads_for_long_delays_a_partition_and_not_the_ledger(muster: Database) -> None:

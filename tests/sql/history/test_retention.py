@@ -8,16 +8,14 @@ from sqlalchemy import text
 
 from queues.admissions import ClosedAdmission
 from queues.errors import Fenced
-from queues.sql.database import Database, migrate
-from queues.sql.history.closing import move_left_behind
+from queues.sql.database import Database
 from queues.sql.history.partitions import HistoryPartition, ensure_partitions, partitions
 from queues.sql.history.retention import Closing, Held, drop, expired, trim_default
 from queues.sql.leadership import elect
 from queues.sql.ledger.verification import verify
-from queues.sql.observed import workloads
 from queues.sql.read import views
 from queues.sql.read.world import closed_among, load_world
-from queues.workload import AdmissionId, QueueName, Result
+from queues.workload import AdmissionId, QueueName
 from tests.sql.ledger_harness import NOW, LedgerHarness, eviction, gang, key, queue
 
 DAY = 86_400
@@ -124,71 +122,6 @@ async def test_an_admission_is_history_as_soon_as_it_closes(muster: Database) ->
     assert told.evictions.keys() == {first}
     async with muster.transaction() as tx:
         assert await tx.scalar(text("SELECT count(*) FROM closed_admissions_2027_01_11")) == 1
-
-
-async def test_what_an_older_version_closed_is_moved_in_steps_and_told_all_the_time(muster: Database) -> None:
-    names = [f"j{number}" for number in range(5)]
-    harness = await harness_of(muster, *names)
-    ids = list((await harness.admit(*(gang(name, "a", "n1") for name in names))).accepted.values())
-    async with muster.transaction() as tx:
-        await tx.execute(
-            text(
-                "UPDATE admissions SET state = 'closed', closed_at = opened_at, ended = '{0}' WHERE id <> :kept"
-            ),
-            {"kept": ids[1]},
-        )
-
-    async def told() -> tuple[list[tuple[int, str]], set[AdmissionId]]:
-        async with muster.snapshot() as tx:
-            rows = await tx.execute(text("SELECT id, state FROM muster_admissions ORDER BY id"))
-            return [(row.id, row.state) for row in rows], {*await closed_among(tx, ids)}
-
-    before = await told()
-    reached: AdmissionId | None = AdmissionId(0)
-    steps = []
-    while reached is not None:
-        async with muster.transaction() as tx:
-            reached = await move_left_behind(tx, NOW, after=reached, rows=2)
-        steps.append(reached)
-        assert await told() == before
-    assert steps == [ids[2], ids[4], None]
-    async with muster.transaction() as tx:
-        assert list(await tx.scalars(text("SELECT id FROM admissions"))) == [ids[1]]
-        assert (
-            await tx.scalar(text("SELECT count(*) FROM closed_admissions WHERE closed_at = opened_at")) == 4
-        )
-
-
-async def test_what_an_older_version_closed_goes_with_its_workload_too(muster: Database) -> None:
-    harness = await harness_of(muster, "j1")
-    (id_,) = (await harness.admit(gang("j1", "a", "n1"))).accepted.values()
-    async with muster.transaction() as tx:
-        await tx.execute(text("UPDATE admissions SET state = 'closed', closed_at = opened_at, ended = '{0}'"))
-        await workloads.depart(tx, harness.term, {key("j1"): Result.UNKNOWN}, NOW + DAY)
-        assert list(await tx.scalars(text("SELECT id FROM closed_admissions"))) == [id_]
-        assert await tx.scalar(text("SELECT count(*) FROM admissions")) == 0
-        ended = await tx.scalar(text("SELECT ended_at FROM ended_workloads"))
-    assert ended == datetime.fromtimestamp(NOW + DAY, UTC)
-
-
-async def test_a_downgrade_takes_closed_admissions_back_and_an_upgrade_moves_them_again(
-    muster: Database, database: str
-) -> None:
-    harness = await LedgerHarness.begin(muster, [queue("a")], {"n1": 9}, ["j1", "j2"])
-    verdict = await harness.admit(gang("j1", "a", "n1 n1"), gang("j2", "a", "n1"))
-    first, second = verdict.accepted.values()
-    await harness.free(first, 0, 1, at=NOW + 60)
-    told = "SELECT id, state, seats_held, closed_at FROM muster_admissions ORDER BY id"
-    async with muster.transaction() as tx:
-        before = (await tx.execute(text(told))).all()
-    await migrate(database, "0012")
-    async with muster.transaction() as tx:
-        assert (await tx.execute(text(told))).all() == before
-        assert list(await tx.scalars(text("SELECT id FROM admissions ORDER BY id"))) == [first, second]
-    await migrate(database)
-    async with muster.transaction() as tx:
-        assert await move_left_behind(tx, NOW, after=AdmissionId(0), rows=9) == first
-        assert (await tx.execute(text(told))).all() == before
 
 
 # ── postings ────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -6,14 +6,14 @@ import pytest
 from sqlalchemy import select
 
 from queues.errors import Fenced
-from queues.plan import Admit, Adopt
+from queues.plan import Admit, Adopt, Plan
 from queues.quota.accounts import Account
 from queues.sql.database import Database
 from queues.sql.observed.rows import NodeLimit
-from queues.sql.read.world import read_admissions
+from queues.sql.read.world import load_world, read_admissions
 from queues.sql.seat_columns import held_seats
 from queues.sql.tables import admissions
-from queues.workload import FlavorName, WorkloadKey
+from queues.workload import AdmissionId, FlavorName, WorkloadKey
 from tests.sql.ledger_harness import GPU, NOW, LedgerHarness, eviction, gang, gpus, key, queue
 
 
@@ -72,7 +72,7 @@ async def test_the_size_of_a_gang_as_it_was_admitted_is_kept(muster: Database) -
     await harness.admit(first, replace(gang("j1", "a", "n1", first=2), elastic=True, minimum=2))
 
     async with muster.snapshot() as tx:
-        held, _ = await read_admissions(tx, admissions.c.state != "closed")
+        held, _ = await read_admissions(tx)
     assert [each.minimum for each in held] == [2, 2]
 
 
@@ -185,7 +185,7 @@ async def test_an_adopted_admission_counts_from_when_its_pods_were_admitted(must
         *(Adopt(admit=each, pods={each.name: 0}) for each in (before, later, gang("p3", "a", "n1")))
     )
     async with muster.snapshot() as tx:
-        found, _ = await read_admissions(tx, admissions.c.state != "closed")
+        found, _ = await read_admissions(tx)
         admitted = await tx.scalars(select(admissions.c.admitted_at).order_by(admissions.c.id))
         assert {each.tzinfo is not None for each in admitted} == {True}, (
             "when it was entered is known as well"
@@ -193,6 +193,51 @@ async def test_an_adopted_admission_counts_from_when_its_pods_were_admitted(must
     assert {each.id: each.opened_at for each in found} == dict(
         zip(ids, (NOW - 500, NOW, NOW), strict=True)
     ), "no admission begins after now"
+
+
+async def test_a_workload_holds_seats_since_the_first_of_an_unbroken_line_of_admissions(
+    muster: Database,
+) -> None:
+    """Also for a new leader, which knows of no admission that was closed before its term."""
+    harness = await LedgerHarness.begin(muster, [queue("a")], {"n1": 9}, ["j1", "j2"])
+
+    async def admit(*rows: Admit, at: int) -> list[AdmissionId]:
+        return list((await harness.admit(*rows, at=at)).accepted.values())
+
+    async def starts() -> dict[AdmissionId, int]:
+        async with muster.snapshot() as tx:
+            return {each.id: each.start for each in (await load_world(tx)).admissions}
+
+    (core,) = await admit(gang("j1", "a", "n1"), at=NOW)
+    (other,) = await admit(gang("j2", "a", "n1"), at=NOW + 5)
+    (second,) = await admit(gang("j1", "a", "n1", first=1), at=NOW + 10)
+    await harness.free(core, 0, at=NOW + 20)
+    (third,) = await admit(gang("j1", "a", "n1"), at=NOW + 30)
+    await harness.free(second, 0, at=NOW + 40)
+    assert await starts() == {other: NOW + 5, third: NOW}, "every member was replaced"
+
+    await harness.free(third, 0, at=NOW + 50)
+    (again,) = await admit(gang("j1", "a", "n1"), at=NOW + 60)
+    assert await starts() == {other: NOW + 5, again: NOW + 60}, "it starts anew after a break"
+
+    await harness.free(again, 0, at=NOW + 70)
+    left = replace(gang("j1", "a", "n1"), since=NOW + 65)
+    adopted, joined = await harness.adopt(
+        *(Adopt(admit=each, pods={}) for each in (left, gang("j1", "a", "n1", first=1)))
+    )
+    assert await starts() == {other: NOW + 5, adopted: NOW, joined: NOW}, "harness adopts at NOW"
+
+
+async def test_what_the_world_keeps_of_an_admission_is_what_the_ledger_stores(muster: Database) -> None:
+    harness = await LedgerHarness.begin(muster, [queue("a")], {"n1": 9}, ["j1"])
+    core, part = gang("j1", "a", "n1"), replace(gang("j1", "a", "n1", first=1), elastic=True)
+    (first,) = (await harness.admit(core, at=NOW)).accepted.values()
+    outcome = await harness.admit(part, at=NOW + 10)
+    plan = Plan(now=NOW + 10, ledger_seq=0, admits=(part,))
+    kept = plan.changed_admissions({}, outcome.accepted.values(), starts=outcome.starts)
+    async with muster.snapshot() as tx:
+        stored, _ = await read_admissions(tx)
+    assert [kept[each.id] for each in stored if each.id != first] == [stored[1]]
 
 
 async def test_pods_of_an_unknown_queue_count_in_root(muster: Database) -> None:

@@ -484,8 +484,9 @@ INSERT INTO workloads (kind, uid, namespace, name, queue, arrival)
 SELECT 'job', n::text, 'ns-' || n % 20, 'w-' || lpad(n::text, 6, '0'), 'a', n FROM generate_series(1, 20000) AS n
 """
 _MANY_GONE = """
-INSERT INTO ended_workloads (kind, uid, namespace, name, queue, arrival, priority, created, pods, ended_at)
-SELECT 'job', 'e' || n, 'ns-' || n % 20, 'w-' || lpad(n::text, 6, '0'), 'a', n, 0, 0, 1, now()
+INSERT INTO ended_workloads (kind, uid, namespace, name, queue, arrival, priority, created, minimum, pods, ended_at,
+                             username, image, result, finished_at, seen_at)
+SELECT 'job', 'e' || n, 'ns-' || n % 20, 'w-' || lpad(n::text, 6, '0'), 'a', n, 0, 0, 1, 1, now(), '', '', '', 0, now()
 FROM generate_series(1, 20000) AS n
 """
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import insert
 
-from admission.web.bodies import OwnerBody
+from admission.read_api.bodies import OwnerBody
 from admission.web.reader import Sight, UnknownName
 from admission.web.sql_reader import SqlReader
 from queues.quota.queue import ROOT

@@ -9,7 +9,6 @@ from queues.admissions import StageTimes
 from queues.sql import ledger
 from queues.sql.database import Database
 from queues.sql.observed import workloads
-from queues.sql.read import views
 from queues.workload import AdmissionId, Result
 from tests.sql.ledger_harness import NOW, LedgerHarness, eviction, gang, key, queue
 
@@ -92,15 +91,3 @@ async def test_every_admission_has_its_own_stages_also_when_the_object_is_gone(m
         *((second, stage) for stage in of_admission),
         (None, "ended"),
     ]
-
-
-async def test_what_an_older_version_stored_is_told_as_far_as_it_goes(muster: Database) -> None:
-    _, id_, _ = await begin(muster)
-    async with muster.transaction() as tx:
-        await tx.execute(text("UPDATE workloads SET seen_at = NULL"))
-        await tx.execute(text("UPDATE admissions SET admitted_at = NULL"))
-        (rows,) = await views.explain(tx, "ns", "j", now=NOW)
-
-    assert rows.seen is None
-    assert rows.times[id_].admitted == NOW
-    assert await told(muster) == [("admitted", None)]

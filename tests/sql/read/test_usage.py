@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 import pytest
 from sqlalchemy import delete, insert, text
 
+from admission.read_api.usage import UsageBody, UsageList
 from admission.web.http import BadQuery
 from admission.web.reader import EVERYTHING, PeriodTooLarge, Sight, UnknownName
 from admission.web.sql_reader import SqlReader
-from admission.web.usage.bodies import UsageBody, UsageList
 from admission.web.usage.quotas import owned_amounts
 from admission.web.usage.report import usage_request
 from queues.errors import DatabaseTooSlow

@@ -7,7 +7,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from admission.figures.wide_metrics import WideMetrics
 from admission.metrics import Metrics, ProcessFigures, Watching
-from admission.node_recovery.figures import NodeHealth, RecoveryFigures
+from admission.node_recovery.view import NodeHealth
 from admission.turn_report import EvictionCost, TurnReport
 from queues.reason_codes import ReasonCode
 
@@ -59,19 +59,13 @@ def test_evictions_and_what_they_cost_add_up_by_reason() -> None:
 
 
 def test_the_leader_tells_of_faulty_nodes() -> None:
-    figures = RecoveryFigures(
-        faults=3, repairs=2, repair_seconds=600, healthy_seconds=9000, attempts=4, failures=1
-    )
-    health = NodeHealth(nodes=1, faults={"XidFault": 2}, figures=figures)
+    health = NodeHealth(nodes=1, faults={"XidFault": 2}, closed={"failed": 1, "draining": 0})
 
     found = samples(Metrics(node_health=lambda: health))
 
     assert found["muster_devices_faulty,reason=XidFault"] == 2
     assert found["muster_nodes_faulty"] == 1
-    assert found["muster_node_repair_seconds_total"] / found["muster_node_repairs_total"] == 300
-    assert found["muster_node_healthy_seconds_total"] / found["muster_node_faults_total"] == 3000
-    assert found["muster_node_recovery_attempts_total"] == 4
-    assert found["muster_node_recoveries_failed_total"] == 1
+    assert (found["muster_nodes_closed,phase=failed"], found["muster_nodes_closed,phase=draining"]) == (1, 0)
     assert "muster_nodes_faulty" not in samples(Metrics())
 
 

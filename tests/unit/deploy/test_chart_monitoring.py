@@ -9,7 +9,7 @@ import yaml
 
 from admission.kube.webhook.configuration import SECRET as SECRET_OF_MUSTER
 from admission.kube.webhook.configuration import Callee
-from deploy.monitoring.rules import alerts
+from tests.prometheus.rules import alerts
 from tests.unit.deploy.chart_rendering import CHART, DEPLOY, SECRET, Key, refused, rendered, values_file
 
 ENABLED = ("--set", "monitoring.podMonitors.enabled=true")

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from tests.unit.deploy.chart_rendering import CHART, DEPLOY, SECRET, by_key, run_helm
-from tests.waiting import LIMIT
+from tests.waiting import LIMIT, until
 
 ON = ("--set", "backup.enabled=true", "--set", "tools.enabled=true")
 Key = tuple[str, str]
@@ -147,8 +147,8 @@ def test_the_tools_wait_by_programs_of_their_images_until_they_shall_end(helm_pr
     assert (done.returncode, done.stdout) == (0, "")
     waiting = subprocess.Popen(postgres["command"], start_new_session=True)
     try:
-        with pytest.raises(subprocess.TimeoutExpired):
-            waiting.wait(timeout=0.3)
+        children = Path(f"/proc/{waiting.pid}/task/{waiting.pid}/children")
+        until(lambda: bool(children.read_text()), "it to wait for another program")
         waiting.terminate()
         assert waiting.wait(timeout=LIMIT) == 0
     finally:

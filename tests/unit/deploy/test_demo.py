@@ -130,7 +130,7 @@ def test_a_table_that_was_told_otherwise_is_not_left() -> None:
     assert "the table" not in out.getvalue()
 
 
-def test_off_a_terminal_each_change_is_a_line_and_the_table_comes_at_the_end() -> None:
+def test_each_change_is_a_line_and_the_table_comes_at_the_end() -> None:
     out = io.StringIO()
     terminal = TerminalOutput(out)
     for states in ({"gang": ""}, {"gang": "waits"}, {"gang": "waits"}, {"gang": "runs"}):
@@ -147,24 +147,3 @@ def test_a_change_is_told_in_100_columns(state: str) -> None:
     told = table.states(view(state, "a reason that is too long to be told " * 5))
     assert max(map(len, told.values())) <= 100
     assert bool(told[GANG.key]) == (state not in ("submitted", "admitted"))
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-def test_on_a_terminal_the_table_is_drawn_over_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("COLUMNS", "20")
-    monkeypatch.setenv("LINES", "10")
-    out = Terminal()
-    terminal = TerminalOutput(out)
-    terminal.show(["x" * 50], {})
-    terminal.show(["y"], {})
-    assert "\x1b[3F\x1b[J" in out.getvalue()
-    assert "x" * 20 not in out.getvalue()
-    terminal.keep()
-    before = len(out.getvalue())
-    terminal.say("done")
-    assert out.getvalue()[before:] == "done\n"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from queues.errors import EmptyDatabase, SchemaTooFarBehind, SchemaTooNew, SchemaTooOld
+from queues.errors import EmptyDatabase, SchemaTooFarBehind, SchemaTooNew, SchemaTooOld, UnreleasedSchema
 from queues.sql.revisions import (
     Revision,
     is_older_session,
@@ -37,6 +37,13 @@ def test_an_older_schema_is_told_with_the_revision_that_is_needed(found: str) ->
         require_fitting(found, KNOWN)
 
 
+def test_a_revision_before_the_first_one_is_of_an_unreleased_version() -> None:
+    with pytest.raises(
+        UnreleasedSchema, match=r"revision 0002; the first one that counts is 0003.* empty database"
+    ):
+        require_fitting("0002", KNOWN[2:])
+
+
 def test_an_unknown_revision_is_of_a_newer_version() -> None:
     with pytest.raises(SchemaTooNew, match=r"revision 0005.*made for 0004"):
         require_fitting("0005", KNOWN)
@@ -59,8 +66,6 @@ def test_two_versions_at_once_need_an_end_of_the_oldest() -> None:
 def test_connections_say_which_revision_their_code_knows() -> None:
     newest = known_revisions()[-1].number
     assert session_name() == f"muster {newest}"
-    assert [is_older_session(name) for name in ("muster", "muster 0001", session_name(), "muster 9999")] == [
-        *(True, True),
-        *(False, False),
-    ]
-    assert not any(map(is_older_session, ("psql", "", "muster-exporter", "musterdb 0001")))
+    names = ("muster 0001", session_name(), "muster 9999")
+    assert [is_older_session(name) for name in names] == [True, False, False]
+    assert not any(map(is_older_session, ("psql", "", "muster", "muster-exporter", "musterdb 0001")))

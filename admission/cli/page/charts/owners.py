@@ -3,7 +3,9 @@
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
+
+from admission.read_api.bodies import SeatedBody
 
 #: Colours of workloads, as the style sheet has them.
 COLOURS: Final = 6
@@ -13,7 +15,7 @@ _NAMED: Final = 8
 _ALPHABET: Final = "ABCDEFGHJKLMNPQRSTUVWXYZ"
 
 #: Workloads with whole GPUs on one node, and how many each has.
-Holders = Sequence[tuple[Mapping[str, Any], int]]
+Holders = Sequence[tuple[SeatedBody, int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,9 +35,9 @@ def marks_of(nodes: Sequence[Holders]) -> dict[str, OwnerMark]:
     found: dict[str, OwnerMark] = {}
     above: set[int] = set()
     for holders in nodes:
-        here = {found[uid].colour for one, _ in holders if (uid := str(one["uid"])) in found}
+        here = {found[uid].colour for one, _ in holders if (uid := str(one.uid)) in found}
         for one, _ in holders:
-            uid = str(one["uid"])
+            uid = str(one.uid)
             if uid not in found:
                 found[uid] = OwnerMark(letter=_letters(len(found)), colour=_colour(uid, here, above))
             here.add(found[uid].colour)
@@ -59,9 +61,9 @@ def owners_of(nodes: Sequence[Holders], marks: Mapping[str, OwnerMark]) -> tuple
     names: dict[str, str] = {}
     for holders in nodes:
         for one, count in holders:
-            uid = str(one["uid"])
+            uid = str(one.uid)
             held[uid] = held.get(uid, 0) + count
-            names[uid] = f"{one['namespace']}/{one['name']}"
+            names[uid] = f"{one.namespace}/{one.name}"
     named = [
         Owner(mark=marks[uid], name=names[uid], gpus=count) for uid, count in list(held.items())[:_NAMED]
     ]

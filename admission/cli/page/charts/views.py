@@ -10,6 +10,8 @@ from markupsafe import Markup
 from admission.cli.page.charts.drawing import ChartLine, drawn_chart
 from admission.cli.page.layout import link, render
 from admission.cli.rendering.table import short_resource
+from admission.read_api.bodies import QueueBody
+from admission.read_api.usage import SeriesBody, TimeSeriesList
 
 #: Lines of queues that one chart has; more could not be distinguished.
 MOST_QUEUES: Final = 5
@@ -32,39 +34,38 @@ SPANS: Final[Mapping[str, Span]] = {
 
 
 def over_time(
-    body: Mapping[str, Any],
+    body: TimeSeriesList,
     *,
     queue: str,
     span: str,
-    queues: Sequence[Mapping[str, Any]],
+    queues: Sequence[QueueBody],
     resources: Sequence[str],
 ) -> Markup:
     """Charts of a queue and those below it: ``body`` is a TimeSeriesList."""
-    resource = body["resource"]
-    items: Sequence[Mapping[str, Any]] = body["items"]
-    top, children = items[0], items[1:]
-    times = [_time(slot, span) for slot in body["slots"]]
+    resource = body.resource
+    top, children = body.items[0], body.items[1:]
+    times = [_time(slot, span) for slot in body.slots]
     short = short_resource(resource)
-    used = [ChartLine(name=queue, values=top["used"], is_area=True)]
-    used += [ChartLine(name=each["queue"], values=each["used"]) for each in children]
-    if top["capability"] is not None:
-        used.append(_level("capability", top["capability"], times))
+    used = [ChartLine(name=queue, values=top.used, is_area=True)]
+    used += [ChartLine(name=each.queue, values=each.used) for each in children]
+    if top.capability is not None:
+        used.append(_level("capability", top.capability, times))
     charts = [_chart(f"{short} in use", times, used, unit=resource)]
-    owners = [each for each in (top, *children) if each["deserved"]]
+    owners = [(each, each.deserved) for each in body.items if each.deserved]
     if owners:
         shares = [
-            ChartLine(name=each["queue"], values=[value / each["deserved"] for value in each["used"]])
-            for each in owners
+            ChartLine(name=each.queue, values=[value / deserved for value in each.used])
+            for each, deserved in owners
         ]
         shares.append(_level("all that is deserved", 1.0, times))
         title = "Shares: use ÷ what is deserved now"
         charts.append(_chart(title, times, shares, unit="parts of 1", digits=2))
     waits = [
-        ChartLine(name="half waited less", values=_minutes(top["waitMedian"])),
-        ChartLine(name="nine of ten waited less", values=_minutes(top["waitMost"])),
+        ChartLine(name="half waited less", values=_minutes(top.wait_median)),
+        ChartLine(name="nine of ten waited less", values=_minutes(top.wait_most)),
     ]
     charts.append(_chart("Minutes from creation to seats", times, waits, unit="minutes"))
-    started = [ChartLine(name="workloads that got seats", values=top["started"])]
+    started = [ChartLine(name="workloads that got seats", values=top.started)]
     charts.append(_chart("Starts", times, started, unit="workloads", digits=0))
     return render(
         "charts.html",
@@ -88,17 +89,17 @@ def _minutes(seconds: Sequence[int | None]) -> list[float | None]:
     return [None if each is None else round(each / 60, 2) for each in seconds]
 
 
-def _lengths(body: Mapping[str, Any]) -> list[float]:
+def _lengths(body: TimeSeriesList) -> list[float]:
     """Seconds of each slot: the last one is over when the period is."""
-    begins = [datetime.fromisoformat(slot).timestamp() for slot in body["slots"]]
-    ends = [*begins[1:], datetime.fromisoformat(body["to"]).timestamp()]
+    begins = [datetime.fromisoformat(slot).timestamp() for slot in body.slots]
+    ends = [*begins[1:], datetime.fromisoformat(body.to).timestamp()]
     return [end - begin for begin, end in zip(begins, ends, strict=True)]
 
 
-def _mean_use(top: Mapping[str, Any], short: str, lengths: Sequence[float]) -> str:
-    whole = sum(used * length for used, length in zip(top["used"], lengths, strict=True))
+def _mean_use(top: SeriesBody, short: str, lengths: Sequence[float]) -> str:
+    whole = sum(used * length for used, length in zip(top.used, lengths, strict=True))
     mean = whole / (sum(lengths) or 1)
-    part = f", {100 * mean / top['capability']:.0f} % of the capability" if top["capability"] else ""
+    part = f", {100 * mean / top.capability:.0f} % of the capability" if top.capability else ""
     return f"On average {mean:.1f} {short} were in use{part}."
 
 
@@ -106,7 +107,7 @@ def _choices(
     queue: str,
     span: str,
     resource: str,
-    queues: Sequence[Mapping[str, Any]],
+    queues: Sequence[QueueBody],
     resources: Sequence[str],
 ) -> list[tuple[str, list[tuple[str, Markup | None]]]]:
     """What may be shown instead: names of choices, each with its options as links. None for what is shown."""
@@ -118,9 +119,9 @@ def _choices(
             for name, text in texts.items()
         ]
 
-    here = next((each for each in queues if each["name"] == queue), None)
-    above = here["parent"] if here is not None else None
-    below = [each["name"] for each in queues if each["parent"] == queue]
+    here = next((each for each in queues if each.name == queue), None)
+    above = here.parent if here is not None else None
+    below = [each.name for each in queues if each.parent == queue]
     names = [name for name in (above, queue, *below) if name and (name == queue or _has(queues, name))]
     found = [("Time", options("span", {name: each.title for name, each in SPANS.items()}))]
     if len(names) > 1:
@@ -130,8 +131,8 @@ def _choices(
     return found
 
 
-def _has(queues: Sequence[Mapping[str, Any]], name: str) -> bool:
-    return any(each["name"] == name for each in queues)
+def _has(queues: Sequence[QueueBody], name: str) -> bool:
+    return any(each.name == name for each in queues)
 
 
 def _time(slot: str, span: str) -> str:

@@ -3,8 +3,11 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from msgspec import structs
+
 from admission.cli.rendering.table import NONE, age, hours, one_line, table
 from admission.cli.rendering.terminal.fitting import with_texts
+from admission.read_api.bodies import EventBody, ExplanationBody, Facts, ListedBody
 from queues.reason_codes import ReasonCode
 from queues.text_format import counted, short_duration
 
@@ -21,7 +24,7 @@ _DURATIONS: Final = ("seconds", "clearAfter")
 _LIMITS_OF_TIME: Final = ("limit", "asked")
 
 
-def numbers_of(facts: Mapping[str, Any], reason: str = "") -> str:
+def numbers_of(facts: Facts, reason: str = "") -> str:
     """``asked 32, used 48, limit 64`` on one line, in the order given. ``reason``: that they are of."""
     seconds = (*_DURATIONS, *(_LIMITS_OF_TIME if reason == ReasonCode.RUN_TIME_TOO_LONG else ()))
     return ", ".join(
@@ -52,15 +55,15 @@ def _plain(value: Any) -> str:
     return one_line(str(value))
 
 
-def history_text(one: Mapping[str, Any], *, wide: bool, headers: bool, width: int | None = None) -> str:
+def history_text(one: ExplanationBody, *, wide: bool, headers: bool, width: int | None = None) -> str:
     """The newest decisions, all of them if ``wide``, in lines of at most ``width`` characters (None for any number)."""
-    events: Sequence[Mapping[str, Any]] = one["history"]
+    events = one.history
     kept = events if wide else events[-_SHOWN:]
-    begins = one.get("historyBegins")
+    begins = one.history_begins
     dropped = f"decisions before {begins} were dropped\n" if begins else ""
     if not kept:
         return dropped
-    rows = [(event["at"], age(event["at"], one["now"]), event["what"]) for event in kept]
+    rows = [(event.at, age(event.at, one.now), event.what) for event in kept]
     told = [event_text(_with_result(event, one), wide) for event in kept]
     lines = table(["TIME", "AGE", "WHAT"], rows, headers=headers, right="AGE")
     text = with_texts(lines, told, width, title="MESSAGE" if headers else "")
@@ -68,34 +71,34 @@ def history_text(one: Mapping[str, Any], *, wide: bool, headers: bool, width: in
     return text + (f"{earlier} earlier: -o wide shows them\n" if earlier else "") + dropped
 
 
-def is_suspended(one: Mapping[str, Any]) -> bool:
+def is_suspended(one: ListedBody | ExplanationBody) -> bool:
     """Whether a workload was stopped and may go on: nothing has ended it, and its object is there."""
-    if one["state"] == "suspended":
+    if one.state == "suspended":
         return True
-    return one["state"] == "finished" and not one.get("result") and not one.get("gone")
+    return one.state == "finished" and not one.result and not one.gone
 
 
-def _with_result(event: Mapping[str, Any], one: Mapping[str, Any]) -> Mapping[str, Any]:
+def _with_result(event: EventBody, one: ExplanationBody) -> EventBody:
     """A decision with how what it gave back had ended, in the words of ``kubectl muster events``."""
-    if event["what"] != "free" or event["admission"] is None:
+    if event.what != "free" or event.admission is None:
         return event
-    admissions = {held["id"]: held for held in one["admissions"]}
-    held = admissions.get(event["admission"])
-    if held is not None and held["eviction"]:
-        return {**event, "result": "evicted"}
-    is_last = event["admission"] == max(admissions, default=None)
+    admissions = {held.id: held for held in one.admissions}
+    held = admissions.get(event.admission)
+    if held is not None and held.eviction:
+        return structs.replace(event, result="evicted")
+    is_last = event.admission == max(admissions, default=None)
     if is_last and is_suspended(one):
-        return {**event, "result": "suspended"}
-    return {**event, "result": one["result"]} if is_last and one.get("result") in RESULTS else event
+        return structs.replace(event, result="suspended")
+    return structs.replace(event, result=one.result) if is_last and one.result in RESULTS else event
 
 
-def event_text(event: Mapping[str, Any], wide: bool = False) -> str:
+def event_text(event: EventBody, wide: bool = False) -> str:
     """Why a decision was made, as a sentence; ``wide``: with its numbers."""
-    seats = event["numbers"].get("seats")
-    code = event.get("result") or event["code"]
-    message = one_line(event["message"]) or ("" if seats is None else counted(seats, "seat"))
+    seats = event.numbers.get("seats")
+    code = event.result or event.code
+    message = one_line(event.message) or ("" if seats is None else counted(seats, "seat"))
     # The message names the beneficiary; its key is for look-ups.
-    numbers = {**event["numbers"], "for": event["beneficiary"]}
+    numbers = {**event.numbers, "for": event.beneficiary}
     words: Iterable[str] = (
         f"{code}:" if code and message else code,
         message,

@@ -1,10 +1,10 @@
 """Limits of the queues above a workload as a table, for ``kubectl muster explain``."""
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from admission.cli.rendering.table import short_resource, table
 from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table
+from admission.read_api.bodies import AccountBody, ExplanationBody, QueueBody
 
 _COLUMNS: Final = (
     *("QUEUE", "RESOURCE", "FLAVOR", "USED", "KEPT", "ASKED", "DESERVED", "CAPABILITY", "OVER-BY", "STATE"),
@@ -17,7 +17,7 @@ _NARROW: Final = Narrowing(
 Row = tuple[str | None, ...]
 
 
-def limits_text(one: Mapping[str, Any], *, wide: bool, headers: bool, width: int | None = None) -> str:
+def limits_text(one: ExplanationBody, *, wide: bool, headers: bool, width: int | None = None) -> str:
     """Limits of the queues from its own to root, for the resources that it requests; "": it does not wait.
 
     Where a line of ``width`` characters (None for any number) has no room, columns without anything go first, and
@@ -41,56 +41,56 @@ def limits_text(one: Mapping[str, Any], *, wide: bool, headers: bool, width: int
     return text + "".join(states)
 
 
-def _rows(one: Mapping[str, Any], wide: bool) -> list[Row]:
-    if one["state"] != "pending":
+def _rows(one: ExplanationBody, wide: bool) -> list[Row]:
+    if one.state != "pending":
         return []
     rows: list[Row] = []
     asks: dict[tuple[str, str], int] = {}
-    for queue in one["path"]:
+    for queue in one.path:
         state = _queue_state(queue)
-        for line in queue["accounts"]:
-            resource = line["resource"]
-            if resource not in one["asks"]:
+        for line in queue.accounts:
+            resource = line.resource
+            if resource not in one.asks:
                 continue
-            account = (line["flavor"], resource)
-            asked = asks.get(account, _units(resource, one["asks"][resource]))
+            account = (line.flavor, resource)
+            asked = asks.get(account, _units(resource, one.asks[resource]))
             asks[account] = _asked_above(line, asked)
-            if wide or line["capability"] is not None or line["deserved"] is not None:
-                rows.append((queue["name"], *_limit_cells(line, asked), state))
-        if state and not any(row[0] == queue["name"] for row in rows):
-            rows.append((queue["name"], *[None] * 8, state))
+            if wide or line.capability is not None or line.deserved is not None:
+                rows.append((queue.name, *_limit_cells(line, asked), state))
+        if state and not any(row[0] == queue.name for row in rows):
+            rows.append((queue.name, *[None] * 8, state))
     return rows
 
 
-def _queue_state(queue: Mapping[str, Any]) -> str | None:
+def _queue_state(queue: QueueBody) -> str | None:
     """The state of a queue, with its message. None if it is open."""
-    state: str = queue["state"]
+    state: str = queue.state
     if state == "open":
         return None
-    return f"{state}: {queue['message']}" if queue["message"] else state
+    return f"{state}: {queue.message}" if queue.message else state
 
 
-def _limit_cells(line: Mapping[str, Any], asked: int) -> tuple[str | None, ...]:
+def _limit_cells(line: AccountBody, asked: int) -> tuple[str | None, ...]:
     """Cells from RESOURCE to OVER-BY. Amounts kept for idle guarantees count as used against the capability."""
-    resource = line["resource"]
-    charged = _units(resource, line["counted"])
-    kept = charged - _units(resource, line["used"])
-    over = 0 if line["capability"] is None else charged + asked - _units(resource, line["capability"])
+    resource = line.resource
+    charged = _units(resource, line.counted)
+    kept = charged - _units(resource, line.used)
+    over = 0 if line.capability is None else charged + asked - _units(resource, line.capability)
     return (
         resource,
-        line["flavor"] or None,
-        line["used"],
+        line.flavor or None,
+        line.used,
         _quantity(resource, kept) if kept > 0 else None,
         _quantity(resource, asked),
-        line["deserved"],
-        line["capability"],
+        line.deserved,
+        line.capability,
         _quantity(resource, over) if over > 0 else None,
     )
 
 
-def _asked_above(line: Mapping[str, Any], asked: int) -> int:
+def _asked_above(line: AccountBody, asked: int) -> int:
     """Units that a queue asks its parent for: less than it is asked for itself while guarantee is left."""
-    guarantee, charged = (_units(line["resource"], line[name]) for name in ("guarantee", "counted"))
+    guarantee, charged = (_units(line.resource, text) for text in (line.guarantee, line.counted))
     return max(charged + asked, guarantee) - max(charged, guarantee)
 
 

@@ -1,10 +1,11 @@
 """What other quota would make of a cluster, for people: sums first, then workloads by what becomes of them."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 from admission.cli.rendering.table import Cell, amounts, one_line, printable, short_resource
 from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table
+from admission.read_api.trials import ComparisonBody, DifferenceBody
 
 #: Lines of a table without ``-o wide``.
 _SHOWN: Final = 8
@@ -28,36 +29,36 @@ NOT_AT_REST: Final = "There was more to decide when this was broken off."
 _HIDDEN: Final = "another workload"
 
 
-def comparison_text(body: Mapping[str, Any], *, wide: bool, headers: bool, width: int | None = None) -> str:
+def comparison_text(body: ComparisonBody, *, wide: bool, headers: bool, width: int | None = None) -> str:
     """The comparison as text."""
-    lines = ["With this change:" if len(body["changes"]) == 1 else "With these changes:"]
-    lines += [f"  {one_line(printable(each))}" for each in body["changes"]]
-    if not body["counts"] and not body["queues"]:
+    lines = ["With this change:" if len(body.changes) == 1 else "With these changes:"]
+    lines += [f"  {one_line(printable(each))}" for each in body.changes]
+    if not body.counts and not body.queues:
         lines.append(NOTHING_DIFFERS)
     if queues := _queues(body, wide=wide, headers=headers, width=width):
         lines += ["Queues:", *(f"  {line}" for line in queues)]
     for what, title in TITLES.items():
-        count = body["counts"].get(what, 0)
+        count = body.counts.get(what, 0)
         if not count:
             continue
         lines.append(f"{title}: {count}")
-        found = [each for each in body["workloads"] if each["what"] == what]
+        found = [each for each in body.workloads if each.what == what]
         lines += [f"  {line}" for line in _workloads(found, count, wide=wide, headers=headers, width=width)]
-    if not body["atRest"]:
+    if not body.at_rest:
         lines.append(NOT_AT_REST)
     return "\n".join(lines) + "\n"
 
 
-def _queues(body: Mapping[str, Any], *, wide: bool, headers: bool, width: int | None = None) -> list[str]:
-    lines = [each for each in body["queues"] if wide or "/" in each["resource"] or not each["resource"]]
+def _queues(body: ComparisonBody, *, wide: bool, headers: bool, width: int | None = None) -> list[str]:
+    lines = [each for each in body.queues if wide or "/" in each.resource or not each.resource]
     rows = [
         [
-            each["queue"],
-            (each["resource"] if wide else short_resource(each["resource"])) or None,
-            *((each["usedBefore"], "→", each["usedAfter"]) if each["resource"] else (None, None, None)),
-            each["waitingBefore"],
+            each.queue,
+            (each.resource if wide else short_resource(each.resource)) or None,
+            *((each.used_before, "→", each.used_after) if each.resource else (None, None, None)),
+            each.waiting_before,
             "→",
-            each["waitingAfter"],
+            each.waiting_after,
         ]
         for each in lines
     ]
@@ -75,17 +76,21 @@ def _queues(body: Mapping[str, Any], *, wide: bool, headers: bool, width: int | 
 
 
 def _workloads(
-    found: Sequence[Mapping[str, Any]], total: int, *, wide: bool, headers: bool, width: int | None = None
+    found: Sequence[DifferenceBody], total: int, *, wide: bool, headers: bool, width: int | None = None
 ) -> list[str]:
     rows = [
         [
-            _HIDDEN if each["kind"] is None else f"{each['kind']}/{each['name']}",
-            each["namespace"],
-            each["queue"],
-            each["pods"],
-            amounts(each["asks"], all_of_them=wide),
-            each["reason"] and each["reason"]["code"],
-            *([each["beneficiary"], each["reason"] and one_line(each["reason"]["message"])] if wide else []),
+            _HIDDEN if each.kind is None else f"{each.kind}/{each.name}",
+            each.namespace,
+            each.queue,
+            each.pods,
+            amounts(each.asks, all_of_them=wide),
+            None if each.reason is None else each.reason.code,
+            *(
+                [each.beneficiary, None if each.reason is None else one_line(each.reason.message)]
+                if wide
+                else []
+            ),
         ]
         for each in found
     ]

@@ -1,11 +1,12 @@
 """What a change of quota would do to work, in a few lines: printed by the commands that make the change."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from textwrap import wrap
-from typing import Any, Final
+from typing import Final
 
 from admission.cli.rendering.table import printable
 from admission.cli.rendering.trials.comparison import NOT_AT_REST, NOTHING_DIFFERS, TITLES
+from admission.read_api.trials import ComparisonBody, DifferenceBody
 
 #: Names of workloads in one paragraph; the others are counted only.
 _NAMED: Final = 10
@@ -13,26 +14,26 @@ _NAMED: Final = 10
 _COLUMNS: Final = 80
 
 
-def effects_text(comparison: Mapping[str, Any], *, width: int | None = None) -> str:
+def effects_text(comparison: ComparisonBody, *, width: int | None = None) -> str:
     """Who would start, wait or be evicted.
 
     ``comparison``: as the read API has it. ``width``: characters of a line, None if it goes to no terminal.
     """
     lines: list[str] = []
     for what, title in TITLES.items():
-        if count := comparison["counts"].get(what, 0):
-            workloads = [workload for workload in comparison["workloads"] if workload["what"] == what]
+        if count := comparison.counts.get(what, 0):
+            workloads = [workload for workload in comparison.workloads if workload.what == what]
             lines += [f"{title}: {count}", *_paragraph(workloads, count, width or _COLUMNS)]
     if not lines:
         lines.append(NOTHING_DIFFERS)
-    if not comparison["atRest"]:
+    if not comparison.at_rest:
         lines.append(NOT_AT_REST)
     return "\n".join(lines) + "\n"
 
 
-def _paragraph(workloads: Sequence[Mapping[str, Any]], total: int, width: int) -> list[str]:
+def _paragraph(workloads: Sequence[DifferenceBody], total: int, width: int) -> list[str]:
     """Names of workloads, and how many there are besides. ``total``: of all."""
-    seen = [workload for workload in workloads if workload["kind"] is not None]
+    seen = [workload for workload in workloads if workload.kind is not None]
     names = [_name(workload) for workload in seen[:_NAMED]]
     hidden = len(workloads) - len(seen)
     more = total - len(names) - hidden
@@ -51,5 +52,5 @@ def _paragraph(workloads: Sequence[Mapping[str, Any]], total: int, width: int) -
     )
 
 
-def _name(workload: Mapping[str, Any]) -> str:
-    return printable(f"{workload['kind']}/{workload['name']} in {workload['namespace']}")
+def _name(workload: DifferenceBody) -> str:
+    return printable(f"{workload.kind}/{workload.name} in {workload.namespace}")

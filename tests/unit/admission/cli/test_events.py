@@ -12,6 +12,7 @@ from admission.cli.access.read_api import Route
 from admission.cli.failures import finish
 from admission.cli.kubectl_muster import kubectl_muster
 from admission.cli.questions import events as events_module
+from admission.read_api.bodies import DecisionList
 from tests.fakes.fake_reader import FakeReader, served
 from tests.waiting import LIMIT
 
@@ -88,12 +89,12 @@ async def test_what_is_followed_is_asked_for_when_it_has_changed(monkeypatch: py
     class Enough(Exception):
         """The test has seen what it wanted."""
 
-    def ask_thrice(route: Route, path: str, query: dict[str, str]) -> dict[str, object]:
+    def ask_thrice(route: Route, path: str, form: object, query: dict[str, str]) -> DecisionList:
         asked.append(query["continue"])
         if len(asked) == 3:
             raise Enough
         reader.mark += "x"  # something more happens
-        return {"items": [], "continue": str(len(asked))}
+        return DecisionList(now="2026-11-21T10:00:00Z", items=(), continue_=str(len(asked)))
 
     monkeypatch.setattr(events_module, "ask", ask_thrice)
     monkeypatch.setattr(events_module, "_EVERY", 0.01)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from msgspec import structs, to_builtins
+from msgspec import structs
+from msgspec.json import decode
 
 from admission.cli.failures import finish
 from admission.cli.kubectl_muster import kubectl_muster
@@ -17,7 +18,7 @@ from admission.cli.questions.pending import pending_table
 from admission.cli.rendering.explanation import workload_text
 from admission.cli.rendering.quota import history_table, value_words
 from admission.cli.rendering.table import rounded
-from admission.web import bodies
+from admission.read_api import bodies
 from tests.fakes import fake_reader
 from tests.fakes.fake_reader import FADING, GPU, STORY, FakeReader, account, queue, served
 
@@ -172,7 +173,7 @@ def test_a_queue_asks_its_parent_for_what_its_guarantee_does_not_cover() -> None
     above = account("8", None, "20", counted="16")
 
     told = workload_text(
-        to_builtins(structs.replace(STORY, path=(queue("own", "root", own), queue("root", None, above)))),
+        structs.replace(STORY, path=(queue("own", "root", own), queue("root", None, above))),
         wide=False,
     )
 
@@ -186,7 +187,7 @@ def test_a_queue_asks_its_parent_for_what_its_guarantee_does_not_cover() -> None
 
 @pytest.mark.parametrize("begins", [None, "2026-11-16T00:00:00Z"])
 def test_where_a_history_was_cut_is_said(begins: str | None) -> None:
-    told = workload_text(to_builtins(structs.replace(STORY, history_begins=begins)), wide=False)
+    told = workload_text(structs.replace(STORY, history_begins=begins), wide=False)
     assert ("decisions before 2026-11-16T00:00:00Z were dropped" in told) == (begins is not None)
 
 
@@ -212,8 +213,16 @@ def test_values_of_fields_are_told_in_words(text: str | None, words: str | None)
 @pytest.mark.parametrize("width", [None, 80])
 def test_a_history_has_no_json_in_its_cells(width: int | None) -> None:
     admins = '[{"kind": "Group", "name": "team-a-admins"}]'
-    changes = [{"field": "access.admins", "before": "[]", "after": admins}]
-    version = {"at": "2026-11-20T09:00:00Z", "by": "ada", "what": "changed", "changes": changes, "reason": ""}
+    version = bodies.QueueVersionBody(
+        version=1,
+        at="2026-11-20T09:00:00Z",
+        what="changed",
+        by="ada",
+        reason="",
+        before=None,
+        after=None,
+        changes=(bodies.FieldChangeBody(field="access.admins", before="[]", after=admins),),
+    )
 
     told = history_table([version], headers=False, width=width)
 
@@ -274,14 +283,14 @@ async def test_the_same_limits_at_both_times_are_told_as_such(ask: Asking) -> No
 
 @pytest.mark.parametrize("columns", [80, 140])
 async def test_pending_uses_the_width_of_the_terminal(ask: Asking, columns: int) -> None:
-    body = json.loads((await ask("pending", "-A", "-o", "json")).out)
+    body = decode((await ask("pending", "-A", "-o", "json")).out, type=bodies.PendingList, strict=True)
 
     text = pending_table(body, everywhere=True, wide=False, headers=True, width=columns)
 
     expected = (GOLDEN / f"pending-everywhere-on-{columns}-columns.txt").read_text(encoding="utf-8")
     assert expected == text
     short = pending_table(body, everywhere=True, wide=False, headers=True, width=columns, messages=False)
-    assert len(short.splitlines()) == len(body["items"]) + 1
+    assert len(short.splitlines()) == len(body.items) + 1
     if columns == 80:
         assert max(map(len, (text + short).splitlines())) <= columns
 
@@ -386,21 +395,24 @@ async def test_without_a_kubeconfig_the_files_that_were_tried_are_named(
 
 
 def test_a_running_job_tells_when_it_is_ended() -> None:
-    held = {
-        "id": 1,
-        "queue": "own",
-        "state": "open",
-        "adopted": False,
-        "eviction": None,
-        "seats": [],
-        "ended": 0,
-    }
-    story = {**to_builtins(STORY), "state": "admitted"}
-    opened, ends = story["now"], "2036-11-24T08:00:00Z"
-    told = workload_text({**story, "admissions": [{**held, "opened": opened, "ends": ends}]}, wide=False)
+    ends = "2036-11-24T08:00:00Z"
+    held = bodies.AdmissionBody(
+        id=1,
+        queue="own",
+        state="open",
+        opened=STORY.now,
+        ends=ends,
+        adopted=False,
+        eviction=None,
+        seats=(),
+        ended=0,
+    )
+    story = structs.replace(STORY, state="admitted", admissions=(held,))
+    told = workload_text(story, wide=False)
     (line,) = (line for line in told.splitlines() if line.startswith("  Ends "))
     assert line.startswith(f"  Ends      {ends} at the latest (in ")
     assert line.endswith("d): access.maxRunTime")
     assert len(line) <= 80
-    without = workload_text({**story, "admissions": [{**held, "opened": opened, "ends": None}]}, wide=False)
+    endless = structs.replace(story, admissions=(structs.replace(held, ends=None),))
+    without = workload_text(endless, wide=False)
     assert "  Ends " not in without

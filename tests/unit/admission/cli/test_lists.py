@@ -6,12 +6,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from msgspec import structs, to_builtins
+from msgspec import structs
 
 from admission.cli.failures import finish
 from admission.cli.kubectl_muster import kubectl_muster
 from admission.cli.questions.jobs import jobs_table
 from admission.cli.rendering.table import devices
+from admission.read_api.bodies import WorkloadList
 from tests.fakes.fake_reader import FakeReader, served
 from tests.fakes.read_api.fake_lists import GPU, LISTED
 from tests.fakes.read_api.fake_lists import NOW as NOW_TOLD
@@ -151,7 +152,7 @@ async def test_a_wrong_command_line_is_refused(ask: Asking, words: str) -> None:
 )
 def test_names_of_users_are_shortened_where_lines_are_too_long(user: str, shown: str | None) -> None:
     one = structs.replace(LISTED[1], user=user, name="n" * 60)
-    body = {"now": NOW_TOLD, "items": [to_builtins(one)]}
+    body = WorkloadList(now=NOW_TOLD, total=1, total_everywhere=1, items=(one,))
 
     [line] = jobs_table(body, everywhere=False, wide=False, headers=False).splitlines()
     assert line.split()[3] == (shown or "-")

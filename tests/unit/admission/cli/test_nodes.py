@@ -167,13 +167,6 @@ def gpu_fault(value: str) -> dict[str, Any]:
             "waits for circuit-breaker",
             True,
         ),
-        ({"annotations": {names.RECOVERY_HOLD: "true"}}, "on hold", False),
-        (
-            {"annotations": {names.RECOVERY_HOLD: "true", **recovery(phase="cordoned")}},
-            "cordoned, on hold",
-            True,
-        ),
-        ({"annotations": {names.RECOVERY_HOLD: "false"}}, "-", False),
         ({"annotations": {names.RECOVERY: "x"}}, "-", False),
         ({"annotations": {names.RECOVERY: "[]"}}, "-", False),
         ({"annotations": recovery(phase=7, waits=["x"])}, "-", False),

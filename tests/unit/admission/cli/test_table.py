@@ -1,8 +1,12 @@
 """Tables as kubectl prints them."""
 
-from admission.cli.page.list_views import waiting
+from msgspec import structs
+
+from admission.cli.page.list_views import waiting as waiting_view
 from admission.cli.questions.pending import pending_table
 from admission.cli.rendering.table import amounts, short_names, table
+from admission.read_api.bodies import PendingList, ReasonBody
+from tests.fakes.fake_reader import waiting
 
 
 def test_no_cell_commands_the_terminal_or_begins_a_line() -> None:
@@ -22,18 +26,18 @@ def test_names_that_would_be_called_the_same_are_not_shortened() -> None:
 
 
 def test_a_list_of_waiting_work_tells_gpus_of_two_makers_apart_and_wrong_names_in_full() -> None:
-    one = {"position": 1, "namespace": "ml", "kind": "job", "queue": "a", "pods": 1, "created": None}
     unknown = "no node offers nvidia.com/gpus; did you mean nvidia.com/gpu?"
-    items = [
-        {**one, "name": "a", "asks": {"amd.com/gpu": "1"}, "reason": {"code": "NoFit", "message": "no gpu"}},
-        {
-            **one,
-            "name": "b",
-            "asks": {"nvidia.com/gpu": "1"},
-            "reason": {"code": "UnknownResource", "message": unknown},
-        },
-    ]
-    body = {"now": "2026-11-21T10:00:00Z", "items": items}
+    items = (
+        structs.replace(
+            waiting("a", 1), asks={"amd.com/gpu": "1"}, reason=ReasonBody(code="NoFit", message="no gpu")
+        ),
+        structs.replace(
+            waiting("b", 2),
+            asks={"nvidia.com/gpu": "1"},
+            reason=ReasonBody(code="UnknownResource", message=unknown),
+        ),
+    )
+    body = PendingList(now="2026-11-21T10:00:00Z", total=2, total_everywhere=2, items=items)
     first, second = pending_table(body, everywhere=False, wide=False, headers=False).splitlines()
     assert " 1 amd.com/gpu " in first
     assert " 1 nvidia.com/gpu " in second
@@ -41,18 +45,11 @@ def test_a_list_of_waiting_work_tells_gpus_of_two_makers_apart_and_wrong_names_i
 
 
 def test_the_page_tells_gpus_of_two_makers_apart_too() -> None:
-    one = {
-        "position": 1,
-        "namespace": "ml",
-        "kind": "job",
-        "queue": "a",
-        "pods": 1,
-        "created": None,
-        "reason": None,
-    }
-    items = [{**one, "name": each, "asks": {f"{each}.com/gpu": "1"}} for each in ("amd", "nvidia")]
-    body = {"now": "2026-11-21T10:00:00Z", "items": items, "total": 2}
-    shown = waiting(body, queue=None, namespace=None)
+    items = tuple(
+        structs.replace(waiting(each, 1), asks={f"{each}.com/gpu": "1"}) for each in ("amd", "nvidia")
+    )
+    body = PendingList(now="2026-11-21T10:00:00Z", total=2, total_everywhere=2, items=items)
+    shown = waiting_view(body, queue=None, namespace=None)
     assert "1 amd.com/gpu" in shown
     assert "1 nvidia.com/gpu" in shown
-    assert "1 gpu" in waiting({**body, "items": items[:1]}, queue=None, namespace=None)
+    assert "1 gpu" in waiting_view(structs.replace(body, items=items[:1]), queue=None, namespace=None)

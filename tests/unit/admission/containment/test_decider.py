@@ -12,8 +12,7 @@ import pytest
 
 from admission.containment import failed_turns
 from admission.containment.decider import Decider
-from admission.containment.decision_samples import FEWEST, DecisionSamples
-from admission.containment.decision_thread import DecisionThread, DecisionTooLong
+from admission.containment.decision_thread import FEWEST, DecisionSamples, DecisionThread, DecisionTooLong
 from admission.containment.failed_turns import MOST_FILES, FailedTurns
 from admission.containment.repeated_failures import TELL_AFTER, RepeatedFailures
 from admission.engine import decide as engine

@@ -1,6 +1,7 @@
 """The tables of labels and annotations say where each is read: there it changes what is decoded, and nowhere else."""
 
 from dataclasses import replace
+from itertools import product
 from typing import Any, Final
 
 import msgspec
@@ -10,9 +11,10 @@ from admission.decode.pods import WirePod, pod_fact
 from admission.workloads.kinds.operators.job_set import JOB_SET
 from admission.workloads.kinds.operators.support import WireOperatorJob, fact_of
 from queues.api import names
-from queues.api.metadata_keys.known_key import (
+from queues.api.metadata_keys import (
     ANNOTATION,
     JOB,
+    KNOWN_KEYS,
     LABEL,
     OPERATOR_JOB,
     POD,
@@ -20,7 +22,6 @@ from queues.api.metadata_keys.known_key import (
     VOLCANO_JOB,
     KeyUse,
 )
-from queues.api.metadata_keys.tables import KNOWN_KEYS
 from tests.builders.decoded_workloads import a_group, a_job, a_volcano_job, task
 
 #: A value for each key that users write on workloads.
@@ -76,14 +77,14 @@ DECODED: Final = {
 }
 
 
-@pytest.mark.parametrize("field", [LABEL, ANNOTATION])
-@pytest.mark.parametrize("place", DECODED)
 @pytest.mark.parametrize("key", [*VALUES, *WITHOUT_EFFECT])
-def test_a_name_changes_what_is_decoded_where_the_table_says_so(key: str, place: str, field: str) -> None:
-    row, decoded = KNOWN_KEYS[key], DECODED[place]
-    is_read = row.use is KeyUse.READ and field in row.places.get(place, ())
-    changes = decoded({field: {key: VALUES.get(key, "2")}}) != decoded({})
-    assert changes == is_read
+def test_a_name_changes_what_is_decoded_where_the_table_says_so(key: str) -> None:
+    row, cells = KNOWN_KEYS[key], list(product(DECODED, (LABEL, ANNOTATION)))
+    is_read = [row.use is KeyUse.READ and field in row.places.get(place, ()) for place, field in cells]
+    changes = [
+        DECODED[place]({field: {key: VALUES.get(key, "2")}}) != DECODED[place]({}) for place, field in cells
+    ]
+    assert dict(zip(cells, changes, strict=True)) == dict(zip(cells, is_read, strict=True))
 
 
 def test_each_name_that_users_write_on_workloads_is_tried() -> None:

@@ -548,11 +548,9 @@ def test_a_leader_whose_workers_come_after_it_waits_alone() -> None:
     assert pod.owner.kind is WorkloadKind.POD
 
 
-def test_a_node_tells_what_a_person_holds_and_accepts() -> None:
+def test_a_node_says_which_faults_a_person_accepted() -> None:
     accepted = '{"phase":"none","accepted":["GPU-3/XidFault"]}'
-    annotations = {"muster.dev/recovery-hold": "true", "muster.dev/recovery": accepted}
-    found = a_node(annotations)
-    assert (found.hold, found.accepted) == (True, ("GPU-3/XidFault",))
+    assert a_node({"muster.dev/recovery": accepted}).accepted == ("GPU-3/XidFault",)
     for odd in ("{", "[]", '{"accepted":7}'):
         assert a_node({"muster.dev/recovery": odd}).accepted == ()
 

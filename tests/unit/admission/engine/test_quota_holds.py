@@ -131,6 +131,25 @@ def test_quota_is_held_for_a_group_before_its_pods_exist() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("asks", "limit", "message"),
+    [
+        (9, 8, "9 nvidia.com/gpu asked, queue q may use 8"),
+        (9, None, "9 nvidia.com/gpu asked, all nodes together have 8"),
+    ],
+    ids=["its queue", "the cluster"],
+)
+def test_what_never_fits_waits_for_that_and_holds_up_nobody(
+    asks: int, limit: int | None, message: str
+) -> None:
+    too_large = group("large", asks)
+    plan = turn(snapshot(too_large, B, limit=limit))
+    assert code_of(plan, too_large) == (ReasonCode.NEVER_FITS, message)
+    assert holds(plan) == [("b", gpus(4))]
+    with_another = snapshot(too_large, limit=limit, nodes=(node("n"), node("m")))
+    assert bool(holds(turn(with_another))) is (limit is None)
+
+
 def test_nobody_else_gets_what_is_held() -> None:
     plan = turn(later(snapshot(A), job("j", 4)))
     assert not plan.admits

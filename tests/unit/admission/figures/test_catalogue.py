@@ -7,13 +7,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from admission.agent.device_watch import Seen
 from admission.agent.metrics import AgentMetrics, NodeObservation
 from admission.engine.memo import tree_of
-from admission.figures.agent_catalogue import AGENT
-from admission.figures.catalogue import CONTROLLER
+from admission.figures.catalogue import AGENT, CONTROLLER, Metric
 from admission.figures.gang_waits import GangWait
-from admission.figures.metric import Metric
 from admission.kube.webhook.validity import Validity
 from admission.metrics import Metrics, ProcessFigures, Watching
-from admission.node_recovery.figures import NodeHealth, RecoveryFigures
+from admission.node_recovery.view import NodeHealth
 from admission.turn_report import EvictionCost, TurnReport
 from queues.quota.queue import ROOT, Limits, Queue
 from queues.reason_codes import ReasonCode
@@ -58,7 +56,7 @@ def everything() -> Metrics:
         ),
         informers=lambda: {"pods": Watching(silent_seconds=1, lists=1, objects=1)},
         retention_lag=lambda: {"postings": 0.0},
-        node_health=lambda: NodeHealth(nodes=1, faults={"XidFault": 1}, figures=RecoveryFigures()),
+        node_health=lambda: NodeHealth(nodes=1, faults={"XidFault": 1}, closed={"failed": 1}),
     )
     metrics.leads(1)
     metrics.observe(

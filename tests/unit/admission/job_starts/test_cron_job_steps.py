@@ -255,7 +255,7 @@ EVENTS = st.lists(
     deadline=st.sampled_from([None, 30, 1200]),
     limit=st.integers(0, 2),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_each_time_starts_at_most_one_job_and_forbid_never_has_two(
     events: list[tuple[str, Any]], policy: str, schedule: str, deadline: int | None, limit: int
 ) -> None:
@@ -282,7 +282,6 @@ def test_each_time_starts_at_most_one_job_and_forbid_never_has_two(
 
 
 @given(pauses=st.lists(st.integers(1, 400), min_size=1, max_size=30))
-@settings(deadline=None)
 def test_no_start_is_lost_while_ticks_come_within_the_deadline(pauses: list[int]) -> None:
     cluster = Cluster(cron(schedule="*/10 * * * *", startingDeadlineSeconds=400))
     for pause in pauses:

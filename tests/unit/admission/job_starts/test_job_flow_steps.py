@@ -269,7 +269,7 @@ def graphs(draw: st.DrawFn) -> dict[str, tuple[str, ...]]:
     ),
     retain=st.sampled_from(["retain", "delete"]),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_no_job_starts_before_those_it_depends_on_nor_twice(
     graph: dict[str, tuple[str, ...]], events: list[tuple[str, str]], retain: str
 ) -> None:

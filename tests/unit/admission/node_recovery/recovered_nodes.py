@@ -3,14 +3,14 @@
 from typing import Any
 
 from admission.facts.devices import DeviceFault, FaultCondition
+from admission.node_recovery.jobs import job_name
 from admission.node_recovery.policy import FaultPolicy
-from admission.node_recovery.recovery_jobs import job_name
-from admission.node_recovery.state import FaultCause, RecoveryPhase, RecoveryState
+from admission.node_recovery.state import RecoveryPhase, RecoveryState
+from admission.node_recovery.step import CircuitBreaker, NodeTurn, step
 from admission.node_recovery.view import (
     GangOnNode,
     JobProgress,
     NodeView,
-    RecoveryContext,
     RecoveryJob,
     TaintOwner,
 )
@@ -20,8 +20,9 @@ NODE = NodeName("gpu-7")
 #: When the phase of a node began, and now.
 SINCE, NOW = 1_800_000_000, 1_800_000_100
 RECOVER, VERIFY = "ops/recover-gpu", "ops/test-gpu"
-POLICY = FaultPolicy(recovers=True, recovery_job=RECOVER, verify_job=VERIFY)
-CONTEXT = RecoveryContext(granted=frozenset({NODE}), most_out=1, templates=frozenset({RECOVER, VERIFY}))
+POLICY = FaultPolicy(recovers=True, job=RECOVER, verify_job=VERIFY)
+BREAKER = CircuitBreaker(granted=frozenset({NODE}), most_out=1)
+TEMPLATES = frozenset({RECOVER, VERIFY})
 XID = DeviceFault(device="GPU-3", number=3, reason="Xid79", message="fallen off the bus", since=SINCE - 60)
 LOST = FaultCondition("Lost", "FallenOffTheBus", "does not answer", SINCE - 60)
 MARKED = FaultCondition("MarkedUnhealthy", "MarkedByPerson", "fans", SINCE - 30, needs_person=True)
@@ -50,8 +51,8 @@ def state(phase: RecoveryPhase, **more: Any) -> RecoveryState:
     """What is remembered of a node in a phase; in its first attempt."""
     known: dict[str, Any] = {
         "since": SINCE,
-        "fault_since": XID.since,
-        "cause": FaultCause.DEVICE,
+        "fault": "GPU 3: Xid79 (fallen off the bus)",
+        "devices": ("GPU-3",),
         "attempts": 1,
     }
     if phase is RecoveryPhase.NONE:
@@ -69,6 +70,17 @@ def view(known: RecoveryState, **more: Any) -> NodeView:
 def job_of(known: RecoveryState, progress: JobProgress, **more: Any) -> dict[str, RecoveryJob]:
     """The Job of a phase that has one."""
     name = job_name(NODE, known)
-    ended = None if progress is JobProgress.RUNNING else NOW - 10
-    fields: dict[str, Any] = {"progress": progress, "created": SINCE + 1, "ended": ended}
+    fields: dict[str, Any] = {"progress": progress, "created": SINCE + 1}
     return {name: RecoveryJob(namespace="ops", name=name, **(fields | more))} if name else {}
+
+
+def turn(
+    seen: NodeView,
+    policy: FaultPolicy = POLICY,
+    now: int = NOW,
+    *,
+    breaker: CircuitBreaker = BREAKER,
+    templates: frozenset[str] = TEMPLATES,
+) -> NodeTurn:
+    """What follows for the node."""
+    return step(seen, breaker, policy, now, templates)

@@ -253,7 +253,6 @@ def test_no_more_nodes_are_closed_than_allowed(detector: BlackHoleDetector) -> N
     for at, node in enumerate(names):
         for gang in range(3):
             detector.saw(run(node, f"{node}-{gang}", at=T + at))
-    detector.open_beyond(None, T + 10)
     assert not any(detector.takes_gangs(node, T + 10) for node in names)
     detector.open_beyond(2, T + 10)
     assert [detector.takes_gangs(node, T + 10) for node in names] == [False, False, True, True, True]

@@ -12,7 +12,7 @@ from admission.reconcile.world_status import WorldStatuses
 from admission.world.world import World
 from queues.admissions import AdmissionState, Claim, Seat
 from queues.plan import Reason
-from queues.quota.queue import Limits
+from queues.quota.queue import Limits, ProvisioningRules
 from queues.reason_codes import ReasonCode
 from queues.resources import GPU, Resources
 from queues.workload import NodeName, Obstacle, QueueName, WorkloadKey, WorkloadKind
@@ -70,11 +70,73 @@ def test_it_is_inqueue_if_its_queue_has_room(gpus: int | None, team: Any, phase:
 
 
 def test_what_is_in_the_way_is_told_with_its_numbers() -> None:
-    _, _, message = shown(world([SIX, node("n1"), asking(7)], arrivals={GROUP: 1}))
+    held = admission(OTHER, "n1 n1", number=9, pod_set="pod", started=True)
+    known = world([SIX, node("n1"), asking(5)], [held], arrivals={GROUP: 1})
+    _, _, message = shown(known)
     assert message == (
-        "2/2 tasks in gang unschedulable: QueueLimit: queue team may use 6 nvidia.com/gpu: 0 used, 7 asked, "
+        "2/2 tasks in gang unschedulable: QueueLimit: queue team may use 6 nvidia.com/gpu: 2 used, 5 asked, "
         "1 too many; 0 of 2 pods exist"
     )
+
+
+ROOM = QueueName("room")
+ASKED = ProvisioningRules(class_name="check-capacity")
+_FLAVORED = queue(TEAM, flavors={"h100": Limits(capability=Resources({GPU: 4000}))})
+
+
+@pytest.mark.parametrize(
+    ("gpus", "queues", "code"),
+    [
+        (7, [SIX], "NeverFits: 7 nvidia.com/gpu asked, queue team may use 6"),
+        (6, [SIX], "QueueLimit"),
+        (
+            7,
+            [queue(TEAM, parent=ROOM), queue(ROOM, limits=Limits(capability=Resources({GPU: 6000})))],
+            "NeverFits: 7 nvidia.com/gpu asked, queue room may use 6",
+        ),
+        (9, [queue(TEAM)], "NeverFits: 9 nvidia.com/gpu asked, all nodes together have 8"),
+        (8, [queue(TEAM)], "QueueLimit"),
+        (9, [queue(TEAM, provisioning=ASKED)], "QueueLimit"),
+        (
+            4,
+            [queue(TEAM, max_per_user={GPU: 3000})],
+            "NeverFits: 4 nvidia.com/gpu asked, one user may use 3 in queue team",
+        ),
+        (5, [_FLAVORED], "NeverFits: 5 nvidia.com/gpu of flavor h100 asked, queue team may use 4"),
+    ],
+    ids=[
+        "its queue",
+        "all that its queue may have",
+        "a queue above",
+        "the cluster",
+        "all of the cluster",
+        "nodes may be added",
+        "one user",
+        "the only flavor",
+    ],
+)
+@pytest.mark.parametrize("held", [False, True], ids=["", "quota is held"])
+def test_what_never_fits_is_no_want_of_room(gpus: int, queues: list[Any], code: str, held: bool) -> None:
+    """Another gang uses a GPU."""
+    of_other = admission(OTHER, "n1", number=9, pod_set="pod", started=True)
+    facts = [*queues, node("n1"), holding(gpus) if held else asking(gpus)]
+    known = world(facts, [of_other], arrivals={GROUP: 1})
+    phase, _, message = shown(known)
+    assert phase == "Pending"
+    assert message.startswith(f"2/2 tasks in gang unschedulable: {code}")
+
+
+def test_a_larger_node_or_limit_makes_it_wait_for_room_again() -> None:
+    known, groups = world([SIX, node("n1"), asking(9)], arrivals={GROUP: 1}), EnqueuedGroups()
+    assert "queue team may use 6" in shown(known, groups)[2]
+    known.observe([seen(queue(TEAM))])
+    known.refresh(NOW)
+    groups.look_again(known)
+    assert "all nodes together have 8" in shown(known, groups)[2]
+    known.observe([seen(node("n2"))])
+    known.refresh(NOW)
+    assert groups.look_again(known) == [GROUP]
+    assert shown(known, groups)[0] == "Inqueue"
 
 
 def full() -> World:

@@ -2,8 +2,10 @@
 
 import pytest
 
+from admission.engine import reasons
 from admission.facts.pods import PodFact, PodPhase, PodShape
 from admission.reconcile.world_status import own_update_words
+from queues.plan import Reason
 from queues.reason_codes import ReasonCode
 from queues.resources import Resources
 from queues.workload import AdmissionId
@@ -56,4 +58,25 @@ def test_a_pod_that_waits_for_its_own_deployment_is_told_the_two_ways_out(
         "it waits for pods of its own Deployment web:"
         " set maxUnavailable of its strategy to 1 or more, or maxSurge to 0"
     )
-    assert own_update_words(code, [NEW], [NEW, *others]) == (expected if is_told else "")
+    reason = Reason(code=code, message="")
+    assert own_update_words(reason, [NEW], [NEW, *others]) == (expected if is_told else "")
+
+
+@pytest.mark.parametrize(
+    ("rule", "is_told"),
+    [
+        ("where zone would have over 1 more than the emptiest (maxSkew)", False),
+        ("without the label zone", False),
+        ("with 1 pods of a constraint with minDomains and maxSkew 1", False),
+        ("without the pods that affinity asks for in zone", False),
+        ("with a pod that anti-affinity keeps apart by zone", True),
+        ("with a pod whose anti-affinity by zone keeps such pods away", True),
+    ],
+)
+def test_the_place_of_an_old_pod_is_offered_only_where_that_is_what_it_lacks(
+    rule: str, is_told: bool
+) -> None:
+    reason = reasons.rules_no_fit(
+        pods=1, takes=Resources(), fit=0, nodes=2, excluded={}, by_rules={rule: 2}, domains=None
+    )
+    assert bool(own_update_words(reason, [NEW], [NEW, pod("web-5a6-a")])) is is_told

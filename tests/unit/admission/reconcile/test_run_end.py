@@ -5,14 +5,14 @@ from typing import Any
 
 from admission.kube.writers.events import EventWriter, event
 from admission.kube.writers.rate_limit import StatusCounts
+from admission.read_api import bodies
 from admission.reconcile.events import admitted_events, ending_event
 from admission.reconcile.release import orders_for
 from admission.reconcile.volcano_jobs import next_state
 from admission.reconcile.world_status import WorldStatuses
 from admission.volcano_jobs.state import JobState, Phase
 from admission.volcano_jobs.view import JobView
-from admission.web import bodies
-from admission.web.explanations.run_ends import with_ends
+from admission.web.admission_times import with_ends
 from admission.workloads.inputs import Timeouts
 from admission.workloads.kinds.batch_job import FAILING
 from admission.world.nodes import NodeInventory

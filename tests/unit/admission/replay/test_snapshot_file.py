@@ -168,7 +168,7 @@ def test_levels_come_back_as_they_were(levels: tuple[list[str], ...]) -> None:
     assert comparable(load(save(snapshot, NOTHING_CHANGES)).snapshot) == comparable(snapshot)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(snapshots())
 def test_a_saved_turn_is_decided_as_before(snapshot: Snapshot) -> None:
     plan, _ = decide(snapshot, Memo())
@@ -179,7 +179,7 @@ def test_a_saved_turn_is_decided_as_before(snapshot: Snapshot) -> None:
     assert save(saved.snapshot, again) == save(snapshot, plan)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(snapshots())
 def test_the_plan_does_not_depend_on_the_order_of_the_input_or_on_the_memo(snapshot: Snapshot) -> None:
     plan, memo = decide(snapshot, Memo())

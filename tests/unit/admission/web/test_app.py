@@ -10,7 +10,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from admission.web import bodies
+from admission.read_api import bodies
 from admission.web.access.limits import RequestLimits
 from admission.web.access.rights import Rights
 from admission.web.app import PREFIX
@@ -516,6 +516,27 @@ async def test_an_outlook_tells_what_would_let_a_workload_in(server: str) -> Non
     assert status == 200
     assert (outlook["position"], outlook["queueLength"]) == (2, 2)
     assert [change["kind"] for change in outlook["changes"]] == ["end", "capability"]
+
+
+async def test_an_explanation_has_what_only_the_leader_knows(server: str, leader: FakeLeader) -> None:
+    _, (seen,) = await get(server, f"{PREFIX}/namespaces/ml/workloads/tune-3")
+    _, (hidden,) = await get(server, f"{PREFIX}/namespaces/ml/workloads/tune-3", "jo")
+    _, (ended,) = await get(server, f"{PREFIX}/namespaces/ml/workloads/old")
+    leader.lost = True
+    _, (unknown,) = await get(server, f"{PREFIX}/namespaces/ml/workloads/tune-3")
+
+    assert seen["outlook"] == (await outlooks_of(server, leader, "tune-3"))[0]
+    assert seen["outlookUnknown"] == ""
+    assert hidden["outlook"]["behind"] == "1 before it in queue train, right before it another workload"
+    assert (ended["outlook"], ended["outlookUnknown"]) == (None, "")
+    assert unknown["outlook"] is None
+    assert unknown["outlookUnknown"].startswith("This replica (b) does not lead")
+
+
+async def outlooks_of(server: str, leader: FakeLeader, name: str) -> list[dict[str, Any]]:
+    leader.lost = False
+    _, found = await get(server, f"{PREFIX}/namespaces/ml/workloads/{name}/outlook")
+    return list(found)
 
 
 async def test_an_outlook_of_nobody_is_empty_and_of_a_wrong_kind_an_error(server: str) -> None:

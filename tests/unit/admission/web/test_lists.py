@@ -2,7 +2,7 @@
 
 import pytest
 
-from admission.web import bodies
+from admission.read_api import bodies
 from admission.web.lists.lines import continued, hours, listed_body, place_of, share_of, user_bodies
 from queues.sql.read.listed import ListPlace
 from queues.sql.read.rows import ListedLine, PendingLine, SeatTotals, StoredReason, UserLine

@@ -252,6 +252,7 @@ def test_the_order_that_postgres_sorts_by_is_the_order_in_which_the_engine_tries
                 each, key=WorkloadKey(WorkloadKind.JOB, str(number)), arrival=len(joining) - number
             ),
             shape=number,
+            devices=devices(each),
             joins=joining[number],
             accounts=(),
         )

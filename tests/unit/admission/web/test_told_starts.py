@@ -2,7 +2,8 @@
 
 import pytest
 
-from admission.web.lists.expected import ExpectedStartBody, told_at
+from admission.read_api.bodies import ExpectedStartBody
+from admission.web.lists.expected import told_at
 
 
 def start(

@@ -160,7 +160,7 @@ def test_a_pod_in_migration_mode_is_a_workload_only_while_that_lasts() -> None:
 def test_the_time_of_a_pod_that_its_job_left_goes_on() -> None:
     """From the admission that was open; an elastic part's pods from the first one of its gang."""
     core = admission(JOB, "n1", started=True, opened_at=NOW - 500)
-    part = admission(JOB, "n1", number=2, first=1, started=True, opened_at=NOW - 100)
+    part = admission(JOB, "n1", number=2, first=1, started=True, opened_at=NOW - 100, held_since=NOW - 500)
     of_part = replace(LEFT, uid="b", name="b", admission=AdmissionId(2))
     for closing in ((), (core,), (core, part), (part, core)):
         known = world([node("n1"), LEFT, of_part], [core, part])

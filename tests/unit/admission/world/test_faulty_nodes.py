@@ -66,7 +66,7 @@ def test_a_single_fault_is_acted_on_in_the_smallest_cluster() -> None:
 
 
 def test_a_false_alarm_of_all_agents_evicts_from_no_more_nodes_than_are_allowed() -> None:
-    found = gang_on_each_node(NodeRecoveryRules(max_percent_out=50))
+    found = gang_on_each_node(NodeRecoveryRules(max_nodes_out=2))
     found.observe([fails(number, NOW - number) for number in range(GANGS)])
     assert evicted(found) == [2, 3], "those that failed first"
 
@@ -104,14 +104,6 @@ def test_nodes_that_are_out_of_service_count() -> None:
     assert evicted(found) == [0], "it is out already"
 
 
-def test_nobody_is_evicted_from_a_node_on_which_a_person_holds_everything() -> None:
-    found = gang_on_each_node(NodeRecoveryRules())
-    found.observe([seen(replace(node("n2"), hold=True)), fails(2, NOW)])
-    assert evicted(found) == []
-    found.observe([seen(node("n2"))])
-    assert evicted(found) == [2]
-
-
 def test_nobody_is_evicted_for_a_fault_that_a_person_has_accepted() -> None:
     found = gang_on_each_node(NodeRecoveryRules())
     found.observe([seen(replace(node("n2"), accepted=("GPU-3/XidFault",))), fails(2, NOW)])
@@ -133,7 +125,7 @@ def test_a_node_out_of_service_takes_no_gangs_whatever_they_tolerate() -> None:
         assert found.node_inventory.table().layout.usable[1] == usable
 
 
-@pytest.mark.parametrize("rules", [NodeRecoveryRules(max_nodes_out=4, max_percent_out=100)])
+@pytest.mark.parametrize("rules", [NodeRecoveryRules(max_nodes_out=4)])
 def test_an_administrator_may_allow_more(rules: NodeRecoveryRules) -> None:
     found = gang_on_each_node(NodeRecoveryRules(max_nodes_out=1))
     found.observe([fails(number, NOW - number) for number in range(GANGS)])

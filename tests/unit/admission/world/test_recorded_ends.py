@@ -146,15 +146,13 @@ _WAYS: Final = (
 
 
 @pytest.mark.parametrize("way", _WAYS)
-@pytest.mark.parametrize("result", _ENDS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_ended_leaves_as_it_ended(
-    kind: WorkloadKind | str, result: Result, way: Callable[[Life, Result], None]
-) -> None:
-    life = _life(kind)
-    way(life, result)
-    life.look()
-    assert life.world.unsaved.departed == {life.key: result}
+def test_what_ended_leaves_as_it_ended(kind: WorkloadKind | str, way: Callable[[Life, Result], None]) -> None:
+    for result in _ENDS:
+        life = _life(kind)
+        way(life, result)
+        life.look()
+        assert life.world.unsaved.departed == {life.key: result}
 
 
 @pytest.mark.parametrize("result", _ENDS)

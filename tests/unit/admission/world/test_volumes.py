@@ -283,6 +283,20 @@ def test_a_claim_that_is_made_for_each_pod_is_where_its_class_makes_volumes() ->
     assert "found no StorageClass zonal" in problem(waiting(volumes=MADE))
 
 
+def test_a_claim_that_is_made_for_each_pod_goes_where_its_class_has_a_free_volume() -> None:
+    of_local = (PodVolume(is_made=True, storage_class="local"),)
+    free = volume("pv-1", at={HOST: ["n1"]}, storageClassName="local")
+    blocks = volume("pv-2", at={HOST: ["n2"]}, storageClassName="local", volumeMode="Block")
+    taken = volume("pv-3", at={HOST: ["n3"]}, storageClassName="local", phase="Released")
+    known = waiting(LOCAL, free, blocks, taken, volumes=of_local)
+    assert (problem(known), allowed(known)) == ("", {"n1", "n2"})
+    known = waiting(LOCAL, taken, volumes=of_local)
+    assert "a claim of each pod: found no PersistentVolume of class local that is free" in problem(known)
+    known.observe([free])
+    known.refresh(NOW + 1)
+    assert (problem(known), allowed(known)) == ("", {"n1"})
+
+
 def test_one_pod_at_a_time_has_a_claim_of_its_own() -> None:
     own = [claim(bound="pv", accessModes=["ReadWriteOncePod"]), volume()]
     assert "found access mode ReadWriteOncePod and 2 pods that use it" in problem(waiting(*own, pods=2))

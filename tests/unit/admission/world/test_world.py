@@ -531,21 +531,3 @@ def test_what_has_ended_and_holds_nothing_comes_and_goes_without_a_new_decision(
     known.observe([seen(job(2, suspended=True))])
     known.refresh(NOW)
     assert known.snapshot_is_stale
-
-
-def test_a_gang_whose_members_were_all_replaced_holds_its_seats_since_the_first_of_them() -> None:
-    """Each admission that replaces another is opened while the gang holds others: its time goes on."""
-    first = admission(VOLCANO, "n1", opened_at=NOW - 500)
-    second = admission(VOLCANO, "n1", number=2, first=1, opened_at=NOW - 300)
-    third = admission(VOLCANO, "n1", number=3, opened_at=NOW - 100)
-    known = world([node("n1"), volcano_job(2)], [first])
-    assert known.states[VOLCANO].workload.held_since == 0, "since its only admission was opened"
-    for opened, closed in ((second, first), (third, second)):
-        known.put_admissions([opened])
-        known.put_admissions([replace(closed, state=AdmissionState.CLOSED)])
-    known.refresh(NOW)
-    assert known.states[VOLCANO].workload.held_since == NOW - 500
-    known.put_admissions([replace(third, state=AdmissionState.CLOSED)])
-    known.put_admissions([admission(VOLCANO, "n1", number=4, opened_at=NOW - 50)])
-    known.refresh(NOW)
-    assert known.states[VOLCANO].workload.held_since == 0, "it starts anew after a break"

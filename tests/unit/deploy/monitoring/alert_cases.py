@@ -204,11 +204,10 @@ CASES: Final = (
     ),
     Case(
         alert="MusterNodeRecoveryFailed",
-        # Between two samples an increase is extrapolated, to 1.008 here.
-        series={"muster_node_recoveries_failed_total": "0x70 1x60"},
-        quiet="70m",
-        fires="80m30s",
-        summary="1 recoveries of nodes were given up in the last hour.",
+        series={'muster_nodes_closed{phase="failed"}': "0x10 1x10"},
+        quiet="10m",
+        fires="12m",
+        summary="1 closed nodes need a person.",
     ),
     Case(
         alert="MusterAgentLibrarySilent",

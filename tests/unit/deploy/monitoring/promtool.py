@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from deploy.monitoring.rules import Alert, files
+from tests.prometheus.rules import Alert, files
 from tests.waiting import LIMIT
 
 

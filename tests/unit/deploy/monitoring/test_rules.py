@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from admission.figures.agent_catalogue import AGENT
-from admission.figures.catalogue import CONTROLLER
-from deploy.monitoring.prometheus import NoPrometheus, programs
-from deploy.monitoring.rules import alerts, files, rules, seconds_of, shortened
+from admission.figures.catalogue import AGENT, CONTROLLER
+from tests.prometheus.programs import NoPrometheus, programs
+from tests.prometheus.rules import alerts, files, rules, seconds_of, shortened
 from tests.unit.deploy.monitoring.alert_cases import CASES
 from tests.unit.deploy.monitoring.promtool import run
 

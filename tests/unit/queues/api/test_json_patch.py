@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from queues.api.json_patch import escaped, expect, steps_of
@@ -69,7 +69,6 @@ def agree(document: Any, patch: Any) -> bool:
     )
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(documents, patches)
 def test_the_steps_do_what_the_merge_patch_would(document: Any, patch: Any) -> None:
     assume(agree(document, patch))

@@ -8,8 +8,7 @@ import yaml
 
 from queues.api import kueue_names, names
 from queues.api.check.check import check_documents
-from queues.api.metadata_keys.known_key import KeyUse
-from queues.api.metadata_keys.tables import KNOWN_KEYS, known_key
+from queues.api.metadata_keys import KNOWN_KEYS, KeyUse, known_key
 
 ROOT = Path(__file__).parents[4]
 

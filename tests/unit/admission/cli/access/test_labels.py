@@ -12,6 +12,7 @@ from admission.cli.access.labels import Labelled, resources
 from admission.cli.access.objects import ClusterRoute
 from admission.cli.failures import finish
 from admission.cli.kubectl_muster import kubectl_muster
+from admission.read_api.bodies import WorkloadBody
 from admission.workloads.kinds import KINDS
 from queues.api.api_resources import JOBS, VOLCANO_JOBS
 from tests.fakes.fake_api_server import FakeApiServer, answers
@@ -93,7 +94,7 @@ async def test_who_may_not_list_everywhere_is_answered_namespace_by_namespace(
         return await answers(403, "no")(server, request)
 
     await put(server, VOLCANO_JOBS.path(), "everywhere")
-    items = [{"kind": "vcjob", "namespace": name, "uid": ""} for name in ("ml", "lab")]
+    items = [WorkloadBody(kind="vcjob", namespace=name, name="a", uid="") for name in ("ml", "lab")]
     labelled = Labelled(ClusterRoute(kubeconfig=str(server.kubeconfig(tmp_path))), "team")
     assert await asyncio.to_thread(labelled.uids, items) == {"everywhere"}
 

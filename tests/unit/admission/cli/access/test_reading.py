@@ -116,7 +116,7 @@ def kubeconfig(tmp_path: Path, port: int, user: Identity, **cluster: Any) -> str
 
 
 async def asked(route: Route, path: str = "queues", query: dict[str, str | None] | None = None) -> Any:
-    return await asyncio.to_thread(ask, route, path, query)
+    return await asyncio.to_thread(ask, route, path, Any, query)
 
 
 async def test_the_question_goes_to_the_api_server_with_the_users_certificate(

@@ -11,6 +11,7 @@ from admission.cli.access import read_api
 from admission.cli.access.read_api import Route, Unanswered, ask
 from admission.cli.failures import finish
 from admission.cli.kubectl_muster import kubectl_muster
+from admission.read_api import bodies
 from tests.fakes.fake_reader import FakeReader, served
 
 #: Commands that ask for lists of every kind.
@@ -63,7 +64,7 @@ async def test_a_parameter_that_an_older_muster_does_not_know_is_refused_by_its_
     query: Mapping[str, str | None] = {"addedLater": "1"}
     async with served(FakeReader()) as url:
         with pytest.raises(Unanswered) as refused:
-            await asyncio.to_thread(ask, Route(server=url), path, query)
+            await asyncio.to_thread(ask, Route(server=url), path, bodies.QueueList, query)
     assert refused.value.status == 400
     assert f"addedLater is not a parameter of /apis/read.muster.dev/v1/{path}" in str(refused.value)
     assert len(str(refused.value).splitlines()) <= 2

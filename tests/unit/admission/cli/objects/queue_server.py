@@ -3,17 +3,23 @@
 from typing import Any
 
 from aiohttp import web
+from msgspec import json
 
+from admission.read_api.bodies import QueueBody, QueueList
 from queues.api.api_resources import QUEUES, Document
 from queues.api.quota.quota_document import merged
 from tests.fakes.fake_api_server import FakeApiServer, Misbehaviour, Seen, refusal
 
 GPU = "nvidia.com/gpu"
 _PATH = QUEUES.path()
+_SHOWN = "/apis/read.muster.dev/v1/queues"
 
 
 class QueueServer(FakeApiServer):
     """Changes and deletes what it has, as long as no script says otherwise."""
+
+    #: What the read API shows of queues.
+    shown: tuple[QueueBody, ...] = ()
 
     async def add(self, name: str, *, status: Document | None = None, **spec: Any) -> None:
         """A queue."""
@@ -48,6 +54,9 @@ class QueueServer(FakeApiServer):
         ]
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
+        if request.path == _SHOWN:
+            body = QueueList(now="2026-11-21T10:00:00Z", as_of="2026-11-21T10:00:00Z", items=self.shown)
+            return web.Response(body=json.encode(body), content_type="application/json")
         name = request.path.rpartition("/")[2]
         if (
             request.method == "GET"

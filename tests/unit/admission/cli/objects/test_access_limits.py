@@ -4,19 +4,27 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from admission.cli.access.read_api import Unanswered
 from admission.cli.objects import access_limits
+from admission.read_api.bodies import UserBody, UserList, WorkloadList
 from queues.api.names import CHANGE_REASON
+from tests.fakes.read_api.fake_lists import LISTED
 from tests.unit.admission.cli.objects.conftest import Asking
 from tests.unit.admission.cli.objects.queue_server import GPU, QueueServer
 
 NOW = "2026-11-20T12:00:00Z"
-WORK = (
-    {"namespace": "ml", "name": "old", "admitted": "2026-11-20T06:00:00Z"},
-    {"namespace": "ml", "name": "new", "admitted": "2026-11-20T11:00:00Z"},
+WORK = tuple(
+    structs.replace(LISTED[1], name=name, namespace="ml", admitted=admitted)
+    for name, admitted in (("old", "2026-11-20T06:00:00Z"), ("new", "2026-11-20T11:00:00Z"))
 )
-USERS = ({"user": "ada", "used": {GPU: "12"}}, {"user": "bob", "used": {GPU: "4"}})
+USERS = tuple(
+    UserBody(
+        user=user, you=False, used={GPU: used}, pending=0, admitted=1, share=None, rank=None, past_hours=None
+    )
+    for user, used in (("ada", "12"), ("bob", "4"))
+)
 
 
 @pytest.fixture(autouse=True)
@@ -24,10 +32,14 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Mapping[str, str |
     """What is asked of the read API, which has two workloads and two users."""
     seen: list[tuple[str, Mapping[str, str | None]]] = []
 
-    def ask(_: Any, path: str, query: Mapping[str, str | None]) -> Any:
+    def ask(_: Any, path: str, form: Any, query: Mapping[str, str | None]) -> Any:
         seen.append((path, query))
-        items = WORK if path == "workloads" else USERS
-        return {"now": NOW, "items": items, "total": len(items)}
+        if form is WorkloadList:
+            return WorkloadList(now=NOW, items=WORK, total=len(WORK), total_everywhere=len(WORK))
+        items = USERS
+        return UserList(
+            now=NOW, queue="", share_of="", past_days=30, complete=True, items=items, total=len(items)
+        )
 
     monkeypatch.setattr(access_limits, "ask", ask)
     return seen

@@ -14,6 +14,7 @@ from admission.cli.kubectl_muster import kubectl_muster
 from admission.cli.rendering.node_use import use_table, with_use
 from admission.cli.rendering.nodes import node_lines
 from admission.cli.rendering.racks import Racks, is_in, largest_gangs, rack_lines, rack_table
+from admission.read_api.bodies import NodeBody, NodeWorkloadsBody, SeatedBody
 from queues.api.api_resources import NODE_DRAINS, NODES, TOPOLOGIES
 from tests.fakes import fake_reader
 from tests.fakes.fake_api_server import FakeApiServer
@@ -212,26 +213,28 @@ def test_racks_are_those_of_a_topology_or_of_a_usual_label() -> None:
     )
 
 
+def use_of(name: str, *, usable: bool = True) -> NodeBody:
+    return NodeBody(
+        name=name,
+        flavor="",
+        usable=usable,
+        limits={},
+        used={},
+        free_devices={"nvidia.com/gpu": 8},
+        workloads=NodeWorkloadsBody(items=(), total=0, hidden=0),
+    )
+
+
 def test_of_a_node_that_takes_no_pods_nothing_is_free() -> None:
     documents = [node("gpu-1", "r1"), node("gpu-2", "r1", unschedulable=True)]
-    use = {
-        name: {"usable": usable, "freeDevices": {"nvidia.com/gpu": 8}, "workloads": None}
-        for name, usable in (("gpu-1", False), ("gpu-2", True))
-    }
+    use = {name: use_of(name, usable=usable) for name, usable in (("gpu-1", False), ("gpu-2", True))}
     lines = with_use(node_lines(documents, []), documents, Racks(), use, {})
     assert [(each["usable"], each["free"]) for each in lines] == [(False, 0), (False, 0)]
 
 
 def test_drained_and_reserved_nodes_are_told_and_nothing_is_free_there() -> None:
     documents = [node(f"gpu-{number}", "r1") for number in range(1, 4)]
-    use = {
-        each["metadata"]["name"]: {
-            "usable": True,
-            "freeDevices": {"nvidia.com/gpu": 8},
-            "workloads": {"items": [], "total": 0, "hidden": 0},
-        }
-        for each in documents
-    }
+    use = {each["metadata"]["name"]: use_of(each["metadata"]["name"]) for each in documents}
     closed = {"kind": "NodeDrain", "phase": "Active", "closed": True}
     planned = {"kind": "Reservation", "phase": "Planned", "closed": True}
     closures = {"gpu-1": [closed], "gpu-2": [planned]}
@@ -264,17 +267,12 @@ async def test_reservations_and_drains_of_the_cluster_are_told_beside_the_table(
 
 
 def test_a_node_names_few_workloads_and_counts_the_others() -> None:
-    seated = [
-        {
-            "namespace": "ml",
-            "name": f"job-{gpus}",
-            "evicting": gpus == 2,
-            "held": {"nvidia.com/gpu": str(gpus)},
-        }
-        for gpus in (1, 2, 4)
-    ]
-    seated.append({"namespace": "ml", "name": "etl", "evicting": False, "held": {"cpu": "4"}})
-    there = {"items": seated, "total": 7, "hidden": 2}
+    def seated(name: str, held: dict[str, str], *, evicting: bool = False) -> SeatedBody:
+        names = {"kind": "job", "namespace": "ml", "name": name, "uid": name, "queue": "train"}
+        return SeatedBody(**names, evicting=evicting, seats=1, held=held)
+
+    jobs = [seated(f"job-{gpus}", {"nvidia.com/gpu": str(gpus)}, evicting=gpus == 2) for gpus in (1, 2, 4)]
+    there = NodeWorkloadsBody(items=(*jobs, seated("etl", {"cpu": "4"})), total=7, hidden=2)
     quiet = {"phase": "", "byPerson": False}
     told = {"state": "Ready", "recovery": quiet, "closures": [], "closed": "", "model": "H100", "taints": []}
     shown = line("a", "r1", 1, free=1, **told, workloads=there)

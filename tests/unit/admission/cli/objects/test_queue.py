@@ -3,19 +3,21 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
+from msgspec import structs
 
 from admission.cli.failures import finish
 from admission.cli.kubectl_muster import kubectl_muster
 from admission.cli.muster import muster
 from admission.cli.objects import pausing
 from admission.cli.objects.queues import overview_table, queue_table
+from admission.read_api.bodies import QueueBody
 from queues.api.api_resources import COMMANDS, QUEUES
 from queues.api.names import CHANGE_REASON
 from tests.fakes.fake_api_server import answers
+from tests.fakes.fake_reader import queue as shown_queue
 from tests.unit.admission.cli.objects.queue_server import QueueServer
 
 Said = tuple[int, str, str]
@@ -162,8 +164,7 @@ async def test_a_queue_with_work_is_deleted_only_after_a_question(server: QueueS
 async def test_work_that_its_status_does_not_count_yet_is_asked_for_too(
     server: QueueServer, queue: Asking
 ) -> None:
-    shown = {"name": "robotics", "metadata": {"name": "robotics"}, "admitted": 1, "pending": 0}
-    await server.put("/apis/read.muster.dev/v1/queues", shown)
+    server.shown = (shown_queue("robotics", "root", admitted=1),)
     code, _, err = await queue("delete", "robotics")
     assert (code, server.writes()) == (1, [])
     assert err.startswith("queue robotics has 1 running workload\n")
@@ -251,13 +252,12 @@ async def test_a_queue_below_one_that_takes_no_work_itself_is_made_without_a_que
     assert "it was sent" in (await queue("create", "second", "--parent", parent))[2]
 
 
-def stopped(**about: Any) -> dict[str, Any]:
-    given = {"name": "dev", "parent": None, "accounts": [], "pending": 0, "admitted": 0, "changedBy": ""}
-    return {**given, "usageHalfLifeSeconds": None, "share": None, "message": "", **about}
+def stopped(*, paused: bool) -> QueueBody:
+    return structs.replace(shown_queue("dev", None, state="closed"), paused=paused)
 
 
 def test_a_queue_that_is_closed_and_paused_says_both() -> None:
-    both, closed = stopped(state="closed", paused=True), stopped(state="closed", paused=False)
+    both, closed = stopped(paused=True), stopped(paused=False)
     for wide in (False, True):
         assert " closed,paused " in queue_table([both], resource="pods", wide=wide, headers=False)
         assert " closed " in queue_table([closed], resource="pods", wide=wide, headers=False)

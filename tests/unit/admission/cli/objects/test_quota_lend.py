@@ -7,8 +7,10 @@ import pytest
 from aiohttp import web
 
 from admission.cli.objects import loans, quota_set
+from admission.read_api.bodies import QueueBody
 from queues.api.names import CHANGE_REASON, CHANGED_BY
 from tests.fakes.fake_api_server import FakeApiServer, answers
+from tests.fakes.fake_reader import account, queue
 from tests.unit.admission.cli.objects.queue_server import GPU, QueueServer, first_does
 
 Said = tuple[int, str, str]
@@ -189,15 +191,14 @@ async def test_a_refusal_of_the_api_server_is_one_line(server: QueueServer, ask:
 # -- what a change does ---------------------------------------------------------------------------------------
 
 
-def shown(name: str, used: str, pending: int) -> dict[str, Any]:
-    account = {"flavor": "", "resource": GPU, "used": used, "capability": None}
-    return {"name": name, "pending": pending, "admitted": 1, "accounts": [account]}
+def shown(name: str, used: str, pending: int) -> QueueBody:
+    return queue(name, "lab", account(used, None, None), pending=pending, admitted=1)
 
 
 @pytest.fixture
 def use(monkeypatch: pytest.MonkeyPatch) -> None:
     """Vision uses 60 GPUs, and nine workloads wait."""
-    found = {each["name"]: each for each in (shown("vision", "60", 2), shown("language", "32", 7))}
+    found = {each.name: each for each in (shown("vision", "60", 2), shown("language", "32", 7))}
     for module in (loans, quota_set):
         monkeypatch.setattr(module, "queues_in_use", lambda _: found)
 
@@ -315,8 +316,7 @@ async def test_a_limit_of_a_short_name_that_is_there_can_be_removed(server: Queu
 async def test_a_resource_that_no_node_has_is_worth_a_warning(
     server: QueueServer, ask: Asking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    account = {"flavor": "", "resource": GPU, "used": "0", "capability": "64"}
-    root = {"name": "root", "pending": 0, "admitted": 0, "accounts": [account]}
+    root = queue("root", None, account("0", None, "64"))
     monkeypatch.setattr(quota_set, "queues_in_use", lambda _: {"root": root})
     asked = f"{GPU}=60,amd.com/gpu=2"
     _, _, err = await ask("quota", "set", "vision", "--deserved", asked, "--dry-run=client")

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from aiohttp import web
@@ -12,6 +11,7 @@ from admission.cli.failures import finish
 from admission.cli.kubectl_muster import kubectl_muster
 from admission.cli.objects import quota_trial
 from admission.cli.rendering.trials.effects import effects_text
+from admission.read_api.trials import ComparisonBody, DifferenceBody
 from tests.builders.trials.worlds_in_memory import GPU
 from tests.fakes.fake_api_server import answers, refusal
 from tests.fakes.read_api.trial_server import TrialServer, crowded_server
@@ -140,13 +140,15 @@ async def test_a_replica_that_does_not_know_the_question_keeps_nobody_waiting(
 # -- what is told ---------------------------------------------------------------------------------------------
 
 
-def workload(name: str | None, what: str = "starts", **more: Any) -> dict[str, Any]:
-    named = {"kind": None, "namespace": None, "name": None} if name is None else {}
-    return {"what": what, "kind": "job", "namespace": "ml", "name": name, **named, **more}
+def workload(name: str | None, what: str = "starts") -> DifferenceBody:
+    kind, namespace = (None, None) if name is None else ("job", "ml")
+    return DifferenceBody(
+        what=what, kind=kind, namespace=namespace, name=name, queue=None, priority=0, pods=1, asks={}
+    )
 
 
-def comparison(*workloads: dict[str, Any], counts: dict[str, int], **more: Any) -> dict[str, Any]:
-    return {"counts": counts, "workloads": workloads, "atRest": True, **more}
+def comparison(*workloads: DifferenceBody, counts: dict[str, int], at_rest: bool = True) -> ComparisonBody:
+    return ComparisonBody(changes=(), counts=counts, workloads=workloads, queues=(), at_rest=at_rest)
 
 
 def test_ten_are_named_and_the_others_are_counted() -> None:
@@ -170,7 +172,7 @@ def test_names_of_others_command_no_terminal() -> None:
 
 def test_where_nothing_differs_that_is_said() -> None:
     assert effects_text(comparison(counts={})) == "Nothing would be different now.\n"
-    found = effects_text(comparison(counts={}, atRest=False))
+    found = effects_text(comparison(counts={}, at_rest=False))
     assert found == "Nothing would be different now.\nThere was more to decide when this was broken off.\n"
 
 

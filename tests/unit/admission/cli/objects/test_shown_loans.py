@@ -10,7 +10,7 @@ from msgspec import structs
 from admission.cli.failures import finish
 from admission.cli.kubectl_muster import kubectl_muster
 from admission.cli.rendering.quota import ended_by_themselves
-from admission.web import bodies
+from admission.read_api import bodies
 from tests.fakes.fake_reader import GPU, QUEUES, TEAM_A, TEAM_B, FakeReader, served
 
 Asking = Callable[..., Awaitable[tuple[int, str, str]]]
@@ -66,9 +66,15 @@ async def test_loans_are_listed_below_the_limits(ask: Asking) -> None:
     assert "\n\n" not in (await ask("quota", "show", "team-a", "--resource", "cpu"))[1]
 
 
-def version(at: str, *loans: tuple[str, str]) -> dict[str, Any]:
-    stated = [{"to": to, "until": until, "amount": "4", "resource": GPU, "flavor": ""} for to, until in loans]
-    return {"at": at, "what": "changed", "after": {"limits": [], "loans": stated}}
+def version(at: str, *loans: tuple[str, str]) -> bodies.QueueVersionBody:
+    stated = tuple(
+        bodies.LoanBody(to=to, until=until, amount="4", resource=GPU, flavor="", reason="")
+        for to, until in loans
+    )
+    after = bodies.QuotaBody(limits=(), loans=stated)
+    return bodies.QueueVersionBody(
+        version=1, at=at, what="changed", by="", reason="", before=None, after=after, changes=()
+    )
 
 
 def test_the_history_says_when_a_loan_ended_by_itself() -> None:
@@ -79,7 +85,10 @@ def test_the_history_says_when_a_loan_ended_by_itself() -> None:
         version("2026-11-01T00:00:00Z", one),
     ]
     told = ended_by_themselves(versions, "2026-11-20T00:00:00Z")
-    assert [(each["at"], each["what"]) for each in told] == [
+    assert [
+        (each.until, "loan ended") if isinstance(each, bodies.LoanBody) else (each.at, each.what)
+        for each in told
+    ] == [
         ("2026-11-10T00:00:00Z", "changed"),
         ("2026-11-09T00:00:00Z", "loan ended"),
         ("2026-11-05T00:00:00Z", "changed"),

@@ -3,10 +3,14 @@
 from datetime import datetime
 from typing import Any
 
+from msgspec import structs
+
 from admission.cli.closures.reservations import closure_line
 from admission.cli.page.closure_views import Planned, in_order, planned_of_queue, planned_view
+from admission.read_api.bodies import LoanInForceBody, QueueBody
 from queues.api.api_resources import NODE_DRAINS, RESERVATIONS
 from queues.api.names import CHANGED_BY
+from tests.fakes.fake_reader import queue as shown_queue
 
 GPU = "nvidia.com/gpu"
 NOW = datetime.fromisoformat("2026-11-21T10:00:00+00:00").timestamp()
@@ -28,13 +32,22 @@ def drain(name: str, begins: str) -> dict[str, Any]:
     return closure_line({"metadata": {"name": name}, "spec": spec, "status": {}}, NODE_DRAINS)
 
 
-def queue(name: str, parent: str | None, *loans: dict[str, Any]) -> dict[str, Any]:
-    return {"name": name, "parent": parent, "loans": list(loans)}
+def queue(name: str, parent: str | None, *loans: LoanInForceBody) -> QueueBody:
+    return structs.replace(shown_queue(name, parent), loans=loans)
 
 
-def loan(lender: str | None, to: str, **more: str) -> dict[str, Any]:
-    known = {"flavor": "", "resource": GPU, "amount": "8", "counts": "8", "until": "2026-11-24T18:00:00Z"}
-    return {**known, "from": lender, "to": to, "reason": "a deadline", "problem": "", **more}
+def loan(lender: str | None, to: str, *, counts: str = "8", problem: str = "") -> LoanInForceBody:
+    return LoanInForceBody(
+        from_=lender,
+        to=to,
+        flavor="",
+        resource=GPU,
+        amount="8",
+        counts=counts,
+        until="2026-11-24T18:00:00Z",
+        reason="a deadline",
+        problem=problem,
+    )
 
 
 LOAN = loan("a", "b")

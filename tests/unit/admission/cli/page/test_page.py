@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from markupsafe import Markup, escape
-from msgspec import structs, to_builtins
+from msgspec import convert, structs, to_builtins
 
 from admission.cli.access.change_feed import ChangeFeed
 from admission.cli.access.objects import ClusterRoute
@@ -35,7 +35,8 @@ from admission.cli.page.problems import NoSuchView
 from admission.cli.page.server import PART
 from admission.cli.page.view import View
 from admission.cli.page.views import Views
-from admission.web.http import encode
+from admission.read_api.bodies import LoanInForceBody, NodeBody, NodeWorkloadsBody, SeatedBody
+from admission.read_api.usage import SeriesBody, TimeSeriesList
 from admission.web.reader import EVERYTHING
 from queues.errors import MusterError
 from queues.sql.read.decisions import DecisionQuestion
@@ -254,6 +255,10 @@ async def test_other_paths_show_nothing(views: Views, parts: tuple[str, ...]) ->
         await shown(views, *parts)
 
 
+def use_of(used: dict[str, str], **more: Any) -> NodeBody:
+    return NodeBody(name="", flavor="", usable=True, limits={}, used=used, **more)
+
+
 def line(name: str, *, held: int | None, used: str, healthy: int = 8, gpus: int = 8) -> dict[str, object]:
     return {
         "name": name,
@@ -267,7 +272,7 @@ def line(name: str, *, held: int | None, used: str, healthy: int = 8, gpus: int 
         "closed": "",
         "faults": [],
         "rack": "rack-1",
-        "use": {"used": {"nvidia.com/gpu": used}},
+        "use": use_of({"nvidia.com/gpu": used}),
     }
 
 
@@ -331,23 +336,28 @@ async def test_the_view_of_nodes_does_without_an_answer_of_muster(
     assert view.age.startswith("What is free, and who has seats, is not known: ")
 
 
-def seated(name: str, gpus: str) -> dict[str, object]:
-    names = {"kind": "vcjob", "namespace": "ml", "name": name, "uid": f"{name}-uid"}
-    return {**names, "held": {"nvidia.com/gpu": gpus}}
+def seated(name: str, gpus: str) -> SeatedBody:
+    return SeatedBody(
+        kind="vcjob",
+        namespace="ml",
+        name=name,
+        uid=f"{name}-uid",
+        queue="team",
+        evicting=False,
+        seats=1,
+        held={"nvidia.com/gpu": gpus},
+    )
 
 
 def test_racks_show_who_sits_where_and_which_holes_there_are() -> None:
     whole, part, empty, away = (
         line(name, held=0, used=used) for name, used in zip("abcd", "8500", strict=True)
     )
-    whole["use"] = {
-        "used": {"nvidia.com/gpu": "8"},
-        "workloads": {"items": [seated("bert", "8")], "total": 1},
-    }
-    part["use"] = {
-        "used": {"nvidia.com/gpu": "5"},
-        "workloads": {"items": [seated("bert", "3"), seated("yolo", "1")], "total": 3, "hidden": 1},
-    }
+    whole["use"] = use_of(
+        {"nvidia.com/gpu": "8"}, workloads=NodeWorkloadsBody(items=(seated("bert", "8"),), total=1, hidden=0)
+    )
+    there = NodeWorkloadsBody(items=(seated("bert", "3"), seated("yolo", "1")), total=3, hidden=1)
+    part["use"] = use_of({"nvidia.com/gpu": "5"}, workloads=there)
     away["state"] = "NotReady"
     away["usable"] = False
     empty["rack"] = away["rack"] = "rack-2"
@@ -398,7 +408,7 @@ def test_reserved_and_drained_nodes_are_shown_as_such_and_are_not_free() -> None
 
 def test_pods_that_muster_has_not_admitted_are_not_free() -> None:
     foreign = line("a", held=None, used="0")
-    foreign["use"] = {"used": {}, "freeDevices": {"nvidia.com/gpu": 5}}
+    foreign["use"] = use_of({}, free_devices={"nvidia.com/gpu": 5})
     assert 'aria-label="a: 8 GPUs, 3 held, 5 free' in str(node_racks([foreign]))
 
 
@@ -455,9 +465,9 @@ async def every_view(text: str) -> list[Markup]:
     reader = FakeReader()
 
     def body(of: Any) -> Any:
-        return rewritten(json.loads(encode(of)), text)
+        return convert(rewritten(to_builtins(of), text), type(of))
 
-    queues = body(await reader.queues())["items"]
+    queues = body(await reader.queues()).items
     pending = body(await reader.pending(queue=None, namespace=None, limit=9))
     listed = body(
         await reader.workloads(
@@ -467,25 +477,52 @@ async def every_view(text: str) -> list[Markup]:
     decided = body(await reader.decisions(DecisionQuestion(since=0), queue=None, limit=9))
     outlook = body(OUTLOOK)
     found = [
-        {**body(one), "outlook": outlook}
+        structs.replace(body(one), outlook=outlook)
         for name in ("tune-3", "bert", "old")
         for one in await reader.explain(namespace="ml", name=name, kind=None)
     ]
-    name, resource = queues[1]["name"], "nvidia.com/gpu"
-    loan = {"from": text, "to": name, "flavor": text, "resource": resource, "amount": "1", "counts": "1"}
-    loan |= {"until": "2026-11-24T18:00:00Z", "reason": text, "problem": text}
+    name, resource = queues[1].name, "nvidia.com/gpu"
+    loan = LoanInForceBody(
+        from_=text,
+        to=name,
+        flavor=text,
+        resource=resource,
+        amount="1",
+        counts="1",
+        until="2026-11-24T18:00:00Z",
+        reason=text,
+        problem=text,
+    )
     keeps = {"kind": "Reservation", "name": text, "queue": text, "from": "2026-11-21T10:00:00Z", "for": "4h"}
     keeps |= {"what": {}, "selector": {}, "phase": text, "reason": text, "message": text, "nodes": [text] * 5}
     keeps |= {"by": text, "resources": {text: "1"}, "nodeSelector": {text: text}, "nodeCount": 5}
-    slots = ["2026-11-21T08:00:00Z", "2026-11-21T09:00:00Z"]
-    series = {"queue": text, "deserved": 1.0, "capability": 2.0, "used": [1.0, 2.0], "started": [1, 2]}
-    series |= {"waitMedian": [1, 2], "waitMost": [3, 4]}
-    drawn = {"resource": text, "slots": slots, "to": "2026-11-21T10:00:00Z", "historyBegins": text}
-    drawn |= {"items": [series], "total": 2}
+    series = SeriesBody(
+        queue=text,
+        deserved=1.0,
+        capability=2.0,
+        used=(1.0, 2.0),
+        started=(1, 2),
+        wait_median=(1, 2),
+        wait_most=(3, 4),
+    )
+    drawn = TimeSeriesList(
+        now="2026-11-21T10:00:00Z",
+        from_="2026-11-21T08:00:00Z",
+        to="2026-11-21T10:00:00Z",
+        step=3600,
+        resource=text,
+        slots=("2026-11-21T08:00:00Z", "2026-11-21T09:00:00Z"),
+        history_begins=text,
+        items=(series,),
+        total=2,
+    )
     node = {**line(text, held=0, used="1"), "rack": text, "closed": text, "state": text}
-    node["use"] = {"used": {resource: "2"}, "workloads": {"items": [seated(text, "2")], "total": 3}}
+    there = NodeWorkloadsBody(items=(seated(text, "2"),), total=3, hidden=0)
+    node["use"] = use_of({resource: "2"}, workloads=there)
     node["faults"] = [{"number": 1, "reason": text, "message": text}]
-    planned = planned_view(Planned(lines=[keeps], gaps=(text,)), [{**queues[1], "loans": [loan]}], 1.8e9)
+    planned = planned_view(
+        Planned(lines=[keeps], gaps=(text,)), [structs.replace(queues[1], loans=(loan,))], 1.8e9
+    )
     views = [
         queue_tree(queues, None),
         one_queue(queues, name, pending, None, planned, is_open=True),
@@ -529,7 +566,7 @@ def test_a_gang_and_the_elastic_parts_that_came_with_it_are_one_admission() -> N
     parts = [structs.replace(gang, id=number, seats=gang.seats[:1], ended=0) for number in (14, 13)]
     told = structs.replace(RUNNING, admissions=(*parts, *RUNNING.admissions))
 
-    html = re.sub(r"</?time.*?>", "", str(workload_view([to_builtins(told)])))
+    html = re.sub(r"</?time.*?>", "", str(workload_view([told])))
 
     assert html.count("<h2>Admission ") == 2
     assert "<h2>Admission 12 and 2 elastic parts: admitted 119m ago in queue dev</h2>" in html

@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import to_builtins
 
 from admission.cli.commands.page import page
 from admission.cli.failures import finish
 from admission.cli.page import shared
 from admission.cli.page.shared import SharedPageServer
 from admission.kube.client.kubeconfig import Access
+from tests.fakes.fake_reader import queue
 from tests.waiting import LIMIT
 
 QUEUES = {"now": "2026-11-21T10:00:00Z", "asOf": "2026-11-21T10:00:00Z", "behind": "", "items": []}
@@ -41,8 +43,7 @@ class _Answers(BaseHTTPRequestHandler):
         if token not in ("of-ada", "of-ben"):
             self._say(401, {"message": "Unauthorized"})
         elif self.path.endswith("/queues"):
-            queue = {"name": f"queue-{token}", "parent": None, "state": "open", "message": ""}
-            self._say(200, {**QUEUES, "items": [{**queue, "accounts": [], "pending": 0, "admitted": 0}]})
+            self._say(200, {**QUEUES, "items": [to_builtins(queue(f"queue-{token}", None))]})
         elif self.path.endswith("/version"):
             self._say(200, {"version": "1"})
         else:

@@ -1,21 +1,15 @@
 """Values that cannot be read are told beside the lists of what waits, and of one workload."""
 
-from msgspec import json, structs
+from msgspec import structs
 
 from admission.cli.questions.pending import ignored_lines
 from admission.cli.rendering.explanation import workload_text
-from admission.web import bodies
 from tests.fakes.fake_reader import STORY, waiting
 
 
-def as_asked(body: bodies.WaitingBody) -> dict[str, object]:
-    found: dict[str, object] = json.decode(json.encode(body))
-    return found
-
-
 def test_what_waits_is_told_with_warnings_and_many_of_them_are_counted() -> None:
-    said = as_asked(structs.replace(waiting("a", 1), ignored_values=("one", "two")))
-    assert ignored_lines([said, as_asked(waiting("b", 2))]) == [
+    said = structs.replace(waiting("a", 1), ignored_values=("one", "two"))
+    assert ignored_lines([said, waiting("b", 2)]) == [
         "Warning: vcjob/a in ml: one",
         "Warning: vcjob/a in ml: two",
     ]
@@ -23,10 +17,6 @@ def test_what_waits_is_told_with_warnings_and_many_of_them_are_counted() -> None
     assert (len(many), many[-1]) == (6, "Warning: 3 more values cannot be read.")
 
 
-def test_a_replica_of_an_older_version_tells_of_none() -> None:
-    assert ignored_lines([{"kind": "job", "name": "a", "namespace": "ml"}]) == []
-
-
 def test_one_workload_is_told_with_them() -> None:
-    story = as_asked(structs.replace(STORY, ignored_values=("one: found 1",)))
+    story = structs.replace(STORY, ignored_values=("one: found 1",))
     assert "Values that cannot be read\n  one: found 1\n" in workload_text(story, wide=False)

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from admission.cli.failures import finish
 from admission.cli.kubectl_muster import kubectl_muster
-from admission.web import bodies
+from admission.read_api import bodies
 from queues.reason_codes import ReasonCode
 from tests.fakes import fake_reader
 from tests.fakes.fake_reader import FakeReader, served

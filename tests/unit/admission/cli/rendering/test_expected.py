@@ -1,26 +1,26 @@
 """How an expected start reads, in a table and in a sentence."""
 
-from typing import Any
-
 import pytest
+from msgspec import structs
 
 from admission.cli.rendering.expected import expected_cell, expected_sentence
+from admission.read_api.bodies import ExpectedStartBody
 
 NOW = "2026-11-21T10:00:00Z"
 
 
-def expected(earliest: str, latest: str | None, *, never: bool = False, runs: int = 30) -> dict[str, Any]:
+def expected(earliest: str, latest: str | None, *, never: bool = False, runs: int = 30) -> ExpectedStartBody:
     def time(text: str) -> str:
         return text if "T" in text else f"2026-11-21T{text}Z"
 
-    return {
-        "computed": NOW,
-        "earliest": time(earliest),
-        "latest": None if latest is None else time(latest),
-        "never": never,
-        "basis": "user",
-        "runs": runs,
-    }
+    return ExpectedStartBody(
+        computed=NOW,
+        earliest=time(earliest),
+        latest=None if latest is None else time(latest),
+        never=never,
+        basis="user",
+        runs=runs,
+    )
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_what_has_passed_of_an_interval_is_not_told() -> None:
     assert expected_sentence(begun, NOW).startswith("by 10:05 UTC (4 of 5 times)")
     told = "any moment: it should have been by 09:57 UTC (4 of 5 times)"
     assert expected_sentence(passed, NOW).startswith(told)
-    by_server = {**passed, "earliest": NOW, "latest": None, "overdueSince": passed["latest"]}
+    by_server = structs.replace(passed, earliest=NOW, latest=None, overdue_since=passed.latest)
     assert expected_sentence(by_server, NOW).startswith(told)
     assert expected_cell(by_server, NOW) == "overdue 3m"
 
@@ -86,7 +86,7 @@ def test_a_sentence_has_times_what_it_goes_by_and_its_age() -> None:
     ],
 )
 def test_the_run_time_that_is_assumed_is_told_with_its_source(basis: str, source: str) -> None:
-    foreseen = {**expected("10:10:00", "10:40:00"), "basis": basis}
+    foreseen = structs.replace(expected("10:10:00", "10:40:00"), basis=basis)
     assert "assumed" not in expected_sentence(foreseen, NOW)
-    told = expected_sentence({**foreseen, "runTime": 25}, NOW)
+    told = expected_sentence(structs.replace(foreseen, run_time=25), NOW)
     assert told.endswith(f"; its own run time is assumed to be 25s, {source}")

@@ -1,13 +1,12 @@
 """One workload as text: times and amounts as people read them, and the run of an elastic gang as a whole."""
 
-from typing import Any
-
 import msgspec
 
 from admission.cli.rendering.explanation import workload_text
 from admission.cli.rendering.explanations.history import is_suspended, numbers_of
-from admission.web import bodies
+from admission.read_api import bodies
 from tests.fakes.read_api.fake_lists import ENDED
+from tests.fakes.read_api.fake_outlooks import OUTLOOK
 
 
 def admission(number: int, begins: str, ends: str, seats: int) -> bodies.AdmissionBody:
@@ -21,9 +20,7 @@ def admission(number: int, begins: str, ends: str, seats: int) -> bodies.Admissi
 
 
 def facts(*admissions: bodies.AdmissionBody) -> dict[str, str]:
-    told = workload_text(
-        msgspec.to_builtins(msgspec.structs.replace(ENDED, admissions=admissions)), wide=False
-    )
+    told = workload_text(msgspec.structs.replace(ENDED, admissions=admissions), wide=False)
     lines = told.split("\n\n")[1].splitlines()
     return {line.split()[0]: " ".join(line.split()[1:]) for line in lines}
 
@@ -53,19 +50,27 @@ def test_numbers_have_units() -> None:
 
 
 def test_a_workload_that_was_stopped_and_may_go_on_is_suspended_not_finished() -> None:
-    stopped = msgspec.to_builtins(msgspec.structs.replace(ENDED, result="", gone=False))
+    stopped = msgspec.structs.replace(ENDED, result="", gone=False)
     assert "State     suspended; it waits for its place again when it is resumed\n" in workload_text(
         stopped, wide=False
     )
-    freed = {"what": "free", "admission": 11, "code": "ended", "message": "", "numbers": {"seats": 1}}
-    event = {**freed, "at": "2026-11-21T09:10:00Z", "beneficiary": None}
-    assert "suspended: 1 seat" in workload_text({**stopped, "history": [event]}, wide=False)
-    assert "failed: 1 seat" in workload_text({**stopped, "result": "failed", "history": [event]}, wide=False)
+    event = bodies.EventBody(
+        at="2026-11-21T09:10:00Z",
+        what="free",
+        admission=11,
+        code="ended",
+        message="",
+        beneficiary=None,
+        numbers={"seats": 1},
+    )
+    replace = msgspec.structs.replace
+    assert "suspended: 1 seat" in workload_text(replace(stopped, history=(event,)), wide=False)
+    assert "failed: 1 seat" in workload_text(replace(stopped, result="failed", history=(event,)), wide=False)
     assert is_suspended(stopped)
-    assert is_suspended({**stopped, "state": "suspended"})
-    assert not is_suspended({**stopped, "gone": True})
-    assert not is_suspended({**stopped, "result": "failed"})
-    assert not is_suspended({**stopped, "state": "pending"})
+    assert is_suspended(replace(stopped, state="suspended"))
+    assert not is_suspended(replace(stopped, gone=True))
+    assert not is_suspended(replace(stopped, result="failed"))
+    assert not is_suspended(replace(stopped, state="pending"))
 
 
 def test_what_an_admission_gave_back_is_told_in_the_words_of_events() -> None:
@@ -86,18 +91,20 @@ def test_what_an_admission_gave_back_is_told_in_the_words_of_events() -> None:
     story = msgspec.structs.replace(
         ENDED, admissions=(admission(11, "08:30", "08:50", 1), first), history=history
     )
-    told = workload_text(msgspec.to_builtins(story), wide=False).split("History\n")[1].splitlines()
+    told = workload_text(story, wide=False).split("History\n")[1].splitlines()
     assert [line.split("   ")[-1] for line in told[1:]] == ["evicted: 1 seat", "failed: 1 seat"]
 
 
 def test_a_place_is_counted_as_the_list_of_waiting_work_counts_it() -> None:
     given = {"state": "pending", "position": 6, "queue_length": 6, "position_by": "arrival", "reason": None}
-    one = msgspec.to_builtins(msgspec.structs.replace(ENDED, **given))
-    tried = {"position": 4, "queueLength": 4, "changes": [], "behind": "", "problem": None}
+    one = msgspec.structs.replace(ENDED, **given)
+    tried = msgspec.structs.replace(OUTLOOK, position=4, queue_length=4)
 
-    def state(outlook: dict[str, Any] | None) -> str:
-        return workload_text({**one, "outlook": outlook}, wide=False)
+    def state(outlook: bodies.OutlookBody | None) -> str:
+        return workload_text(msgspec.structs.replace(one, outlook=outlook), wide=False)
 
-    assert "waiting, place 6 of 6 in queue dev, counted by arrival\n" in state({**tried, "position": 4})
-    assert "waiting, place 6 of 6 in queue dev\n" in state({**tried, "position": 6, "queueLength": 6})
+    assert "waiting, place 6 of 6 in queue dev, counted by arrival\n" in state(tried)
+    assert "waiting, place 6 of 6 in queue dev\n" in state(
+        msgspec.structs.replace(tried, position=6, queue_length=6)
+    )
     assert "waiting, place 6 of 6 in queue dev, counted by arrival\n" in state(None)

@@ -1,11 +1,12 @@
 """How far a workload came when, as a table."""
 
-from admission.cli.rendering.stages import Stage, stages_text
+from admission.cli.rendering.stages import stages_text
+from admission.read_api.bodies import StageBody
 
 
-def stage(name: str, second: int, after: float | None, admission: int | None = None) -> Stage:
+def stage(name: str, second: int, after: float | None, admission: int | None = None) -> StageBody:
     at = f"2026-11-21T08:00:{second:02}.250Z"
-    return {"stage": name, "at": at, "afterSeconds": after, "admission": admission}
+    return StageBody(stage=name, at=at, after_seconds=after, admission=admission)
 
 
 def test_of_one_admission_no_number_is_shown() -> None:

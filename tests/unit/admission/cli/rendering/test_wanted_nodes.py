@@ -2,7 +2,11 @@
 
 from typing import Any
 
+from msgspec import structs
+
 from admission.cli.rendering.wanted_nodes import wanted_lines, wanted_table
+from admission.read_api.bodies import ReasonBody, WaitingBody
+from tests.fakes.fake_reader import waiting as pending
 
 GPU = "nvidia.com/gpu"
 NOW = "2026-11-21T10:00:00Z"
@@ -11,9 +15,9 @@ RACK = "topology.muster.dev/rack"
 
 def waiting(
     code: str | None = "NoFit", queue: str = "train", created: str = "2026-11-21T09:00:00Z", **facts: Any
-) -> dict[str, Any]:
-    reason = None if code is None else {"code": code, "message": "", "facts": facts}
-    return {"queue": queue, "created": created, "minimum": 5, "reason": reason}
+) -> WaitingBody:
+    reason = None if code is None else ReasonBody(code=code, message="", facts=facts)
+    return structs.replace(pending("a", 1), queue=queue, created=created, minimum=5, reason=reason)
 
 
 def of(gpus: str, asked: int, **facts: Any) -> dict[str, Any]:
@@ -28,8 +32,8 @@ def test_gangs_of_equal_pods_in_one_queue_are_one_line() -> None:
             waiting("Provisioning", **of("8", 2)),
         ]
     )
-    assert (line["gangs"], line["pods"], line["largest"]) == (3, 22, 16)
-    assert line["waitingSince"] == "2026-11-21T08:00:00Z"
+    assert (line.gangs, line.pods, line.largest) == (3, 22, 16)
+    assert line.waiting_since == "2026-11-21T08:00:00Z"
 
 
 def test_other_pods_another_level_and_another_queue_are_lines_of_their_own() -> None:
@@ -41,7 +45,7 @@ def test_other_pods_another_level_and_another_queue_are_lines_of_their_own() -> 
             waiting(queue="dev", **of("8", 9)),
         ]
     )
-    found = [(line["queue"], line["each"][GPU], line["inOne"], line["pods"]) for line in lines]
+    found = [(line.queue, line.each[GPU], line.in_one, line.pods) for line in lines]
     assert found == [
         ("dev", "8", None, 9),
         ("train", "8", RACK, 4),
@@ -63,7 +67,7 @@ def test_parts_of_a_gang_count_with_their_pods_and_unequal_pods_as_a_gang() -> N
             waiting("TopologyNoFit", sets={"head": 1, "worker": 4}, level=RACK),
         ]
     )
-    assert (parts["pods"], together["pods"], together["each"]) == (12, 5, None)
+    assert (parts.pods, together.pods, together.each) == (12, 5, None)
 
 
 def test_the_table_fits_80_columns_and_wide_has_all_that_a_pod_asks() -> None:

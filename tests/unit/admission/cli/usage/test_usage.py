@@ -12,12 +12,14 @@ from fractions import Fraction
 import click
 import pytest
 import yaml
+from msgspec import structs
 
 from admission.cli.failures import finish
 from admission.cli.kubectl_muster import kubectl_muster
 from admission.cli.times import as_text
 from admission.cli.usage.command import moment, month
 from admission.cli.usage.used_time import Prices, decimal, unit, used_time, with_quotas
+from admission.read_api.usage import UsageBody, UsageQuotaBody
 from tests.fakes.fake_reader import GPU, FakeReader, served
 from tests.fakes.read_api.fake_usage import USED
 
@@ -150,19 +152,30 @@ async def test_use_by_queue_is_shown_beside_what_queues_owned(ask: Asking) -> No
 
 
 def test_a_queue_that_stands_for_hidden_ones_is_not_compared() -> None:
-    item = {"resource": GPU, "queue": "team-a", "workload": None, "others": False}
-    line = used_time(
-        {**item, "amountSeconds": "7200", "preemptedSeconds": "0", "faultedSeconds": "0"}, ["queue"]
+    item = UsageBody(
+        resource=GPU,
+        tenant=None,
+        queue="team-a",
+        user=None,
+        workload=None,
+        flavor=None,
+        others=False,
+        amount_seconds="7200",
+        hours=2.0,
+        preempted_seconds="0",
+        faulted_seconds="0",
     )
-    quota = {
-        "queue": "team-a",
-        "amountSeconds": "3600",
-        "borrowedSeconds": "0",
-        "idleGuaranteeSeconds": "0",
-    }
+    line = used_time(item, ["queue"])
+    quota = UsageQuotaBody(
+        queue="team-a",
+        amount_seconds="3600",
+        owned_seconds=None,
+        borrowed_seconds="0",
+        idle_guarantee_seconds="0",
+    )
     (found,) = with_quotas([line], [quota], "queue")
     assert (found.borrowed, found.idle) == (None, None)
-    (found,) = with_quotas([line], [{**quota, "amountSeconds": "7200"}], "queue")
+    (found,) = with_quotas([line], [structs.replace(quota, amount_seconds="7200")], "queue")
     assert (found.borrowed, found.idle) == (0, 0)
 
 

@@ -259,6 +259,25 @@ def test_a_mix_of_flavors_counts_each_by_itself() -> None:
     assert reason.message == "16 nvidia.com/gpu of flavor b asked, queue q may use 8"
 
 
+def test_what_others_are_guaranteed_of_the_only_flavor_with_room_is_kept_from_it() -> None:
+    # Of two nodes of one flavor most is guaranteed to another queue; nodes of the other flavor are too small.
+    large, small = FlavorName("large"), FlavorName("small")
+    little = Resources({GPU: 2000, CPU: 64_000, MEMORY: 512 * GI, "pods": 110})
+    nodes = tuple(
+        replace(each, flavor=large) if number < 2 else replace(each, flavor=small, allocatable=little)
+        for number, each in enumerate(NODES)
+    )
+    owner = Queue(name=QueueName("owner"), flavors={large: Limits(guarantee=Resources({GPU: 12_000}))})
+    asking = Queue(name=Q, flavors={large: Limits(), small: Limits()})
+    asked = work(pods(gpus=8))
+    reason = why(world(asked, nodes=nodes, queues=(asking, owner)))
+    assert reason is not None
+    assert (reason.code, reason.message) == (
+        ReasonCode.NEVER_FITS,
+        "8 nvidia.com/gpu of flavor large asked, queue root may use 4 (16 without 12 kept for guarantees)",
+    )
+
+
 def test_where_nodes_are_asked_for_only_limits_make_it_never() -> None:
     asking = Queue(name=ABOVE, provisioning=ProvisioningRules(class_name="check-capacity"))
     queue = Queue(name=Q, parent=ABOVE, limits=Limits(capability={GPU: 100_000}))

@@ -59,6 +59,7 @@ def world(
     started: int,
     joined: int,
     pods: int,
+    held: int = 0,
     waits: int = HOUR,
     deserved: int = 0,
     **policy: int,
@@ -76,6 +77,7 @@ def world(
             started=True,
             ready=True,
             opened_at=NOW - opened,
+            held_since=NOW - held if held else 0,
             seats=tuple(Seat(pod_set="w", ordinal=each, node=NodeName("n"), takes=ONE) for each in ordinals),
         )
         for number, opened, ordinals in ((CORE, started, range(7)), (PART, joined, range(7, 8)))
@@ -132,9 +134,7 @@ def test_a_member_that_replaces_another_does_not_begin_it_anew_either() -> None:
     """All that it holds was opened within the rest; it holds seats without a break for longer."""
     gang = replace(GANG, evictions=5, waiting_since=NOW - 80 * HOUR)
     assert not evicts(gang, started=10 * HOUR, joined=HOUR, pods=4, waits=600)
-    assert evicts(
-        replace(gang, held_since=NOW - 72 * HOUR), started=10 * HOUR, joined=HOUR, pods=4, waits=600
-    )
+    assert evicts(gang, started=10 * HOUR, joined=HOUR, held=72 * HOUR, pods=4, waits=600)
 
 
 def test_a_part_on_lent_quota_goes_whatever_protects_its_gang() -> None:
@@ -214,10 +214,10 @@ NO_GRANTS = frozenset(("usage_half_life",))
 PAGE = Path(__file__).parents[5] / "docs" / "explanation" / "preemption.md"
 
 
-def test_every_time_of_policies_and_workloads_is_in_the_list() -> None:
+def test_every_time_of_policies_workloads_and_admissions_is_in_the_list() -> None:
     times = {
         each.name
-        for owner in (QueuePolicy, Workload)
+        for owner in (QueuePolicy, Workload, Admission)
         for each in fields(owner)
         if re.search(
             r"(_time|_after|_within|_life|_interval|_since|_protection|cooldown|created)$", each.name

@@ -60,7 +60,7 @@ def job() -> Any:
 
 
 @given(spec=SPEC, status=SPEC)
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_no_cron_job_raises(spec: Any, status: Any) -> None:
     document = {"metadata": METADATA, "spec": spec, "status": status}
     violations_of({"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "CronJob", **document})
@@ -72,7 +72,7 @@ def test_no_cron_job_raises(spec: Any, status: Any) -> None:
 
 
 @given(spec=SPEC, status=SPEC, template=SPEC)
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_no_job_flow_raises(spec: Any, status: Any, template: Any) -> None:
     flows = [{"name": "a"}, {"name": "b", "dependsOn": {"targets": ["a"]}, **spec}]
     for each in (spec, {"flows": flows}):
@@ -88,6 +88,6 @@ def test_no_job_flow_raises(spec: Any, status: Any, template: Any) -> None:
 
 
 @given(document=st.fixed_dictionaries({"metadata": SPEC, "spec": PART, "status": PART}))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_no_job_raises(document: Any) -> None:
     owned_job(json.dumps(document).encode())

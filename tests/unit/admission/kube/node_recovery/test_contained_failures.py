@@ -12,10 +12,9 @@ import pytest
 from admission.facts.changes import Change, FactKind
 from admission.kube.node_recovery import node_views
 from admission.kube.node_recovery.retry_pauses import RetryPauses
-from admission.node_recovery import plan
-from admission.node_recovery.effects import Tell
-from admission.node_recovery.policy import BlackHoleRule
-from admission.node_recovery.step import step
+from admission.node_recovery import step as steps
+from admission.node_recovery.policy import FaultPolicy
+from admission.node_recovery.step import NodeEvent, step
 from admission.wire import WireNode
 from queues.api import names
 from queues.api.api_resources import CRON_JOBS, JOBS, LEASES, NODES
@@ -73,7 +72,7 @@ async def test_a_node_whose_step_fails_is_put_off_alone(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     rounds, tries = with_two_faulty_nodes(), list[str]()
-    monkeypatch.setattr(plan, "step", fails_for("n1", step, tries))
+    monkeypatch.setattr(steps, "step", fails_for("n1", step, tries))
     await rounds.look(60)
     assert rounds.node("n2")["spec"]["taints"] == [TAINT]
     assert rounds.taints() == []
@@ -107,7 +106,6 @@ async def test_a_node_out_of_service_of_which_nothing_can_be_said_counts_as_out(
     rounds.world.observe([Change(FactKind.NODE_DEVICES, "n2", node_devices("n2", faulty=(3,)))])
     await rounds.look(5)
     assert rounds.node("n2")["spec"].get("taints", []) == []
-    assert rounds.loop.figures.repairs == 0
 
 
 async def test_a_node_that_cannot_be_written_whatever_the_error_is_put_off_alone() -> None:
@@ -150,7 +148,7 @@ async def test_gangs_go_on_leaving_a_node_of_which_nothing_can_be_said(
     rounds = draining("recover")
     await rounds.look(4)
     assert leaves(rounds)
-    monkeypatch.setattr(plan, "step", fails_for("n1", step, []))
+    monkeypatch.setattr(steps, "step", fails_for("n1", step, []))
     await rounds.look(5)
     assert leaves(rounds)
 
@@ -161,7 +159,7 @@ async def test_gangs_on_a_faulty_device_leave_by_the_policy_of_their_queue_whate
 ) -> None:
     rounds = draining(on_fault)
     rounds.report(3, holders={"a": frozenset((3,))})
-    monkeypatch.setattr(plan, "step", fails_for("n1", step, []))
+    monkeypatch.setattr(steps, "step", fails_for("n1", step, []))
     await rounds.look(5)
     assert leaves(rounds) is evicted
 
@@ -177,7 +175,7 @@ async def test_the_end_of_a_term_is_no_failure_of_a_node() -> None:
 async def test_a_look_that_fails_as_a_whole_ends_no_term(monkeypatch: pytest.MonkeyPatch) -> None:
     rounds, tries = with_two_faulty_nodes(), list[int]()
 
-    def fails(now: int, rule: BlackHoleRule) -> None:
+    def fails(now: int, policy: FaultPolicy) -> None:
         tries.append(now)
         raise ValueError("no")
 
@@ -190,8 +188,8 @@ async def test_a_look_that_fails_as_a_whole_ends_no_term(monkeypatch: pytest.Mon
 
 async def test_words_that_cannot_be_encoded_are_told_as_far_as_they_can() -> None:
     rounds = Rounds()
-    tell = Tell(node=NodeName("n1"), reason="GpuNodeFailed", message="Job \ud800 is gone")
-    await rounds.loop._writer.tell(tell)
+    found = NodeEvent("GpuNodeFailed", "Job \ud800 is gone")
+    await rounds.loop._writer.tell(NodeName("n1"), found)
     [event] = [
         json.dumps(each, ensure_ascii=False)
         for path, each in rounds.api.documents.items()
@@ -298,10 +296,10 @@ async def test_a_refused_job_holds_back_no_word_of_a_person() -> None:
     answers(rounds, "create", path, refused(path, "POST", 422))
     rounds.report(3)
     await rounds.look(40)
-    rounds.node()["metadata"]["annotations"][names.RECOVERY_STEP] = "done"
+    rounds.node()["spec"]["taints"] = []
     rounds.marks.seen(msgspec.convert(rounds.node(), WireNode), msgspec.Raw(b""))
     await rounds.look(1)
-    assert rounds.taints() == []
+    assert (rounds.taints(), rounds.phase()) == ([], "none")
 
 
 async def test_faults_that_come_and_go_before_a_job_is_made_use_up_no_attempts() -> None:

@@ -14,7 +14,7 @@ from admission.facts.pods import Conduct, PodPhase, PodShape
 from admission.kube.node_recovery.marked_nodes import MarkedNodes
 from admission.kube.node_recovery.recovery_jobs import RecoveryJobs
 from admission.kube.node_recovery.recovery_loop import NodeRecovery
-from admission.node_recovery.policy import FaultPolicy
+from admission.node_recovery.step import SETTLE_TIMEOUT
 from admission.wire import WireNode
 from admission.workloads.kinds.batch_job import WireJob
 from admission.world.world import World
@@ -51,7 +51,7 @@ from tests.fakes.fake_documents import FakeDocuments
 
 TAINT = {"key": names.GPU_FAULT, "value": "muster", "effect": "NoSchedule"}
 REPAIR = {"metadata": {"name": "repair"}, "spec": {"jobTemplate": {"spec": {"template": {"spec": {}}}}}}
-RULES = NodeRecoveryRules(job="ops/repair", max_percent_out=100)
+RULES = NodeRecoveryRules(job="ops/repair", max_nodes_out=2)
 
 
 def recover(rules: NodeRecoveryRules = RULES, on_fault: str = "recover") -> Any:
@@ -135,7 +135,6 @@ async def test_a_node_with_a_fault_is_tainted_repaired_and_taken_in_again() -> N
     await rounds.look(5)
     assert rounds.taints() == []
     assert rounds.made() == [job]
-    assert rounds.loop.figures.repairs == 1
 
 
 #: Device 3 is not there any more, and those behind it have moved up.
@@ -160,22 +159,13 @@ async def test_a_node_with_a_fault_stays_out_until_its_device_is_reported_again(
     rounds.world.observe([Change(FactKind.NODE_DEVICES, "n1", instead)])
     await rounds.look(4)
     assert rounds.taints() == [TAINT]
-    rounds.now += FaultPolicy().verify_timeout
+    rounds.now += SETTLE_TIMEOUT
     await rounds.look(2)
     assert rounds.taints() == [TAINT]
     assert json.loads(rounds.node()["metadata"]["annotations"][names.RECOVERY])["waits"] == "agent"
     rounds.report()
     await rounds.look(4)
     assert rounds.taints() == []
-
-
-async def test_a_node_that_nothing_reports_comes_back_from_a_drain() -> None:
-    rounds = Rounds(recover(replace(RULES, job=None)))
-    for step in ("drain", "verify"):
-        rounds.node()["metadata"].setdefault("annotations", {})[names.RECOVERY_STEP] = step
-        rounds.marks.written(json.dumps(rounds.node()).encode())
-        await rounds.look(4)
-        assert bool(rounds.taints()) == (step == "drain")
 
 
 async def test_where_faults_are_only_reported_the_node_stays_as_it_is() -> None:
@@ -219,10 +209,13 @@ async def test_a_gang_beside_it_goes_when_the_time_of_draining_is_over() -> None
 async def test_a_node_that_somebody_writes_meanwhile_is_decided_on_again() -> None:
     rounds = Rounds(recover())
     rounds.report(3)
-    rounds.node()["metadata"]["annotations"] = {names.RECOVERY_HOLD: "true"}
+    theirs = {"key": names.GPU_FAULT, "value": "ours", "effect": "NoSchedule"}
+    rounds.node()["spec"]["taints"] = [theirs]
     await rounds.look(1)
-    assert rounds.taints() == []
-    assert rounds.marks.of(NodeName("n1")).hold
+    assert rounds.taints() == [theirs]
+    assert rounds.phase() == ""
+    await rounds.look(1)
+    assert (rounds.taints(), rounds.phase()) == ([theirs], "draining")
 
 
 async def test_a_write_that_fails_is_tried_again_after_a_pause() -> None:
@@ -269,17 +262,6 @@ async def test_without_its_template_no_job_is_made(template: str | None) -> None
     rounds.report()
     await rounds.look(4)
     assert rounds.taints() == []
-
-
-async def test_a_person_drains_a_node_whatever_the_queues_of_its_gangs_say() -> None:
-    held = admission(VOLCANO, "n1", started=True)
-    rounds = Rounds(recover(on_fault="report"), volcano_job(1), runs("a"), admissions=[held])
-    rounds.report()
-    rounds.node()["metadata"]["annotations"] = {names.RECOVERY_STEP: "drain"}
-    rounds.marks.written(json.dumps(rounds.node()).encode())
-    await rounds.look(4)
-    assert rounds.phase() == "draining"
-    assert set(rounds.world.states[VOLCANO].evictable) == {held.id}
 
 
 async def test_it_is_told_once_of_a_node_on_which_the_circuit_breaker_keeps_gangs() -> None:
@@ -458,7 +440,7 @@ async def test_a_pod_with_devices_that_runs_there_well_vouches_for_the_node(
     ("rules", "closed"),
     [
         (NodeRecoveryRules(), ["n1"]),
-        (NodeRecoveryRules(max_percent_out=100), ["n1", "n2"]),
+        (NodeRecoveryRules(max_nodes_out=2), ["n1", "n2"]),
         (NodeRecoveryRules(max_nodes_out=0), []),
     ],
 )
@@ -497,9 +479,9 @@ async def test_only_a_gang_with_devices_is_a_trial(takes: Mapping[str, int], clo
 async def test_a_node_comes_back_only_after_its_agent_has_run_again(age: int) -> None:
     rounds = Rounds(recover(replace(RULES, job=None)))
     rounds.report()
+    rounds.node()["spec"]["taints"] = [TAINT]
     lease = LEASES.path(names.AGENT_NAMESPACE, "n1")
     rounds.api.documents[lease] = {"metadata": {"name": "n1"}, "spec": {"renewTime": rfc3339(NOW - age)}}
-    rounds.node()["metadata"]["annotations"] = {names.RECOVERY_STEP: "verify"}
     rounds.marks.written(json.dumps(rounds.node()).encode())
     await rounds.look(4)
     assert rounds.taints() == [TAINT]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from queues.api.check.check import check_documents as all_findings
@@ -262,7 +262,7 @@ def planted(document, at, value):
     return copy
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=300)
 @given(place=st.sampled_from(PLACES), value=VALUES)
 def test_any_value_in_any_place_gets_an_answer(place, value):
     index, at = place
@@ -272,14 +272,14 @@ def test_any_value_in_any_place_gets_an_answer(place, value):
         assert one.line >= 1
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(text=st.text() | st.text(alphabet="-:[]{}&*!|>'\"%@`#,? \n\tab01"))
 def test_any_text_gets_an_answer(text):
     for one in check_text(text, "file.yaml"):
         assert str(one)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(example=st.sampled_from(EXAMPLES), data=st.data())
 def test_any_cut_out_of_a_real_file_gets_an_answer(example, data):
     start = data.draw(st.integers(0, len(example)))

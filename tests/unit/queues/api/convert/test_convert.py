@@ -540,7 +540,7 @@ def kueue_objects(draw: st.DrawFn) -> list[dict[str, Any]]:
     return objects
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(objects=kueue_objects())
 def test_whatever_kueue_accepts_becomes_documents_that_pass_the_check(objects: list[dict[str, Any]]) -> None:
     done = convert(yaml.safe_dump_all(objects))
@@ -569,7 +569,7 @@ def planted(value: Any, data: st.DataObject, wrong: Any) -> Any:
     return copy
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(objects=kueue_objects(), data=st.data())
 def test_any_value_in_any_place_gets_an_answer(objects: list[dict[str, Any]], data: st.DataObject) -> None:
     queue = yaml.safe_load((HIERARCHY % ("a", "root/b/a", "1/2/3")).rstrip("-\n"))
@@ -582,7 +582,6 @@ def test_any_value_in_any_place_gets_an_answer(objects: list[dict[str, Any]], da
     assert [str(each) for each in findings if each.severity == "error"] == []
 
 
-@settings(deadline=None)
 @given(text=st.text(max_size=300))
 def test_no_text_raises(text: str) -> None:
     convert(text)

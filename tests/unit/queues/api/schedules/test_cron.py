@@ -168,7 +168,7 @@ def schedule_fields(text: str) -> list[set[int]]:
 
 
 @given(text=SCHEDULES, time=TIMES, zone=st.sampled_from(ZONES))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_the_next_and_the_last_time_are_those_that_the_clock_shows(text: str, time: int, zone: Any) -> None:
     schedule, span = schedule_of(text), 3 * 1440
     minute = time // 60 * 60
@@ -185,7 +185,7 @@ def test_the_next_and_the_last_time_are_those_that_the_clock_shows(text: str, ti
 
 
 @given(text=SCHEDULES, time=TIMES, hours=st.integers(0, 72), zone=st.sampled_from(ZONES))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_missed_times_are_counted_up_to_a_hundred_and_one(
     text: str, time: int, hours: int, zone: Any
 ) -> None:

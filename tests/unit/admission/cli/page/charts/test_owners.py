@@ -1,15 +1,25 @@
 """Who holds the devices of a rack is told by a letter of its own, and by a colour that no neighbour has."""
 
 from itertools import pairwise
-from typing import Any
 
 from admission.cli.page.charts.owners import COLOURS, marks_of, owners_of
+from admission.read_api.bodies import SeatedBody
 
-Holder = tuple[dict[str, Any], int]
+Holder = tuple[SeatedBody, int]
 
 
 def holder(name: str, count: int = 1) -> Holder:
-    return {"uid": f"{name}-uid", "namespace": "ml", "name": name}, count
+    seated = SeatedBody(
+        kind="job",
+        namespace="ml",
+        name=name,
+        uid=f"{name}-uid",
+        queue="team",
+        evicting=False,
+        seats=1,
+        held={},
+    )
+    return seated, count
 
 
 def test_each_workload_of_a_rack_has_a_letter_of_its_own() -> None:
@@ -24,7 +34,7 @@ def test_each_workload_of_a_rack_has_a_letter_of_its_own() -> None:
 def test_no_colour_is_that_of_a_neighbour_on_the_node_or_above() -> None:
     rack = [[holder(f"job-{node}-{place}") for place in range(COLOURS // 2)] for node in range(20)]
     marks = marks_of(rack)
-    colours = [{marks[str(one["uid"])].colour for one, _ in node} for node in rack]
+    colours = [{marks[one.uid].colour for one, _ in node} for node in rack]
     assert all(len(here) == COLOURS // 2 for here in colours)
     assert not any(here & above for above, here in pairwise(colours))
 

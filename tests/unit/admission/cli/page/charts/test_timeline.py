@@ -2,29 +2,43 @@
 
 from typing import Any
 
+from msgspec import structs
+
 from admission.cli.page.charts.timeline import periods, timeline
+from admission.read_api.bodies import AdmissionBody, ExplanationBody, ReasonBody
+from tests.fakes.fake_reader import STORY
 
 
-def admission(number: int, opened: str, closed: str | None = None, **more: Any) -> dict[str, Any]:
-    known = {"id": number, "queue": "dev", "state": "closed" if closed else "open", "eviction": None}
-    return {**known, "opened": at(opened), "closed": closed and at(closed), **more}
+def admission(number: int, opened: str, closed: str | None = None, **more: Any) -> AdmissionBody:
+    known = AdmissionBody(
+        id=number,
+        queue="dev",
+        state="closed" if closed else "open",
+        opened=at(opened),
+        closed=closed and at(closed),
+        adopted=False,
+        eviction=None,
+        seats=(),
+        ended=0,
+    )
+    return structs.replace(known, **more)
 
 
 def at(clock: str) -> str:
     return f"2026-11-21T{clock}:00Z"
 
 
-def workload(*admissions: dict[str, Any], state: str = "admitted", **more: Any) -> dict[str, Any]:
+def workload(*admissions: AdmissionBody, state: str = "admitted", **more: Any) -> ExplanationBody:
     known = {"name": "bert", "created": at("08:00"), "now": at("10:00"), "ended": None, "result": ""}
-    return {**known, "state": state, "admissions": admissions, **more}
+    return structs.replace(STORY, state=state, admissions=admissions, **{**known, **more})
 
 
-def told(one: dict[str, Any]) -> list[tuple[str, str, str]]:
+def told(one: ExplanationBody) -> list[tuple[str, str, str]]:
     return [(each.what, each.begins[11:16], each.ends[11:16]) for each in periods(one)]
 
 
-def evicted(clock: str) -> dict[str, Any]:
-    return {"code": "Preempted", "message": "", "since": at(clock)}
+def evicted(clock: str) -> ReasonBody:
+    return ReasonBody(code="Preempted", message="", since=at(clock))
 
 
 def test_what_waits_waits_until_now() -> None:

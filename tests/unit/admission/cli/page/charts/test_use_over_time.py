@@ -1,31 +1,34 @@
 """What a chart of use tells in words."""
 
-from typing import Any
-
 from admission.cli.page.charts.views import over_time
+from admission.read_api.usage import SeriesBody, TimeSeriesList
 
 GPU = "nvidia.com/gpu"
 SLOTS = ("2026-11-21T08:00:00Z", "2026-11-21T09:00:00Z", "2026-11-21T10:00:00Z")
 
 
-def body(*used: float, to: str) -> dict[str, Any]:
-    line = {
-        "queue": "team",
-        "deserved": None,
-        "capability": 16.0,
-        "used": used,
-        "started": (0,) * len(used),
-        "waitMedian": (None,) * len(used),
-        "waitMost": (None,) * len(used),
-    }
-    return {
-        "resource": GPU,
-        "slots": SLOTS[: len(used)],
-        "to": to,
-        "historyBegins": None,
-        "items": [line],
-        "total": 0,
-    }
+def body(*used: float, to: str) -> TimeSeriesList:
+    nothing = (None,) * len(used)
+    line = SeriesBody(
+        queue="team",
+        deserved=None,
+        capability=16.0,
+        used=used,
+        started=(0,) * len(used),
+        wait_median=nothing,
+        wait_most=nothing,
+    )
+    return TimeSeriesList(
+        now=to,
+        from_=SLOTS[0],
+        to=to,
+        step=3600,
+        resource=GPU,
+        slots=SLOTS[: len(used)],
+        history_begins=None,
+        items=(line,),
+        total=0,
+    )
 
 
 def told(*used: float, to: str) -> str:

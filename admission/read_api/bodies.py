@@ -1,0 +1,690 @@
+"""What the read API answers: the JSON documents of docs/reference/http.md, field by field.
+
+Keys are camelCase as in Kubernetes. Amounts are quantities as Kubernetes writes them ("8", "500m", "64Gi").
+Times are RFC 3339 in UTC. Fields are only ever added.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+#: Numbers behind a sentence, by name: amounts are quantities, times seconds.
+Facts = Mapping[str, Any]
+
+
+class Body(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A JSON object with camelCase keys."""
+
+
+class AgedBody(Body, frozen=True, kw_only=True):
+    """An answer that says how old it is."""
+
+    #: When the answer was made; ages count up to it.
+    now: str
+    #: When the cluster was as the answer says; null: no replica has led yet.
+    as_of: str | None = None
+    #: Why that is some time ago, as a sentence; "" when nothing is behind.
+    behind: str = ""
+
+
+class AccountBody(Body, frozen=True, kw_only=True):
+    """One line of a queue's books: one resource in one flavor."""
+
+    #: "" sums over all flavors.
+    flavor: str
+    resource: str
+    #: Use of the whole subtree now.
+    used: str
+    #: The amount that is compared with the capability: ``used``, and the unused guarantees of queues below.
+    counted: str
+    #: Never lent to other queues.
+    guarantee: str
+    #: Its own share as written; null: by weight.
+    deserved: str | None
+    #: Never above this; null: as much as the parent allows.
+    capability: str | None
+    #: used ÷ deserved; null: no deserved amount is written.
+    share: float | None
+    #: The decayed average of ``used``; null: the queue has no half-life, or its past is not read yet.
+    past_use: str | None = None
+    #: Half of ``used`` and half of ``pastUse`` ÷ deserved; null where one of them is.
+    share_with_past: float | None = None
+
+
+class LoanBody(Body, frozen=True, kw_only=True):
+    """An amount that a queue lends to another one until a time."""
+
+    to: str
+    #: "" is of the plain deserved amount.
+    flavor: str
+    resource: str
+    amount: str
+    until: str
+    reason: str
+
+
+class LoanInForceBody(LoanBody, frozen=True, kw_only=True):
+    """A loan that has not ended."""
+
+    #: null: a queue that the user may not see; then ``reason`` is "".
+    from_: str | None = msgspec.field(name="from")
+    #: How much of ``amount`` counts, and why that is not all of it; "": it is.
+    counts: str
+    problem: str
+
+
+class AccessLimitsBody(Body, frozen=True, kw_only=True):
+    """What a queue states of its users, gangs and run times; null: nothing. Each counts for all queues below, too."""
+
+    #: After so many seconds work is ended.
+    max_run_time_seconds: int | None = None
+    #: What one user may use at a time, by resource.
+    max_per_user: Mapping[str, str] = {}
+    #: Pods per gang.
+    max_gang: int | None = None
+    #: Workloads that may wait, and those of one user.
+    max_pending: int | None = None
+    max_pending_per_user: int | None = None
+
+
+class QueueBody(Body, frozen=True, kw_only=True):
+    """One queue with the use of its subtree."""
+
+    name: str
+    #: null: this is the root.
+    parent: str | None
+    #: open | paused | closed | broken
+    state: str
+    #: Why it is not open; "" when it is.
+    message: str
+    #: The user who changed its document last; "": unknown.
+    changed_by: str
+    #: The largest share over its accounts; null: no deserved amount is written.
+    share: float | None
+    #: Workloads of the whole subtree that wait, and that hold seats.
+    pending: int
+    admitted: int
+    accounts: tuple[AccountBody, ...]
+    #: Admissions are paused, here or above, also where ``state`` is closed: then both have to be taken back.
+    paused: bool = False
+    #: After how many seconds past use counts half, its own or inherited; null: only present use counts.
+    usage_half_life_seconds: int | None = None
+    #: The largest ``shareWithPast`` over its accounts; siblings are compared by it. null: there is none.
+    share_with_past: float | None = None
+    #: What it lends, and what is lent to it, now; ``accounts`` are with these.
+    loans: tuple[LoanInForceBody, ...] = ()
+    #: null: it states none.
+    access_limits: AccessLimitsBody | None = None
+
+
+class QueueList(AgedBody, frozen=True, kw_only=True):
+    """``GET …/queues``: parents before their children, siblings by name."""
+
+    items: tuple[QueueBody, ...]
+
+
+class SeatedBody(Body, frozen=True, kw_only=True):
+    """A workload with seats on one node."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    queue: str
+    #: It is being evicted.
+    evicting: bool
+    #: Seats on this node, and what they hold.
+    seats: int
+    held: Mapping[str, str]
+
+
+class NodeWorkloadsBody(Body, frozen=True, kw_only=True):
+    """The workloads with seats on one node."""
+
+    #: The first of those that the user may list, by namespace and name.
+    items: tuple[SeatedBody, ...]
+    #: All of those.
+    total: int
+    #: Workloads that the user may not list.
+    hidden: int
+
+
+class NodeBody(Body, frozen=True, kw_only=True):
+    """One node, with what the ledger holds on it."""
+
+    name: str
+    flavor: str
+    #: Ready, not cordoned, present: takes new seats.
+    usable: bool
+    #: Why it takes no gangs all the same, in words; "": it does.
+    closed: str = ""
+    #: What Muster may give, by resource: allocatable less the pods that it has not admitted.
+    limits: Mapping[str, str]
+    #: What seats hold, by resource.
+    used: Mapping[str, str]
+    #: Whole devices that no pod has any part of, by resource.
+    free_devices: Mapping[str, int] = msgspec.field(default_factory=dict)
+    #: Null: not asked for.
+    workloads: NodeWorkloadsBody | None = None
+
+
+class NodeList(AgedBody, frozen=True, kw_only=True):
+    """``GET …/nodes``: by name."""
+
+    items: tuple[NodeBody, ...]
+    #: What gives the next page as parameter ``continue``; "": this was the last one.
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+class LimitBody(Body, frozen=True, kw_only=True):
+    """What a queue states for one resource in one flavor; null: nothing."""
+
+    #: "" is about all flavors together.
+    flavor: str
+    resource: str
+    guarantee: str | None
+    deserved: str | None
+    capability: str | None
+
+
+class QuotaBody(Body, frozen=True, kw_only=True):
+    """The limits that a version of a queue states, and its loans, ended ones included."""
+
+    limits: tuple[LimitBody, ...]
+    loans: tuple[LoanBody, ...] = ()
+    #: null: none.
+    access_limits: AccessLimitsBody | None = None
+
+
+class FieldChangeBody(Body, frozen=True, kw_only=True):
+    """A field of a queue's spec before and after a change; null: absent."""
+
+    field: str
+    before: str | None
+    after: str | None
+
+
+class QueueVersionBody(Body, frozen=True, kw_only=True):
+    """One recorded version of a queue, and what it changed."""
+
+    #: Larger than those of all earlier versions of any queue.
+    version: int
+    #: When it was recorded.
+    at: str
+    #: created | changed | removed | other: something else than the spec, such as its state
+    what: str
+    #: Who changed the spec, and why; "" unknown.
+    by: str
+    reason: str
+    #: null: there was no queue.
+    before: QuotaBody | None
+    #: null: there is none any more.
+    after: QuotaBody | None
+    #: Fields of the spec that differ, at most 200.
+    changes: tuple[FieldChangeBody, ...]
+
+
+class QueueVersionList(AgedBody, frozen=True, kw_only=True):
+    """``GET …/queues/{name}/versions``: the newest first."""
+
+    name: str
+    items: tuple[QueueVersionBody, ...]
+    #: What gives the next page as parameter ``continue``; "": this was the last one.
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+class QueueAtBody(QuotaBody, frozen=True, kw_only=True):
+    """A queue as it was at some time."""
+
+    name: str
+    #: null: this is the root.
+    parent: str | None
+    version: int
+    #: When that version was recorded, its author, and why it was written.
+    recorded: str
+    by: str
+    reason: str
+
+
+class QuotaAtList(AgedBody, frozen=True, kw_only=True):
+    """``GET …/queues/{name}/quota``: the queue, then its children by name."""
+
+    at: str
+    #: When the first version of the queue was recorded.
+    recorded_since: str
+    #: Without the queue itself if it did not exist, or was not known, at that time.
+    items: tuple[QueueAtBody, ...]
+
+
+class ReasonBody(Body, frozen=True, kw_only=True):
+    """Why a workload waits: the same code, sentence and numbers everywhere."""
+
+    code: str
+    message: str
+    #: The numbers behind the sentence, by name; amounts are quantities.
+    facts: Facts = {}
+    #: Since when this code applies; null: unknown.
+    since: str | None = None
+
+
+class WorkloadBody(Body, frozen=True, kw_only=True):
+    """The names of a workload."""
+
+    #: vcjob | job | podgroup | pod
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+
+
+class OwnerBody(Body, frozen=True, kw_only=True):
+    """What controls a pod, by its kind in lower case: the Deployment of a pod of its ReplicaSet."""
+
+    kind: str
+    name: str
+
+
+class ExpectedStartBody(Body, frozen=True, kw_only=True):
+    """When a pending workload should start: within this interval in four of five cases."""
+
+    #: When it was worked out.
+    computed: str
+    #: It starts at this time or later.
+    earliest: str
+    #: It starts at this time or earlier; null: not known, but at ``earliest`` or later.
+    latest: str | None
+    #: True: as far as can be foreseen nothing that ends or comes lets it start.
+    never: bool = False
+    #: It should have started by this time in four of five cases, and has not; null: that time is still to come. Then
+    #: ``earliest`` is now, and ``latest`` null until there is another forecast.
+    overdue_since: str | None = None
+    #: What its own run time goes by: declared | user, image and shape | user and shape |
+    #: image and shape | queue and shape | user | shape | everything | prior
+    basis: str = ""
+    #: The seconds that it is assumed to run for: as long as it states, or as half of the ended work that its run time
+    #: goes by; null: the leader is of an older version.
+    run_time: int | None = None
+    #: Number of ended runs that the run times of all workloads were learned from.
+    runs: int = 0
+
+
+class ExpectedLine(ExpectedStartBody, frozen=True, kw_only=True):
+    """One workload in the leader's list."""
+
+    kind: str
+    namespace: str
+    uid: str
+
+
+class ExpectedList(Body, frozen=True, kw_only=True):
+    """``GET …/expected-starts``: of all pending workloads in sight, as of one forecast."""
+
+    #: null: no forecast was made yet.
+    computed: str | None
+    items: tuple[ExpectedLine, ...] = ()
+
+
+class WaitingBody(WorkloadBody, frozen=True, kw_only=True):
+    """A pending workload."""
+
+    queue: str
+    #: 1-based place in its queue; null: not in line (it cannot be considered as it is).
+    position: int | None
+    #: The value of its priority class.
+    priority: int
+    created: str | None
+    #: Pods it wants, and how many of them start together.
+    pods: int
+    minimum: int
+    #: What all of them take together, by resource.
+    asks: Mapping[str, str]
+    #: Of a pod that waits alone; null: of others, and of a pod that nothing controls.
+    owner: OwnerBody | None = None
+    #: Values of labels and annotations that cannot be read, as sentences with what counts in their place (at most 5).
+    ignored_values: tuple[str, ...] = ()
+    #: null: not considered yet.
+    reason: ReasonBody | None
+    #: When it should start; null: not forecast yet, or the leader could not be asked.
+    expected: ExpectedStartBody | None = None
+
+
+class PendingList(AgedBody, frozen=True, kw_only=True):
+    """``GET …/pending``: by queue, then position."""
+
+    #: Pending workloads, also beyond ``limit``.
+    total: int
+    #: The same over all namespaces that the user may see.
+    total_everywhere: int
+    items: tuple[WaitingBody, ...]
+    #: What gives the next page as parameter ``continue``; "": this was the last one.
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+class ListedBody(WorkloadBody, frozen=True, kw_only=True):
+    """A workload of a list, whether it waits, runs or has ended."""
+
+    queue: str
+    #: The user that created it; "": unknown.
+    user: str
+    #: pending | admitted | evicting | finished
+    state: str
+    #: succeeded | failed | deleted; "": it has not ended, or that is not known.
+    result: str
+    #: True: its object is gone.
+    gone: bool
+    priority: int
+    created: str | None
+    #: When the first of its open admissions was opened; of what has ended, its last one. null: there is none.
+    admitted: str | None
+    #: null: it has not.
+    ended: str | None
+    #: Pods it wants, and how many of them start together; of what has ended, the seats of its last admission.
+    pods: int
+    minimum: int
+    #: What all of them take together, by resource.
+    asks: Mapping[str, str]
+    #: What its seats take, or took last, by resource.
+    held: Mapping[str, str]
+    #: At most twenty names of nodes of these seats, and how many there are.
+    nodes: tuple[str, ...]
+    node_count: int
+    #: As in ``WaitingBody``.
+    owner: OwnerBody | None = None
+    #: Why it, or a part of it, waits; null: it does not, or was not considered yet.
+    reason: ReasonBody | None = None
+
+
+class WorkloadList(AgedBody, frozen=True, kw_only=True):
+    """``GET …/workloads``: by namespace and name."""
+
+    #: Workloads that match, also beyond ``limit``. Counted up to 100,000.
+    total: int
+    #: The same over all namespaces that the user may see.
+    total_everywhere: int
+    items: tuple[ListedBody, ...]
+    #: What ended before this time was dropped; null: nothing that was asked for.
+    history_begins: str | None = None
+    #: What gives the next page as parameter ``continue``; "": this was the last one.
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+class UserBody(Body, frozen=True, kw_only=True):
+    """What the work of one user holds and waits for."""
+
+    #: "": work whose user is not known.
+    user: str
+    #: True: the user who asks. Then all work counts, else what the user who asks may list.
+    you: bool
+    #: Amounts held now, by resource.
+    used: Mapping[str, str]
+    #: Workloads that wait, and that hold seats.
+    pending: int
+    admitted: int
+    #: The largest use ÷ limit over the resources of the queue; null: no such limit is known.
+    share: float | None
+    #: 1-based, who uses most first; null: not all work of the queue is counted.
+    rank: int | None
+    #: Device-hours of the last days, by resource; null: not shown.
+    past_hours: Mapping[str, float] | None
+
+
+class UserList(AgedBody, frozen=True, kw_only=True):
+    """``GET …/users``: who uses most first."""
+
+    queue: str
+    #: deserved | capability: what of the queue shares are of; "": there are none.
+    share_of: str
+    #: Days that ``pastHours`` is about.
+    past_days: int
+    #: False: work that the user who asks may not list is not counted.
+    complete: bool
+    total: int
+    items: tuple[UserBody, ...]
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+class SeatsBody(Body, frozen=True, kw_only=True):
+    """Seats of one pod set on one node."""
+
+    pod_set: str
+    node: str
+    flavor: str
+    #: As ranges, for instance "0-3,7".
+    ordinals: str
+    count: int
+    #: What they take together.
+    takes: Mapping[str, str]
+
+
+class AdmissionBody(Body, frozen=True, kw_only=True):
+    """One admission of a workload."""
+
+    id: int
+    queue: str
+    #: open | evicting | closed
+    state: str
+    opened: str
+    #: When the last seat was given back; null: some are held.
+    closed: str | None = None
+    #: When it is ended at the latest, by access.maxRunTime of the queue or one above it; null: no limit, or not open.
+    ends: str | None = None
+    #: All seats, held or given back, their nodes (at most twenty names), and how many nodes they are.
+    seat_count: int = 0
+    nodes: tuple[str, ...] = ()
+    node_count: int = 0
+    #: True: its pods ran before Muster admitted them.
+    adopted: bool
+    #: Why it is being evicted; null: it is not.
+    eviction: ReasonBody | None
+    #: Seats that are held, and how many were given back already.
+    seats: tuple[SeatsBody, ...]
+    ended: int
+
+
+class EventBody(Body, frozen=True, kw_only=True):
+    """A decision about the workload."""
+
+    at: str
+    #: For instance admit, adopt, evict, free, refuse.
+    what: str
+    #: Reason code; "" when the kind says it all.
+    code: str
+    message: str
+    #: The admission concerned; null: none.
+    admission: int | None
+    #: The workload that it was decided for, as "kind/uid"; null: none.
+    beneficiary: str | None
+    #: The numbers that the decision used.
+    numbers: Facts
+    #: Of ``free``: evicted, succeeded, failed or deleted; "": not known, or another decision.
+    result: str = ""
+
+
+class DecisionBody(EventBody, frozen=True, kw_only=True):
+    """A decision, with the workload that it is about."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    queue: str
+
+
+class DecisionList(AgedBody, frozen=True, kw_only=True):
+    """``GET …/decisions``: the newest, oldest first; or those after the ``continue`` of an earlier answer."""
+
+    items: tuple[DecisionBody, ...]
+    #: What gives the next ones, once there are any, as parameter ``continue``.
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+class OutcomeBody(Body, frozen=True, kw_only=True):
+    """How many pods of a workload ended alike."""
+
+    #: Succeeded | Failed
+    phase: str
+    #: Of its first container that failed; null: not known.
+    exit_code: int | None
+    pods: int
+
+
+class StageBody(Body, frozen=True, kw_only=True):
+    """When a workload, or one of its admissions, came how far."""
+
+    #: created | seen | admitted | adopted | released | bound | running | evicted | closed | ended
+    stage: str
+    #: With milliseconds, as far as they are known.
+    at: str
+    #: Seconds since the stage before; of ``admitted``: for which the workload had waited. null: there is nothing to
+    #: count from.
+    after_seconds: float | None
+    #: null: of the workload itself.
+    admission: int | None
+
+
+class ChangeBody(Body, frozen=True, kw_only=True):
+    """One change that would let a workload in, without any other change."""
+
+    #: turn | time | end | workload | priority | deserved | capability | queue | nodes
+    kind: str
+    message: str
+    #: The numbers behind the sentence; amounts are quantities, times seconds.
+    facts: Facts = {}
+
+
+class TakerBody(Body, frozen=True, kw_only=True):
+    """One rule by which a workload that runs may lose its place."""
+
+    #: Preempted | Reclaimed | Cleared | UnhealthyDevice
+    rule: str
+    #: Queue of those who could take the place; null: several, which ``message`` names, or no workload takes it.
+    queue: str | None
+    #: From when on; not after ``now``: already.
+    from_: str = msgspec.field(name="from")
+    message: str
+    #: The numbers behind the sentence; amounts are quantities, times seconds.
+    facts: Facts = {}
+
+
+class StandingBody(Body, frozen=True, kw_only=True):
+    """Who could take the place of a workload that runs."""
+
+    #: Whether it runs on what its queue deserves or on lent quota, and what protects it.
+    message: str
+    #: Until then it is not evicted for others; null: it may be, or it never is.
+    protected_until: str | None
+    #: The soonest first. Empty if no workload could take the place.
+    takers: tuple[TakerBody, ...]
+    #: Why there are none; "": there are some.
+    nobody: str
+
+
+class OutlookBody(WorkloadBody, frozen=True, kw_only=True):
+    """``GET …/workloads/{name}/outlook``: what would let a workload in, or keeps it from going on. From the leader."""
+
+    #: The time of the leader's last decision, from which this was computed.
+    now: str
+    #: 1-based, among the workloads of its queue that are tried; null: it is not tried as it is.
+    position: int | None
+    queue_length: int | None
+    #: Workloads right before it, as "kind/uid", the nearest last (at most ten).
+    ahead: tuple[str, ...]
+    #: What it waits behind, as a sentence; "" = nothing.
+    behind: str
+    #: The smallest first; each was tried on a copy of the engine's input. Empty: no known change does, or it is in.
+    changes: tuple[ChangeBody, ...]
+    #: What is wrong with it though it has seats; null: nothing is known to be, or it has none.
+    problem: ReasonBody | None = None
+    #: Who could take its place; null: it holds none.
+    standing: StandingBody | None = None
+    #: When it should start; null: it has seats, or came after the last forecast.
+    expected: ExpectedStartBody | None = None
+
+
+class ExplanationBody(WaitingBody, frozen=True, kw_only=True):
+    """``GET …/workloads/{name}``: everything about one workload, waiting or not."""
+
+    #: As in ``AgedBody``.
+    now: str
+    as_of: str | None = None
+    behind: str = ""
+    #: pending | admitted | evicting | finished
+    state: str
+    #: The user that created it; "": unknown.
+    user: str = ""
+    #: succeeded | failed | deleted; "": it has not ended, or that is not known.
+    result: str = ""
+    #: null: it has not.
+    ended: str | None = None
+    #: True: its object is gone; all else is as it was last.
+    gone: bool = False
+    #: What its seats took of devices until now, by resource, in hours.
+    device_hours: Mapping[str, float] = {}
+    #: How its pods ended, those that succeeded first; empty: none has, or it is not stored (but of Volcano Jobs).
+    outcomes: tuple[OutcomeBody, ...] = ()
+    #: How far it came when, each admission by itself; what is not known is left out.
+    stages: tuple[StageBody, ...] = ()
+    #: How much of ``priority`` counts in its queue, as a phrase; "": all of it.
+    priority_limit: str = ""
+    #: How many wait in its queue; null: it does not wait.
+    queue_length: int | None
+    #: What the position is counted by, as a phrase; "" without one.
+    position_by: str
+    #: No attempt before this time, after so many rollbacks; null: no backoff.
+    not_before: str | None
+    rollbacks: int
+    #: Workloads right before it in its queue, the nearest last (at most ten).
+    ahead: tuple[WaitingBody, ...]
+    #: Queues from its own up to root, with their books.
+    path: tuple[QueueBody, ...]
+    #: Open ones first, then the newest.
+    admissions: tuple[AdmissionBody, ...]
+    #: Newest last.
+    history: tuple[EventBody, ...]
+    #: Older decisions were dropped; null: none of it can be missing.
+    history_begins: str | None = None
+    #: What only the leader knows; null: it has ended or was not considered yet, or ``outlookUnknown`` says why.
+    outlook: OutlookBody | None = None
+    #: Why the leader did not say it, as a sentence; "": it did, or was not asked.
+    outlook_unknown: str = ""
+
+
+class VersionBody(Body, frozen=True, kw_only=True):
+    """``GET …/version``."""
+
+    version: str
+
+
+class ProblemBody(Body, frozen=True, kw_only=True):
+    """Every answer that is not 2xx."""
+
+    #: What went wrong, as a sentence.
+    error: str
+    #: What would have worked; "" when there is nothing to say.
+    expected: str = ""
+    #: What to do; "" when there is nothing to do.
+    hint: str = ""
+
+
+class AgedProblemBody(AgedBody, frozen=True, kw_only=True):
+    """There is no such name, and the leader has said nothing of the cluster for a while. Else as ``ProblemBody``."""
+
+    error: str
+    expected: str = ""
+    hint: str = ""
+
+
+class CheckBody(Body, frozen=True, kw_only=True):
+    """One check of ``/healthz`` or ``/readyz``."""
+
+    name: str
+    ok: bool
+    message: str = ""
+
+
+class Checks(Body, frozen=True, kw_only=True):
+    """``GET /healthz`` and ``GET /readyz``: 200 when all are ok, else 503."""
+
+    ok: bool
+    checks: tuple[CheckBody, ...]

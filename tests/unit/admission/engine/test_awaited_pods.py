@@ -1,0 +1,108 @@
+"""A workload whose affinity asks for pods of others that do not exist has no place until they come."""
+
+from dataclasses import replace
+
+import pytest
+
+from admission.engine.decide import decide
+from admission.engine.memo import Memo
+from admission.engine.nodes.levels import HOST
+from admission.engine.nodes.table import Node, NodeTable
+from admission.engine.snapshot import Snapshot
+from queues.quota.queue import Limits, Queue
+from queues.reason_codes import ReasonCode
+from queues.resources import GPU, Resources
+from queues.workload import (
+    COUNTED,
+    HostPort,
+    NearRule,
+    NodeName,
+    PlacementRules,
+    PodSelection,
+    PodSet,
+    QueueName,
+    Workload,
+    WorkloadKey,
+    WorkloadKind,
+)
+
+NOW = 1_000_000
+Q = QueueName("q")
+CACHE = PodSelection("cache", ())
+NEAR_CACHE = PlacementRules(near=(NearRule((HOST,), CACHE),))
+OF_CACHE = (HostPort(0, COUNTED, "cache"),)
+
+
+def job(name: str, arrival: int, *sets: PodSet, gpus: int = 1) -> Workload:
+    takes = Resources({GPU: gpus * 1000, "pods": 1})
+    pod_sets = sets or (PodSet(name="w", count=1, takes=takes),)
+    return Workload(
+        key=WorkloadKey(WorkloadKind.JOB, name),
+        namespace="ml",
+        name=name,
+        queue=Q,
+        arrival=arrival,
+        created=NOW - 10_000 + arrival,
+        minimum=sum(each.count for each in pod_sets),
+        pod_sets=pod_sets,
+    )
+
+
+def pods(name: str, **facts: object) -> PodSet:
+    values = {"name": name, "count": 1, "takes": Resources({GPU: 1000, "pods": 1})}
+    return PodSet(**(values | facts))  # type: ignore[arg-type]
+
+
+WAITS = job("waits", 1, pods("w", rules=NEAR_CACHE))
+
+
+def snapshot(*pending: Workload, order: str = "strict-fifo", limit: int = 8) -> Snapshot:
+    node = Node(name=NodeName("n"), allocatable=Resources({GPU: 8000, "pods": 110}), labels={HOST: "n"})
+    return Snapshot(
+        now=NOW,
+        queues={Q: Queue(name=Q, order=order, limits=Limits(capability={GPU: limit * 1000}))},
+        nodes=NodeTable.build([node]),
+        pending={each.key: each for each in pending},
+        admissions={},
+    )
+
+
+@pytest.mark.parametrize("order", ["strict-fifo", "priority"])
+def test_it_holds_up_nobody_and_says_what_it_lacks(order: str) -> None:
+    later = job("later", 2)
+    plan, _ = decide(snapshot(WAITS, later, order=order), Memo())
+    assert [each.name for each in plan.admits] == ["later"]
+    reason = plan.reasons[WAITS.key]
+    assert reason.code is ReasonCode.NO_FIT
+    assert "without the pods that affinity asks for" in reason.message
+
+
+def test_it_holds_up_nobody_also_while_its_queue_is_full() -> None:
+    large = job("large", 2, gpus=8)
+    before = snapshot(WAITS, large)
+    plan, memo = decide(before, Memo())
+    assert [each.name for each in plan.admits] == ["large"]
+    full = replace(before.after(plan), now=NOW + 1)
+    plan, _ = decide(full, memo)
+    assert plan.reasons[WAITS.key].code in (ReasonCode.NO_FIT, ReasonCode.QUEUE_LIMIT)
+    small = job("small", 3)
+    waiting = replace(full, pending={**full.pending, small.key: small})
+    plan, _ = decide(waiting, Memo())
+    assert plan.reasons[small.key].code is not ReasonCode.BEHIND
+
+
+def test_it_starts_once_the_pods_come_and_is_the_head_while_they_are_there() -> None:
+    cache = job("cache", 2, pods("c", counted=OF_CACHE))
+    before = snapshot(WAITS, cache)
+    plan, memo = decide(before, Memo())
+    assert [each.name for each in plan.admits] == ["cache"]
+    after = replace(before.after(plan), now=NOW + 1)
+    runs = replace(after, nodes=after.nodes.with_ports({NodeName("n"): OF_CACHE}))
+    plan, _ = decide(runs, memo)
+    assert [each.name for each in plan.admits] == ["waits"]
+
+
+def test_pods_of_its_own_gang_are_awaited_by_none() -> None:
+    both = job("both", 1, pods("c", counted=OF_CACHE), pods("w", rules=NEAR_CACHE))
+    plan, _ = decide(snapshot(both), Memo())
+    assert [each.name for each in plan.admits] == ["both"]

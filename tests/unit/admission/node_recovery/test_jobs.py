@@ -1,0 +1,119 @@
+"""The Jobs that recover and test nodes."""
+
+from copy import deepcopy
+from typing import Any, Final
+
+import pytest
+
+from admission.node_recovery.jobs import CreateJob, job_document, job_name, template_of
+from admission.node_recovery.policy import FaultPolicy
+from admission.node_recovery.state import RecoveryPhase
+from queues.workload import NodeName
+from tests.unit.admission.node_recovery.recovered_nodes import NODE, SINCE, state
+
+CRON_JOB: Final[dict[str, Any]] = {
+    "apiVersion": "batch/v1",
+    "kind": "CronJob",
+    "metadata": {"name": "recover-gpu", "namespace": "ops", "uid": "cron"},
+    "spec": {
+        "schedule": "0 0 31 2 *",
+        "suspend": True,
+        "jobTemplate": {
+            "metadata": {"labels": {"app": "recovery"}, "annotations": {"team": "ops"}},
+            "spec": {
+                "backoffLimit": 0,
+                "template": {
+                    "spec": {
+                        "restartPolicy": "Never",
+                        "nodeSelector": {"zone": "a"},
+                        "affinity": {"podAntiAffinity": {}, "nodeAffinity": {"ignored": True}},
+                        "tolerations": [{"key": "own", "operator": "Exists"}],
+                        "containers": [{"name": "reset", "image": "reset"}],
+                    }
+                },
+            },
+        },
+    },
+}
+CREATE = CreateJob(node=NODE, template="ops/recover-gpu", name="muster-recover-1")
+
+
+def made(cron_job: dict[str, Any] = CRON_JOB) -> dict[str, Any]:
+    return job_document(cron_job, CREATE, node_uid="node-uid")
+
+
+def test_the_job_is_what_the_template_says_for_one_node() -> None:
+    job = made()
+    assert job["metadata"] == {
+        "name": "muster-recover-1",
+        "namespace": "ops",
+        "labels": {"app": "recovery"},
+        "annotations": {"team": "ops", "muster.dev/recovery-node": "gpu-7"},
+        "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "gpu-7", "uid": "node-uid"}],
+    }
+    assert job["spec"]["backoffLimit"] == 0
+    assert job["spec"]["ttlSecondsAfterFinished"] == 604_800
+    assert job["spec"]["template"]["metadata"] == {"annotations": {"muster.dev/recovery-node": "gpu-7"}}
+
+
+def test_its_pods_go_to_the_node_whatever_the_template_says_of_nodes() -> None:
+    pod = made()["spec"]["template"]["spec"]
+    (term,) = pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][
+        "nodeSelectorTerms"
+    ]
+    assert term == {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["gpu-7"]}]}
+    assert "podAntiAffinity" in pod["affinity"]
+    assert "nodeSelector" not in pod
+    assert [each["key"] for each in pod["tolerations"]] == [
+        "own",
+        "muster.dev/gpu-fault",
+        "node.kubernetes.io/unschedulable",
+    ]
+
+
+def test_the_template_stays_as_it_is() -> None:
+    before = deepcopy(CRON_JOB)
+    made()
+    assert before == CRON_JOB
+
+
+@pytest.mark.parametrize(
+    "cron_job", [{}, {"spec": {}}, {"spec": {"jobTemplate": {"spec": {"template": {}}}}}]
+)
+def test_an_empty_template_makes_an_empty_job_that_the_api_server_refuses(cron_job: dict[str, Any]) -> None:
+    assert "containers" not in made(cron_job)["spec"]["template"]["spec"]
+
+
+def test_a_time_that_the_template_says_is_kept() -> None:
+    cron_job = deepcopy(CRON_JOB)
+    cron_job["spec"]["jobTemplate"]["spec"] |= {"ttlSecondsAfterFinished": 60, "suspend": True}
+    spec = made(cron_job)["spec"]
+    assert spec["ttlSecondsAfterFinished"] == 60
+    assert "suspend" not in spec
+
+
+@pytest.mark.parametrize("node", ["a", "gpu-7.example.com", "x" * 253, "1.2.3.4-" + "y" * 100])
+def test_names_are_labels_and_differ_by_node_and_phase(node: str) -> None:
+    names = {
+        job_name(NodeName(each), state(phase, since=9_999_999_999, attempts=99))
+        for each in (node, node + "z")
+        for phase in (RecoveryPhase.RECOVERING, RecoveryPhase.VERIFYING)
+    }
+    assert len(names) == 4
+    for name in names:
+        assert len(name) <= 63
+        assert all(part.isalnum() for part in name.split("-"))
+
+
+def test_only_two_phases_have_a_job() -> None:
+    policy = FaultPolicy(job="a/b", verify_job="c/d")
+    jobs = {phase: template_of(phase, policy) for phase in RecoveryPhase}
+    assert {phase: template for phase, template in jobs.items() if template} == {
+        RecoveryPhase.RECOVERING: "a/b",
+        RecoveryPhase.VERIFYING: "c/d",
+    }
+    assert [phase for phase in RecoveryPhase if job_name(NODE, state(phase))] == [
+        RecoveryPhase.RECOVERING,
+        RecoveryPhase.VERIFYING,
+    ]
+    assert str(SINCE) in job_name(NODE, state(RecoveryPhase.RECOVERING))

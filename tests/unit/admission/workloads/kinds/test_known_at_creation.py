@@ -1,0 +1,191 @@
+"""What would be waited for without end is said when an object is made, of every kind that holds a pod template."""
+
+import json
+from typing import Any
+
+import pytest
+
+from admission.workloads.kinds import KINDS, OPERATOR_KINDS
+from admission.workloads.kinds.document_checks import check_as_in_cluster
+from queues.api.api_resources import (
+    CRON_JOBS,
+    JOB_TEMPLATES,
+    JOBS,
+    POD_GROUPS,
+    PODS,
+    VOLCANO_CRON_JOBS,
+    VOLCANO_JOBS,
+    ApiResource,
+)
+from queues.api.check import owners
+from queues.api.check.check import check_documents
+from queues.api.types.queue import QueueDocument
+from queues.api.validation.validation import Known, violations_of
+from queues.resources import GPU, Resources
+from tests.builders.operator_jobs import SPECS
+
+Document = dict[str, Any]
+POD: Document = {
+    "restartPolicy": "Never",
+    "containers": [{"name": "c", "image": "i", "resources": {"limits": {"nvidia.com/gpu": 9}}}],
+}
+TEMPLATE: Document = {"spec": POD}
+VOLCANO: Document = {"queue": "team", "tasks": [{"name": "w", "replicas": 4, "template": TEMPLATE}]}
+JOB: Document = {"parallelism": 4, "template": TEMPLATE}
+QUEUED = {"muster.dev/queue-name": "team"}
+
+#: The spec of an object of each kind whose pods wait in queue ``team``.
+OBJECTS: dict[tuple[str, str], Document] = {
+    (VOLCANO_JOBS.api_version, VOLCANO_JOBS.kind): VOLCANO,
+    (VOLCANO_CRON_JOBS.api_version, VOLCANO_CRON_JOBS.kind): {
+        "schedule": "@daily",
+        "jobTemplate": {"spec": VOLCANO},
+    },
+    (JOB_TEMPLATES.api_version, JOB_TEMPLATES.kind): VOLCANO,
+    (POD_GROUPS.api_version, POD_GROUPS.kind): {
+        "queue": "team",
+        "minMember": 4,
+        "minResources": {"pods": 4, "nvidia.com/gpu": 36},
+    },
+    (JOBS.api_version, JOBS.kind): JOB,
+    (PODS.api_version, PODS.kind): POD,
+    (CRON_JOBS.api_version, CRON_JOBS.kind): {"schedule": "@daily", "jobTemplate": {"spec": JOB}},
+    ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet"): {
+        "leaderWorkerTemplate": {"size": 4, "workerTemplate": TEMPLATE}
+    },
+    **{
+        (version, kind): {"selector": {}, "template": TEMPLATE}
+        for version, kind in owners._TEMPLATES
+        if version in ("apps/v1", "v1")
+    },
+    **{
+        (each.resource.api_version, each.resource.kind): json.loads(json.dumps(SPECS[each.kind][0]))
+        for each in OPERATOR_KINDS
+    },
+}
+
+
+def document(kind: tuple[str, str]) -> Document:
+    version, name = kind
+    spec = OBJECTS[kind]
+    of_template = version in ("apps/v1", "v1") and name != "Pod"
+    if of_template:
+        spec = {**spec, "template": {**TEMPLATE, "metadata": {"labels": QUEUED}}}
+    metadata = {"name": "a", "namespace": "ml", "labels": QUEUED}
+    return {"apiVersion": version, "kind": name, "metadata": metadata, "spec": spec}
+
+
+def queue(name: str, **spec: Any) -> Document:
+    return {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "Queue",
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+
+
+NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ml"}}
+
+
+def warned(*documents: Document) -> list[str]:
+    """What check warns of the last of these documents."""
+    text = "\n---\n".join(map(json.dumps, documents))
+    found = check_documents([("f.yaml", text)], check_as_in_cluster)
+    return [str(each) for each in found if each.severity == "warning" and each.document == len(documents)]
+
+
+def test_every_kind_with_pods_is_tried() -> None:
+    kinds = {(support.resource.api_version, support.resource.kind) for support in KINDS}
+    assert kinds | owners._TEMPLATES.keys() <= OBJECTS.keys()
+
+
+every_kind = pytest.mark.parametrize("kind", OBJECTS, ids="/".join)
+
+
+@every_kind
+def test_what_never_fits_is_said_of_it(kind: tuple[str, str]) -> None:
+    above, team = queue("above", capability={"pods": "0"}), queue("team", parent="above")
+    found = [each for each in warned(NAMESPACE, above, team, document(kind)) if "never fits" in each]
+    assert len(found) == 1
+    assert "pods asked, expected less: it never fits, queue above may use 0" in found[0]
+    assert not [each for each in warned(NAMESPACE, queue("team"), document(kind)) if "never fits" in each]
+
+
+@every_kind
+def test_a_limit_of_one_user_and_of_the_only_flavor_is_said_of_it(kind: tuple[str, str]) -> None:
+    by_user = queue("team", access={"maxPerUser": {"pods": "0"}})
+    [found] = [each for each in warned(by_user, document(kind)) if "never fits" in each]
+    assert "one user may use 0 in queue team" in found
+    flavored = queue("team", flavors=[{"name": "a", "capability": {"nvidia.com/gpu": "0"}}])
+    assert any("of one flavor asked" in each for each in warned(flavored, document(kind)))
+
+
+@every_kind
+def test_a_queue_that_its_namespace_may_not_use_is_said_of_it(kind: tuple[str, str]) -> None:
+    team = queue("team", access={"namespaceSelector": {"matchLabels": {"tenant": "vision"}}})
+    text = "\n---\n".join(map(json.dumps, (NAMESPACE, team, document(kind))))
+    found = check_documents([("f.yaml", text)], check_as_in_cluster)
+    [about] = [each for each in found if each.path == "metadata.namespace" and "queue team asks" in str(each)]
+    refused = kind[1] in ("PodGroup", "Job") and kind[0] != "batch/v1"
+    assert about.severity == ("error" if refused else "warning")
+
+
+@pytest.mark.parametrize(
+    ("kind", "place"),
+    [
+        (VOLCANO_JOBS, "spec.tasks[0]"),
+        (VOLCANO_CRON_JOBS, "spec.jobTemplate.spec.tasks[0]"),
+        (JOB_TEMPLATES, "spec.tasks[0]"),
+    ],
+    ids=str,
+)
+def test_the_webhook_warns_of_it_at_its_place(kind: ApiResource, place: str) -> None:
+    team = QueueDocument.parse(queue("team", capability={"nvidia.com/gpu": "30"})).to_domain()
+    known = Known(queues={"team": team}, largest=lambda: Resources({GPU: 8000}), growth=())
+    found = violations_of(document((kind.api_version, kind.kind)), known)
+    assert [each.message for each in found] == [
+        f"{place}.replicas: it never fits: 36 nvidia.com/gpu asked, queue team may use 30",
+        f"{place}.template: it never fits: 9 nvidia.com/gpu asked in one pod, the largest node has 8",
+    ]
+    assert all(each.tolerable for each in found)
+
+
+def test_the_minimum_of_a_podgroup_without_pods_is_compared_with_its_queue() -> None:
+    team = QueueDocument.parse(queue("team", capability={"nvidia.com/gpu": "30"})).to_domain()
+    group = document((POD_GROUPS.api_version, POD_GROUPS.kind))
+    [found] = violations_of(group, Known(queues={"team": team}))
+    assert found.message == (
+        "spec.minResources: it never fits: 36 nvidia.com/gpu asked, queue team may use 30"
+    )
+    small = QueueDocument.parse(queue("team", access={"maxGang": 3})).to_domain()
+    [found] = violations_of(group, Known(queues={"team": small}))
+    assert found.message == "spec.minMember: it never fits: 4 pods asked, and queue team allows 3 in one gang"
+
+
+FLAVORED = queue("team", flavors=[{"name": "h100"}])
+FLAVOR = {
+    "apiVersion": "muster.dev/v1alpha1",
+    "kind": "ResourceFlavor",
+    "metadata": {"name": "a100"},
+    "spec": {"nodeLabels": {"gpu": "a100"}},
+}
+
+
+def test_a_flavor_that_does_not_exist_is_said_of_a_queue() -> None:
+    [found] = violations_of(FLAVORED, Known(flavors=["a100"]))
+    assert found.tolerable
+    assert found.path == "spec.flavors[0].name"
+    assert not violations_of(FLAVORED, Known(flavors=["h100"]))
+    assert not violations_of(FLAVORED)
+    assert any("it is not among these documents" in each for each in warned(FLAVOR, FLAVORED))
+    assert not warned(FLAVORED)
+
+
+def test_more_successes_than_pods_are_said_of_a_job() -> None:
+    for kind in (VOLCANO_JOBS, JOB_TEMPLATES):
+        job = document((kind.api_version, kind.kind))
+        job["spec"] = {**VOLCANO, "minSuccess": 5}
+        [found] = violations_of(job)
+        assert (found.path, found.tolerable) == ("spec.minSuccess", True)
+        job["spec"] = {**VOLCANO, "minSuccess": 4}
+        assert not violations_of(job)
