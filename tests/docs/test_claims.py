@@ -83,7 +83,7 @@ def test_the_bounds_that_are_missed_are_named_beside_the_figures() -> None:
 
 
 def test_a_gang_has_a_bound_on_the_page_of_limits() -> None:
-    assert f"| pods of a gang | {MOST_PODS:,}; less by" in Path("docs/reference/limits.md").read_text()
+    assert f"- pods of a gang: {MOST_PODS:,}; less by" in Path("docs/reference/limits.md").read_text()
 
 
 def test_the_readme_shows_a_real_explanation() -> None:
