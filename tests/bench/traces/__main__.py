@@ -1,8 +1,8 @@
 """``python -m tests.bench.traces``: the engine over recorded gangs, judged by an independent scorer.
 
-The folder of traces has ``score.py``, ``perturb.py``, ``gang/*`` and ``gang2/*``: see docs/reference/benchmarks.md. With
-``--ablation`` every rule is switched off in turn, and what that costs is printed as a table. Scores are kept, so a run
-that was stopped goes on where it was.
+The folder of traces has ``score.py``, ``perturb.py``, ``gang/*`` and ``gang2/*``: see docs/reference/benchmarks.md.
+With ``--ablation`` every rule is switched off in turn, and what that costs is printed as a table. Scores are kept, so a
+run that was stopped goes on where it was.
 """
 
 import argparse
