@@ -162,6 +162,6 @@ async def test_json_has_a_form_of_its_own(server: FakeApiServer, ask: Asking) ->
     _, out, _ = await ask("gpu-1", "-o", "json")
     [line] = json.loads(out)["items"]
     assert (line["name"], line["gpus"], line["healthy"]) == ("gpu-1", 8, 7)
-    assert line["recovery"] == {"phase": "", "waits": "", "onHold": False, "byPerson": False}
+    assert line["recovery"] == {"phase": "", "waits": "", "byPerson": False}
     assert line["faults"][0]["number"] == 3
     assert line["agent"] == ""
