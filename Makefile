@@ -18,7 +18,7 @@ ARGS ?=
 KUBERNETES ?=
 export KUBERNETES
 # Test processes; more than two cores, for those with a control plane mostly wait (tests/conftest.py).
-JOBS ?= 5
+JOBS ?= 4
 # KEEP=1 leaves the demo's cluster up until Ctrl-C.
 KEEP ?=
 # JSON=FILE writes the figures of the benchmark there as well.

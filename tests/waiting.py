@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 #: Seconds after which a wait has failed, of every kind: for a condition, an answer, a process or a thread.
-LIMIT: Final = 300.0
+LIMIT: Final = 600.0
 
 #: Seconds between two looks: at first, and at most, but never shorter than a look takes. A look may be a request or a
 #: command that costs more than what it waits for.

@@ -3,10 +3,12 @@
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Any
 
 from deploy.demo.examples import ExampleWorkload
 from deploy.local.client import LocalClient
+from deploy.local.cluster import PATIENCE
 from deploy.local.history import Moment, PodHistory
 from queues.errors import ApiError, MusterError
 
@@ -70,11 +72,14 @@ class Observer:
         return ClusterView(queues=queues, rows=rows)
 
     def ask(self, path: str) -> Any:
-        """One answer of the read API."""
-        try:
-            return self.api.get(f"/apis/read.muster.dev/v1/{path}")
-        except ApiError as error:
-            raise NoAnswer(path=path, reason=error) from error
+        """One answer of the read API. On a busy machine it may take more time than one request has."""
+        until = time.monotonic() + PATIENCE
+        while True:
+            try:
+                return self.api.get(f"/apis/read.muster.dev/v1/{path}")
+            except ApiError as error:
+                if error.facts.get("status") != HTTPStatus.SERVICE_UNAVAILABLE or time.monotonic() > until:
+                    raise NoAnswer(path=path, reason=error) from error
 
     def first_bound(self, workload: ExampleWorkload) -> float | None:
         """When the first of its pods got a node, by ``time.monotonic``."""

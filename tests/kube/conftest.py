@@ -28,6 +28,7 @@ from tests.kube.support.guarded_namespace import (
 from tests.kube.support.installation import HOME, JOBS, NAMESPACE, cleared, usable
 from tests.kube.support.posted_volcano_jobs import ReportingWriter, removing_finalizers
 from tests.kube.support.webhook_door import Running, running_door
+from tests.waiting import LIMIT
 
 CRDS = Path(__file__).parents[2] / "deploy/chart/crds"
 _numbers = itertools.count(1)
@@ -105,7 +106,7 @@ async def jobs(api: Client) -> AsyncIterator[ReportingWriter]:
 @pytest_asyncio.fixture(scope="session")
 async def guarded_cluster(door_cluster: LocalCluster) -> LocalCluster:
     options = PolicyOptions(identity=MUSTER)
-    async with await Client.connect(door_cluster.kubeconfig) as client:
+    async with await Client.connect(door_cluster.kubeconfig, request_timeout=LIMIT) as client:
         for document in [*mutating_policies(options), *validating_policies(options)]:
             await applied(client, document)
         await policies_are_in_force(client)
@@ -142,7 +143,7 @@ def install_cluster(kubernetes_binaries: dict[str, Path]) -> Iterator[LocalClust
 @pytest_asyncio.fixture
 async def admin(install_cluster: LocalCluster) -> AsyncIterator[Client]:
     """An administrator. Muster is installed or not: that takes seconds, so tests do it only if need be."""
-    async with await Client.connect(install_cluster.kubeconfig) as one:
+    async with await Client.connect(install_cluster.kubeconfig, request_timeout=LIMIT) as one:
         await one.delete(JOBS, propagation="Background")
         await becomes(lambda: cleared(one))
         await becomes(lambda: usable(one, HOME))

@@ -2,12 +2,15 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from admission.kube.client.client import Client
     from admission.kube.install.install import Installation
     from admission.settings import Settings
+
+#: Seconds for one request. An API server that has little time compiles a policy for long.
+_REQUEST_TIMEOUT: Final = 120.0
 
 
 @asynccontextmanager
@@ -15,7 +18,9 @@ async def connected(settings: "Settings") -> "AsyncIterator[Client]":
     """A client for the cluster of the settings. Raises ApiUnavailable."""
     from admission.kube.client.client import Client
 
-    async with await Client.connect(settings.kubeconfig, settings.context) as client:
+    async with await Client.connect(
+        settings.kubeconfig, settings.context, request_timeout=_REQUEST_TIMEOUT
+    ) as client:
         yield client
 
 
