@@ -63,7 +63,8 @@ async def test_what_is_followed_ends_by_ctrl_c_and_shows_each_decision_once() ->
             text += await asyncio.wait_for(process.stdout.read(4096), LIMIT)
         process.send_signal(signal.SIGINT)
         rest = await process.stdout.read()
-        assert await process.wait() == 130
+        # Python ends by the signal itself where Ctrl-C came in the middle of an import; a shell says 130 of both.
+        assert await process.wait() in (130, -signal.SIGINT)
         assert rest == b""
         assert [one["name"] for one in json.loads(text)["items"]] == ["bert", "yolo"]
 
