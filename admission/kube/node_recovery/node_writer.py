@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable
-from time import time_ns
 from typing import Any, Final
 
 import msgspec
@@ -10,7 +9,7 @@ import msgspec
 from admission.kube.client.client import Client
 from admission.kube.node_recovery.marked_nodes import MarkedNodes, marks_of
 from admission.kube.node_recovery.recovery_jobs import RecoveryJobs
-from admission.kube.writers.events import event
+from admission.kube.writers.events import write_event
 from admission.node_recovery.jobs import CreateJob, job_document
 from admission.node_recovery.state import RecoveryState
 from admission.node_recovery.step import NodeEvent
@@ -18,8 +17,8 @@ from admission.node_recovery.view import NodeView, RecoveryJob
 from admission.reconcile.status import EventNote
 from admission.wire import WireNode
 from queues.api import names
-from queues.api.api_resources import CRON_JOBS, EVENTS, JOBS, NODES, ObjectRef
-from queues.errors import ApiRefused, Conflict, Fenced, MusterError, NotFound
+from queues.api.api_resources import CRON_JOBS, JOBS, NODES, ObjectRef
+from queues.errors import ApiRefused, Conflict, MusterError, NotFound
 from queues.workload import NodeName
 
 _log = logging.getLogger(__name__)
@@ -111,14 +110,7 @@ class NodeWriter:
         )
         level = logging.WARNING if found.warning else logging.INFO
         _log.log(level, "node recovery", extra={"node": node, "what": message})
-        try:
-            body = event(note, time_ns(), self._instance)
-            path = EVENTS.path(body["metadata"]["namespace"])
-            await self._client.create(path, body, brief=True, check_lease=self._check_lease)
-        except Fenced:
-            raise
-        except Exception as error:
-            _log.info("event not written", extra={"object": ref.path, "why": str(error)})
+        await write_event(self._client, note, self._instance, self._check_lease)
 
 
 def _is_own(taint: dict[str, Any]) -> bool:

@@ -7,7 +7,6 @@ requests, plans (``admission.provisioning.plan``) and carries out. What fails is
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from time import time_ns
 from typing import Any, Final, NoReturn
 
 import msgspec
@@ -15,7 +14,7 @@ import msgspec
 from admission.kube.client.client import Client
 from admission.kube.node_recovery.retry_pauses import RetryPauses
 from admission.kube.provisioning.waiting_gangs import asking_queues, waiting_gangs
-from admission.kube.writers.events import event
+from admission.kube.writers.events import write_event
 from admission.provisioning.found_requests import (
     FoundRequest,
     found_request,
@@ -28,7 +27,7 @@ from admission.provisioning.wishes import pod_templates, request_document
 from admission.reconcile.named_workloads import told_in
 from admission.reconcile.status import EventNote
 from admission.world.world import World
-from queues.api.api_resources import EVENTS, POD_TEMPLATES, PROVISIONING_REQUESTS, ObjectRef
+from queues.api.api_resources import POD_TEMPLATES, PROVISIONING_REQUESTS, ObjectRef
 from queues.api.names import PROVISIONING_FOR
 from queues.errors import ApiRefused, Conflict, Fenced, NotFound
 from queues.workload import WorkloadKey
@@ -248,14 +247,7 @@ class ProvisioningLoop:
             action="Provision",
             warning=told.warning,
         )
-        try:
-            body = event(note, time_ns(), self._instance)
-            path = EVENTS.path(body["metadata"]["namespace"])
-            await self._client.create(path, body, brief=True, check_lease=self._check_lease)
-        except Fenced:
-            raise
-        except Exception as error:
-            _log.info("event not written", extra={"object": ref.path, "why": str(error)})
+        await write_event(self._client, note, self._instance, self._check_lease)
 
 
 def _refused(effect: CreateRequest, why: str) -> TellOwner:

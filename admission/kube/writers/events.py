@@ -14,7 +14,7 @@ from admission.kube.writers.rate_limit import BUSY_LOOK, HOLD, PER_SECOND_BUSY, 
 from admission.reconcile.events import WAIT, WARN
 from admission.reconcile.status import Document, EventNote
 from queues.api.api_resources import EVENTS
-from queues.errors import ApiError
+from queues.errors import ApiError, Fenced
 from queues.text_format import rfc3339
 
 _log = logging.getLogger(__name__)
@@ -174,9 +174,7 @@ class EventWriter:
                 await self._rate.wait()
                 _, (note, at) = self._waiting.popitem(last=False)
                 try:
-                    body = event(note, at, self._instance)
-                    path = EVENTS.path(body["metadata"]["namespace"])
-                    await self._client.create(path, body, brief=True, check_lease=self._check_lease)
+                    await _create(self._client, event(note, at, self._instance), self._check_lease)
                     self._counts.events += 1
                 except ApiError as error:
                     self._counts.events_dropped += 1
@@ -200,6 +198,23 @@ def _code(note: EventNote) -> str:
     """What makes it another event than the last one."""
     code = note.code or note.reason
     return f"{note.ref.resource.plural}/{code}" if note.told_with else code
+
+
+async def write_event(
+    client: Client, note: EventNote, instance: str, check_lease: Callable[[], None]
+) -> None:
+    """Write an event of this moment. That it cannot be written stops nothing. Raises Fenced."""
+    try:
+        await _create(client, event(note, time_ns(), instance), check_lease)
+    except Fenced:
+        raise
+    except Exception as error:
+        _log.info("event not written", extra={"object": note.ref.path, "why": str(error)})
+
+
+async def _create(client: Client, body: Document, check_lease: Callable[[], None]) -> None:
+    path = EVENTS.path(body["metadata"]["namespace"])
+    await client.create(path, body, brief=True, check_lease=check_lease)
 
 
 def event(note: EventNote, at: int, instance: str) -> Document:
