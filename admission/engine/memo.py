@@ -16,7 +16,7 @@ from admission.engine.nodes.table import NodeTable
 from admission.engine.pending.classes import ClassAnswer, WorkloadClass
 from admission.engine.pending.pending import PendingWorkloads
 from admission.engine.pending.screening import Screening
-from admission.engine.preemption.held_admission import ChargesByShape, HeldAdmission
+from admission.engine.preemption.candidates import ChargesByShape, HeldAdmission
 from admission.engine.preemption.pruning import HopelessQueues
 from admission.engine.preemption.running import RunningWorkloads
 from admission.engine.snapshot import Snapshot

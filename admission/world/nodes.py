@@ -19,9 +19,9 @@ from admission.facts.cluster import (
     TopologyFact,
 )
 from admission.facts.pods import PodFact
-from admission.world.closures.node_closures import NodeClosures
 from admission.world.faulty_nodes import FaultyNodes
 from admission.world.hypernodes import hypernode_tree
+from admission.world.node_closures import NodeClosures
 from queues.admissions import Admission, Seat
 from queues.flavor_growth import FlavorGrowth
 from queues.node_closures import ClosureKind

@@ -12,7 +12,13 @@ from admission.engine import reasons
 from admission.engine.nodes.host_ports import ports_of
 from admission.engine.nodes.table import Mask
 from admission.engine.placement.co_location import common_domains
-from admission.engine.placement.domains import not_in_one_domain, renumber, unknown_level
+from admission.engine.placement.domains import (
+    NodeScope,
+    PodSetRequest,
+    not_in_one_domain,
+    renumber,
+    unknown_level,
+)
 from admission.engine.placement.exact_search import exact_seats
 from admission.engine.placement.flavors import quota_hit, seat
 from admission.engine.placement.need import (
@@ -23,7 +29,6 @@ from admission.engine.placement.need import (
     minimum_choices,
     parts,
 )
-from admission.engine.placement.node_scope import NodeScope, PodSetRequest
 from admission.engine.placement.related_pods import have_rules, related_seats
 from admission.engine.trial import Trial
 from queues.admissions import Seat
