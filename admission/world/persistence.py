@@ -1,5 +1,6 @@
-"""Between the world and Postgres: outcomes of pods that still count, pods to be made again, and changes of both that are
-not stored yet. Pure.
+"""Between the world and Postgres: outcomes of pods that still count, pods to be made again, and what is not stored yet.
+
+Pure.
 """
 
 from collections.abc import Iterable, Mapping

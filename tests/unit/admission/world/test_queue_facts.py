@@ -57,11 +57,11 @@ def test_when_a_loan_ends_both_queues_are_stored_and_decided_on_again() -> None:
     known = two()
     save(known)
     known.refresh(NOW + 59)
-    assert (known.snapshot_is_stale, unsaved(known), known.queues.loans_until) == (False, {}, NOW + 60)
+    assert (known.snapshot_is_stale, unsaved(known), known.queue_facts.loans_until) == (False, {}, NOW + 60)
     known.refresh(NOW + 60)
     assert known.snapshot_is_stale
     assert unsaved(known) == deserved(known, NOW + 60) == {"a": 8, "b": 8}
-    assert known.queues.loans_until is None
+    assert known.queue_facts.loans_until is None
 
 
 def test_a_loan_that_ended_while_nobody_led_counts_no_more() -> None:
