@@ -29,8 +29,7 @@ from queues.quota.accounts import Account
 from queues.quota.decayed_usage import DecayedUsage
 from queues.quota.queue import Queue
 from queues.quota.tree import QueueTree
-from queues.quota.usage import Usage
-from queues.quota.user_limits import UserUse
+from queues.quota.usage import Usage, UserUse
 from queues.versioned_map import differing, same_rows
 from queues.workload import AdmissionId, QueueName, WorkloadKey
 

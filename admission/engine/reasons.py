@@ -14,8 +14,7 @@ from typing import Any
 from queues.errors import MusterError
 from queues.plan import Reason
 from queues.quota.access import AccessRefusal, RunLimit
-from queues.quota.usage import LimitHit
-from queues.quota.user_limits import UserLimitHit
+from queues.quota.usage import LimitHit, UserLimitHit
 from queues.reason_codes import ReasonCode
 from queues.resources import Resources
 from queues.text_format import counted, listed, rfc3339

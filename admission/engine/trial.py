@@ -20,8 +20,7 @@ from admission.engine.plan_limit import Progress
 from queues.admissions import Seat
 from queues.quota.accounts import Account
 from queues.quota.tree import QueueTree
-from queues.quota.usage import Usage
-from queues.quota.user_limits import UserLimitHit, UserUse
+from queues.quota.usage import Usage, UserLimitHit, UserUse
 from queues.resources import WHOLE, Resources
 from queues.workload import DeviceShare, HostPort, NodeFilter, PodSet, QueueName, Workload
 

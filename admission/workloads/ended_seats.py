@@ -30,9 +30,8 @@ from admission.workloads.job_counts import (
 from admission.workloads.kinds import Holding, KindSupport, support_of
 from admission.workloads.kinds.batch_job import as_counted
 from admission.workloads.pod_sets import RefusedPlaces, SetOnNode, enlarged, without_succeeded
-from admission.workloads.refusals import refusals_of
 from admission.workloads.request_changes import RequestChanges, request_changes
-from admission.workloads.rollback import is_refused, outgrowing_pods
+from admission.workloads.rollback import is_refused, outgrowing_pods, refusals_of
 from admission.workloads.seats import SeatMap, awaits_seat, is_live, seat_maps_of, taken_places
 from queues.admissions import AdmissionState
 from queues.plan import Reason

@@ -43,12 +43,10 @@ from admission.world.learned.templates import LargerPods, TemplateIndex
 from admission.world.learned.told_requests import without_more_nodes
 from admission.world.nodes import ABOUT_NODES, NodeInventory
 from admission.world.past_use import UsageHistory
-from admission.world.persistence import RefusedRows, Unsaved, UnsavedRow, current_outcomes
+from admission.world.persistence import Recreations, RefusedRows, Unsaved, UnsavedRow, current_outcomes
 from admission.world.pod_relations import PodRelations
 from admission.world.pods import PODS_OF_ONE, PodIndex
-from admission.world.queue_facts import QueueFacts
-from admission.world.queue_totals import QueueTotals
-from admission.world.recreations import Recreations
+from admission.world.queues import QueueFacts, QueueTotals
 from admission.world.snapshot_rows import SnapshotRows
 from admission.world.volcano_jobs import Commands, JobStates, PodOutcomes, following
 from admission.world.volumes import ABOUT_VOLUMES, VolumeFacts

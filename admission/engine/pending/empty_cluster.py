@@ -27,8 +27,7 @@ from queues.plan import Reason
 from queues.quota.accounts import Account, flavor_charges
 from queues.quota.queue import ROOT, provisioning_rules
 from queues.quota.tree import QueueTree
-from queues.quota.usage import LimitHit, Usage
-from queues.quota.user_limits import UserLimitHit, UserUse
+from queues.quota.usage import LimitHit, Usage, UserLimitHit, UserUse
 from queues.reason_codes import ReasonCode
 from queues.resources import Resources
 from queues.workload import NO_FLAVOR, FlavorName, PodSet, QueueName, Workload

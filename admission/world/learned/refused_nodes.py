@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from admission.engine.nodes.levels import HOST
 from admission.facts.cluster import NodeFact
 from admission.workloads.pod_sets import NOWHERE_REFUSED, RefusedPlaces, SetOnNode
-from admission.workloads.refusals import goes_with_pods, is_of_a_domain, memory_of
+from admission.workloads.rollback import goes_with_pods, is_of_a_domain, memory_of
 from admission.workloads.state import WorkloadState
 from queues.workload import NOT_REFUSED, NodeName, Preference, Requirement, WorkloadKey
 
