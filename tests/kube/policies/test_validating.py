@@ -16,6 +16,7 @@ from tests.kube.support.guarded_namespace import (
     pod_of,
     signed_job,
 )
+from tests.tables import with_rows
 
 
 def _refusal(refused: pytest.ExceptionInfo[ApiRefused]) -> str:
@@ -69,17 +70,7 @@ async def test_a_pod_that_waits_may_move_to_another_queue_but_not_leave_all(
     assert made["metadata"]["labels"]["muster.dev/queue-name"] == "team-b"
 
 
-@pytest.mark.parametrize(
-    "metadata",
-    [
-        {"labels": {"muster.dev/released": "true"}},
-        {"annotations": {"muster.dev/admission-id": "7"}},
-        {"annotations": {"muster.dev/seat": "a/0"}},
-        {"annotations": {"muster.dev/devices": "0,1"}},
-        {"annotations": {"muster.dev/recreated-from": "another"}},
-        {"annotations": {"muster.dev/user": "bob"}},
-    ],
-)
+@with_rows("metadata")
 async def test_a_user_cannot_write_musters_names_on_a_pod(
     guarded: GuardedNamespace, metadata: dict[str, Any]
 ) -> None:
