@@ -41,52 +41,6 @@ async def test_a_user_may_still_label_a_pod_that_waits(guarded: GuardedNamespace
     assert made["metadata"]["labels"]["colour"] == "blue"
 
 
-<<<<<<< HEAD
-async def test_a_pod_that_waits_may_move_to_another_queue_but_not_leave_all(
-    guarded: GuardedNamespace,
-) -> None:
-    await guarded.create("pods", pod("a", labels=QUEUED))
-    made = await guarded.patch("pods", "a", {"metadata": {"labels": {"muster.dev/queue-name": "team-b"}}})
-    assert made["metadata"]["labels"]["muster.dev/queue-name"] == "team-b"
-    made = await guarded.patch("pods", "a", {"metadata": {"labels": {"muster.dev/queue-name": None}}})
-    assert made["metadata"]["labels"]["muster.dev/queue-name"] == "team-b"
-
-
-@pytest.mark.parametrize(
-    "metadata",
-    [
-        {"labels": {"muster.dev/released": "true"}},
-        {"annotations": {"muster.dev/admission-id": "7"}},
-        {"annotations": {"muster.dev/seat": "a/0"}},
-        {"annotations": {"muster.dev/devices": "0,1"}},
-        {"annotations": {"muster.dev/recreated-from": "another"}},
-        {"annotations": {"muster.dev/user": "bob"}},
-    ],
-)
-async def test_a_user_cannot_write_musters_names_on_a_pod(
-    guarded: GuardedNamespace, metadata: dict[str, Any]
-) -> None:
-    await guarded.create("pods", pod("a", labels=QUEUED))
-    with pytest.raises(ApiRefused) as refused:
-        await guarded.patch("pods", "a", {"metadata": metadata})
-    assert "which only Muster writes" in _refusal(refused)
-
-
-async def test_a_user_cannot_create_a_released_pod(guarded: GuardedNamespace) -> None:
-    with pytest.raises(ApiRefused) as refused:
-        await guarded.create("pods", pod("a", labels={**QUEUED, "muster.dev/released": "true"}))
-    assert 'found "true", created by alice' in _refusal(refused)
-
-
-@pytest.mark.parametrize("name", SEAT_ANNOTATIONS)
-async def test_a_user_cannot_sign_a_pod(guarded: GuardedNamespace, name: str) -> None:
-    with pytest.raises(ApiRefused) as refused:
-        await guarded.create("pods", pod("a", labels=QUEUED, annotations={name: "1"}))
-    assert "only Muster writes them" in _refusal(refused)
-
-
-=======
->>>>>>> main
 async def test_pods_that_muster_creates_do_not_wait(guarded: GuardedNamespace) -> None:
     labels = {**QUEUED, "muster.dev/released": "true"}
     signed = pod("a", labels=labels, annotations={"muster.dev/admission-id": "7", "muster.dev/user": "bob"})
