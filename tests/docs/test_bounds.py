@@ -114,7 +114,6 @@ ROWS = {
         "{}, {}", ("resource_claims.MOST_CLAIMS", "resource_claims.MOST_DEVICES")
     ),
     "devices of which one pod takes parts": Row("{}", ("device_shares._MOST_DEVICES",)),
-    "pod sets of an AppWrapper": Row("{}", ("app_wrapper._MOST_SETS",)),
     "entries of `subGroupPolicy`, keys of one entry": Row(
         "{}, {}", ("user_values.MOST_SUBGROUPS", "user_values.MOST_KEYS")
     ),

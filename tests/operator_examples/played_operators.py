@@ -1,8 +1,6 @@
 """Operators of other projects, played: what each makes of one of its objects. Deployments, StatefulSets and Jobs are
 Kubernetes' own, whose controllers make pods of what is made here."""
 
-import copy
-import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -10,7 +8,6 @@ from typing import Any, Final, NamedTuple
 
 from deploy.local.client import LocalClient
 from queues.api.api_resources import (
-    APP_WRAPPERS,
     CRON_JOBS,
     DEPLOYMENTS,
     JAX_JOBS,
@@ -188,31 +185,6 @@ def _labelled(template: Mapping[str, Any], name: str, group: str, size: int) -> 
     return {"metadata": metadata, "spec": template["spec"]}
 
 
-def _of_app_wrapper(document: Document) -> list[Document]:
-    """Its components, with what stands in ``podSetInfos`` in their templates."""
-    return [_informed(component) for component in document["spec"]["components"]]
-
-
-def _informed(component: Document) -> Document:
-    content = copy.deepcopy(component["template"])
-    shape = content.get("spec", {})
-    templates = [_walk({"template": content}, each["path"]) for each in component.get("podSets", ())] or [
-        *([shape["template"]] if "template" in shape else []),
-        *(each["template"] for each in shape.get("pytorchReplicaSpecs", {}).values()),
-    ]
-    for template, info in zip(templates, component.get("podSetInfos", []), strict=False):
-        metadata = template.setdefault("metadata", {})
-        for field in ("labels", "annotations"):
-            metadata[field] = {**metadata.get(field, {}), **info.get(field, {})}
-    return content
-
-
-def _walk(content: Any, where: str) -> Any:
-    for field, index in re.findall(r"(\w+)|\[(\d+)\]", where):
-        content = content[field] if field else content[int(index)]
-    return content
-
-
 def _job(name: str) -> Document:
     """A Job with a label, as all operators have it: to one without, the API server gives the labels of its template."""
     metadata = {"name": name, "labels": {"played": name}}
@@ -240,7 +212,6 @@ PLAYED: Final[Mapping[ApiResource, Played]] = {
     RAY_SERVICES: Played(_of_ray_service, ()),
     SPARK_APPLICATIONS: Played(_of_spark_application),
     LEADER_WORKER_SETS: Played(_of_leader_worker_set, ()),
-    APP_WRAPPERS: Played(_of_app_wrapper),
 }
 _BUILT_IN: Final = (PODS, JOBS, CRON_JOBS, DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, SERVICES)
 #: Kinds of Volcano that are Muster's own here.

@@ -83,7 +83,12 @@ def test_without_a_queue_it_starts_at_once() -> None:
         (
             "{apiVersion: example.com/v1, kind: Other, "
             "metadata: {name: a, labels: {muster.dev/queue-name: language}}}",
-            "warning: Other a kind: found example.com/v1 Other with queue language, expected one of AppWrapper,",
+            "warning: Other a kind: found example.com/v1 Other with queue language, expected one of ",
+        ),
+        (
+            "{apiVersion: workload.codeflare.dev/v1beta2, kind: AppWrapper, "
+            "metadata: {name: a, labels: {muster.dev/queue-name: language}}}",
+            "warning: AppWrapper a kind: found workload.codeflare.dev/v1beta2 AppWrapper with queue language, expected",
         ),
         (
             "{apiVersion: jobset.x-k8s.io/v1, kind: JobSet, metadata: {name: a}}",
