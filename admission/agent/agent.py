@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
-from admission.agent.allocations import Allocation, LastingMismatches, allocations, mismatches
+from admission.agent.allocations import Allocation, allocations
 from admission.agent.cgroups import pod_of_process
 from admission.agent.cluster.api_client import ApiClient
 from admission.agent.cluster.backoff import RetryBackoff
@@ -143,7 +143,6 @@ class Agent:
         self._events: list[DeviceEvent] = []
         self._load_at = 0.0
         self._backoff = RetryBackoff(parts.rng)
-        self._lasting = LastingMismatches()
         self._stepped_at = time.monotonic()
         parts.metrics.requests = lambda: parts.client.requests
         parts.metrics.writes = lambda: {**parts.reporter.writes, "lease": parts.heartbeat.renewals}
@@ -300,7 +299,6 @@ class Agent:
         kubelet, pod_of_pid = self._kubelet(), cache(self._parts.pod_of_pid)
         self._resources = registered_resources(readings, kubelet.registered, self._resources)
         uses = allocations(readings, pods, kubelet.given, pod_of_pid, self._allocations)
-        found = mismatches(readings, pods, kubelet.given, pod_of_pid)
         self.metrics.observe(
             NodeObservation(
                 seen=seen,
@@ -308,7 +306,6 @@ class Agent:
                 health=health,
                 allocations=uses,
                 pods=pods,
-                mismatches=found,
                 without_library=self._without_library(seen),
                 ticks=ticks,
             )
@@ -321,8 +318,7 @@ class Agent:
         device = None
         if self._has_device:
             offered = offered_devices(readings, kubelet.registered)
-            lasting = self._lasting.of(found, ticks, at_least=self._settings.poll_seconds)
-            device = device_document(name, node.uid, readings, health, uses, resources, offered, lasting)
+            device = device_document(name, node.uid, readings, health, uses, resources, offered)
         self._parts.reporter.offer(
             Report(
                 device=device,

@@ -18,7 +18,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from admission.agent.allocations import Allocation, DeviceMismatch
+from admission.agent.allocations import Allocation
 from admission.agent.device_watch import Seen
 from admission.agent.health import ConditionType, DeviceHealth
 from admission.agent.pod_info import PodInfo
@@ -43,7 +43,6 @@ class NodeObservation:
     health: Mapping[DeviceId, DeviceHealth] = field(default_factory=dict)
     allocations: Sequence[Allocation] = ()
     pods: Mapping[str, PodInfo] = field(default_factory=dict)
-    mismatches: Sequence[DeviceMismatch] = ()
     #: Vendors whose devices the node should have, and whose library, driver or devices are not found.
     without_library: Sequence[str] = ()
     #: Monotonic seconds.
@@ -298,14 +297,7 @@ def _pod_metrics(last: NodeObservation) -> Iterator[Metric]:
     for allocation in last.allocations:
         for device in allocation.devices:
             pods.add_metric((indices.get(device, ""), device, *_names(last, allocation)), 1)
-    mismatched = GaugeMetricFamily(
-        "muster_gpu_mismatch",
-        "1 for each pod whose devices are not those it was admitted to or given",
-        labels=("namespace", "pod", "kind"),
-    )
-    for each in last.mismatches:
-        mismatched.add_metric((each.namespace, each.name, each.kind.value), 1)
-    yield from (pods, mismatched)
+    yield pods
 
 
 def _names_of_devices(last: NodeObservation) -> dict[DeviceId, tuple[str, ...]]:

@@ -1,7 +1,6 @@
 """Requests to the API server by the standard library: one connection that is kept, and one for each watch.
 
-Of its Node the agent reads only metadata: the API server cuts the rest off before it sends anything. Of pods it reads
-all, since resource claims are in their specs.
+Of its Node and of pods the agent reads only metadata: the API server cuts the rest off before it sends anything.
 """
 
 import http.client

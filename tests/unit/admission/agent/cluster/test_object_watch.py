@@ -44,7 +44,6 @@ class _Watch:
             cast(ApiClient, api),
             "/p",
             "metadata.name=a",
-            only_metadata=True,
             value=_text,
             changed=self._changed,
             rng=random.Random(1),
