@@ -14,7 +14,6 @@ from admission.node_recovery.policy import FaultPolicy
 from admission.node_recovery.state import LONGEST_FAULT, RecoveryPhase, RecoveryState, read_state
 from admission.node_recovery.view import (
     KILLS_PODS,
-    LACKS_DEVICES,
     BlackHole,
     GangOnNode,
     JobProgress,
@@ -133,25 +132,17 @@ class _Step:
 
     @property
     def is_unreported(self) -> bool:
-        """Whether the node is closed for a fault that was reported, and its devices are not reported now."""
-        reported = self.view.lease_renewed_at not in (None, LACKS_DEVICES)
-        return self.state.phase.is_out and bool(self.state.devices) and not reported
+        """Whether the node is closed for a fault that was reported, and its devices are not reported now.
+
+        The reporter of a fault has to report its end as well: an agent may run before the driver does, and a user may
+        have deleted its object.
+        """
+        return self.state.phase.is_out and bool(self.state.devices) and not self.view.is_reported
 
     @property
     def job(self) -> RecoveryJob | None:
         """The Job of the present phase. None if it does not exist."""
         return self.view.jobs.get(job_name(self.view.name, self.state))
-
-    def agent_ran_after(self, moment: int) -> bool:
-        """Whether the agent has run later than this; true if nothing reports devices, for then nothing can.
-
-        Its lease shows no more: it is renewed while a library hangs, and the agent reports the devices as lost then.
-        But the agent that reported a fault has to report its end as well: an agent may run before the driver does, and
-        a user may have deleted its object.
-        """
-        if self.view.lease_renewed_at is None:
-            return not self.is_unreported
-        return self.view.lease_renewed_at > moment
 
     def stay(self, *, look_again: int | None = None, **actions: Any) -> NodeTurn:
         """Stay in the phase. Nothing is waited for beyond what the phase takes."""
@@ -262,15 +253,14 @@ def known_state(view: NodeView, now: int) -> RecoveryState:
     return replace(state, phase=RecoveryPhase.DRAINING, since=now, waits="")
 
 
-def lacks_devices(annotation: str, reported: Iterable[ReportedDevice]) -> bool:
-    """Whether a device is not reported whose fault closed the node, as the annotation says.
+def reports_known_devices(annotation: str, reported: Iterable[ReportedDevice]) -> bool:
+    """Whether devices are reported, those whose fault closed the node, as the annotation says, among them.
 
-    By its uuid, since others may move up to its number.
+    By their uuids, since others may move up to their numbers.
     """
+    names = {_known_by(device.id, device.number) for device in reported}
     known = read_state(annotation)
-    if known is None or not known.phase.is_out:
-        return False
-    return not {_known_by(device.id, device.number) for device in reported}.issuperset(known.devices)
+    return bool(names) and (known is None or not known.phase.is_out or names.issuperset(known.devices))
 
 
 def _known_by(device: str, number: int) -> str:
@@ -365,14 +355,15 @@ def _recovering(here: _Step) -> NodeTurn:
 
 
 def _verifying(here: _Step) -> NodeTurn:
-    """The agent has to run and to report the devices as healthy, and then the test Job, if there is one, to succeed.
+    """The devices have to be reported as healthy, and then the test Job, if there is one, to succeed.
 
     That the node killed pods does not count here: this is for the test and for the next gang to show.
     """
     since = here.state.since
     ends = since + SETTLE_TIMEOUT
-    if not here.agent_ran_after(since):
-        return here.stay(look_again=ends) if here.now < ends else _wait_for_agent(here)
+    if here.is_unreported:
+        why = "a device that was unhealthy is not reported any more: waits for the agent"
+        return here.stay(look_again=ends) if here.now < ends else here.wait("agent", why)
     if here.faults:
         return _still_faulty(here, ends)
     if here.policy.verify_job is None or _runs_pods_well(here):
@@ -405,7 +396,7 @@ def _tested(here: _Step) -> NodeTurn:
 
 def _failed(here: _Step) -> NodeTurn:
     """A person is needed, unless the fault goes by itself."""
-    if here.seems_well and here.agent_ran_after(here.state.since):
+    if here.seems_well and not here.is_unreported:
         return _verify(here, "the fault is gone")
     return here.stay(**_evicted(here, _on_faults(here)))
 
@@ -459,15 +450,6 @@ def _next_attempt(here: _Step, why: str, *, test_failed: bool | None = None) -> 
         test_failed=failed,
         attempts=attempts + 1,
     )
-
-
-def _wait_for_agent(here: _Step) -> NodeTurn:
-    """Stay until the agent has run since, and reports all devices that had a fault."""
-    why = {
-        LACKS_DEVICES: "the agent does not report a device any more that was unhealthy",
-        None: "no agent reports the devices any more",
-    }.get(here.view.lease_renewed_at, "the agent has not renewed its lease since then")
-    return here.wait("agent", f"{why}: waits for it")
 
 
 def _create_job(here: _Step) -> NodeTurn:

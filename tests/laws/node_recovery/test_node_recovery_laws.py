@@ -84,10 +84,6 @@ class NodesUnderFaults(RuleBasedStateMachine):
     def jobs_are_gone(self, node: NodeName) -> None:
         self.cluster.nodes[node].jobs.clear()
 
-    @rule(node=nodes, runs=st.booleans())
-    def an_agent_starts_or_stops(self, node: NodeName, runs: bool) -> None:
-        self.cluster.nodes[node].agent_runs = runs
-
     @rule(node=nodes, ready=st.sampled_from((True, True, False)))
     def a_node_is_ready_or_not(self, node: NodeName, ready: bool) -> None:
         self.cluster.nodes[node].ready = ready
@@ -181,7 +177,7 @@ class NodesUnderFaults(RuleBasedStateMachine):
         cluster.templates = frozenset({RECOVER, VERIFY})
         for node in cluster.nodes.values():
             node.faults.clear()
-            node.black_hole, node.foreign_pods, node.agent_runs, node.ready = None, 0, True, True
+            node.black_hole, node.foreign_pods, node.ready = None, 0, True
             cluster.is_reported(node.name, reports=True)
         for _ in range(8):
             for node in cluster.nodes.values():

@@ -63,7 +63,7 @@ def state(phase: RecoveryPhase, **more: Any) -> RecoveryState:
 def view(known: RecoveryState, **more: Any) -> NodeView:
     """The node in this state, with its taint, and devices that were read just now."""
     taint = TaintOwner.MUSTER if known.phase.is_out else TaintOwner.ABSENT
-    shown: dict[str, Any] = {"taint": taint, "lease_renewed_at": NOW - 1, "annotation": known.annotation()}
+    shown: dict[str, Any] = {"taint": taint, "annotation": known.annotation()}
     return NodeView(name=NODE, **(shown | more))
 
 

@@ -35,7 +35,7 @@ class Seen(NamedTuple):
 
 
 def _see(policy: FaultPolicy = POLICY, now: int = NOW, **more: Any) -> Callable[[RecoveryState], Seen]:
-    return lambda known: Seen(view(known, **({"lease_renewed_at": now} | more)), policy, now)
+    return lambda known: Seen(view(known, **more), policy, now)
 
 
 def _job(progress: JobProgress, now: int = NOW, **more: Any) -> Callable[[RecoveryState], Seen]:
@@ -52,8 +52,7 @@ TIMED_OUT: Final = SINCE + 1 + JOB_TIMEOUT
 SEEN: Final[dict[str, Callable[[RecoveryState], Seen]]] = {
     "well": _see(),
     "well, with a gang": _see(gangs=(gang("on", 3),)),
-    "well, its agent has not run since": _see(lease_renewed_at=SINCE),
-    "well, no agent reports": _see(lease_renewed_at=None),
+    "well, no agent reports": _see(is_reported=False),
     "well, its test failed": _known(_see(), test_failed=True),
     "well, its test failed, no repair Job in the policy": _known(
         _see(replace(POLICY, job=None)), test_failed=True
@@ -110,7 +109,6 @@ TABLE: Final[dict[RecoveryPhase, dict[str, str]]] = {
     RecoveryPhase.NONE: {
         "well": "none",
         "well, with a gang": "none",
-        "well, its agent has not run since": "none",
         "well, no agent reports": "none",
         "well, its test failed": "none",
         "well, its test failed, no repair Job in the policy": "none",
@@ -142,7 +140,6 @@ TABLE: Final[dict[RecoveryPhase, dict[str, str]]] = {
     RecoveryPhase.DRAINING: {
         "well": "verifying, +taint",
         "well, with a gang": "verifying, +taint",
-        "well, its agent has not run since": "verifying, +taint",
         "well, no agent reports": "verifying, +taint",
         "well, its test failed": "recovering, attempt 2, +taint",
         "well, its test failed, no repair Job in the policy": "failed, +taint",
@@ -174,7 +171,6 @@ TABLE: Final[dict[RecoveryPhase, dict[str, str]]] = {
     RecoveryPhase.RECOVERING: {
         "well": "verifying, attempt 0, +taint",
         "well, with a gang": "verifying, attempt 0, +taint",
-        "well, its agent has not run since": "verifying, attempt 0, +taint",
         "well, no agent reports": "verifying, attempt 0, +taint",
         "well, its test failed": "recovering, create ops/recover-gpu",
         "well, its test failed, no repair Job in the policy": "draining, attempt 0, +taint",
@@ -206,7 +202,6 @@ TABLE: Final[dict[RecoveryPhase, dict[str, str]]] = {
     RecoveryPhase.VERIFYING: {
         "well": "verifying, create ops/test-gpu",
         "well, with a gang": "none, -taint",
-        "well, its agent has not run since": "verifying",
         "well, no agent reports": "verifying",
         "well, its test failed": "verifying, create ops/test-gpu",
         "well, its test failed, no repair Job in the policy": "verifying, create ops/test-gpu",
@@ -238,7 +233,6 @@ TABLE: Final[dict[RecoveryPhase, dict[str, str]]] = {
     RecoveryPhase.FAILED: {
         "well": "verifying, +taint",
         "well, with a gang": "verifying, +taint",
-        "well, its agent has not run since": "failed",
         "well, no agent reports": "failed",
         "well, its test failed": "failed",
         "well, its test failed, no repair Job in the policy": "failed",
