@@ -94,8 +94,6 @@ class _Step:
     policy: FaultPolicy
     now: int
     state: RecoveryState
-    #: CronJobs that exist and that Jobs may be made from: ``namespace/name``.
-    templates: frozenset[str] = frozenset()
 
     @property
     def faults(self) -> tuple[DeviceFault, ...]:
@@ -199,21 +197,18 @@ def plan(
     nodes: Mapping[NodeName, NodeView],
     policy: FaultPolicy,
     now: int,
-    *,
-    templates: frozenset[str] = frozenset(),
     failed: Callable[[NodeName, Exception], None] | None = None,
 ) -> Mapping[NodeName, NodeTurn]:
     """What follows for each node that has or had a fault, by name; nodes without anything to look at are left out.
 
-    ``nodes``: all nodes with devices, since the circuit breaker counts them; ``templates``: CronJobs that exist
-    (``namespace/name``). ``failed``: called with nodes whose step failed, which are left out too. If None, the error
-    is raised.
+    ``nodes``: all nodes with devices, since the circuit breaker counts them. ``failed``: called with nodes whose step
+    failed, which are left out too. If None, the error is raised.
     """
     breaker = circuit_breaker(nodes, policy, now)
     turns: dict[NodeName, NodeTurn] = {}
     for name in sorted(name for name, view in nodes.items() if not view.is_quiet):
         try:
-            turns[name] = step(nodes[name], breaker, policy, now, templates)
+            turns[name] = step(nodes[name], breaker, policy, now)
         except Exception as error:
             if failed is None:
                 raise
@@ -221,22 +216,13 @@ def plan(
     return turns
 
 
-def step(
-    view: NodeView, breaker: CircuitBreaker, policy: FaultPolicy, now: int, templates: frozenset[str]
-) -> NodeTurn:
+def step(view: NodeView, breaker: CircuitBreaker, policy: FaultPolicy, now: int) -> NodeTurn:
     """What follows for a node: at most one phase further, or what its phase has to do.
 
     Its phase is entered before anything is done in it, so that the leader after a crash knows of it. On the world
     that its turns make it comes to rest: called again and again, there is nothing to do in the end.
     """
-    here = _Step(
-        view=view,
-        breaker=breaker,
-        policy=policy,
-        now=now,
-        state=known_state(view, now),
-        templates=templates,
-    )
+    here = _Step(view=view, breaker=breaker, policy=policy, now=now, state=known_state(view, now))
     turn = _decided(here)
     return replace(turn, writes=_must_be_written(view, turn.state), deletes=_leftovers(view, turn.state))
 
@@ -458,9 +444,6 @@ def _create_job(here: _Step) -> NodeTurn:
     if not view.ready:
         return here.wait("node", "the node is not ready: its Job waits until it is")
     template = template_of(here.state.phase, here.policy) or ""
-    if template not in here.templates:
-        why = f"waits for CronJob {template}, which does not exist or cannot be read"
-        return here.wait("template", why)
     create = CreateJob(node=view.name, template=template, name=job_name(view.name, here.state))
     if not view.refused:
         return here.stay(creates=create)

@@ -27,15 +27,12 @@ from admission.node_recovery.state import RecoveryPhase, read_state
 from admission.node_recovery.step import NodeEvent, NodeTurn, plan
 from admission.node_recovery.view import NodeHealth, NodeView
 from admission.world.world import World
-from queues.api.api_resources import CRON_JOBS
-from queues.errors import Fenced, NotFound
+from queues.errors import Fenced
 from queues.quota.queue import ROOT, Queue
 from queues.workload import NodeName, QueueName, WorkloadKey
 
 #: Seconds between two looks.
 PERIOD: Final = 0.5
-#: Seconds for which it is remembered that a template exists.
-_REMEMBERED: Final = 10
 
 
 class NodeRecovery:
@@ -67,14 +64,10 @@ class NodeRecovery:
         self._held_back: frozenset[NodeName] = frozenset()
         #: What was handed in last, by node.
         self._asked: dict[NodeName, NodeRecoveryFact] = {}
-        #: When templates of the policy were seen (seconds).
-        self._templates: dict[str, int] = {}
         #: Looks as a whole; nodes for which nothing is asked of the API server; and nodes for which no Job is.
         self._looks = RetryPauses("recovery of nodes")
         self._put_off = RetryPauses("recovery of a node")
         self._refusals = RetryPauses("Job for a node")
-        #: Templates that cannot be read.
-        self._unread_templates = RetryPauses("reading of a template")
         self._wake = asyncio.Event()
         marks.changed = jobs.changed = self._wake.set
 
@@ -101,8 +94,7 @@ class NodeRecovery:
         if not (interesting or self._asked):
             return
         views = self._views.all(interesting, namespaces, now)
-        templates = await self._known_templates(policy, now)
-        turns = plan(views, policy, now, templates=templates, failed=partial(self._step_failed, now))
+        turns = plan(views, policy, now, failed=partial(self._step_failed, now))
         evicted: dict[NodeName, dict[WorkloadKey, str]] = {}
         for name, turn in turns.items():
             await self._carry_out(views[name], turn, evicted, now)
@@ -205,23 +197,3 @@ class NodeRecovery:
             )
             await self._writer.tell(name, NodeEvent("EvictionHeldBack", message, True))
         self._held_back = held_back
-
-    async def _known_templates(self, policy: FaultPolicy, now: int) -> frozenset[str]:
-        """Templates of the policy that exist. One that cannot be read stops only what needs it."""
-        named = {each for each in (policy.job, policy.verify_job) if each}
-        seen = {each: at for each, at in self._templates.items() if each in named and now < at + _REMEMBERED}
-        for each in sorted(named - seen.keys()):
-            if self._unread_templates.holds(each, now):
-                continue
-            namespace, _, name = each.partition("/")
-            try:
-                await self._client.get(CRON_JOBS.path(namespace, name))
-                seen[each] = now
-            except NotFound:
-                pass
-            except Exception as error:
-                self._unread_templates.failed(each, error, now)
-                continue
-            self._unread_templates.succeeded(each)
-        self._templates = seen
-        return frozenset(seen)

@@ -121,7 +121,7 @@ def nothing_but_the_annotation_is_remembered(turn: NodeTurn) -> None:
 
 
 def time_alone_changes_nothing_before_it_says(
-    views: Views, turns: Turns, policy: FaultPolicy, now: int, templates: frozenset[str]
+    views: Views, turns: Turns, policy: FaultPolicy, now: int
 ) -> None:
     """At rest, a step does nothing until the time at which it asked to be called again."""
     for name, turn in turns.items():
@@ -132,5 +132,5 @@ def time_alone_changes_nothing_before_it_says(
         for later in {now + 1, (now + ends) // 2, ends - 1}:
             if now < later < ends:
                 breaker = circuit_breaker(views, policy, later)
-                again = step(views[name], breaker, policy, later, templates)
+                again = step(views[name], breaker, policy, later)
                 assert again.is_idle, (name, later - now, ends - now, again)

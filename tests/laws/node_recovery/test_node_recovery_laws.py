@@ -107,10 +107,6 @@ class NodesUnderFaults(RuleBasedStateMachine):
         self.seen -= {job for job in self.seen if f"-{node}-" in job}
         self.made.pop(node, None)
 
-    @rule(there=st.sets(st.sampled_from((RECOVER, VERIFY))))
-    def templates_come_and_go(self, there: set[str]) -> None:
-        self.cluster.templates = frozenset(there)
-
     @rule(
         recovers=st.booleans(),
         most=st.sampled_from((None, 0, 1, 2)),
@@ -138,7 +134,7 @@ class NodesUnderFaults(RuleBasedStateMachine):
         laws.taints_have_a_reason(cluster.views())
         laws.only_the_job_of_the_phase_runs(cluster.views())
         laws.time_alone_changes_nothing_before_it_says(
-            cluster.views(), self._plan(), cluster.policy, cluster.now, cluster.templates
+            cluster.views(), self._plan(), cluster.policy, cluster.now
         )
 
     @rule(seconds=st.sampled_from((1, 601, 1501, 1801)), succeeds=st.booleans(), heals=st.booleans())
@@ -174,7 +170,6 @@ class NodesUnderFaults(RuleBasedStateMachine):
     def everything_heals(self) -> None:
         """Every node comes back, but those whose test failed; and those by a person's hand."""
         cluster = self.cluster
-        cluster.templates = frozenset({RECOVER, VERIFY})
         for node in cluster.nodes.values():
             node.faults.clear()
             node.black_hole, node.foreign_pods, node.ready = None, 0, True
@@ -196,7 +191,7 @@ class NodesUnderFaults(RuleBasedStateMachine):
 
     def _plan(self) -> Any:
         cluster = self.cluster
-        return plan(cluster.views(), cluster.policy, cluster.now, templates=cluster.templates)
+        return plan(cluster.views(), cluster.policy, cluster.now)
 
     def _turn(self, done: int | None = None) -> bool:
         """One turn; whether it did anything."""

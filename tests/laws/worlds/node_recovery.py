@@ -66,7 +66,6 @@ class PlayedCluster:
         self.now = 1_800_000_000
         self.policy = policy
         self.nodes = {name: PlayedNode(name) for name in NODES}
-        self.templates = frozenset({RECOVER, VERIFY})
         self._gangs = 0
 
     def views(self) -> Mapping[NodeName, NodeView]:

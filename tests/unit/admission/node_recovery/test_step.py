@@ -99,15 +99,6 @@ def test_a_job_that_was_seen_and_is_gone_is_not_made_again() -> None:
     assert (gone.state.phase, gone.creates) == (RecoveryPhase.VERIFYING, None)
 
 
-def test_a_missing_template_is_said_once_and_costs_no_attempt() -> None:
-    known = state(RecoveryPhase.RECOVERING)
-    first = turn(view(known, faults=(XID,)), templates=frozenset())
-    assert first.state == replace(known, waits="template")
-    assert said(first) == "waits for CronJob ops/recover-gpu, which does not exist or cannot be read"
-    assert turn(view(first.state, faults=(XID,)), now=NOW + 9999, templates=frozenset()).is_idle
-    assert turn(view(first.state, faults=(XID,))).creates
-
-
 def test_a_refused_job_is_said_and_tried_again() -> None:
     found = turn(view(state(RecoveryPhase.RECOVERING), faults=(XID,), refused="exceeded quota"))
     assert found.state.waits == "job-refused"

@@ -18,7 +18,7 @@ from admission.node_recovery.step import NodeEvent, step
 from admission.wire import WireNode
 from queues.api import names
 from queues.api.api_resources import CRON_JOBS, JOBS, NODES
-from queues.errors import ApiError, ApiRefused, Fenced
+from queues.errors import ApiRefused, Fenced
 from queues.workload import NodeName
 from tests.builders.facts import NOW, VOLCANO, admission, volcano_job
 from tests.builders.node_agents.node_devices import node_devices
@@ -212,30 +212,13 @@ async def test_an_event_that_cannot_be_written_stops_nothing() -> None:
     assert len(rounds.made()) == 2
 
 
-@pytest.mark.parametrize("status", [403, 500])
-async def test_a_template_that_cannot_be_read_stops_only_its_job(
-    status: int, caplog: pytest.LogCaptureFixture
-) -> None:
-    held = admission(VOLCANO, "n1", started=True)
-    rounds = Rounds(recover(), volcano_job(1), runs("a"), admissions=[held])
-    path = CRON_JOBS.path("ops", "repair")
-    error = ApiError(method="GET", path=path, status=status, reason="no")
-    times = answers(rounds, "get", path, error)
-    rounds.report(3, holders={"a": frozenset((3,))})
-    await rounds.look(60)
-    assert rounds.taints() == [TAINT]
-    assert set(rounds.world.states[VOLCANO].evictable) == {held.id}
-    assert len(times) <= 8
-    assert told(caplog) == ["reading of a template put off"]
-
-
 async def test_a_node_waits_for_a_template_that_cannot_be_read_and_goes_on_when_it_can() -> None:
     rounds = Rounds(recover())
     path, real = CRON_JOBS.path("ops", "repair"), rounds.api.get
     answers(rounds, "get", path, refused(path))
     rounds.report(3)
     await rounds.look(10)
-    assert json.loads(rounds.node()["metadata"]["annotations"][names.RECOVERY])["waits"] == "template"
+    assert json.loads(rounds.node()["metadata"]["annotations"][names.RECOVERY])["waits"] == "job-refused"
     rounds.api.get = real  # type: ignore[method-assign]
     await rounds.look(60)
     assert len(rounds.made()) == 1
