@@ -415,7 +415,6 @@ class LeaderTerm:
             self._check_lease,
             world,
             now=self._lease.now,
-            instance=self._lease.term.holder,
             tell=self._tell_progress,
         )
         tasks.create_task(provisioning.run(), name="requests for nodes")
