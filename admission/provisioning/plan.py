@@ -59,7 +59,7 @@ class WhyNot(StrEnum):
     #: All requests are in use, and its queue and namespace have their share of them.
     SHARE = "Share"
     #: The API server refuses the request.
-    REFUSED = "Refused"
+    REFUSED = "RequestRefused"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
