@@ -165,6 +165,18 @@ class NodesUnderFaults(RuleBasedStateMachine):
         self.devices_are_reported_or_not(node, reports=False)
         self.life_goes_on(1, succeeds=True, heals=False)
 
+    @rule(node=nodes)
+    def a_gang_comes_before_the_repair_job(self, node: NodeName) -> None:
+        """Its node is not ready when the repair begins, so that the Job waits."""
+        played = self.cluster.nodes[node]
+        played.ready, played.foreign_pods = False, 0
+        played.gangs.clear()
+        self.a_device_fails(node, 0, "Xid79")
+        self.turns_come_to_rest()
+        self.cluster.gang_comes(node, frozenset({1}))
+        played.ready = True
+        self.turns_come_to_rest()
+
     @precondition(lambda self: any(node.annotation for node in self.cluster.nodes.values()))
     @rule()
     def everything_heals(self) -> None:
