@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from admission.api_access import Connection, tls_context
+from admission.api_connection import Connection, tls_context
 from admission.kube.client.kubeconfig import load
 from queues.errors import ApiError, ApiUnavailable
 

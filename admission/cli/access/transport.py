@@ -5,7 +5,8 @@ import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from admission.api_access import Access, Connection
+from admission.api_access import Access
+from admission.api_connection import Connection
 from admission.cli.failures import CommandFailed
 
 _AGENT = {"User-Agent": "kubectl-muster"}

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from admission.api_access import Access, UnusableAccess, tls_context
+from admission.api_access import Access, UnusableAccess
+from admission.api_connection import tls_context
 from admission.kube.client.kubeconfig import load
 from queues.errors import ApiUnavailable
 

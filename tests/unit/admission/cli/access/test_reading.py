@@ -18,7 +18,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from admission.api_access import Access, Connection, UnusableAccess
+from admission.api_access import Access, UnusableAccess
+from admission.api_connection import Connection
 from admission.cli.access.read_api import Route, ask, fetch
 from admission.cli.failures import CommandFailed
 from tests.fakes.fake_reader import FakeLeader, FakeReader, served
