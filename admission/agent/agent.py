@@ -50,7 +50,7 @@ from admission.agent.remembered import (
     remembered_resources,
 )
 from admission.agent.settings import AgentSettings
-from admission.agent.vendors.registry import ExpectedDevices, remedy
+from admission.agent.vendors.registry import remedy
 from admission.agent.vendors.vendor import Vendor
 from queues.api.names import AGENT_NAMESPACE
 from queues.errors import ApiError
@@ -79,7 +79,6 @@ class Parts:
     rng: random.Random
     checkpoint: KubeletCheckpoint
     pod_of_pid: Callable[[int], str | None] = pod_of_process
-    expected: ExpectedDevices = field(default_factory=ExpectedDevices)
     wake: threading.Event = field(default_factory=threading.Event)
 
 
@@ -328,22 +327,17 @@ class Agent:
         )
 
     def _without_library(self, seen: Sequence[Seen]) -> list[str]:
-        """Vendors whose devices the node should have, and whose library, driver or devices are not found."""
-        node, found = self._parts.node.node, []
+        """Vendors whose library, driver or devices are not found, on a node without any device: agents run where a
+        label says that there are some."""
+        found = (
+            [] if any(each.reading is not None for each in seen) else [each for each in seen if each.absent]
+        )
         for each in seen:
-            labels = {} if node is None else node.labels
-            sign = self._parts.expected.sign(each.vendor, labels) if each.absent else ""
-            if sign:
-                found.append(each.vendor)
-            if self._news(f"no library of {each.vendor}", bool(sign) and each.unread > _DRIVER_STARTS):
-                logger.warning(
-                    "%s says that there are devices of %s, and none can be read: %s %s",
-                    sign,
-                    each.vendor,
-                    each.absent,
-                    remedy(each.vendor),
-                )
-        return found
+            is_missing = each in found and each.unread > _DRIVER_STARTS
+            if self._news(f"no library of {each.vendor}", is_missing):
+                why = (each.vendor, each.absent, remedy(each.vendor))
+                logger.warning("no device of %s can be read on this node: %s %s", *why)
+        return [each.vendor for each in found]
 
     def _kubelet(self) -> KubeletDevices:
         try:

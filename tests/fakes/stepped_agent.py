@@ -15,7 +15,6 @@ from admission.agent.cluster.node_watch import WatchedNode
 from admission.agent.pod_info import PodInfo
 from admission.agent.readings import DeviceEvent, DeviceReading, NodeReading, Telemetry
 from admission.agent.settings import AgentSettings
-from admission.agent.vendors.registry import ExpectedDevices
 from tests.fakes.agent_api import AgentApi
 
 NODE = WatchedNode(uid="uid-1")
@@ -115,7 +114,6 @@ class SteppedAgent:
             self.settings, client, {"nvidia": self.library}, rng=random.Random(1), clock=lambda: self.now
         )
         self.parts.node = cast(Any, self.seen)
-        self.parts.expected = ExpectedDevices(self.folder / "sys")
         self.agent = Agent(self.parts)
 
     def turn(self, seconds: float = POLL, *, answers: bool = True) -> None:
