@@ -82,7 +82,8 @@ class ObjectWatch(Generic[Value]):
             listed = self._client.get(
                 self._path, form=Form.METADATA_LIST, fieldSelector=self._selector, limit=str(_PAGE), **page
             )
-            for each in listed["items"]:
+            # Of metadata the API server says null where there are none.
+            for each in listed["items"] or ():
                 self._put(found, each)
             if not (rest := listed["metadata"].get("continue")):
                 self._keep(found)

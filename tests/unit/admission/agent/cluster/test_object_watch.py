@@ -63,6 +63,17 @@ def tried(api: AgentApi) -> _Watch:
     return _Watch(api)
 
 
+def test_a_list_without_objects_may_be_null(
+    api: AgentApi, tried: _Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the API server says it of metadata."""
+    monkeypatch.setattr(
+        api, "get", lambda path, **rest: {"metadata": {"resourceVersion": "7"}, "items": None}
+    )
+    assert tried.watch.list() == "7"
+    assert tried.watch.objects == {}
+
+
 def test_a_list_is_read_in_pages_and_what_has_no_value_is_left_out(api: AgentApi, tried: _Watch) -> None:
     for uid, text in (("1", "a"), ("2", ""), ("3", "c")):
         api.objects[uid] = _object(uid, text)
