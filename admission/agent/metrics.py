@@ -185,8 +185,10 @@ _GAUGES: Final[Mapping[str, Callable[[DeviceReading], float | None]]] = {
     "muster_gpu_power_limit_watts": lambda device: _scaled(device.telemetry.power_limit, 0.001),
     "muster_gpu_sm_clock_hertz": lambda device: _scaled(device.telemetry.sm_clock, 1e6),
     "muster_gpu_memory_clock_hertz": lambda device: _scaled(device.telemetry.memory_clock, 1e6),
-    "muster_gpu_ecc_corrected_errors": lambda device: device.ecc and device.ecc.corrected,
-    "muster_gpu_ecc_uncorrected_errors": lambda device: device.ecc and device.ecc.uncorrected,
+    "muster_gpu_ecc_corrected_errors": lambda device: None if device.ecc is None else device.ecc.corrected,
+    "muster_gpu_ecc_uncorrected_errors": lambda device: (
+        None if device.ecc is None else device.ecc.uncorrected
+    ),
     "muster_gpu_links_down": lambda device: len(device.links_down),
     "muster_gpu_nvlink_bytes": lambda device: device.telemetry.nvlink_bytes,
     "muster_gpu_processes": lambda device: len(device.processes),
