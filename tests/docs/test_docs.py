@@ -36,7 +36,6 @@ OTHER_WORDS = {
 #: received there.
 CODES_AS_TEXT = {
     *("queues/sql/read/rows.py", "admission/read_api/bodies.py", "admission/read_api/trials.py"),
-    "deploy/demo/cluster_view.py",
 }
 
 

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlencode
 
+from admission.api_access import Access
 from admission.cli.access.missing_rights import MissingRight, missing_right
 from admission.cli.failures import UNREACHABLE, CommandFailed
-from admission.kube.client.kubeconfig import Access, current_namespace, load
+from admission.kube.client.kubeconfig import current_namespace, load
 from queues.api.api_resources import COMMANDS, ApiResource, Document
 from queues.errors import UnusableName
 

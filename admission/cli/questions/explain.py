@@ -19,7 +19,7 @@ from admission.read_api.bodies import ExplanationBody
 #: Kinds that operators make pods of, by the names of their resources without the s.
 _OF_OPERATORS: Final = (
     *("jobset", "mpijob", "pytorchjob", "tfjob", "xgboostjob", "paddlejob", "jaxjob"),
-    *("raycluster", "rayjob", "sparkapplication", "appwrapper"),
+    *("raycluster", "rayjob", "sparkapplication"),
 )
 #: Kinds of workloads, by the names that kubectl knows.
 _KINDS: Final = {

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from admission.decode.devices.device_faults import device_fault
-from admission.facts.devices import NodeDevicesFact, ReportedDevice, ReportedMismatch
+from admission.facts.devices import NodeDevicesFact, ReportedDevice
 from admission.wire import Int64, WireCondition, WireMetadata, WireStruct
 from queues.api import names
 from queues.api.resource_names import is_extended
@@ -89,34 +89,6 @@ def node_devices_fact(found: WireNodeDevices) -> NodeDevicesFact:
         node=NodeName(metadata.name),
         devices=tuple(sorted(devices, key=lambda each: each.number)),
         holders=_holders(found.status.allocations or (), numbers),
-        mismatches=_mismatches((metadata.annotations or {}).get(names.DEVICE_MISMATCHES, "")),
-    )
-
-
-class _Mismatch(WireStruct):
-    pod: str
-    kind: str
-    found: tuple[Int64, ...]
-    expected: tuple[Int64, ...]
-
-
-_MISMATCHES: Final = msgspec.json.Decoder(tuple[_Mismatch, ...])
-
-
-def _mismatches(text: str) -> tuple[ReportedMismatch, ...]:
-    """Pods whose devices are not as they should be. Empty if there are none, or what is written cannot be read."""
-    try:
-        entries = _MISMATCHES.decode(text or "[]")
-    except (msgspec.DecodeError, RecursionError):
-        return ()
-    return tuple(
-        ReportedMismatch(
-            entry.pod[:_LONGEST],
-            entry.kind[:_LONGEST],
-            entry.found[:_MOST_DEVICES],
-            entry.expected[:_MOST_DEVICES],
-        )
-        for entry in entries[:_MOST_ENTRIES]
     )
 
 

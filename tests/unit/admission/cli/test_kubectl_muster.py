@@ -311,15 +311,15 @@ async def test_flags_may_stand_before_the_subcommand(ask: Asking, monkeypatch: p
             ["explain", "service/x"],
             2,
             "Error: 'service' is no kind of workload. Expected one of vcjob, job, podgroup, pod, jobset, mpijob, "
-            "pytorchjob, tfjob, xgboostjob, paddlejob, jaxjob, raycluster, rayjob, sparkapplication, appwrapper.\n",
+            "pytorchjob, tfjob, xgboostjob, paddlejob, jaxjob, raycluster, rayjob, sparkapplication.\n",
         ),
         (
             ["explain", "deployments/web"],
             2,
-            "sparkapplication, appwrapper. Its pods wait: `kubectl muster pending --pods` names them; together as "
+            "sparkapplication. Its pods wait: `kubectl muster pending --pods` names them; together as "
             "podgroup/podgroup-deployment-web.\n",
         ),
-        (["explain", "trainjob/tune"], 2, "sparkapplication, appwrapper. It waits as jobset/tune.\n"),
+        (["explain", "trainjob/tune"], 2, "sparkapplication. It waits as jobset/tune.\n"),
         (["pending", "-A", "-n", "ml"], 2, "Error: -n and -A exclude each other.\n"),
     ],
 )

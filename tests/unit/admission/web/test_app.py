@@ -292,7 +292,7 @@ async def test_an_explanation_carries_the_reason_with_its_numbers(server: str) -
             {
                 "error": "kind is 'deployment'.",
                 "expected": "one of vcjob, job, podgroup, pod, jobset, mpijob, pytorchjob, tfjob, xgboostjob, "
-                "paddlejob, jaxjob, raycluster, rayjob, sparkapplication, appwrapper",
+                "paddlejob, jaxjob, raycluster, rayjob, sparkapplication",
                 "hint": "",
             },
         ),
