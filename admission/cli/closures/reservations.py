@@ -117,7 +117,7 @@ def _table(lines: Sequence[ClosureLine], *, wide: bool, headers: bool, width: in
             what_of(line),
             line.from_ if wide else begins_in(line.from_, now),
             lasting(line.for_),
-            line.phase + (f" ({line['reason']})" if line.reason else ""),
+            line.phase + (f" ({line.reason})" if line.reason else ""),
         ]
         nodes = line.nodes
         shown = ",".join(nodes if wide else nodes[:_NODES_SHOWN]) or None
@@ -131,12 +131,12 @@ def _table(lines: Sequence[ClosureLine], *, wide: bool, headers: bool, width: in
     if width is None or max(map(len, text.splitlines())) <= width:
         return text
     short = fitted_table(columns[:-1], [row[:-1] for row in rows], _NARROW, width=width, headers=headers)
-    nodes = ["nodes " + str(row[-1]).replace(",", ", ") if row[-1] else "" for row in rows]
+    below = ["nodes " + str(row[-1]).replace(",", ", ") if row[-1] else "" for row in rows]
     fitting = short.splitlines()
     head = fitting[: len(fitting) - len(rows)]
     told = (
         with_text_below(*each, width, most=_NODES_SHOWN + 1)
-        for each in zip(fitting[len(head) :], nodes, strict=True)
+        for each in zip(fitting[len(head) :], below, strict=True)
     )
     return "".join((*(f"{line}\n" for line in head), *told))
 
