@@ -36,10 +36,6 @@ class ClusterSize:
     #: PersistentVolumeClaims, each with its volume. No Job of the other phases has any.
     claims: int = 50_000
 
-    def gpus_in_use(self) -> int:
-        """By all running Jobs."""
-        return self.running * PODS_OF_A_RUNNING_JOB
-
 
 def documents(size: ClusterSize) -> Iterator[tuple[str, Document]]:
     """All objects, each with the path of its collection."""

@@ -10,7 +10,7 @@ from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import yaml
 from aiohttp import web
@@ -45,6 +45,13 @@ class FakeApiServer:
     _news: asyncio.Condition = field(default_factory=asyncio.Condition)
     _runner: web.AppRunner | None = None
     _address: tuple[str, int] = ("127.0.0.1", 0)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
 
     async def start(self) -> None:
         app = web.Application(client_max_size=2**24)

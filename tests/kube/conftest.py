@@ -45,10 +45,8 @@ def door_cluster(kubernetes_binaries: dict[str, Path]) -> Iterator[LocalCluster]
 @pytest_asyncio.fixture
 async def server() -> AsyncIterator[FakeApiServer]:
     """An API server that says what the test tells it to say."""
-    fake = FakeApiServer()
-    await fake.start()
-    yield fake
-    await fake.stop()
+    async with FakeApiServer() as fake:
+        yield fake
 
 
 @pytest_asyncio.fixture

@@ -32,26 +32,26 @@ class Lease(WireStruct):
     spec: LeaseSpec = msgspec.field(default_factory=LeaseSpec)
 
 
-class TopologyLevel(WireStruct):
+class LabelledLevel(WireStruct):
     """A level of a Topology."""
 
     node_label: str = ""
 
 
-class TopologySpec(WireStruct):
+class LabelledLevels(WireStruct):
     """The levels of a Topology."""
 
-    levels: tuple[TopologyLevel, ...] | None = None
+    levels: tuple[LabelledLevel, ...] | None = None
 
 
-class Topology(WireStruct):
+class TopologyObject(WireStruct):
     """A Topology."""
 
     metadata: WireMetadata
-    spec: TopologySpec = msgspec.field(default_factory=TopologySpec)
+    spec: LabelledLevels = msgspec.field(default_factory=LabelledLevels)
 
 
-def levels_of(topologies: Iterable[Topology]) -> Iterator[list[str]]:
+def levels_of(topologies: Iterable[TopologyObject]) -> Iterator[list[str]]:
     """Node labels from the outermost level to the innermost one, of each Topology in the order of their names."""
     for topology in sorted(topologies, key=lambda topology: topology.metadata.name):
         yield [level.node_label for level in topology.spec.levels or ()]

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import click
 
-from admission.cli.access.object_forms import Lease, ObjectList, Topology
+from admission.cli.access.object_forms import Lease, ObjectList, TopologyObject
 from admission.cli.access.objects import ClusterRoute, Refused, listed, path_of, read
 from admission.cli.access.read_api import Route, ask
 from admission.cli.closures.closed_nodes import Closures, closure_sentence, read_closures
@@ -147,7 +147,7 @@ def _show(asked: _Asked, output: Output, route: Route) -> int:
         say("None of these nodes is faulty." if asked.names else "No node is faulty.", err=True)
     # The table of agents and faults needs neither.
     is_full = not asked.is_health or output.form not in _TABLES
-    topologies = listed(cluster, TOPOLOGIES, Topology) if is_full or asked.rack else ()
+    topologies = listed(cluster, TOPOLOGIES, TopologyObject) if is_full or asked.rack else ()
     use = _use(route) if lines and is_full else {}
     closures = read_closures(cluster, time.time()) if lines and is_full else Closures()
     racks = Racks.known(topologies or (), found, asked.level)

@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 from msgspec import structs
 
 from admission.cli.access.age import age_of
-from admission.cli.access.object_forms import ClosureObject, ObjectList, Topology
+from admission.cli.access.object_forms import ClosureObject, ObjectList, TopologyObject
 from admission.cli.access.objects import ClusterRoute, listed, path_of, read
 from admission.cli.access.queue_objects import is_open_to_all, read_queues
 from admission.cli.access.read_api import Route, Unanswered, ask
@@ -210,7 +210,7 @@ class Views:
             use = self._use()
         except MusterError as error:  # the nodes themselves are known from the API server
             gaps.append(f"What is free, and who has seats, is not known: {error}")
-        racks = Racks.known(listed(self.cluster, TOPOLOGIES, Topology) or (), nodes, None)
+        racks = Racks.known(listed(self.cluster, TOPOLOGIES, TopologyObject) or (), nodes, None)
         reported = node_lines(nodes, listed(self.cluster, DEVICES, WireNodeDevices) or ())
         lines = [
             NodeOnPage(**structs.asdict(line), use=None if use is None else use.get(line.name, _NOTHING_HELD))

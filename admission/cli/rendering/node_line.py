@@ -22,7 +22,7 @@ class MixedResource(Body, frozen=True, kw_only=True):
     models: tuple[str, ...]
 
 
-class Fault(Body, frozen=True, kw_only=True):
+class DeviceFaultLine(Body, frozen=True, kw_only=True):
     """What is wrong with a device."""
 
     #: The number by which pods and people name the device. Null: it has none.
@@ -62,7 +62,7 @@ class NodeLine(Body, frozen=True, kw_only=True):
     mixed_resources: tuple[MixedResource, ...] = ()
     #: Sets of devices that NVLinks join.
     islands: int | None = None
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[DeviceFaultLine, ...] = ()
     #: When the agent was last heard of; "": never.
     agent: str | None = None
     closures: tuple[Closure, ...] = ()

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from admission.cli.rendering.node_line import Fault, MixedResource, NodeLine, Recovery
+from admission.cli.rendering.node_line import DeviceFaultLine, MixedResource, NodeLine, Recovery
 from admission.cli.rendering.slice_gpus import SliceGpus
 from admission.cli.rendering.table import NONE, Cell, age, printable
 from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table
@@ -279,10 +279,10 @@ def _islands(devices: Iterable[WireReportedDevice]) -> int | None:
     return len(found) or None
 
 
-def _fault(device: WireReportedDevice) -> Fault:
+def _fault(device: WireReportedDevice) -> DeviceFaultLine:
     conditions = (condition for condition in device.conditions or () if condition.type == "Healthy")
     told = next(conditions, WireCondition())
-    return Fault(
+    return DeviceFaultLine(
         number=_number(device),
         id=_clean(device.id),
         reason=_clean(told.reason) or "Unhealthy",
@@ -351,7 +351,7 @@ def _faults(line: NodeLine, now: str, *, wide: bool) -> list[str]:
     return [*told, f"{more} not offered by the device plugin or driver"] if more > 0 else told
 
 
-def _fault_text(fault: Fault, now: str, *, wide: bool) -> str:
+def _fault_text(fault: DeviceFaultLine, now: str, *, wide: bool) -> str:
     """``GPU 3 Xid79 (5m)``, and in the wide form the message."""
     since = f" ({told})" if (told := _age(fault.since, now)) else ""
     name = fault.id if fault.number is None else f"GPU {fault.number}"

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from admission.cli.access.object_forms import HOST, Topology, levels_of
+from admission.cli.access.object_forms import HOST, TopologyObject, levels_of
 from admission.cli.rendering.node_line import Accelerator, NodeLine
 from admission.cli.rendering.table import Cell
 from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table
@@ -51,7 +51,9 @@ class Racks:
     labels: tuple[str, ...] = ()
 
     @classmethod
-    def known(cls, topologies: Iterable[Topology], nodes: Iterable[WireNode], level: str | None) -> "Racks":
+    def known(
+        cls, topologies: Iterable[TopologyObject], nodes: Iterable[WireNode], level: str | None
+    ) -> "Racks":
         """By a Topology, the first by name: its innermost level above the host, or ``level``.
 
         Without a Topology that has it: by ``level`` alone, or by the first of the usual labels that a node has.

@@ -1,6 +1,6 @@
 """The objects of a run, each with its life, and what the documents of pods and workloads say."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -100,14 +100,6 @@ class PodLife(Life):
         """``pod set/ordinal``; None: of a Job that was released by its template."""
         return None if self.released is None else annotations_of(self.released.document).get(names.SEAT)
 
-    def lives_at(self, at: float) -> bool:
-        """Whether it was released and had not ended, so many seconds after the beginning of the run."""
-        return (
-            self.released is not None
-            and self.released.at <= at
-            and (self.ended is None or self.ended.at > at)
-        )
-
     @property
     def is_running(self) -> bool:
         """Whether it is released and lives at the end."""
@@ -205,11 +197,3 @@ def group_of(pod: Document) -> str:
     annotations = annotations_of(pod)
     name = annotations.get(names.GROUP_ANNOTATION) or annotations.get(names.GROUP_ANNOTATION_VOLCANO)
     return f"{pod['metadata']['namespace']}/{name}" if name else ""
-
-
-def live_pods(pods: Iterable[PodLife], number: int) -> Iterator[tuple[PodLife, Document]]:
-    """Pods that are there after a change and have not ended."""
-    for pod in pods:
-        document = pod.at(number)
-        if document is not None and phase_of(document) not in ENDED:
-            yield pod, document

@@ -87,10 +87,6 @@ class Recording:
             found[life.document["metadata"]["name"]].append(life)
         return found
 
-    def node_at(self, name: str, number: int) -> Document | None:
-        """A node after an object change; None: it is not there."""
-        return next((node for life in self.nodes.get(name, ()) if (node := life.at(number))), None)
-
     def since_beginning(self, transaction: Transaction) -> float:
         """Seconds between the beginning of the run and a transaction, as ``ObjectChange.at``."""
         return transaction.at - self.history.began

@@ -65,14 +65,9 @@ def crowded() -> WorldInMemory:
 @asynccontextmanager
 async def crowded_server() -> AsyncIterator[TrialServer]:
     """The API server of that cluster."""
-    server = TrialServer()
-    await server.start()
-    try:
-        async with served(FakeReader(), leader=FakeLeader(crowded())) as url:
-            server.muster = url
-            await server.add("root")
-            await server.add("team", parent="root", deserved={GPU: 16}, capability={GPU: 16})
-            await server.add("other", parent="root", deserved={GPU: 8})
-            yield server
-    finally:
-        await server.stop()
+    async with TrialServer() as server, served(FakeReader(), leader=FakeLeader(crowded())) as url:
+        server.muster = url
+        await server.add("root")
+        await server.add("team", parent="root", deserved={GPU: 16}, capability={GPU: 16})
+        await server.add("other", parent="root", deserved={GPU: 8})
+        yield server

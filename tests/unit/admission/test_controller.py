@@ -31,10 +31,8 @@ DOCUMENTS = tuple(
 
 @pytest_asyncio.fixture
 async def server() -> AsyncIterator[FakeApiServer]:
-    fake = FakeApiServer()
-    await fake.start()
-    yield fake
-    await fake.stop()
+    async with FakeApiServer() as fake:
+        yield fake
 
 
 class NoProcess:

@@ -9,7 +9,7 @@ from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.snapshot import Snapshot
-from queues.admissions import Admission, Seat
+from queues.admissions import Seat
 from queues.api.reading.pod_requests import requests_of
 from queues.api.reading.user_values import MOST_PODS
 from queues.api.types.pod import PodSpec
@@ -29,7 +29,8 @@ from queues.resources import (
     request,
     show,
 )
-from queues.workload import AdmissionId, NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
+from queues.workload import NodeName, PodSet, QueueName, Workload
+from tests.builders.decided_work import a_workload, an_admission
 
 TEBI = 2**40
 Q = QueueName("q")
@@ -43,14 +44,11 @@ def nodes(count: int, memory: str = "1Ei") -> NodeTable:
 
 
 def workload(name: str, count: int, takes: Resources, queue: QueueName = Q, **more: Any) -> Workload:
-    return Workload(
-        key=WorkloadKey(WorkloadKind.JOB, name),
-        namespace="team",
-        name=name,
+    return a_workload(
+        name,
+        PodSet(name="main", count=count, takes=takes + Resources({"pods": 1})),
         queue=queue,
         arrival=len(name),
-        minimum=count,
-        pod_sets=(PodSet(name="main", count=count, takes=takes + Resources({"pods": 1})),),
         generation="1",
         **more,
     )
@@ -116,22 +114,15 @@ def test_guarantees_beyond_all_reason_stop_nobody_else(resource: str, reason: st
     takes = Resources({GPU: 4000, MEMORY: TEBI})
     old = [workload(f"old-{number}", 1, takes, borrower) for number in range(4)]
     held = [
-        Admission(
-            id=AdmissionId(number + 1),
-            workload=each.key,
+        an_admission(
+            number + 1,
+            each,
+            Seat(
+                pod_set="main", ordinal=0, node=NodeName(f"n0000{number // 2}"), takes=each.pod_sets[0].takes
+            ),
             namespace="team",
-            name=each.name,
             queue=borrower,
             priority=0,
-            seats=(
-                Seat(
-                    pod_set="main",
-                    ordinal=0,
-                    node=NodeName(f"n0000{number // 2}"),
-                    takes=each.pod_sets[0].takes,
-                ),
-            ),
-            started=True,
             opened_at=1,
             generation="1",
         )

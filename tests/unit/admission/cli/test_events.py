@@ -9,24 +9,16 @@ import sys
 import pytest
 
 from admission.cli.access.read_api import Route
-from admission.cli.failures import finish
-from admission.cli.kubectl_muster import kubectl_muster
 from admission.cli.questions import events as events_module
 from admission.read_api.bodies import DecisionList
 from tests.fakes.fake_reader import FakeReader, served
+from tests.fakes.plugin import Plugin
 from tests.waiting import LIMIT
 
 
-async def said(capfd: pytest.CaptureFixture[str], url: str, *words: str) -> tuple[int, str, str]:
-    line = ("events", "--server", url, *words)
-    code = await asyncio.to_thread(finish, kubectl_muster, "kubectl muster", line)
-    out, err = capfd.readouterr()
-    return code, out, err
-
-
-async def test_decisions_are_lines_in_time(capfd: pytest.CaptureFixture[str]) -> None:
-    async with served(FakeReader()) as url:
-        code, out, err = await said(capfd, url, "-A")
+async def test_decisions_are_lines_in_time(plugin: Plugin) -> None:
+    async with plugin.served(FakeReader(), "events") as ask:
+        code, out, err = await ask("-A")
         assert (code, err) == (0, "")
         assert [line.split() for line in out.splitlines()] == [
             ["TIME", "NAMESPACE", "WORKLOAD", "QUEUE", "WHAT", "WHY"],
@@ -45,15 +37,15 @@ async def test_decisions_are_lines_in_time(capfd: pytest.CaptureFixture[str]) ->
         starts = {line.index(line.split()[2]) for line in out.splitlines()}
         assert len(starts) == 1
 
-        code, out, _ = await said(capfd, url, "-n", "ml", "-o", "name")
+        code, out, _ = await ask("-n", "ml", "-o", "name")
         assert (code, out) == (0, "vcjob/bert\n")
-        code, out, err = await said(capfd, url, "-n", "nothing")
+        code, out, err = await ask("-n", "nothing")
         assert (code, out) == (0, "")
         assert err == (
             "No decision in namespace nothing in the last 24h that you may see. "
             "-A shows those of other namespaces.\n"
         )
-        code, _, err = await said(capfd, url, "--since", "lately")
+        code, _, err = await ask("--since", "lately")
         assert code == 2
         assert "--since: found 'lately', expected how long ago" in err
 
@@ -76,9 +68,9 @@ async def test_what_is_followed_ends_by_ctrl_c_and_shows_each_decision_once() ->
         assert [one["name"] for one in json.loads(text)["items"]] == ["bert", "yolo"]
 
 
-async def test_following_and_watching_exclude_each_other(capfd: pytest.CaptureFixture[str]) -> None:
-    async with served(FakeReader()) as url:
-        code, out, err = await said(capfd, url, "-f", "-w")
+async def test_following_and_watching_exclude_each_other(plugin: Plugin) -> None:
+    async with plugin.served(FakeReader(), "events") as ask:
+        code, out, err = await ask("-f", "-w")
         assert (code, out) == (2, "")
         assert "-f and -w exclude each other" in err
 

@@ -1,10 +1,7 @@
 """What people see when they ask ``kubectl muster``, to the letter."""
 
-import asyncio
 import json
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -12,48 +9,17 @@ import yaml
 from msgspec import structs
 from msgspec.json import decode
 
-from admission.cli.failures import finish
-from admission.cli.kubectl_muster import kubectl_muster
 from admission.cli.questions.pending import pending_table
 from admission.cli.rendering.explanation import workload_text
 from admission.cli.rendering.quota import history_table, value_words
 from admission.cli.rendering.table import rounded
 from admission.read_api import bodies
 from tests.fakes import fake_reader
-from tests.fakes.fake_reader import FADING, GPU, STORY, FakeReader, account, queue, served
+from tests.fakes.fake_reader import FADING, GPU, STORY, FakeReader, account, queue
+from tests.fakes.plugin import Asking
 
-
-@dataclass(frozen=True)
-class Said:
-    code: int
-    out: str
-    err: str
-
-
-Asking = Callable[..., Awaitable[Said]]
 #: One file for each answer, looked at by a person whenever it changes.
 GOLDEN = Path(__file__).parent / "golden"
-
-
-@pytest.fixture
-def reader() -> FakeReader:
-    return FakeReader()
-
-
-@pytest.fixture
-async def ask(
-    reader: FakeReader, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Asking]:
-    monkeypatch.setenv("KUBECONFIG", "/nowhere/config")
-    async with served(reader) as url:
-        monkeypatch.setenv("MUSTER_SERVER", url)
-
-        async def asked(*words: str) -> Said:
-            code = await asyncio.to_thread(finish, kubectl_muster, "kubectl muster", words)
-            out, err = capfd.readouterr()
-            return Said(code, out, err)
-
-        yield asked
 
 
 @pytest.mark.parametrize(

@@ -1,48 +1,21 @@
 """``kubectl muster jobs`` and ``who``, and the story of what is gone, to the letter."""
 
-import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
 from msgspec import structs
 
-from admission.cli.failures import finish
-from admission.cli.kubectl_muster import kubectl_muster
 from admission.cli.questions.jobs import jobs_table
 from admission.cli.rendering.table import devices
 from admission.read_api.bodies import WorkloadList
-from tests.fakes.fake_reader import FakeReader, served
+from tests.fakes.fake_reader import FakeReader
+from tests.fakes.plugin import Asking
 from tests.fakes.read_api.fake_lists import GPU, LISTED
 from tests.fakes.read_api.fake_lists import NOW as NOW_TOLD
 
 GOLDEN = Path(__file__).parent / "golden"
 NOW = 1_795_000_000
-
-#: Exit code, standard output and standard error.
-Said = tuple[int, str, str]
-Asking = Callable[[str], Awaitable[Said]]
-
-
-@pytest.fixture
-def reader() -> FakeReader:
-    return FakeReader()
-
-
-@pytest.fixture
-async def ask(
-    reader: FakeReader, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Asking]:
-    monkeypatch.setenv("KUBECONFIG", "/nowhere/config")
-    async with served(reader) as url:
-        monkeypatch.setenv("MUSTER_SERVER", url)
-
-        async def asked(words: str) -> Said:
-            code = await asyncio.to_thread(finish, kubectl_muster, "kubectl muster", words.split())
-            return (code, *capfd.readouterr())
-
-        yield asked
 
 
 @pytest.mark.parametrize(

@@ -22,9 +22,8 @@ from queues.workload import (
     PodSet,
     QueueName,
     Workload,
-    WorkloadKey,
-    WorkloadKind,
 )
+from tests.builders.decided_work import a_snapshot, a_workload
 
 NOW = 1_000_000
 Q = QueueName("q")
@@ -36,15 +35,8 @@ OF_CACHE = (HostPort(0, COUNTED, "cache"),)
 def job(name: str, arrival: int, *sets: PodSet, gpus: int = 1) -> Workload:
     takes = Resources({GPU: gpus * 1000, "pods": 1})
     pod_sets = sets or (PodSet(name="w", count=1, takes=takes),)
-    return Workload(
-        key=WorkloadKey(WorkloadKind.JOB, name),
-        namespace="ml",
-        name=name,
-        queue=Q,
-        arrival=arrival,
-        created=NOW - 10_000 + arrival,
-        minimum=sum(each.count for each in pod_sets),
-        pod_sets=pod_sets,
+    return a_workload(
+        name, *pod_sets, namespace="ml", queue=Q, arrival=arrival, created=NOW - 10_000 + arrival
     )
 
 
@@ -58,12 +50,11 @@ WAITS = job("waits", 1, pods("w", rules=NEAR_CACHE))
 
 def snapshot(*pending: Workload, order: str = "strict-fifo", limit: int = 8) -> Snapshot:
     node = Node(name=NodeName("n"), allocatable=Resources({GPU: 8000, "pods": 110}), labels={HOST: "n"})
-    return Snapshot(
+    return a_snapshot(
+        *pending,
+        queues=[Queue(name=Q, order=order, limits=Limits(capability={GPU: limit * 1000}))],
         now=NOW,
-        queues={Q: Queue(name=Q, order=order, limits=Limits(capability={GPU: limit * 1000}))},
         nodes=NodeTable.build([node]),
-        pending={each.key: each for each in pending},
-        admissions={},
     )
 
 

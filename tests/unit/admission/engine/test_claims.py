@@ -12,11 +12,12 @@ from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.preemption.context import CLAIM_SECONDS
 from admission.engine.snapshot import Snapshot
-from queues.admissions import Admission, Seat
+from queues.admissions import Seat
 from queues.plan import Plan
 from queues.quota.queue import Limits, Queue
 from queues.resources import GPU, Resources
-from queues.workload import AdmissionId, NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
+from queues.workload import AdmissionId, NodeName, PodSet, QueueName, Workload
+from tests.builders.decided_work import a_workload, an_admission
 
 NOW = 1_000_000
 TAKES = Resources({GPU: 4000, "pods": 1})
@@ -24,15 +25,8 @@ Q = QueueName("q")
 
 
 def job(name: str, count: int = 1, *, came: int = 600) -> Workload:
-    return Workload(
-        key=WorkloadKey(WorkloadKind.JOB, name),
-        namespace="ml",
-        name=name,
-        queue=Q,
-        arrival=1,
-        created=NOW - came,
-        minimum=count,
-        pod_sets=(PodSet(name="worker", count=count, takes=TAKES),),
+    return a_workload(
+        name, PodSet(name="worker", count=count, takes=TAKES), namespace="ml", queue=Q, created=NOW - came
     )
 
 
@@ -40,15 +34,13 @@ def starved() -> tuple[Snapshot, Plan]:
     """A gang of two that has waited for long, a small job beside it, and the turn in which all who run have to go."""
     running = [job("x0"), job("x1")]
     admissions = {
-        AdmissionId(number): Admission(
-            id=AdmissionId(number),
-            workload=each.key,
+        AdmissionId(number): an_admission(
+            number,
+            each,
+            Seat(pod_set="worker", ordinal=0, node=NodeName("n"), takes=TAKES),
             namespace="ml",
-            name=each.name,
             queue=Q,
             priority=0,
-            seats=(Seat(pod_set="worker", ordinal=0, node=NodeName("n"), takes=TAKES),),
-            started=True,
             opened_at=NOW - 60,
         )
         for number, each in enumerate(running, start=1)

@@ -27,6 +27,7 @@ from queues.workload import (
     WorkloadKey,
     WorkloadKind,
 )
+from tests.builders.decided_work import a_snapshot, a_workload
 
 NOW = 1_000_000
 Q = QueueName("q")
@@ -64,15 +65,8 @@ def with_pods(of: Workload, each: int, count: int = 2) -> Workload:
 
 def job(name: str, asks: int, arrival: int = 2) -> Workload:
     takes = Resources({GPU: asks * 1000, "pods": 1})
-    return Workload(
-        key=WorkloadKey(WorkloadKind.JOB, name),
-        namespace="ml",
-        name=name,
-        queue=Q,
-        arrival=arrival,
-        created=NOW,
-        minimum=1,
-        pod_sets=(PodSet(name="w", count=1, takes=takes),),
+    return a_workload(
+        name, PodSet(name="w", count=1, takes=takes), namespace="ml", queue=Q, arrival=arrival, created=NOW
     )
 
 
@@ -87,12 +81,8 @@ def node(name: str, count: int = 8, flavor: FlavorName = NO_FLAVOR) -> Node:
 
 def snapshot(*pending: Workload, limit: int | None = 8, nodes: Iterable[Node] = (node("n"),)) -> Snapshot:
     limits = Limits() if limit is None else Limits(capability=gpus(limit))
-    return Snapshot(
-        now=NOW,
-        queues={Q: Queue(name=Q, limits=limits)},
-        nodes=NodeTable.build(list(nodes)),
-        pending={each.key: each for each in pending},
-        admissions={},
+    return a_snapshot(
+        *pending, queues=[Queue(name=Q, limits=limits)], now=NOW, nodes=NodeTable.build(list(nodes))
     )
 
 

@@ -30,6 +30,7 @@ from queues.workload import (
     WorkloadKey,
     WorkloadKind,
 )
+from tests.builders.decided_work import a_workload
 
 BEGAN = 1_200_000
 NODES = NodeTable.build(
@@ -57,15 +58,8 @@ def workload(name: str, queue: str, arrival: int, *sets: int) -> Workload:
         PodSet(name=f"set{number}", count=1, takes=Resources({GPU: gpus * 1000, "pods": 1}))
         for number, gpus in enumerate(sets)
     )
-    return Workload(
-        key=WorkloadKey(WorkloadKind.JOB, name),
-        namespace="ml",
-        name=name,
-        queue=QueueName(queue),
-        arrival=arrival,
-        created=BEGAN,
-        minimum=len(pods),
-        pod_sets=pods,
+    return a_workload(
+        name, *pods, namespace="ml", queue=queue, arrival=arrival, minimum=len(pods), created=BEGAN
     )
 
 

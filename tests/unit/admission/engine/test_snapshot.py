@@ -6,7 +6,6 @@ from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
-from admission.engine.snapshot import Snapshot
 from queues.quota.queue import Queue
 from queues.resources import Resources
 from queues.workload import (
@@ -16,9 +15,8 @@ from queues.workload import (
     PodSet,
     QueueName,
     Workload,
-    WorkloadKey,
-    WorkloadKind,
 )
+from tests.builders.decided_work import a_snapshot, a_workload
 
 QUEUE = QueueName("q")
 TAKES = Resources({"pods": 1})
@@ -26,27 +24,20 @@ PORT = HostPort(port=80)
 
 
 def asks_for_the_port(name: str) -> Workload:
-    return Workload(
-        key=WorkloadKey(WorkloadKind.JOB, name),
+    return a_workload(
+        name,
+        PodSet(name="worker", count=1, takes=TAKES, ports=(PORT,)),
         namespace="ml",
-        name=name,
         queue=QUEUE,
-        arrival=1,
         created=0,
-        minimum=1,
-        pod_sets=(PodSet(name="worker", count=1, takes=TAKES, ports=(PORT,)),),
     )
 
 
 def test_a_host_port_is_taken_by_whoever_was_admitted_and_free_when_the_seat_is() -> None:
     node = Node(name=NodeName("n"), allocatable=TAKES * 9, labels={HOST: "n"}, used=Resources({}))
     first, second = asks_for_the_port("first"), asks_for_the_port("second")
-    snapshot = Snapshot(
-        now=1_000_000,
-        queues={QUEUE: Queue(name=QUEUE)},
-        nodes=NodeTable.build([node]),
-        pending={each.key: each for each in (first, second)},
-        admissions={},
+    snapshot = a_snapshot(
+        *(first, second), queues=[Queue(name=QUEUE)], now=1_000_000, nodes=NodeTable.build([node])
     )
     plan, _ = decide(snapshot, Memo(), 1)
     assert [admit.workload for admit in plan.admits] == [first.key]

@@ -18,7 +18,7 @@ from admission.explain.explain import Explained, explain
 from admission.explain.suggestions import SuggestionKind, _victim_count, _victims_text
 from admission.explain.what_if import WhatIf, WhatIfOutcome
 from admission.web.leader.outlook import outlooks
-from queues.admissions import Admission, AdmissionState, Seat
+from queues.admissions import AdmissionState, Seat
 from queues.plan import Evict, Reason
 from queues.quota.queue import Limits, Queue, QueuePolicy
 from queues.reason_codes import ReasonCode
@@ -39,6 +39,7 @@ from queues.workload import (
     WorkloadKey,
     WorkloadKind,
 )
+from tests.builders.decided_work import a_workload, an_admission
 from tests.laws.worlds.snapshots import snapshots
 
 NOW = 1_000_000
@@ -60,15 +61,14 @@ def job(name: str, queue: str, count: int = 1, gpus: int = 8, **more: Any) -> Wo
         takes=Resources({GPU: gpus * 1000, "pods": 1}),
         required_topology=more.pop("rack", None) and "rack",
     )
-    return Workload(
-        key=WorkloadKey(WorkloadKind.JOB, name),
+    return a_workload(
+        name,
+        pods,
         namespace="ml",
-        name=name,
-        queue=QueueName(queue),
+        queue=queue,
         arrival=more.pop("arrival", 1),
-        created=NOW - 600,
         minimum=count,
-        pod_sets=(pods,),
+        created=NOW - 600,
         **more,
     )
 
@@ -78,18 +78,14 @@ def world(queues: list[Queue], running: list[Running], waiting: list[Workload]) 
     admissions, used = {}, dict[str, Resources]()
     for number, (workload, places) in enumerate(running, start=1):
         takes = workload.pod_sets[0].takes
-        admissions[AdmissionId(number)] = Admission(
-            id=AdmissionId(number),
-            workload=workload.key,
-            namespace="ml",
-            name=workload.name,
-            queue=workload.queue,
-            priority=workload.priority,
-            seats=tuple(
+        admissions[AdmissionId(number)] = an_admission(
+            number,
+            workload,
+            *tuple(
                 Seat(pod_set="worker", ordinal=ordinal, node=NodeName(node), takes=takes)
                 for ordinal, node in enumerate(places)
             ),
-            started=True,
+            namespace="ml",
             opened_at=NOW - 1800,
         )
         for node in places:

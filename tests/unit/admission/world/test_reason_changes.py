@@ -11,22 +11,15 @@ from admission.world.reason_changes import StoredReasons
 from queues.plan import Plan, Reason
 from queues.reason_codes import ReasonCode
 from queues.slices import run_in_slices
-from queues.workload import Workload, WorkloadKey, WorkloadKind
+from queues.workload import Workload, WorkloadKey
+from tests.builders.decided_work import a_workload
 from tests.builders.facts import NOW, TEAM
 
 NO_FIT = Reason(code=ReasonCode.NO_FIT, message="no room")
 
 
 def workload(number: int) -> Workload:
-    return Workload(
-        key=WorkloadKey(WorkloadKind.JOB, f"u{number}"),
-        namespace="ns",
-        name=f"w{number}",
-        queue=TEAM,
-        arrival=number,
-        minimum=1,
-        pod_sets=(),
-    )
+    return a_workload(f"u{number}", namespace="ns", name=f"w{number}", queue=TEAM, arrival=number, minimum=1)
 
 
 WAITING = {each.key: each for each in map(workload, range(7))}

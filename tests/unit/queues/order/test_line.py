@@ -11,7 +11,8 @@ from admission.engine.snapshot import Snapshot
 from queues.plan import Plan
 from queues.quota.queue import Queue
 from queues.resources import Resources
-from queues.workload import NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
+from queues.workload import NodeName, PodSet, QueueName, Workload
+from tests.builders.decided_work import a_snapshot, a_workload
 
 GPU = "nvidia.com/gpu"
 NOW = 10_000
@@ -19,15 +20,13 @@ Q = QueueName("q")
 
 
 def job(number: int, user: str = "", gpus: int = 1, run_time: int | None = None) -> Workload:
-    return Workload(
-        key=WorkloadKey(WorkloadKind.JOB, f"u{number}"),
-        namespace="team",
+    return a_workload(
+        f"u{number}",
+        PodSet(name="main", count=1, takes=Resources({GPU: gpus * 1000, "pods": 1})),
         name=f"w{number}",
         queue=Q,
         arrival=number,
         created=NOW,
-        minimum=1,
-        pod_sets=(PodSet(name="main", count=1, takes=Resources({GPU: gpus * 1000, "pods": 1})),),
         user=user,
         run_time=run_time,
     )
@@ -37,13 +36,7 @@ def snapshot_of(gpus: int, *jobs: Workload, **policy: Any) -> Snapshot:
     node = Node(
         name=NodeName("n"), allocatable=Resources({GPU: gpus * 1000, "pods": 100}), labels={HOST: "n"}
     )
-    return Snapshot(
-        now=NOW,
-        queues={Q: Queue(name=Q, **policy)},
-        nodes=NodeTable.build([node]),
-        pending={each.key: each for each in jobs},
-        admissions={},
-    )
+    return a_snapshot(*jobs, queues=[Queue(name=Q, **policy)], now=NOW, nodes=NodeTable.build([node]))
 
 
 def plan_of(gpus: int, *jobs: Workload, **policy: Any) -> Plan:

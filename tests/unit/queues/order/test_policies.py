@@ -9,7 +9,8 @@ from queues.order.policies import PATIENCE, LineEntry, devices, rank
 from queues.quota.queue import ROOT, Queue, QueuePolicy
 from queues.quota.tree import QueueTree
 from queues.resources import Resources
-from queues.workload import DeviceShare, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
+from queues.workload import DeviceShare, PodSet, QueueName, Workload
+from tests.builders.decided_work import a_workload
 
 GPU = "nvidia.com/gpu"
 
@@ -21,16 +22,7 @@ def pods(count: int, minimum: int = 0, share: DeviceShare | None = None, **takes
 
 
 def workload(*sets: PodSet, minimum: int = 1, **more: Any) -> Workload:
-    return Workload(
-        key=WorkloadKey(WorkloadKind.JOB, "u"),
-        namespace="n",
-        name="w",
-        queue=QueueName("q"),
-        arrival=1,
-        minimum=minimum,
-        pod_sets=sets,
-        **more,
-    )
+    return a_workload("u", *sets, namespace="n", name="w", minimum=minimum, **more)
 
 
 def one_queue(clear_after: int | None) -> QueueTree:

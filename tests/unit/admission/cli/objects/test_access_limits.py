@@ -10,8 +10,8 @@ from admission.cli.access.read_api import Unanswered
 from admission.cli.objects import access_limits
 from admission.read_api.bodies import UserBody, UserList, WorkloadList
 from queues.api.names import CHANGE_REASON
+from tests.fakes.plugin import Asking
 from tests.fakes.read_api.fake_lists import LISTED
-from tests.unit.admission.cli.objects.conftest import Asking
 from tests.unit.admission.cli.objects.queue_server import GPU, QueueServer
 
 NOW = "2026-11-20T12:00:00Z"

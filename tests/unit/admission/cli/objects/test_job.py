@@ -1,57 +1,41 @@
 """``kubectl muster job logs``: which pods it asks kubectl about; and all of ``job`` about a Job of batch/v1."""
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from aiohttp import web
 
-from admission.cli.failures import finish
-from admission.cli.kubectl_muster import kubectl_muster
 from admission.settings import Address
 from admission.web.http import serving
 from queues.api.api_resources import PODS
 from tests.fakes.fake_api_server import FakeApiServer
+from tests.fakes.plugin import Asking, Plugin, Said
 
 JOB = {"metadata": {"name": "train"}, "spec": {"tasks": [{"name": "master"}, {"name": "worker"}]}}
-Said = tuple[int, str, str]
-Asking = Callable[..., Awaitable[Said]]
 
 
 async def the_job(_: FakeApiServer, __: web.Request) -> web.StreamResponse:
     return web.json_response(JOB)
 
 
-@pytest.fixture
-async def server() -> AsyncIterator[FakeApiServer]:
-    server = FakeApiServer()
-    await server.start()
-    try:
-        yield server
-    finally:
-        await server.stop()
-
-
-@pytest.fixture
-def ask(
-    server: FakeApiServer, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Asking:
-    monkeypatch.setenv("KUBECONFIG", str(server.kubeconfig(tmp_path)))
-    kubectl = tmp_path / "bin/kubectl"
+def own_kubectl(plugin: Plugin, *last: str) -> None:
+    """A kubectl that prints what it is called with."""
+    kubectl = plugin.folder / "bin/kubectl"
     kubectl.parent.mkdir()
-    kubectl.write_text('#!/bin/sh\necho "$@"\nexit 3\n')
+    kubectl.write_text("\n".join(("#!/bin/sh", 'echo "$@"', *last, "")))
     kubectl.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{kubectl.parent}:/bin:/usr/bin")
+    plugin.monkeypatch.setenv("PATH", f"{kubectl.parent}:/bin:/usr/bin")
+
+
+@pytest.fixture
+def ask(plugin: Plugin, api_server: FakeApiServer) -> Asking:
+    own_kubectl(plugin, "exit 3")
+    logs = plugin.at(api_server, "job", "logs", "train", "-n", "ml")
 
     async def asked(*words: str) -> Said:
-        server.once("LIST", the_job)  # the fake has no requests for one object
-        line = ("job", "logs", "train", "-n", "ml", *words)
-        code = await asyncio.to_thread(finish, kubectl_muster, "kubectl muster", line)
-        out, err = capfd.readouterr()
-        return code, out, err
+        api_server.once("LIST", the_job)  # the fake has no requests for one object
+        return await logs(*words)
 
     return asked
 
@@ -62,10 +46,10 @@ def pod(name: str, task: str) -> dict[str, Any]:
 
 
 async def test_all_pods_and_containers_are_asked_for_each_line_with_its_pod(
-    server: FakeApiServer, ask: Asking
+    api_server: FakeApiServer, ask: Asking
 ) -> None:
     for index in range(3):
-        await server.put(PODS.path("ml"), pod(f"train-worker-{index}", "worker"))
+        await api_server.put(PODS.path("ml"), pod(f"train-worker-{index}", "worker"))
 
     assert await ask() == (
         3,
@@ -79,7 +63,7 @@ async def test_all_pods_and_containers_are_asked_for_each_line_with_its_pod(
 
 
 async def test_what_cannot_be_read_is_one_sentence(
-    ask: Asking, monkeypatch: pytest.MonkeyPatch, server: FakeApiServer
+    ask: Asking, monkeypatch: pytest.MonkeyPatch, api_server: FakeApiServer
 ) -> None:
     assert await ask() == (
         1,
@@ -90,7 +74,7 @@ async def test_what_cannot_be_read_is_one_sentence(
     assert code == 2
     assert "job train has no task workers. It has: master, worker." in err
 
-    await server.put(PODS.path("ml"), pod("train-worker-0", "worker"))
+    await api_server.put(PODS.path("ml"), pod("train-worker-0", "worker"))
     monkeypatch.setenv("PATH", "/nowhere")
     code, _, err = await ask()
     assert (code, err) == (1, "Error: Running kubectl logs: there is no kubectl on PATH.\n")
@@ -108,16 +92,10 @@ def asked() -> list[str]:
 
 
 @pytest.fixture
-def ask_about_batch(
-    asked: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Asking:
+def ask_about_batch(asked: list[str], plugin: Plugin) -> Asking:
     """An API server with one Job of batch/v1, named train."""
-    kubectl = tmp_path / "bin/kubectl"
-    kubectl.parent.mkdir()
-    kubectl.write_text('#!/bin/sh\necho "$@"\n')
-    kubectl.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{kubectl.parent}:/bin:/usr/bin")
-    monkeypatch.setenv("COLUMNS", "400")
+    own_kubectl(plugin)
+    plugin.monkeypatch.setenv("COLUMNS", "400")
 
     async def answer(request: web.Request) -> web.Response:
         if request.path == "/api/v1/namespaces/ml/pods":
@@ -132,7 +110,7 @@ def ask_about_batch(
         app = web.Application()
         app.router.add_route("*", "/{any:.*}", answer)
         async with serving(app, Address("127.0.0.1", 0)) as port:
-            config = tmp_path / "kubeconfig"
+            config = plugin.folder / "kubeconfig"
             of = {"cluster": "c", "user": "u"}
             clusters = [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{port}"}}]
             document = {
@@ -141,11 +119,9 @@ def ask_about_batch(
                 "clusters": clusters,
             }
             config.write_text(yaml.safe_dump({**document, "users": [{"name": "u", "user": {"token": "t"}}]}))
-            monkeypatch.setenv("KUBECONFIG", str(config))
-            line = ("job", *words, "-n", "ml")
-            code = await asyncio.to_thread(finish, kubectl_muster, "kubectl muster", line)
-        out, err = capfd.readouterr()
-        return code, out.replace(f" --kubeconfig={config}", ""), err
+            plugin.monkeypatch.setenv("KUBECONFIG", str(config))
+            code, out, err = await plugin.asking("job")(*words, "-n", "ml")
+        return Said(code, out.replace(f" --kubeconfig={config}", ""), err)
 
     return said
 

@@ -1,20 +1,16 @@
 """What ``kubectl muster jobflow`` says and asks for, to the letter."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
 from admission.cli.completion import candidates
-from admission.cli.failures import finish
-from admission.cli.kubectl_muster import kubectl_muster
 from admission.cli.objects import jobflow
 from queues.api.api_resources import JOB_FLOWS, VOLCANO_JOBS
 from tests.fakes.fake_api_server import FakeApiServer, answers
+from tests.fakes.plugin import Asking, Plugin, Said
 
 Document = dict[str, Any]
 
@@ -23,39 +19,10 @@ FLOWS = JOB_FLOWS.path("ml")
 JOBS = VOLCANO_JOBS.path("ml")
 
 
-@dataclass(frozen=True)
-class Said:
-    code: int
-    out: str
-    err: str
-
-
-Asking = Callable[..., Awaitable[Said]]
-
-
 @pytest.fixture
-async def server() -> AsyncIterator[FakeApiServer]:
-    server = FakeApiServer()
-    await server.start()
-    try:
-        yield server
-    finally:
-        await server.stop()
-
-
-@pytest.fixture
-def ask(
-    server: FakeApiServer, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Asking:
-    monkeypatch.setenv("KUBECONFIG", str(server.kubeconfig(tmp_path)))
-    monkeypatch.setattr(jobflow, "_now", lambda: NOW)
-
-    async def asked(*words: str) -> Said:
-        code = await asyncio.to_thread(finish, kubectl_muster, "kubectl muster", ("jobflow", *words))
-        out, err = capfd.readouterr()
-        return Said(code, out, err)
-
-    return asked
+def ask(plugin: Plugin, api_server: FakeApiServer) -> Asking:
+    plugin.monkeypatch.setattr(jobflow, "_now", lambda: NOW)
+    return plugin.at(api_server, "jobflow")
 
 
 def flow(name: str, *steps: Document, **status: Any) -> Document:
@@ -118,25 +85,25 @@ FAILED = flow(
 REASON = ("QueueLimit", "queue vision may use 8 nvidia.com/gpu,\nand 8 are in use")
 
 
-async def put(server: FakeApiServer, *flows: Document) -> None:
+async def put(api_server: FakeApiServer, *flows: Document) -> None:
     for each in flows:
-        await server.put(FLOWS, each)
+        await api_server.put(FLOWS, each)
         # A path below a collection is answered with the object of that name.
-        server.objects[FLOWS]["", each["metadata"]["name"]] = each
-        del server.objects[FLOWS]["ml", each["metadata"]["name"]]
+        api_server.objects[FLOWS]["", each["metadata"]["name"]] = each
+        del api_server.objects[FLOWS]["ml", each["metadata"]["name"]]
 
 
-async def put_jobs(server: FakeApiServer) -> None:
-    await server.put(JOBS, job("weekly", "weekly-train", "Pending", *REASON))
-    await server.put(JOBS, job("weekly", "weekly-probe", "Running", running=3, pending=1, retryCount=2))
-    await server.put(JOBS, job("weekly", "weekly-former", "Completed", succeeded=2))
-    await server.put(JOBS, job("other", "weekly-prepare", "Running", running=9))
+async def put_jobs(api_server: FakeApiServer) -> None:
+    await api_server.put(JOBS, job("weekly", "weekly-train", "Pending", *REASON))
+    await api_server.put(JOBS, job("weekly", "weekly-probe", "Running", running=3, pending=1, retryCount=2))
+    await api_server.put(JOBS, job("weekly", "weekly-former", "Completed", succeeded=2))
+    await api_server.put(JOBS, job("other", "weekly-prepare", "Running", running=9))
 
 
 async def test_a_list_tells_how_far_flows_are_and_what_they_wait_for(
-    server: FakeApiServer, ask: Asking
+    api_server: FakeApiServer, ask: Asking
 ) -> None:
-    await put(server, WEEKLY, FAILED)
+    await put(api_server, WEEKLY, FAILED)
 
     assert (await ask("list", "-n", "ml")).out == (
         "NAME      NAMESPACE   PHASE     COMPLETED   AGE   WAITS-FOR\n"
@@ -152,10 +119,10 @@ async def test_a_list_tells_how_far_flows_are_and_what_they_wait_for(
 
 
 async def test_a_flow_is_shown_with_its_jobs_and_what_each_waits_for(
-    server: FakeApiServer, ask: Asking
+    api_server: FakeApiServer, ask: Asking
 ) -> None:
-    await put(server, WEEKLY)
-    await put_jobs(server)
+    await put(api_server, WEEKLY)
+    await put_jobs(api_server)
 
     assert (await ask("get", "weekly", "-n", "ml")).out == (
         "jobflow/weekly in namespace ml\n"
@@ -171,31 +138,31 @@ async def test_a_flow_is_shown_with_its_jobs_and_what_each_waits_for(
         "Job weekly-train to be completed; it is Pending\n"
         "weekly-former    Completed   2 succeeded             5m   -                  -\n"
     )
-    [asked] = [seen for seen in server.seen("LIST") if seen.path == JOBS]
+    [asked] = [seen for seen in api_server.seen("LIST") if seen.path == JOBS]
     assert asked.query == {"labelSelector": "volcano.sh/created-by-jobflow=ml.weekly"}
 
 
 async def test_jobs_of_a_flow_with_a_name_too_long_for_a_label_are_found(
-    server: FakeApiServer, ask: Asking
+    api_server: FakeApiServer, ask: Asking
 ) -> None:
     name = "n" * 63
-    await put(server, flow(name, step("a"), state={"phase": "Running"}))
-    await server.put(JOBS, job(name, f"{name}-a", "Running", running=1))
+    await put(api_server, flow(name, step("a"), state={"phase": "Running"}))
+    await api_server.put(JOBS, job(name, f"{name}-a", "Running", running=1))
 
     assert "1 running" in (await ask("get", name, "-n", "ml")).out
-    [asked] = [seen for seen in server.seen("LIST") if seen.path == JOBS]
+    [asked] = [seen for seen in api_server.seen("LIST") if seen.path == JOBS]
     assert asked.query == {}, "no label can have its name"
 
 
 async def test_a_flow_that_cannot_be_read_is_shown_with_its_problem(
-    server: FakeApiServer, ask: Asking
+    api_server: FakeApiServer, ask: Asking
 ) -> None:
     problem = {"phase": "Waiting", "reason": "InvalidSpec", "message": "found a cycle: a, b"}
-    await put(server, flow("broken", step("a", "b"), step("b", "a"), conditions={"broken": problem}))
+    await put(api_server, flow("broken", step("a", "b"), step("b", "a"), conditions={"broken": problem}))
     # Whatever a user wrote before there was a definition that refuses it.
     odd = flow("odd", state="Running", conditions=[1], completedJobs="x")
     odd["spec"] = {"flows": {"name": "a"}}
-    await put(server, odd)
+    await put(api_server, odd)
 
     assert "Problem  InvalidSpec: found a cycle: a, b\n" in (await ask("get", "broken", "-n", "ml")).out
     assert (await ask("get", "odd", "-n", "ml")).code == 0
@@ -203,16 +170,16 @@ async def test_a_flow_that_cannot_be_read_is_shown_with_its_problem(
 
 
 async def test_without_the_right_to_list_jobs_the_flow_itself_tells_of_them(
-    server: FakeApiServer, ask: Asking
+    api_server: FakeApiServer, ask: Asking
 ) -> None:
-    await put(server, WEEKLY)
+    await put(api_server, WEEKLY)
 
     async def only_flows(at: FakeApiServer, request: Any) -> Any:
         if request.path == JOBS:
             return await answers(403, "jobs is forbidden: user me cannot list them")(at, request)
         return at.list(request)
 
-    server.once("LIST", only_flows, times=2)
+    api_server.once("LIST", only_flows, times=2)
     said = await ask("get", "weekly", "-n", "ml")
 
     assert said.code == 0
@@ -220,9 +187,9 @@ async def test_without_the_right_to_list_jobs_the_flow_itself_tells_of_them(
     assert "weekly-train     Pending" in said.out
 
 
-async def test_documents_are_those_of_the_api_server(server: FakeApiServer, ask: Asking) -> None:
-    await put(server, WEEKLY)
-    await put_jobs(server)
+async def test_documents_are_those_of_the_api_server(api_server: FakeApiServer, ask: Asking) -> None:
+    await put(api_server, WEEKLY)
+    await put_jobs(api_server)
     found = yaml.safe_load((await ask("get", "weekly", "-n", "ml", "-o", "yaml")).out)
 
     assert found["kind"] == "List"
@@ -233,15 +200,15 @@ async def test_documents_are_those_of_the_api_server(server: FakeApiServer, ask:
         "weekly-train",
     ]
     assert yaml.safe_load((await ask("list", "-n", "ml", "-o", "json")).out)["items"] == [
-        server.objects[FLOWS]["", "weekly"]
+        api_server.objects[FLOWS]["", "weekly"]
     ]
 
 
-async def test_flows_are_deleted_with_their_jobs(server: FakeApiServer, ask: Asking) -> None:
+async def test_flows_are_deleted_with_their_jobs(api_server: FakeApiServer, ask: Asking) -> None:
     said = await ask("delete", "weekly", "nightly", "-n", "ml")
 
     assert said == Said(0, "jobflow weekly deleted\njobflow nightly deleted\n", "")
-    assert [(seen.path, seen.query) for seen in server.seen("DELETE")] == [
+    assert [(seen.path, seen.query) for seen in api_server.seen("DELETE")] == [
         (f"{FLOWS}/{name}", {"propagationPolicy": "Background"}) for name in ("weekly", "nightly")
     ]
 
@@ -267,17 +234,17 @@ async def test_what_is_not_there_or_wrong_is_a_sentence(
 
 
 async def test_a_flow_that_is_not_there_is_told_in_the_words_of_the_api_server(
-    server: FakeApiServer, ask: Asking
+    api_server: FakeApiServer, ask: Asking
 ) -> None:
-    server.once("LIST", answers(404, 'jobflows.flow.volcano.sh "x" not found'))
+    api_server.once("LIST", answers(404, 'jobflows.flow.volcano.sh "x" not found'))
     said = await ask("get", "x", "-n", "ml")
 
     assert said.code == 1
     assert 'Looking for jobflow x: jobflows.flow.volcano.sh "x" not found' in said.err
 
 
-async def test_a_shell_offers_the_names_of_flows(server: FakeApiServer, ask: Asking) -> None:
-    await put(server, WEEKLY, FAILED)
+async def test_a_shell_offers_the_names_of_flows(api_server: FakeApiServer, ask: Asking) -> None:
+    await put(api_server, WEEKLY, FAILED)
     words = ("jobflow", "delete", "-n", "ml", "w")
 
     assert await asyncio.to_thread(candidates, words) == [("weekly", "Running")]

@@ -1,8 +1,7 @@
 """``kubectl muster nodes``: racks, what is free there, the largest gangs that fit, and whose seats are where."""
 
-import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +9,8 @@ import pytest
 from msgspec import convert
 from msgspec.structs import replace
 
-from admission.cli.access.object_forms import Topology
+from admission.cli.access.object_forms import TopologyObject
 from admission.cli.closures.closed_nodes import Closure
-from admission.cli.failures import finish
-from admission.cli.kubectl_muster import kubectl_muster
 from admission.cli.rendering.node_line import Accelerator, NodeLine
 from admission.cli.rendering.node_use import use_table, with_use
 from admission.cli.rendering.nodes import node_lines
@@ -23,7 +20,8 @@ from admission.wire import WireNode
 from queues.api.api_resources import NODE_DRAINS, NODES, TOPOLOGIES
 from tests.fakes import fake_reader
 from tests.fakes.fake_api_server import FakeApiServer
-from tests.fakes.fake_reader import FakeReader, served
+from tests.fakes.fake_reader import FakeReader
+from tests.fakes.plugin import Asking, Plugin
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 RACK, BLOCK, HOST = "topology.muster.dev/rack", "topology.muster.dev/block", "kubernetes.io/hostname"
@@ -31,9 +29,6 @@ TOPOLOGY = {
     "metadata": {"name": "racks"},
     "spec": {"levels": [{"nodeLabel": BLOCK}, {"nodeLabel": RACK}, {"nodeLabel": HOST}]},
 }
-
-Said = tuple[int, str, str]
-Asking = Callable[[str], Awaitable[Said]]
 
 
 def node(name: str, rack: str | None, **spec: Any) -> dict[str, Any]:
@@ -51,41 +46,25 @@ def node(name: str, rack: str | None, **spec: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-async def server() -> AsyncIterator[FakeApiServer]:
-    server = FakeApiServer()
-    await server.start()
-    try:
-        taint = [{"key": "team", "value": "a", "effect": "NoSchedule"}]
-        for each in (
-            node("gpu-1", "r1"),
-            node("gpu-2", "r1", taints=taint),
-            node("gpu-3", "r2"),
-            node("gpu-4", "r2", unschedulable=True),
-            node("gpu-5", None),
-        ):
-            await server.put(NODES.path(), each)
-        await server.put(TOPOLOGIES.path(), TOPOLOGY)
-        yield server
-    finally:
-        await server.stop()
+async def server(api_server: FakeApiServer) -> FakeApiServer:
+    taint = [{"key": "team", "value": "a", "effect": "NoSchedule"}]
+    for document in (
+        node("gpu-1", "r1"),
+        node("gpu-2", "r1", taints=taint),
+        node("gpu-3", "r2"),
+        node("gpu-4", "r2", unschedulable=True),
+        node("gpu-5", None),
+    ):
+        await api_server.put(NODES.path(), document)
+    await api_server.put(TOPOLOGIES.path(), TOPOLOGY)
+    return api_server
 
 
 @pytest.fixture
-async def ask(
-    server: FakeApiServer, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Asking]:
-    monkeypatch.setenv("KUBECONFIG", str(server.kubeconfig(tmp_path)))
-    async with served(FakeReader()) as url:
-        # Muster is asked directly here; the API server answers for nodes.
-        monkeypatch.setenv("MUSTER_SERVER", url)
-
-        async def asked(words: str) -> Said:
-            line = ("nodes", *words.split())
-            code = await asyncio.to_thread(finish, kubectl_muster, "kubectl muster", line)
-            out, err = capfd.readouterr()
-            return code, out, err
-
-        yield asked
+async def ask(plugin: Plugin, server: FakeApiServer) -> AsyncIterator[Asking]:
+    # Muster is asked directly here; the API server answers for nodes.
+    async with plugin.served(FakeReader(), "nodes", server=server) as ask:
+        yield ask
 
 
 @pytest.mark.parametrize(
@@ -199,7 +178,7 @@ def test_racks_are_those_of_a_topology_or_of_a_usual_label() -> None:
     documents = [node("a", "r1"), node("b", "r2"), node("c", None)]
     documents[2]["metadata"]["labels"][RACK] = "r3"
     one, other, alone = convert(documents, list[WireNode])
-    topology = convert(TOPOLOGY, Topology)
+    topology = convert(TOPOLOGY, TopologyObject)
     racks = Racks.known([topology], [one], None)
     assert [racks.of(each) for each in (one, other, alone)] == ["b1/r1", "b1/r2", ""]
     assert Racks.known([topology], [one], BLOCK).of(one) == "b1"

@@ -1,50 +1,29 @@
 """What ``kubectl muster nodes`` says where nodes have no GPUs, nothing is faulty, or Devices cannot be read."""
 
-import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import web
 
-from admission.cli.failures import finish
-from admission.cli.kubectl_muster import kubectl_muster
 from queues.api import names
 from queues.api.api_resources import DEVICES, LEASES, NODES, RESOURCE_SLICES
 from tests.builders.devices import gpus_of
 from tests.builders.node_agents.node_devices import device, device_object
 from tests.fakes.fake_api_server import FakeApiServer, answers
-
-Said = tuple[int, str, str]
-Asking = Callable[..., Awaitable[Said]]
+from tests.fakes.plugin import Asking, Plugin
 
 
 @pytest.fixture
-async def server() -> AsyncIterator[FakeApiServer]:
-    server = FakeApiServer()
-    await server.start()
-    try:
-        for name, gpus in (("cpu-1", None), ("gpu-1", "8"), ("gpu-2", "8")):
-            await server.put(NODES.path(), node(name, gpus))
-        yield server
-    finally:
-        await server.stop()
+async def server(api_server: FakeApiServer) -> FakeApiServer:
+    for name, gpus in (("cpu-1", None), ("gpu-1", "8"), ("gpu-2", "8")):
+        await api_server.put(NODES.path(), node(name, gpus))
+    return api_server
 
 
 @pytest.fixture
-def ask(
-    server: FakeApiServer, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Asking:
-    monkeypatch.setenv("KUBECONFIG", str(server.kubeconfig(tmp_path)))
-
-    async def asked(*words: str) -> Said:
-        code = await asyncio.to_thread(finish, kubectl_muster, "kubectl muster", ("nodes", *words))
-        out, err = capfd.readouterr()
-        return code, out, err
-
-    return asked
+def ask(plugin: Plugin, server: FakeApiServer) -> Asking:
+    return plugin.at(server, "nodes")
 
 
 def node(name: str, gpus: str | None) -> dict[str, Any]:
@@ -183,6 +162,6 @@ async def test_json_has_a_form_of_its_own(server: FakeApiServer, ask: Asking) ->
     _, out, _ = await ask("gpu-1", "-o", "json")
     [line] = json.loads(out)["items"]
     assert (line["name"], line["gpus"], line["healthy"]) == ("gpu-1", 8, 7)
-    assert line["recovery"] == {"phase": "", "waits": "", "onHold": False, "byPerson": False}
+    assert line["recovery"] == {"phase": "", "waits": "", "byPerson": False}
     assert line["faults"][0]["number"] == 3
     assert line["agent"] == ""

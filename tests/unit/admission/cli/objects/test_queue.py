@@ -1,7 +1,7 @@
 """Queues are paused, resumed and deleted, and what is said of it is how it is."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import click
@@ -18,24 +18,19 @@ from queues.api.api_resources import COMMANDS, QUEUES
 from queues.api.names import CHANGE_REASON
 from tests.fakes.fake_api_server import answers
 from tests.fakes.fake_reader import queue as shown_queue
+from tests.fakes.plugin import Asking, Said
 from tests.unit.admission.cli.objects.queue_server import QueueServer
 
-Said = tuple[int, str, str]
-Asking = Callable[..., Awaitable[Said]]
 PAUSED = {"paused": True}
 
 
 @pytest.fixture
 async def server() -> AsyncIterator[QueueServer]:
-    server = QueueServer()
-    await server.start()
-    try:
+    async with QueueServer() as server:
         await server.add("root")
         await server.add("robotics", policy={"order": "fifo"})
         await server.add("sim", parent="robotics", status={"running": 2, "inqueue": 1, "pending": 4})
         yield server
-    finally:
-        await server.stop()
 
 
 def asking(
@@ -49,8 +44,7 @@ def asking(
 
     async def asked(*words: str) -> Said:
         code = await asyncio.to_thread(finish, command, command.name, (*before, *words, *config))
-        out, err = capfd.readouterr()
-        return code, out, err
+        return Said(code, *capfd.readouterr())
 
     return asked
 

@@ -4,7 +4,7 @@ import pytest
 
 from admission.cli.queue_names import queue_hint
 from tests.fakes.fake_api_server import answers
-from tests.unit.admission.cli.objects.conftest import Asking
+from tests.fakes.plugin import Asking
 from tests.unit.admission.cli.objects.queue_server import QueueServer
 
 

@@ -1,34 +1,20 @@
 """``kubectl muster queues --contexts``: each cluster is asked by itself, and what all use is summed."""
 
-import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
+from collections.abc import AsyncIterator
 
 import pytest
-import pytest_asyncio
 import yaml
 
-from admission.cli.failures import finish
-from admission.cli.kubectl_muster import kubectl_muster
 from admission.cli.objects import queues_over_clusters
 from deploy.local.processes import free_port
 from tests.fakes.fake_reader import FakeReader, served
+from tests.fakes.plugin import Asking, Plugin
 
-Said = Callable[..., Awaitable[tuple[int, str, str]]]
 
-
-@pytest_asyncio.fixture
-async def said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> AsyncIterator[Said]:
+@pytest.fixture
+async def said(plugin: Plugin) -> AsyncIterator[Asking]:
     """The plugin with a kubeconfig of three clusters, of which the last one is down."""
-
-    async def run(*words: str) -> tuple[int, str, str]:
-        code = await asyncio.to_thread(finish, kubectl_muster, "kubectl muster", ("queues", *words))
-        out, err = capfd.readouterr()
-        return code, out, err
-
     async with served(FakeReader()) as east, served(FakeReader()) as west:
         servers = {"east": east, "west": west, "down": f"http://127.0.0.1:{free_port()}"}
         kubeconfig = {
@@ -36,12 +22,12 @@ async def said(
             "users": [{"name": "me", "user": {"token": "secret"}}],
             "contexts": [{"name": name, "context": {"cluster": name, "user": "me"}} for name in servers],
         }
-        (tmp_path / "config").write_text(yaml.safe_dump(kubeconfig))
-        monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
-        yield run
+        (plugin.folder / "config").write_text(yaml.safe_dump(kubeconfig))
+        plugin.monkeypatch.setenv("KUBECONFIG", str(plugin.folder / "config"))
+        yield plugin.asking("queues")
 
 
-async def test_a_queue_has_a_line_for_each_cluster_and_the_sum(said: Said) -> None:
+async def test_a_queue_has_a_line_for_each_cluster_and_the_sum(said: Asking) -> None:
     code, out, err = await said("--contexts", "east,west", "train", "--resource", "gpu")
     assert (code, err) == (0, "")
     one = json.loads((await said("--contexts", "east", "train", "-o", "json"))[1])["items"][0]
@@ -56,7 +42,7 @@ async def test_a_queue_has_a_line_for_each_cluster_and_the_sum(said: Said) -> No
     assert max(map(len, out.splitlines())) <= 80
 
 
-async def test_a_cluster_that_does_not_answer_is_one_line_and_the_others_are_shown(said: Said) -> None:
+async def test_a_cluster_that_does_not_answer_is_one_line_and_the_others_are_shown(said: Asking) -> None:
     code, out, err = await said("--contexts", "down,east")
     assert code == 1
     [line] = err.splitlines()
@@ -79,21 +65,21 @@ async def test_a_cluster_that_does_not_answer_is_one_line_and_the_others_are_sho
     ],
 )
 async def test_what_cannot_be_asked_is_told_before_any_cluster_is_asked(
-    said: Said, words: tuple[str, ...], told: str
+    said: Asking, words: tuple[str, ...], told: str
 ) -> None:
     code, out, err = await said(*words)
     assert (code, out) == (2, "")
     assert told in err
 
 
-async def test_an_old_answer_is_told_with_its_cluster(said: Said, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_old_answer_is_told_with_its_cluster(said: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queues_over_clusters, "age_of", lambda _: ("The data is 3m old.", 3))
     code, out, err = await said("--contexts", "east,west")
     assert (code, err) == (3, "east: The data is 3m old.\nwest: The data is 3m old.\n")
     assert out
 
 
-async def test_a_queue_that_no_cluster_has_is_told(said: Said) -> None:
+async def test_a_queue_that_no_cluster_has_is_told(said: Asking) -> None:
     code, out, err = await said("--contexts", "east,west", "trian")
     assert (code, out) == (1, "")
     assert err.startswith("Error: There is no queue trian.")

@@ -1,23 +1,17 @@
 """What a change of quota would do to work is told before it is made, and keeps nobody from making it."""
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
+from collections.abc import AsyncIterator
 
 import pytest
 from aiohttp import web
 
-from admission.cli.failures import finish
-from admission.cli.kubectl_muster import kubectl_muster
 from admission.cli.objects import quota_trial
 from admission.cli.rendering.trials.effects import effects_text
 from admission.read_api.trials import ComparisonBody, DifferenceBody
 from tests.builders.trials.worlds_in_memory import GPU
 from tests.fakes.fake_api_server import answers, refusal
+from tests.fakes.plugin import Asking, Plugin
 from tests.fakes.read_api.trial_server import TrialServer, crowded_server
-
-Said = tuple[int, str, str]
-Asking = Callable[..., Awaitable[Said]]
 
 
 @pytest.fixture
@@ -27,16 +21,8 @@ async def server() -> AsyncIterator[TrialServer]:
 
 
 @pytest.fixture
-def ask(
-    server: TrialServer, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Asking:
-    monkeypatch.setenv("KUBECONFIG", str(server.kubeconfig(tmp_path)))
-
-    async def asked(*words: str) -> Said:
-        code = await asyncio.to_thread(finish, kubectl_muster, "kubectl muster", words)
-        return (code, *capfd.readouterr())
-
-    return asked
+def ask(plugin: Plugin, server: TrialServer) -> Asking:
+    return plugin.at(server)
 
 
 SET = ("quota", "set", "team", "--deserved", "gpu=24", "--capability", "gpu=24")

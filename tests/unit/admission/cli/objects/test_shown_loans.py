@@ -1,19 +1,15 @@
 """Loans in tables: beside what queues deserve, and in the history with who began them and that they ended."""
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 from msgspec import structs
 
-from admission.cli.failures import finish
-from admission.cli.kubectl_muster import kubectl_muster
 from admission.cli.rendering.quota import ended_by_themselves
 from admission.read_api import bodies
-from tests.fakes.fake_reader import GPU, QUEUES, TEAM_A, TEAM_B, FakeReader, served
-
-Asking = Callable[..., Awaitable[tuple[int, str, str]]]
+from tests.fakes.fake_reader import GPU, QUEUES, TEAM_A, TEAM_B, FakeReader
+from tests.fakes.plugin import Asking, Plugin
 
 
 def loan(amount: str, counts: str = "", **about: Any) -> bodies.LoanInForceBody:
@@ -24,22 +20,20 @@ def loan(amount: str, counts: str = "", **about: Any) -> bodies.LoanInForceBody:
 
 
 @pytest.fixture
-async def ask(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Asking]:
+def reader() -> FakeReader:
     """A cluster in which team-a lends to team-b."""
     lent = (loan("16", reason="a deadline"), loan("8", "4", problem="queue team-a has 4 to lend"))
     reader = FakeReader()
     reader.tree = tuple(
         structs.replace(queue, loans=lent) if queue in (TEAM_A, TEAM_B) else queue for queue in QUEUES
     )
-    async with served(reader) as url:
-        monkeypatch.setenv("MUSTER_SERVER", url)
+    return reader
 
-        async def asked(*words: str) -> tuple[int, str, str]:
-            code = await asyncio.to_thread(finish, kubectl_muster, "kubectl muster", words)
-            out, err = capfd.readouterr()
-            return code, out, err
 
-        yield asked
+@pytest.fixture
+async def ask(plugin: Plugin, reader: FakeReader) -> AsyncIterator[Asking]:
+    async with plugin.served(reader) as ask:
+        yield ask
 
 
 async def test_the_tree_shows_what_is_lent_and_for_how_long(ask: Asking) -> None:

@@ -36,7 +36,7 @@ from admission.cli.page.problems import NoSuchView
 from admission.cli.page.server import PART
 from admission.cli.page.view import View
 from admission.cli.page.views import Views
-from admission.cli.rendering.node_line import Fault
+from admission.cli.rendering.node_line import DeviceFaultLine
 from admission.read_api.bodies import LoanInForceBody, NodeBody, NodeWorkloadsBody, SeatedBody
 from admission.read_api.usage import SeriesBody, TimeSeriesList
 from admission.web.reader import EVERYTHING
@@ -518,7 +518,7 @@ async def every_view(text: str) -> list[Markup]:
         total=2,
     )
     there = NodeWorkloadsBody(items=(seated(text, "2"),), total=3, hidden=0)
-    fault = Fault(number=1, id="", reason=text, message=text, since=None)
+    fault = DeviceFaultLine(number=1, id="", reason=text, message=text, since=None)
     held = use_of({resource: "2"}, workloads=there)
     node = line(text, held=0, used="1", rack=text, closed=text, state=text, faults=(fault,), use=held)
     planned = planned_view(

@@ -1,19 +1,14 @@
 """A workload that names a queue that there is not: the one that may have been meant is told, if the user may see it."""
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-
 import pytest
 from msgspec import structs
 
-from admission.cli.failures import finish
-from admission.cli.kubectl_muster import kubectl_muster
 from admission.read_api import bodies
 from queues.reason_codes import ReasonCode
 from tests.fakes import fake_reader
-from tests.fakes.fake_reader import FakeReader, served
+from tests.fakes.fake_reader import FakeReader
+from tests.fakes.plugin import Asking
 
-Asking = Callable[..., Awaitable[str]]
 TOLD = "queue trian does not exist; create it or name another one"
 
 
@@ -30,24 +25,9 @@ def reader(monkeypatch: pytest.MonkeyPatch) -> FakeReader:
     return FakeReader()
 
 
-@pytest.fixture
-async def ask(
-    reader: FakeReader, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Asking]:
-    monkeypatch.setenv("KUBECONFIG", "/nowhere/config")
-    async with served(reader) as url:
-        monkeypatch.setenv("MUSTER_SERVER", url)
-
-        async def asked(*words: str) -> str:
-            await asyncio.to_thread(finish, kubectl_muster, "kubectl muster", words)
-            return capfd.readouterr().out
-
-        yield asked
-
-
 @pytest.mark.parametrize("words", ["explain tune-3 -n ml", "pending -A"])
 async def test_the_queue_that_was_meant_is_told(ask: Asking, words: str) -> None:
-    assert f"{TOLD}. Did you mean train?" in await ask(*words.split())
+    assert f"{TOLD}. Did you mean train?" in (await ask(words)).out
 
 
 @pytest.mark.parametrize("words", ["explain tune-3 -n ml", "pending -A"])
@@ -55,6 +35,6 @@ async def test_a_queue_that_the_user_may_not_see_is_not_told(
     reader: FakeReader, ask: Asking, words: str
 ) -> None:
     reader.tree = tuple(each for each in reader.tree if each.name != "train")
-    told = await ask(*words.split())
+    told = (await ask(words)).out
     assert TOLD in told
     assert "Did you mean" not in told

@@ -1,34 +1,23 @@
 """``kubectl muster nodes --wanted``: what is asked, and what is said where nothing is missing."""
 
-import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 
 import pytest
 
-from admission.cli.failures import finish
-from admission.cli.kubectl_muster import kubectl_muster
 from admission.web.reader import Sight
-from tests.fakes.fake_reader import FakeReader, served
+from tests.fakes.fake_reader import FakeReader
+from tests.fakes.plugin import Asking, Plugin
 
-Said = tuple[int, str, str]
-Asking = Callable[[str], Awaitable[Said]]
 #: What waits for nodes is a Volcano Job.
 SIGHTS = {"jo": Sight(workloads={"job": {"ml"}}, queues=frozenset())}
 
 
 @pytest.fixture
-async def ask(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Asking]:
+async def ask(plugin: Plugin) -> AsyncIterator[Asking]:
     # Neither nodes nor anything else is asked of the API server.
-    monkeypatch.setenv("KUBECONFIG", "/nowhere/config")
-    async with served(FakeReader(), sights=SIGHTS) as url:
-        monkeypatch.setenv("MUSTER_SERVER", url)
-
-        async def asked(words: str) -> Said:
-            code = await asyncio.to_thread(finish, kubectl_muster, "kubectl muster", words.split())
-            return (code, *capfd.readouterr())
-
-        yield asked
+    async with plugin.served(FakeReader(), sights=SIGHTS) as ask:
+        yield ask
 
 
 async def test_gangs_that_wait_for_nodes_are_summed_up(ask: Asking) -> None:

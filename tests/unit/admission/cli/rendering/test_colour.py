@@ -1,36 +1,20 @@
 """Colours: where they are used, and that a table without them says the same."""
 
-import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
-from admission.cli.failures import finish
-from admission.cli.kubectl_muster import kubectl_muster
 from admission.cli.rendering.terminal.colour import coloured, wants_colour
-from tests.fakes.fake_reader import FakeReader, served
+from tests.fakes.plugin import Asking
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 SEQUENCE = re.compile(r"\033\[[0-9;]*m")
 
-Said = tuple[int, str, str]
-Asking = Callable[[str], Awaitable[Said]]
 
-
-@pytest.fixture
-async def ask(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Asking]:
-    monkeypatch.setenv("KUBECONFIG", "/nowhere/config")
+@pytest.fixture(autouse=True)
+def _short_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LINES", "24")
-    async with served(FakeReader()) as url:
-        monkeypatch.setenv("MUSTER_SERVER", url)
-
-        async def asked(words: str) -> Said:
-            code = await asyncio.to_thread(finish, kubectl_muster, "kubectl muster", words.split())
-            return (code, *capfd.readouterr())
-
-        yield asked
 
 
 @pytest.mark.parametrize(

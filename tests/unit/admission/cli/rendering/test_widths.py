@@ -151,9 +151,7 @@ Asking = Callable[..., Awaitable[tuple[str, str]]]
 
 @pytest.fixture
 async def server() -> AsyncIterator[Server]:
-    server = Server()
-    await server.start()
-    try:
+    async with Server() as server:
         await server.add("root")
         await server.add(TEAM, parent="root", deserved={GPU: 16}, capability={GPU: 16})
         await server.add(OTHER, parent="root", deserved={GPU: 8}, loans=[])
@@ -162,8 +160,6 @@ async def server() -> AsyncIterator[Server]:
         await put_closures(server)
         await put_flow(server)
         yield server
-    finally:
-        await server.stop()
 
 
 async def put_closures(server: Server) -> None:

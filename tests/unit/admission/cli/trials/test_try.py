@@ -1,22 +1,18 @@
 """``kubectl muster try``: what people see, and how wrong files are told."""
 
-import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from admission.cli.failures import finish
-from admission.cli.kubectl_muster import kubectl_muster
 from admission.forecast.learned import Learned
 from tests.builders.trials.worlds_in_memory import WorldInMemory, batch_job, stored, two_racks, volcano_job
-from tests.fakes.fake_reader import FakeLeader, FakeReader, served
-
-Asking = Callable[..., Awaitable[tuple[int, str, str]]]
+from tests.fakes.fake_reader import FakeLeader, FakeReader
+from tests.fakes.plugin import Asking, Plugin
 
 
 @pytest.fixture
@@ -25,18 +21,9 @@ def world() -> WorldInMemory:
 
 
 @pytest.fixture
-async def ask(
-    world: WorldInMemory, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Asking]:
-    monkeypatch.setenv("KUBECONFIG", "/nowhere/config")
-    async with served(FakeReader(), leader=FakeLeader(world)) as url:
-        monkeypatch.setenv("MUSTER_SERVER", url)
-
-        async def asked(*words: str) -> tuple[int, str, str]:
-            code = await asyncio.to_thread(finish, kubectl_muster, "kubectl muster", ["try", *words])
-            return (code, *capfd.readouterr())
-
-        yield asked
+async def ask(plugin: Plugin, world: WorldInMemory) -> AsyncIterator[Asking]:
+    async with plugin.served(FakeReader(), "try", leader=FakeLeader(world)) as ask:
+        yield ask
 
 
 def written(tmp_path: Path, *documents: Any) -> str:
@@ -254,9 +241,7 @@ async def test_wrong_changes_are_told_in_one_line(ask: Asking, words: list[str],
 
 
 @pytest.fixture
-async def foretold(
-    world: WorldInMemory, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Asking]:
+async def foretold(plugin: Plugin, world: WorldInMemory) -> AsyncIterator[Asking]:
     """Of a cluster that is full: its Job declares to run for an hour, and another one waits for it."""
     for name, hours in (("long", "1h"), ("next", "30m")):
         document = batch_job(
@@ -265,17 +250,10 @@ async def foretold(
         document["metadata"]["labels"] = {"muster.dev/queue-name": "other"}
         world.store(stored(document, name))
         world.settle()
-    monkeypatch.setenv("KUBECONFIG", "/nowhere/config")
     leader = FakeLeader(world)
     leader.learned = Learned(world.snapshot)
-    async with served(FakeReader(), leader=leader) as url:
-        monkeypatch.setenv("MUSTER_SERVER", url)
-
-        async def asked(*words: str) -> tuple[int, str, str]:
-            code = await asyncio.to_thread(finish, kubectl_muster, "kubectl muster", ["try", *words])
-            return (code, *capfd.readouterr())
-
-        yield asked
+    async with plugin.served(FakeReader(), "try", leader=leader) as ask:
+        yield ask
 
 
 async def test_when_one_that_waits_should_start_is_told(foretold: Asking, tmp_path: Path) -> None:

@@ -1,11 +1,9 @@
 """``kubectl muster usage``: which period is asked for, how use is shown, and what it costs."""
 
-import asyncio
 import csv
 import io
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from fractions import Fraction
 
@@ -14,48 +12,22 @@ import pytest
 import yaml
 from msgspec import structs
 
-from admission.cli.failures import finish
-from admission.cli.kubectl_muster import kubectl_muster
 from admission.cli.times import as_text
 from admission.cli.usage.command import moment, month
 from admission.cli.usage.used_time import Prices, decimal, unit, used_time, with_quotas
 from admission.read_api.usage import UsageBody, UsageQuotaBody
-from tests.fakes.fake_reader import GPU, FakeReader, served
+from tests.fakes.fake_reader import GPU, FakeReader
+from tests.fakes.plugin import Asking, Plugin
 from tests.fakes.read_api.fake_usage import USED
 
 NOW = datetime(2026, 11, 21, 10, 30, 15, tzinfo=UTC)
 
 
-@dataclass(frozen=True)
-class Said:
-    code: int
-    out: str
-    err: str
-
-
-Asking = Callable[..., Awaitable[Said]]
-
-
 @pytest.fixture
-def reader() -> FakeReader:
-    return FakeReader()
-
-
-@pytest.fixture
-async def ask(
-    reader: FakeReader, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Asking]:
-    monkeypatch.setenv("KUBECONFIG", "/nowhere/config")
-    monkeypatch.setattr("admission.cli.usage.command.time.time", NOW.timestamp)
-    async with served(reader) as url:
-        monkeypatch.setenv("MUSTER_SERVER", url)
-
-        async def asked(*words: str) -> Said:
-            code = await asyncio.to_thread(finish, kubectl_muster, "kubectl muster", ("usage", *words))
-            out, err = capfd.readouterr()
-            return Said(code, out, err)
-
-        yield asked
+async def ask(plugin: Plugin, reader: FakeReader) -> AsyncIterator[Asking]:
+    plugin.monkeypatch.setattr("admission.cli.usage.command.time.time", NOW.timestamp)
+    async with plugin.served(reader, "usage") as ask:
+        yield ask
 
 
 @pytest.mark.parametrize(

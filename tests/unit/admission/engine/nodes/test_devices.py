@@ -4,7 +4,6 @@ import pytest
 
 from admission.engine.decide import Memo, decide
 from admission.engine.nodes.table import Node, NodeTable
-from admission.engine.snapshot import Snapshot
 from queues.plan import Plan
 from queues.quota.accounts import Account, charges, charges_in_own_flavor
 from queues.quota.posting import NodeAccount, Posting
@@ -17,9 +16,9 @@ from queues.workload import (
     PodSet,
     QueueName,
     Workload,
-    WorkloadKey,
     WorkloadKind,
 )
+from tests.builders.decided_work import a_snapshot, a_workload
 from tests.builders.device_numbers import devices_in
 
 
@@ -34,26 +33,16 @@ def pod(number: int, *, whole: int = 0, count: int = 1, share: DeviceShare | Non
     """A workload of equal pods that start together."""
     gpus = whole * WHOLE if share is None else share.devices * share.milli
     pods = PodSet(name="main", count=count, takes=Resources({CPU: 1000, PODS: 1, GPU: gpus}), share=share)
-    return Workload(
-        key=WorkloadKey(WorkloadKind.POD, f"uid-{number}"),
-        namespace="team",
-        name=f"pod-{number}",
-        queue=QueueName("q"),
-        arrival=number,
-        minimum=count,
-        pod_sets=(pods,),
+    return a_workload(
+        f"uid-{number}", pods, kind=WorkloadKind.POD, name=f"pod-{number}", arrival=number, minimum=count
     )
 
 
 def decided(nodes: list[Node], *pods: Workload, limit: int | None = None) -> Plan:
     """The plan of one turn."""
     limits = Limits() if limit is None else Limits(capability={GPU: limit})
-    snapshot = Snapshot(
-        now=1000,
-        queues={QueueName("q"): Queue(name=QueueName("q"), limits=limits)},
-        nodes=NodeTable.build(nodes),
-        pending={each.key: each for each in pods},
-        admissions={},
+    snapshot = a_snapshot(
+        *pods, queues=[Queue(name=QueueName("q"), limits=limits)], now=1000, nodes=NodeTable.build(nodes)
     )
     return decide(snapshot, Memo())[0]
 

@@ -28,6 +28,7 @@ from queues.workload import (
     WorkloadKey,
     WorkloadKind,
 )
+from tests.builders.decided_work import a_snapshot, a_workload
 
 GI = 2**30
 Q, ABOVE = QueueName("q"), QueueName("above")
@@ -54,15 +55,13 @@ def pods(count: int = 1, gpus: int = 1, name: str = "main", **more: Any) -> PodS
 
 
 def work(*sets: PodSet, name: str = "it", minimum: int | None = None, **more: Any) -> Workload:
-    plain = Workload(
-        key=WorkloadKey(WorkloadKind.JOB, name),
+    plain = a_workload(
+        name,
+        *sets,
         namespace="ml",
-        name=name,
         queue=Q,
-        arrival=1,
-        created=100,
         minimum=sum(each.count for each in sets) if minimum is None else minimum,
-        pod_sets=sets,
+        created=100,
         generation="1",
     )
     return replace(plain, **more)
@@ -71,13 +70,7 @@ def work(*sets: PodSet, name: str = "it", minimum: int | None = None, **more: An
 def world(
     *pending: Workload, nodes: tuple[Node, ...] = NODES, queues: tuple[Queue, ...] = (Queue(name=Q),)
 ) -> Snapshot:
-    return Snapshot(
-        now=10_000,
-        queues={each.name: each for each in queues},
-        nodes=NodeTable.build(nodes, [(RACK, HOST)]),
-        pending={each.key: each for each in pending},
-        admissions={},
-    )
+    return a_snapshot(*pending, queues=queues, now=10_000, nodes=NodeTable.build(nodes, [(RACK, HOST)]))
 
 
 def plan_of(snapshot: Snapshot) -> Plan:

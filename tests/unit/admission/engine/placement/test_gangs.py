@@ -12,14 +12,13 @@ from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.placement import gangs, need
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
-from queues.admissions import Admission, Seat
+from queues.admissions import Seat
 from queues.plan import Admit, Plan, Reason
 from queues.quota.queue import Limits, Queue, QueuePolicy
 from queues.quota.tree import QueueTree
 from queues.quota.usage import Usage
 from queues.resources import GPU, Resources, total
 from queues.workload import (
-    AdmissionId,
     FlavorName,
     NodeFilter,
     NodeName,
@@ -30,6 +29,7 @@ from queues.workload import (
     WorkloadKey,
     WorkloadKind,
 )
+from tests.builders.decided_work import a_workload, an_admission
 from tests.function_calls import calls_of
 
 ONE = Resources({GPU: 1000, "pods": 1})
@@ -51,14 +51,13 @@ def nodes(*racks: int, gpus: int = 4, flavor: str = "") -> list[Node]:
 
 
 def gang(*sets: PodSet, minimum: int | None = None) -> Workload:
-    return Workload(
-        key=WorkloadKey(WorkloadKind.VOLCANO_JOB, "u1"),
-        namespace="team",
+    return a_workload(
+        "u1",
+        *sets,
+        kind=WorkloadKind.VOLCANO_JOB,
         name="one",
         queue=Q,
-        arrival=1,
         minimum=sum(pods.count for pods in sets) if minimum is None else minimum,
-        pod_sets=sets,
         generation="1",
     )
 
@@ -83,17 +82,8 @@ def world(
         )
         for ordinal, node in (held or {}).items()
     )
-    admission = Admission(
-        id=AdmissionId(7),
-        workload=workload.key,
-        namespace="team",
-        name="one",
-        queue=Q,
-        priority=0,
-        seats=seats,
-        started=True,
-        opened_at=1,
-        generation="1",
+    admission = an_admission(
+        7, workload, *seats, namespace="team", name="one", queue=Q, priority=0, opened_at=1, generation="1"
     )
     used = {
         node.name: Resources(
@@ -462,17 +452,8 @@ def test_room_is_made_for_whichever_members_can_have_it() -> None:
     seats = tuple(
         Seat(pod_set="workers", ordinal=ordinal, node=NodeName("r1-0"), takes=ONE) for ordinal in range(2)
     )
-    admission = Admission(
-        id=AdmissionId(1),
-        workload=holder.key,
-        namespace="team",
-        name=holder.name,
-        queue=Q,
-        priority=0,
-        seats=seats,
-        opened_at=0,
-        generation="1",
-        started=True,
+    admission = an_admission(
+        1, holder, *seats, namespace="team", queue=Q, priority=0, opened_at=0, generation="1"
     )
     snapshot = world(machines, urgent)
     snapshot = replace(

@@ -17,20 +17,19 @@ from queues.plan import Evict
 from queues.quota.queue import Limits, Queue, QueuePolicy
 from queues.resources import GPU, Resources, total
 from queues.workload import AdmissionId, NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
+from tests.builders.decided_work import a_workload, an_admission
 
 HOUR = 3600
 NOW = 10_000_000
 ONE = Resources({GPU: 1000, "pods": 1})
 OWNER, BORROWER = QueueName("owner"), QueueName("borrower")
-GANG = Workload(
-    key=WorkloadKey(WorkloadKind.VOLCANO_JOB, "gang"),
-    namespace="team",
-    name="gang",
+GANG = a_workload(
+    "gang",
+    PodSet(name="w", count=8, takes=ONE),
+    kind=WorkloadKind.VOLCANO_JOB,
     queue=BORROWER,
-    arrival=1,
-    created=NOW - 90 * HOUR,
     minimum=7,
-    pod_sets=(PodSet(name="w", count=8, takes=ONE),),
+    created=NOW - 90 * HOUR,
 )
 #: Its core, and a part that joined it later.
 CORE, PART = AdmissionId(1), AdmissionId(2)
@@ -66,31 +65,27 @@ def world(
 ) -> Snapshot:
     """Seconds are those that have passed since."""
     admissions = {
-        number: Admission(
-            id=number,
-            workload=gang.key,
+        number: an_admission(
+            number,
+            gang,
+            *tuple(Seat(pod_set="w", ordinal=each, node=NodeName("n"), takes=ONE) for each in ordinals),
             namespace="team",
             name="gang",
-            queue=gang.queue,
             priority=0,
             minimum=gang.minimum,
-            started=True,
             ready=True,
             opened_at=NOW - opened,
             held_since=NOW - held if held else 0,
-            seats=tuple(Seat(pod_set="w", ordinal=each, node=NodeName("n"), takes=ONE) for each in ordinals),
         )
         for number, opened, ordinals in ((CORE, started, range(7)), (PART, joined, range(7, 8)))
     }
-    owner = Workload(
-        key=WorkloadKey(WorkloadKind.JOB, "owner"),
+    owner = a_workload(
+        "owner",
+        PodSet(name="m", count=pods, takes=ONE),
         namespace="other",
-        name="owner",
         queue=OWNER,
         arrival=2,
         created=NOW - waits,
-        minimum=pods,
-        pod_sets=(PodSet(name="m", count=pods, takes=ONE),),
     )
     queues = (
         Queue(name=BORROWER, limits=Limits(deserved={GPU: deserved * 1000}), policy=QueuePolicy(**policy)),

@@ -28,15 +28,11 @@ def pod(name: str, owner: str = "job", phase: str = "Running", ip: str = "127.0.
 
 @asynccontextmanager
 async def cluster(folder: Path, *pods: Any) -> AsyncIterator[tuple[FakeApiServer, Client]]:
-    server = FakeApiServer()
-    await server.start()
-    for each in pods:
-        await server.put(PODS, each)
-    try:
+    async with FakeApiServer() as server:
+        for pod in pods:
+            await server.put(PODS, pod)
         async with await Client.connect(server.kubeconfig(folder)) as client:
             yield server, client
-    finally:
-        await server.stop()
 
 
 @asynccontextmanager

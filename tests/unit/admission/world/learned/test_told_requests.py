@@ -16,20 +16,13 @@ from admission.world.reason_changes import StoredReasons, counts
 from queues.plan import NODES_REFUSED, Plan, Reason
 from queues.reason_codes import ReasonCode
 from queues.slices import run_in_slices
-from queues.workload import Workload, WorkloadKey, WorkloadKind
+from queues.workload import Workload, WorkloadKey
+from tests.builders.decided_work import a_workload
 from tests.builders.facts import NOW, TEAM
 
 
 def workload(number: int) -> Workload:
-    return Workload(
-        key=WorkloadKey(WorkloadKind.JOB, f"u{number}"),
-        namespace="ns",
-        name=f"w{number}",
-        queue=TEAM,
-        arrival=number,
-        minimum=1,
-        pod_sets=(),
-    )
+    return a_workload(f"u{number}", namespace="ns", name=f"w{number}", queue=TEAM, arrival=number, minimum=1)
 
 
 FIRST, SECOND = workload(1), workload(2)

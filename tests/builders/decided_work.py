@@ -1,0 +1,49 @@
+"""Workloads, admissions and worlds as a decision sees them: a test says only what its promise depends on."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from admission.engine.nodes.table import NodeTable
+from admission.engine.snapshot import Snapshot
+from queues.admissions import Admission, Seat
+from queues.quota.queue import Queue
+from queues.workload import AdmissionId, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
+
+
+def a_workload(
+    uid: str, *sets: PodSet, kind: WorkloadKind = WorkloadKind.JOB, queue: str = "q", **fields: Any
+) -> Workload:
+    """Pods that all start together, in namespace team, with the uid as its name."""
+    minimum = sum(pods.count for pods in sets)
+    given = {"namespace": "team", "name": uid, "arrival": 1, "minimum": minimum, **fields}
+    return Workload(key=WorkloadKey(kind, uid), queue=QueueName(queue), pod_sets=sets, **given)
+
+
+def an_admission(number: int, workload: Workload, *seats: Seat, **fields: Any) -> Admission:
+    """What the workload holds; it has started."""
+    given = {
+        "namespace": workload.namespace,
+        "name": workload.name,
+        "queue": workload.queue,
+        "priority": workload.priority,
+        "started": True,
+        **fields,
+    }
+    return Admission(id=AdmissionId(number), workload=workload.key, seats=seats, **given)
+
+
+def a_snapshot(
+    *pending: Workload,
+    queues: Iterable[Queue],
+    nodes: NodeTable,
+    admissions: Iterable[Admission] = (),
+    **fields: Any,
+) -> Snapshot:
+    """A world in which these workloads wait."""
+    return Snapshot(
+        queues={queue.name: queue for queue in queues},
+        nodes=nodes,
+        pending={workload.key: workload for workload in pending},
+        admissions={admission.id: admission for admission in admissions},
+        **fields,
+    )
