@@ -257,8 +257,7 @@ class SqlReader:
                 name=each.name,
                 uid=each.uid,
                 queue=each.queue,
-                result=each.result,
-                **msgspec.structs.asdict(_event(each.decision)),
+                **msgspec.structs.asdict(_event(each.decision, each.result)),
             )
             for each in found
         )
@@ -571,7 +570,7 @@ def _seats(seats: tuple[Seat, ...]) -> tuple[bodies.SeatsBody, ...]:
     )
 
 
-def _event(line: views.DecisionLine) -> bodies.EventBody:
+def _event(line: views.DecisionLine, result: str = "") -> bodies.EventBody:
     return bodies.EventBody(
         at=rfc3339(line.at),
         what=line.kind,
@@ -580,4 +579,5 @@ def _event(line: views.DecisionLine) -> bodies.EventBody:
         admission=line.admission,
         beneficiary=str(line.beneficiary) if line.beneficiary else None,
         numbers=facts_with_quantities(line.numbers),
+        result=result,
     )

@@ -1,18 +1,16 @@
 """The page of each kind of person: what is asked there is answered so. Other commands: ``test_commands``."""
 
-import asyncio
 import re
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from admission.cli.failures import finish
-from admission.cli.kubectl_muster import kubectl_muster
 from admission.kube.writers.status_loop import STARTS_EVERY
 from admission.reconcile import expected_starts
 from tests.console_sessions import exchanges
-from tests.fakes.fake_reader import FakeReader, served
+from tests.fakes.fake_reader import FakeReader
+from tests.fakes.plugin import Plugin
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = {
@@ -24,23 +22,20 @@ LONGEST = 120
 
 @pytest.mark.parametrize("name", PAGES)
 async def test_what_is_asked_is_answered_as_the_page_says(
-    name: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    name: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("KUBECONFIG", "/nowhere/config")
     monkeypatch.setattr(
         "admission.cli.usage.command.time.time", datetime(2026, 11, 21, 10, tzinfo=UTC).timestamp
     )
     commands = list(exchanges(PAGES[name]))
     assert len(commands) >= 3
-    async with served(FakeReader()) as url:
-        monkeypatch.setenv("MUSTER_SERVER", url)
+    async with Plugin(capfd, monkeypatch, tmp_path).served(FakeReader()) as ask:
         for exchange in commands:
             words = exchange.command.split()
             assert words[:2] == ["kubectl", "muster"]
-            code = await asyncio.to_thread(finish, kubectl_muster, "kubectl muster", words[2:])
-            printed = capfd.readouterr()
-            assert (code, printed.err) == (0, ""), exchange.command
-            assert exchange.matches(printed.out), f"$ {exchange.command}\n{printed.out}"
+            code, out, err = await ask(*words[2:])
+            assert (code, err) == (0, ""), exchange.command
+            assert exchange.matches(out), f"$ {exchange.command}\n{out}"
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admission.web import bodies
+from admission.read_api import bodies
 from admission.web.quantities import facts_with_quantities, ranges
 from admission.web.queue_positions import counted_by, order_terms, policies
 from admission.web.sql_reader import Age, explanation

@@ -175,7 +175,6 @@ def test_who_takes_anothers_place_is_not_sent_where_that_one_was_refused() -> No
         (None, True),
         (node("n1", unschedulable=True), True),
         (node("n1", ready=False), False),
-        (node("n1", hold=True), False),
     ],
 )
 def test_a_node_that_is_another_one_now_is_as_good_as_any(after: NodeFact | None, forgotten: bool) -> None:

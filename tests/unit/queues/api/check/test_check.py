@@ -134,9 +134,9 @@ def test_an_unknown_field_is_a_warning():
     assert [("minAvailble" in one) for one in told(text, "warning")] == [True]
 
 
-def test_a_misspelt_name_of_ours_is_a_warning_and_one_that_only_muster_writes_an_error():
+def test_a_misspelt_name_of_ours_is_a_warning_and_one_that_only_muster_writes_where_it_is_passed_over_too():
     assert told(JOB.replace("name: train", "labels: {muster.dev/queue: a}\n  name: train"), "warning")
-    assert told(JOB.replace("name: train", 'labels: {muster.dev/released: "true"}\n  name: train'))
+    assert told(JOB.replace("name: train", 'labels: {muster.dev/released: "true"}\n  name: train'), "warning")
 
 
 def templated(annotation):
@@ -144,7 +144,7 @@ def templated(annotation):
     return JOB.replace("template:", metadata)
 
 
-@pytest.mark.parametrize("name", ["admission-id", "seat", "devices", "recreated-from", "user", "released"])
+@pytest.mark.parametrize("name", ["admission-id", "seat", "devices", "recreated-from", "user"])
 def test_what_only_muster_writes_is_an_error_on_a_pod_template_too(name):
     (finding,) = told(templated(name))
     assert f"spec.tasks[0].template.metadata.annotations[muster.dev/{name}]" in finding
