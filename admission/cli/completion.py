@@ -135,14 +135,14 @@ def _job_flows(before: Sequence[str]) -> Iterator[Candidate]:
 
 
 def _closures(before: Sequence[str], plural: str) -> Iterator[Candidate]:
-    from admission.cli.access.objects import ClusterRoute
-    from admission.cli.closures.objects import listed, status_of
+    from admission.cli.access.object_forms import ClosureObject
+    from admission.cli.access.objects import ClusterRoute, listed
     from queues.api.api_resources import NODE_DRAINS, RESERVATIONS
 
-    resource = next(each for each in (NODE_DRAINS, RESERVATIONS) if each.plural == plural)
+    resource = NODE_DRAINS if plural == NODE_DRAINS.plural else RESERVATIONS
     route = ClusterRoute(**_flags_given(before, "kubeconfig", "context"), timeout=_TIMEOUT_SECONDS)
-    for each in listed(route, resource) or ():
-        yield each["metadata"]["name"], str(status_of(each).get("phase") or "")
+    for closure in listed(route, resource, ClosureObject) or ():
+        yield closure.metadata.name, closure.status.phase or ""
 
 
 def _ask(before: Sequence[str], path: str, form: type[T], query: dict[str, str | None]) -> T:

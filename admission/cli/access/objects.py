@@ -1,8 +1,8 @@
-"""Objects of the cluster, read and changed as the user of the kubeconfig. Standard library only."""
+"""Objects of the cluster, read and changed as the user of the kubeconfig."""
 
 import json
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import urlencode
 
 from admission.cli.access.missing_rights import MissingRight, missing_right
@@ -20,8 +20,11 @@ _ACTIONS: Final = {
 }
 #: Roles that may ask for actions on objects of a kind.
 _ROLES: Final = {"Job": "muster-submitter (part of edit)", "Queue": "muster-queue-admin"}
+_NOT_FOUND: Final = 404
 _FORBIDDEN: Final = 403
 _PATCHES: Final = {"Content-Type": "application/merge-patch+json"}
+
+T = TypeVar("T")
 
 
 class Refused(CommandFailed):
@@ -74,12 +77,70 @@ def send(
 
     Raises CommandFailed, and Refused of an error.
     """
+    status, answer = _answered(route, method, path, body, tried=tried, accept=accept, **query)
+    try:
+        document = json.loads(answer)
+    except ValueError as error:
+        raise _no_json(status, answer, tried) from error
+    if status < 300:
+        return document
+    raise _refused(status, document, method, tried)
+
+
+def read(route: ClusterRoute, path: str, form: type[T], *, tried: str, **query: str) -> T:
+    """An object, or a list of them, in its form. Raises CommandFailed, and Refused of an error."""
+    import msgspec
+
+    status, answer = _answered(route, "GET", path, tried=tried, **query)
+    try:
+        if status < 300:
+            return msgspec.json.decode(answer, type=form)
+        document = msgspec.json.decode(answer)
+    except msgspec.ValidationError as error:
+        found = f"an object of another form: {error}"
+        hint = "`kubectl muster version` shows whether the plugin and Muster are of one version."
+        raise CommandFailed(tried=tried, found=found, hint=hint) from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise _no_json(status, answer, tried) from error
+    raise _refused(status, document, "GET", tried)
+
+
+def listed(
+    route: ClusterRoute, resource: ApiResource, form: type[T], *, namespace: str | None = None, **query: str
+) -> list[T] | None:
+    """All objects of a kind, each in its form. Empty if the cluster has no such kind, None if the user may not list
+    them. Raises CommandFailed."""
+    from admission.cli.access.object_forms import ObjectList
+
+    path, tried = path_of(resource, namespace), f"Listing {resource.plural}"
+    try:
+        found = read(route, path, ObjectList[form], tried=tried, **query)  # type: ignore[valid-type]
+    except Refused as refused:
+        if refused.status == _NOT_FOUND:
+            return []
+        if refused.status != _FORBIDDEN:
+            raise
+        return None
+    return found.items or []
+
+
+def _answered(
+    route: ClusterRoute,
+    method: str,
+    path: str,
+    body: Any = None,
+    *,
+    tried: str,
+    accept: str = "application/json",
+    **query: str,
+) -> tuple[int, bytes]:
+    """Status and body of the answer. Raises CommandFailed."""
     from admission.cli.access.transport import request
 
     access = route.access or load(route.kubeconfig, route.context)
     target = path + (f"?{urlencode(query)}" if query else "")
     sent = None if body is None else json.dumps(body).encode()
-    status, answer = request(
+    return request(
         access,
         target,
         timeout=route.timeout,
@@ -89,18 +150,18 @@ def send(
         body=sent,
         headers={"Accept": accept, **_PATCHES} if method == "PATCH" else {"Accept": accept},
     )
-    try:
-        document = json.loads(answer)
-    except ValueError as error:
-        found = f"HTTP status {status} and no JSON but {answer[:80].decode(errors='replace')!r}"
-        raise CommandFailed(
-            tried=tried, found=found, hint="Something else listens at that address."
-        ) from error
-    if status < 300:
-        return document
+
+
+def _no_json(status: int, answer: bytes, tried: str) -> CommandFailed:
+    found = f"HTTP status {status} and no JSON but {answer[:80].decode(errors='replace')!r}"
+    return CommandFailed(tried=tried, found=found, hint="Something else listens at that address.")
+
+
+def _refused(status: int, document: Any, method: str, tried: str) -> Refused:
+    """The error of an answer."""
     if method != "GET" and _WEBHOOK_AWAY in _message(document, status):
         # Answered, and so certain: nothing was written.
-        raise Refused(
+        return Refused(
             status=503,
             tried=tried,
             found="no replica of Muster answers the API server, so this was refused and nothing is changed",
@@ -110,7 +171,7 @@ def send(
     message = _message(document, status)
     lacks = missing_right(message) if status == _FORBIDDEN else None
     found = message if lacks is None else lacks.sentence
-    raise Refused(status=status, tried=tried, found=found, hint=_hint(status), lacks=lacks)
+    return Refused(status=status, tried=tried, found=found, hint=_hint(status), lacks=lacks)
 
 
 def path_of(resource: ApiResource, namespace: str | None, name: str | None = None) -> str:

@@ -1,11 +1,12 @@
 """Views of what is planned: reservations and drains of nodes, and loans of quota. Pure: answers in, HTML out."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from markupsafe import Markup
 
+from admission.cli.closures.reservations import ClosureLine
 from admission.cli.objects.queues import below
 from admission.cli.page.layout import render
 from admission.cli.rendering.quota import loan_problems, loans_of_queues
@@ -14,15 +15,12 @@ from admission.read_api.bodies import QueueBody
 #: Rows of one table.
 _ROWS: Final = 200
 
-#: A line as ``kubectl muster reservations -o json`` has it.
-Line = Mapping[str, Any]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
     """Reservations and drains that have not ended, as far as the user may list them."""
 
-    lines: Sequence[Line] = ()
+    lines: Sequence[ClosureLine] = ()
     #: Sentences about kinds that the user may not list.
     gaps: tuple[str, ...] = ()
 
@@ -39,7 +37,7 @@ def planned_of_queue(planned: Planned, queues: Sequence[QueueBody], name: str, n
     """
     tree = {queue.name for queue in below(queues, [name])}
     path = {*tree, *_above(queues, name)}
-    lines = [line for line in planned.lines if line["queue"] is None or line["queue"] in path]
+    lines = [line for line in planned.lines if line.queue is None or line.queue in path]
     concerned = [queue for queue in queues if queue.name in tree]
     return _view(Planned(lines=lines, gaps=planned.gaps), concerned, now, is_whole=False)
 
@@ -64,9 +62,3 @@ def _above(queues: Sequence[QueueBody], name: str) -> Collection[str]:
         found.append(here)
         here = parents.get(here)
     return found
-
-
-def in_order(lines: Iterable[Line]) -> list[Line]:
-    """Those that have not ended, by the time at which they begin."""
-    here = (line for line in lines if line["phase"] != "Ended")
-    return sorted(here, key=lambda line: (line["from"], line["kind"], line["name"]))

@@ -14,6 +14,7 @@ from admission.cli.page.view import View
 from admission.cli.questions.gang_parts import with_their_parts
 from admission.cli.rendering.expected import expected_cell, expected_sentence
 from admission.cli.rendering.explanations.history import event_text
+from admission.cli.rendering.node_line import NodeLine
 from admission.cli.rendering.node_use import state_of
 from admission.cli.rendering.quota import account_text
 from admission.cli.rendering.stages import took
@@ -158,9 +159,9 @@ def _device_hours(one: ExplanationBody) -> str:
     return ", ".join(f"{amount:.2f} {short_resource(name)}" for name, amount in sorted(hours.items()))
 
 
-def _about_node(line: Any) -> str:
+def _about_node(line: NodeLine) -> str:
     """The reservations and drains of a node, and why it takes no pods."""
-    return "; ".join([*map(closure_sentence, line["closures"]), *filter(None, [line["closed"]])])
+    return "; ".join([*map(closure_sentence, line.closures), *filter(None, [line.closed])])
 
 
 _ENVIRONMENT: Final = Environment(

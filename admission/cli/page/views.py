@@ -5,18 +5,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
+
+from msgspec import structs
 
 from admission.cli.access.age import age_of
-from admission.cli.access.objects import ClusterRoute, Refused, path_of, send
+from admission.cli.access.object_forms import ClosureObject, ObjectList, TopologyObject
+from admission.cli.access.objects import ClusterRoute, listed, path_of, read
 from admission.cli.access.queue_objects import is_open_to_all, read_queues
 from admission.cli.access.read_api import Route, Unanswered, ask
 from admission.cli.closures.closed_nodes import read_closures
-from admission.cli.closures.objects import listed
-from admission.cli.closures.reservations import closure_line
+from admission.cli.closures.reservations import closure_line, in_order
 from admission.cli.objects.queues import usual_resource
 from admission.cli.page.charts.views import MOST_QUEUES, SPANS, over_time
-from admission.cli.page.closure_views import Planned, in_order, planned_of_queue, planned_view
+from admission.cli.page.closure_views import Planned, planned_of_queue, planned_view
 from admission.cli.page.layout import link, resource_names
 from admission.cli.page.list_views import (
     decisions,
@@ -26,7 +28,7 @@ from admission.cli.page.list_views import (
     waiting,
     workload_view,
 )
-from admission.cli.page.node_views import Line, node_racks, one_rack
+from admission.cli.page.node_views import NodeOnPage, node_racks, one_rack
 from admission.cli.page.problems import NoSuchView, unknown
 from admission.cli.page.view import View
 from admission.cli.questions.explain import path_of_workload
@@ -46,6 +48,7 @@ from admission.read_api.bodies import (
     WorkloadList,
 )
 from admission.read_api.usage import TimeSeriesList
+from admission.wire import WireNode, WireNodeDevices
 from queues.api.api_resources import DEVICES, NODE_DRAINS, NODES, RESERVATIONS, TOPOLOGIES
 from queues.errors import MusterError
 from queues.quota.queue import ROOT
@@ -185,13 +188,13 @@ class Views:
         lines, gaps = [], []
         for resource in (RESERVATIONS, NODE_DRAINS):
             try:
-                found = listed(self.cluster, resource)
+                found = listed(self.cluster, resource, ClosureObject)
             except MusterError as error:
                 gaps.append(f"{resource.plural.capitalize()} are not known: {error}")
                 continue
             if found is None:
                 gaps.append(f"You may not list {resource.plural}: ask for the role muster-queue-viewer.")
-            lines += [closure_line(each, resource) for each in found or ()]
+            lines += [closure_line(document, resource) for document in found or ()]
         return Planned(lines=in_order(lines), gaps=tuple(gaps))
 
     def _nodes(self, parts: Sequence[str], _: _Query) -> View:
@@ -199,19 +202,19 @@ class Views:
             raise KeyError("/".join(parts))
         # As of the API server's cache: thousands of nodes need not be read from etcd for one look.
         path = path_of(NODES, None)
-        nodes = send(self.cluster, "GET", path, tried="Listing nodes", resourceVersion="0")["items"]
+        found = read(self.cluster, path, ObjectList[WireNode], tried="Listing nodes", resourceVersion="0")
+        nodes = found.items or []
         use, closures = None, read_closures(self.cluster, self.clock())
         gaps = [f"You may not list {' and '.join(closures.unread)}."] if closures.unread else []
         try:
             use = self._use()
         except MusterError as error:  # the nodes themselves are known from the API server
             gaps.append(f"What is free, and who has seats, is not known: {error}")
-        racks = Racks.known(self._listed(TOPOLOGIES), nodes, None)
-        lines: list[Line] = [
-            {**line, "use": None if use is None else use.get(line["name"], _NOTHING_HELD)}
-            for line in with_use(
-                node_lines(nodes, self._listed(DEVICES)), nodes, racks, use, closures.by_node
-            )
+        racks = Racks.known(listed(self.cluster, TOPOLOGIES, TopologyObject) or (), nodes, None)
+        reported = node_lines(nodes, listed(self.cluster, DEVICES, WireNodeDevices) or ())
+        lines = [
+            NodeOnPage(**structs.asdict(line), use=None if use is None else use.get(line.name, _NOTHING_HELD))
+            for line in with_use(reported, nodes, racks, use, closures.by_node)
         ]
         main = one_rack(lines, parts[0]) if parts else node_racks(lines)
         title = f"Nodes, {parts[0]}" if parts else "Nodes"
@@ -242,18 +245,6 @@ class Views:
                 continue
             found |= {node.name: node for node in body.items}
             page = body.continue_
-        return found
-
-    def _listed(self, resource: Any) -> list[Any]:
-        """All objects of a kind. Empty if there is no such kind, or the user may not list it."""
-        try:
-            found: list[Any] = send(
-                self.cluster, "GET", path_of(resource, None), tried=f"Listing {resource.plural}"
-            )["items"]
-        except Refused as refused:
-            if refused.status not in (403, 404):
-                raise
-            return []
         return found
 
 

@@ -1,9 +1,9 @@
 """GPUs that drivers of dynamic resource allocation publish in ResourceSlices, by node. Pure."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable
+from typing import Final, NamedTuple
 
-Document = Mapping[str, Any]
+from admission.wire import WireResourceSlice, WireSliceDevice, WireSliceSpec
 
 #: What names of drivers of GPUs begin with: ``gpu.nvidia.com``, ``gpu.amd.com``, ``gpu.intel.com``.
 _GPU_DRIVER: Final = "gpu."
@@ -21,31 +21,30 @@ class SliceGpus(NamedTuple):
     tainted: int = 0
 
 
-def slice_gpus(slices: Iterable[Document]) -> dict[str, SliceGpus]:
+def slice_gpus(slices: Iterable[WireResourceSlice]) -> dict[str, SliceGpus]:
     """Whole GPUs by node, in slices of the newest generation of each pool."""
-    specs = [each["spec"] for each in slices if each["spec"].get("driver", "").startswith(_GPU_DRIVER)]
+    specs = [published.spec for published in slices if published.spec.driver.startswith(_GPU_DRIVER)]
     newest: dict[tuple[str, str], int] = {}
     for spec in specs:
-        newest[_pool(spec)] = max(newest.get(_pool(spec), 0), spec["pool"]["generation"])
+        newest[_pool(spec)] = max(newest.get(_pool(spec), 0), spec.pool.generation)
     found: dict[str, SliceGpus] = {}
     for spec in specs:
-        node = spec.get("nodeName")
-        if node and spec["pool"]["generation"] == newest[_pool(spec)]:
-            devices = [each for each in spec.get("devices") or () if _type(each) in _WHOLE]
-            whole, tainted = found.get(node, SliceGpus())
-            found[node] = SliceGpus(whole + len(devices), tainted + sum(map(_is_tainted, devices)))
+        if spec.node_name and spec.pool.generation == newest[_pool(spec)]:
+            devices = [device for device in spec.devices or () if _type(device) in _WHOLE]
+            whole, tainted = found.get(spec.node_name, SliceGpus())
+            tainted += sum(map(_is_tainted, devices))
+            found[spec.node_name] = SliceGpus(whole + len(devices), tainted)
     return found
 
 
-def _pool(spec: Document) -> tuple[str, str]:
-    return spec["driver"], spec["pool"]["name"]
+def _pool(spec: WireSliceSpec) -> tuple[str, str]:
+    return spec.driver, spec.pool.name
 
 
-def _type(device: Document) -> str | None:
-    attributes = device.get("attributes") or {}
-    found = (value.get("string") for key, value in attributes.items() if key.rpartition("/")[2] == "type")
-    return next(found, None)
+def _type(device: WireSliceDevice) -> str | None:
+    attributes = (device.attributes or {}).items()
+    return next((value.get("string") for key, value in attributes if key.rpartition("/")[2] == "type"), None)
 
 
-def _is_tainted(device: Document) -> bool:
-    return any(taint.get("effect") in _KEEPS_OFF for taint in device.get("taints") or ())
+def _is_tainted(device: WireSliceDevice) -> bool:
+    return any(taint.effect in _KEEPS_OFF for taint in device.taints or ())
