@@ -26,7 +26,6 @@ TO_COME: Final = (
     "(2026-11-27T18:00, in UTC, or with a zone: 2026-11-27T18:00:00+01:00)"
 )
 _CLOCK: Final = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])")
-LASTING: Final = "for how long (90m, 12h, 1h30m, 3d, 2w)"
 #: What lasts longer was not meant to end.
 LONGEST: Final = timedelta(days=3660)
 
@@ -94,10 +93,6 @@ def _seconds(duration: str) -> int:
     return sum(int(number) * _UNITS[unit] for number, unit in _PART.findall(duration))
 
 
-def _now() -> datetime:
-    return datetime.fromtimestamp(time.time(), UTC)
-
-
 class FutureTime(click.ParamType[datetime]):
     """A time after now; the command gets it in UTC."""
 
@@ -111,7 +106,7 @@ class FutureTime(click.ParamType[datetime]):
         """The time. Raises BadParameter: found, and expected."""
         if isinstance(value, datetime):
             return value
-        now = _now()
+        now = datetime.fromtimestamp(time.time(), UTC)
         found = future_time(value, now)
         if found is None:
             self.fail(f"found {value[:60]!r}, expected {TO_COME}.", param, ctx)
@@ -120,27 +115,6 @@ class FutureTime(click.ParamType[datetime]):
         if found - now > LONGEST:
             self.fail(f"found {value[:60]!r}, expected a time within ten years.", param, ctx)
         return found
-
-
-class TimeFromNow(click.ParamType[datetime]):
-    """A duration from now on; the command gets its end in UTC."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
-        """The end. Raises BadParameter: found, and expected."""
-        if isinstance(value, datetime):
-            return value
-        now = _now()
-        past = past_time(value, now) if is_duration(value) and not value.startswith("-") else None
-        if past is None or past >= now.replace(microsecond=0):
-            self.fail(f"found {value[:60]!r}, expected {LASTING}.", param, ctx)
-        # Up to a whole second, so that nothing ends before its time.
-        end = now + (now.replace(microsecond=0) - past)
-        end = end if not end.microsecond else end.replace(microsecond=0) + timedelta(seconds=1)
-        if end - now > LONGEST:
-            self.fail(f"found {value[:60]!r}, expected ten years at most.", param, ctx)
-        return end
 
 
 def future_time(text: str, now: datetime) -> datetime | None:
@@ -168,6 +142,8 @@ class LastingTime(click.ParamType[str]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """The duration. Raises BadParameter: found, and expected."""
-        if not is_duration(value) or value.startswith("-"):
+        if not is_duration(value) or value.startswith("-") or not _seconds(value):
             self.fail(f"found {value[:60]!r}, expected a duration such as 90m, 4h, 1h30m or 2d.", param, ctx)
+        if _seconds(value) > LONGEST.total_seconds():
+            self.fail(f"found {value[:60]!r}, expected ten years at most.", param, ctx)
         return f"{_seconds(value)}s"

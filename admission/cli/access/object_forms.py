@@ -1,22 +1,20 @@
 """Objects of the cluster in the forms in which commands read them: only the needed fields, decoded by msgspec."""
 
 from collections.abc import Iterable, Iterator
-from typing import Final, Generic, TypeVar
+from typing import Final
 
 import msgspec
 
 from admission.wire import Quantity, WireMetadata, WireStruct
 
-T = TypeVar("T")
-
 #: The level of topology that is a single node.
 HOST: Final = "kubernetes.io/hostname"
 
 
-class ObjectList(WireStruct, Generic[T]):
-    """All objects of a kind."""
+class ObjectList(WireStruct):
+    """All objects of a kind, each to be decoded by itself."""
 
-    items: list[T] | None = None
+    items: tuple[msgspec.Raw, ...] | None = None
 
 
 class LeaseSpec(WireStruct):

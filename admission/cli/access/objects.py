@@ -1,12 +1,15 @@
 """Objects of the cluster, read and changed as the user of the kubeconfig."""
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 from urllib.parse import urlencode
 
 from admission.cli.access.missing_rights import MissingRight, missing_right
 from admission.cli.failures import UNREACHABLE, CommandFailed
+from admission.cli.rendering.sentences import warn
+from admission.cli.rendering.table import printable
 from admission.kube.client.kubeconfig import Access, current_namespace, load
 from queues.api.api_resources import COMMANDS, ApiResource, Document
 from queues.errors import UnusableName
@@ -105,23 +108,51 @@ def read(route: ClusterRoute, path: str, form: type[T], *, tried: str, **query: 
     raise _refused(status, document, "GET", tried)
 
 
-def listed(
-    route: ClusterRoute, resource: ApiResource, form: type[T], *, namespace: str | None = None, **query: str
-) -> list[T] | None:
-    """All objects of a kind, each in its form. Empty if the cluster has no such kind, None if the user may not list
-    them. Raises CommandFailed."""
+def all_objects(
+    route: ClusterRoute,
+    resource: ApiResource,
+    form: type[T],
+    *,
+    namespace: str | None = None,
+    left_out: Callable[[str], None] = warn,
+    **query: str,
+) -> list[T]:
+    """All objects of a kind, each in its form. One of another form keeps none of the others: it is left out, and
+    ``left_out`` gets a sentence about it. Raises CommandFailed, and Refused of an error."""
+    import msgspec
+
     from admission.cli.access.object_forms import ObjectList
 
-    path, tried = path_of(resource, namespace), f"Listing {resource.plural}"
+    path, objects = path_of(resource, namespace), list[T]()
+    for item in read(route, path, ObjectList, tried=f"Listing {resource.plural}", **query).items or ():
+        try:
+            objects.append(msgspec.json.decode(item, type=form))
+        except msgspec.ValidationError as error:
+            left_out(
+                f"{_named(resource, msgspec.json.decode(item))} cannot be read and is left out: {error}."
+            )
+    return objects
+
+
+def _named(resource: ApiResource, document: Any) -> str:
+    """``Device node-7``, of an object of any form."""
+    metadata = document.get("metadata") if isinstance(document, dict) else None
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    return f"{resource.kind} {printable(str(name or '(without a name)'))}"
+
+
+def listed(
+    route: ClusterRoute, resource: ApiResource, form: type[T], *, namespace: str | None = None, **more: Any
+) -> list[T] | None:
+    """As ``all_objects``. Empty if the cluster has no such kind, None if the user may not list them."""
     try:
-        found = read(route, path, ObjectList[form], tried=tried, **query)  # type: ignore[valid-type]
+        return all_objects(route, resource, form, namespace=namespace, **more)
     except Refused as refused:
         if refused.status == _NOT_FOUND:
             return []
         if refused.status != _FORBIDDEN:
             raise
         return None
-    return found.items or []
 
 
 def _answered(

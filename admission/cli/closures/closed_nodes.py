@@ -4,7 +4,7 @@ A node is closed from the lead time on: it takes only work that is known to end 
 the reservation's queue, or none.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
@@ -13,6 +13,7 @@ import msgspec
 
 from admission.cli.access.object_forms import ClosureObject
 from admission.cli.access.objects import ClusterRoute, listed
+from admission.cli.rendering.sentences import warn
 from admission.cli.rendering.table import stated_seconds
 from admission.read_api.bodies import Body
 from queues.api.api_resources import NODE_DRAINS, RESERVATIONS
@@ -46,12 +47,15 @@ class Closures:
     unread: tuple[str, ...] = ()
 
 
-def read_closures(route: ClusterRoute, now: float) -> Closures:
-    """The closures of nodes. ``now``: seconds since the epoch. Raises CommandFailed: the API server does not answer."""
+def read_closures(route: ClusterRoute, now: float, left_out: Callable[[str], None] = warn) -> Closures:
+    """The closures of nodes. ``now``: seconds since the epoch. ``left_out`` gets a sentence for each that is left out.
+
+    Raises CommandFailed: the API server does not answer.
+    """
     by_node: dict[str, list[Closure]] = {}
     unread = []
     for resource in _KINDS:
-        found = listed(route, resource, ClosureObject)
+        found = listed(route, resource, ClosureObject, left_out=left_out)
         if found is None:
             unread.append(resource.plural)
         for node, closures in closures_of(found or (), resource.kind, now).items():

@@ -6,12 +6,12 @@ from typing import Final
 
 import click
 
-from admission.cli.access.object_forms import HOST, ClosureObject, ObjectList, TopologyObject, levels_of
-from admission.cli.access.objects import ClusterRoute, Refused, listed, path_of, read
+from admission.cli.access.object_forms import HOST, ClosureObject, TopologyObject, levels_of
+from admission.cli.access.objects import ClusterRoute, Refused, all_objects, listed, path_of, read
 from admission.cli.closures.objects import create, delete, dry_run_option, shown_window
 from admission.cli.failures import CommandFailed
 from admission.cli.options import cluster
-from admission.cli.rendering.terminal.sentences import say
+from admission.cli.rendering.sentences import say
 from admission.cli.times import FutureTime, LastingTime
 from admission.wire import Bare
 from queues.api.api_resources import NODE_DRAINS, NODES, TOPOLOGIES
@@ -131,8 +131,7 @@ def _labels(text: str | None) -> dict[str, str]:
 
 def _rack(cluster: ClusterRoute, rack: str) -> dict[str, str]:
     """The label of a rack: of the lowest level above the host, in the first Topology by name."""
-    found = read(cluster, path_of(TOPOLOGIES, None), ObjectList[TopologyObject], tried="Listing topologies")
-    for labels in levels_of(found.items or ()):
+    for labels in levels_of(all_objects(cluster, TOPOLOGIES, TopologyObject)):
         if above := [label for label in labels if label != HOST]:
             return {above[-1]: rack}
     raise CommandFailed(

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
@@ -13,17 +14,16 @@ from admission.cli.access.objects import ClusterRoute, listed
 from admission.cli.access.queue_objects import check_queue
 from admission.cli.failures import CommandFailed
 from admission.cli.options import cluster
-from admission.cli.output import Output, list_output
-from admission.cli.rendering.table import Cell, amounts, stated_seconds, table
-from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table, with_text_below
-from admission.cli.rendering.terminal.sentences import say
+from admission.cli.output import Output, output
+from admission.cli.rendering.fitting import TableColumn, fits, item_table, with_texts_below
+from admission.cli.rendering.sentences import say
+from admission.cli.rendering.table import amounts, stated_seconds
 from admission.read_api.bodies import Body
 from queues.api.api_resources import NODE_DRAINS, RESERVATIONS, ApiResource
 from queues.api.names import CHANGED_BY
 from queues.text_format import short_duration, span
 
 _NODES_SHOWN: Final = 3
-_NARROW: Final = Narrowing(names={"NAME": 14, "FOR": 8, "WHAT": 8}, left_out=("WHAT",))
 
 
 class ClosureLine(Body, frozen=True, kw_only=True):
@@ -48,7 +48,7 @@ class ClosureLine(Body, frozen=True, kw_only=True):
 @click.command(short_help="Nodes that are kept for queues or drained, and when.")
 @click.option("-q", "--queue", metavar="NAME", help="Only reservations for this queue.")
 @click.option("--all", "with_ended", is_flag=True, help="Also those that have ended.")
-@list_output
+@output
 @cluster
 def reservations(queue: str | None, with_ended: bool, output: Output, cluster: ClusterRoute) -> None:
     """Show Reservations and NodeDrains: for which queue, what, when, and which nodes.
@@ -62,14 +62,14 @@ def reservations(queue: str | None, with_ended: bool, output: Output, cluster: C
         if not lines:
             check_queue(cluster, queue)
     ended = [line for line in lines if line.phase == "Ended"]
-    lines = output.sorted(in_order(lines, with_ended=with_ended))
+    lines = in_order(lines, with_ended=with_ended)
     text = output.document({"items": lines}, name=lambda line: f"{line.kind.lower()}/{line.name}")
     if text is None:
         if not lines:
             more = f" {len(ended)} have ended: --all shows them." if ended and not with_ended else ""
             say(f"Nothing is reserved or drained.{more}", err=True)
             return
-        text = _table(lines, wide=output.is_wide, headers=output.headers, width=output.room)
+        text = _table(lines, output)
     click.echo(output.fitted(text), nl=False)
 
 
@@ -106,39 +106,32 @@ def closure_line(document: ClosureObject, resource: ApiResource) -> ClosureLine:
     )
 
 
-def _table(lines: Sequence[ClosureLine], *, wide: bool, headers: bool, width: int | None) -> str:
-    columns = ["NAME", "FOR", "WHAT", "BEGINS", "LASTS", "PHASE", "NODES"]
+def _table(lines: Sequence[ClosureLine], output: Output) -> str:
     now = time.time()
-    rows: list[list[Cell]] = []
-    for line in lines:
-        row: list[Cell] = [
-            line.name,
-            line.queue or "maintenance",
-            what_of(line),
-            line.from_ if wide else begins_in(line.from_, now),
-            lasting(line.for_),
-            line.phase + (f" ({line.reason})" if line.reason else ""),
-        ]
-        nodes = line.nodes
-        shown = ",".join(nodes if wide else nodes[:_NODES_SHOWN]) or None
-        more = len(nodes) - _NODES_SHOWN
-        row.append(f"{shown},+{more}" if more > 0 and not wide else shown)
-        if wide:
-            row += [line.by, line.message]
-        rows.append(row)
-    columns = [*columns, "BY", "MESSAGE"] if wide else columns
-    text = table(columns, rows, headers=headers)
-    if width is None or max(map(len, text.splitlines())) <= width:
+    columns: list[TableColumn[ClosureLine]] = [
+        TableColumn("NAME", lambda line: line.name, least=14),
+        TableColumn("FOR", lambda line: line.queue or "maintenance", least=8),
+        TableColumn("WHAT", what_of, least=8, goes=1),
+        TableColumn("BEGINS", lambda line: line.from_ if output.is_wide else begins_in(line.from_, now)),
+        TableColumn("LASTS", lambda line: lasting(line.for_)),
+        TableColumn("PHASE", lambda line: line.phase + (f" ({line.reason})" if line.reason else "")),
+    ]
+    more: list[TableColumn[ClosureLine]] = [
+        TableColumn("NODES", _first_nodes, wide=False),
+        TableColumn("NODES", lambda line: ",".join(line.nodes) or None, wide=True),
+        TableColumn("BY", lambda line: line.by, wide=True),
+        TableColumn("MESSAGE", lambda line: line.message, wide=True),
+    ]
+    text = item_table([*columns, *more], lines, replace(output, width=None))
+    if fits(text, output.room):
         return text
-    short = fitted_table(columns[:-1], [row[:-1] for row in rows], _NARROW, width=width, headers=headers)
-    below = ["nodes " + str(row[-1]).replace(",", ", ") if row[-1] else "" for row in rows]
-    fitting = short.splitlines()
-    head = fitting[: len(fitting) - len(rows)]
-    told = (
-        with_text_below(*each, width, most=_NODES_SHOWN + 1)
-        for each in zip(fitting[len(head) :], below, strict=True)
-    )
-    return "".join((*(f"{line}\n" for line in head), *told))
+    below = [f"nodes {shown}".replace(",", ", ") if (shown := _first_nodes(line)) else "" for line in lines]
+    return with_texts_below(item_table(columns, lines, output), below, output.room, most=_NODES_SHOWN + 1)
+
+
+def _first_nodes(line: ClosureLine) -> str | None:
+    more = len(line.nodes) - _NODES_SHOWN
+    return ",".join([*line.nodes[:_NODES_SHOWN], *([f"+{more}"] if more > 0 else [])]) or None
 
 
 def what_of(line: ClosureLine) -> str:

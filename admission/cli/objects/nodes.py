@@ -8,19 +8,19 @@ from typing import Any, Final
 
 import click
 
-from admission.cli.access.object_forms import Lease, ObjectList, TopologyObject
-from admission.cli.access.objects import ClusterRoute, Refused, listed, path_of, read
+from admission.cli.access.object_forms import Lease, TopologyObject
+from admission.cli.access.objects import ClusterRoute, Refused, all_objects, listed, path_of, read
 from admission.cli.access.read_api import Route, ask
 from admission.cli.closures.closed_nodes import Closures, closure_sentence, read_closures
 from admission.cli.options import route
-from admission.cli.output import Output, list_output
+from admission.cli.output import Output, output
 from admission.cli.questions.wanted_nodes import show_wanted_nodes
 from admission.cli.rendering.node_line import NodeLine
 from admission.cli.rendering.node_use import use_table, with_use
 from admission.cli.rendering.nodes import has_gpus, is_faulty, mixed_notes, node_lines, node_table
 from admission.cli.rendering.racks import Racks, is_in, largest_gangs, rack_lines, rack_table
+from admission.cli.rendering.sentences import say
 from admission.cli.rendering.slice_gpus import SliceGpus, slice_gpus
-from admission.cli.rendering.terminal.sentences import say
 from admission.read_api.bodies import NodeBody, NodeList
 from admission.wire import WireNode, WireNodeDevices, WireResourceSlice
 from queues.api.api_resources import DEVICES, LEASES, NODES, RESOURCE_SLICES, TOPOLOGIES
@@ -101,7 +101,7 @@ class _Asked:
 )
 @click.option("--health", is_flag=True, help="What the agents on the nodes say, as with --faulty.")
 @click.option("--wanted", is_flag=True, help="Instead: which nodes waiting gangs would need.")
-@list_output
+@output
 @route
 def nodes(output: Output, route: Route, **asked: Any) -> int:
     """Show the nodes with GPUs: rack, state, how many GPUs are free, and which workloads have the others.
@@ -181,14 +181,14 @@ def _print(asked: _Asked, lines: Sequence[NodeLine], output: Output) -> None:
     by_rack = rack_lines(lines)
     many = len(lines) > _MOST_NODES and not (asked.names or asked.is_health) and output.form in _TABLES
     if asked.racks or (asked.racks is None and many):
-        racks = output.sorted(by_rack)
+        racks = by_rack
         text = output.document({"items": racks}, name=lambda rack: f"rack/{rack.rack}")
-        table = rack_table(racks, headers=output.headers, width=output.room) if text is None and lines else ""
+        table = rack_table(racks, output) if text is None and lines else ""
         if many and asked.racks is None:
             told = f"{len(lines)} nodes. --no-racks shows each, --rack RACK those of one rack."
             say(told, err=True)
     else:
-        shown = output.sorted(lines)
+        shown = lines
         text = output.document({"items": shown}, name=lambda line: f"node/{line.name}")
         table = _node_table(asked, shown, output) if text is None and lines else ""
     if text is None:
@@ -201,8 +201,8 @@ def _print(asked: _Asked, lines: Sequence[NodeLine], output: Output) -> None:
 def _node_table(asked: _Asked, lines: Sequence[NodeLine], output: Output) -> str:
     if asked.is_health:
         now = datetime.fromtimestamp(time.time(), UTC).isoformat()
-        return node_table(lines, now, wide=output.is_wide, headers=output.headers, width=output.room)
-    return use_table(lines, wide=output.is_wide, headers=output.headers, width=output.room)
+        return node_table(lines, now, output)
+    return use_table(lines, output)
 
 
 def _of_rack(lines: list[NodeLine], rack: str | None) -> list[NodeLine]:
@@ -252,17 +252,14 @@ def _one(cluster: ClusterRoute, name: str) -> WireNode:
 
 def _all_nodes(cluster: ClusterRoute, selector: str | None) -> list[WireNode]:
     # As of the API server's cache: thousands of nodes need not be read from etcd for one look.
-    query = {"resourceVersion": "0"} | ({} if selector is None else {"labelSelector": selector})
-    return (
-        read(cluster, path_of(NODES, None), ObjectList[WireNode], tried="Listing nodes", **query).items or []
-    )
+    query: dict[str, Any] = {"resourceVersion": "0"}
+    return all_objects(cluster, NODES, WireNode, **query, **({"labelSelector": selector} if selector else {}))
 
 
 def _reports(cluster: ClusterRoute, *, needed: bool) -> _Reports:
     """What agents report. ``needed``: without the right to read it there is no answer. Raises CommandFailed."""
-    tried = "Listing devices"
     try:
-        found = read(cluster, path_of(DEVICES, None), ObjectList[WireNodeDevices], tried=tried)
+        return _Reports(devices=all_objects(cluster, DEVICES, WireNodeDevices))
     except Refused as refused:
         if refused.status == _NOT_FOUND:
             return _Reports(devices=[], gap="No agent reports anything: this cluster has no Devices.")
@@ -270,9 +267,9 @@ def _reports(cluster: ClusterRoute, *, needed: bool) -> _Reports:
             raise
         if needed:
             reason = "You may not list devices, so it is not known which are faulty"
+            tried = "Listing devices"
             raise Refused(status=_FORBIDDEN, tried=tried, found=reason, hint=_RIGHT) from refused
         return _Reports(devices=[], gap=f"You may not list devices, so faults are not shown. {_RIGHT}")
-    return _Reports(devices=found.items or [])
 
 
 def _slices(

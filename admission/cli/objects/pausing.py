@@ -14,7 +14,7 @@ from admission.cli.access.queue_objects import (
     read_queue,
 )
 from admission.cli.failures import CommandFailed
-from admission.cli.rendering.terminal.sentences import say
+from admission.cli.rendering.sentences import say
 from queues.api.api_resources import COMMANDS, QUEUES
 from queues.api.names import DEFAULT_QUEUE, ROOT_QUEUE
 

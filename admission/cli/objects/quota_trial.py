@@ -9,7 +9,7 @@ from msgspec import json
 
 from admission.cli.access.objects import ClusterRoute
 from admission.cli.access.read_api import Route, ask
-from admission.cli.rendering.terminal.sentences import columns_of, say
+from admission.cli.rendering.sentences import columns_of, say
 from admission.read_api.trials import QueuePatchBody, TrialList, TrialRequestBody
 from queues.api.quota.quota_document import Spec
 from queues.errors import MusterError

@@ -3,12 +3,11 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from markupsafe import Markup
 
 from admission.cli.closures.closed_nodes import closed_state, closure_sentence
-from admission.cli.page.charts.owners import Holders, Owner, OwnerMark, marks_of, owners_of
 from admission.cli.page.layout import render
 from admission.cli.page.problems import unknown
 from admission.cli.rendering.node_line import NodeLine
@@ -63,15 +62,11 @@ class _Gpus:
         return self.free if self.is_usable else 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Shape:
+class _Shape(NamedTuple):
     """Devices of a node that look alike."""
 
     kind: str
     path: str
-    #: Whose they are, on the first of them; "": nobody's.
-    letter: str = ""
-    middle: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,8 +89,6 @@ class _Rack:
     name: str
     summary: str
     nodes: Sequence[_Strip]
-    owners: Sequence[Owner]
-    more_owners: int
 
 
 def node_racks(lines: Sequence[NodeOnPage]) -> Markup:
@@ -104,7 +97,7 @@ def node_racks(lines: Sequence[NodeOnPage]) -> Markup:
     for line in lines:
         racks.setdefault(line.rack, []).append(line)
     legend = [
-        ("held", "held: a letter is a workload, named below its rack"),
+        ("held", "held"),
         ("free", "free"),
         ("ill", "unhealthy"),
         ("out", "free, but the node takes no pods"),
@@ -178,11 +171,6 @@ def _closures(lines: Sequence[NodeOnPage]) -> list[str]:
 
 
 def _rack(name: str, nodes: Sequence[NodeOnPage]) -> _Rack:
-    ordered = sorted(nodes, key=lambda line: line.name)
-    holders = [
-        found if _is_drawn(line) else () for line, found in zip(ordered, _holders(ordered), strict=True)
-    ]
-    marks = marks_of(holders)
     known = [(line, gpus) for line in nodes if (gpus := _gpus(line)) is not None]
     free = sum(gpus.available for _, gpus in known)
     empty = sum(_is_empty(line, gpus) for line, gpus in known)
@@ -192,14 +180,8 @@ def _rack(name: str, nodes: Sequence[NodeOnPage]) -> _Rack:
     for word in _CLOSED:
         if count := sum(closed_state(line.closures) == word for line in nodes):
             summary += f", {count} {word}"
-    owners, more = owners_of(holders, marks)
-    strips = [_strip(line, marks) for line in ordered]
-    return _Rack(name=name, summary=summary, nodes=strips, owners=owners, more_owners=more)
-
-
-def _holders(nodes: Sequence[NodeOnPage]) -> list[Holders]:
-    """The workloads on each node, in the order of the nodes."""
-    return [() if (gpus := _gpus(line)) is None else gpus.holders for line in nodes]
+    strips = [_strip(line) for line in sorted(nodes, key=lambda line: line.name)]
+    return _Rack(name=name, summary=summary, nodes=strips)
 
 
 def _gpus(line: NodeOnPage) -> _Gpus | None:
@@ -220,12 +202,7 @@ def _gpus(line: NodeOnPage) -> _Gpus | None:
     return _Gpus(total=total, ill=ill, held=held, holders=holders, is_usable=line.usable)
 
 
-def _is_drawn(line: NodeOnPage) -> bool:
-    """Whether each of its devices is drawn."""
-    return line.gpus is not None and line.gpus <= _DRAWN
-
-
-def _strip(line: NodeOnPage, marks: Mapping[str, OwnerMark]) -> _Strip:
+def _strip(line: NodeOnPage) -> _Strip:
     gpus, name = _gpus(line), line.name
     if gpus is None:
         return _Strip(name=name, label="", text=line.state)
@@ -237,27 +214,23 @@ def _strip(line: NodeOnPage, marks: Mapping[str, OwnerMark]) -> _Strip:
         label = f"{name}: {gpus.total} GPUs, {gpus.ill} unhealthy, {state_of(line)}. {_NOT_KNOWN}"
     if gpus.holders:
         label += "; " + ", ".join(f"{one.namespace}/{one.name} {count}" for one, count in gpus.holders)
-    if not gpus.total or not _is_drawn(line):
+    if not 0 < gpus.total <= _DRAWN:
         text = f"{gpus.available if gpus.is_known else '?'} of {gpus.total} free"
         return _Strip(name=name, label=label, text=text)
-    return _Strip(name=name, label=label, total=gpus.total, shapes=_shapes(line, gpus, marks))
+    return _Strip(name=name, label=label, total=gpus.total, shapes=_shapes(line, gpus))
 
 
-def _shapes(line: NodeOnPage, gpus: _Gpus, marks: Mapping[str, OwnerMark]) -> list[_Shape]:
-    """Devices that are held, by workload as far as that is known, then those that are free, then unhealthy ones."""
-    runs: list[tuple[str, int, str]] = []
-    left = gpus.held
-    for one, count in gpus.holders:
-        mark = marks[str(one.uid)]
-        runs.append((f"held w{mark.colour}", min(count, left), mark.letter))
-        left -= min(count, left)
+def _shapes(line: NodeOnPage, gpus: _Gpus) -> list[_Shape]:
+    """Devices that are held, then those that are free, then unhealthy ones."""
     free = "free" if line.usable else "closed" if closed_state(line.closures) or line.closed else "out"
-    runs += [("held", left, ""), (free if gpus.is_known else "unknown", gpus.free, ""), ("ill", gpus.ill, "")]
     shapes, first = [], 0
-    for kind, count, letter in runs:
+    for kind, count in (
+        ("held", gpus.held),
+        (free if gpus.is_known else "unknown", gpus.free),
+        ("ill", gpus.ill),
+    ):
         if count > 0:
-            middle = _STEP * first + _STEP // 2
-            shapes.append(_Shape(kind=kind, path=_squares(first, count), letter=letter, middle=middle))
+            shapes.append(_Shape(kind, _squares(first, count)))
             first += count
     return shapes
 

@@ -8,7 +8,7 @@ from admission.cli.access.age import told_age
 from admission.cli.access.read_api import Route
 from admission.cli.output import Output
 from admission.cli.questions.pending import pages
-from admission.cli.rendering.terminal.sentences import say
+from admission.cli.rendering.sentences import say
 from admission.cli.rendering.wanted_nodes import wanted_lines, wanted_table
 from admission.read_api.bodies import PendingList
 
@@ -20,7 +20,7 @@ def show_wanted_nodes(output: Output, route: Route) -> int:
     """Print what the waiting workloads that the user may see lack in nodes. Raises CommandFailed."""
     body = pages(route, "pending", PendingList, {}, MOST_LOOKED_AT)
     code = told_age(body)
-    lines = output.sorted(wanted_lines(body.items))
+    lines = wanted_lines(body.items)
     if (left_out := body.total - len(body.items)) > 0:
         told = f"Only the first {len(body.items)} waiting workloads were looked at; {left_out} more wait."
         say(told, err=True)
@@ -30,6 +30,6 @@ def show_wanted_nodes(output: Output, route: Route) -> int:
         return code
     text = output.document({"items": lines}, name=lambda line: f"queue/{line.queue}")
     if text is None:
-        text = wanted_table(lines, body.now, wide=output.is_wide, headers=output.headers, width=output.room)
+        text = wanted_table(lines, body.now, output)
     click.echo(output.fitted(text), nl=False)
     return code

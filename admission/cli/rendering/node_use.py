@@ -6,11 +6,12 @@ from typing import Final
 from msgspec.structs import replace
 
 from admission.cli.closures.closed_nodes import Closure, closed_state
+from admission.cli.output import Output
+from admission.cli.rendering.fitting import TableColumn, item_table
 from admission.cli.rendering.node_line import Accelerator, NodeLine
 from admission.cli.rendering.nodes import is_whole_gpu
 from admission.cli.rendering.racks import Racks
-from admission.cli.rendering.table import Cell, printable, short_resource
-from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table
+from admission.cli.rendering.table import printable, short_resource
 from admission.read_api.bodies import NodeBody, NodeWorkloadsBody, SeatedBody
 from admission.wire import Quantity, WireNode
 
@@ -18,10 +19,6 @@ from admission.wire import Quantity, WireNode
 _NAMED: Final = 3
 #: Characters of one cell.
 _LONGEST: Final = 300
-_NUMBERS: Final = "GPUS FREE ILL"
-_NARROW: Final = Narrowing(
-    names={"NODE": 14, "RACK": 8, "STATE": 12}, left_out=("RACK",), rest="WORKLOADS", least_rest=16
-)
 _STATES: Final = {"Ready,SchedulingDisabled": "cordoned", "NotReady,SchedulingDisabled": "NotReady,cordoned"}
 #: Taints that a column of its own shows, or the state does.
 _TOLD: Final = ("node.kubernetes.io/",)
@@ -106,29 +103,9 @@ def _taints(node: WireNode) -> tuple[str, ...]:
     )
 
 
-def use_table(lines: Sequence[NodeLine], *, wide: bool, headers: bool, width: int | None = None) -> str:
+def use_table(lines: Sequence[NodeLine], output: Output) -> str:
     """One line for each node."""
-    columns = ["NODE", "RACK", "STATE", "GPUS", "FREE", "ILL", "WORKLOADS"]
-    if wide:
-        columns[3:3] = ["MODEL"]
-        columns[-1:] = ["TAINTS", "WORKLOADS"]
-    rows: list[list[Cell]] = []
-    for line in lines:
-        ill = None if line.healthy is None else (line.gpus or 0) - line.healthy
-        rows.append(
-            [
-                line.name,
-                line.rack or None,
-                state_of(line),
-                *([line.model or None] if wide else []),
-                line.gpus,
-                line.free,
-                ill,
-                *([_cut(",".join(line.taints)) or None] if wide else []),
-                _workloads(line.workloads, None if wide else _NAMED),
-            ]
-        )
-    return fitted_table(columns, rows, _NARROW, width=width, headers=headers, right=_NUMBERS)
+    return item_table(_COLUMNS, lines, output)
 
 
 def state_of(line: NodeLine) -> str:
@@ -175,3 +152,19 @@ def _gpus(held: Mapping[str, str]) -> float:
 
 def _cut(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+_COLUMNS: Final[Sequence[TableColumn[NodeLine]]] = (
+    TableColumn("NODE", lambda line: line.name, least=14),
+    TableColumn("RACK", lambda line: line.rack or None, least=8, goes=1),
+    TableColumn("STATE", state_of, least=12),
+    TableColumn("MODEL", lambda line: line.model or None, wide=True),
+    TableColumn("GPUS", lambda line: line.gpus, right=True),
+    TableColumn("FREE", lambda line: line.free, right=True),
+    TableColumn(
+        "ILL", lambda line: None if line.healthy is None else (line.gpus or 0) - line.healthy, right=True
+    ),
+    TableColumn("TAINTS", lambda line: _cut(",".join(line.taints)) or None, wide=True),
+    TableColumn("WORKLOADS", lambda line: _workloads(line.workloads, _NAMED), least_rest=16, wide=False),
+    TableColumn("WORKLOADS", lambda line: _workloads(line.workloads, None), wide=True),
+)

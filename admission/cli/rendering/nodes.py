@@ -2,13 +2,14 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
+from admission.cli.output import Output
+from admission.cli.rendering.fitting import TableColumn, item_table
 from admission.cli.rendering.node_line import DeviceFaultLine, MixedResource, NodeLine, Recovery
 from admission.cli.rendering.slice_gpus import SliceGpus
 from admission.cli.rendering.table import NONE, Cell, age, printable
-from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table
 from admission.wire import (
     Quantity,
     WireCondition,
@@ -19,10 +20,6 @@ from admission.wire import (
 )
 from queues.api import names
 
-_RIGHT: Final = "GPUS HEALTHY HELD ISLANDS"
-_NARROW: Final = Narrowing(
-    names={"NODE": 14, "STATE": 10, "RECOVERY": 10}, left_out=("HELD", "AGENT"), rest="FAULTS", least_rest=18
-)
 #: Resources of whole devices, the usual one first.
 _DEVICES: Final = ("nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/xe", "gpu.intel.com/i915")
 #: Resources of one model, as NVIDIA's plugin names them where it is set up so. Others of its domain are parts of
@@ -291,33 +288,31 @@ def _fault(device: WireReportedDevice) -> DeviceFaultLine:
     )
 
 
-def node_table(
-    lines: Iterable[NodeLine], now: str, *, wide: bool, headers: bool, width: int | None = None
-) -> str:
+def node_table(lines: Iterable[NodeLine], now: str, output: Output) -> str:
     """One line for each node, and one more for each further fault, up to a bound."""
-    columns = ["NODE", "STATE", "RECOVERY", "AGENT", "GPUS", "HEALTHY", "HELD", "FAULTS"]
-    if wide:
-        columns[4:4] = ["MODEL", "DRIVER", "ISLANDS"]
-    rows: list[list[Cell]] = []
-    for line in lines:
-        faults = _faults(line, now, wide=wide) or [NONE]
-        more: list[Cell] = [line.model or None, line.driver or None, line.islands] if wide else []
-        counts: list[Cell] = [line.gpus, line.healthy, line.held]
-        rows.append(
-            [
-                line.name,
-                line.state,
-                _recovery_text(line.recovery),
-                _agent_text(line.agent, now),
-                *more,
-                *counts,
-                faults[0],
-            ]
-        )
-        blank: list[Cell] = [""] * (len(columns) - 1)
-        rows += [[*blank, fault] for fault in faults[1:]]
-    cut = [[*map(_cut, row)] for row in rows]
-    return fitted_table(columns, cut, _NARROW, width=width, headers=headers, right=_RIGHT)
+
+    def first(cell: Callable[[NodeLine], Cell]) -> Callable[[tuple[NodeLine, str, bool]], Cell]:
+        return lambda row: _cut(cell(row[0])) if row[2] else ""
+
+    columns: list[TableColumn[tuple[NodeLine, str, bool]]] = [
+        TableColumn("NODE", first(lambda line: line.name), least=14),
+        TableColumn("STATE", first(lambda line: line.state), least=10),
+        TableColumn("RECOVERY", first(lambda line: _recovery_text(line.recovery)), least=10),
+        TableColumn("AGENT", first(lambda line: _agent_text(line.agent, now)), goes=2),
+        TableColumn("MODEL", first(lambda line: line.model or None), wide=True),
+        TableColumn("DRIVER", first(lambda line: line.driver or None), wide=True),
+        TableColumn("ISLANDS", first(lambda line: line.islands), right=True, wide=True),
+        TableColumn("GPUS", first(lambda line: line.gpus), right=True),
+        TableColumn("HEALTHY", first(lambda line: line.healthy), right=True),
+        TableColumn("HELD", first(lambda line: line.held), right=True, goes=1),
+        TableColumn("FAULTS", lambda row: _cut(row[1]), least_rest=18),
+    ]
+    rows = [
+        (line, fault, index == 0)
+        for line in lines
+        for index, fault in enumerate(_faults(line, now, wide=output.is_wide) or [NONE])
+    ]
+    return item_table(columns, rows, output)
 
 
 def _cut(cell: Cell) -> Cell:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from admission.cli.access.object_forms import HOST, TopologyObject, levels_of
+from admission.cli.output import Output
+from admission.cli.rendering.fitting import TableColumn, item_table
 from admission.cli.rendering.node_line import Accelerator, NodeLine
-from admission.cli.rendering.table import Cell
-from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table
 from admission.read_api.bodies import Body
 from admission.wire import WireNode
 
@@ -22,8 +22,6 @@ USUAL_LABELS: Final = (
     "muster.dev/rack",
     "topology.kubernetes.io/zone",
 )
-_NUMBERS: Final = "NODES OUT GPUS FREE EMPTY SPLIT ILL"
-_NARROW: Final = Narrowing(names={"RACK": 12, "ACCELERATOR": 11}, left_out=("ILL", "OUT"))
 
 
 class RackLine(Body, frozen=True, kw_only=True):
@@ -108,24 +106,22 @@ def _rack(rack: str, name: str, nodes: Sequence[tuple[NodeLine, Accelerator]]) -
     )
 
 
-def rack_table(racks: Iterable[RackLine], *, headers: bool, width: int | None = None) -> str:
+_COLUMNS: Final[Sequence[TableColumn[RackLine]]] = (
+    TableColumn("RACK", lambda rack: rack.rack or None, least=12),
+    TableColumn("ACCELERATOR", lambda rack: rack.accelerator, least=11),
+    TableColumn("NODES", lambda rack: rack.nodes, right=True),
+    TableColumn("OUT", lambda rack: rack.out_of_service, right=True, goes=2),
+    TableColumn("GPUS", lambda rack: rack.gpus, right=True),
+    TableColumn("FREE", lambda rack: rack.free, right=True),
+    TableColumn("EMPTY", lambda rack: rack.empty_nodes, right=True),
+    TableColumn("SPLIT", lambda rack: None if rack.split is None else f"{rack.split:.0%}", right=True),
+    TableColumn("ILL", lambda rack: rack.unhealthy, right=True, goes=1),
+)
+
+
+def rack_table(racks: Iterable[RackLine], output: Output) -> str:
     """One line for each rack and kind of accelerator."""
-    columns = ["RACK", "ACCELERATOR", "NODES", "OUT", "GPUS", "FREE", "EMPTY", "SPLIT", "ILL"]
-    rows: list[list[Cell]] = [
-        [
-            rack.rack or None,
-            rack.accelerator,
-            rack.nodes,
-            rack.out_of_service,
-            rack.gpus,
-            rack.free,
-            rack.empty_nodes,
-            None if rack.split is None else f"{rack.split:.0%}",
-            rack.unhealthy,
-        ]
-        for rack in racks
-    ]
-    return fitted_table(columns, rows, _NARROW, width=width, headers=headers, right=_NUMBERS)
+    return item_table(_COLUMNS, racks, output)
 
 
 def largest_gangs(racks: Sequence[RackLine]) -> list[str]:

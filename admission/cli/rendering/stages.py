@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
+from admission.cli.output import Output
 from admission.cli.rendering.table import table
 from admission.read_api.bodies import StageBody
 from queues.text_format import counted, short_duration
@@ -13,25 +14,25 @@ _ADMISSIONS: Final = 2
 _BEFORE: Final = {"admitted": "waited ", "adopted": "waited ", "evicted": "ran "}
 
 
-def stages_text(stages: Sequence[StageBody], *, wide: bool, headers: bool = True) -> str:
+def stages_text(stages: Sequence[StageBody], output: Output) -> str:
     """The table, with the admission of each stage if there are several; "": nothing is known."""
     if not stages:
         return ""
     admissions = list(dict.fromkeys(each.admission for each in stages if each.admission is not None))
-    earlier = set() if wide else set(admissions[:-_ADMISSIONS])
+    earlier = set() if output.is_wide else set(admissions[:-_ADMISSIONS])
     several = len(admissions) > 1
     rows = [
         (
             *((each.admission,) if several else ()),
             each.stage,
-            each.at if wide else f"{each.at[:19]}Z",
+            each.at if output.is_wide else f"{each.at[:19]}Z",
             took(each),
         )
         for each in stages
         if each.admission not in earlier
     ]
     columns = [*(["ADMISSION"] if several else []), "STAGE", "TIME", "TOOK"]
-    text = table(columns, rows, headers=headers, right="ADMISSION")
+    text = table(columns, rows, headers=output.headers, right="ADMISSION")
     more = f"{counted(len(earlier), 'earlier admission')}: -o wide shows them\n" if earlier else ""
     return text + more
 

@@ -5,8 +5,9 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from admission.cli.rendering.table import age, amounts, short_resource, table
-from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table
+from admission.cli.output import Output
+from admission.cli.rendering.fitting import TableColumn, item_table
+from admission.cli.rendering.table import age, amounts, short_resource
 from admission.read_api.bodies import Body, Facts, WaitingBody
 from queues.reason_codes import ReasonCode
 
@@ -19,9 +20,6 @@ WANT_NODES: Final = (
 )
 #: Text of a line whose gangs are of pods that have to be together and are not equal.
 _UNEQUAL: Final = "unequal pods"
-_COLUMNS: Final = ("QUEUE", "EACH", "PODS", "LARGEST", "GANGS", "IN-ONE", "WAIT")
-_NUMBERS: Final = "PODS LARGEST GANGS WAIT"
-_NARROW: Final = Narrowing(names={"QUEUE": 10, "EACH": 10, "IN-ONE": 8}, left_out=("WAIT",))
 
 
 class WantedNodes(Body, frozen=True, kw_only=True):
@@ -79,22 +77,24 @@ def _pods(one: WaitingBody, facts: Facts) -> int:
     return asked * int(facts.get("size") or 1)
 
 
-def wanted_table(
-    lines: Sequence[WantedNodes], now: str, *, wide: bool, headers: bool, width: int | None = None
-) -> str:
+def wanted_table(lines: Sequence[WantedNodes], now: str, output: Output) -> str:
     """``-o wide`` has every resource of a pod, and full names."""
-    rows = [
-        (
-            line.queue,
-            _UNEQUAL if line.each is None else amounts(line.each, all_of_them=wide),
-            line.pods,
-            line.largest,
-            line.gangs,
-            line.in_one and (line.in_one if wide else short_resource(line.in_one)),
-            age(line.waiting_since, now),
-        )
-        for line in lines
+    wide = output.is_wide
+    columns: list[TableColumn[WantedNodes]] = [
+        TableColumn("QUEUE", lambda line: line.queue, least=10),
+        TableColumn(
+            "EACH",
+            lambda line: _UNEQUAL if line.each is None else amounts(line.each, all_of_them=wide),
+            least=10,
+        ),
+        TableColumn("PODS", lambda line: line.pods, right=True),
+        TableColumn("LARGEST", lambda line: line.largest, right=True),
+        TableColumn("GANGS", lambda line: line.gangs, right=True),
+        TableColumn(
+            "IN-ONE",
+            lambda line: line.in_one and (line.in_one if wide else short_resource(line.in_one)),
+            least=8,
+        ),
+        TableColumn("WAIT", lambda line: age(line.waiting_since, now), right=True, goes=1),
     ]
-    if wide or width is None:
-        return table(_COLUMNS, rows, headers=headers, right=_NUMBERS)
-    return fitted_table(_COLUMNS, rows, _NARROW, width=width, headers=headers, right=_NUMBERS)
+    return item_table(columns, lines, output)

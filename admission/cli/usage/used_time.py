@@ -1,23 +1,16 @@
-"""Use in a period: hours of a resource as exact fractions, and what they cost. Only what is shown is rounded."""
+"""Use in a period: hours of a resource as exact fractions. Only what is shown is rounded."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Any, Final
-
-import click
 
 from admission.read_api.bodies import WorkloadBody
 from admission.read_api.usage import UsageBody, UsageQuotaBody
 
-#: How a price is written.
-PRICE: Final = "[FLAVOR=]AMOUNT"
 #: In place of the name of users and workloads that may not be seen.
 OTHERS: Final = "(others)"
 _GIB: Final = 2**30
-#: The highest price, so that no report is pages of digits.
-_MOST: Final = 10**12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +29,6 @@ class UsedTime:
     faulted: Fraction
     #: The same because nodes were drained or reserved.
     maintenance: Fraction = Fraction()
-    #: None if no prices are given.
-    cost: Fraction | None = None
     #: The part of ``hours`` beyond what the queue deserved at the time. None if it is not known.
     borrowed: Fraction | None = None
     #: What the queue did not use of its guarantee. None if it is not known.
@@ -120,59 +111,6 @@ def _beside(line: UsedTime, quota: UsageQuotaBody) -> UsedTime:
     )
 
 
-class Prices:
-    """Prices of an hour, by flavor."""
-
-    def __init__(self, said: Iterable[str]) -> None:
-        """``said``: as ``PRICE`` says. Raises UsageError."""
-        #: The key None is for all flavors that are not named.
-        self._by_flavor: dict[str | None, Fraction] = {}
-        for text in said:
-            flavor, equals, amount = text.rpartition("=")
-            name = flavor if equals else None
-            if name in self._by_flavor:
-                raise click.UsageError(
-                    f"--price: found two prices of {name or 'all other flavors'}, expected one."
-                )
-            self._by_flavor[name] = _price(text, amount)
-
-    def __bool__(self) -> bool:
-        return bool(self._by_flavor)
-
-    def of(self, flavor: str | None) -> Fraction:
-        """The price of a flavor; None or "": of use without a flavor. Raises ClickException: it has none."""
-        found = self._by_flavor.get(flavor or "", self._by_flavor.get(None))
-        if found is None:
-            named = (
-                f"flavor {flavor} was used and has no price"
-                if flavor
-                else "use without a flavor has no price"
-            )
-            raise click.ClickException(
-                f"--price: {named}; add --price {flavor or ''}=AMOUNT, or --price AMOUNT for all others."
-            )
-        return found
-
-    def unused(self, lines: Iterable[UsedTime]) -> list[str]:
-        """Flavors that have a price and that none of these lines is of; "" where use without a flavor has one."""
-        used = {line.columns["flavor"] or "" for line in lines}
-        return [name for name in self._by_flavor if name is not None and name not in used]
-
-    def applied(self, lines: Iterable[UsedTime]) -> list[UsedTime]:
-        """Lines that have the column ``flavor``, with their costs."""
-        return [replace(line, cost=line.hours * self.of(line.columns["flavor"])) for line in lines]
-
-
-def _price(text: str, amount: str) -> Fraction:
-    try:
-        price = Decimal(amount)
-    except InvalidOperation:
-        price = Decimal(-1)
-    if not price.is_finite() or not 0 <= price <= _MOST:
-        raise click.UsageError(f"--price: found {text!r}, expected {PRICE}, a plain number: h100=2.75.")
-    return Fraction(price)
-
-
 def folded(lines: Iterable[UsedTime], by: Sequence[str]) -> list[UsedTime]:
     """Lines that agree in these columns, added up: the largest first."""
     sums: dict[tuple[Any, ...], list[UsedTime]] = {}
@@ -185,7 +123,6 @@ def folded(lines: Iterable[UsedTime], by: Sequence[str]) -> list[UsedTime]:
 
 def total(resource: str, lines: Sequence[UsedTime], by: Sequence[str] = ()) -> UsedTime:
     """Lines of one resource as one, with the columns that they have in common."""
-    costs = [line.cost for line in lines if line.cost is not None]
     return UsedTime(
         columns={name: lines[0].columns[name] for name in by},
         workload=lines[0].workload if "workload" in by else None,
@@ -194,7 +131,6 @@ def total(resource: str, lines: Sequence[UsedTime], by: Sequence[str] = ()) -> U
         preempted=sum((line.preempted for line in lines), Fraction()),
         faulted=sum((line.faulted for line in lines), Fraction()),
         maintenance=sum((line.maintenance for line in lines), Fraction()),
-        cost=sum(costs, Fraction()) if costs else None,
         borrowed=_sum_of_known(line.borrowed for line in lines),
         idle=_sum_of_known(line.idle for line in lines),
     )

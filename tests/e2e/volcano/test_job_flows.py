@@ -4,9 +4,7 @@ from typing import Any
 
 import pytest
 
-from deploy.local.stack import Stack
 from queues.errors import ApiError
-from tests.cluster_faults import kubectl_muster
 from tests.e2e.support.api_paths import Document, path
 from tests.e2e.support.gang_kinds import finish, finish_all
 from tests.e2e.support.manifests import volcano_job
@@ -140,28 +138,3 @@ def test_a_flow_that_is_no_graph_is_refused(sandbox: Sandbox) -> None:
     ):
         with pytest.raises(ApiError, match="jobflow Flow is not DAG"):
             sandbox.add(bad)
-
-
-def test_kubectl_muster_tells_what_each_job_of_a_flow_waits_for(sandbox: Sandbox, whole_stack: Stack) -> None:
-    sandbox.add_nodes(1)
-    sandbox.add_queue()
-    sandbox.add(template(sandbox, "prepare"), template(sandbox, "train", pods=64))
-    sandbox.add(flow("weekly", after("prepare"), after("train", "prepare")))
-
-    def said(*words: str) -> str:
-        return kubectl_muster(whole_stack, "jobflow", *words, "-n", sandbox.name)
-
-    sandbox.wait_running("weekly-prepare-", 1)
-    sandbox.wait_phase("JobFlow", "weekly", "Running")
-    [row] = [line.split() for line in said("list", "--no-headers").splitlines()]
-    assert row[:4] == ["weekly", sandbox.name, "Running", "0/2"]
-    sandbox.wait(lambda: "1 running" in said("get", "weekly"), "the running pod to be counted")
-    assert "Job weekly-prepare to be completed; it is Running" in said("get", "weekly")
-    finish_all(sandbox, "weekly-prepare-")
-
-    # More than the node has: the Job waits, and says for what.
-    sandbox.wait(lambda: "NeverFits" in said("get", "weekly"), "the waiting Job to tell its reason")
-    assert "1 of 2 jobs completed" in said("get", "weekly")
-    assert "weekly-train: admission" in said("list")
-    assert said("delete", "weekly") == "jobflow weekly deleted\n"
-    sandbox.wait(lambda: not jobs(sandbox, "weekly-"), "the Jobs to go with their flow")

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec import convert, to_builtins
 
+from admission.cli.output import Output
 from admission.cli.rendering import nodes as shown_nodes
 from admission.cli.rendering.node_line import MixedResource, NodeLine
 from admission.cli.rendering.nodes import is_faulty, mixed_notes, node_table
@@ -48,7 +49,7 @@ def shown(*documents: Document, wide: bool = False) -> str:
     nodes = [each for each in documents if "kind" not in each]
     devices = [each for each in documents if "kind" in each]
     agents = {"a": "2027-01-15T08:04:15.000000Z", "silent": "2027-01-15T06:00:00.000000Z"}
-    return node_table(node_lines(nodes, devices, {}, agents), NOW, wide=wide, headers=True)
+    return node_table(node_lines(nodes, devices, {}, agents), NOW, Output(form="wide" if wide else "table"))
 
 
 def only(*documents: Document) -> NodeLine:
@@ -117,7 +118,7 @@ def test_how_long_ago_an_agent_was_heard_of_is_told_and_that_there_is_none() -> 
     assert [line.split()[3] for line in lines] == ["45s", "-", "125m"]
     [unread] = node_lines([node("a")], [])
     assert unread.agent is None
-    assert node_table([unread], NOW, wide=False, headers=False).split()[3] == "?"
+    assert node_table([unread], NOW, Output(headers=False)).split()[3] == "?"
 
 
 @pytest.mark.parametrize(

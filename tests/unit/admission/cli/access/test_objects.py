@@ -1,5 +1,7 @@
 """Objects of the cluster: an answer that is none, or has another form, is an error that says what was found."""
 
+import re
+
 import pytest
 
 from admission.cli.access import objects
@@ -17,7 +19,6 @@ def answer(monkeypatch: pytest.MonkeyPatch, status: int, content: bytes) -> list
 @pytest.mark.parametrize(
     ("content", "found"),
     [
-        (b'{"items": [{"metadata": {"name": 7}}]}', r"another form: .*\$\.items\[0\]\.metadata\.name"),
         (b'{"items": 7}', r"another form: .*\$\.items"),
         (b"<html>", "no JSON but '<html>'"),
     ],
@@ -27,6 +28,26 @@ def test_an_answer_that_cannot_be_read_is_an_error(
 ) -> None:
     with pytest.raises(CommandFailed, match=found):
         answer(monkeypatch, 200, content)
+
+
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        (
+            b'{"metadata": {"name": 7}}',
+            "NodeDrain 7 cannot be read and is left out: Expected `str`, got `int`",
+        ),
+        (b'{"metadata": {"name": "b"}, "spec": {"nodes": "n1"}}', "NodeDrain b cannot be read .*spec.nodes"),
+        (b"7", r"NodeDrain \(without a name\) cannot be read"),
+    ],
+)
+def test_an_object_that_cannot_be_read_keeps_none_of_the_others(
+    bad: bytes, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = b'{"metadata": {"name": "a"}}'
+    drains = answer(monkeypatch, 200, b'{"items": [' + good + b", " + bad + b", " + good + b"]}")
+    assert [drain.metadata.name for drain in drains or ()] == ["a", "a"]
+    assert re.search(said, " ".join(capsys.readouterr().err.split()))
 
 
 def test_without_objects_there_are_none_and_without_the_right_that_is_not_known(

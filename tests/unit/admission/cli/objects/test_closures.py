@@ -45,7 +45,9 @@ class Server:
         return answer
 
     def read(self, route: Any, path: str, form: Any, *, tried: str, **query: str) -> Any:
-        return msgspec.convert(self.send(route, "GET", path, tried=tried, **query), form)
+        return msgspec.json.decode(
+            msgspec.json.encode(self.send(route, "GET", path, tried=tried, **query)), type=form
+        )
 
 
 def run(command: click.Command, *arguments: str) -> None:

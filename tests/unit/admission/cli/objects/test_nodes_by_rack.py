@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from admission.cli.access.object_forms import TopologyObject
 from admission.cli.closures.closed_nodes import Closure
+from admission.cli.output import Output
 from admission.cli.rendering.node_line import Accelerator, NodeLine
 from admission.cli.rendering.node_use import use_table, with_use
 from admission.cli.rendering.nodes import node_lines
@@ -170,7 +171,7 @@ def test_of_a_rack_the_free_devices_the_empty_nodes_and_what_is_split_are_told()
         "Largest gang on A100, of pods with one GPU: 8; in one rack 8 (r2).",
         "Largest gang on A100, of pods with a whole node: 1; in one rack 1 (r2).",
     ]
-    assert "20%" in rack_table(racks, headers=False)
+    assert "20%" in rack_table(racks, Output(headers=False))
     assert largest_gangs(rack_lines([line("a", "r1", None)])) == []
 
 
@@ -219,7 +220,7 @@ def test_drained_and_reserved_nodes_are_told_and_nothing_is_free_there() -> None
     closures = {"gpu-1": [closed], "gpu-2": [planned]}
     racks = Racks.known([], documents, None)
     lines = with_use(node_lines(documents, []), documents, racks, use, closures)
-    text = use_table(lines, wide=False, headers=False)
+    text = use_table(lines, Output(headers=False))
     assert [line.split()[2:5] for line in text.splitlines()] == [
         ["drained", "8", "0"],
         ["reserved", "8", "0"],
@@ -253,9 +254,9 @@ def test_a_node_names_few_workloads_and_counts_the_others() -> None:
     jobs = [seated(f"job-{gpus}", {"nvidia.com/gpu": str(gpus)}, evicting=gpus == 2) for gpus in (1, 2, 4)]
     there = NodeWorkloadsBody(items=(*jobs, seated("etl", {"cpu": "4"})), total=7, hidden=2)
     shown = line("a", "r1", 1, free=1, workloads=there)
-    short = use_table([shown], wide=False, headers=False)
+    short = use_table([shown], Output(headers=False))
     assert short.endswith("ml/job-4(4), ml/job-2(2, evicting), ml/job-1(1), +4, 2 hidden\n")
-    assert "ml/etl, +3, 2 hidden" in use_table([shown], wide=True, headers=False)
+    assert "ml/etl, +3, 2 hidden" in use_table([shown], Output(form="wide", headers=False))
 
 
 async def test_a_node_that_is_closed_to_gangs_says_so_and_why(

@@ -13,6 +13,7 @@ from admission.cli.kubectl_muster import kubectl_muster
 from admission.cli.muster import muster
 from admission.cli.objects import pausing
 from admission.cli.objects.queues import overview_table, queue_table
+from admission.cli.output import Output
 from admission.read_api.bodies import QueueBody
 from queues.api.api_resources import COMMANDS, QUEUES
 from queues.api.names import CHANGE_REASON
@@ -252,10 +253,10 @@ def stopped(*, paused: bool) -> QueueBody:
 
 def test_a_queue_that_is_closed_and_paused_says_both() -> None:
     both, closed = stopped(paused=True), stopped(paused=False)
-    for wide in (False, True):
-        assert " closed,paused " in queue_table([both], resource="pods", wide=wide, headers=False)
-        assert " closed " in queue_table([closed], resource="pods", wide=wide, headers=False)
-    assert "dev (closed,paused)" in overview_table([both], resource="pods", width=80)
+    for shown in (Output(headers=False), Output(form="wide", headers=False)):
+        assert " closed,paused " in queue_table([both], shown, resource="pods")
+        assert " closed " in queue_table([closed], shown, resource="pods")
+    assert "dev (closed,paused)" in overview_table([both], Output(width=80), resource="pods")
 
 
 async def test_rights_are_asked_for_before_anything_else_is_told_or_asked(
