@@ -30,6 +30,10 @@ _CLOCK: Final = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])")
 LONGEST: Final = timedelta(days=3660)
 
 
+def _now() -> datetime:
+    return datetime.fromtimestamp(time.time(), UTC)
+
+
 class PastTime(click.ParamType[datetime]):
     """A time up to now; the command gets it in UTC."""
 
@@ -39,7 +43,7 @@ class PastTime(click.ParamType[datetime]):
         """The time. Raises BadParameter: found, and expected."""
         if isinstance(value, datetime):
             return value
-        now = datetime.fromtimestamp(time.time(), UTC)
+        now = _now()
         found = past_time(value, now)
         if found is None:
             self.fail(f"found {value[:60]!r}, expected {EXPECTED}.", param, ctx)
@@ -73,10 +77,11 @@ def since_text(since: str | None) -> str | None:
     """The time of an option ``--since`` as the read API takes it. Raises UsageError."""
     if since is None:
         return None
-    found = past_time(since, datetime.fromtimestamp(time.time(), UTC))
+    now = _now()
+    found = past_time(since, now)
     if found is None:
         raise click.UsageError(f"--since: found {since[:60]!r}, expected {EXPECTED}.")
-    if found > datetime.fromtimestamp(time.time(), UTC):
+    if found > now:
         raise click.UsageError(f"--since: found {since[:60]!r}, which is not past yet.")
     return as_text(found)
 
@@ -106,7 +111,7 @@ class FutureTime(click.ParamType[datetime]):
         """The time. Raises BadParameter: found, and expected."""
         if isinstance(value, datetime):
             return value
-        now = datetime.fromtimestamp(time.time(), UTC)
+        now = _now()
         found = future_time(value, now)
         if found is None:
             self.fail(f"found {value[:60]!r}, expected {TO_COME}.", param, ctx)
