@@ -252,8 +252,8 @@ def _one(cluster: ClusterRoute, name: str) -> WireNode:
 
 def _all_nodes(cluster: ClusterRoute, selector: str | None) -> list[WireNode]:
     # As of the API server's cache: thousands of nodes need not be read from etcd for one look.
-    query: dict[str, Any] = {"resourceVersion": "0"}
-    return all_objects(cluster, NODES, WireNode, **query, **({"labelSelector": selector} if selector else {}))
+    query: dict[str, Any] = {"resourceVersion": "0"} | ({"labelSelector": selector} if selector else {})
+    return all_objects(cluster, NODES, WireNode, **query)
 
 
 def _reports(cluster: ClusterRoute, *, needed: bool) -> _Reports:
