@@ -17,10 +17,9 @@ from admission.cli.output import Output, output
 from admission.cli.questions.wanted_nodes import show_wanted_nodes
 from admission.cli.rendering.node_line import NodeLine
 from admission.cli.rendering.node_use import use_table, with_use
-from admission.cli.rendering.nodes import has_gpus, is_faulty, mixed_notes, node_lines, node_table
+from admission.cli.rendering.nodes import SliceGpus, has_gpus, is_faulty, node_lines, node_table, slice_gpus
 from admission.cli.rendering.racks import Racks, is_in, largest_gangs, rack_lines, rack_table
 from admission.cli.rendering.sentences import say
-from admission.cli.rendering.slice_gpus import SliceGpus, slice_gpus
 from admission.read_api.bodies import NodeBody, NodeList
 from admission.wire import WireNode, WireNodeDevices, WireResourceSlice
 from queues.api.api_resources import DEVICES, LEASES, NODES, RESOURCE_SLICES, TOPOLOGIES
@@ -154,8 +153,6 @@ def _show(asked: _Asked, output: Output, route: Route) -> int:
     lines = with_use(lines, found, racks, use, closures.by_node)
     lines = _of_rack(lines, asked.rack)
     _print(asked, lines, output)
-    for note in () if asked.faulty else mixed_notes(lines):
-        say(note, err=True)
     for told in _told_closures(lines, closures) if output.is_table else ():
         say(told, err=True)
     return 0

@@ -22,9 +22,8 @@ from admission.cli.rendering.quota import (
     lines_of,
     loan_problems,
     loans_table,
-    without_loans,
 )
-from admission.cli.rendering.sentences import filled, say
+from admission.cli.rendering.sentences import say
 from admission.cli.rendering.table import moment
 from admission.cli.resource_names import shown_resource
 from admission.cli.times import PastTime, as_text
@@ -86,7 +85,6 @@ def show(queue: str, at: datetime | None, resource: str | None, output: Output, 
         now = body.items if isinstance(body, QueueList) else ()
         if loans := loans_table(now, output, resource=resource):
             text += f"\n{loans}"
-            text += filled(without_loans(now, resource), output.room)
         if resource is None and (limits := access_table(body.items, output)):
             text += f"\n{limits}"
         for problem in loan_problems(now):

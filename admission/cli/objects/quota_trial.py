@@ -43,7 +43,7 @@ def tell_trial(route: ClusterRoute, writes: Sequence[Write], is_wanted: bool) ->
     if comparison is None:  # an older replica, which does not know the question
         _tell_unknown("the leader does not answer such questions yet")
         return
-    from admission.cli.rendering.trials.effects import effects_text
+    from admission.cli.trials.comparison import effects_text
 
     click.echo(effects_text(comparison, width=columns_of(sys.stdout)), nl=False)
 

@@ -11,7 +11,6 @@ from admission.cli.access.age import told_age
 from admission.cli.access.read_api import Route, ask
 from admission.cli.options import chosen_namespace, most_lines, namespaces, route, without_labels
 from admission.cli.output import Output, output
-from admission.cli.questions.meant_queues import with_meant_queues
 from admission.cli.rendering.expected import expected_cell
 from admission.cli.rendering.fitting import TableColumn, fits, item_table
 from admission.cli.rendering.pods_of_owners import together
@@ -62,7 +61,6 @@ def pending(
     code = told_age(body)
     text = output.document(body)
     if text is None:
-        body = structs.replace(body, items=tuple(with_meant_queues(route, body.items)))
         if body.items:
             shown = body if pods else structs.replace(body, items=tuple(together(body.items)))
             text = pending_table(shown, output, everywhere=all_namespaces)

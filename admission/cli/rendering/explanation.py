@@ -11,15 +11,39 @@ from admission.cli.rendering.fitting import TableColumn, fits, item_table
 from admission.cli.rendering.history import RESULTS, history_text, is_suspended, numbers_of
 from admission.cli.rendering.limits import limits_text
 from admission.cli.rendering.sentences import filled
-from admission.cli.rendering.stages import stages_text
-from admission.cli.rendering.standing import standing_text
-from admission.cli.rendering.table import NONE, age, amounts, hours, moment, one_line, short_resource
-from admission.read_api.bodies import AdmissionBody, EventBody, ExplanationBody, SeatsBody, WaitingBody
+from admission.cli.rendering.table import (
+    NONE,
+    age,
+    amounts,
+    hours,
+    moment,
+    one_line,
+    printable,
+    short_resource,
+    table,
+)
+from admission.read_api.bodies import (
+    AdmissionBody,
+    EventBody,
+    ExplanationBody,
+    SeatsBody,
+    StageBody,
+    StandingBody,
+    TakerBody,
+    WaitingBody,
+)
 from queues.text_format import counted, short_duration
 
 _INDENT: Final = "  "
 #: Characters of the titles of facts.
 _TITLE: Final = 10
+
+#: Admissions that are shown without ``-o wide``.
+_ADMISSIONS: Final = 2
+#: What is said of the time before a stage; others: ``+0.4s``.
+_BEFORE: Final = {"admitted": "waited ", "adopted": "waited ", "evicted": "ran "}
+#: Characters of a line where it goes to no terminal.
+_WIDTH: Final = 78
 
 
 def workload_text(one: ExplanationBody, output: Output) -> str:
@@ -299,3 +323,70 @@ def _section(title: str, text: str) -> str:
     if not text:
         return ""
     return f"{title}\n" + "".join(f"  {line}\n" for line in text.splitlines())
+
+
+def stages_text(stages: Sequence[StageBody], output: Output) -> str:
+    """The table, with the admission of each stage if there are several; "": nothing is known."""
+    if not stages:
+        return ""
+    admissions = list(dict.fromkeys(each.admission for each in stages if each.admission is not None))
+    earlier = set() if output.is_wide else set(admissions[:-_ADMISSIONS])
+    several = len(admissions) > 1
+    rows = [
+        (
+            *((each.admission,) if several else ()),
+            each.stage,
+            each.at if output.is_wide else f"{each.at[:19]}Z",
+            took(each),
+        )
+        for each in stages
+        if each.admission not in earlier
+    ]
+    columns = [*(["ADMISSION"] if several else []), "STAGE", "TIME", "TOOK"]
+    text = table(columns, rows, headers=output.headers, right="ADMISSION")
+    more = f"{counted(len(earlier), 'earlier admission')}: -o wide shows them\n" if earlier else ""
+    return text + more
+
+
+def took(stage: StageBody) -> str | None:
+    """``waited 3m12s``, ``+0.4s``. None if there is nothing to count from."""
+    seconds = stage.after_seconds
+    if seconds is None:
+        return None
+    text = f"{seconds:.1f}s" if seconds < 10 else short_duration(int(seconds))
+    return f"{_BEFORE.get(stage.stage, '+')}{text}"
+
+
+def standing_text(standing: StandingBody | None, now: str, *, width: int | None = None) -> str:
+    """``StandingBody`` of the read API on a few lines; "": it is not known, or the workload holds no place.
+
+    ``width``: characters of a line, None if it goes to no terminal.
+    """
+    if standing is None:
+        return ""
+    lines = [f"{standing.message}."]
+    if until := standing.protected_until:
+        lines.append(f"Until {until} (in {age(now, until)}) nobody.")
+    lines += [f"- {when(taker, now)}: {taker.message} [{taker.rule}]" for taker in standing.takers]
+    if standing.nobody:
+        lines.append(standing.nobody)
+    from textwrap import wrap
+
+    wrapped = [
+        part
+        for line in lines
+        for part in wrap(
+            printable(line),
+            width or _WIDTH,
+            subsequent_indent="  " if line.startswith("- ") else "",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+    ]
+    return "".join(f"{line}\n" for line in wrapped)
+
+
+def when(taker: TakerBody, now: str) -> str:
+    """``now``, or from when on."""
+    begins = str(taker.from_)
+    return "now" if begins <= now else f"from {begins} (in {age(now, begins)})"

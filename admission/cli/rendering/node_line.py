@@ -15,13 +15,6 @@ class Recovery(Body, frozen=True, kw_only=True):
     by_person: bool = False
 
 
-class MixedResource(Body, frozen=True, kw_only=True):
-    """A resource of a node that devices of several models count as."""
-
-    resource: str
-    models: tuple[str, ...]
-
-
 class DeviceFaultLine(Body, frozen=True, kw_only=True):
     """What is wrong with a device."""
 
@@ -59,7 +52,6 @@ class NodeLine(Body, frozen=True, kw_only=True):
     #: Whether an agent reports devices.
     reported: bool = False
     held: int | None = None
-    mixed_resources: tuple[MixedResource, ...] = ()
     #: Sets of devices that NVLinks join.
     islands: int | None = None
     faults: tuple[DeviceFaultLine, ...] = ()

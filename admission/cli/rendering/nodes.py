@@ -2,13 +2,12 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, NamedTuple
 
 from admission.cli.output import Output
 from admission.cli.rendering.fitting import TableColumn, item_table
-from admission.cli.rendering.node_line import DeviceFaultLine, MixedResource, NodeLine, Recovery
-from admission.cli.rendering.slice_gpus import SliceGpus
+from admission.cli.rendering.node_line import DeviceFaultLine, NodeLine, Recovery
 from admission.cli.rendering.table import NONE, Cell, age, printable
 from admission.wire import (
     Quantity,
@@ -17,6 +16,9 @@ from admission.wire import (
     WireNodeDevices,
     WireNodeStatus,
     WireReportedDevice,
+    WireResourceSlice,
+    WireSliceDevice,
+    WireSliceSpec,
 )
 from queues.api import names
 
@@ -31,11 +33,23 @@ _OF_A_MODEL: Final = re.compile(
 _PARTS: Final = re.compile(r"nvidia\.com/mig-.+|volcano\.sh/vgpu-number")
 #: Value of the taint ``muster.dev/gpu-fault`` that Muster itself sets.
 _MUSTER: Final = "muster"
-#: Nodes that one sentence names.
-_MOST_NAMES: Final = 8
 #: Lines of faults of one node, and characters of one cell: a Device may report any number of devices, and any texts.
 _MOST_FAULTS: Final = 16
 _LONGEST_CELL: Final = 300
+#: What names of drivers of GPUs begin with: ``gpu.nvidia.com``, ``gpu.amd.com``, ``gpu.intel.com``.
+_GPU_DRIVER: Final = "gpu."
+#: What the attribute ``type`` of a whole device is, where it has one. Parts have another one.
+_WHOLE: Final = (None, "gpu", "amdgpu")
+_KEEPS_OFF: Final = ("NoSchedule", "NoExecute")
+
+
+class SliceGpus(NamedTuple):
+    """Numbers of GPUs in the ResourceSlices of a node."""
+
+    #: Whole ones.
+    whole: int = 0
+    #: Those of them with a taint that keeps pods off.
+    tainted: int = 0
 
 
 def node_lines(
@@ -110,7 +124,6 @@ def _line(
         not_offered=not_offered,
         reported=reported is not None,
         held=None if reported is None else len(_held(reported, devices)),
-        mixed_resources=tuple(_mixed(node.status, by_resource)),
         islands=_islands(devices),
         faults=faults,
         agent=heard,
@@ -134,37 +147,6 @@ def _by_resource(
         vendor = labels.get(names.KOORDINATOR_GPU_VENDOR) or of_node or "nvidia"
         found.setdefault(labels.get(names.DEVICE_RESOURCE) or usual_resource(vendor), []).append(device)
     return found
-
-
-def _mixed(
-    status: WireNodeStatus, by_resource: Mapping[str, list[WireReportedDevice]]
-) -> Iterator[MixedResource]:
-    """Resources of the node that devices of several models count as: no pod can ask for one of the models."""
-    for resource, devices in sorted(by_resource.items()):
-        models = _models(
-            device for device in devices if (device.labels or {}).get(names.MIG_MODE) != "enabled"
-        )
-        if len(models) > 1 and _amounts(status, (resource,))[0] > 0:
-            yield MixedResource(resource=_clean(resource), models=tuple(models))
-
-
-def mixed_notes(lines: Iterable[NodeLine]) -> list[str]:
-    """A sentence for each resource that stands for several models, with the nodes on which it does."""
-    nodes: dict[tuple[str, tuple[str, ...]], list[str]] = {}
-    for line in lines:
-        for mixed in line.mixed_resources:
-            nodes.setdefault((mixed.resource, mixed.models), []).append(line.name)
-    return [
-        f"{resource} is {' or '.join(models)} on {_some(found)}: a pod that asks for it may get any of them. "
-        'To tell them apart, see "Nodes with several models" in docs/how-to/gpu-nodes.md.'
-        for (resource, models), found in sorted(nodes.items())
-    ]
-
-
-def _some(found: list[str]) -> str:
-    """The first names of many."""
-    more = len(found) - _MOST_NAMES
-    return f"{', '.join(found[:_MOST_NAMES])} and {more} more" if more > 0 else ", ".join(found)
 
 
 def _amounts(status: WireNodeStatus, resources: Iterable[str] = _DEVICES) -> tuple[int, int]:
@@ -360,3 +342,32 @@ def _age(since: str | None, now: str) -> str:
         return age(since, now) if since else ""
     except (ValueError, TypeError, OverflowError):
         return ""
+
+
+def slice_gpus(slices: Iterable[WireResourceSlice]) -> dict[str, SliceGpus]:
+    """Whole GPUs by node, in slices of the newest generation of each pool."""
+    specs = [published.spec for published in slices if published.spec.driver.startswith(_GPU_DRIVER)]
+    newest: dict[tuple[str, str], int] = {}
+    for spec in specs:
+        newest[_pool(spec)] = max(newest.get(_pool(spec), 0), spec.pool.generation)
+    found: dict[str, SliceGpus] = {}
+    for spec in specs:
+        if spec.node_name and spec.pool.generation == newest[_pool(spec)]:
+            devices = [device for device in spec.devices or () if _type(device) in _WHOLE]
+            whole, tainted = found.get(spec.node_name, SliceGpus())
+            tainted += sum(map(_is_tainted, devices))
+            found[spec.node_name] = SliceGpus(whole + len(devices), tainted)
+    return found
+
+
+def _pool(spec: WireSliceSpec) -> tuple[str, str]:
+    return spec.driver, spec.pool.name
+
+
+def _type(device: WireSliceDevice) -> str | None:
+    attributes = (device.attributes or {}).items()
+    return next((value.get("string") for key, value in attributes if key.rpartition("/")[2] == "type"), None)
+
+
+def _is_tainted(device: WireSliceDevice) -> bool:
+    return any(taint.effect in _KEEPS_OFF for taint in device.taints or ())

@@ -118,28 +118,6 @@ def loan_problems(queues: Iterable[QueueBody]) -> list[str]:
     ]
 
 
-def without_loans(queues: Iterable[QueueBody], resource: str | None) -> str:
-    """What queues with loans state that they deserve, which is what `quota set` changes; "": none has any."""
-    told = []
-    for queue in queues:
-        for line in queue.accounts:
-            account = (line.flavor, line.resource)
-            loans = [loan for loan in queue.loans if (loan.flavor, loan.resource) == account]
-            if loans and line.deserved is not None and resource in (None, line.resource):
-                told.append(f"queue {queue.name} {_stated_amount(queue.name, line, line.deserved, loans)}")
-    return f"Without loans these deserve: {', '.join(told)}.\n" if told else ""
-
-
-def _stated_amount(name: str, line: AccountBody, deserved: str, loans: Iterable[LoanInForceBody]) -> str:
-    """The deserved amount of a line before loans were reckoned in, with its resource."""
-    from queues.resources import amount, show
-
-    units = amount(line.resource, deserved)
-    for loan in loans:
-        units += amount(line.resource, loan.counts) * (1 if loan.from_ == name else -1)
-    return f"{show(line.resource, units)} {account_text(line)}"
-
-
 def loans_of_queues(queues: Iterable[QueueBody], resource: str | None) -> list[LoanInForceBody]:
     """The loans of queues, each once: the queue that lends and the one that gets it both have it."""
     found: list[LoanInForceBody] = []

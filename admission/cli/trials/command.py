@@ -83,7 +83,7 @@ def try_(
         body = with_dry_runs(body, question, create)
     text = output.document(body)
     if text is None:
-        from admission.cli.rendering.trials.trial import trial_text
+        from admission.cli.trials.trial import trial_text
 
         text = filled(trial_text(body, output), output.room)
     click.echo(text, nl=False)

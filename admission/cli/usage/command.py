@@ -26,7 +26,6 @@ from admission.cli.usage.used_time import (
     folded,
     total,
     used_time,
-    with_quotas,
 )
 from admission.read_api.usage import UsageBody, UsageList
 from queues.api.resource_names import usual_name
@@ -38,8 +37,6 @@ _MOST: Final = 200_000
 #: Lines of a table.
 USUAL_LIMIT: Final = 500
 _GPU: Final = "nvidia.com/gpu"
-#: Columns by which use can be shown next to what queues owned.
-_WITH_QUOTAS: Final = (("queue",), ("tenant",))
 #: How times are written.
 TIME: Final = "TIME"
 _MONTH: Final = re.compile(r"(\d{4})-(\d{2})")
@@ -72,8 +69,8 @@ def usage(route: Route, **given: Any) -> int:
     Use counts from the admission of a workload until its seats are given back; what runs counts until now. Times are
     in UTC. You see your own use, and that of the queues that you may get.
 
-    -o wide also tells what was borrowed, what was idle of guarantees, and what was held by workloads that were
-    evicted. -o csv is for programs; json and yaml are the answer of the read API with all lines.
+    -o wide also shows what was held by workloads that were evicted. -o csv is for programs; json and yaml are the
+    answer of the read API with all lines.
     """
     return _show(_Asked(**given), route)
 
@@ -128,7 +125,6 @@ def _show(asked: _Asked, route: Route) -> int:
         "to": None if ends is None else as_text(ends),
         "by": ",".join(by),
         "queue": asked.queue,
-        "quotas": "true" if asked.output.form != "table" and by in _WITH_QUOTAS else None,
     }
     resource, body, used = _used_answer(route, query, asked.resource)
     if asked.resource is not None and resource == asked.resource:
@@ -189,8 +185,7 @@ def _pages(route: Route, query: Mapping[str, str | None]) -> UsageList:
                 found=f"more than {_MOST} lines",
                 hint="Ask for fewer columns, a queue or a shorter time.",
             )
-        # What the first page has shown is not worked out again.
-        more = {**query, "quotas": None, "limit": str(LARGEST_PAGE), "continue": page}
+        more = {**query, "limit": str(LARGEST_PAGE), "continue": page}
         body = ask(route, "usage", UsageList, more)
         items += body.items
         page = body.continue_
@@ -201,22 +196,13 @@ def _form(asked: _Asked, by: Sequence[str], body: UsageList, lines: Sequence[Use
     from admission.cli.usage.forms import usage_csv, usage_table
 
     report, headers, period = folded(lines, by), asked.output.headers, (body.from_, body.to)
-    quotas = body.quotas
-    if quotas is not None and report and asked.output.form in ("wide", "csv"):
-        report = with_quotas(report, quotas, by[0])
     if asked.output.form == "csv":
-        return usage_csv(
-            report,
-            by,
-            period,
-            quotas=quotas is not None,
-            headers=headers,
-        )
+        return usage_csv(report, by, period, headers=headers)
     most = asked.limit or USUAL_LIMIT
     if len(report) > most:
         say(f"The largest {most} of {len(report)} lines; --limit shows more.", err=True)
     whole = total(report[0].resource, report)
-    text = usage_table(report[:most], whole, by, asked.output, quotas=quotas is not None)
+    text = usage_table(report[:most], whole, by, asked.output)
     return f"{_period(body)}\n\n{text}" if headers else text
 
 

@@ -18,10 +18,8 @@ _CSV_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-def usage_table(
-    lines: Sequence[UsedTime], whole: UsedTime, by: Sequence[str], output: Output, *, quotas: bool
-) -> str:
-    """One line for each line of the report, and the total. ``quotas``: with what was borrowed and kept idle."""
+def usage_table(lines: Sequence[UsedTime], whole: UsedTime, by: Sequence[str], output: Output) -> str:
+    """One line for each line of the report, and the total."""
 
     def column_of(index: int, name: str) -> TableColumn[UsedTime]:
         def cell(line: UsedTime) -> str | None:
@@ -29,19 +27,12 @@ def usage_table(
 
         return TableColumn(name.upper(), cell, least=12)
 
-    def number(
-        name: str, of: Callable[[UsedTime], Fraction | None], wide: bool | None
-    ) -> TableColumn[UsedTime]:
-        def cell(line: UsedTime) -> str | None:
-            return None if (value := of(line)) is None else decimal(value, _SHOWN)
-
-        return TableColumn(name, cell, right=True, wide=wide)
+    def number(name: str, of: Callable[[UsedTime], Fraction], wide: bool | None) -> TableColumn[UsedTime]:
+        return TableColumn(name, lambda line: decimal(of(line), _SHOWN), right=True, wide=wide)
 
     columns = [
         *(column_of(index, name) for index, name in enumerate(by)),
         number(f"{unit(whole.resource).upper()}-HOURS", lambda line: line.hours, None),
-        *([number("BORROWED", lambda line: line.borrowed, True)] if quotas else []),
-        *([number("IDLE-GUARANTEE", lambda line: line.idle, True)] if quotas else []),
         number("PREEMPTED", lambda line: line.preempted, True),
         number("FAULTED", lambda line: line.faulted, True),
         number("MAINTENANCE", lambda line: line.maintenance, True),
@@ -49,20 +40,10 @@ def usage_table(
     return item_table(columns, [*lines, whole] if by else [whole], output)
 
 
-def usage_csv(
-    lines: Sequence[UsedTime],
-    by: Sequence[str],
-    period: tuple[str, str],
-    *,
-    quotas: bool,
-    headers: bool,
-) -> str:
+def usage_csv(lines: Sequence[UsedTime], by: Sequence[str], period: tuple[str, str], *, headers: bool) -> str:
     """A row for each line of the report, without a total. Columns: docs/reference/cli-output.md."""
     columns = ["from", "to", *(part for name in by for part in _CSV_COLUMNS.get(name, (name,)))]
-    columns += ["resource", "unit", "hours", "preempted_hours", "faulted_hours"]
-    if quotas:
-        columns += ["borrowed_hours", "idle_guarantee_hours"]
-    columns.append("maintenance_hours")  # last, for those who read by position
+    columns += ["resource", "unit", "hours", "preempted_hours", "faulted_hours", "maintenance_hours"]
     rows = []
     for line in lines:
         row: list[str] = [*period]
@@ -70,8 +51,6 @@ def usage_csv(
             row += _workload_cells(line) if name == "workload" else [line.columns[name] or ""]
         row += [line.resource, f"{unit(line.resource)}-Hours"]
         row += [decimal(each, _WRITTEN) for each in (line.hours, line.preempted, line.faulted)]
-        if quotas:
-            row += ["" if each is None else decimal(each, _WRITTEN) for each in (line.borrowed, line.idle)]
         rows.append([*row, decimal(line.maintenance, _WRITTEN)])
     return _csv(columns, rows, headers)
 

@@ -1,12 +1,12 @@
 """Use in a period: hours of a resource as exact fractions. Only what is shown is rounded."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Final
 
 from admission.read_api.bodies import WorkloadBody
-from admission.read_api.usage import UsageBody, UsageQuotaBody
+from admission.read_api.usage import UsageBody
 
 #: In place of the name of users and workloads that may not be seen.
 OTHERS: Final = "(others)"
@@ -29,10 +29,6 @@ class UsedTime:
     faulted: Fraction
     #: The same because nodes were drained or reserved.
     maintenance: Fraction = Fraction()
-    #: The part of ``hours`` beyond what the queue deserved at the time. None if it is not known.
-    borrowed: Fraction | None = None
-    #: What the queue did not use of its guarantee. None if it is not known.
-    idle: Fraction | None = None
 
 
 def unit(resource: str) -> str:
@@ -75,42 +71,6 @@ def _hours(resource: str, amount_seconds: str) -> Fraction:
     return Fraction(quantity(amount_seconds)) / (3600 * (_GIB if in_bytes(resource) else 1))
 
 
-def with_quotas(lines: Sequence[UsedTime], quotas: Iterable[UsageQuotaBody], column: str) -> list[UsedTime]:
-    """Lines of one resource with what their queues borrowed and kept idle, and lines of queues that used nothing."""
-    found, resource = [], lines[0].resource
-    beside = {each.queue: each for each in quotas}
-    for line in lines:
-        quota = beside.pop(line.columns[column] or "", None)
-        # Of a queue that stands for others below it, which the user may not see, only the own use would be compared.
-        if quota is not None and _hours(resource, quota.amount_seconds) == line.hours:
-            found.append(_beside(line, quota))
-        else:
-            found.append(line)
-    unused = [each for each in beside.values() if each.amount_seconds == "0"]
-    return found + [
-        _beside(
-            UsedTime(
-                columns={column: each.queue},
-                resource=resource,
-                hours=Fraction(),
-                preempted=Fraction(),
-                faulted=Fraction(),
-            ),
-            each,
-        )
-        for each in unused
-    ]
-
-
-def _beside(line: UsedTime, quota: UsageQuotaBody) -> UsedTime:
-    borrowed = quota.borrowed_seconds
-    return replace(
-        line,
-        borrowed=None if borrowed is None else _hours(line.resource, borrowed),
-        idle=_hours(line.resource, quota.idle_guarantee_seconds),
-    )
-
-
 def folded(lines: Iterable[UsedTime], by: Sequence[str]) -> list[UsedTime]:
     """Lines that agree in these columns, added up: the largest first."""
     sums: dict[tuple[Any, ...], list[UsedTime]] = {}
@@ -131,16 +91,7 @@ def total(resource: str, lines: Sequence[UsedTime], by: Sequence[str] = ()) -> U
         preempted=sum((line.preempted for line in lines), Fraction()),
         faulted=sum((line.faulted for line in lines), Fraction()),
         maintenance=sum((line.maintenance for line in lines), Fraction()),
-        borrowed=_sum_of_known(line.borrowed for line in lines),
-        idle=_sum_of_known(line.idle for line in lines),
     )
-
-
-def _sum_of_known(values: Iterable[Fraction | None]) -> Fraction | None:
-    """The sum. None if one of them is not known."""
-    found = list(values)
-    known = [each for each in found if each is not None]
-    return sum(known, Fraction()) if len(known) == len(found) else None
 
 
 def decimal(value: Fraction, digits: int) -> str:

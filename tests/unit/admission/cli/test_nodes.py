@@ -9,9 +9,8 @@ from msgspec import convert, to_builtins
 
 from admission.cli.output import Output
 from admission.cli.rendering import nodes as shown_nodes
-from admission.cli.rendering.node_line import MixedResource, NodeLine
-from admission.cli.rendering.nodes import is_faulty, mixed_notes, node_table
-from admission.cli.rendering.slice_gpus import slice_gpus
+from admission.cli.rendering.node_line import NodeLine
+from admission.cli.rendering.nodes import is_faulty, node_table, slice_gpus
 from admission.wire import WireNode, WireNodeDevices, WireResourceSlice
 from queues.api import names
 from tests.builders import devices
@@ -260,62 +259,11 @@ def of_model(minor: int, model: str, resource: str = "", **labels: str) -> Docum
     return device(minor, labels=found)
 
 
-TWO_MODELS = [of_model(0, "L40S"), of_model(1, "H100")]
-
-
-def test_a_resource_that_stands_for_several_models_is_told_with_what_to_do() -> None:
-    lines = node_lines([node("b", 2), node("a", 2)], [device_object(name, *TWO_MODELS) for name in "ab"])
-    assert [line.mixed_resources for line in lines] == [
-        (MixedResource(resource="nvidia.com/gpu", models=("H100", "L40S")),)
-    ] * 2
-    assert mixed_notes(lines) == [
-        "nvidia.com/gpu is H100 or L40S on a, b: a pod that asks for it may get any of them. "
-        'To tell them apart, see "Nodes with several models" in docs/how-to/gpu-nodes.md.'
-    ]
-    assert not any(map(is_faulty, lines))
-
-
-@pytest.mark.parametrize(
-    ("devices", "capacity"),
-    [
-        (
-            [of_model(0, "H100", "nvidia.com/h100"), of_model(1, "L40S", "nvidia.com/l40s")],
-            {"nvidia.com/h100": "1", "nvidia.com/l40s": "1"},
-        ),
-        ([of_model(0, "H100"), of_model(1, "H100")], {"nvidia.com/gpu": "2"}),
-        (
-            [of_model(0, "H100", **{names.MIG_MODE: "enabled"}), of_model(1, "L40S")],
-            {"nvidia.com/gpu": "1", "nvidia.com/mig-1g.10gb": "7"},
-        ),
-        (TWO_MODELS, {"cpu": "64"}),
-    ],
-    ids=["a resource each", "one model", "one of them with MIG", "dynamic resource allocation"],
-)
-def test_models_that_can_be_told_apart_are_not_told(
-    devices: list[Document], capacity: dict[str, str]
-) -> None:
-    told = node("a")
-    told["status"] |= {"capacity": capacity, "allocatable": capacity}
-    assert only(told, device_object("a", *devices)).mixed_resources == ()
-
-
-def test_models_are_those_of_one_vendor_and_what_a_plugin_holds_back_is_of_its_vendor() -> None:
+def test_what_a_plugin_holds_back_is_of_its_vendor() -> None:
     vendor = {names.KOORDINATOR_GPU_VENDOR: "amd"}
-    amd = [of_model(0, "MI300X"), of_model(1, "MI210")]
     both = [of_model(0, "H100"), *(of_model(minor, "MI300X", **vendor) for minor in (1, 2))]
     told = node("a", 2, offered=1, resource="amd.com/gpu")
-    found = only(told, device_object("a", *amd, labels=vendor)).mixed_resources
-    assert found == (MixedResource(resource="amd.com/gpu", models=("MI210", "MI300X")),)
-    line = only(told, device_object("a", *both))
-    assert (line.mixed_resources, line.not_offered) == ((), 1)
-
-
-def test_of_many_nodes_with_several_models_the_first_are_named() -> None:
-    found = [f"n{number:02}" for number in range(20)]
-    [note] = mixed_notes(
-        node_lines([node(name, 2) for name in found], [device_object(name, *TWO_MODELS) for name in found])
-    )
-    assert "on n00, n01, n02, n03, n04, n05, n06, n07 and 12 more:" in note
+    assert only(told, device_object("a", *both)).not_offered == 1
 
 
 def test_what_the_plugin_holds_back_is_counted_for_each_model() -> None:

@@ -6,7 +6,7 @@ import pytest
 from aiohttp import web
 
 from admission.cli.objects import quota_trial
-from admission.cli.rendering.trials.effects import effects_text
+from admission.cli.trials.comparison import effects_text
 from admission.read_api.trials import ComparisonBody, DifferenceBody
 from tests.fakes.fake_api_server import answers, refusal
 from tests.fakes.plugin import Asking, Plugin

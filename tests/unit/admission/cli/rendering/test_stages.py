@@ -1,7 +1,7 @@
 """How far a workload came when, as a table."""
 
 from admission.cli.output import Output
-from admission.cli.rendering.stages import stages_text
+from admission.cli.rendering.explanation import stages_text
 from admission.read_api.bodies import StageBody
 
 

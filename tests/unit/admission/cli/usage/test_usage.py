@@ -10,12 +10,10 @@ from fractions import Fraction
 import click
 import pytest
 import yaml
-from msgspec import structs
 
 from admission.cli.times import as_text
 from admission.cli.usage.command import moment, month
-from admission.cli.usage.used_time import decimal, unit, used_time, with_quotas
-from admission.read_api.usage import UsageBody, UsageQuotaBody
+from admission.cli.usage.used_time import decimal, unit
 from tests.fakes.fake_reader import GPU, FakeReader
 from tests.fakes.plugin import Asking, Plugin
 from tests.fakes.read_api.fake_usage import USED
@@ -102,52 +100,6 @@ async def test_columns_come_in_the_order_in_which_they_were_asked_for(ask: Askin
         ["tim", "train", "300.00", "0.00", "0.00", "0.00"],
         ["TOTAL", "1102.00", "8.00", "1.00", "4.00"],
     ]
-
-
-async def test_use_by_queue_is_shown_beside_what_queues_owned(ask: Asking) -> None:
-    wide = [line.split() for line in (await ask("-o", "wide", "--no-headers")).out.splitlines()]
-    assert wide == [
-        ["train", "1102.00", "0.00", "0.00", "8.00", "1.00", "4.00"],
-        ["team-b", "400.00", "25.00", "6.00", "0.00", "0.00", "0.00"],
-        ["dev", "0.50", "-", "0.00", "0.00", "0.00", "0.00"],
-        ["spare", "0.00", "0.00", "150.00", "0.00", "0.00", "0.00"],
-        ["TOTAL", "1502.50", "-", "156.00", "8.00", "1.00", "4.00"],
-    ]
-    rows = list(csv.DictReader(io.StringIO((await ask("-o", "csv")).out)))
-    assert [(row["queue"], row["borrowed_hours"], row["idle_guarantee_hours"]) for row in rows] == [
-        ("train", "0.000000", "0.000000"),
-        ("team-b", "25.000000", "6.000000"),
-        ("dev", "", "0.000000"),
-        ("spare", "0.000000", "150.000000"),
-    ]
-
-
-def test_a_queue_that_stands_for_hidden_ones_is_not_compared() -> None:
-    item = UsageBody(
-        resource=GPU,
-        tenant=None,
-        queue="team-a",
-        user=None,
-        workload=None,
-        flavor=None,
-        others=False,
-        amount_seconds="7200",
-        hours=2.0,
-        preempted_seconds="0",
-        faulted_seconds="0",
-    )
-    line = used_time(item, ["queue"])
-    quota = UsageQuotaBody(
-        queue="team-a",
-        amount_seconds="3600",
-        owned_seconds=None,
-        borrowed_seconds="0",
-        idle_guarantee_seconds="0",
-    )
-    (found,) = with_quotas([line], [quota], "queue")
-    assert (found.borrowed, found.idle) == (None, None)
-    (found,) = with_quotas([line], [structs.replace(quota, amount_seconds="7200")], "queue")
-    assert (found.borrowed, found.idle) == (0, 0)
 
 
 async def test_all_pages_are_added_up(ask: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
