@@ -113,31 +113,3 @@ def test_a_user_is_told_which_nodes_the_waiting_gangs_would_need(
     # More nodes, and nothing is missing.
     sandbox.add_nodes(5)
     sandbox.wait_running("four-", 4)
-
-
-def test_jobs_are_listed_by_the_labels_of_their_objects(sandbox: Sandbox, whole_stack: Stack) -> None:
-    sandbox.add_nodes(1)
-    sandbox.add_queue(deserved={GPU: 8})
-    alice = sandbox.somebody("alice")
-    with LocalClient(alice) as user:
-        for name, tier in (("one", "gold"), ("two", "silver"), ("three", "gold")):
-            document = volcano_job(sandbox, name, 1, 4)
-            document["metadata"]["labels"] = {"tier": tier}
-            user.create(path("Job", sandbox.name), document)
-    sandbox.wait(
-        lambda: len(items(whole_stack, alice, "jobs", "-n", sandbox.name)) == 3, "all jobs to be listed"
-    )
-
-    def named(*words: str) -> set[str]:
-        return {one["name"] for one in items(whole_stack, alice, *words, "-n", sandbox.name)}
-
-    assert named("jobs", "-l", "tier=gold") == {"one", "three"}
-    assert named("jobs", "-l", "tier in (silver),tier") == {"two"}
-    sandbox.wait(lambda: len(named("pending")) == 1, "one of them to wait")
-    [waits] = named("pending")
-    tier = "silver" if waits == "two" else "gold"
-    assert named("pending", "-l", f"tier={tier}") == {waits}
-    assert named("pending", "-l", f"tier!={tier}") == set()
-    wrong = said(whole_stack, alice, "jobs", "-n", sandbox.name, "-l", "tier=(")
-    assert (wrong.returncode, wrong.stdout) == (2, "")
-    assert "-l: found 'tier=('" in wrong.stderr
