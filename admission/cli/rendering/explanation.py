@@ -120,8 +120,6 @@ def _times(one: ExplanationBody) -> list[tuple[str, str]]:
     runs = _runs(admissions, now)
     ran = short_duration(sum(_seconds(*run) for run in runs))
     ran += f" in {len(runs)} admissions" if len(runs) > 1 else ""
-    if one.state == "finished" and len(admissions) > 1 and (most := _most_seats(admissions)) is not None:
-        ran += f", at most {counted(most, 'pod')} at a time"
     used = ", ".join(f"{hours(each)} {short_resource(name)}-hours" for name, each in one.device_hours.items())
     return [
         ("Waited", short_duration(_seconds(one.created, first)) + " until it was first admitted"),
@@ -130,16 +128,6 @@ def _times(one: ExplanationBody) -> list[tuple[str, str]]:
         *([("Used", used)] if used else []),
         *([("Pods", ended_pods)] if (ended_pods := _ended_pods(one)) else []),
     ]
-
-
-def _most_seats(admissions: Sequence[AdmissionBody]) -> int | None:
-    """The most seats of closed admissions at a time. None if it is not known for one of them."""
-    closed = [(held.opened, held.closed, held.seat_count) for held in admissions if held.closed is not None]
-    if len(closed) < len(admissions):
-        return None
-    return max(
-        sum(seats for begins, ends, seats in closed if begins <= opened < ends) for opened, _, _ in closed
-    )
 
 
 def _runs(admissions: Iterable[AdmissionBody], now: str) -> list[tuple[str, str]]:
