@@ -26,7 +26,6 @@ OTHER_WORDS = {
     ("queues/api/validation/lifecycle_rules.py", "TaskFailed"),
     ("admission/volcano_jobs/policies.py", "TaskFailed"),
     ("admission/cli/rendering/nodes.py", "NotReady"),
-    ("admission/cli/rendering/terminal/colour.py", "NotReady"),
     # A phase of reservations.
     ("queues/node_closures.py", "Refused"),
     ("admission/cli/closures/closed_nodes.py", "Refused"),

@@ -273,7 +273,7 @@ async def test_an_explanation_carries_the_reason_with_its_numbers(server: str) -
             400,
             {
                 "error": "per is not a parameter of /apis/read.muster.dev/v1/usage.",
-                "expected": "from, to, by, resource, queue, quotas, limit, continue",
+                "expected": "from, to, by, resource, queue, limit, continue",
                 "hint": "",
             },
         ),

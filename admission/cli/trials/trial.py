@@ -2,10 +2,11 @@
 
 from typing import Final
 
-from admission.cli.rendering.expected import expected_sentence
+from admission.cli.output import Output
+from admission.cli.rendering.fitting import TableColumn
 from admission.cli.rendering.table import amounts, one_line, printable, short_resource
-from admission.cli.rendering.trials.comparison import comparison_text, cut_table
-from admission.read_api.trials import TrialBody, TrialList
+from admission.cli.trials.comparison import HIDDEN, comparison_text, cut_table
+from admission.read_api.trials import PlaceBody, QuotaTakenBody, TrialBody, TrialList, VictimBody
 from queues.text_format import counted
 
 _STATES: Final = {
@@ -18,22 +19,19 @@ _STATES: Final = {
 _UNKNOWN_FIELD: Final = "Muster knows no such field (misspelt?)"
 
 
-def trial_text(body: TrialList, *, wide: bool, headers: bool, width: int | None = None) -> str:
-    """What would become of each object, one after the other; then what was left out.
-
-    Tables have lines of at most ``width`` characters (None for any number).
-    """
+def trial_text(body: TrialList, output: Output) -> str:
+    """What would become of each object, one after the other; then what was left out."""
     parts = []
     if body.comparison is not None:
-        parts.append(comparison_text(body.comparison, wide=wide, headers=headers, width=width))
-    parts += [_object_text(one, body.now, wide=wide, headers=headers, width=width) for one in body.items]
+        parts.append(comparison_text(body.comparison, output))
+    parts += [_object_text(one, output) for one in body.items]
     if body.skipped:
         kinds = ", ".join(dict.fromkeys(f"{one.api_version} {one.kind}" for one in body.skipped))
         parts.append(f"Not tried, for objects of these kinds wait in no queue: {printable(kinds)}\n")
     return "\n".join(parts)
 
 
-def _object_text(one: TrialBody, now: str, *, wide: bool, headers: bool, width: int | None = None) -> str:
+def _object_text(one: TrialBody, output: Output) -> str:
     lines = [_title(one)]
     lines += [f"  {one_line(text)}" for text in one.refusals]
     if one.refusals and one.nearest_queues:
@@ -42,15 +40,13 @@ def _object_text(one: TrialBody, now: str, *, wide: bool, headers: bool, width: 
     lines += [f"  Warning: {one_line(path)}: {_UNKNOWN_FIELD}" for path in one.unknown_fields]
     if one.pods:
         lines.append(f"  {_asks(one)}")
-    if one.state == "waits" and one.expected is not None:
-        lines.append(f"  Expected start {expected_sentence(one.expected, now)}")
     sections = [
         ("Waits because", _because(one)),
         ("What would let it in", _changes(one)),
         ("Waits behind", [one_line(one.behind)] if one.behind and one.state == "waits" else []),
-        (_places_title(one), _places(one, wide=wide, headers=headers, width=width)),
-        ("Quota", _quota(one, wide=wide, headers=headers, width=width)),
-        (f"Evicted for it: {one.victim_count}", _victims(one, wide=wide, headers=headers, width=width)),
+        (_places_title(one), _places(one, output)),
+        ("Quota", _quota(one, output)),
+        (f"Evicted for it: {one.victim_count}", _victims(one, output)),
     ]
     for title, content in sections:
         if content:
@@ -96,58 +92,44 @@ def _places_title(one: TrialBody) -> str:
     return f"On {counted(one.node_count, 'node')}{printable(inside)}"
 
 
-def _places(one: TrialBody, *, wide: bool, headers: bool, width: int | None = None) -> list[str]:
-    rows = [
-        [
-            place.node,
-            place.domain or None,
-            place.flavor or None,
-            place.pod_set,
-            place.count,
-            amounts(place.takes, all_of_them=wide),
-        ]
-        for place in one.places
+def _places(one: TrialBody, output: Output) -> list[str]:
+    columns: list[TableColumn[PlaceBody]] = [
+        TableColumn("NODE", lambda place: place.node, least=12),
+        TableColumn("DOMAIN", lambda place: place.domain or None, least=8),
+        TableColumn("FLAVOR", lambda place: place.flavor or None, least=6),
+        TableColumn("POD SET", lambda place: place.pod_set, goes=1),
+        TableColumn("PODS", lambda place: place.count, right=True),
+        TableColumn("TAKES", lambda place: amounts(place.takes, all_of_them=output.is_wide), goes=2),
     ]
-    columns = ["NODE", "DOMAIN", "FLAVOR", "POD SET", "PODS", "TAKES"]
-    return cut_table(
-        columns, rows, one.node_count, wide=wide, headers=headers, width=width, noun="places", right="PODS"
-    )
+    return cut_table(columns, one.places, one.node_count, output, noun="places")
 
 
-def _quota(one: TrialBody, *, wide: bool, headers: bool, width: int | None = None) -> list[str]:
+def _quota(one: TrialBody, output: Output) -> list[str]:
+    wide = output.is_wide
     lines = [line for line in one.quota if wide or "/" in line.resource or line.deserved is not None]
-    rows = [
-        [
-            line.queue,
-            line.flavor or None,
-            line.resource if wide else short_resource(line.resource),
-            line.takes,
-            line.owned,
-            line.borrowed,
-            line.used,
-            line.deserved,
-        ]
-        for line in lines
+    columns: list[TableColumn[QuotaTakenBody]] = [
+        TableColumn("QUEUE", lambda line: line.queue, least=8),
+        TableColumn("FLAVOR", lambda line: line.flavor or None, least=6),
+        TableColumn(
+            "RESOURCE", lambda line: line.resource if wide else short_resource(line.resource), least=8
+        ),
+        TableColumn("TAKES", lambda line: line.takes, right=True, goes=2),
+        TableColumn("OWN", lambda line: line.owned, right=True, goes=1),
+        TableColumn("BORROWED", lambda line: line.borrowed, right=True),
+        TableColumn("USED", lambda line: line.used, right=True),
+        TableColumn("DESERVED", lambda line: line.deserved, right=True),
     ]
-    columns = ["QUEUE", "FLAVOR", "RESOURCE", "TAKES", "OWN", "BORROWED", "USED", "DESERVED"]
-    right = "TAKES OWN BORROWED USED DESERVED"
-    return cut_table(
-        columns, rows, len(rows), wide=True, headers=headers, width=width, noun="lines", right=right
-    )
+    return cut_table(columns, lines, len(lines), output, noun="lines", most=len(lines))
 
 
-def _victims(one: TrialBody, *, wide: bool, headers: bool, width: int | None = None) -> list[str]:
-    rows = [
-        [
-            "another workload" if each.kind is None else f"{each.kind}/{each.name}",
-            each.namespace,
-            each.queue,
-            each.code,
-            *([one_line(each.message)] if wide else []),
-        ]
-        for each in one.victims
+def _victims(one: TrialBody, output: Output) -> list[str]:
+    columns: list[TableColumn[VictimBody]] = [
+        TableColumn(
+            "WORKLOAD", lambda each: HIDDEN if each.kind is None else f"{each.kind}/{each.name}", least=14
+        ),
+        TableColumn("NAMESPACE", lambda each: each.namespace, least=9),
+        TableColumn("QUEUE", lambda each: each.queue, least=8),
+        TableColumn("CODE", lambda each: each.code),
+        TableColumn("MESSAGE", lambda each: one_line(each.message), wide=True),
     ]
-    columns = ["WORKLOAD", "NAMESPACE", "QUEUE", "CODE", *(["MESSAGE"] if wide else [])]
-    return cut_table(
-        columns, rows, one.victim_count, wide=wide, headers=headers, width=width, noun="workloads"
-    )
+    return cut_table(columns, one.victims, one.victim_count, output, noun="workloads")

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from admission.cli.page.charts.drawing import ChartLine, drawn_chart
+from admission.cli.page.charts import ChartLine, drawn_chart
 from admission.cli.page.layout import form
 
 

@@ -52,3 +52,8 @@ def filled(text: str, columns: int | None, *, hanging: str = "") -> str:
 def say(text: str, *, err: bool = False) -> None:
     """Print sentences for people. ``err``: to standard error."""
     click.echo(filled(text, columns_of(sys.stderr if err else sys.stdout)), err=err)
+
+
+def warn(text: str) -> None:
+    """Print sentences for people to standard error."""
+    say(text, err=True)

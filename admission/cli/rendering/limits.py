@@ -2,8 +2,9 @@
 
 from typing import Final
 
+from admission.cli.output import Output
+from admission.cli.rendering.fitting import Narrowing, fits, fitted_table
 from admission.cli.rendering.table import short_resource, table
-from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table
 from admission.read_api.bodies import AccountBody, ExplanationBody, QueueBody
 
 _COLUMNS: Final = (
@@ -17,17 +18,17 @@ _NARROW: Final = Narrowing(
 Row = tuple[str | None, ...]
 
 
-def limits_text(one: ExplanationBody, *, wide: bool, headers: bool, width: int | None = None) -> str:
+def limits_text(one: ExplanationBody, output: Output) -> str:
     """Limits of the queues from its own to root, for the resources that it requests; "": it does not wait.
 
-    Where a line of ``width`` characters (None for any number) has no room, columns without anything go first, and
+    Where a line has no room, columns without anything go first, and
     states of queues are below.
     """
-    rows = _rows(one, wide)
+    rows, headers, width = _rows(one, output.is_wide), output.headers, output.room
     if not rows:
         return ""
     text = table(_COLUMNS, rows, headers=headers, right=_NUMBERS)
-    if width is None or max(map(len, text.splitlines())) <= width:
+    if fits(text, width):
         return text
     kept = [row for row in rows if row[1] is not None]
     short = [(row[0], short_resource(str(row[1])), *row[2:-1]) for row in kept]

@@ -1,6 +1,6 @@
 """What a chart of use tells in words."""
 
-from admission.cli.page.charts.views import over_time
+from admission.cli.page.charts import over_time
 from admission.read_api.usage import SeriesBody, TimeSeriesList
 
 GPU = "nvidia.com/gpu"

@@ -3,13 +3,15 @@
 What is left out is in ``-o wide`` and in the answers for programs, which are never shortened.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from textwrap import wrap
-from typing import Final
+from typing import Final, Generic, TypeVar
 
+from admission.cli.output import Output
 from admission.cli.rendering.table import NONE, Cell, printable, table
 
+T = TypeVar("T")
 #: Characters between two columns.
 _BETWEEN: Final = 3
 _INDENT: Final = "    "
@@ -29,6 +31,50 @@ class Narrowing:
     #: The last column, if its end may be cut, and the characters that are left of it at least.
     rest: str = ""
     least_rest: int = 16
+
+
+@dataclass(frozen=True)
+class TableColumn(Generic[T]):
+    """A column of a table, and what it shows of an item."""
+
+    name: str
+    cell: Callable[[T], Cell]
+    _: KW_ONLY
+    #: A number: its cells end at the same place.
+    right: bool = False
+    #: Of a name: the characters that are left of it at least where a line has no room. 0: it does not give way.
+    least: int = 0
+    #: Of the last column, if its end may be cut: the characters that are left of it at least.
+    least_rest: int = 0
+    #: The place among the columns that go where that is not enough, 1 for the least missed one. 0: it stays.
+    goes: int = 0
+    #: Shown with ``-o wide`` only, or without it only. None for always.
+    wide: bool | None = None
+
+
+def item_table(columns: Iterable[TableColumn[T]], items: Iterable[T], output: Output) -> str:
+    """One line for each item, as wide as the user's terminal."""
+    shown = [column for column in columns if column.wide in (None, output.is_wide)]
+    rest = next((column for column in shown if column.least_rest), None)
+    narrowing = Narrowing(
+        names={column.name: column.least for column in shown if column.least},
+        left_out=[column.name for column in sorted(shown, key=lambda each: each.goes) if column.goes],
+        rest="" if rest is None else rest.name,
+        least_rest=16 if rest is None else rest.least_rest,
+    )
+    return fitted_table(
+        [column.name for column in shown],
+        [[column.cell(item) for column in shown] for item in items],
+        narrowing,
+        width=output.room,
+        headers=output.headers,
+        right=" ".join(column.name for column in shown if column.right),
+    )
+
+
+def fits(text: str, width: int | None) -> bool:
+    """Whether all lines have at most so many characters. ``width``: None for any number."""
+    return width is None or max(map(len, text.splitlines()), default=0) <= width
 
 
 def fitted_table(
@@ -73,6 +119,17 @@ def with_text_below(line: str, text: str, width: int | None, *, most: int = 2) -
         break_on_hyphens=False,
     )
     return "".join(f"{each}\n" for each in (line.rstrip(), *(_INDENT + part for part in told)))
+
+
+def with_texts_below(lines: str, texts: Sequence[str], width: int | None, *, most: int = 2) -> str:
+    """As ``with_text_below``, for the last lines of a table: those before them, its titles, stay."""
+    shown = lines.splitlines()
+    head = shown[: len(shown) - len(texts)]
+    below = (
+        with_text_below(line, text, width, most=most)
+        for line, text in zip(shown[len(head) :], texts, strict=True)
+    )
+    return "".join((*(f"{line}\n" for line in head), *below))
 
 
 def with_texts(lines: str, texts: Sequence[str], width: int | None, *, title: str) -> str:

@@ -5,8 +5,9 @@ from typing import Any, Final
 
 from msgspec import structs
 
+from admission.cli.output import Output
+from admission.cli.rendering.fitting import with_texts
 from admission.cli.rendering.table import NONE, age, hours, one_line, table
-from admission.cli.rendering.terminal.fitting import with_texts
 from admission.read_api.bodies import EventBody, ExplanationBody, Facts, ListedBody
 from queues.reason_codes import ReasonCode
 from queues.text_format import counted, short_duration
@@ -55,9 +56,9 @@ def _plain(value: Any) -> str:
     return one_line(str(value))
 
 
-def history_text(one: ExplanationBody, *, wide: bool, headers: bool, width: int | None = None) -> str:
-    """The newest decisions, all of them if ``wide``, in lines of at most ``width`` characters (None for any number)."""
-    events = one.history
+def history_text(one: ExplanationBody, output: Output) -> str:
+    """The newest decisions; ``-o wide`` has all of them."""
+    events, wide = one.history, output.is_wide
     kept = events if wide else events[-_SHOWN:]
     begins = one.history_begins
     dropped = f"decisions before {begins} were dropped\n" if begins else ""
@@ -65,8 +66,8 @@ def history_text(one: ExplanationBody, *, wide: bool, headers: bool, width: int 
         return dropped
     rows = [(event.at, age(event.at, one.now), event.what) for event in kept]
     told = [event_text(_with_result(event, one), wide) for event in kept]
-    lines = table(["TIME", "AGE", "WHAT"], rows, headers=headers, right="AGE")
-    text = with_texts(lines, told, width, title="MESSAGE" if headers else "")
+    lines = table(["TIME", "AGE", "WHAT"], rows, headers=output.headers, right="AGE")
+    text = with_texts(lines, told, output.room, title="MESSAGE" if output.headers else "")
     earlier = len(events) - len(kept)
     return text + (f"{earlier} earlier: -o wide shows them\n" if earlier else "") + dropped
 

@@ -10,7 +10,7 @@ import msgspec
 
 from admission.read_api import bodies
 from admission.read_api.usage import UsageBody, UsageList
-from admission.web.http import BadQuery, flag, whole_number
+from admission.web.http import BadQuery, whole_number
 from admission.web.reader import Sight, UnknownName
 from admission.web.tree import names_alike
 from queues.quota.queue import ROOT
@@ -31,7 +31,7 @@ from queues.text_format import rfc3339
 USUAL_PAGE: Final = 1000
 LARGEST_PAGE: Final = 10_000
 #: Parameters of a question.
-PARAMETERS: Final = ("from", "to", "by", "resource", "queue", "quotas", "limit", "continue")
+PARAMETERS: Final = ("from", "to", "by", "resource", "queue", "limit", "continue")
 #: How times are written, for people.
 TIMES: Final = "a time such as 2026-11-01T00:00:00Z, or a day, which begins at midnight UTC: 2026-11-01"
 #: The year 9999: what comes after cannot be written.
@@ -50,8 +50,6 @@ class UsageRequest:
     resource: str | None
     #: With all queues below it. None for all queues.
     queue: str | None
-    #: Whether use is shown next to what queues owned.
-    quotas: bool
     limit: int
     #: Key of the last line of the page before.
     after: tuple[str, ...] | None
@@ -104,7 +102,6 @@ def usage_request(given: Mapping[str, str]) -> UsageRequest:
         by=by,
         resource=resource,
         queue=given.get("queue") or None,
-        quotas=flag("quotas", given.get("quotas")),
         limit=limit,
         after=after,
     )
