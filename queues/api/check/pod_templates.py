@@ -1,22 +1,51 @@
 """Pod templates as the API server reads them: types of all fields, unknown fields, values, names of volumes.
 
+The types are in ``pod_fields.txt``, as Kubernetes serves them in its OpenAPI document; a test compares the file with a
+real API server. Notation: ``Type: field=type …``; ``!`` after a field that is required; ``[T]`` a list, ``{T}`` a
+mapping of text to T, ``A|B`` one of these texts.
+
 The caller reports once what ``queues.api.validation.pod_rules`` finds as well.
 """
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cache
+from importlib.resources import files
 from typing import Any, Final
 
-from queues.api.check.pod_fields import KUBERNETES, pod_types
 from queues.api.model import excerpt
 from queues.errors import InvalidQuantity
 from queues.resources import quantity
 
+#: The version of Kubernetes whose fields these are.
+KUBERNETES: Final = "1.36"
 #: Required fields whose absence the API server takes for an empty value or 0.
 _MAY_BE_ABSENT: Final = frozenset(("value", "values", "lun", "seconds", "preference"))
 _WORDS: Final = {"string": "text (in quotes, if it looks like a number)", "boolean": "true or false"}
 _BITS: Final = {"integer:int32": 31, "integer:int64": 63}
+
+
+@dataclass(frozen=True, slots=True)
+class PodField:
+    """A field of a part of a pod template."""
+
+    #: In the notation of the table.
+    type: str
+    required: bool
+
+
+@cache
+def pod_types() -> Mapping[str, Mapping[str, PodField]]:
+    """Fields by name, by type."""
+    found: dict[str, dict[str, PodField]] = {}
+    for word in files(__package__).joinpath("pod_fields.txt").read_text(encoding="utf-8").split():
+        if word.endswith(":"):
+            fields = found[word[:-1]] = {}
+            continue
+        field, _, written = word.partition("=")
+        fields[field.rstrip("!")] = PodField(written, field.endswith("!"))
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +75,7 @@ def pod_problems(pod: Mapping[str, Any]) -> Iterator[TemplateProblem]:
 
 
 def _of_type(value: Any, written: str, path: str) -> Iterator[TemplateProblem]:
-    """Problems of a value that should be of a type, in the notation of ``pod_fields``."""
+    """Problems of a value that should be of a type, in the notation of ``pod_fields.txt``."""
     if value is None:
         return
     if written.startswith("["):
