@@ -1,13 +1,11 @@
 """Rules for Volcano Jobs, with the wording of Volcano's validating webhook where it has one."""
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any
 
 from queues.api.model import excerpt
 from queues.api.names import ROOT_QUEUE
 from queues.api.reading.user_values import LABEL, MOST_PODS, SUBDOMAIN
 from queues.api.types.volcano_job import NetworkTopology, VolcanoJob, VolcanoTaskSpec
-from queues.api.validation.fixed_fields import job_change
 from queues.api.validation.host_rules import host_violations
 from queues.api.validation.lifecycle_rules import policy_violations
 from queues.api.validation.pod_rules import annotation_violations, template_violations
@@ -16,11 +14,6 @@ from queues.quota.queue import Queue, path_upwards
 
 #: Job plugins that Volcano knows.
 PLUGINS = ("env", "svc", "ssh", "mpi", "pytorch", "tensorflow", "ray", "hcclrank")
-UPDATE_REFUSED = (
-    "job updates may not change fields other than `minAvailable`, `tasks[*].replicas under spec` and "
-    "`PriorityClassName`"
-)
-TASKS_UPDATE_REFUSED = "job updates may not add or remove tasks"
 
 #: Violations after which no further task is looked at.
 _ENOUGH = 100
@@ -61,17 +54,6 @@ def job_violations(
     found += queue_reference_violations(spec.queue, queues, "spec.queue")
     found += annotation_violations(job.metadata.annotations, "metadata.annotations", levels)
     return found
-
-
-def job_change_violations(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[Violation]:
-    """Violations of a change from one Job's spec to another: only counts of pods and the priority class may change."""
-    tasks, tasks_before = (spec.get("tasks") or () for spec in (now, before))
-    if len(tasks) != len(tasks_before):
-        found, expected = f"{len(tasks)} tasks", f"{len(tasks_before)} tasks"
-        yield Violation("spec.tasks", found, expected, TASKS_UPDATE_REFUSED)
-    elif change := job_change(before, now):
-        what = f"{change.path}: found {change.found}, expected {change.expected}"
-        yield Violation(change.path, change.found, change.expected, f"{UPDATE_REFUSED}: {what}")
 
 
 def queue_reference_violations(

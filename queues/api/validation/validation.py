@@ -51,7 +51,6 @@ from queues.api.validation.closures.closure_rules import (
 from queues.api.validation.command_rules import command_violations
 from queues.api.validation.hypernode_rules import hypernode_violations
 from queues.api.validation.job_rules import (
-    job_change_violations,
     job_violations,
     queue_reference_violations,
     size_warnings,
@@ -175,7 +174,7 @@ def violations_of(
     if found and model not in _OF_ADMINISTRATORS:
         before = set(_violations_within(old, model, known, old))
         found = [violation for violation in found if violation.tolerable or violation not in before]
-    return [*warned, *found, *_violations_of_change(model, old, document)]
+    return [*warned, *found]
 
 
 def _violations_within(
@@ -228,20 +227,6 @@ def _beyond(excess: Excess) -> Violation:
 def _queue_field(document: dict[str, Any]) -> Any:
     spec = document.get("spec")
     return spec.get("queue") if isinstance(spec, dict) else None
-
-
-def _violations_of_change(
-    model: type[Model], old: dict[str, Any], document: dict[str, Any]
-) -> Iterator[Violation]:
-    """Violations of a change from one state to another. A stored object that cannot be read may be repaired."""
-    if model is not VolcanoJob:
-        return
-    try:
-        for each in (old, document):
-            model.parse(each)
-    except ValidationError:
-        return
-    yield from job_change_violations(old["spec"], document["spec"])
 
 
 def unknown_fields(document: dict[str, Any]) -> tuple[str, ...]:

@@ -197,14 +197,6 @@ async def test_no_queue_is_refused_for_another_that_has_just_gone(running: Runni
     await running.user.delete(QUEUES.path(name="whole"))
 
 
-async def test_only_volcanos_mutable_fields_of_a_job_can_change(running: Running) -> None:
-    await running.user.create(JOBS, a_job("update"))
-    await running.user.patch(f"{JOBS}/update", {"metadata": {"labels": {"colour": "blue"}}})
-    await running.user.patch(f"{JOBS}/update", {"spec": {"minAvailable": 1}})
-    with pytest.raises(ApiRefused, match="job updates may not change fields other than"):
-        await running.user.patch(f"{JOBS}/update", {"spec": {"queue": "team-a"}})
-
-
 # -- what is no review ----------------------------------------------------------------------------------------
 
 

@@ -273,12 +273,9 @@ def test_counts_and_priority_of_a_job_may_change(change):
             ("spec", "tasks", 0, "minAvailable", 9),
             "'minAvailable' is greater than 'replicas' in task: worker",
         ),
-        (("spec", "tasks", [task(), task("more")]), "job updates may not add or remove tasks"),
-        (("spec", "queue", "other"), 'spec.queue: found "other", expected "'),
-        ((*CONTAINERS, 0, "image", "other"), 'containers[0].image: found "other", expected "'),
     ],
 )
-def test_other_changes_of_a_job_are_refused(change, message):
+def test_a_change_is_judged_as_the_job_would_be(change, message):
     found = violations_of(changed(JOB, change), old=changed(JOB))
     assert [message in one.message for one in found] == [True]
 
