@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import combinations
 
 from queues.api.model import excerpt
-from queues.api.names import DEFAULT_QUEUE, HIERARCHY, HIERARCHY_WEIGHTS
+from queues.api.names import DEFAULT_QUEUE
 from queues.api.reading.user_values import LONGEST_LABEL_VALUE, SUBDOMAIN
 from queues.api.types.queue import FlavorLimits, QueueDocument
 from queues.api.validation.loan_rules import loan_violations
@@ -51,7 +51,6 @@ def queue_violations(
     found += _access(queue)
     found += loan_violations(queue, queues)
     found += _provisioning(queue)
-    found += _hierarchy(queue)
     if queue.metadata.name == ROOT:
         found += _root(queue)
     elif queues is not None and all(violation.tolerable for violation in found):
@@ -124,30 +123,6 @@ def _provisioning(queue: QueueDocument) -> Iterator[Violation]:
     if rules.timeout == 0:
         expected = "a duration of a second or more: no autoscaler answers at once"
         yield Violation("spec.policy.provisioning.timeout", "0", expected)
-
-
-def _hierarchy(queue: QueueDocument) -> Iterator[Violation]:
-    annotations = queue.metadata.annotations
-    path, weights = annotations.get(HIERARCHY, ""), annotations.get(HIERARCHY_WEIGHTS, "")
-    if not path and not weights:
-        return
-    here = f"metadata.annotations[{HIERARCHY}]"
-    if len(path.split("/")) != len(weights.split("/")):
-        wording = f"{HIERARCHY} must have the same length with {HIERARCHY_WEIGHTS}"
-        yield Violation(here, f"{path!r} and {weights!r}", "as many weights as steps of the path", wording)
-        return
-    for weight in weights.split("/"):
-        try:
-            positive = float(weight) > 0
-        except ValueError:
-            wording = f"{weight} in the {weights} is invalid number"
-        else:
-            wording = f"{weight} in the {weights} must be larger than 0"
-            if positive:
-                continue
-        yield Violation(
-            f"metadata.annotations[{HIERARCHY_WEIGHTS}]", excerpt(weight), "a number above 0", wording
-        )
 
 
 def _root(queue: QueueDocument) -> Iterator[Violation]:

@@ -85,15 +85,6 @@ def test_queues_that_others_need_cannot_be_deleted():
     assert "leaf" in queue_deletion_violations("inner", TREE)[0].message
 
 
-@pytest.mark.parametrize(
-    ("path", "weights", "fine"),
-    [("root/a", "1/2", True), ("root/a", "1", False), ("root/a", "1/0", False), ("root/a", "1/x", False)],
-)
-def test_hierarchy_annotations_have_a_weight_for_each_step(path, weights, fine):
-    annotations = {"volcano.sh/hierarchy": path, "volcano.sh/hierarchy-weights": weights}
-    assert (messages(changed(QUEUE, ("metadata", "annotations", annotations))) == []) is fine
-
-
 def deep(levels: int) -> dict[str, Queue]:
     """A chain of queues below root: q1, q2 and so on."""
     names = [f"q{level}" for level in range(1, levels + 1)]
