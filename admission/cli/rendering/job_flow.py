@@ -6,6 +6,7 @@ from typing import Any, Final
 from admission.cli.rendering.table import NONE, Cell, age, table
 from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table, with_texts
 from admission.cli.rendering.terminal.sentences import filled
+from queues.json_values import list_at, mapping_at
 from queues.text_format import counted
 
 Document = Mapping[str, Any]
@@ -49,7 +50,7 @@ def flow_text(
         f"Phase    {_phase(flow)}, {_completed(flow)} of {counted(len(_steps(flow)), 'job')} completed",
         f"Age      {age(metadata.get('creationTimestamp'), now)}",
     ]
-    problem = _mapping(_conditions(flow).get(metadata["name"]))
+    problem = mapping_at(_conditions(flow).get(metadata["name"]))
     if problem:
         lines.append(f"Problem  {problem.get('reason', '')}: {_one_line(problem.get('message'))}")
     columns = ["JOB", "PHASE", "PODS", *(["RETRIES"] if wide else ()), "AGE", "AFTER", "WAITS-FOR"]
@@ -93,14 +94,14 @@ def _waits(flow: Document) -> Iterator[str]:
         name = _job_name(flow, step)
         if name in pending:
             yield f"{name}: admission, or its pods to start"
-        elif told := _awaited(_mapping(conditions.get(name))):
+        elif told := _awaited(mapping_at(conditions, name)):
             yield f"{name}: {told}"
 
 
 def _job_row(flow: Document, name: str, after: str, job: Document | None, now: str, wide: bool) -> list[Cell]:
-    told = _mapping(_conditions(flow).get(name))
+    told = mapping_at(_conditions(flow).get(name))
     status = _status(job) if job is not None else {}
-    state = _mapping(status.get("state"))
+    state = mapping_at(status, "state")
     gone = "Completed" if name in _names(_status(flow), "completedJobs") else WAITING
     phase = str(state.get("phase") or told.get("phase") or (_PENDING if job is not None else gone))
     waits = _queued(state) if job is not None else _awaited(told)
@@ -138,15 +139,15 @@ def _jobs(flow: Document, jobs: Mapping[str, Document]) -> Iterator[tuple[str, s
 
 
 def _after(step: Document) -> str:
-    depends_on = _mapping(step.get("dependsOn"))
-    targets = [str(target) for target in _sequence(depends_on.get("targets"))]
+    depends_on = mapping_at(step, "dependsOn")
+    targets = [str(target) for target in list_at(depends_on, "targets")]
     probed = " (probed)" if depends_on.get("probe") else ""
     joined = (" or " if depends_on.get("strategy") == "any" else ", ").join(targets)
     return f"{joined}{probed}" if joined else ""
 
 
 def _phase(flow: Document) -> str:
-    return str(_mapping(_status(flow).get("state")).get("phase") or _PENDING)
+    return str(mapping_at(_status(flow).get("state")).get("phase") or _PENDING)
 
 
 def _completed(flow: Document) -> int:
@@ -155,7 +156,7 @@ def _completed(flow: Document) -> int:
 
 
 def _steps(flow: Document) -> list[Document]:
-    steps = _sequence(_mapping(flow.get("spec")).get("flows"))
+    steps = list_at(flow, "spec", "flows")
     return [step for step in steps if isinstance(step, Mapping) and step.get("name")]
 
 
@@ -164,23 +165,15 @@ def _job_name(flow: Document, step: Document) -> str:
 
 
 def _status(of: Document) -> Document:
-    return _mapping(of.get("status"))
+    return mapping_at(of, "status")
 
 
 def _conditions(flow: Document) -> Document:
-    return _mapping(_status(flow).get("conditions"))
+    return mapping_at(_status(flow).get("conditions"))
 
 
 def _names(status: Document, key: str) -> list[str]:
-    return [str(name) for name in _sequence(status.get(key))]
-
-
-def _mapping(found: object) -> Document:
-    return found if isinstance(found, Mapping) else {}
-
-
-def _sequence(found: object) -> Sequence[Any]:
-    return found if isinstance(found, list) else ()
+    return [str(name) for name in list_at(status, key)]
 
 
 def _one_line(text: object) -> str:

@@ -1,8 +1,8 @@
 """The admission webhook: answers what needs knowledge of other objects than the one in the request.
 
-``mutate`` fills in the defaults of Queues, ``validate`` refuses what could never run, in Volcano's words. Any replica
-answers. A review that cannot be read is answered with 400 and a sentence; should an answer fail, 500 leaves the
-decision to the configuration's ``failurePolicy`` (Ignore: the controller checks every object again).
+``mutate`` fills in the defaults of Queues, ``validate`` refuses what could never run. Any replica answers. A review
+that cannot be read is answered with 400 and a sentence; should an answer fail, 500 leaves the decision to the
+configuration's ``failurePolicy`` (Ignore: the controller checks every object again).
 
 ``authorize`` says whether a user who is no platform administrator may change a Queue. It is asked by a webhook of its
 own that fails closed: see docs/decisions/quota-and-tenants.md.
@@ -43,6 +43,7 @@ from queues.api.validation.validation import (
 )
 from queues.api.validation.violations import Violation
 from queues.errors import MusterError
+from queues.json_values import text_at
 from queues.quota.queue import Queue
 
 _log = logging.getLogger(__name__)
@@ -204,9 +205,9 @@ async def authorize(body: bytes, surroundings: ReviewContext) -> ReviewAnswer:
     document, old = _document(request.object), _document(request.oldObject)
     written = document or old or {}
     by = Requester(request.userInfo.username, frozenset(request.userInfo.groups))
-    name = request.name or _text_at(written, "metadata", "name")
+    name = request.name or text_at(written, "metadata", "name")
     if written.get("kind") == COMMANDS.kind:
-        target = _text_at(written, "target", "name")
+        target = text_at(written, "target", "name")
         refusals = command_refusals(target, by, await surroundings.list_queue_documents())
     elif written.get("kind") == RESERVATIONS.kind:
         planned = ReservationChange(name, old, document, is_status=bool(request.subResource))
@@ -227,13 +228,6 @@ async def authorize(body: bytes, surroundings: ReviewContext) -> ReviewAnswer:
         # Of thousands of queues it takes a while, in which other reviews are answered.
         refusals = await asyncio.to_thread(change_refusals, change, by, queues, time())
     return ReviewAnswer(uid=request.uid, refusals=_first(refusals), is_forbidden=True)
-
-
-def _text_at(document: Document, part: str, key: str) -> str:
-    """A text in a part of a document; "": there is none."""
-    found = document.get(part)
-    value = found.get(key) if isinstance(found, dict) else None
-    return value if isinstance(value, str) else ""
 
 
 async def _queue_violations(

@@ -5,7 +5,7 @@ to one of them is a warning, not an error.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -60,6 +60,7 @@ from queues.api.validation.queued_work import (
 from queues.api.validation.unsupported import unsupported, unsupported_in_flavor, unsupported_in_queue
 from queues.api.validation.validation import KINDS, Known, kind_of, unknown_fields, violations_of
 from queues.api.validation.violations import Violation
+from queues.json_values import mapping_at, value_at
 
 #: The most that etcd stores of one object, and that ``kubectl apply`` can copy into an annotation.
 MOST_BYTES = 1_572_864
@@ -277,11 +278,9 @@ def _in_queue_violations(subject: Subject, definitions: Definitions) -> Iterator
 
 def _waits(subject: Subject, definitions: Definitions) -> bool:
     """Whether an object waits in a queue, as far as the documents say."""
-    spec = subject.value.get("spec")
-    scheduler = spec.get("schedulerName") if isinstance(spec, Mapping) else None
     return (
         names_queue(subject.metadata, kueue=False)
-        or scheduler == names.VOLCANO_SCHEDULER
+        or value_at(subject.value, "spec", "schedulerName") == names.VOLCANO_SCHEDULER
         or definitions.queue_of_namespace(_namespace(subject)) != ""
     )
 
@@ -289,8 +288,7 @@ def _waits(subject: Subject, definitions: Definitions) -> bool:
 def _without_queue(subject: Subject, definitions: Definitions) -> Iterator[Finding]:
     """A Job or Pod that does not wait, unless its namespace says so, and a Job that would wait for ever."""
     document, metadata = subject.value, subject.metadata
-    spec = document.get("spec")
-    spec = spec if isinstance(spec, dict) else {}
+    spec = mapping_at(document, "spec")
     if kind_of(document) not in (BatchJob, Pod) or spec.get("schedulerName") == names.VOLCANO_SCHEDULER:
         return
     if definitions.queue_of_namespace(_namespace(subject)):

@@ -23,6 +23,7 @@ from queues.api.validation.cycles import cycles
 from queues.api.validation.defaults import namespace_queue
 from queues.api.validation.hypernode_rules import inner_hypernodes
 from queues.api.validation.validation import Known, defaulted, kind_of
+from queues.json_values import list_at, text_at, value_at
 from queues.quota.queue import Queue as DomainQueue
 from queues.workload import QueueName
 
@@ -116,8 +117,7 @@ class Definitions:
 
     def known_to(self, document: Mapping[str, Any]) -> Known:
         """The definitions that count for one document: all queues and levels, and the queue of its namespace."""
-        metadata = document.get("metadata")
-        namespace = metadata.get("namespace") if isinstance(metadata, Mapping) else None
+        namespace = value_at(document, "metadata", "namespace")
         if not isinstance(namespace, str):
             return Known(queues=self.queues, levels=self.levels, flavors=self.flavors)
         return Known(
@@ -143,10 +143,9 @@ def uncounted_devices(subject: Subject, definitions: Definitions) -> Iterator[Fi
     where they define any."""
     namespace = str(subject.metadata.get("namespace") or "default")
     for path, spec in [("spec.", subject.value.get("spec")), *_pod_specs(subject.value)]:
-        claims = spec.get("resourceClaims") if isinstance(spec, Mapping) else None
-        for index, claim in enumerate(claims if isinstance(claims, list) else ()):
-            name = claim.get("resourceClaimTemplateName") if isinstance(claim, Mapping) else None
-            if not isinstance(name, str) or not definitions.claim_templates:
+        for index, claim in enumerate(list_at(spec, "resourceClaims")):
+            name = text_at(claim, "resourceClaimTemplateName")
+            if not name or not definitions.claim_templates:
                 continue
             where = f"{path}resourceClaims[{index}].resourceClaimTemplateName"
             classes = definitions.claim_templates.get((namespace, name))
@@ -199,8 +198,8 @@ def unknown_priority_classes(subject: Subject, definitions: Definitions) -> Iter
     if not definitions.priority_classes:
         return
     for path, spec in [("spec.", subject.value.get("spec")), *_pod_specs(subject.value)]:
-        name = spec.get("priorityClassName") if isinstance(spec, Mapping) else None
-        if isinstance(name, str) and name and name not in definitions.priority_classes | _SYSTEM_CLASSES:
+        name = text_at(spec, "priorityClassName")
+        if name and name not in definitions.priority_classes | _SYSTEM_CLASSES:
             expected = "the name of a PriorityClass: it is not among these documents"
             yield subject.finding("warning", f"{path}priorityClassName", excerpt(name), expected)
 

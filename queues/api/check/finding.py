@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from queues.api.check.document import Document
+from queues.json_values import mapping_at
 
 Severity = Literal["error", "warning", "note"]
 
@@ -47,8 +48,7 @@ class Subject:
     @property
     def metadata(self) -> Mapping[str, Any]:
         """The object's metadata. Empty: it has none that can be read."""
-        metadata = self.value.get("metadata")
-        return metadata if isinstance(metadata, Mapping) else {}
+        return mapping_at(self.value, "metadata")
 
     @property
     def name(self) -> str:

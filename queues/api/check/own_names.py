@@ -39,6 +39,7 @@ from queues.api.metadata_keys import (
     known_key,
 )
 from queues.api.validation.queued_work import ONLY_MUSTER
+from queues.json_values import list_at, mapping_at, value_at
 
 #: Names that only Muster and Volcano use: an unknown one is misspelt, or has no effect.
 _PREFIXES: Final = ("muster.dev/", "volcano.sh/", "scheduling.volcano.sh/")
@@ -96,8 +97,7 @@ def own_names(subject: Subject, understood: Container[KeyUse], *, waits: bool) -
     """
     for place in metadata_of(subject.value):
         for field in (LABEL, ANNOTATION):
-            keys = _member(place.metadata, field)
-            for key in keys if isinstance(keys, Mapping) else ():
+            for key in mapping_at(place.metadata, field):
                 if isinstance(key, str):
                     yield from _of_key(subject, place, field, key, understood, waits=waits)
 
@@ -178,8 +178,7 @@ def _similar(key: str) -> str:
 
 def names_queue(metadata: Mapping[str, Any], *, kueue: bool = True) -> bool:
     """Whether metadata has a queue's name, or that of a PodGroup. ``kueue``: a LocalQueue's counts too."""
-    fields = [_member(metadata, field) for field in (LABEL, ANNOTATION)]
-    keys = {key for field in fields if isinstance(field, Mapping) for key in field}
+    keys = {key for field in (LABEL, ANNOTATION) for key in mapping_at(metadata, field)}
     return not keys.isdisjoint(_QUEUE_KEYS) or (kueue and KUEUE_QUEUE in keys)
 
 
@@ -217,13 +216,7 @@ def _place_of_template(spec: Any) -> str:
 
 def pod_templates(value: Any) -> list[tuple[str, Any]]:
     """The pod templates of a Job or Volcano Job, with their paths (``spec.template.``)."""
-    spec = _member(value, "spec")
-    tasks = _member(spec, "tasks")
-    return [("spec.template.", _member(spec, "template"))] + [
-        (f"spec.tasks[{number}].template.", _member(task, "template"))
-        for number, task in enumerate(tasks if isinstance(tasks, list) else ())
+    return [("spec.template.", value_at(value, "spec", "template"))] + [
+        (f"spec.tasks[{number}].template.", value_at(task, "template"))
+        for number, task in enumerate(list_at(value, "spec", "tasks"))
     ]
-
-
-def _member(value: Any, name: str) -> Any:
-    return value.get(name) if isinstance(value, Mapping) else None

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from queues.api.model import excerpt
 from queues.errors import InvalidQuantity
+from queues.json_values import list_at, text_at
 from queues.resources import quantity
 
 #: The version of Kubernetes whose fields these are.
@@ -157,33 +158,24 @@ def _quantity_expected(value: Any) -> str:
 
 def _volume_problems(spec: Any, path: str, other_volumes: Collection[str]) -> Iterator[TemplateProblem]:
     """Volumes of the same name, and mounts of volumes that the pod does not have."""
-    if not isinstance(spec, Mapping):
-        return
     names = set(other_volumes)
-    for index, volume in enumerate(_list(spec.get("volumes"))):
-        name = volume.get("name") if isinstance(volume, Mapping) else None
-        if isinstance(name, str):
+    for index, volume in enumerate(list_at(spec, "volumes")):
+        if name := text_at(volume, "name"):
             if name in names and name not in other_volumes:
                 expected = "a name that no other volume has (Duplicate value)"
                 yield TemplateProblem(f"{path}.volumes[{index}].name", excerpt(name), expected)
             names.add(name)
     for group in ("initContainers", "containers"):
-        for index, container in enumerate(_list(spec.get(group))):
+        for index, container in enumerate(list_at(spec, group)):
             yield from _mount_problems(container, f"{path}.{group}[{index}]", names)
 
 
 def _mount_problems(container: Any, path: str, names: Collection[str]) -> Iterator[TemplateProblem]:
-    if not isinstance(container, Mapping):
-        return
     for field in ("volumeMounts", "volumeDevices"):
-        for index, mount in enumerate(_list(container.get(field))):
-            name = mount.get("name") if isinstance(mount, Mapping) else None
-            if isinstance(name, str) and name not in names:
+        for index, mount in enumerate(list_at(container, field)):
+            name = text_at(mount, "name")
+            if name and name not in names:
                 known = ", ".join(sorted(names)) or "it has none"
                 yield TemplateProblem(
                     f"{path}.{field}[{index}].name", excerpt(name), f"a volume of the pod ({known})"
                 )
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []

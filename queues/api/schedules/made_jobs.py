@@ -21,6 +21,7 @@ from queues.api.validation.queued_work import (
     template_violations_in_queue,
 )
 from queues.api.validation.violations import Violation, of_model
+from queues.json_values import list_at
 from queues.quota.queue import Queue
 
 Document = dict[str, Any]
@@ -73,7 +74,6 @@ def guard_violations(job: Document) -> Iterator[Violation]:
     """Where a Job says what only Muster may say, or asks for what no work in a queue may ask for."""
     yield from own_name_violations(job, "")
     yield from spec_violations(job["spec"], "spec", (NO_SYSTEM_CLASS,))
-    tasks = job["spec"].get("tasks")
-    for index, task in enumerate(tasks if isinstance(tasks, list) else ()):
+    for index, task in enumerate(list_at(job, "spec", "tasks")):
         if isinstance(task, Mapping):
             yield from template_violations_in_queue(task.get("template"), f"spec.tasks[{index}].template")

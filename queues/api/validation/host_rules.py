@@ -5,6 +5,7 @@ from typing import Final
 
 from queues.api.types.volcano_job import VolcanoJob, VolcanoTaskSpec
 from queues.api.validation.violations import Violation
+from queues.json_values import text_at
 
 #: Bytes of one variable of a process, ``NAME=value`` and its end: Linux starts no process with a longer one.
 LONGEST_VARIABLE: Final = 131_072
@@ -61,10 +62,7 @@ def size_of_hosts(job: str, task: str, replicas: int, hostname: str, subdomain: 
 
 
 def _size_of(job: str, name: str, task: VolcanoTaskSpec) -> int:
-    spec = task.template.get("spec")
-    hostname, subdomain = (
-        str(spec.get(field) or "") if isinstance(spec, dict) else "" for field in ("hostname", "subdomain")
-    )
+    hostname, subdomain = (text_at(task.template, "spec", field) for field in ("hostname", "subdomain"))
     return size_of_hosts(job, name, task.replicas, hostname, subdomain)
 
 

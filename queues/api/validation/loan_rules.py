@@ -9,6 +9,7 @@ from queues.api.reading.user_values import MOST_RESOURCES
 from queues.api.types.queue import QueueDocument
 from queues.api.validation.violations import Violation, limit_violations
 from queues.errors import InvalidQuantity
+from queues.json_values import mapping_at
 from queues.quota.queue import ROOT
 from queues.quota.queue import Queue as DomainQueue
 from queues.resources import amount
@@ -82,7 +83,7 @@ def loan_refusals(
     seconds since the epoch; loans that have ended by then may be taken out by any user. Equal entries each count: a
     loan that is there twice lends twice as much.
     """
-    old, new = _lasting(before or {}, now), _lasting(after, now)
+    old, new = (lasting(mapping_at(document, "spec"), now) for document in (before, after))
     changed = [each for each in (*new, *old) if new.count(each) != old.count(each)]
     return [
         f"queue {name}: found a loan to {receiver[:60]} that is made, changed or ended, expected one between queues "
@@ -90,8 +91,3 @@ def loan_refusals(
         for receiver in dict.fromkeys(str(each.get("to")) for each in changed)
         if not administers(name, receiver)
     ]
-
-
-def _lasting(document: Document, now: float) -> list[dict[str, Any]]:
-    spec = document.get("spec")
-    return lasting(spec, now) if isinstance(spec, Mapping) else []

@@ -11,6 +11,7 @@ from typing import Any, Final
 from queues.api import names
 from queues.api.model import excerpt
 from queues.api.validation.violations import Violation
+from queues.json_values import mapping_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,9 +63,8 @@ def spec_violations(spec: Any, path: str, rules: tuple[FieldRule, ...]) -> Itera
 
 def own_name_violations(holder: Mapping[str, Any], below: str) -> Iterator[Violation]:
     """Labels and annotations that only Muster writes, in the metadata of an object or a template."""
-    metadata = holder.get("metadata")
     for field in ("labels", "annotations"):
-        pairs = metadata.get(field) if isinstance(metadata, Mapping) else None
+        pairs = mapping_at(holder, "metadata", field)
         for key in names.OWN_NAMES:
-            if isinstance(pairs, Mapping) and key in pairs:
+            if key in pairs:
                 yield Violation(f"{below}metadata.{field}[{key}]", key, ONLY_MUSTER)

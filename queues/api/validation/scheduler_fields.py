@@ -16,6 +16,7 @@ import msgspec
 from queues.api.model import excerpt
 from queues.api.names import DEFAULT_SCHEDULER, VOLCANO_SCHEDULER
 from queues.api.validation.violations import Violation
+from queues.json_values import list_at, mapping_at
 
 
 class Handling(StrEnum):
@@ -79,9 +80,8 @@ def reported_violations(
         yield _reported(f"{path}.schedulingGroup", "a group", "schedulingGroup")
     if (other := other_scheduler(spec, path, schedulers)) is not None:
         yield other
-    volumes = spec.get("volumes")
-    for index, volume in enumerate(volumes if isinstance(volumes, list) else ()):
-        for driver in sorted(IN_TREE & volume.keys() if isinstance(volume, Mapping) else ()):
+    for index, volume in enumerate(list_at(spec, "volumes")):
+        for driver in sorted(IN_TREE & mapping_at(volume).keys()):
             at = f"{path}.volumes[{index}].{driver}"
             yield _reported(at, "a volume of an in-tree driver", "volumes[] of in-tree drivers")
 

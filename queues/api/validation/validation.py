@@ -64,6 +64,7 @@ from queues.api.validation.size_rules import EqualPods, pods_of, size_violations
 from queues.api.validation.violations import Violation, label_violations, limit_violations, of_model
 from queues.api.validation.zero_fields import zero_field_warnings
 from queues.flavor_growth import FlavorGrowth
+from queues.json_values import value_at
 from queues.node_closures import NodeClosure
 from queues.quota.access import access_refusal
 from queues.quota.queue import ROOT
@@ -189,7 +190,7 @@ def _violations_within(
     if (
         old is not None
         and isinstance(parsed, VolcanoJob | PodGroup)
-        and _queue_field(old) == _queue_field(document)
+        and value_at(old, "spec", "queue") == value_at(document, "spec", "queue")
     ):
         known = replace(known, queues=None)  # it is in that queue already, even if the queue is closed by now
     found = [*_metadata(parsed), *zeros]
@@ -224,11 +225,6 @@ def _beyond(excess: Excess) -> Violation:
     return Violation(excess.path, f"{excess.found} {excess.unit}", f"at most {excess.most}")
 
 
-def _queue_field(document: dict[str, Any]) -> Any:
-    spec = document.get("spec")
-    return spec.get("queue") if isinstance(spec, dict) else None
-
-
 def unknown_fields(document: dict[str, Any]) -> tuple[str, ...]:
     """Paths of unknown fields, which are kept but may be misspelt. Parts without a model are not searched."""
     model = kind_of(document)
@@ -259,7 +255,7 @@ def _closure_violations(
 ) -> Iterator[Violation]:
     is_new = old is None
     # What is moved has to begin later, as what is made; what has begun may be made longer.
-    is_moved = _begin_of(document) != _begin_of(old or {})
+    is_moved = any(value_at(old, "spec", key) != value_at(document, "spec", key) for key in ("from", "at"))
     around = ClosureSurroundings(
         now=known.now,
         queues=known.queues,
@@ -272,12 +268,6 @@ def _closure_violations(
     if isinstance(parsed, Reservation):
         return reservation_violations(parsed, around, is_new=is_new, is_moved=is_moved)
     return drain_violations(parsed, around, is_new=is_new, is_moved=is_moved)
-
-
-def _begin_of(document: dict[str, Any]) -> tuple[Any, Any]:
-    """When a Reservation or NodeDrain begins, as it is written."""
-    spec = document.get("spec")
-    return (spec.get("from"), spec.get("at")) if isinstance(spec, dict) else (None, None)
 
 
 def _metadata(document: Any) -> Iterator[Violation]:
@@ -347,9 +337,12 @@ def access_violations(
         return
     refusal = access_refusal(path, known.namespace_labels)
     if refusal is not None:
-        expected = f"labels that queue {refusal.by} asks for: {refusal.selector}"
-        wording = refusal.message(namespace, path[0].name)
-        yield Violation(NAMESPACE, refusal.labels, expected, wording, tolerable=tolerable)
+        found = f"{namespace}, which has {refusal.labels}"
+        expected = (
+            f"a namespace with {refusal.selector}, as access.namespaceSelector of queue {refusal.by} says; name another"
+            " queue, or ask an administrator to label the namespace or to change the selector"
+        )
+        yield Violation(NAMESPACE, found, expected, tolerable=tolerable)
 
 
 def _largest(known: Known, path: Sequence[DomainQueue]) -> Resources | None:
@@ -373,9 +366,7 @@ def _reported(document: Mapping[str, Any], parsed: Model, known: Known) -> Itera
     if isinstance(parsed, BatchJob | Pod) and _queue_of(parsed, known) is None:
         return
     at = "spec.jobTemplate.spec" if isinstance(parsed, VolcanoCronJob) else "spec"
-    spec: Any = document
-    for key in at.split("."):
-        spec = spec.get(key) if isinstance(spec, Mapping) else None
+    spec = value_at(document, *at.split("."))
     if not isinstance(spec, Mapping):
         return
     if isinstance(parsed, Pod):
@@ -405,8 +396,7 @@ def _batch_job(job: BatchJob, known: Known) -> Iterator[Violation]:
     yield from _named_queue(job, known)
     yield from annotation_violations(job.metadata.annotations, "metadata.annotations", known.levels)
     yield from template_violations(job.spec.template, "spec.template", job.metadata.namespace, known.levels)
-    spec = job.spec.template.get("spec")
-    policy = spec.get("restartPolicy") if isinstance(spec, Mapping) else None
+    policy = value_at(job.spec.template, "spec", "restartPolicy")
     if policy not in ("OnFailure", "Never"):
         yield Violation("spec.template.spec.restartPolicy", excerpt(policy), "OnFailure or Never")
     if job.spec.completion_mode == "Indexed" and job.spec.completions is None:
@@ -423,7 +413,7 @@ def _named_queue(document: BatchJob | Pod, known: Known) -> Iterator[Violation]:
     for field, key in _QUEUE_NAMES:
         if name := getattr(document.metadata, field).get(key):
             path = f"metadata.{field}[{key}]"
-            return queue_reference_violations(name, known.queues, path, what="workload")
+            return queue_reference_violations(name, known.queues, path)
     return iter(())
 
 

@@ -63,7 +63,7 @@ def test_alice_can_neither_use_bobs_queue_nor_evict_from_it_by_her_priority(
         alice.create(path("batch/v1 Job", sandbox.name), job(sandbox, "urgent", own, highest))
 
     told = sandbox.wait_reason("thief", "NotAllowed")
-    assert f"namespace {sandbox.name} may not use queue {queue}" in told
+    assert f"metadata.namespace: found {sandbox.name}, which has" in told
     assert told in sandbox.explain("thief")
     sandbox.wait_reason("urgent", "NoFit")
     assert f"1000000000 counts as 10 (policy.maxPriority of queue {own})" in sandbox.explain("urgent")

@@ -213,7 +213,7 @@ def test_what_breaks_the_tree_is_refused_and_a_dry_run_changes_nothing(
     lab, one, _ = tree
     done = quinn.says("quota", "set", one, "--guarantee", f"{GPU}=4", "--yes")
     assert done.returncode == 1
-    assert f"The children of queue {lab} are guaranteed 4 {GPU} together" in done.stderr
+    assert f"guarantees of 4 {GPU} of the queues below {lab} together" in done.stderr
 
     for dry_run in ("client", "server"):
         told = quinn.does("quota", "set", one, "--deserved", f"{GPU}=6", f"--dry-run={dry_run}")

@@ -129,5 +129,5 @@ def test_work_that_declares_a_longer_run_time_is_refused_before_it_starts(sandbo
     assert f"access.maxRunTime 1h instead of {LIMIT}s in queue {sandbox.name}-top" in sandbox.explain("long")
     refused = volcano_job(sandbox, "refused", 1, 8, queue=queue)
     refused["metadata"]["annotations"] = long
-    with pytest.raises(ApiError, match=r"metadata.annotations\[muster.dev/run-time\]: a run time of 1h"):
+    with pytest.raises(ApiError, match=r"metadata.annotations\[muster.dev/run-time\]: found '1h'"):
         sandbox.add(refused)

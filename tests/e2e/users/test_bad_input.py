@@ -44,7 +44,9 @@ def with_container(job: Document, **fields: Any) -> Document:
 
 def test_a_volcano_job_for_an_unknown_queue_is_refused(sandbox: Sandbox) -> None:
     sandbox.add_queue()
-    refused(sandbox, volcano_job(sandbox, "lost", 1, queue="nowhere"), "unable to find job queue", "nowhere")
+    refused(
+        sandbox, volcano_job(sandbox, "lost", 1, queue="nowhere"), "expected the name of a Queue", "nowhere"
+    )
     others_go_on(sandbox)
 
 

@@ -138,7 +138,7 @@ def test_a_flow_that_is_no_graph_is_refused(sandbox: Sandbox) -> None:
         flow("ring", after("a", "b"), after("b", "a")),
         flow("lost", after("a", "nowhere")),
     ):
-        with pytest.raises(ApiError, match="jobflow Flow is not DAG"):
+        with pytest.raises(ApiError, match="flows that depend on one another in a cycle"):
             sandbox.add(bad)
 
 

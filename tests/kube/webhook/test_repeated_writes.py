@@ -288,8 +288,11 @@ async def test_a_gang_without_a_minimum_of_its_own_follows_its_replicas(
             lambda s: s["tasks"][0].update(replicas=10),
             "totalPartitions times partitionSize equal to the task's 10",
         ),
-        (lambda s: s.update(minAvailable=9), "job 'minAvailable' should not be greater than total replicas"),
-        (lambda s: s["tasks"][0].update(minAvailable=5), "'minAvailable' is greater than 'replicas' in task"),
+        (lambda s: s.update(minAvailable=9), "spec.minAvailable: found 9, expected at most"),
+        (
+            lambda s: s["tasks"][0].update(minAvailable=5),
+            "spec.tasks[0].minAvailable: found 5, expected at most",
+        ),
         (
             lambda s: s["tasks"].append(task(name="more")),
             "job updates may not add or remove tasks: found 2 tasks",

@@ -68,19 +68,19 @@ def test_a_circle_of_parents_is_refused_with_the_way_round():
 def test_a_queue_cannot_shrink_below_what_its_children_are_guaranteed(guarantee, fine):
     spec = {"parent": "root", "guarantee": {"resource": {"cpu": guarantee}}}
     smaller = changed(QUEUE, ("metadata", "name", "inner"), ("spec", spec))
-    assert any("guaranteed 3 cpu together" in one for one in messages(smaller, queues=TREE)) is not fine
+    assert any("guarantees of 3 cpu" in one for one in messages(smaller, queues=TREE)) is not fine
 
 
 def test_a_parent_without_a_guarantee_is_said_to_count_as_one_of_nothing():
     spec = {"parent": "inner", "guarantee": {"resource": {"nvidia.com/gpu": 2}}}
     [message] = messages(changed(QUEUE, ("spec", spec)), queues=TREE)
-    assert "inner itself has only 0 (it states no guarantee of this, which counts as 0)" in message
+    assert "at most 0 (it states no guarantee of this, which counts as 0)" in message
 
 
 def test_queues_that_others_need_cannot_be_deleted():
     assert queue_deletion_violations("leaf", TREE) == []
     assert [one.message for one in queue_deletion_violations("default", TREE)] == [
-        "`default` queue can not be deleted"
+        "metadata.name: found default, expected another queue: this one cannot be deleted"
     ]
     assert "leaf" in queue_deletion_violations("inner", TREE)[0].message
 
@@ -100,7 +100,8 @@ def below(parent: str, name: str = "new") -> dict[str, object]:
 def test_a_tree_has_thirty_two_levels_at_most():
     assert messages(below("q31"), queues=deep(32)) == []
     assert messages(below("q32"), queues=deep(32)) == [
-        "Queue new: found at level 33 below root, expected at most 32. Move it, or one above it, further up."
+        "spec.parent: found 'q32', with which queue new is at level 33, "
+        "expected a queue at level 31 below root at most"
     ]
 
 
@@ -108,7 +109,8 @@ def test_a_queue_is_not_moved_to_where_those_below_it_are_too_deep():
     queues = {**deep(31), "top": Queue(name="top"), "leaf": Queue(name="leaf", parent="top")}
     assert messages(below("q30", "top"), queues=queues) == []
     assert messages(below("q31", "top"), queues=queues) == [
-        "Queue leaf: found at level 33 below root, expected at most 32. Move it, or one above it, further up."
+        "spec.parent: found 'q31', with which queue leaf is at level 33, "
+        "expected a queue at level 30 below root at most"
     ]
 
 
