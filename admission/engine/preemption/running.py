@@ -267,7 +267,7 @@ def _admitted_minimum(workload: Workload, admissions: Iterable[HeldAdmission]) -
 def _candidate(workload: Workload, admissions: tuple[HeldAdmission, ...], tree: QueueTree) -> Candidate:
     """A workload with all that it holds."""
     oldest = admissions[0].admission
-    started = oldest.start
+    started = oldest.held_since or oldest.opened_at  # as ``Admission.start``
     if len(admissions) > 1:
         started = min(held.admission.start for held in admissions)
     size = pods = 0

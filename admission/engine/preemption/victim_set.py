@@ -87,8 +87,9 @@ class VictimSet:
             reason = self._reasons[rule, queue] = self.rights.reason(rule, queue)
         if keeping:
             reason = reason.beyond(keeping)
-        gang = workload if candidate.whole else None
-        elastic = [each for each in self.victims if each.candidate.workload is gang]
+        elastic: list[Victim] = []
+        if candidate.whole and len(candidate.admissions) > 1:
+            elastic = [each for each in self.victims if each.candidate.workload is workload]
         for victim in elastic:  # elastic parts that were taken alone belong to the whole gang now
             self.victims.remove(victim)
         self._give_back(queue, left)

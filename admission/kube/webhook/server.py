@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Collection, Mapping
 from functools import partial
 from pathlib import Path
@@ -35,12 +36,13 @@ from queues.api.api_resources import (
 )
 from queues.api.reading.user_values import is_dns_name
 from queues.api.validation.closures.whole_nodes import NodeShape, node_shapes
+from queues.api.validation.size_rules import NodeAmounts
 from queues.api.validation.validation import Known
 from queues.errors import ApiError, InvalidDocument, NotFound
 from queues.flavor_growth import FlavorGrowth
 from queues.node_closures import ClosureKind, NodeClosure
 from queues.quota.queue import Queue
-from queues.resources import NOTHING, Resources, total
+from queues.resources import NOTHING, Resources
 from queues.workload import FlavorName
 
 _log = logging.getLogger(__name__)
@@ -161,9 +163,8 @@ class WatchedObjects:
             now=int(time.time()),
             closures=self._known_closures(),
             nodes=self._nodes.values if self._nodes.informer.synced.is_set() else None,
-            capacity=self._capacity if self._nodes.informer.synced.is_set() else None,
             schedulers=self._schedulers,
-            largest=self._largest if self._nodes.informer.synced.is_set() and self._nodes.values else None,
+            amounts=self._amounts if self._nodes.informer.synced.is_set() else None,
             growth=list(self._flavors.values.values()) if self._flavors.informer.synced.is_set() else None,
         )
 
@@ -173,16 +174,13 @@ class WatchedObjects:
         facts = (fact for watched in self._closures for fact in watched.values.values())
         return [fact.closure for fact in facts if fact.closure is not None]
 
-    def _capacity(self) -> Resources:
-        """What all nodes have together."""
-        return total(each.offered for each in self._nodes.values.values())
-
-    def _largest(self) -> Resources:
-        """Of each resource the most that one node has; nodes of few kinds are many."""
-        most = NOTHING
-        for offered, withheld in dict.fromkeys(self._nodes.values.values()):
-            most = most.largest(offered + withheld)
-        return most
+    def _amounts(self) -> NodeAmounts:
+        """What the nodes have; nodes of few kinds are many."""
+        most, together = NOTHING, NOTHING
+        for (offered, withheld), count in Counter(self._nodes.values.values()).items():
+            has = offered + withheld
+            most, together = most.largest(has), together + has * count
+        return NodeAmounts(most, together)
 
     async def find_queue(self, name: str) -> Queue | None:
         """The Queue at the API server. None if there is none, or none can have this name. Raises ApiError."""

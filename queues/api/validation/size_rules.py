@@ -28,6 +28,14 @@ _REQUESTS: Final = "requests."
 _NO_REQUESTS: Final = ("limits.", "count/")
 
 
+class NodeAmounts(NamedTuple):
+    """What the nodes have, those included that take no pods now."""
+
+    #: Of each resource the most that one node has, and what all have together.
+    largest: Resources
+    together: Resources
+
+
 class EqualPods(NamedTuple):
     """Equal pods of an object; or, without a template, all that its pods ask together."""
 
@@ -44,30 +52,39 @@ def size_violations(
     sets: Sequence[EqualPods],
     together: int,
     path: Sequence[Queue],
-    largest: Resources | None,
+    nodes: NodeAmounts | None,
     flavors: Sequence[FlavorGrowth] = (),
 ) -> Iterator[Violation]:
     """Warnings about work that can never start.
 
-    ``sets``, ``together``: as of ``pods_of``. ``path``: its queue and those above it, nearest first. ``largest``: of
-    each resource the most that one node has; None if not known. ``flavors``: all ResourceFlavors.
+    ``sets``, ``together``: as of ``pods_of``. ``path``: its queue and those above it, nearest first. ``nodes``: None if
+    they are not known. ``flavors``: all ResourceFlavors.
     """
     count = max(sum(each.pods for each in sets), together)
     if not path or not sets or count > MOST_PODS:
         return
     if (gang := _too_large(sets[0].path, count, path)) is not None:
         yield gang
-    yield from _beyond_limits(sets, _at_least(sets, together), path)
-    sets = [each for each in sets if each.template]
+    asked = _at_least(sets, together)
+    yield from _beyond_limits(sets, asked, path)
     queues = {each.name: each for each in path}
     asks = provisioning_rules(QueueName(path[0].name), queues.get) is not None
     # Whether all nodes are of flavors is not known.
     growth = growth_of(list(path[0].flavors), flavors, asks=asks, described=False)
-    if largest is None or growth is None:
+    if nodes is None or growth is None:
         return
+    beyond_one_node = list(_beyond_one_node(sets, nodes.largest, growth))
+    yield from beyond_one_node
+    if not growth and not beyond_one_node:
+        yield from _beyond_all_nodes(sets, asked, nodes.together)
+
+
+def _beyond_one_node(
+    sets: Sequence[EqualPods], largest: Resources, growth: Sequence[FlavorGrowth]
+) -> Iterator[Violation]:
     for each in sets:
         # By labels only the engine compares: what is said has to be certain.
-        if any(may_come.holds(each.takes) for may_come in growth):
+        if not each.template or any(may_come.holds(each.takes) for may_come in growth):
             continue
         for name, units in each.takes.items():
             if name in largest and units > largest[name] and each.minimum:
@@ -76,6 +93,18 @@ def size_violations(
                     of_what = "" if short[0] == name else f" {short[0]}"
                     most += f", the largest that can be added has {show(*short)}{of_what}"
                 yield _never(each.template, name, units, f"{name} asked in one pod", most)
+
+
+def _beyond_all_nodes(
+    sets: Sequence[EqualPods], asked: Resources, together: Resources
+) -> Iterator[Violation]:
+    for name, units in sorted(asked.items()):
+        if name in together and units > together[name]:
+            where = next(each.path for each in sets if each.takes[name])
+            yield _never(
+                where, name, units, f"{name} asked", f"all nodes together have {show(name, together[name])}"
+            )
+            return
 
 
 def _too_large(where: str, count: int, path: Sequence[Queue]) -> Violation | None:

@@ -60,7 +60,7 @@ from queues.api.validation.podgroup_rules import podgroup_violations
 from queues.api.validation.queue_rules import queue_violations
 from queues.api.validation.run_time_rules import run_time_violations
 from queues.api.validation.scheduler_fields import other_scheduler, reported_violations
-from queues.api.validation.size_rules import EqualPods, pods_of, size_violations
+from queues.api.validation.size_rules import EqualPods, NodeAmounts, pods_of, size_violations
 from queues.api.validation.violations import Violation, label_violations, limit_violations, of_model
 from queues.api.validation.zero_fields import zero_field_warnings
 from queues.flavor_growth import FlavorGrowth
@@ -69,7 +69,6 @@ from queues.node_closures import NodeClosure
 from queues.quota.access import access_refusal
 from queues.quota.queue import ROOT
 from queues.quota.queue import Queue as DomainQueue
-from queues.resources import Resources
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,12 +86,11 @@ class Known:
     namespace_labels: Mapping[str, str] | None = None
     #: Seconds since the epoch.
     now: int | None = None
-    #: Reservations and NodeDrains, names of nodes, and what all nodes have together.
+    #: Reservations and NodeDrains, and names of nodes.
     closures: Sequence[NodeClosure] | None = None
     nodes: Container[str] | None = None
-    capacity: Callable[[], Resources] | None = None
-    #: Of each resource the most that one node has; and what can be added, of all ResourceFlavors.
-    largest: Callable[[], Resources] | None = None
+    #: What the nodes have; and what can be added, of all ResourceFlavors.
+    amounts: Callable[[], NodeAmounts] | None = None
     growth: Sequence[FlavorGrowth] | None = None
     #: Names of the stock scheduler.
     schedulers: Collection[str] | None = None
@@ -263,7 +261,7 @@ def _closure_violations(
         flavors=known.flavors,
         closures=known.closures,
         nodes=known.nodes,
-        capacity=known.capacity,
+        capacity=None if known.amounts is None else known.amounts().together,
     )
     if isinstance(parsed, Reservation):
         return reservation_violations(parsed, around, is_new=is_new, is_moved=is_moved)
@@ -310,7 +308,7 @@ def _of_workload(workload: Any, place: str, known: Known, *, may_wait: bool) -> 
         yield from size_warnings(sum(each.pods for each in sets), sets[0].path)
     path = _path_of(queue, known)
     found = list(run_time_violations(workload, path, tolerable=may_wait)) if path else []
-    found += size_violations(sets, together, path, _largest(known, path), known.growth or ())
+    found += size_violations(sets, together, path, _nodes(known, path), known.growth or ())
     for each in found:
         yield each.below(place)
     yield from access_violations(queue, workload.metadata.namespace, known, tolerable=may_wait)
@@ -324,7 +322,7 @@ def waiting_violations(
     ``sets``, ``together``: as of ``pods_of``.
     """
     path = _path_of(queue, known)
-    yield from size_violations(sets, together, path, _largest(known, path), known.growth or ())
+    yield from size_violations(sets, together, path, _nodes(known, path), known.growth or ())
     yield from access_violations(queue, namespace, known, tolerable=True)
 
 
@@ -345,8 +343,8 @@ def access_violations(
         yield Violation(NAMESPACE, found, expected, tolerable=tolerable)
 
 
-def _largest(known: Known, path: Sequence[DomainQueue]) -> Resources | None:
-    return known.largest() if known.largest is not None and known.growth is not None and path else None
+def _nodes(known: Known, path: Sequence[DomainQueue]) -> NodeAmounts | None:
+    return known.amounts() if known.amounts is not None and known.growth is not None and path else None
 
 
 def _path_of(name: str | None, known: Known) -> list[DomainQueue]:

@@ -1,7 +1,7 @@
 """Rules of Reservations and NodeDrains. Pure: the cluster and the time are arguments."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -42,7 +42,7 @@ class ClosureSurroundings:
     #: Names of nodes.
     nodes: Container[str] | None = None
     #: What all nodes have together.
-    capacity: Callable[[], Resources] | None = None
+    capacity: Resources | None = None
 
 
 def reservation_violations(
@@ -175,7 +175,7 @@ def _beyond_cluster(closure: NodeClosure, around: ClosureSurroundings) -> Iterat
         if other.id != closure.id and other.queue is not None and closure.closes_beside(other):
             others.update(dict(other.amounts))
             names.append(other.name)
-    capacity = around.capacity()
+    capacity = around.capacity
     for name, units in sorted(closure.amounts.items()):
         has, taken = capacity.get(name), others[name]
         if units > has:

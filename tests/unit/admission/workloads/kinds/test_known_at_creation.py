@@ -20,6 +20,7 @@ from queues.api.api_resources import (
 from queues.api.check import owners
 from queues.api.check.check import check_documents
 from queues.api.types.queue import QueueDocument
+from queues.api.validation.size_rules import NodeAmounts
 from queues.api.validation.validation import Known, violations_of
 from queues.resources import GPU, Resources
 from tests.builders.operator_jobs import SPECS
@@ -143,7 +144,11 @@ def test_a_queue_that_its_namespace_may_not_use_is_said_of_it(kind: tuple[str, s
 )
 def test_the_webhook_warns_of_it_at_its_place(kind: ApiResource, place: str) -> None:
     team = QueueDocument.parse(queue("team", capability={"nvidia.com/gpu": "30"})).to_domain()
-    known = Known(queues={"team": team}, largest=lambda: Resources({GPU: 8000}), growth=())
+    known = Known(
+        queues={"team": team},
+        amounts=lambda: NodeAmounts(Resources({GPU: 8000}), Resources({GPU: 32_000})),
+        growth=(),
+    )
     found = violations_of(document((kind.api_version, kind.kind)), known)
     assert [each.message for each in found] == [
         f"{place}.replicas: found 36 nvidia.com/gpu asked, "

@@ -11,6 +11,7 @@ from queues.api.validation.closures.reservation_rights import (
     reservation_refusals,
 )
 from queues.api.validation.closures.whole_nodes import node_shapes
+from queues.api.validation.size_rules import NodeAmounts
 from queues.api.validation.tenant_rules import Requester
 from queues.api.validation.validation import Known, violations_of
 from queues.node_closures import ClosureKind, NodeClosure
@@ -73,7 +74,7 @@ KNOWN = Known(
     now=NOW,
     closures=[planned(40)],
     nodes={"n1", "n2"},
-    capacity=lambda: Resources({GPU: 128_000}),
+    amounts=lambda: NodeAmounts(Resources(), Resources({GPU: 128_000})),
 )
 
 

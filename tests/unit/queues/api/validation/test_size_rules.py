@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from queues.api.check.check import check_documents
+from queues.api.validation.size_rules import NodeAmounts
 from queues.api.validation.validation import Known, violations_of
 from queues.flavor_growth import FlavorGrowth
 from queues.quota.queue import ROOT, Limits, ProvisioningRules, Queue
@@ -53,10 +54,11 @@ def told(
     document: dict[str, Any],
     queues: dict[QueueName, Queue] | None = None,
     growth: Sequence[FlavorGrowth] | None = (),
+    nodes: int = 1000,
 ) -> list[str]:
     known = Known(
         queues={str(name): each for name, each in (queues or QUEUES).items()},
-        largest=lambda: LARGEST,
+        amounts=lambda: NodeAmounts(LARGEST, LARGEST * nodes),
         growth=growth,
     )
     found = violations_of(document, known)
@@ -96,6 +98,19 @@ def told(
 )
 def test_a_warning_has_both_numbers(document: dict[str, Any], message: str) -> None:
     assert message in told(document)
+
+
+def test_more_than_all_nodes_have_is_said() -> None:
+    queues = {**QUEUES, TEAM: Queue(name=TEAM)}
+    said = "it never fits: 25 nvidia.com/gpu asked, all nodes together have 24"
+    gang = volcano_job((24, template()), (1, template()))
+    assert told(gang, queues, nodes=4) == []
+    assert told(gang, queues, nodes=3) == [f"spec.tasks[0].replicas: {said}"]
+    assert told(batch_job(25, template()), queues, nodes=3) == [f"spec.parallelism: {said}"]
+    # A part of it may start, nodes may come.
+    assert told(volcano_job((25, template()), minimum=24), queues, nodes=3) == []
+    growth = [FlavorGrowth(flavor=FlavorName("h100"), largest={GPU: 8000})]
+    assert told(gang, queues, growth, nodes=3) == []
 
 
 def test_a_queue_above_with_less_counts() -> None:
