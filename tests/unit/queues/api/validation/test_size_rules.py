@@ -102,7 +102,7 @@ def test_a_warning_has_both_numbers(document: dict[str, Any], message: str) -> N
 
 def test_more_than_all_nodes_have_is_said() -> None:
     queues = {**QUEUES, TEAM: Queue(name=TEAM)}
-    said = "it never fits: 25 nvidia.com/gpu asked, all nodes together have 24"
+    said = "found 25 nvidia.com/gpu asked, expected less: it never fits, all nodes together have 24"
     gang = volcano_job((24, template()), (1, template()))
     assert told(gang, queues, nodes=4) == []
     assert told(gang, queues, nodes=3) == [f"spec.tasks[0].replicas: {said}"]
