@@ -31,7 +31,8 @@ from queues.api.reading.user_values import LONGEST_NAME, is_dns_name
 from queues.api.types.batch_job import BatchJob
 from queues.api.types.pod import Pod
 from queues.api.types.volcano_job import VolcanoJob
-from queues.api.validation.validation import Known, defaulted, kind_of, unknown_fields, violations_of
+from queues.api.validation.known import Known
+from queues.api.validation.validation import defaulted, kind_of, unknown_fields, violations_of
 from queues.errors import MusterError
 from queues.json_values import mapping_at, value_at
 from queues.text_format import rfc3339

@@ -26,6 +26,7 @@ from queues.api.types.queue import QueueDocument
 from queues.api.validation.closures.reservation_rights import ReservationChange, reservation_refusals
 from queues.api.validation.closures.whole_nodes import NodeShape
 from queues.api.validation.defaults import patch_between
+from queues.api.validation.known import Known
 from queues.api.validation.queue_rules import queue_deletion_violations
 from queues.api.validation.tenant_rules import (
     QueueChange,
@@ -34,13 +35,7 @@ from queues.api.validation.tenant_rules import (
     command_refusals,
     status_refusals,
 )
-from queues.api.validation.validation import (
-    NAMESPACE,
-    Known,
-    defaulted,
-    kind_of,
-    violations_of,
-)
+from queues.api.validation.validation import NAMESPACE, defaulted, kind_of, violations_of
 from queues.api.validation.violations import Violation
 from queues.errors import MusterError
 from queues.json_values import text_at

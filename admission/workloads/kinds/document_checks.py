@@ -36,11 +36,12 @@ from queues.api import names
 from queues.api.api_resources import RAY_SERVICES, TRAIN_JOBS
 from queues.api.check.finding import Finding, Severity, Subject
 from queues.api.model import excerpt
+from queues.api.validation.known import Known
 from queues.api.validation.pod_rules import template_violations
 from queues.api.validation.queued_work import ONLY_MUSTER, template_violations_in_queue
 from queues.api.validation.scheduler_fields import reported_violations
 from queues.api.validation.size_rules import EqualPods
-from queues.api.validation.validation import Known, defaulted, waiting_violations
+from queues.api.validation.validation import defaulted, waiting_violations
 from queues.reason_codes import ReasonCode
 from queues.resources import PODS, show
 from queues.text_format import counted

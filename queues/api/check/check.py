@@ -51,6 +51,7 @@ from queues.api.types.job_template import JobTemplate
 from queues.api.types.pod import Pod
 from queues.api.types.queue import QueueDocument
 from queues.api.types.volcano_job import VolcanoJob
+from queues.api.validation.known import Known
 from queues.api.validation.queued_work import (
     NO_SYSTEM_CLASS,
     ONLY_MUSTER,
@@ -58,7 +59,7 @@ from queues.api.validation.queued_work import (
     template_violations_in_queue,
 )
 from queues.api.validation.unsupported import unsupported, unsupported_in_flavor, unsupported_in_queue
-from queues.api.validation.validation import KINDS, Known, kind_of, unknown_fields, violations_of
+from queues.api.validation.validation import KINDS, kind_of, unknown_fields, violations_of
 from queues.api.validation.violations import Violation
 from queues.json_values import mapping_at, value_at
 

@@ -22,9 +22,11 @@ from queues.api.types.topology import Topology
 from queues.api.validation.cycles import cycles
 from queues.api.validation.defaults import namespace_queue
 from queues.api.validation.hypernode_rules import inner_hypernodes
-from queues.api.validation.validation import Known, defaulted, kind_of
+from queues.api.validation.known import Known
+from queues.api.validation.validation import defaulted, kind_of
 from queues.json_values import list_at, text_at, value_at
 from queues.quota.queue import Queue as DomainQueue
+from queues.quota.queue import path_upwards
 from queues.workload import QueueName
 
 #: Label that the API server puts on every Namespace.
@@ -168,14 +170,12 @@ def open_queues(subject: Subject, definitions: Definitions) -> Iterator[Finding]
     """A note about a Queue that any namespace may use, as far as the documents say."""
     if kind_of(subject.value) is not QueueDocument:
         return
-    name: QueueName | None = QueueName(str(subject.metadata.get("name")))
-    seen: set[str] = set()
-    while name is not None and name != names.ROOT_QUEUE:
-        queue = definitions.queues.get(name)
-        if name in seen or queue is None or queue.namespace_selector is not None:
-            return
-        seen.add(name)
-        name = queue.parent
+    name = QueueName(str(subject.metadata.get("name")))
+    path = list(path_upwards(name, definitions.queues.get))
+    if not path or path[-1].name != names.ROOT_QUEUE:
+        return  # a queue above is not among the documents
+    if any(queue.namespace_selector is not None for queue in path):
+        return
     found = "nothing here or in a queue above: every namespace may use the queue"
     yield subject.finding("note", "spec.access.namespaceSelector", found, "")
 

@@ -27,7 +27,8 @@ from queues.api.crd import PlainDumper
 from queues.api.model import excerpt
 from queues.api.names import SCHEDULING_VOLCANO
 from queues.api.types.queue import QueueDocument
-from queues.api.validation.validation import NOTHING_KNOWN, Known, defaulted, unknown_parts, violations_of
+from queues.api.validation.known import NOTHING_KNOWN, Known
+from queues.api.validation.validation import defaulted, unknown_parts, violations_of
 from queues.api.validation.violations import of_model
 from queues.quota.queue import HIGHEST_USER_PRIORITY, Queue
 

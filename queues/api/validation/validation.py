@@ -1,8 +1,8 @@
 """The rules of every kind, behind one function: a document → its violations. Pure: the cluster is an argument."""
 
-from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from typing import Any, Final
 
@@ -43,11 +43,7 @@ from queues.api.types.queue import QueueDocument
 from queues.api.types.topology import Topology
 from queues.api.types.volcano_job import VolcanoJob
 from queues.api.validation import defaults
-from queues.api.validation.closures.closure_rules import (
-    ClosureSurroundings,
-    drain_violations,
-    reservation_violations,
-)
+from queues.api.validation.closures.closure_rules import drain_violations, reservation_violations
 from queues.api.validation.command_rules import command_violations
 from queues.api.validation.hypernode_rules import hypernode_violations
 from queues.api.validation.job_rules import (
@@ -55,6 +51,7 @@ from queues.api.validation.job_rules import (
     queue_reference_violations,
     size_warnings,
 )
+from queues.api.validation.known import NOTHING_KNOWN, Known
 from queues.api.validation.pod_rules import annotation_violations, pod_spec_violations, template_violations
 from queues.api.validation.podgroup_rules import podgroup_violations
 from queues.api.validation.queue_rules import queue_violations
@@ -63,40 +60,10 @@ from queues.api.validation.scheduler_fields import other_scheduler, reported_vio
 from queues.api.validation.size_rules import EqualPods, NodeAmounts, pods_of, size_violations
 from queues.api.validation.violations import Violation, label_violations, limit_violations, of_model
 from queues.api.validation.zero_fields import zero_field_warnings
-from queues.flavor_growth import FlavorGrowth
 from queues.json_values import value_at
-from queues.node_closures import NodeClosure
 from queues.quota.access import access_refusal
 from queues.quota.queue import ROOT
 from queues.quota.queue import Queue as DomainQueue
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
-    """The cluster, as far as it is known when a document is checked. None for what is not known, and not checked."""
-
-    queues: Mapping[str, DomainQueue] | None = None
-    #: Node label keys that are topology levels.
-    levels: frozenset[str] | None = None
-    #: Names of ResourceFlavors.
-    flavors: Collection[str] | None = None
-    #: The default queue of the object's namespace; None if it has none.
-    namespace_queue: str | None = None
-    #: Labels of that namespace.
-    namespace_labels: Mapping[str, str] | None = None
-    #: Seconds since the epoch.
-    now: int | None = None
-    #: Reservations and NodeDrains, and names of nodes.
-    closures: Sequence[NodeClosure] | None = None
-    nodes: Container[str] | None = None
-    #: What the nodes have; and what can be added, of all ResourceFlavors.
-    amounts: Callable[[], NodeAmounts] | None = None
-    growth: Sequence[FlavorGrowth] | None = None
-    #: Names of the stock scheduler.
-    schedulers: Collection[str] | None = None
-
-
-NOTHING_KNOWN = Known()
 
 #: (apiVersion, kind) → model.
 KINDS: Mapping[tuple[str, str], type[Model]] = {
@@ -254,18 +221,9 @@ def _closure_violations(
     is_new = old is None
     # What is moved has to begin later, as what is made; what has begun may be made longer.
     is_moved = any(value_at(old, "spec", key) != value_at(document, "spec", key) for key in ("from", "at"))
-    around = ClosureSurroundings(
-        now=known.now,
-        queues=known.queues,
-        levels=known.levels,
-        flavors=known.flavors,
-        closures=known.closures,
-        nodes=known.nodes,
-        capacity=None if known.amounts is None else known.amounts().together,
-    )
     if isinstance(parsed, Reservation):
-        return reservation_violations(parsed, around, is_new=is_new, is_moved=is_moved)
-    return drain_violations(parsed, around, is_new=is_new, is_moved=is_moved)
+        return reservation_violations(parsed, known, is_new=is_new, is_moved=is_moved)
+    return drain_violations(parsed, known, is_new=is_new, is_moved=is_moved)
 
 
 def _metadata(document: Any) -> Iterator[Violation]:

@@ -20,8 +20,9 @@ from queues.api.api_resources import (
 from queues.api.check import owners
 from queues.api.check.check import check_documents
 from queues.api.types.queue import QueueDocument
+from queues.api.validation.known import Known
 from queues.api.validation.size_rules import NodeAmounts
-from queues.api.validation.validation import Known, violations_of
+from queues.api.validation.validation import violations_of
 from queues.resources import GPU, Resources
 from tests.builders.operator_jobs import SPECS
 

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from queues.api.check.check import check_documents
-from queues.api.validation.validation import Known, violations_of
+from queues.api.validation.known import Known
+from queues.api.validation.validation import violations_of
 
 Document = dict[str, Any]
 TASK: Document = {

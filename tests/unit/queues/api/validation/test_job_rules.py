@@ -2,7 +2,8 @@
 
 import pytest
 
-from queues.api.validation.validation import Known, violations_of
+from queues.api.validation.known import Known
+from queues.api.validation.validation import violations_of
 from tests.builders.valid_documents import CONTAINERS, JOB, POD_GROUP, TREE, changed, messages
 
 

@@ -2,8 +2,9 @@
 
 import pytest
 
+from queues.api.validation.known import Known
 from queues.api.validation.queue_rules import queue_deletion_violations
-from queues.api.validation.validation import Known, violations_of
+from queues.api.validation.validation import violations_of
 from queues.quota.queue import Queue
 from tests.builders.valid_documents import QUEUE, TREE, changed, messages
 

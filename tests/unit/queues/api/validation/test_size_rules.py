@@ -8,8 +8,9 @@ import pytest
 import yaml
 
 from queues.api.check.check import check_documents
+from queues.api.validation.known import Known
 from queues.api.validation.size_rules import NodeAmounts
-from queues.api.validation.validation import Known, violations_of
+from queues.api.validation.validation import violations_of
 from queues.flavor_growth import FlavorGrowth
 from queues.quota.queue import ROOT, Limits, ProvisioningRules, Queue
 from queues.resources import GPU, MEMORY, Resources

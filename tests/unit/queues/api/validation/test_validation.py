@@ -3,7 +3,8 @@
 import pytest
 import yaml
 
-from queues.api.validation.validation import KINDS, Known, violations_of
+from queues.api.validation.known import Known
+from queues.api.validation.validation import KINDS, violations_of
 from queues.quota.queue import Queue
 from queues.workload import Requirement
 from tests.builders.valid_documents import HYPERNODE, JOB, POD_GROUP, QUEUE, TREE, changed, messages
