@@ -23,8 +23,7 @@ from admission.workloads.context import Context, in_context
 from admission.workloads.kinds import KINDS, KindSupport, read_pod
 from queues.api import names
 from queues.api.api_resources import POD_GROUPS, PODS, VOLCANO_JOBS
-from queues.api.check.own_names import pod_templates
-from queues.api.check.pod_templates import pod_problems, template_problems
+from queues.api.check.pod_templates import pod_problems
 from queues.api.kueue_names import KUEUE_QUEUE
 from queues.api.model import excerpt
 from queues.api.reading.user_values import LONGEST_NAME, is_dns_name
@@ -511,10 +510,5 @@ def unknown_fields_of(document: dict[str, Any]) -> tuple[str, ...]:
 
 def _unknown(document: dict[str, Any]) -> Iterator[str]:
     yield from unknown_fields(document)
-    model = kind_of(document)
-    if model is Pod:
-        yield from (each.path for each in pod_problems(document) if each.is_unknown)
-    elif model in (BatchJob, VolcanoJob):
-        for place, template in pod_templates(document):
-            problems = template_problems(template, place.rstrip("."))
-            yield from (each.path for each in problems if each.is_unknown)
+    if kind_of(document) in (BatchJob, VolcanoJob, Pod):
+        yield from (each.path for each in pod_problems(document) if each.tolerable)

@@ -25,7 +25,6 @@ from queues.api.api_resources import COMMANDS, QUEUES, RESERVATIONS
 from queues.api.types.queue import QueueDocument
 from queues.api.validation.closures.reservation_rights import ReservationChange, reservation_refusals
 from queues.api.validation.closures.whole_nodes import NodeShape
-from queues.api.validation.defaults import patch_between
 from queues.api.validation.known import Known
 from queues.api.validation.queue_rules import queue_deletion_violations
 from queues.api.validation.tenant_rules import (
@@ -157,8 +156,10 @@ def mutate(body: bytes) -> ReviewAnswer:
     document = _document(request.object)
     if document is None or kind_of(document) is not QueueDocument:
         return ReviewAnswer(uid=request.uid)
-    complete = defaulted(document)
-    return ReviewAnswer(uid=request.uid, patch=patch_between(document, complete))
+    spec = defaulted(document).get("spec")
+    if spec == document.get("spec"):
+        return ReviewAnswer(uid=request.uid)
+    return ReviewAnswer(uid=request.uid, patch=[{"op": "add", "path": "/spec", "value": spec}])
 
 
 async def validate(body: bytes, surroundings: ReviewContext) -> ReviewAnswer:

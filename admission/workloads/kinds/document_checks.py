@@ -181,7 +181,7 @@ def _waiting(subject: Subject, queue: str, fact: WorkloadFact, known: Known) -> 
         for pods in fact.pod_sets
     ]
     for found in waiting_violations(queue, fact.namespace, sets, fact.minimum, known):
-        yield subject.finding("warning", found.path, found.found, found.expected)
+        yield subject.finding_of(found)
 
 
 def _without_effect(subject: Subject, description: OperatorKind, fact: WorkloadFact) -> Iterator[Finding]:
@@ -230,9 +230,8 @@ def _of_template(subject: Subject, held: HeldTemplate, told: str, *, in_queue: b
         violations += template_violations_in_queue(template, where)
         violations += reported_violations(template.get("spec"), f"{where}.spec")
     for found in violations:
-        severity: Severity = "warning" if found.tolerable else "error"
         if found.expected != ONLY_MUSTER and f"found {found.found}, expected {found.expected}" not in told:
-            yield subject.finding(severity, found.path, found.found, found.expected)
+            yield subject.finding_of(found)
 
 
 def _shown(path: Sequence[str]) -> str:

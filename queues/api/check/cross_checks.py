@@ -9,7 +9,6 @@ from pydantic import ValidationError
 from queues.api import names
 from queues.api.api_resources import CLAIM_TEMPLATES, ApiResource
 from queues.api.check.finding import Finding, Subject
-from queues.api.check.own_names import pod_templates
 from queues.api.kueue_names import LOCAL_QUEUE
 from queues.api.metadata import ObjectMeta
 from queues.api.model import excerpt
@@ -23,6 +22,7 @@ from queues.api.validation.cycles import cycles
 from queues.api.validation.defaults import namespace_queue
 from queues.api.validation.hypernode_rules import inner_hypernodes
 from queues.api.validation.known import Known
+from queues.api.validation.queued_work import pod_templates
 from queues.api.validation.validation import defaulted, kind_of
 from queues.json_values import list_at, text_at, value_at
 from queues.quota.queue import Queue as DomainQueue
@@ -144,12 +144,12 @@ def uncounted_devices(subject: Subject, definitions: Definitions) -> Iterator[Fi
     """ResourceClaimTemplates of pods that the documents do not define, and classes of devices that no flavor counts,
     where they define any."""
     namespace = str(subject.metadata.get("namespace") or "default")
-    for path, spec in [("spec.", subject.value.get("spec")), *_pod_specs(subject.value)]:
+    for path, spec in _specs(subject.value):
         for index, claim in enumerate(list_at(spec, "resourceClaims")):
             name = text_at(claim, "resourceClaimTemplateName")
             if not name or not definitions.claim_templates:
                 continue
-            where = f"{path}resourceClaims[{index}].resourceClaimTemplateName"
+            where = f"{path}.resourceClaims[{index}].resourceClaimTemplateName"
             classes = definitions.claim_templates.get((namespace, name))
             if classes is None:
                 expected = (
@@ -197,17 +197,18 @@ def unknown_priority_classes(subject: Subject, definitions: Definitions) -> Iter
     """Priority classes that an object names and the documents do not define, where they define any."""
     if not definitions.priority_classes:
         return
-    for path, spec in [("spec.", subject.value.get("spec")), *_pod_specs(subject.value)]:
+    for path, spec in _specs(subject.value):
         name = text_at(spec, "priorityClassName")
         if name and name not in definitions.priority_classes | _SYSTEM_CLASSES:
             expected = "the name of a PriorityClass: it is not among these documents"
-            yield subject.finding("warning", f"{path}priorityClassName", excerpt(name), expected)
+            yield subject.finding("warning", f"{path}.priorityClassName", excerpt(name), expected)
 
 
-def _pod_specs(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    for place, template in pod_templates(document):
-        if isinstance(template, Mapping):
-            yield f"{place}spec.", template.get("spec")
+def _specs(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The spec of an object, and those of its pod templates, with their paths."""
+    yield "spec", document.get("spec")
+    for path, template in pod_templates(document):
+        yield f"{path}.spec", value_at(template, "spec")
 
 
 def hypernode_cycles(subjects: Iterable[Subject]) -> Iterator[Finding]:

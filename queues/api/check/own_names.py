@@ -39,7 +39,7 @@ from queues.api.metadata_keys import (
     known_key,
 )
 from queues.api.validation.queued_work import ONLY_MUSTER
-from queues.json_values import list_at, mapping_at, value_at
+from queues.json_values import mapping_at
 
 #: Names that only Muster and Volcano use: an unknown one is misspelt, or has no effect.
 _PREFIXES: Final = ("muster.dev/", "volcano.sh/", "scheduling.volcano.sh/")
@@ -212,11 +212,3 @@ def _place_of_template(spec: Any) -> str:
     if not isinstance(spec, Mapping):
         return ""
     return TEMPLATE if "containers" in spec else JOB if "template" in spec and "tasks" not in spec else ""
-
-
-def pod_templates(value: Any) -> list[tuple[str, Any]]:
-    """The pod templates of a Job or Volcano Job, with their paths (``spec.template.``)."""
-    return [("spec.template.", value_at(value, "spec", "template"))] + [
-        (f"spec.tasks[{number}].template.", value_at(task, "template"))
-        for number, task in enumerate(list_at(value, "spec", "tasks"))
-    ]

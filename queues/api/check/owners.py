@@ -10,7 +10,7 @@ from queues.api import names
 from queues.api.api_resources import CRON_JOBS, DEPLOYMENTS, LEADER_WORKER_SETS, REPLICA_SETS, STATEFUL_SETS
 from queues.api.check.cross_checks import Definitions
 from queues.api.check.finding import Finding, Subject
-from queues.api.check.pod_templates import TemplateProblem, template_problems
+from queues.api.check.pod_templates import template_problems
 from queues.api.model import excerpt
 from queues.api.reading.user_values import number
 from queues.api.types.batch_job import BatchJob
@@ -63,7 +63,7 @@ def owner_findings(subject: Subject, definitions: Definitions) -> Iterator[Findi
     paths = [path for path in _TEMPLATES[kind] if isinstance(_at(document, path), Mapping)]
     for path in paths:
         for problem in template_problems(_at(document, path), path, volumes):
-            yield template_finding(subject, problem)
+            yield subject.finding_of(problem)
     yield from _waiting(subject, definitions, kind, (paths or _TEMPLATES[kind])[0])
 
 
@@ -93,7 +93,7 @@ def _waiting(
         together = sum(pods.minimum for pods in sets)
         known = definitions.known_to(document)
         for each in waiting_violations(queue, _namespace(subject), sets, together, known):
-            yield subject.finding("warning", each.path, each.found, each.expected)
+            yield subject.finding_of(each)
         yield from _against_rules(document, kind, subject)
         if kind == (DEPLOYMENTS.api_version, DEPLOYMENTS.kind):
             yield from _stuck_update(subject)
@@ -190,9 +190,9 @@ def _against_rules(document: Mapping[str, Any], kind: tuple[str, str], subject: 
     for path in _TEMPLATES[kind]:
         for found in template_violations_in_queue(_at(document, path), path):
             if found.expected != ONLY_MUSTER:  # own_names reports these
-                yield subject.finding("error", found.path, found.found, found.expected)
+                yield subject.finding_of(found)
         for found in reported_violations(_at(document, f"{path}.spec"), f"{path}.spec"):
-            yield subject.finding("warning", found.path, found.found, found.expected)
+            yield subject.finding_of(found)
 
 
 def _start(document: Mapping[str, Any], kind: tuple[str, str], place: str) -> str:
@@ -223,12 +223,6 @@ def _min_member(document: Mapping[str, Any]) -> int | None:
     """How many pods are a gang, by annotation; None if there is no annotation, or it is no number."""
     size = number(text_at(document, "metadata", "annotations", names.GROUP_MIN_MEMBER))
     return size if size is not None and size >= 1 else None
-
-
-def template_finding(subject: Subject, problem: TemplateProblem) -> Finding:
-    """An unknown field is dropped by the API server; all else makes it refuse the pods."""
-    severity: Any = "warning" if problem.is_unknown else "error"
-    return subject.finding(severity, problem.path, problem.found, problem.expected)
 
 
 def _in_queue(

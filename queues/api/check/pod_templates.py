@@ -15,6 +15,8 @@ from importlib.resources import files
 from typing import Any, Final
 
 from queues.api.model import excerpt
+from queues.api.validation.queued_work import pod_templates
+from queues.api.validation.violations import Violation
 from queues.errors import InvalidQuantity
 from queues.json_values import list_at, text_at
 from queues.resources import quantity
@@ -49,61 +51,55 @@ def pod_types() -> Mapping[str, Mapping[str, PodField]]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class TemplateProblem:
-    """A part of a pod template that the API server would refuse, or (``is_unknown``) drop."""
+def template_problems(template: Any, path: str, other_volumes: Collection[str] = ()) -> Iterator[Violation]:
+    """What the API server would refuse of a PodTemplateSpec, or (tolerable) drop, being unknown to it.
 
-    path: str
-    found: str
-    expected: str
-    is_unknown: bool = False
-
-
-def template_problems(
-    template: Any, path: str, other_volumes: Collection[str] = ()
-) -> Iterator[TemplateProblem]:
-    """Problems of a PodTemplateSpec. ``other_volumes``: names of volumes that the object itself gives its pods."""
+    ``other_volumes``: names of volumes that the object itself gives its pods.
+    """
     yield from _of_type(template, "PodTemplateSpec", path)
     if isinstance(template, Mapping):
         yield from _volume_problems(template.get("spec"), f"{path}.spec", other_volumes)
 
 
-def pod_problems(pod: Mapping[str, Any]) -> Iterator[TemplateProblem]:
-    """Problems of a Pod."""
-    spec = pod.get("spec")
-    yield from _of_type(spec, "PodSpec", "spec")
-    yield from _volume_problems(spec, "spec", ())
+def pod_problems(document: Mapping[str, Any]) -> Iterator[Violation]:
+    """Problems of a Pod, or of the pod templates of a Job or Volcano Job."""
+    if document.get("kind") == "Pod":
+        yield from _of_type(document.get("spec"), "PodSpec", "spec")
+        yield from _volume_problems(document.get("spec"), "spec", ())
+        return
+    for path, template in pod_templates(document):
+        yield from template_problems(template, path)
 
 
-def _of_type(value: Any, written: str, path: str) -> Iterator[TemplateProblem]:
+def _of_type(value: Any, written: str, path: str) -> Iterator[Violation]:
     """Problems of a value that should be of a type, in the notation of ``pod_fields.txt``."""
     if value is None:
         return
     if written.startswith("["):
         if not isinstance(value, list):
-            yield TemplateProblem(path, excerpt(value), f"a list{_of_texts(written)}")
+            yield Violation(path, excerpt(value), f"a list{_of_texts(written)}")
             return
         for index, entry in enumerate(value):
             yield from _of_type(entry, written[1:-1], f"{path}[{index}]")
     elif written.startswith("{"):
         if not isinstance(value, Mapping):
-            yield TemplateProblem(path, excerpt(value), "a mapping")
+            yield Violation(path, excerpt(value), "a mapping")
             return
         for key, entry in value.items():
             yield from _of_type(entry, written[1:-1], f"{path}.{key}")
     elif written in pod_types():
         yield from _of_part(value, written, path)
     elif problem := _of_scalar(value, written):
-        yield TemplateProblem(path, excerpt(value), problem)
+        yield Violation(path, excerpt(value), problem)
 
 
 def _of_texts(written: str) -> str:
     return " of texts, one for each word: [sh, -c, …]" if written == "[string]" else ""
 
 
-def _of_part(value: Any, name: str, path: str) -> Iterator[TemplateProblem]:
+def _of_part(value: Any, name: str, path: str) -> Iterator[Violation]:
     if not isinstance(value, Mapping):
-        yield TemplateProblem(path, excerpt(value), "a mapping")
+        yield Violation(path, excerpt(value), "a mapping")
         return
     fields = pod_types()[name]
     if not fields:
@@ -115,12 +111,10 @@ def _of_part(value: Any, name: str, path: str) -> Iterator[TemplateProblem]:
             continue
         close = get_close_matches(str(key), fields, n=1)
         expected = f"{close[0]} (misspelt?)" if close else f"a field of {name} in Kubernetes {KUBERNETES}"
-        yield TemplateProblem(
-            f"{path}.{key}", "a field that Kubernetes does not know", expected, is_unknown=True
-        )
+        yield Violation(f"{path}.{key}", "a field that Kubernetes does not know", expected, tolerable=True)
     for key, field in fields.items():
         if field.required and key not in _MAY_BE_ABSENT and value.get(key) is None:
-            yield TemplateProblem(f"{path}.{key}", "nothing", "a value (Required value)")
+            yield Violation(f"{path}.{key}", "nothing", "a value (Required value)")
 
 
 def _of_scalar(value: Any, written: str) -> str:
@@ -156,26 +150,26 @@ def _quantity_expected(value: Any) -> str:
     return ""
 
 
-def _volume_problems(spec: Any, path: str, other_volumes: Collection[str]) -> Iterator[TemplateProblem]:
+def _volume_problems(spec: Any, path: str, other_volumes: Collection[str]) -> Iterator[Violation]:
     """Volumes of the same name, and mounts of volumes that the pod does not have."""
     names = set(other_volumes)
     for index, volume in enumerate(list_at(spec, "volumes")):
         if name := text_at(volume, "name"):
             if name in names and name not in other_volumes:
                 expected = "a name that no other volume has (Duplicate value)"
-                yield TemplateProblem(f"{path}.volumes[{index}].name", excerpt(name), expected)
+                yield Violation(f"{path}.volumes[{index}].name", excerpt(name), expected)
             names.add(name)
     for group in ("initContainers", "containers"):
         for index, container in enumerate(list_at(spec, group)):
             yield from _mount_problems(container, f"{path}.{group}[{index}]", names)
 
 
-def _mount_problems(container: Any, path: str, names: Collection[str]) -> Iterator[TemplateProblem]:
+def _mount_problems(container: Any, path: str, names: Collection[str]) -> Iterator[Violation]:
     for field in ("volumeMounts", "volumeDevices"):
         for index, mount in enumerate(list_at(container, field)):
             name = text_at(mount, "name")
             if name and name not in names:
                 known = ", ".join(sorted(names)) or "it has none"
-                yield TemplateProblem(
+                yield Violation(
                     f"{path}.{field}[{index}].name", excerpt(name), f"a volume of the pod ({known})"
                 )

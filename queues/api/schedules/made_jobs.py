@@ -15,13 +15,10 @@ from queues.api.types.volcano_job import VolcanoJob
 from queues.api.validation.defaults import defaulted_job
 from queues.api.validation.job_rules import job_violations
 from queues.api.validation.queued_work import (
-    NO_SYSTEM_CLASS,
+    job_violations_in_queue,
     own_name_violations,
-    spec_violations,
-    template_violations_in_queue,
 )
 from queues.api.validation.violations import Violation, of_model
-from queues.json_values import list_at
 from queues.quota.queue import Queue
 
 Document = dict[str, Any]
@@ -73,7 +70,4 @@ def made_job_violations(
 def guard_violations(job: Document) -> Iterator[Violation]:
     """Where a Job says what only Muster may say, or asks for what no work in a queue may ask for."""
     yield from own_name_violations(job, "")
-    yield from spec_violations(job["spec"], "spec", (NO_SYSTEM_CLASS,))
-    for index, task in enumerate(list_at(job, "spec", "tasks")):
-        if isinstance(task, Mapping):
-            yield from template_violations_in_queue(task.get("template"), f"spec.tasks[{index}].template")
+    yield from job_violations_in_queue(job)

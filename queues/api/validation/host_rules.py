@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from queues.api.types.volcano_job import VolcanoJob, VolcanoTaskSpec
+from queues.api.validation.defaults import NEED_SVC
 from queues.api.validation.violations import Violation
 from queues.json_values import text_at
 
@@ -12,7 +13,7 @@ LONGEST_VARIABLE: Final = 131_072
 #: Bytes of all keys and values of a ConfigMap: the API server takes no more.
 LARGEST_CONFIG_MAP: Final = 1024 * 1024
 #: Plugins that write hosts: those of frameworks bring ``svc`` with them.
-_WITH_HOSTS: Final = frozenset({"svc", "mpi", "pytorch", "tensorflow", "ray"})
+_WITH_HOSTS: Final = frozenset({"svc", *NEED_SVC})
 
 
 def hosts_variable(task: str) -> str:

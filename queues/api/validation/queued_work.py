@@ -11,7 +11,7 @@ from typing import Any, Final
 from queues.api import names
 from queues.api.model import excerpt
 from queues.api.validation.violations import Violation
-from queues.json_values import mapping_at
+from queues.json_values import list_at, mapping_at, value_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +43,20 @@ NO_SYSTEM_CLASS: Final = FieldRule(
 FIELD_RULES: Final = (NO_NODE_NAME, NO_SYSTEM_CLASS)
 #: What stands where only Muster may write.
 ONLY_MUSTER: Final = "nothing: only Muster writes it"
+
+
+def pod_templates(document: Any) -> list[tuple[str, Any]]:
+    """The pod templates of a Job or Volcano Job, with their paths."""
+    tasks = enumerate(list_at(document, "spec", "tasks"))
+    of_tasks = [(f"spec.tasks[{index}].template", value_at(task, "template")) for index, task in tasks]
+    return [("spec.template", value_at(document, "spec", "template")), *of_tasks]
+
+
+def job_violations_in_queue(document: Mapping[str, Any]) -> Iterator[Violation]:
+    """Violations of a Job or Volcano Job in a queue."""
+    yield from spec_violations(document.get("spec"), "spec", (NO_SYSTEM_CLASS,))
+    for path, template in pod_templates(document):
+        yield from template_violations_in_queue(template, path)
 
 
 def template_violations_in_queue(template: Any, path: str) -> Iterator[Violation]:
