@@ -1,15 +1,18 @@
 """Rules for Volcano Jobs, those of Volcano's validating webhook among them."""
 
 from collections.abc import Collection, Iterator, Mapping
+from typing import Any
 
 from queues.api.model import excerpt
 from queues.api.names import ROOT_QUEUE
 from queues.api.reading.user_values import LABEL, MOST_PODS, SUBDOMAIN
 from queues.api.types.volcano_job import NetworkTopology, VolcanoJob, VolcanoTaskSpec
+from queues.api.validation.defaults import MAX_RETRY
 from queues.api.validation.host_rules import host_violations
 from queues.api.validation.lifecycle_rules import policy_violations
 from queues.api.validation.pod_rules import annotation_violations, template_violations
 from queues.api.validation.violations import NOT_A_LABEL, Violation
+from queues.json_values import list_at, value_at
 from queues.quota.queue import Queue, path_upwards
 
 #: Job plugins that Volcano knows.
@@ -17,6 +20,13 @@ PLUGINS = ("env", "svc", "ssh", "mpi", "pytorch", "tensorflow", "ray", "hcclrank
 
 #: Violations after which no further task is looked at.
 _ENOUGH = 100
+
+#: What is said of a 0 that counts as absent.
+_RETRIES = (
+    f"1 or more: 0 counts as {MAX_RETRY}, as in Volcano. For no restart leave its policies RestartJob out"
+)
+_OF_TASK = f"-1 or 1 and more: 0 counts as {MAX_RETRY}, as in Volcano; -1 is never"
+_MINIMUM = "1 or more: 0 counts as the sum of the tasks' minAvailable, as in Volcano"
 
 #: Stands for the suffix that the API server appends to generateName.
 _GENERATED = "xxxxx"
@@ -210,3 +220,31 @@ def _volumes(job: VolcanoJob) -> Iterator[Violation]:
         elif volume.volume_claim is not None and volume.volume_claim_name:
             expected = "volumeClaimName for a claim that exists, or volumeClaim for a new one"
             yield Violation(here, "volumeClaim and volumeClaimName", expected)
+
+
+def misread_zeros(document: Mapping[str, Any]) -> Iterator[Violation]:
+    """Warnings about each 0 for which a default is taken, in a Volcano Job or an object that Jobs are made from, as its
+    user wrote it."""
+    match document.get("kind"):
+        case "Job" | "JobTemplate":
+            yield from _zeros_of(document.get("spec"), "spec")
+        case "CronJob":
+            yield from _zeros_of(value_at(document, "spec", "jobTemplate", "spec"), "spec.jobTemplate.spec")
+        case "JobFlow":
+            for index, flow in enumerate(list_at(document, "spec", "flows")):
+                for field in ("spec", "jobSpec"):
+                    yield from _zeros_of(value_at(flow, "patch", field), f"spec.flows[{index}].patch.{field}")
+
+
+def _zeros_of(spec: Any, path: str) -> Iterator[Violation]:
+    if _is_zero(value_at(spec, "maxRetry")):
+        yield Violation(f"{path}.maxRetry", "0", _RETRIES, tolerable=True)
+    if _is_zero(value_at(spec, "minAvailable")):
+        yield Violation(f"{path}.minAvailable", "0", _MINIMUM, tolerable=True)
+    for index, task in enumerate(list_at(spec, "tasks")):
+        if _is_zero(value_at(task, "maxRetry")):
+            yield Violation(f"{path}.tasks[{index}].maxRetry", "0", _OF_TASK, tolerable=True)
+
+
+def _is_zero(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value == 0

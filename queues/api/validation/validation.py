@@ -48,6 +48,7 @@ from queues.api.validation.command_rules import command_violations
 from queues.api.validation.hypernode_rules import hypernode_violations
 from queues.api.validation.job_rules import (
     job_violations,
+    misread_zeros,
     queue_reference_violations,
     size_warnings,
 )
@@ -59,7 +60,6 @@ from queues.api.validation.run_time_rules import run_time_violations
 from queues.api.validation.scheduler_fields import other_scheduler, reported_violations
 from queues.api.validation.size_rules import EqualPods, NodeAmounts, pods_of, size_violations
 from queues.api.validation.violations import Violation, label_violations, limit_violations, of_model
-from queues.api.validation.zero_fields import zero_field_warnings
 from queues.json_values import value_at
 from queues.quota.access import access_refusal
 from queues.quota.queue import ROOT
@@ -151,14 +151,13 @@ def _violations_within(
         parsed = model.parse(defaulted(document, known))
     except ValidationError as error:
         return of_model(error)
-    zeros = misread_zeros(document)
     if (
         old is not None
         and isinstance(parsed, VolcanoJob | PodGroup)
         and value_at(old, "spec", "queue") == value_at(document, "spec", "queue")
     ):
         known = replace(known, queues=None)  # it is in that queue already, even if the queue is closed by now
-    found = [*_metadata(parsed), *zeros]
+    found = [*_metadata(parsed), *(misread_zeros(document) if model in _MAKES_JOBS else ())]
     if isinstance(parsed, Reservation | NodeDrain):
         found += _closure_violations(parsed, known, document, old)
     else:
@@ -179,11 +178,6 @@ def _but_for_old(found: Sequence[Violation], old: dict[str, Any]) -> list[Violat
         replace(each, tolerable=True) if each.may_stay and (each.found, each.expected) in before else each
         for each in found
     ]
-
-
-def misread_zeros(document: dict[str, Any]) -> list[Violation]:
-    """Warnings about each 0 that a user wrote and for which a default will be filled in."""
-    return list(zero_field_warnings(document)) if kind_of(document) in _MAKES_JOBS else []
 
 
 def _beyond(excess: Excess) -> Violation:
