@@ -182,7 +182,6 @@ OTHERS = {
     "ignored_values.MOST_IGNORED",
     "ignored_values._LONGEST",
     "namespaces._LONGEST_LABEL",
-    "owned_jobs._LONGEST_TIME",
     "node_devices._LONGEST",
     "node_devices._MOST_DEVICES",
     "node_devices._MOST_ENTRIES",

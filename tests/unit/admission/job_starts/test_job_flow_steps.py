@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from admission.job_starts.job_flow import JobFlowFact, NetworkProbe, job_flow_fact
 from admission.job_starts.job_flow_steps import FlowStep, step
-from queues.api.schedules.owned_jobs import OwnedJob
+from admission.job_starts.owned_jobs import OwnedJob
 
 TEMPLATE = {"tasks": [{"name": "w", "template": {"spec": {"containers": [{"name": "c"}]}}}]}
 TEMPLATES = dict.fromkeys("abcd", TEMPLATE)
