@@ -1,6 +1,6 @@
 """Rules for Volcano CronJobs, those of Volcano's validating webhook among them."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator
 from datetime import UTC
 from typing import Final
 
@@ -15,8 +15,8 @@ from queues.api.schedules.cron import (
 )
 from queues.api.schedules.made_jobs import made_job, made_job_violations
 from queues.api.types.cron_job import VolcanoCronJob
+from queues.api.validation.known import Known
 from queues.api.validation.violations import NOT_A_LABEL, Violation
-from queues.quota.queue import Queue
 
 #: Characters of a CronJob's name: those of its Jobs have a dash and the minutes since 1970 behind it.
 LONGEST_CRON_NAME: Final = 52
@@ -24,11 +24,9 @@ LONGEST_CRON_NAME: Final = 52
 _MINUTES: Final = "00000000"
 
 
-def cron_job_violations(
-    cron: VolcanoCronJob, queues: Mapping[str, Queue] | None, levels: Collection[str] | None
-) -> list[Violation]:
-    """Violations of a CronJob and of its Jobs. ``queues``, ``levels``: as for ``job_violations``."""
-    return [*schedule_violations(cron), *_name(cron), *_jobs(cron, queues, levels)]
+def cron_job_violations(cron: VolcanoCronJob, known: Known) -> list[Violation]:
+    """Violations of a CronJob and of its Jobs."""
+    return [*schedule_violations(cron), *_name(cron), *_jobs(cron, known)]
 
 
 def schedule_violations(cron: VolcanoCronJob) -> Iterator[Violation]:
@@ -71,13 +69,11 @@ def _name(cron: VolcanoCronJob) -> Iterator[Violation]:
         yield Violation("metadata.name", excerpt(name), NOT_A_LABEL)
 
 
-def _jobs(
-    cron: VolcanoCronJob, queues: Mapping[str, Queue] | None, levels: Collection[str] | None
-) -> Iterator[Violation]:
+def _jobs(cron: VolcanoCronJob, known: Known) -> Iterator[Violation]:
     template = cron.spec.job_template.document()
     # The name is judged by itself; here it is about those of pods.
     metadata = {**(template.get("metadata") or {}), "name": f"{cron.metadata.name[:52] or 'x'}-{_MINUTES}"}
     job = made_job({**metadata, "namespace": cron.metadata.namespace}, template.get("spec"))
-    for each in made_job_violations(job, queues, levels):
+    for each in made_job_violations(job, known):
         if each.path not in ("metadata.name", "metadata.generateName"):
             yield each.below("spec.jobTemplate")

@@ -10,22 +10,20 @@ from queues.api.schedules.made_jobs import guard_violations, made_job, made_job_
 from queues.api.types.job_flow import Flow, JobFlow
 from queues.api.types.job_template import JobTemplate
 from queues.api.validation.cycles import cycles
+from queues.api.validation.known import NOTHING_KNOWN, Known
 from queues.api.validation.violations import NOT_A_LABEL, Violation
-from queues.quota.queue import Queue
 
 #: Phases that a probe of a task may ask for, as Kubernetes has them.
 PHASES: Final = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
 
 
-def job_template_violations(
-    template: JobTemplate, queues: Mapping[str, Queue] | None, levels: Collection[str] | None
-) -> list[Violation]:
-    """Violations of a JobTemplate: those of a Job with its spec. ``queues``, ``levels``: as for ``job_violations``."""
+def job_template_violations(template: JobTemplate, known: Known) -> list[Violation]:
+    """Violations of a JobTemplate: those of a Job with its spec."""
     metadata = {"name": template.metadata.name, "namespace": template.metadata.namespace}
-    return made_job_violations(made_job(metadata, template.spec.document()), queues, levels)
+    return made_job_violations(made_job(metadata, template.spec.document()), known)
 
 
-def job_flow_violations(flow: JobFlow) -> list[Violation]:
+def job_flow_violations(flow: JobFlow, _: Known = NOTHING_KNOWN) -> list[Violation]:
     """Violations of a JobFlow. Whether its JobTemplates exist is not asked: they may come later."""
     found = list(_names(flow))
     defined = {one.name for one in flow.spec.flows}

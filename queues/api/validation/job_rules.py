@@ -9,6 +9,7 @@ from queues.api.reading.user_values import LABEL, MOST_PODS, SUBDOMAIN
 from queues.api.types.volcano_job import NetworkTopology, VolcanoJob, VolcanoTaskSpec
 from queues.api.validation.defaults import MAX_RETRY
 from queues.api.validation.host_rules import host_violations
+from queues.api.validation.known import Known
 from queues.api.validation.lifecycle_rules import policy_violations
 from queues.api.validation.pod_rules import annotation_violations, template_violations
 from queues.api.validation.violations import NOT_A_LABEL, Violation
@@ -32,14 +33,8 @@ _MINIMUM = "1 or more: 0 counts as the sum of the tasks' minAvailable, as in Vol
 _GENERATED = "xxxxx"
 
 
-def job_violations(
-    job: VolcanoJob, queues: Mapping[str, Queue] | None, levels: Collection[str] | None
-) -> list[Violation]:
-    """Violations of a Job with its defaults filled in.
-
-    ``queues``: the queues that exist; ``levels``: the node label keys that are topology levels. None if not known:
-    references to them are then not checked.
-    """
+def job_violations(job: VolcanoJob, known: Known) -> list[Violation]:
+    """Violations of a Job with its defaults filled in."""
     spec = job.spec
     if not spec.tasks:
         return [Violation("spec.tasks", "no task", "at least one task")]
@@ -48,7 +43,7 @@ def job_violations(
     for index, task in enumerate(spec.tasks):
         if len(found) >= _ENOUGH:
             return found  # further tasks have as many, and each takes its time
-        found += _task(job, task, f"spec.tasks[{index}]", levels)
+        found += _task(job, task, f"spec.tasks[{index}]", known.levels)
         if task.name in names:
             path = f"spec.tasks[{index}].name"
             found.append(Violation(path, excerpt(task.name), "a name that no other task has"))
@@ -61,8 +56,8 @@ def job_violations(
     found += policy_violations(spec.policies, "spec.policies")
     found += _volumes(job)
     found += network_topology_violations(spec.network_topology, "spec.networkTopology")
-    found += queue_reference_violations(spec.queue, queues, "spec.queue")
-    found += annotation_violations(job.metadata.annotations, "metadata.annotations", levels)
+    found += queue_reference_violations(spec.queue, known.queues, "spec.queue")
+    found += annotation_violations(job.metadata.annotations, "metadata.annotations", known.levels)
     return found
 
 

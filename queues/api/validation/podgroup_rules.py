@@ -1,6 +1,6 @@
 """Rules for PodGroups, those of Volcano among them."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 from queues.api.model import excerpt
 from queues.api.names import HOLD_MIN_RESOURCES
@@ -12,15 +12,15 @@ from queues.api.validation.job_rules import (
     queue_reference_violations,
     size_warnings,
 )
+from queues.api.validation.known import Known
 from queues.api.validation.pod_rules import annotation_violations
 from queues.api.validation.violations import Violation, entry_path, quantity_violations, selector_violations
-from queues.quota.queue import Queue
 
 
-def podgroup_violations(group: PodGroup, queues: Mapping[str, Queue] | None) -> list[Violation]:
-    """Violations of a PodGroup with its defaults filled in. ``queues``: the queues that exist; None if not known."""
+def podgroup_violations(group: PodGroup, known: Known) -> list[Violation]:
+    """Violations of a PodGroup with its defaults filled in."""
     spec = group.spec
-    found = list(queue_reference_violations(spec.queue, queues, "spec.queue"))
+    found = list(queue_reference_violations(spec.queue, known.queues, "spec.queue"))
     found += quantity_violations(spec.min_resources, "spec.minResources")
     found += size_warnings(spec.min_member, "spec.minMember")
     found += resource_name_violations(spec.min_resources)

@@ -1,12 +1,13 @@
 """Rules for Queues: guarantee ≤ deserved ≤ capability, and parents that form a tree."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import combinations
 
 from queues.api.model import excerpt
 from queues.api.names import DEFAULT_QUEUE
 from queues.api.reading.user_values import LONGEST_LABEL_VALUE, SUBDOMAIN
 from queues.api.types.queue import FlavorLimits, QueueDocument
+from queues.api.validation.known import NOTHING_KNOWN, Known
 from queues.api.validation.loan_rules import loan_violations
 from queues.api.validation.violations import Violation, in_order, limit_violations, selector_violations
 from queues.quota.queue import MOST_LEVELS, ROOT
@@ -16,16 +17,9 @@ from queues.text_format import counted
 from queues.workload import QueueName
 
 
-def queue_violations(
-    queue: QueueDocument,
-    queues: Mapping[str, DomainQueue] | None,
-    flavors: Collection[str] | None = None,
-) -> list[Violation]:
-    """Violations of a Queue.
-
-    ``queues``: the queues that exist, an older version of this one possibly among them; None if not known: the tree is
-    then not checked. ``flavors``: names of ResourceFlavors, likewise.
-    """
+def queue_violations(queue: QueueDocument, known: Known = NOTHING_KNOWN) -> list[Violation]:
+    """Violations of a Queue. An older version of it may be among those that are known."""
+    queues, flavors = known.queues, known.flavors
     found = list(_name(queue))
     spec = queue.spec
     plain = FlavorLimits(

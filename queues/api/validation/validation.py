@@ -401,12 +401,12 @@ def _topology(topology: Topology, known: Known) -> Iterator[Violation]:
 
 
 _RULES: Mapping[type[Model], Callable[[Any, Known], Any]] = {
-    VolcanoJob: lambda job, known: job_violations(job, known.queues, known.levels),
-    VolcanoCronJob: lambda cron, known: cron_job_violations(cron, known.queues, known.levels),
-    JobFlow: lambda flow, _: job_flow_violations(flow),
-    JobTemplate: lambda template, known: job_template_violations(template, known.queues, known.levels),
-    PodGroup: lambda group, known: podgroup_violations(group, known.queues),
-    QueueDocument: lambda queue, known: queue_violations(queue, known.queues, known.flavors),
+    VolcanoJob: job_violations,
+    VolcanoCronJob: cron_job_violations,
+    JobFlow: job_flow_violations,
+    JobTemplate: job_template_violations,
+    PodGroup: podgroup_violations,
+    QueueDocument: queue_violations,
     CommandDocument: lambda command, _: command_violations(command),
     HyperNode: lambda hypernode, _: hypernode_violations(hypernode),
     ResourceFlavor: _flavor,
