@@ -45,6 +45,8 @@ from queues.json_values import mapping_at
 _PREFIXES: Final = ("muster.dev/", "volcano.sh/", "scheduling.volcano.sh/")
 _MUSTER: Final = "muster.dev/"
 
+#: Kinds of other projects that make pods, and may name their queue.
+POD_OWNERS: Final = (DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, CRON_JOBS, LEADER_WORKER_SETS)
 #: Places of the metadata of objects, by API version and kind. Others are called by their kind.
 _PLACES: Final = {
     (names.BATCH, "Job"): JOB,
@@ -52,10 +54,7 @@ _PLACES: Final = {
     (names.CORE, "Pod"): POD,
     (names.SCHEDULING_VOLCANO, "PodGroup"): POD_GROUP,
     (names.SCHEDULING_VOLCANO, "Queue"): QUEUE,
-    **{
-        (each.api_version, each.kind): POD_OWNER
-        for each in (DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, CRON_JOBS, LEADER_WORKER_SETS)
-    },
+    **{(each.api_version, each.kind): POD_OWNER for each in POD_OWNERS},
 }
 #: Kinds whose templates are judged as the Volcano Jobs that Muster makes of them.
 _JUDGED_AS_JOBS: Final = ((names.BATCH_VOLCANO, "CronJob"), (names.FLOW_VOLCANO, "JobTemplate"))

@@ -10,6 +10,7 @@ from queues.api import names
 from queues.api.api_resources import CRON_JOBS, DEPLOYMENTS, LEADER_WORKER_SETS, REPLICA_SETS, STATEFUL_SETS
 from queues.api.check.cross_checks import Definitions
 from queues.api.check.finding import Finding, Subject
+from queues.api.check.own_names import POD_OWNERS
 from queues.api.check.pod_templates import template_problems
 from queues.api.model import excerpt
 from queues.api.reading.user_values import number
@@ -43,10 +44,7 @@ _TEMPLATES: Final = {
 #: Where a kind has the claims of volumes that it gives each of its pods, if not as a StatefulSet.
 _CLAIMS: Final = {_LEADER_WORKER_SET: "spec.leaderWorkerTemplate.volumeClaimTemplates"}
 #: Whose own queue a policy writes into the template.
-_WITH_OWN_QUEUE: Final = frozenset(
-    (each.api_version, each.kind)
-    for each in (DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, CRON_JOBS, LEADER_WORKER_SETS)
-)
+_WITH_OWN_QUEUE: Final = frozenset((each.api_version, each.kind) for each in POD_OWNERS)
 
 
 def is_owner(document: Mapping[str, Any]) -> bool:

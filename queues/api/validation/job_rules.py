@@ -12,12 +12,10 @@ from queues.api.validation.host_rules import host_violations
 from queues.api.validation.known import Known
 from queues.api.validation.lifecycle_rules import policy_violations
 from queues.api.validation.pod_rules import annotation_violations, template_violations
+from queues.api.validation.unsupported import ACTING_FLAGS
 from queues.api.validation.violations import NOT_A_LABEL, Violation
 from queues.json_values import list_at, value_at
 from queues.quota.queue import Queue, path_upwards
-
-#: Job plugins that Volcano knows.
-PLUGINS = ("env", "svc", "ssh", "mpi", "pytorch", "tensorflow", "ray", "hcclrank")
 
 #: Violations after which no further task is looked at.
 _ENOUGH = 100
@@ -165,8 +163,8 @@ def _gang(job: VolcanoJob) -> Iterator[Violation]:
 
 def _plugins(job: VolcanoJob, tasks: Collection[str]) -> Iterator[Violation]:
     for name in job.spec.plugins:
-        if name not in PLUGINS:
-            yield Violation(f"spec.plugins.{name}", excerpt(name), f"one of {', '.join(PLUGINS)}")
+        if name not in ACTING_FLAGS:
+            yield Violation(f"spec.plugins.{name}", excerpt(name), f"one of {', '.join(ACTING_FLAGS)}")
     if "mpi" in job.spec.plugins:
         for role in ("master", "worker"):
             task = _flag_value(job.spec.plugins["mpi"], role) or role

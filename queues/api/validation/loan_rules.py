@@ -5,7 +5,6 @@ from typing import Any
 
 from queues.api.model import excerpt
 from queues.api.quota.quota_loans import end_of, lasting
-from queues.api.reading.user_values import MOST_RESOURCES
 from queues.api.types.queue import QueueDocument
 from queues.api.validation.violations import Violation, limit_violations
 from queues.errors import InvalidQuantity
@@ -41,9 +40,6 @@ def loan_violations(queue: QueueDocument, queues: Mapping[str, DomainQueue] | No
 def _amounts(resources: Mapping[str, Any], path: str) -> Iterator[Violation]:
     if not resources:
         yield Violation(path, "nothing", "amounts by resource, such as nvidia.com/gpu: 16")
-    if len(resources) > MOST_RESOURCES:
-        yield Violation(path, f"{len(resources)} resources", f"at most {MOST_RESOURCES}")
-        return
     yield from limit_violations(resources, path)
     for resource, text in resources.items():
         try:
