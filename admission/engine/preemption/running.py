@@ -13,10 +13,15 @@ from admission.engine.closures.closing import keeping_quota
 from admission.engine.forced_changes import OpenAdmissions
 from admission.engine.nodes.host_ports import ports_of
 from admission.engine.pending.waiting_time import soonest
-from admission.engine.preemption.candidates import BudgetedPods, Candidate, VictimCandidates
-from admission.engine.preemption.grants import NEVER
-from admission.engine.preemption.held_admission import ChargesByShape, HeldAdmission
+from admission.engine.preemption.candidates import (
+    BudgetedPods,
+    Candidate,
+    ChargesByShape,
+    HeldAdmission,
+    VictimCandidates,
+)
 from admission.engine.preemption.protection import (
+    NEVER,
     Protection,
     evictable_from,
     keeps_beyond_deserved,

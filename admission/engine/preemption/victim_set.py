@@ -5,8 +5,13 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from admission.engine.preemption.candidate_arrays import CandidateArrays
-from admission.engine.preemption.candidates import Candidate, SortKey, VictimCandidates, most_alike
-from admission.engine.preemption.held_admission import HeldAdmission
+from admission.engine.preemption.candidates import (
+    Candidate,
+    HeldAdmission,
+    SortKey,
+    VictimCandidates,
+    most_alike,
+)
 from admission.engine.preemption.node_gains import NodeGains
 from admission.engine.preemption.rules import EvictionReason, EvictionRule, PreemptionRights
 from admission.engine.trial import Trial

@@ -178,7 +178,7 @@ async def test_what_slipped_in_without_a_webhook_says_so_and_blocks_nobody(
         )
         await eventually(lambda: has_jobs(api, namespace, FIRST))
         for name, words in (
-            ("wrong", "not a valid cron expression"),
+            ("wrong", "expected a schedule such as"),
             ("forbidden", "Muster chooses the node"),
         ):
 

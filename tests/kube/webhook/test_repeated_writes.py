@@ -323,7 +323,7 @@ async def test_a_job_cannot_grow_to_pods_whose_names_are_too_long(place: tuple[C
     document = File("", VOLCANO_JOBS, vcjob(task(name="w", replicas=10), plugins={"svc": []})).named(name)
     await writer.apply(document)
     document["spec"]["tasks"][0]["replicas"] = 11
-    with pytest.raises(ApiRefused, match="must be no more than 63 characters"):
+    with pytest.raises(ApiRefused, match="at most 63 characters"):
         await writer.apply(document)
 
 
