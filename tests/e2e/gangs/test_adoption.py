@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from deploy.local.stack import Stack
-from tests.cluster_faults import stop_muster
 from tests.e2e.support.api_paths import path
 from tests.e2e.support.gang_kinds import finish_all
 from tests.e2e.support.ledger_queries import LedgerQueries
@@ -74,25 +73,3 @@ def test_pods_that_run_when_muster_is_installed_are_adopted_once_their_namespace
         finish_all(sandbox, prefix)
     sandbox.wait_free()
     assert not [moment for moment in sandbox.history.of(sandbox.name) if moment.kind == "DELETED"]
-
-
-def test_uninstalling_frees_what_waits_and_leaves_what_runs(bare_sandbox: Sandbox) -> None:
-    sandbox = bare_sandbox
-    if not sandbox.stack.replicas:
-        sandbox.stack.install()
-        sandbox.stack.start_muster()
-    sandbox.add(bare_pod(sandbox, "runs", 8))
-    sandbox.wait_running("runs", 1)
-    sandbox.add(batch_job(sandbox, "waits", 2, 8))
-    sandbox.wait_reason("waits", "NoFit")
-
-    stop_muster(sandbox.stack, sandbox.stack.replicas[0])
-    told = sandbox.stack.muster("uninstall", "--kubeconfig", sandbox.stack.cluster.kubeconfig).stdout
-    assert "1 job" in told.lower()
-    assert len(sandbox.running("runs")) == 1
-    sandbox.wait_running("waits-", 1)
-    finish_all(sandbox, "runs")
-    sandbox.wait_running("waits-", 2)
-    # Nothing is left that would hold a new one.
-    sandbox.add(bare_pod(sandbox, "free", 0))
-    sandbox.wait_running("free", 1)

@@ -66,21 +66,3 @@ def test_the_seats_of_indexes_that_ended_are_free_and_the_others_run_on(
         done = {"conditions": [{"type": "Completed", "status": "True"}]}
         sandbox.api.merge(path("JobSet", sandbox.name, "sweep") + "/status", {"status": done})
         sandbox.wait_free()
-
-
-def test_a_job_set_that_is_evicted_asks_only_for_what_its_jobs_have_left(
-    sandbox: Sandbox, operators: None
-) -> None:
-    sandbox.add_nodes(1)
-    sandbox.add_queue()
-    with JobSetOperator(sandbox).playing():
-        sandbox.add(sweep(sandbox))
-        sandbox.wait_running("sweep-", 6)
-        left = pods(sandbox)
-        finish(sandbox, [left.pop(("sweep-w-0", index)) for index in "012"])
-        sandbox.wait(lambda: gpus_held(sandbox) == 3, "the seats of the first Job to be free")
-        sandbox.merge("JobSet", "sweep", {"spec": {"suspend": True}})
-        sandbox.wait(lambda: gpus_held(sandbox) == 0, "its seats to be free")
-        sandbox.merge("JobSet", "sweep", {"spec": {"suspend": False}})
-        sandbox.wait(lambda: pods(sandbox).keys() == left.keys(), "the second Job to run again")
-        assert gpus_held(sandbox) == 3

@@ -188,22 +188,6 @@ def test_a_job_whose_claim_comes_later_holds_nothing_and_says_what_it_waits_for(
     assert attempts(sandbox) == 1
 
 
-def test_two_volumes_that_no_node_reaches_both_are_named(sandbox: Sandbox, storage: Storage) -> None:
-    sandbox.add_nodes(3)
-    sandbox.add_queue()
-    class_ = storage.add_class("local", volumeBindingMode="Immediate")
-    for number, claim in enumerate(("left", "right")):
-        volume = storage.add_volume(claim, class_, HOST, sandbox.nodes[number])
-        storage.add_claim(claim, class_, volumeName=volume)
-        storage.wait_bound(claim)
-    sandbox.add(with_claims(batch_job(sandbox, "train", 1), "left", "right"))
-    sandbox.wait(
-        lambda: "cannot be used on one node" in sandbox.told("batch/v1 Job", "train"),
-        "both volumes to be named",
-    )
-    assert attempts(sandbox) == 0
-
-
 @pytest.mark.parametrize("gang", [as_volcano_job, as_batch_job, as_pod_group])
 def test_a_node_gets_no_more_volumes_than_it_can_attach(
     sandbox: Sandbox, storage: Storage, gang: GangMaker

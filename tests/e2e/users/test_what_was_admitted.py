@@ -129,21 +129,6 @@ def test_a_gang_whose_pods_are_enlarged_on_their_way_is_admitted_with_what_they_
     assert [kind for kind, _, _ in sandbox.ledger.decisions(sandbox.name, "train") if kind == "evict"] == []
 
 
-def test_a_gang_whose_pods_would_be_refused_is_told_so_and_holds_nothing(sandbox: Sandbox) -> None:
-    forbids = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
-    allows = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "privileged"}}}
-    here = path("Namespace", "", sandbox.name)
-    sandbox.api.merge(here, forbids)
-    sandbox.add_nodes(1)
-    sandbox.add_queue()
-    sandbox.add(batch_job(sandbox, "train", 2, 2))
-    said = sandbox.wait_reason("train", "TemplateRefused")
-    assert 'violates PodSecurity "restricted' in said
-    assert sandbox.ledger.admissions(sandbox.name, "train") == []
-    sandbox.api.merge(here, allows)
-    sandbox.wait_running("train-", 2)
-
-
 def test_gangs_that_a_resource_quota_has_room_for_one_by_one_run_one_by_one(sandbox: Sandbox) -> None:
     quotas = f"/api/v1/namespaces/{sandbox.name}/resourcequotas"
     sandbox.api.create(quotas, {"metadata": {"name": "team"}, "spec": {"hard": {"pods": "6"}}})
