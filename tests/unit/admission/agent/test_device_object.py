@@ -53,78 +53,12 @@ def annotation(found: dict[str, Any], key: str) -> Any:
 # ── what it says ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_device_is_written_field_by_field_as_koordinator_has_it() -> None:
+def test_a_device_is_written_field_by_field_as_koordinator_has_it(golden: Any) -> None:
     reading = node(
         device(3, minor=5, module=2, numa_node=1, mig_enabled=False, ecc_enabled=True), links=switched(3, 4)
     )
     found = document(reading)
-    assert found == {
-        "apiVersion": "scheduling.koordinator.sh/v1alpha1",
-        "kind": "Device",
-        "metadata": {
-            "name": "n1",
-            "labels": {
-                "node.koordinator.sh/gpu-vendor": "nvidia",
-                "node.koordinator.sh/gpu-model": "H100-80GB-HBM3",
-                "node.koordinator.sh/gpu-driver-version": "570.86.15",
-                "muster.dev/gpu-runtime": "12.8",
-            },
-            "annotations": {
-                "muster.dev/health-memory": "{}",
-                "muster.dev/links": '{"nvidia":[{"between":[3,4],"nvlinks":18,"switched":true,"version":4}]}',
-            },
-            "ownerReferences": [
-                {
-                    "apiVersion": "v1",
-                    "kind": "Node",
-                    "name": "n1",
-                    "uid": "uid-1",
-                    "controller": True,
-                    "blockOwnerDeletion": True,
-                }
-            ],
-        },
-        "spec": {
-            "devices": [
-                {
-                    "type": "gpu",
-                    "id": "GPU-3",
-                    "minor": 5,
-                    "moduleID": 2,
-                    "health": True,
-                    "labels": {
-                        "muster.dev/device-index": "3",
-                        "muster.dev/ecc": "enabled",
-                        "muster.dev/gpu-model": "H100-80GB-HBM3",
-                        "muster.dev/mig": "disabled",
-                        "muster.dev/nvlink-island": "3",
-                        "node.koordinator.sh/gpu-vendor": "nvidia",
-                    },
-                    "resources": {
-                        "koordinator.sh/gpu-core": "100",
-                        "koordinator.sh/gpu-memory": "80Gi",
-                        "koordinator.sh/gpu-memory-ratio": "100",
-                    },
-                    "topology": {
-                        "socketID": -1,
-                        "nodeID": 1,
-                        "pcieID": "pci0000:17",
-                        "busID": "0000:1b:00.0",
-                    },
-                    "conditions": [
-                        {
-                            "type": "Healthy",
-                            "status": "True",
-                            "reason": "NoFault",
-                            "message": "",
-                            "lastTransitionTime": "2027-01-15T08:00:00Z",
-                        }
-                    ],
-                }
-            ]
-        },
-        "status": {"allocations": []},
-    }
+    assert found == golden
 
 
 def test_unknown_stays_unknown() -> None:

@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
+import pytest
+
 from admission.agent.vendors.registry import VENDORS, ExpectedDevices, remedy
-from tests.tables import with_rows
 
 
 def plug(sysfs: Path, bus: str, vendor: str, kind: str) -> None:
@@ -13,7 +14,16 @@ def plug(sysfs: Path, bus: str, vendor: str, kind: str) -> None:
     (folder / "class").write_text(f"{kind}\n")
 
 
-@with_rows("vendor", "label", "value", "counts")
+@pytest.mark.parametrize(
+    ("vendor", "label", "value", "counts"),
+    [
+        ("nvidia", "nvidia.com/gpu.present", "true", True),
+        ("nvidia", "nvidia.com/gpu.present", "false", False),
+        ("nvidia", "cloud.google.com/gke-accelerator", "nvidia-h100-80gb", True),
+        ("nvidia", "feature.node.kubernetes.io/amd-gpu", "true", False),
+        ("amd", "feature.node.kubernetes.io/amd-gpu", "true", False),
+    ],
+)
 def test_labels_of_the_node_say_it(
     tmp_path: Path, vendor: str, label: str, value: str, *, counts: bool
 ) -> None:
@@ -21,7 +31,16 @@ def test_labels_of_the_node_say_it(
     assert sign == (f"the label {label}={value} of the Node" if counts else "")
 
 
-@with_rows("vendor", "maker", "kind", "counts")
+@pytest.mark.parametrize(
+    ("vendor", "maker", "kind", "counts"),
+    [
+        ("nvidia", "0x10de", "0x030200", True),
+        ("nvidia", "0x10de", "0x030000", True),
+        ("nvidia", "0x10de", "0x068000", False),
+        ("nvidia", "0x1002", "0x120000", False),
+        ("other", "0x10de", "0x030200", False),
+    ],
+)
 def test_a_device_on_the_bus_says_it(
     tmp_path: Path, vendor: str, maker: str, kind: str, *, counts: bool
 ) -> None:

@@ -182,11 +182,14 @@ def test_what_cannot_be_used_says_field_found_and_expected(made: Any, message: s
     assert obstacle.message == message
 
 
-def test_what_is_written_for_the_sets_of_a_component_is_in_their_order(golden: Any) -> None:
+def test_what_is_written_for_the_sets_of_a_component_is_in_their_order() -> None:
     sets = [{"path": "template.spec.a"}, {"path": "template.spec.b"}]
     found = fact(component("Unknown", {"a": TEMPLATE, "b": TEMPLATE}, podSets=sets))
     [made] = resumed(found, QueueName("q"))["spec"]["components"].values()
-    assert [info["annotations"]["muster.dev/member-of"] for info in made["podSetInfos"]] == golden
+    assert [info["annotations"]["muster.dev/member-of"] for info in made["podSetInfos"]] == [
+        "appwrapper/all/u/unknown-0-0",
+        "appwrapper/all/u/unknown-0-1",
+    ]
     assert [info["labels"] for info in made["podSetInfos"]] == [{"muster.dev/queue-name": "q"}] * 2
 
 
