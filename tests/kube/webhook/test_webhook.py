@@ -255,7 +255,7 @@ async def test_the_certificate_changes_while_serving_and_the_api_server_goes_on_
     await running.door.keeper.keep()
     status, _ = await _posted(running, "validate", b"")
     assert status == 400
-    with pytest.raises(ApiRefused, match="not found"):
+    with pytest.raises(ApiRefused, match="expected the name of a Queue"):
         await running.user.create(JOBS, a_job("a", queue="nowhere"))
 
 
@@ -303,7 +303,7 @@ async def test_a_damaged_secret_is_replaced(running: Running) -> None:
     await running.user.patch(secret, {"data": {"tls.key": None}})
     keyring = await running.door.keeper.keep()
     assert keyring.names() >= {"127.0.0.1"}
-    with pytest.raises(ApiRefused, match="not found"):
+    with pytest.raises(ApiRefused, match="expected the name of a Queue"):
         await running.user.create(JOBS, a_job("a", queue="nowhere"))
 
 
