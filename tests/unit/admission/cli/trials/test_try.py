@@ -92,7 +92,7 @@ async def test_what_would_be_refused_is_told_with_its_exit_code(ask: Asking, tmp
 
     assert code == 1
     assert out.splitlines()[0] == "vcjob/a (namespace ml) would be refused"
-    assert "unable to find job queue" in out
+    assert "expected the name of a Queue" in out
 
 
 @pytest.mark.parametrize(
