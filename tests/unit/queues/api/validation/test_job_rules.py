@@ -5,6 +5,7 @@ import pytest
 from queues.api.validation.known import Known
 from queues.api.validation.validation import violations_of
 from tests.builders.valid_documents import CONTAINERS, JOB, POD_GROUP, TREE, changed, messages
+from tests.tables import with_rows
 
 
 def task(name="worker", replicas=2, **fields):
@@ -167,14 +168,7 @@ def test_cpu_may_be_a_fraction():
     )
 
 
-@pytest.mark.parametrize(
-    "resources",
-    [
-        {"requests": {"nvidia.com/gpu": 1}},
-        {"requests": {"nvidia.com/gpu": 1}, "limits": {"nvidia.com/gpu": 2}},
-        {"requests": {"cpu": 2}, "limits": {"cpu": 1}},
-    ],
-)
+@with_rows("resources")
 def test_requests_and_limits_must_agree(resources):
     assert messages(changed(JOB, (*CONTAINERS, 0, "resources", resources))) != []
 
