@@ -1,16 +1,13 @@
-"""A tenant's administrator lends quota between queues of the tenant; it ends by itself, whoever was down meanwhile."""
+"""A tenant's administrator lends quota between queues of the tenant, until a time that is given."""
 
 import time
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 
-from deploy.local.client import LocalClient
 from queues.errors import ApiError
 from queues.text_format import rfc3339
 from tests.e2e.administrators.test_quota import BINDINGS, Person
-from tests.e2e.support.api_paths import path
 from tests.e2e.support.manifests import batch_job
 from tests.e2e.support.sandbox import GPU, Sandbox
 
@@ -90,21 +87,6 @@ def test_what_was_lent_is_reclaimed_once_the_loan_has_ended(
     assert lent.rstrip().endswith("a deadline")
 
 
-def test_a_loan_that_ends_while_muster_is_down_has_ended_when_it_is_back(
-    sandbox: Sandbox, tenant: tuple[str, str], lea: Person, absent_muster: Callable[[], None]
-) -> None:
-    one, other = tenant
-    sandbox.wait(lambda: deserved(sandbox, one) == "8", "the queues to be known")
-    loan = {"to": other, "resources": {GPU: 4}, "until": rfc3339(int(time.time()) + 3600)}
-    sandbox.merge("Queue", one, {"spec": {"loans": [loan]}})
-    sandbox.wait(lambda: deserved(sandbox, other) == "12", "the loan to count")
-
-    absent_muster()
-    end_loan(sandbox, one)
-    sandbox.stack.start_muster("muster-again")
-    sandbox.wait(lambda: is_now(sandbox, tenant, ("8", "8")), "both to have what they had")
-
-
 def end_loan(sandbox: Sandbox, lender: str, ahead: int = 0) -> float:
     """The only loan of a queue ends so many seconds from now. When that is."""
     [loan] = sandbox.get("Queue", lender)["spec"]["loans"]
@@ -116,47 +98,3 @@ def end_loan(sandbox: Sandbox, lender: str, ahead: int = 0) -> float:
 def is_now(sandbox: Sandbox, queues: tuple[str, str], amounts: tuple[str, str]) -> bool:
     """Whether queues deserve these amounts; false as long as nobody answers."""
     return tuple(deserved(sandbox, each) for each in queues) == amounts
-
-
-def test_a_loan_is_ended_by_who_made_it_and_reaches_no_other_tenant(
-    sandbox: Sandbox, tenant: tuple[str, str], lea: Person
-) -> None:
-    one, other = tenant
-    theirs = sandbox.add_queue("theirs", deserved={GPU: 8})
-    sandbox.wait(lambda: deserved(sandbox, theirs) == "8", "the queues to be known")
-    lea.does("quota", "lend", one, other, "4", "--until", "tomorrow", "--yes")
-    sandbox.wait(lambda: deserved(sandbox, one) == "4", "the loan to count")
-    done = lea.says("quota", "lend", one, theirs, "2", "--until", "tomorrow", "--yes")
-    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
-    assert f"queue {one}: found a loan to {theirs} that is made, changed or ended" in done.stderr
-    assert loans(sandbox.api, one) == [(other, "4")]
-
-    assert "has ended" in lea.does("quota", "lend", one, other, "--end", "--yes")
-    sandbox.wait(lambda: deserved(sandbox, one) == "8", "the loan to end")
-    assert loans(sandbox.api, one) == []
-
-
-def loans(api: LocalClient, queue: str) -> list[tuple[Any, Any]]:
-    """The loans of a queue as they are stored."""
-    spec = api.get(path("Queue", "", queue))["spec"]
-    return [(each["to"], each["resources"][GPU]) for each in spec.get("loans", [])]
-
-
-def test_a_platform_administrators_loan_is_not_ended_by_lowering_what_its_lender_deserves(
-    sandbox: Sandbox, tenant: tuple[str, str], lea: Person
-) -> None:
-    sandbox.add_nodes(2)
-    one, _ = tenant
-    stranger = sandbox.add_queue("stranger", deserved={GPU: 0})
-    sandbox.wait(lambda: deserved(sandbox, one) == "8", "the queues to be known")
-    loan = {"to": stranger, "resources": {GPU: "6"}, "until": rfc3339(int(time.time()) + 3600)}
-    sandbox.merge("Queue", one, {"spec": {"loans": [loan]}})
-    sandbox.wait(lambda: deserved(sandbox, stranger) == "6", "the loan to count")
-
-    refused = lea.says("quota", "set", one, "--deserved", f"{GPU}=4", "--yes")
-    assert refused.returncode == 1
-    assert f"the loan of 6 {GPU} from {one} to {stranger} until" in refused.stderr
-    assert "counts for 4, expected 6 as now" in refused.stderr
-    assert "Traceback" not in refused.stderr
-    assert deserved(sandbox, stranger) == "6"
-    lea.does("quota", "set", one, "--deserved", f"{GPU}=6", "--yes")

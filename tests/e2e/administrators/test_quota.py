@@ -14,13 +14,11 @@ import pytest
 from deploy.local.client import LocalClient
 from tests.console_sessions import Exchange, exchanges
 from tests.e2e.support.api_paths import path
-from tests.e2e.support.manifests import volcano_job
 from tests.e2e.support.sandbox import GPU, Sandbox
 
 RBAC = "rbac.authorization.k8s.io"
 PAGE = list(exchanges(Path("docs/how-to/queues-and-quotas.md")))
 BINDINGS = f"/apis/{RBAC}/v1/clusterrolebindings"
-ROLES = f"/apis/{RBAC}/v1/clusterroles"
 
 
 class Person:
@@ -78,31 +76,6 @@ def vic(sandbox: Sandbox) -> Iterator[Person]:
     person = Person(sandbox, f"vic-{sandbox.name}", "muster-viewer")
     yield person
     sandbox.api.delete(f"{BINDINGS}/{person.name}")
-
-
-@pytest.fixture
-def hal(sandbox: Sandbox) -> Iterator[Person]:
-    """Somebody who may see all queues, and change the one that is named after the sandbox and a."""
-    rules = [
-        {
-            "apiGroups": ["scheduling.volcano.sh"],
-            "resources": ["queues"],
-            "verbs": ["get", "list", "administer"],
-        },
-        {
-            "apiGroups": ["scheduling.volcano.sh"],
-            "resources": ["queues"],
-            "resourceNames": [f"{sandbox.name}-a"],
-            "verbs": ["patch"],
-        },
-    ]
-    role = f"half-{sandbox.name}"
-    meta = {"apiVersion": f"{RBAC}/v1", "kind": "ClusterRole", "metadata": {"name": role}}
-    sandbox.api.create(ROLES, {**meta, "rules": rules})
-    person = Person(sandbox, f"hal-{sandbox.name}", role)
-    yield person
-    sandbox.api.delete(f"{BINDINGS}/{person.name}")
-    sandbox.api.delete(f"{ROLES}/{role}")
 
 
 @pytest.fixture
@@ -171,135 +144,10 @@ def test_who_changed_quota_when_and_why_is_told_to_those_who_may_see_the_queue(
     assert [line.split()[-2:] for line in vic.does("quota", "show", lab).splitlines()][-1] == ["12", "0"]
 
 
-def test_a_viewer_is_refused_in_one_line_and_a_stranger_sees_nothing(
-    sandbox: Sandbox, tree: tuple[str, str, str], vic: Person
-) -> None:
-    _, one, other = tree
-    stranger = sandbox.stack.cluster.kubeconfig_for("stranger")
-    for words in (
-        ("quota", "set", one, "--deserved", f"{GPU}=4", "--yes"),
-        ("quota", "set", one, "--deserved", f"{GPU}=4", "--dry-run=server"),
-        ("quota", "move", one, other, "1", "--yes"),
-        ("queue", "pause", one),
-        ("queue", "delete", one, "--yes"),
-    ):
-        done = vic.says(*words)
-        assert (done.returncode, len(done.stderr.splitlines())) == (1, 1), done.stderr
-        assert f"you ({vic.name}) may not" in done.stderr
-    assert deserved(sandbox.api, one) == "8"
-    sandbox.wait(lambda: vic.says("quota", "history", one).returncode == 0, "the queue to be recorded")
-
-    ask = [sys.executable, "-m", "admission.cli.kubectl_muster", "quota", "history", one]
-    done = sandbox.stack.run([*ask, "--kubeconfig", stranger], check=False)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith(f"Error: stranger may not get queue {one}.")
-
-
-def test_quota_is_not_moved_by_someone_who_may_change_only_one_of_the_queues(
-    sandbox: Sandbox, tree: tuple[str, str, str], hal: Person
-) -> None:
-    _, one, other = tree
-    done = hal.says("quota", "move", one, other, "4", "--yes")
-
-    assert done.returncode == 1
-    assert f"Change of queue {other}: " in done.stderr
-    assert (deserved(sandbox.api, one), deserved(sandbox.api, other)) == ("8", "8")
-    assert f"queue {one} changed" in hal.does("quota", "set", one, "--deserved", f"{GPU}=7", "--yes")
-
-
-def test_what_breaks_the_tree_is_refused_and_a_dry_run_changes_nothing(
-    sandbox: Sandbox, tree: tuple[str, str, str], quinn: Person
-) -> None:
-    lab, one, _ = tree
-    done = quinn.says("quota", "set", one, "--guarantee", f"{GPU}=4", "--yes")
-    assert done.returncode == 1
-    assert f"The children of queue {lab} are guaranteed 4 {GPU} together" in done.stderr
-
-    for dry_run in ("client", "server"):
-        told = quinn.does("quota", "set", one, "--deserved", f"{GPU}=6", f"--dry-run={dry_run}")
-        assert f"queues below {lab}: 16 → 14 deserved {GPU} of 16, 2 left" in told
-    assert deserved(sandbox.api, one) == "8"
-
-
-def test_a_pause_above_is_told_and_a_queue_with_work_is_not_deleted_unasked(
-    sandbox: Sandbox, tree: tuple[str, str, str], quinn: Person
-) -> None:
-    lab, one, other = tree
-    sandbox.add_nodes(1)
-    sandbox.add(volcano_job(sandbox, "runs", 2, 1, queue=one))
-    sandbox.wait_running("runs-", 2)
-    assert f"queue {lab} is paused" in quinn.does("queue", "pause", lab, "--reason", "maintenance")
-    sandbox.add(volcano_job(sandbox, "waits", 1, 1, queue=one))
-    sandbox.wait_reason("waits", "QueuePaused")
-
-    done = quinn.says("queue", "resume", one)
-    assert done.stdout == f"queue {one} was not paused itself; nothing was changed\n"
-    assert f"queue {lab} above it is paused" in done.stderr
-    sandbox.wait(lambda: quinn.work(one) == (1, 1), "the queue to count what it has")
-    done = quinn.says("queue", "delete", one, other)
-    assert done.stderr.startswith(f"queue {one} has 1 running and 1 waiting workloads\n")
-    assert "Say --yes to go on." in done.stderr
-    assert sandbox.find("Queue", one) is not None
-    assert sandbox.find("Queue", other) is not None
-    assert quinn.does("queue", "resume", lab) == f"queue {lab} is not paused any more\n"
-    sandbox.wait_running("waits-", 1)
-
-
 def _without_effects(text: str) -> str:
     effects = ("Nothing would be different now.", "When waiting work should start is not known now.")
     kept = (line for line in text.splitlines() if line not in effects and not line.startswith("Starts were"))
     return "".join(f"{line}\n" for line in kept)
-
-
-def test_limits_of_users_and_run_times_are_told_with_what_they_end_and_a_misspelt_queue_with_its_name(
-    sandbox: Sandbox, quinn: Person, vic: Person
-) -> None:
-    sandbox.add_nodes(1)
-    queue = sandbox.add_queue("a", deserved={GPU: 8})
-    sandbox.add(volcano_job(sandbox, "long", 1, 8, queue=queue))
-    sandbox.wait_running("long-", 1)
-
-    misspelt = quinn.says("quota", "set", f"{queue}a", "--max-gang", "4", "--yes")
-    assert (misspelt.returncode, misspelt.stdout) == (1, "")
-    assert misspelt.stderr.startswith(f"Error: There is no queue {queue}a.\nDid you mean {queue}")
-    refused = vic.says("quota", "set", queue, "--max-run-time", "1h", "--yes")
-    assert (refused.returncode, len(refused.stderr.splitlines())) == (1, 1), refused.stderr
-
-    limits = ("--max-run-time", "1s", "--max-per-user", "gpu=4", "--reason", "short runs only")
-    # The role of administrators of queues shows nobody's work, so nothing of it is told.
-    blind = quinn.does("quota", "set", queue, *limits, "--dry-run=server")
-    assert f"access.maxPerUser[{GPU}]" in blind
-    assert "Warning" not in blind
-    viewer = f"viewer-{sandbox.name}"
-    binding = {**quinn.binding("muster-viewer"), "metadata": {"name": viewer}}
-    sandbox.api.create(BINDINGS, binding)
-    try:
-        warned = (
-            "Warning: 1 running workload that you may see has run for longer, and would be ended at once and not "
-            f"run again: {sandbox.name}/long"
-        )
-        sandbox.wait(
-            lambda: warned in quinn.does("quota", "set", queue, *limits, "--dry-run=server"),
-            "the right to see the work",
-        )
-    finally:
-        sandbox.api.delete(f"{BINDINGS}/{viewer}")
-    assert "access" not in sandbox.api.get(path("Queue", "", queue))["spec"]
-
-    quinn.does("quota", "set", queue, *limits, "--yes")
-    assert sandbox.api.get(path("Queue", "", queue))["spec"]["access"] == {
-        "maxRunTime": "1s",
-        "maxPerUser": {GPU: "4"},
-    }
-    sandbox.wait(lambda: "1s" in vic.does("quota", "show", queue), "the limits to be shown")
-    assert vic.does("quota", "show", queue).splitlines()[-1].split()[1:] == ["1s", "-", "-", "4", "gpu"]
-    sandbox.wait(lambda: len(vic.history(queue)) == 2, "the change to be recorded")
-    last = vic.history(queue)[0]
-    assert (last["by"], last["reason"]) == (quinn.name, "short runs only")
-    assert ("access.maxRunTime", None, "1s") in {
-        (each["field"], each["before"], each["after"]) for each in last["changes"]
-    }
-    sandbox.wait(lambda: not sandbox.running("long-"), "the work to be ended")
 
 
 def test_the_commands_of_the_documentation_print_what_it_says(

@@ -3,11 +3,10 @@
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -172,39 +171,6 @@ def test_a_reservation_clears_a_borrower_in_time_and_its_holders_gang_starts_in_
     sandbox.wait_running("borrower", 2)
 
 
-def test_what_a_tenant_runs_beside_nodes_that_it_keeps_is_reclaimed(
-    sandbox: Sandbox, made: ExitStack
-) -> None:
-    """A long lead time keeps half of the nodes; the tenant's own work takes the other half, and has to give it back."""
-    lead = user(sandbox, made, "lead", "muster-tenant-admin")
-    sandbox.add_nodes(4)
-    team = sandbox.add_queue("team", deserved={GPU: 16}, access={"admins": [{"user": lead.name}]})
-    leaves = [sandbox.add_queue(name, parent=team) for name in ("team-1", "team-2")]
-    others = sandbox.add_queue("others", deserved={GPU: 16})
-    hardware = flavor(sandbox, made)
-    plan = ("--gpus", "16", "--for", "1h", "--flavor", hardware, "--name", sandbox.name)
-    plan += ("--from", "100h", "--lead-time", "168h")
-    sandbox.wait(lambda: lead.muster("reserve", team, *plan)[0] == 0, "the right to reserve")
-    made.callback(lambda: lead.muster("reserve", "--cancel", sandbox.name))
-    sandbox.wait(
-        lambda: len(status(sandbox, "Reservation", sandbox.name).get("nodes", ())) == 2,
-        "the nodes to be chosen",
-    )
-    kept = set(status(sandbox, "Reservation", sandbox.name)["nodes"])
-    for number, leaf in enumerate(leaves):
-        sandbox.add(in_queue(batch_job(sandbox, f"own-{number}", 1, 8), leaf))
-    sandbox.wait_running("own-", 2)
-    for number in range(2):
-        sandbox.add(in_queue(batch_job(sandbox, f"owed-{number}", 1, 8), others))
-    sandbox.wait_running("owed-", 2)
-    assert not {each["spec"]["nodeName"] for each in sandbox.running("owed-")} & kept
-    assert "16 of it idle nodes that it has reserved" in str(
-        [sandbox.explain(f"job/own-{number}") for number in range(2)]
-        + [note["note"] for note in sandbox.api.get(path("Event", sandbox.name))["items"]]
-    )
-    assert set(status(sandbox, "Reservation", sandbox.name)["nodes"]) == kept, "the reservation stands"
-
-
 def test_a_drained_node_takes_no_gang_and_loses_what_it_has_at_the_time(
     sandbox: Sandbox, made: ExitStack
 ) -> None:
@@ -242,129 +208,3 @@ def test_a_drained_node_takes_no_gang_and_loses_what_it_has_at_the_time(
     sandbox.delete("batch/v1 Job", "small")
     assert admin.muster("undrain", first) == (0, f"nodedrain {sandbox.name} deleted\n")
     sandbox.wait_running("whole", 2)
-
-
-def test_a_leader_that_follows_keeps_the_nodes_and_clears_them_in_time(
-    sandbox: Sandbox, made: ExitStack, absent_muster: Callable[[], None]
-) -> None:
-    admin = user(sandbox, made, "admin", "muster-queue-admin")
-    sandbox.add_nodes(2)
-    others = sandbox.add_queue()
-    team = sandbox.add_queue("team")
-    hardware = flavor(sandbox, made)
-    for name in ("one", "other"):
-        sandbox.add(in_queue(batch_job(sandbox, name, 1, 8), others))
-        sandbox.wait_running(name, 1)
-    on = {name.split("-")[0]: node for name, node in sandbox.nodes_of().items()}
-
-    plan = ("--gpus", "8", "--from", "1h", "--for", "10m", "--lead-time", "2h", "--clear-before", "30m")
-    sandbox.wait(
-        lambda: admin.muster("reserve", team, *plan, "--flavor", hardware, "--dry-run=server")[0] == 0,
-        "the right",
-    )
-    code, told = admin.muster("reserve", team, *plan, "--flavor", hardware, "--name", sandbox.name)
-    assert code == 0, told
-    made.callback(lambda: sandbox.api.delete(path("Reservation", "", sandbox.name)))
-    sandbox.wait(
-        lambda: bool(status(sandbox, "Reservation", sandbox.name).get("nodes")), "a node to be chosen"
-    )
-    (chosen,) = status(sandbox, "Reservation", sandbox.name)["nodes"]
-    absent_muster()
-    assert sandbox.running("one")
-    assert sandbox.running("other")
-    begins_in(sandbox, 20)
-    sandbox.stack.start_muster("muster-next")
-
-    loser, winner = ("one", "other") if on["one"] == chosen else ("other", "one")
-    sandbox.wait(lambda: not sandbox.running(loser), f"{loser} to be evicted from {chosen}")
-    assert sandbox.running(winner)
-    assert status(sandbox, "Reservation", sandbox.name)["nodes"] == [chosen]
-    assert "(NodesReserved)" in sandbox.explain(f"job/{loser}")
-
-
-def test_what_cannot_be_kept_is_refused_with_one_line(sandbox: Sandbox, made: ExitStack) -> None:
-    admin = user(sandbox, made, "admin", "muster-queue-admin")
-    sandbox.add_nodes(1)
-    queue = sandbox.add_queue(capability={GPU: 4})
-    plan: tuple[Any, ...] = ("--from", "1h", "--for", "1h")
-    sandbox.wait(
-        lambda: admin.muster("reserve", queue, "--gpus", "4", *plan, "--dry-run=server")[0] == 0, "the right"
-    )
-    for asked, line in (
-        ((queue, "--gpus", "8"), f"found 8, expected at most 4, the capability of queue {queue}"),
-        (("nobody", "--gpus", "8"), "There is no queue nobody."),
-        ((queue, "--resources", "amd.com/gpu=1"), "found 1, expected at most 0, what all nodes have"),
-        (
-            (queue, "--gpus", "1", "--topology", "moon"),
-            "spec.topology: found 'moon', expected a level of a Topology",
-        ),
-        ((queue, "--gpus", "1", "--flavor", "moon"), "spec.flavor: found 'moon', expected the name of a"),
-    ):
-        code, told = admin.muster("reserve", *asked, *plan)
-        assert code == 1
-        assert line in told
-        assert "Traceback" not in told
-    code, told = admin.muster("drain", "no-such-node", "--at", "1h")
-    assert code == 1
-    assert "There is no node no-such-node." in told
-    code, told = admin.muster("undrain", "nothing")
-    assert (code, told.splitlines()[0]) == (
-        1,
-        "Error: There is no nodedrain nothing, and none of a node nothing.",
-    )
-
-
-def test_the_later_of_two_reservations_is_refused_where_a_tenant_deserves_too_little_for_both(
-    sandbox: Sandbox, made: ExitStack
-) -> None:
-    """Whole nodes count. So it is also with two that the webhook accepts at the same moment: neither is stored yet."""
-    lead = user(sandbox, made, "lead", "muster-tenant-admin")
-    admin = user(sandbox, made, "admin", "muster-queue-admin")
-    sandbox.add_nodes(2)
-    team = sandbox.add_queue("team", deserved={GPU: 16}, access={"admins": [{"user": lead.name}]})
-    plan = ("--gpus", "1", "--from", "3h", "--for", "1h")
-    sandbox.wait(
-        lambda: lead.muster("reserve", team, *plan, "--dry-run=server")[0] == 0, "the right to reserve"
-    )
-    names = [f"{sandbox.name}-{number}" for number in (1, 2)]
-    for name in names:
-        code, told = lead.muster("reserve", team, *plan, "--name", name)
-        assert code == 0, told
-        made.callback(
-            lambda name=name: (
-                gone(sandbox, "Reservation", name) or sandbox.api.delete(path("Reservation", "", name))
-            )
-        )
-    code, told = admin.muster("reserve", team, *plan, "--name", f"{sandbox.name}-3", "--from", "9h")
-    assert code == 0, told
-    made.callback(sandbox.api.delete, path("Reservation", "", f"{sandbox.name}-3"))
-
-    def by_tenant(number: int) -> str:
-        found = sandbox.api.get(path("Reservation", "", f"{sandbox.name}-{number}"))
-        return str(found["metadata"]["annotations"]["muster.dev/of-tenant"])
-
-    assert [by_tenant(number) for number in (1, 2, 3)] == ["true", "true", "false"]
-    lead.kubectl(
-        "annotate", "--overwrite", f"reservations.muster.dev/{names[1]}", "muster.dev/of-tenant=false"
-    )
-    assert by_tenant(2) == "true", "nobody changes whose it is"
-
-    sandbox.merge("Queue", team, {"spec": {"deserved": {GPU: "8"}}})
-    sandbox.wait(
-        lambda: status(sandbox, "Reservation", names[1]).get("reason") == "BeyondDeserved",
-        "the later one to be refused",
-    )
-    refused = status(sandbox, "Reservation", names[1])
-    assert refused["phase"] == "Refused"
-    assert (
-        f"found 16 {GPU} on whole nodes reserved for queue {team} at the same time ({names[0]} came first)"
-        in refused["message"]
-    )
-    assert status(sandbox, "Reservation", names[0])["phase"] == "Planned"
-
-    code, told = lead.muster("reserve", "--cancel", names[0])
-    assert code == 0, told
-    sandbox.wait(
-        lambda: status(sandbox, "Reservation", names[1]).get("phase") == "Planned",
-        "the other one to count now",
-    )

@@ -283,56 +283,6 @@ def test_each_identity_may_do_what_its_role_says_and_nothing_else(tenants: Tenan
     assert not [what for what, (act, _) in TABLE.items() if may(act, tenants, "nobody")]
 
 
-def test_a_tenants_administrator_is_told_in_one_sentence_why_not(tenants: Tenants) -> None:
-    admin = tenants.clients["tenant-admin"]
-    tenants.sandbox.wait(lambda: may(TABLE["list queues"][0], tenants, "tenant-admin"), "the binding")
-    with pytest.raises(ApiError, match=r"nor named in access\.admins of a queue above it"):
-        TABLE["resize a queue of another tenant"][0](tenants, admin)
-    with pytest.raises(
-        ApiError, match=f"found deserved of 17 {GPU} of the queues below .*-mine together, expected"
-    ):
-        TABLE["create a queue beyond the tenant's quota"][0](tenants, admin)
-    # The platform's administrator bounds how many queues there are, and the tenant's cannot change that.
-    merged = {"spec": {"access": {"maxQueues": 0}}}
-    tenants.sandbox.api.merge(path("Queue", "", tenants.mine), merged)
-    name = f"{tenants.sandbox.name}-many"
-    with pytest.raises(ApiError, match=r"found \d+ queues? below .*-mine, expected at most 0\. Delete some"):
-        admin.create(path("Queue", ""), queue(name, tenants.mine))
-    with pytest.raises(ApiError, match=r"nor named in access\.admins of a queue above it"):
-        admin.merge(path("Queue", "", tenants.mine), {"spec": {"access": {"maxQueues": 9}}})
-
-
-def test_a_tenant_is_administered_with_kubectl(tenants: Tenants) -> None:
-    sandbox, name = tenants.sandbox, f"{tenants.sandbox.name}-real"
-    admin = tenants.clients["tenant-admin"]
-    sandbox.wait(lambda: may(TABLE["list queues"][0], tenants, "tenant-admin"), "the binding")
-    admin.create(path("Queue", ""), queue(name, tenants.mine, deserved={GPU: 4}))
-    admin.merge(path("Queue", "", name), {"spec": {"deserved": {GPU: 8}}})
-    command = {"target": {"kind": "Queue", "apiVersion": "scheduling.volcano.sh/v1beta1", "name": name}}
-    for action, state in (("CloseQueue", "Closed"), ("OpenQueue", "Open")):
-        meta = {"generateName": f"{name}-"}
-        document = {"apiVersion": "bus.volcano.sh/v1alpha1", "kind": "Command", "metadata": meta}
-        uid = admin.get(path("Queue", "", name))["metadata"]["uid"]
-        admin.create(
-            path("Command", "default"),
-            {**document, "action": action, "target": {**command["target"], "uid": uid}},
-        )
-        sandbox.wait(
-            lambda expected=state: (
-                admin.get(path("Queue", "", name)).get("status", {}).get("state") == expected
-            ),
-            f"queue {name} to be {state}",
-        )
-    # The garbage collector takes the finalizer off, which is a write of a Queue by a user without any of these rights.
-    options = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Foreground"}
-    admin.request("DELETE", path("Queue", "", name), options)
-
-    def names() -> set[str]:
-        return {each["metadata"]["name"] for each in admin.get(path("Queue", ""))["items"]}
-
-    sandbox.wait(lambda: name not in names(), f"queue {name} to go")
-
-
 def test_while_muster_is_down_platform_administrators_alone_change_queues(
     tenants: Tenants, absent_muster: Callable[[], None]
 ) -> None:

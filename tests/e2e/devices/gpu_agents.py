@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from queues.api import names
 from queues.api.api_resources import DEVICES, NODES
 from queues.errors import ApiError
 from tests.e2e.support.sandbox import Sandbox
@@ -43,17 +42,6 @@ class GpuNode:
         found = self.device_object()
         return [] if found is None else [each["health"] for each in found["spec"]["devices"]]
 
-    def models(self) -> list[str]:
-        """Model of each device, as the agent reports it."""
-        found = self.device_object()
-        devices = [] if found is None else found["spec"]["devices"]
-        return [each["labels"][names.GPU_MODEL] for each in devices]
-
-    def offer(self, amounts: dict[str, str]) -> None:
-        """What the kubelet offers of the devices."""
-        path = f"{NODES.path(name=self.name)}/status"
-        self.sandbox.api.merge(path, {"status": {"capacity": amounts, "allocatable": amounts}})
-
     def give_devices(self) -> None:
         """The kubelet gives the pods that are on the node as many devices as they ask for."""
         left, entries = self.uuids(), list[dict[str, Any]]()
@@ -69,19 +57,11 @@ class GpuNode:
                     }
                 )
                 left = left[asked:]
-        self._write_checkpoint(entries, {})
+        self._write_checkpoint(entries)
 
-    def register_devices(self, resources: list[str]) -> None:
-        """Its device plugin registers each device as one of these resources; the kubelet offers them."""
-        registered: dict[str, list[str]] = {}
-        for uuid, resource in zip(self.uuids(), resources, strict=True):
-            registered.setdefault(resource, []).append(uuid)
-        self._write_checkpoint([], registered)
-        self.offer({resource: str(len(uuids)) for resource, uuids in registered.items()})
-
-    def _write_checkpoint(self, entries: list[dict[str, Any]], registered: dict[str, list[str]]) -> None:
+    def _write_checkpoint(self, entries: list[dict[str, Any]]) -> None:
         draft = self.folder / "device-plugins" / "draft"
-        known = {"PodDeviceEntries": entries, "RegisteredDevices": registered}
+        known = {"PodDeviceEntries": entries, "RegisteredDevices": {}}
         draft.write_text(json.dumps({"Data": known}))
         draft.replace(draft.with_name("kubelet_internal_checkpoint"))
 

@@ -20,7 +20,7 @@ from tests.waiting import until
 
 
 def points(*always: str) -> list[Any]:
-    """Each named point as a parameter: those always, the others with the long tests. All are tried by make chaos."""
+    """Each named point as a parameter: these always, the others with the long tests. All are tried by make chaos."""
     assert set(always) < set(POINTS)
     return [pytest.param(point, marks=[] if point in always else [pytest.mark.long]) for point in POINTS]
 
@@ -40,7 +40,7 @@ def test_killed_at_any_point_and_restarted_nothing_is_lost_or_doubled(
         balances_are_sums_of_open_seats(harness.ledger)
 
 
-@pytest.mark.parametrize("point", points("applied"))
+@pytest.mark.parametrize("point", points())
 def test_a_leader_that_stood_still_at_any_point_writes_nothing_once_another_leads(
     harness: CrashHarness, point: str
 ) -> None:

@@ -1,8 +1,8 @@
-"""Pods of a gang that fail or are deleted while it runs."""
+"""Pods of a gang that fail while it runs."""
 
 from tests.e2e.support.gang_kinds import finish, finish_all
-from tests.e2e.support.manifests import batch_job, volcano_job
-from tests.e2e.support.sandbox import GPU, Sandbox
+from tests.e2e.support.manifests import batch_job
+from tests.e2e.support.sandbox import Sandbox
 
 
 def test_a_pod_of_a_job_that_fails_is_replaced_in_a_seat_of_its_gang(sandbox: Sandbox) -> None:
@@ -34,39 +34,3 @@ def test_a_pod_of_a_job_that_fails_is_replaced_in_a_seat_of_its_gang(sandbox: Sa
     for name in names:
         sandbox.wait(lambda name=name: sandbox.job_is(name, "Complete"), f"{name} to be Complete")
     sandbox.wait_free()
-
-
-def test_a_failed_pod_of_a_volcano_job_without_policies_stays_failed(sandbox: Sandbox) -> None:
-    sandbox.add_nodes(1)
-    sandbox.add_queue()
-    sandbox.add(volcano_job(sandbox, "train", 2, 4))
-    sandbox.wait_running("train-", 2)
-
-    finish(sandbox, ["train-worker-0"], exit_code=3)
-    sandbox.wait(lambda: sandbox.held().get(f"queue {sandbox.name} {GPU}") == 4_000, "its seat to come back")
-    finish(sandbox, ["train-worker-1"])
-    sandbox.wait_phase("Job", "train", "Failed")
-    sandbox.wait_free()
-    assert {each["metadata"]["name"]: each["status"]["phase"] for each in sandbox.pods()} == {
-        "train-worker-0": "Failed",
-        "train-worker-1": "Succeeded",
-    }
-
-
-def test_a_deleted_pod_of_a_volcano_job_is_made_again_in_its_seat(sandbox: Sandbox) -> None:
-    sandbox.add_nodes(2)
-    sandbox.add_queue()
-    sandbox.add(volcano_job(sandbox, "train", 2, 8))
-    sandbox.wait_running("train-", 2)
-    nodes, uid = sandbox.nodes_of("train-"), sandbox.get("Pod", "train-worker-1")["metadata"]["uid"]
-
-    sandbox.delete("Pod", "train-worker-1")
-    sandbox.wait(
-        lambda: (
-            len(sandbox.running("train-")) == 2
-            and sandbox.get("Pod", "train-worker-1")["metadata"]["uid"] != uid
-        ),
-        "the pod to be made again",
-    )
-    assert sandbox.nodes_of("train-") == nodes
-    assert len(sandbox.ledger.admissions(sandbox.name, "train")) == 1

@@ -1,11 +1,11 @@
-"""Places that a gang loses: foreign pods take them, nodes refuse, go, or die."""
+"""Places that a gang loses: foreign pods take them, nodes refuse, or die."""
 
 import pytest
 
 from deploy.local.stack import Stack
-from tests.cluster_faults import kill_component, kill_node, resume_component
-from tests.e2e.support.gang_kinds import GangMaker, as_batch_job, as_volcano_job, bind, made, wait_released
-from tests.e2e.support.manifests import bare_pod, pod, volcano_job
+from tests.cluster_faults import kill_component, kill_node
+from tests.e2e.support.gang_kinds import GangMaker, as_batch_job, as_volcano_job, wait_released
+from tests.e2e.support.manifests import pod, volcano_job
 from tests.e2e.support.sandbox import HOST, Sandbox
 
 
@@ -82,66 +82,6 @@ def test_a_gang_that_a_node_refuses_is_not_sent_there_again_at_once(sandbox: San
     assert len(sandbox.ledger.admissions(sandbox.name, "train")) == 2, "the first retry found another place"
 
 
-def test_a_pod_of_its_own_that_a_node_refuses_is_made_again_for_another(sandbox: Sandbox) -> None:
-    sandbox.add_nodes(1)
-    sandbox.add_queue()
-    add_unfriendly(sandbox, sandbox.nodes[0], 4)
-    single = bare_pod(sandbox, "single", 4, affinity=rather_on(sandbox.nodes[0]), volumes=[DISK])
-    sandbox.add(single)
-    sandbox.wait(
-        lambda: len(sandbox.ledger.admissions(sandbox.name, "single")) == 1,
-        "single to be sent to the only node",
-    )
-    sandbox.add_nodes(1)
-    sandbox.wait_running("single", 1)
-    assert sandbox.nodes_of("single") == {"single": sandbox.nodes[1]}
-    assert len(made(sandbox, "single")) == 2, "the first retry found another place"
-
-
-def test_a_member_that_its_node_refuses_after_the_start_goes_on_elsewhere(sandbox: Sandbox) -> None:
-    sandbox.add_nodes(3)
-    sandbox.add_queue()
-    train = volcano_job(sandbox, "train", 2, 8)
-    train["spec"]["tasks"][0]["template"]["spec"]["volumes"] = [DISK]
-    sandbox.add(train)
-    sandbox.wait_running("train-", 2)
-    nodes, uid = sandbox.nodes_of("train-"), sandbox.get("Pod", "train-worker-1")["metadata"]["uid"]
-    started = "SELECT started FROM muster_admissions WHERE namespace = $1 AND state = 'open'"
-    sandbox.wait(
-        lambda: sandbox.ledger.ask(started, sandbox.name) == [(True,)], "the ledger to know the start"
-    )
-
-    add_unfriendly(sandbox, nodes["train-worker-0"])
-    sandbox.delete("Pod", "train-worker-0")
-    sandbox.wait(
-        lambda: (
-            sandbox.nodes_of("train-").get("train-worker-0") not in {None, *nodes.values()}
-            and len(sandbox.running("train-")) == 2
-        ),
-        "the member to run elsewhere",
-    )
-    assert sandbox.get("Pod", "train-worker-1")["metadata"]["uid"] == uid, "the other one stays"
-
-
-def test_a_node_that_is_removed_costs_its_seats_and_nothing_else(sandbox: Sandbox) -> None:
-    sandbox.add_nodes(3)
-    sandbox.add_queue()
-    sandbox.add(volcano_job(sandbox, "train", 2, 8))
-    sandbox.wait_running("train-", 2)
-    nodes = sandbox.nodes_of("train-")
-    other = sandbox.get("Pod", "train-worker-1")["metadata"]["uid"]
-
-    sandbox.remove_node(nodes["train-worker-0"])
-    sandbox.wait(
-        lambda: (
-            len(sandbox.running("train-")) == 2
-            and sandbox.nodes_of("train-").get("train-worker-0") not in (None, nodes["train-worker-0"])
-        ),
-        "the lost member to run elsewhere",
-    )
-    assert sandbox.get("Pod", "train-worker-1")["metadata"]["uid"] == other
-
-
 def test_a_gang_goes_on_elsewhere_once_its_dead_node_is_gone(sandbox: Sandbox) -> None:
     sandbox.add_nodes(2)
     sandbox.add_queue()
@@ -164,29 +104,3 @@ def test_a_gang_goes_on_elsewhere_once_its_dead_node_is_gone(sandbox: Sandbox) -
     sandbox.add_nodes(1)
     sandbox.remove_node(dead)
     sandbox.wait_running("train-", 2)
-
-
-def test_a_node_that_dies_before_its_gang_has_started_sends_it_back_whole(
-    idle_scheduler: Stack, sandbox: Sandbox
-) -> None:
-    sandbox.add_nodes(2)
-    sandbox.add_queue()
-    sandbox.add(volcano_job(sandbox, "train", 2, 8))
-    wait_released(sandbox, "train-", 2)
-    bind(sandbox, "train-worker-1")
-    [dead] = sandbox.seats_of("train-worker-0")
-
-    kill_node(sandbox.stack.cluster, dead, report_unready=True)
-    sandbox.delete("Pod", "train-worker-0", now=True)
-    sandbox.wait(
-        lambda: "closed" in [state for _, state in sandbox.ledger.admissions(sandbox.name, "train")],
-        "the gang to go back",
-    )
-    # None of its pods runs any more; what has ended stays until that is stored.
-    bound = [each for each in sandbox.pods("train-") if each["spec"].get("nodeName")]
-    assert all(each["status"]["phase"] in ("Succeeded", "Failed") for each in bound), bound
-    sandbox.wait(lambda: not sandbox.nodes_of("train-"), "no pod of the gang to be left on a node")
-    sandbox.add_nodes(1)
-    resume_component(idle_scheduler.cluster, "kube-scheduler")
-    sandbox.wait_running("train-", 2)
-    assert dead not in sandbox.nodes_of("train-").values()

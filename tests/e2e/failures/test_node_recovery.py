@@ -1,7 +1,5 @@
 """Nodes with an unhealthy GPU: taken out of service, recovered by an administrator's Job, and taken in again."""
 
-import json
-
 from queues.api import names
 from queues.api.api_resources import CRON_JOBS, DEVICES, NODES
 from tests.builders.node_agents.node_devices import device, device_object
@@ -9,25 +7,6 @@ from tests.e2e.failures.recovered_nodes import phase, recovering, repairs, repor
 from tests.e2e.support.gang_kinds import finish_all
 from tests.e2e.support.manifests import volcano_job
 from tests.e2e.support.sandbox import Sandbox
-
-
-def mark(sandbox: Sandbox, node: str, *marked: int) -> None:
-    """A person has marked these of the node's eight GPUs, and its agent says so."""
-    devices = [device(minor) for minor in range(8)]
-    for minor in marked:
-        told = {"reason": "MarkedByPerson", "message": "fans", "lastTransitionTime": "2027-01-15T08:00:00Z"}
-        conditions = [
-            {"type": "Healthy", "status": "False", **told},
-            {"type": "MarkedUnhealthy", "status": "True", **told},
-        ]
-        devices[minor] |= {"health": False, "conditions": conditions}
-    sandbox.api.merge(DEVICES.path(name=node), {"spec": device_object(node, *devices)["spec"]})
-
-
-def waits(sandbox: Sandbox, node: str) -> str:
-    """What the recovery of a node waits for; "": nothing."""
-    annotations = sandbox.api.get(NODES.path(name=node))["metadata"].get("annotations") or {}
-    return str(json.loads(annotations.get(names.RECOVERY, "{}")).get("waits", ""))
 
 
 def taints(sandbox: Sandbox, node: str) -> list[str]:
@@ -67,20 +46,4 @@ def test_a_node_is_drained_repaired_and_taken_in_again(sandbox: Sandbox) -> None
         finish_all(sandbox, "train-")
         finish_all(sandbox, "next-")
     sandbox.api.delete(DEVICES.path(name=faulty))
-    sandbox.api.delete(CRON_JOBS.path(sandbox.name, "repair"))
-
-
-def test_a_node_with_a_marked_gpu_waits_for_a_person_without_any_job(sandbox: Sandbox) -> None:
-    sandbox.add_nodes(1)
-    [marked] = sandbox.nodes
-    sandbox.api.create(DEVICES.path(), device_object(marked, *map(device, range(8))))
-    with recovering(sandbox):
-        mark(sandbox, marked, 2)
-        sandbox.wait(lambda: waits(sandbox, marked) == "person", "the node to wait for a person")
-        assert phase(sandbox, marked) == "draining"
-        assert names.GPU_FAULT in taints(sandbox, marked)
-        mark(sandbox, marked)
-        sandbox.wait(lambda: names.GPU_FAULT not in taints(sandbox, marked), "the node to be taken in again")
-        assert repairs(sandbox) == []
-    sandbox.api.delete(DEVICES.path(name=marked))
     sandbox.api.delete(CRON_JOBS.path(sandbox.name, "repair"))

@@ -51,25 +51,6 @@ def test_a_backup_from_before_is_brought_up_to_the_cluster(harness: CrashHarness
         sandbox.wait_running("still-waits", 2)
 
 
-def test_all_is_lost_and_muster_begins_anew(harness: CrashHarness) -> None:
-    if not harness.stack.replicas:
-        harness.leads(harness.start())
-    with harness.sandbox("all-lost") as sandbox:
-        sandbox.add(volcano_job(sandbox, "running", 4, 4), batch_job(sandbox, "small", 1, 8))
-        sandbox.wait_running("", 5)
-        sandbox.add(volcano_job(sandbox, "waiting", 2, 8))
-        pods = uids(sandbox)
-        harness.leave()
-        dsn = new_database(harness, "empty")
-        begin_with(harness, dsn, sandbox)
-        sandbox.wait(lambda: gpus_held(sandbox) == 24, "the ledger to hold what runs")
-        sandbox.wait_reason("waiting", "NoFit")
-        assert uids(sandbox) >= pods, "pods were stopped"
-        balances_are_sums_of_open_seats(sandbox.ledger)
-        finish_all(sandbox, "running")
-        sandbox.wait_running("waiting", 2)
-
-
 def uids(sandbox: Sandbox) -> set[str]:
     """Pods that are there and stay."""
     return {pod["metadata"]["uid"] for pod in sandbox.pods() if not pod["metadata"].get("deletionTimestamp")}

@@ -64,20 +64,6 @@ def namespace_is_held(sandbox: Sandbox) -> None:
     sandbox.wait(is_held, "a namespace to wait")
 
 
-def test_a_pod_that_ends_well_only_because_it_is_stopped_has_not_succeeded(sandbox: Sandbox) -> None:
-    sandbox.add_nodes(1)
-    sandbox.add_queue()
-    polite = {"kwok.muster.dev/stop-code": "0"}
-    sandbox.add(volcano_job(sandbox, "train", 2, 4, annotations=polite))
-    sandbox.wait_running("train-", 2)
-
-    sandbox.delete("Pod", "train-worker-1")
-    sandbox.wait(
-        lambda: len(made(sandbox, "train-worker-1")) == 2 and len(sandbox.running("train-")) == 2,
-        "the task to run again",
-    )
-
-
 def test_a_namespace_with_running_gangs_can_be_deleted(sandbox: Sandbox) -> None:
     sandbox.add_nodes(1)
     sandbox.add_queue()
@@ -87,18 +73,3 @@ def test_a_namespace_with_running_gangs_can_be_deleted(sandbox: Sandbox) -> None
     sandbox.api.delete(path("Namespace", "", sandbox.name))
     sandbox.wait(lambda: sandbox.find("Namespace", sandbox.name) is None, "the namespace to go")
     sandbox.open()
-
-
-def test_a_pod_that_is_deleted_by_force_goes_though_nobody_saw_it_end(sandbox: Sandbox) -> None:
-    sandbox.add_nodes(1)
-    sandbox.add_queue()
-    sandbox.add(volcano_job(sandbox, "train", 1, 8, annotations={"kwok.muster.dev/stop-after": "1h"}))
-    sandbox.wait_running("train-", 1)
-    sandbox.delete("Pod", "train-worker-0")
-    sandbox.wait(lambda: not sandbox.running("train-"), "the deletion")
-    assert is_held(sandbox, "train-worker-0")
-    sandbox.delete("Pod", "train-worker-0", now=True)
-    sandbox.wait(lambda: len(made(sandbox, "train-worker-0")) == 2, "the task to run again")
-    sandbox.delete("Job", "train")
-    sandbox.wait(lambda: not sandbox.running("train-"), "the deletion")
-    sandbox.delete("Pod", "train-worker-0", now=True)

@@ -6,14 +6,11 @@ from contextlib import contextmanager
 from queues.api.api_resources import (
     CLAIM_TEMPLATES,
     DEVICE_CLASSES,
-    DEVICES,
     FLAVORS,
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
 )
 from tests.builders import devices
-from tests.builders.node_agents.node_devices import device as reported
-from tests.builders.node_agents.node_devices import device_object
 from tests.e2e.support.api_paths import Document
 from tests.e2e.support.gang_kinds import finish_all
 from tests.e2e.support.manifests import batch_job, volcano_job
@@ -103,57 +100,4 @@ def test_gangs_get_nodes_with_the_devices_that_they_claim(sandbox: Sandbox) -> N
         finish_all(sandbox, "second-")
         sandbox.wait_running("third-", 1)
         finish_all(sandbox, "third-")
-        sandbox.wait_free()
-
-
-def test_each_model_of_a_mixed_node_is_counted_by_its_class_and_a_faulty_device_takes_one_of_its_model(
-    sandbox: Sandbox,
-) -> None:
-    [node] = sandbox.add_nodes(1, gpus=0)
-    h100, l40s = (f"{model}.{sandbox.name}.example.com" for model in ("h100", "l40s"))
-    sandbox.add_queue(capability={H100: 2, L40S: 1})
-    models = [devices.device(index) for index in range(4)]
-    for each, model in zip(models, (h100, h100, l40s, l40s), strict=True):
-        each["attributes"]["model"] = {"string": model}
-    uuid = models[1]["attributes"]["uuid"]["string"]
-    select = "device.attributes['{driver}'].model == '{name}'"
-    with published(sandbox, models, {h100: H100, l40s: L40S}, select):
-        template(sandbox, h100, "two-h100", 2)
-        template(sandbox, l40s, "one-l40s", 1)
-        sandbox.api.create(DEVICES.path(), device_object(node, reported(0, id=uuid, health=False)))
-        sandbox.add(claiming(volcano_job(sandbox, "cheap", 1), "one-l40s"))
-        sandbox.wait_running("cheap-", 1)
-        sandbox.add(claiming(volcano_job(sandbox, "cheaper", 1), "one-l40s"))
-        sandbox.wait_reason("cheaper", "QueueLimit")
-        sandbox.add(claiming(volcano_job(sandbox, "large", 1), "two-h100"))
-        sandbox.wait_reason("large", "NoFit")
-        sandbox.api.delete(DEVICES.path(name=node))
-        sandbox.wait_running("large-", 1)
-        finish_all(sandbox, "cheap-")
-        sandbox.wait_running("cheaper-", 1)
-        for name in ("cheaper-", "large-"):
-            finish_all(sandbox, name)
-        sandbox.wait_free()
-
-
-def test_a_gang_leaves_a_claimed_device_that_its_agent_calls_unhealthy_though_it_tells_of_no_pod(
-    sandbox: Sandbox,
-) -> None:
-    """Of a device that fell off the bus no processes can be read, and the kubelet lists no claimed devices."""
-    nodes = sandbox.add_nodes(2, gpus=0)
-    sandbox.add_queue(capability={RESOURCE: 2}, policy={"health": {"onFault": "evict"}})
-    with devices_of(sandbox, 1) as device_class:
-        template(sandbox, device_class, "one", 1)
-        sandbox.add(claiming(volcano_job(sandbox, "train", 1), "one"))
-        sandbox.wait_running("train-", 1)
-        [node] = set(sandbox.nodes_of("train-").values())
-        uuid = devices.device(0)["attributes"]["uuid"]["string"]
-        sandbox.api.create(DEVICES.path(), device_object(node, reported(0, id=uuid, health=False)))
-        sandbox.wait(
-            lambda: [*sandbox.nodes_of("train-").values()] == [each for each in nodes if each != node],
-            "the gang to run on the other node",
-        )
-        sandbox.wait_running("train-", 1)
-        finish_all(sandbox, "train-")
-        sandbox.api.delete(DEVICES.path(name=node))
         sandbox.wait_free()

@@ -1,11 +1,7 @@
-"""Jobs as users of Kueue have them, unchanged, in a namespace where Kueue's names count, and in one where not."""
+"""Jobs as users of Kueue have them, unchanged, in a namespace where Kueue's names count."""
 
-from pathlib import Path
 from typing import Any
 
-import yaml
-
-from deploy.local.stack import Stack
 from tests.e2e.support.api_paths import Document, path
 from tests.e2e.support.gang_kinds import finish_all
 from tests.e2e.support.manifests import batch_job, pod
@@ -62,34 +58,6 @@ def test_kueues_jobs_wait_unchanged_are_admitted_whole_and_run(sandbox: Sandbox)
     sandbox.wait_free()
 
 
-def test_a_group_of_kueues_pods_starts_whole_and_leaves_nothing_behind(sandbox: Sandbox) -> None:
-    sandbox.add_nodes(2)
-    queue = sandbox.add_queue()
-    switch_on(sandbox, queue)
-    sandbox.add(member(sandbox, "ring-0", 2))
-    sandbox.wait(lambda: sandbox.find("PodGroup", "podgroup-pods-ring") is not None, "the group to be made")
-    assert (
-        sandbox.get("PodGroup", "podgroup-pods-ring")["spec"] | {"minMember": 2, "queue": queue}
-        == (sandbox.get("PodGroup", "podgroup-pods-ring")["spec"])
-    )
-    assert not sandbox.running("ring-")
-
-    sandbox.add(member(sandbox, "ring-1", 2))
-    sandbox.wait_running("ring-", 2)
-    finish_all(sandbox, "ring-")
-    sandbox.wait_free()
-    for name in ("ring-0", "ring-1"):
-        sandbox.delete("Pod", name)
-    sandbox.wait(
-        lambda: sandbox.find("PodGroup", "podgroup-pods-ring") is None, "the group to go with its pods"
-    )
-    # The name can be used again.
-    sandbox.add(member(sandbox, "ring-2", 1))
-    sandbox.wait_running("ring-2", 1)
-    sandbox.delete("Pod", "ring-2")
-    sandbox.wait_free()
-
-
 def test_a_group_of_kueues_pods_that_is_evicted_is_made_again_and_keeps_its_turn(sandbox: Sandbox) -> None:
     sandbox.add_nodes(1)
     queue = sandbox.add_queue()
@@ -114,28 +82,4 @@ def test_a_group_of_kueues_pods_that_is_evicted_is_made_again_and_keeps_its_turn
     sandbox.wait_running("ring-", 2)
     assert sandbox.get("PodGroup", "podgroup-pods-ring")["metadata"]["uid"] == group
     finish_all(sandbox, "ring-")
-    sandbox.wait_free()
-
-
-def test_where_kueues_names_do_not_count_its_jobs_are_passed_over_and_check_says_what_to_write(
-    sandbox: Sandbox, whole_stack: Stack, tmp_path: Path
-) -> None:
-    sandbox.add_nodes(1)
-    queue = sandbox.add_queue()
-    job = kueues_job(sandbox, "train", 2, 3)
-    file = tmp_path / "job.yaml"
-    file.write_text(yaml.safe_dump(job), encoding="utf-8")
-    said = whole_stack.muster("check", file).stdout
-    assert "expected muster.dev/queue-name: the name of the Queue itself" in said
-    assert 'or the label muster.dev/kueue-names: "true" on its Namespace' in said
-
-    sandbox.add(job, pod(sandbox, "alone", 1, labels=LOCAL_QUEUE))
-    sandbox.wait_running("alone", 1)
-    assert sandbox.held() == {}
-    assert sandbox.get("batch/v1 Job", "train")["spec"]["suspend"] is True
-    # Whoever follows the advice has it wait, and run.
-    sandbox.merge("batch/v1 Job", "train", {"metadata": {"labels": {"muster.dev/queue-name": queue}}})
-    sandbox.wait_running("train-", 2)
-    finish_all(sandbox, "train-")
-    sandbox.delete("Pod", "alone")
     sandbox.wait_free()

@@ -6,10 +6,9 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.cluster_faults import kubectl_muster
 from tests.e2e.support.api_paths import Document, condition, path
 from tests.e2e.support.gang_kinds import finish_all
-from tests.e2e.support.manifests import bare_pod, batch_job, template
+from tests.e2e.support.manifests import bare_pod, template
 from tests.e2e.support.operators import JobSetOperator, Operator, Template, pods_of_app_wrapper, value_at
 from tests.e2e.support.sandbox import GPU, SANDBOX, Sandbox
 from tests.node_affinity import pinned_nodes
@@ -81,12 +80,13 @@ class Played(NamedTuple):
     spec: Callable[[Sandbox], Document]
     pods: Callable[[Document], list[Template]]
     suspend: tuple[str, ...]
-    #: The status by which it has ended; None: it ends when it is deleted.
-    ended: Document | None
+    #: The status by which it has ended.
+    ended: Document
 
 
 SUCCEEDED = {"conditions": [{"type": "Succeeded", "status": "True"}]}
 RUN_POLICY = ("spec", "runPolicy", "suspend")
+#: One for each way in which objects say what pods they have, and that they wait.
 PLAYED = (
     Played(
         "MPIJob",
@@ -105,29 +105,6 @@ PLAYED = (
         SUCCEEDED,
     ),
     Played(
-        "TFJob",
-        "kubeflow.org/v1",
-        lambda sandbox: {"tfReplicaSpecs": roles(sandbox, PS=2, Worker=2)},
-        pods_of_roles("tfReplicaSpecs"),
-        RUN_POLICY,
-        SUCCEEDED,
-    ),
-    *(
-        Played(
-            kind,
-            "kubeflow.org/v1",
-            lambda sandbox, field=field: {field: roles(sandbox, Worker=4)},
-            pods_of_roles(field),
-            RUN_POLICY,
-            SUCCEEDED,
-        )
-        for kind, field in (
-            ("XGBoostJob", "xgbReplicaSpecs"),
-            ("PaddleJob", "paddleReplicaSpecs"),
-            ("JAXJob", "jaxReplicaSpecs"),
-        )
-    ),
-    Played(
         "SparkApplication",
         "sparkoperator.k8s.io/v1beta2",
         lambda sandbox: {
@@ -139,14 +116,6 @@ PLAYED = (
         lambda document: pods_of_spark(document["spec"]),
         ("spec", "suspend"),
         {"applicationState": {"state": "COMPLETED"}},
-    ),
-    Played(
-        "RayCluster",
-        "ray.io/v1",
-        ray,
-        lambda document: pods_of_ray(document["spec"]),
-        ("spec", "suspend"),
-        None,
     ),
     Played(
         "RayJob",
@@ -193,7 +162,7 @@ PLAYED = (
 
 
 @pytest.mark.parametrize("played", PLAYED, ids=lambda played: played.kind)
-def test_each_kind_waits_runs_whole_and_gives_everything_back(
+def test_objects_of_operators_wait_run_whole_and_give_everything_back(
     sandbox: Sandbox, operators: None, played: Played
 ) -> None:
     sandbox.add_nodes(2)
@@ -215,12 +184,8 @@ def test_each_kind_waits_runs_whole_and_gives_everything_back(
         resumed = sandbox.get(played.kind, "train")["spec"]
         assert resumed.get("runPolicy", {}).get("ttl") == spec.get("runPolicy", {}).get("ttl")
         assert f"{played.kind.lower()}/" in sandbox.explain("train")
-        if played.ended is None:
-            sandbox.delete(played.kind, "train")
-            sandbox.wait(lambda: not sandbox.pods("train-"), "its pods to go")
-        else:
-            finish_all(sandbox, "train-")
-            sandbox.api.merge(path(played.kind, sandbox.name, "train") + "/status", {"status": played.ended})
+        finish_all(sandbox, "train-")
+        sandbox.api.merge(path(played.kind, sandbox.name, "train") + "/status", {"status": played.ended})
         sandbox.wait_free()
 
 
@@ -284,98 +249,6 @@ def test_a_job_set_waits_whole_and_each_pod_gets_a_seat_of_its_job(sandbox: Sand
             {"status": {"conditions": [{"type": "Completed", "status": "True"}]}},
         )
         sandbox.wait_free()
-
-
-def test_a_job_set_that_is_evicted_is_suspended_and_comes_back(sandbox: Sandbox, operators: None) -> None:
-    sandbox.add_nodes(2)
-    sandbox.add_queue()
-    with JobSetOperator(sandbox).playing():
-        sandbox.add(job_set(sandbox, "train"))
-        wait_served(sandbox, "JobSet", "train")
-        sandbox.wait_running("train-", 5)
-        sandbox.add(bare_pod(sandbox, "urgent", 8, priorityClassName=sandbox.add_priority_class(1000)))
-
-        sandbox.wait_running("urgent", 1)
-        assert sandbox.get("JobSet", "train")["spec"]["suspend"] is True
-        sandbox.wait(lambda: not sandbox.pods("train-"), "the pods of the JobSet to be gone")
-        sandbox.wait_reason("train", "NoFit")
-        assert "jobset/train" in kubectl_muster(sandbox.stack, "pending", "--all-namespaces")
-        finish_all(sandbox, "urgent")
-        sandbox.wait_running("train-", 5)
-
-
-def test_a_job_set_that_cannot_be_read_says_what_is_wrong(sandbox: Sandbox, operators: None) -> None:
-    sandbox.add_queue()
-    broken = job_set(sandbox, "broken")
-    broken["spec"]["replicatedJobs"][1]["replicas"] = "two"
-    with Operator(sandbox, "JobSet", lambda document: []).playing():
-        sandbox.add(broken)
-        wait_served(sandbox, "JobSet", "broken")
-        message = sandbox.wait_reason("broken", "InvalidSpec")
-        assert message.startswith("spec.replicatedJobs.1.replicas: found ")
-
-
-def controlled(kind: str, version: str) -> Document:
-    """Metadata of an object that a controller made for another one."""
-    owner = {"apiVersion": version, "kind": kind, "name": "parent", "uid": "1", "controller": True}
-    return {"ownerReferences": [owner]}
-
-
-def test_what_enters_a_queue_is_suspended_whichever_way_it_names_it(
-    sandbox: Sandbox, operators: None
-) -> None:
-    queue = sandbox.add_queue()
-    named = {"metadata": {"labels": {"muster.dev/queue-name": queue}}}
-    volcano = job_set(sandbox, "volcano", annotations={"scheduling.volcano.sh/queue-name": queue}, labels={})
-    late = job_set(sandbox, "late", labels={})
-    with Operator(sandbox, "JobSet", lambda document: []).playing():
-        [by_annotation, free] = sandbox.add(volcano, late)
-        assert by_annotation["spec"]["suspend"] is True
-        assert by_annotation["metadata"]["labels"] == {"muster.dev/queue-name": queue}
-        assert "suspend" not in free["spec"]
-        assert sandbox.merge("JobSet", "late", named)["spec"]["suspend"] is True
-        left = sandbox.merge("JobSet", "late", {"metadata": {"labels": {"muster.dev/queue-name": None}}})
-        assert left["metadata"]["labels"] == {"muster.dev/queue-name": queue}, "no object leaves its queue"
-
-
-def test_what_is_part_of_another_object_waits_with_that(sandbox: Sandbox, operators: None) -> None:
-    queue = sandbox.add_queue()
-    gated = {"metadata": {"labels": {"muster.dev/gated": "true"}}}
-    sandbox.api.merge(path("Namespace", "", sandbox.name), gated)
-    labels = {"labels": {"muster.dev/queue-name": queue}}
-    part = {"name": "part", **labels, **controlled("RayJob", "ray.io/v1")}
-    cluster = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": part, "spec": ray(sandbox)}
-    with Operator(sandbox, "RayCluster", lambda document: []).playing():
-        [made] = sandbox.add(cluster)
-        assert "suspend" not in made["spec"]
-        job = batch_job(sandbox, "part", 1)
-        job["metadata"] = {"name": "part", **controlled("JobSet", "jobset.x-k8s.io/v1alpha2")}
-        [child] = sandbox.add(job)
-        assert child["spec"]["suspend"] is False
-        own = batch_job(sandbox, "own", 1)
-        own["metadata"] = {"name": "own"}
-        assert sandbox.add(own)[0]["spec"]["suspend"] is True
-        with Operator(sandbox, "JobSet", lambda document: []).playing():
-            [unnamed] = sandbox.add(job_set(sandbox, "unnamed", labels={}))
-            assert unnamed["spec"]["suspend"] is True, "everything waits in a gated namespace"
-
-
-def test_a_leader_worker_set_hands_its_queue_to_leaders_and_workers(
-    sandbox: Sandbox, operators: None
-) -> None:
-    queue = sandbox.add_queue()
-    labels = {"muster.dev/queue-name": queue}
-    template_of = {"leaderTemplate": {"metadata": {"labels": {"app": "a"}}}, "workerTemplate": {}, "size": 2}
-    document = {
-        "apiVersion": "leaderworkerset.x-k8s.io/v1",
-        "kind": "LeaderWorkerSet",
-        "metadata": {"name": "llm", "labels": labels},
-        "spec": {"leaderWorkerTemplate": template_of},
-    }
-    with Operator(sandbox, "LeaderWorkerSet", lambda document: []).playing():
-        made = sandbox.add(document)[0]["spec"]["leaderWorkerTemplate"]
-        assert made["leaderTemplate"]["metadata"]["labels"] == {"app": "a", **labels}
-        assert made["workerTemplate"]["metadata"]["labels"] == labels
 
 
 def test_a_ray_cluster_grows_and_shrinks_while_it_runs(sandbox: Sandbox, operators: None) -> None:

@@ -116,41 +116,6 @@ def test_a_deployment_with_a_minimum_is_one_gang_that_rolls_over_and_grows(sandb
     sandbox.wait(lambda: sandbox.find("PodGroup", group) is None, "the group to go with its owner")
 
 
-def test_a_gang_without_pods_waits_for_nothing_and_moves_with_its_owner(sandbox: Sandbox) -> None:
-    sandbox.add_nodes(2)
-    sandbox.add_queue()
-    other = sandbox.add_queue("other")
-    group = "podgroup-deployment-web"
-    sandbox.add(bare_pod(sandbox, "first", 8))
-    sandbox.wait_running("first", 1)
-    sandbox.add(owner(sandbox, "Deployment", 3, gang=3))
-    sandbox.wait_reason(group, "NoFit")
-    sandbox.wait(
-        lambda: sandbox.get("PodGroup", group).get("status", {}).get("conditions"),
-        "the group to say that it waits",
-    )
-
-    sandbox.merge("Deployment", "web", {"spec": {"replicas": 0}})
-    sandbox.wait(lambda: sandbox.reason(group) == ("", ""), "the group to wait no more")
-    sandbox.wait(
-        lambda: group not in kubectl_muster(sandbox.stack, "pending", "--all-namespaces"),
-        "the group to be listed no more",
-    )
-    sandbox.wait_phase("PodGroup", group, "Pending")
-    sandbox.wait(
-        lambda: not sandbox.get("PodGroup", group)["status"].get("conditions"),
-        "the group to say no more that it waits",
-    )
-    finish_all(sandbox, "first")
-
-    moved = {"metadata": {"labels": {"muster.dev/queue-name": other}}, "spec": {"replicas": 3}}
-    sandbox.merge("Deployment", "web", moved)
-    sandbox.wait_running("web-", 3)
-    assert sandbox.get("PodGroup", group)["spec"]["queue"] == other
-    assert sandbox.held().get(f"queue {other} nvidia.com/gpu") == 12000
-    close(sandbox, "Deployment")
-
-
 def test_a_stateful_set_with_a_minimum_starts_whole_and_gets_its_pods_back(sandbox: Sandbox) -> None:
     sandbox.add_nodes(2)
     sandbox.add_queue()
@@ -162,48 +127,6 @@ def test_a_stateful_set_with_a_minimum_starts_whole_and_gets_its_pods_back(sandb
     sandbox.wait(lambda: len(uids(sandbox) - before) == 1, "the same name to run again")
     assert {each["metadata"]["name"] for each in sandbox.running("web-")} == {f"web-{n}" for n in range(4)}
     close(sandbox, "StatefulSet")
-
-
-def test_an_owner_enters_a_queue_later_by_its_label(sandbox: Sandbox) -> None:
-    sandbox.add_nodes(1)
-    queue = sandbox.add_queue()
-    late = owner(sandbox, "StatefulSet", 1, serviceName="web")
-    late["metadata"]["labels"] = {}
-    sandbox.add(late)
-    sandbox.wait_running("web-", 1)
-    assert sandbox.held() == {}
-    sandbox.merge("StatefulSet", "web", {"metadata": {"labels": {"muster.dev/queue-name": queue}}})
-    sandbox.wait(lambda: sandbox.held() != {}, "the pod that replaces the other to have a seat")
-    close(sandbox, "StatefulSet")
-
-
-def test_jobs_of_a_cron_job_wait_in_its_queue(sandbox: Sandbox) -> None:
-    sandbox.add_nodes(1)
-    queue = sandbox.add_queue()
-    [made] = sandbox.add(
-        {
-            "apiVersion": "batch/v1",
-            "kind": "CronJob",
-            "metadata": {"name": "nightly", "labels": {"muster.dev/queue-name": queue}},
-            "spec": {
-                "schedule": "0 0 1 1 *",
-                "jobTemplate": {"spec": {"parallelism": 2, "template": template(sandbox.name, 4)}},
-            },
-        }
-    )
-    job = {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": "nightly-1", **made["spec"]["jobTemplate"]["metadata"]},
-        "spec": made["spec"]["jobTemplate"]["spec"],
-    }
-    [suspended] = sandbox.add(job)
-    assert suspended["spec"]["suspend"] is True
-    sandbox.wait_running("nightly-1", 2)
-    assert sandbox.held() != {}
-    finish_all(sandbox, "nightly-1")
-    sandbox.wait_free()
-    sandbox.delete("batch/v1 CronJob", "nightly")
 
 
 def test_each_leader_of_a_leader_worker_set_starts_with_its_workers(sandbox: Sandbox) -> None:

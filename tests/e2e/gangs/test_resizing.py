@@ -1,4 +1,4 @@
-"""Jobs that grow and quotas that shrink while gangs run."""
+"""Jobs that grow while gangs run."""
 
 from collections.abc import Callable
 
@@ -6,10 +6,9 @@ import pytest
 
 from deploy.local.stack import LocalCommandFailed, Stack
 from tests.cluster_faults import continue_muster
-from tests.e2e.support.api_paths import path
 from tests.e2e.support.crash_harness import is_stopped
-from tests.e2e.support.gang_kinds import finish, finish_all, made
-from tests.e2e.support.manifests import batch_job, volcano_job
+from tests.e2e.support.gang_kinds import finish, made
+from tests.e2e.support.manifests import batch_job
 from tests.e2e.support.sandbox import GPU, Sandbox
 from tests.waiting import until
 
@@ -74,46 +73,3 @@ def bound_at_most(sandbox: Sandbox, prefix: str) -> int:
         (there.discard if over else there.add)(meta["uid"])
         most = max(most, len(there))
     return most
-
-
-def test_a_quota_shrunk_below_its_use_evicts_nothing_and_admits_nothing(sandbox: Sandbox) -> None:
-    sandbox.add_nodes(3)
-    queue = sandbox.add_queue(capability={GPU: 16})
-    sandbox.add(volcano_job(sandbox, "first", 1, 8), volcano_job(sandbox, "second", 1, 8))
-    sandbox.wait_running("first-", 1)
-    sandbox.wait_running("second-", 1)
-
-    sandbox.api.merge(path("Queue", "", queue), {"spec": {"capability": {GPU: 8}}})
-    sandbox.add(volcano_job(sandbox, "third", 1, 2))
-    message = sandbox.wait_reason("third", "QueueLimit")
-    assert message == f"queue {queue} may use 8 {GPU}: 16 used, 2 asked, 10 too many"
-    assert message in sandbox.explain("third")
-
-    finish_all(sandbox, "first-")
-    sandbox.wait(
-        lambda: sandbox.held().get(f"queue {queue} {GPU}") == 8_000, "the first one's seat to come back"
-    )
-    sandbox.wait(lambda: "8 used, 2 asked, 2 too many" in sandbox.reason("third")[1], "the new numbers")
-    assert len(sandbox.running("second-")) == 1
-    finish_all(sandbox, "second-")
-    sandbox.wait_running("third-", 1)
-
-
-def test_the_podgroup_of_a_volcano_job_follows_its_scale(sandbox: Sandbox) -> None:
-    sandbox.add_nodes(1)
-    sandbox.add_queue()
-    sandbox.add(volcano_job(sandbox, "scaled", 2))
-    sandbox.wait_running("scaled-", 2)
-    job = sandbox.get("Job", "scaled")
-    group = f"scaled-{job['metadata']['uid']}"
-
-    def minimums() -> tuple[int, dict[str, int]] | None:
-        found = sandbox.find("PodGroup", group)
-        return None if found is None else (found["spec"]["minMember"], found["spec"]["minTaskMember"])
-
-    sandbox.wait(lambda: minimums() == (2, {"worker": 2}), "the PodGroup")
-    (task,) = job["spec"]["tasks"]
-    more = {"minAvailable": 4, "tasks": [{**task, "replicas": 4, "minAvailable": 4}]}
-    sandbox.api.merge(path("Job", sandbox.name, "scaled"), {"spec": more})
-    sandbox.wait_running("scaled-", 4)
-    sandbox.wait(lambda: minimums() == (4, {"worker": 4}), "the PodGroup to follow")

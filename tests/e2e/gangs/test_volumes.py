@@ -126,8 +126,9 @@ def attempts(sandbox: Sandbox, name: str = "train") -> int:
     return len(sandbox.ledger.admissions(sandbox.name, name))
 
 
-@pytest.mark.parametrize("mode", ["Immediate", "WaitForFirstConsumer"])
-@pytest.mark.parametrize("gang", [as_volcano_job, as_batch_job, as_pod_group])
+@pytest.mark.parametrize(
+    ("gang", "mode"), [(as_volcano_job, "Immediate"), (as_batch_job, "WaitForFirstConsumer")]
+)
 def test_a_gang_with_a_local_volume_starts_on_its_node_at_once(
     sandbox: Sandbox, storage: Storage, gang: GangMaker, mode: str
 ) -> None:
@@ -188,26 +189,7 @@ def test_a_job_whose_claim_comes_later_holds_nothing_and_says_what_it_waits_for(
     assert attempts(sandbox) == 1
 
 
-def test_two_volumes_that_no_node_reaches_both_are_named(sandbox: Sandbox, storage: Storage) -> None:
-    sandbox.add_nodes(3)
-    sandbox.add_queue()
-    class_ = storage.add_class("local", volumeBindingMode="Immediate")
-    for number, claim in enumerate(("left", "right")):
-        volume = storage.add_volume(claim, class_, HOST, sandbox.nodes[number])
-        storage.add_claim(claim, class_, volumeName=volume)
-        storage.wait_bound(claim)
-    sandbox.add(with_claims(batch_job(sandbox, "train", 1), "left", "right"))
-    sandbox.wait(
-        lambda: "cannot be used on one node" in sandbox.told("batch/v1 Job", "train"),
-        "both volumes to be named",
-    )
-    assert attempts(sandbox) == 0
-
-
-@pytest.mark.parametrize("gang", [as_volcano_job, as_batch_job, as_pod_group])
-def test_a_node_gets_no_more_volumes_than_it_can_attach(
-    sandbox: Sandbox, storage: Storage, gang: GangMaker
-) -> None:
+def test_a_node_gets_no_more_volumes_than_it_can_attach(sandbox: Sandbox, storage: Storage) -> None:
     driver = "disk.example"
     sandbox.add_nodes(2)
     sandbox.add_queue()
@@ -219,7 +201,7 @@ def test_a_node_gets_no_more_volumes_than_it_can_attach(
     sandbox.add(
         *(
             with_disk_each(each, class_) if each["kind"] != "PodGroup" else each
-            for each in gang(sandbox, "train", 4, 1)
+            for each in as_pod_group(sandbox, "train", 4, 1)
         )
     )
     sandbox.wait_running("train-", 4)

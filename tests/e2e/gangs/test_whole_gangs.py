@@ -5,7 +5,6 @@ import pytest
 from deploy.local.stack import Stack
 from tests.cluster_faults import stop_muster
 from tests.e2e.support.gang_kinds import EACH_KIND, GangMaker, as_pod_group, finish_all
-from tests.e2e.support.manifests import batch_job, volcano_job
 from tests.e2e.support.namespace_history import admission_id
 from tests.e2e.support.sandbox import Sandbox
 
@@ -70,61 +69,3 @@ def test_the_check_notices_an_engine_that_admits_gangs_piece_by_piece(
     noticed = r"^(two|three) nodes of four are not enough\nassert not \{'[^']+/big-\d'"
     with pytest.raises(AssertionError, match=noticed):
         check_that_a_gang_waits_whole(sandbox, as_pod_group)
-
-
-def test_a_gang_with_a_required_rack_lies_in_one_rack(sandbox: Sandbox) -> None:
-    sandbox.add_nodes(4, nodes_per_rack=2)
-    sandbox.add_queue()
-    rack = {"muster.dev/required-topology": "topology.muster.dev/rack"}
-    sandbox.add(volcano_job(sandbox, "some", 1, 4))
-    sandbox.wait_running("some-", 1)
-    [first_rack] = sandbox.racks(sandbox.nodes_of("some-").values())
-
-    sandbox.add(volcano_job(sandbox, "one", 4, 4, annotations=rack))
-    sandbox.wait_running("one-", 4)
-    [second_rack] = sandbox.racks(sandbox.nodes_of("one-").values())
-    assert first_rack != second_rack, "the other rack had room for three of four"
-
-    sandbox.add(batch_job(sandbox, "two", 4, 4, annotations=rack))
-    sandbox.wait_reason("two", "TopologyNoFit")
-    sandbox.add_nodes(2, nodes_per_rack=2)
-    sandbox.wait_running("two-", 4)
-    [third_rack] = sandbox.racks(sandbox.nodes_of("two-").values())
-    assert third_rack not in (first_rack, second_rack)
-
-
-def test_an_over_quota_tenant_waits_while_another_goes_and_explain_says_by_how_much(sandbox: Sandbox) -> None:
-    sandbox.add_nodes(4)
-    tenant = sandbox.add_queue("a", capability={"nvidia.com/gpu": 12})
-    other = sandbox.add_queue("b")
-    sandbox.add(volcano_job(sandbox, "first", 1, 8, queue=tenant))
-    sandbox.wait_running("first-", 1)
-
-    sandbox.add(volcano_job(sandbox, "more", 2, 4, queue=tenant))
-    sandbox.wait_reason("more", "QueueLimit")
-    sandbox.add(volcano_job(sandbox, "others", 2, 8, queue=other))
-    sandbox.wait_running("others-", 2)
-    assert not sandbox.history.bound(sandbox.name, "more-")
-
-    story = sandbox.explain("more")
-    assert f"queue {tenant} may use 12 nvidia.com/gpu: 8 used, 8 asked, 4 too many" in story
-    assert "OVER-BY" in story
-
-    finish_all(sandbox, "first-")
-    sandbox.wait_running("more-", 2)
-
-
-@pytest.mark.parametrize("labels", [{"app": "server"}, {"volcano.sh/job-name": "apart"}])
-def test_pods_of_a_gang_that_keep_apart_get_a_node_each(sandbox: Sandbox, labels: dict[str, str]) -> None:
-    """Also where they keep off by a label that the template does not have."""
-    nodes = sandbox.add_nodes(3)
-    sandbox.add_queue()
-    job = volcano_job(sandbox, "apart", 3)
-    pods = job["spec"]["tasks"][0]["template"]
-    pods.setdefault("metadata", {})["labels"] = {"app": "server"}
-    term = {"labelSelector": {"matchLabels": labels}, "topologyKey": "kubernetes.io/hostname"}
-    pods["spec"]["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-    sandbox.add(job)
-    sandbox.wait_running("apart-", 3)
-    assert sorted(pod["spec"]["nodeName"] for pod in sandbox.pods()) == sorted(nodes)
-    assert len(sandbox.ledger.admissions(sandbox.name, "apart")) == 1, "at the first attempt"

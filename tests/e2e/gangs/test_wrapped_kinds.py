@@ -158,31 +158,3 @@ def test_a_train_job_waits_runs_and_is_evicted_with_the_job_set_that_is_made_of_
         sandbox.delete("TrainJob", "tune")
         sandbox.wait(lambda: not sandbox.pods("tune-"), "its pods to go")
     sandbox.wait_free()
-
-
-def test_the_cluster_of_a_ray_service_waits_by_the_queue_that_it_takes_over(
-    sandbox: Sandbox, operators: None
-) -> None:
-    """Its operator gives the RayCluster the labels of the RayService."""
-    sandbox.add_nodes(1)
-    queue = sandbox.add_queue()
-    labels = {"muster.dev/queue-name": queue}
-    with (
-        Operator(sandbox, "RayService", lambda document: []).playing(),
-        Operator(
-            sandbox,
-            "RayCluster",
-            lambda document: [Template("head", 1, document["spec"]["headGroupSpec"]["template"])],
-        ).playing(),
-    ):
-        service = {"apiVersion": "ray.io/v1", "kind": "RayService"}
-        cluster = {"headGroupSpec": {"template": template(sandbox.name, 4)}}
-        metadata = {"name": "serve", "labels": labels}
-        [made] = sandbox.add({**service, "metadata": metadata, "spec": {"rayClusterConfig": cluster}})
-        owner = {**service, "name": "serve", "uid": made["metadata"]["uid"], "controller": True}
-        metadata = {"name": "serve-1", "labels": labels, "ownerReferences": [owner]}
-        of_service = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": metadata, "spec": cluster}
-        [waiting] = sandbox.add(of_service)
-        assert waiting["spec"]["suspend"] is True
-        sandbox.wait(lambda: len(sandbox.running("serve-1-")) == 1, "its head to run")
-        assert sandbox.held().get(f"queue {queue} nvidia.com/gpu") == 4000

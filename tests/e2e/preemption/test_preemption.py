@@ -7,7 +7,7 @@ import pytest
 
 from tests.cluster_faults import kubectl_muster
 from tests.e2e.support.api_paths import Document, path
-from tests.e2e.support.gang_kinds import as_batch_job, as_volcano_job, finish_all
+from tests.e2e.support.gang_kinds import finish_all
 from tests.e2e.support.manifests import batch_job, volcano_job
 from tests.e2e.support.sandbox import Sandbox
 
@@ -94,65 +94,3 @@ def test_a_more_urgent_gang_takes_the_place_of_the_least_urgent_and_both_run_in_
         "both to forget it",
     )
     assert sandbox.ledger.ask("SELECT count(*) FROM claims") == [(0,)]
-
-
-@pytest.mark.parametrize("kind", [as_volcano_job, as_batch_job])
-def test_a_queue_gets_back_what_it_deserves_and_no_more(sandbox: Sandbox, kind) -> None:  # type: ignore[no-untyped-def]
-    sandbox.add_nodes(3)
-    lender = sandbox.add_queue("lender", deserved={"nvidia.com/gpu": 8})
-    borrower = sandbox.add_queue("borrower", deserved={"nvidia.com/gpu": 16})
-    for number in range(3):
-        (document,) = kind(sandbox, f"lent{number}", 2, 4)
-        sandbox.add(in_queue(document, borrower))
-        sandbox.wait_running(f"lent{number}-", 2)
-
-    (mine,) = kind(sandbox, "mine", 2, 4)
-    sandbox.add(in_queue(mine, lender))
-    sandbox.wait_running("mine-", 2)
-    gone = [number for number in range(3) if evicted(sandbox, f"lent{number}")]
-    assert len(gone) == 1, "one was enough"
-    ((code, message),) = evicted(sandbox, f"lent{gone[0]}")
-    assert code == "Reclaimed"
-    assert f"queue {borrower} uses 24 nvidia.com/gpu and deserves 16" in message
-
-    (more,) = kind(sandbox, "more", 1, 8)
-    sandbox.add(in_queue(more, lender))
-    sandbox.wait_reason("more", "NoFit")
-    assert len(sandbox.running("lent")) == 4, "nobody goes for what the queue does not deserve"
-
-
-def test_a_place_is_cleared_for_a_gang_that_starves(sandbox: Sandbox) -> None:
-    sandbox.add_nodes(2)
-    queue = sandbox.add_queue()
-    for name in ("small", "other"):
-        sandbox.add(volcano_job(sandbox, name, 1, 5))
-        sandbox.wait_running(f"{name}-", 1)
-
-    sandbox.add(volcano_job(sandbox, "starved", 2, 8))
-    sandbox.wait_reason("starved", "NoFit")
-    sandbox.merge("Queue", queue, {"spec": {"policy": {"starvation": {"clearAfter": "1s"}}}})
-    sandbox.wait_running("starved-", 2)
-    for name in ("small", "other"):
-        assert [code for code, _ in evicted(sandbox, name)] == ["Cleared"]
-        sandbox.wait_reason(name, "NoFit")
-
-    finish_all(sandbox, "starved-")
-    sandbox.wait_running("small-", 1)
-    sandbox.wait_running("other-", 1)
-
-
-def test_work_that_may_not_be_preempted_stays_and_the_urgent_waits(sandbox: Sandbox, urgent: str) -> None:
-    sandbox.add_nodes(1)
-    sandbox.add_queue()
-    kept = volcano_job(sandbox, "kept", 1, 8)
-    kept["metadata"]["annotations"] = {"volcano.sh/preemptable": "false"}
-    sandbox.add(kept)
-    sandbox.wait_running("kept-", 1)
-
-    sandbox.add(volcano_job(sandbox, "urgent", 1, 8, priorityClassName=urgent))
-    sandbox.wait_reason("urgent", "NoFit")
-    sandbox.api.merge(
-        path("Job", sandbox.name, "kept"), {"metadata": {"annotations": {"volcano.sh/preemptable": "true"}}}
-    )
-    sandbox.wait_running("urgent-", 1)
-    assert [code for code, _ in evicted(sandbox, "kept")] == ["Preempted"]

@@ -1,18 +1,13 @@
 """Pods without an owner go back by being deleted and made again: whole, gated, and nobody is lost on the way."""
 
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import pytest
-
-from admission.failpoints import RECREATION_POINTS
 from deploy.local.stack import Stack
 from tests.cluster_faults import kill_component
-from tests.e2e.support.api_paths import Document, condition
-from tests.e2e.support.crash_harness import CrashHarness, balances_are_sums_of_open_seats
+from tests.e2e.support.api_paths import Document
 from tests.e2e.support.gang_kinds import finish, finish_all
-from tests.e2e.support.manifests import bare_pod, grouped, pod, pod_group
+from tests.e2e.support.manifests import grouped, pod, pod_group
 from tests.e2e.support.sandbox import Sandbox
 from tests.node_affinity import pinned_nodes
 
@@ -114,94 +109,4 @@ def test_a_group_that_cannot_start_goes_back_whole_and_starts_elsewhere(sandbox:
     sandbox.wait_free()
 
 
-def test_a_pod_of_its_own_goes_back_and_keeps_its_place_in_line(sandbox: Sandbox) -> None:
-    sandbox.add_nodes(1)
-    sandbox.add_queue()
-    with no_scheduler(sandbox.stack):
-        sandbox.add(bare_pod(sandbox, "alone", 8))
-        before = uids(sandbox, "alone")
-        lose_a_seat(sandbox, "alone", 1)
-    wait_made_again(sandbox, "alone", before)
-    sandbox.wait(
-        lambda: sandbox.ledger.workloads(sandbox.name) == ["alone"], "its predecessor to be forgotten"
-    )
-    sandbox.add(bare_pod(sandbox, "late", 8))
-    sandbox.wait(
-        lambda: sandbox.ledger.workloads(sandbox.name) == ["alone", "late"], "another pod to come later"
-    )
-    rollbacks = "SELECT rollbacks FROM backoffs WHERE uid = $1"
-    assert sandbox.ledger.ask(rollbacks, uids(sandbox, "alone")["alone"])[0][0] >= 1
-
-    sandbox.delete("Pod", "late")
-    finish(sandbox, ["foreign"])
-    sandbox.wait_running("alone", 1)
-    finish(sandbox, ["alone"])
-    sandbox.wait_free()
-
-
-def test_what_a_quota_refuses_is_told_and_made_again_once_it_may(sandbox: Sandbox) -> None:
-    sandbox.add_nodes(2)
-    sandbox.add_queue()
-    quotas = f"/api/v1/namespaces/{sandbox.name}/resourcequotas"
-    with no_scheduler(sandbox.stack):
-        arrive(sandbox)
-        before = uids(sandbox, "train-")
-        quota = {"metadata": {"name": "none"}, "spec": {"hard": {"pods": "1"}}}
-        lose_a_seat(sandbox, "train-", 2)
-        sandbox.api.create(quotas, {"apiVersion": "v1", "kind": "ResourceQuota", **quota})
-        sandbox.wait(
-            lambda: "used" in sandbox.api.get(f"{quotas}/none").get("status", {}), "the quota to be counted"
-        )
-    sandbox.wait(
-        lambda: "exceeded quota" in sandbox.told("PodGroup", "train"), "the group to say what is refused"
-    )
-    unschedulable = condition(sandbox.get("PodGroup", "train"), "Unschedulable")
-    assert unschedulable["reason"] == "RecreationRefused"
-    sandbox.api.delete(f"{quotas}/none")
-    wait_made_again(sandbox, "train-", before)
-    finish(sandbox, ["foreign"])
-    sandbox.wait_running("train-", 2)
-    finish_all(sandbox, "train-")
-    sandbox.wait_free()
-
-
 # ── Muster dies on the way ──────────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.parametrize(
-    "point",
-    [
-        pytest.param(point, marks=[] if point == "pod-removed" else [pytest.mark.long])
-        for point in RECREATION_POINTS
-    ],
-)
-def test_killed_while_a_group_goes_back_nobody_is_lost_or_doubled(harness: CrashHarness, point: str) -> None:
-    harness.leave()
-    with harness.sandbox(f"killed-{point}") as sandbox:
-        victim = harness.start(f"{point}:KILL")
-        for name in sandbox.nodes[2:]:
-            sandbox.merge("Node", name, {"spec": {"unschedulable": True}})
-        with no_scheduler(sandbox.stack):
-            arrive(sandbox)
-            before = uids(sandbox, "train-")
-            lose_a_seat(sandbox, "train-", 2)
-        harness.dies(victim)
-        harness.start()
-        wait_made_again(sandbox, "train-", before)
-        for name in sandbox.nodes[2:]:
-            sandbox.merge("Node", name, {"spec": {"unschedulable": None}})
-        sandbox.wait_running("train-", 2)
-        made = Counter(
-            moment.name.partition("/")[2]
-            for moment in sandbox.history.of(sandbox.name)
-            if moment.kind == "ADDED" and "train-" in moment.name
-        )
-        rounds = len(
-            [kind for kind, _, _ in harness.ledger.decisions(sandbox.name, "train") if kind == "evict"]
-        )
-        assert made == {"train-0": 1 + rounds, "train-1": 1 + rounds}
-        assert harness.ledger.ask("SELECT * FROM recreations") == []
-        finish_all(sandbox, "train-")
-        finish(sandbox, ["foreign"])
-        sandbox.wait_free()
-        balances_are_sums_of_open_seats(harness.ledger)

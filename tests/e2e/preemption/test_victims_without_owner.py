@@ -1,17 +1,13 @@
 """Pods without an owner that run and have to go: stored, deleted, made again gated, and run again later."""
 
-from collections.abc import Callable
-
-import pytest
-
 from tests.e2e.preemption.test_preemption import (
     check_that_everybody_tells_who_took_the_place,
     evicted,
     urgent,
 )
-from tests.e2e.support.api_paths import Document, path
+from tests.e2e.support.api_paths import Document
 from tests.e2e.support.gang_kinds import finish_all
-from tests.e2e.support.manifests import bare_pod, grouped, pod, pod_group, volcano_job
+from tests.e2e.support.manifests import grouped, pod_group, volcano_job
 from tests.e2e.support.sandbox import Sandbox
 
 __all__ = ["urgent"]
@@ -25,15 +21,6 @@ def as_group(sandbox: Sandbox, name: str) -> list[Document]:
     for each in members:
         each["metadata"]["annotations"] |= MAY_GO
     return [pod_group(sandbox, name, 2), *members]
-
-
-def as_pods(sandbox: Sandbox, name: str) -> list[Document]:
-    return [bare_pod(sandbox, f"{name}-{index}", 8, annotations=dict(MAY_GO)) for index in range(2)]
-
-
-def workloads_of(sandbox: Sandbox, name: str, alike: object) -> list[str]:
-    """Names of the workloads: one group, or each pod."""
-    return [name] if alike is as_group else [f"{name}-0", f"{name}-1"]
 
 
 def uids(sandbox: Sandbox, prefix: str) -> dict[str, str]:
@@ -67,90 +54,25 @@ def check_made_once(sandbox: Sandbox, names: dict[str, str]) -> None:
     assert sandbox.ledger.ask("SELECT * FROM recreations WHERE namespace = $1", sandbox.name) == []
 
 
-@pytest.mark.parametrize("victims", [as_group, as_pods])
 def test_running_pods_without_an_owner_go_for_a_more_urgent_gang_and_run_again(
-    sandbox: Sandbox, urgent: str, victims: Callable[[Sandbox, str], list[Document]]
+    sandbox: Sandbox, urgent: str
 ) -> None:
     sandbox.add_nodes(2)
     sandbox.add_queue()
-    sandbox.add(*victims(sandbox, "calm"))
+    sandbox.add(*as_group(sandbox, "calm"))
     sandbox.wait_running("calm-", 2)
     before = uids(sandbox, "calm-")
 
     sandbox.add(volcano_job(sandbox, "urgent", 2, 8, priorityClassName=urgent))
     sandbox.wait_running("urgent-", 2)
     wait_made_again(sandbox, "calm-", before)
-    for name in workloads_of(sandbox, "calm", victims):
-        assert [code for code, _ in evicted(sandbox, name)] == ["Preempted"]
-        sandbox.wait_reason(name, "NoFit")
-        kind = "PodGroup" if victims is as_group else "Pod"
-        told = f"(Preempted) for vcjob/{sandbox.name}/urgent"
-        check_that_everybody_tells_who_took_the_place(sandbox, kind, name, told)
+    assert [code for code, _ in evicted(sandbox, "calm")] == ["Preempted"]
+    sandbox.wait_reason("calm", "NoFit")
+    told = f"(Preempted) for vcjob/{sandbox.name}/urgent"
+    check_that_everybody_tells_who_took_the_place(sandbox, "PodGroup", "calm", told)
 
     finish_all(sandbox, "urgent-")
     sandbox.wait_running("calm-", 2)
     check_made_once(sandbox, before)
-    finish_all(sandbox, "calm-")
-    sandbox.wait_free()
-
-
-def test_a_group_of_pods_without_an_owner_is_got_back_by_whom_its_quota_was_lent_from(
-    sandbox: Sandbox,
-) -> None:
-    sandbox.add_nodes(2)
-    borrower = sandbox.add_queue("borrower", deserved={"nvidia.com/gpu": 8})
-    lender = sandbox.add_queue("lender", deserved={"nvidia.com/gpu": 8})
-    sandbox.add(*as_group(sandbox, "lent"))
-    sandbox.wait_running("lent-", 2)
-    before = uids(sandbox, "lent-")
-
-    sandbox.add(volcano_job(sandbox, "mine", 1, 8, queue=lender))
-    sandbox.wait_running("mine-", 1)
-    wait_made_again(sandbox, "lent-", before)
-    ((code, message),) = evicted(sandbox, "lent")
-    assert code == "Reclaimed"
-    assert f"queue {borrower} uses 16 nvidia.com/gpu and deserves 8" in message
-    sandbox.wait_reason("lent", "NoFit")
-
-    finish_all(sandbox, "mine-")
-    sandbox.wait_running("lent-", 2)
-    check_made_once(sandbox, before)
-
-
-def test_pods_without_an_owner_that_do_not_say_so_stay(sandbox: Sandbox, urgent: str) -> None:
-    sandbox.add_nodes(1)
-    sandbox.add_queue()
-    silent = bare_pod(sandbox, "silent", 8)
-    sandbox.add(silent)
-    sandbox.wait_running("silent", 1)
-    before = uids(sandbox, "silent")
-
-    sandbox.add(volcano_job(sandbox, "urgent", 1, 8, priorityClassName=urgent))
-    sandbox.wait_reason("urgent", "NoFit")
-    assert uids(sandbox, "silent") == before
-    sandbox.api.merge(path("Pod", sandbox.name, "silent"), {"metadata": {"annotations": MAY_GO}})
-    sandbox.wait_running("urgent-", 1)
-    wait_made_again(sandbox, "silent", before)
-    assert [code for code, _ in evicted(sandbox, "silent")] == ["Preempted"]
-
-
-def test_a_member_that_the_stock_scheduler_preempts_is_made_again(sandbox: Sandbox, urgent: str) -> None:
-    """By a pod that is in no queue: Muster neither decided nor expected it."""
-    sandbox.add_nodes(2)
-    sandbox.add_queue()
-    sandbox.add(*as_group(sandbox, "calm"))
-    sandbox.wait_running("calm-", 2)
-    before = uids(sandbox, "calm-")
-    (taken,) = (name for name, node in sandbox.nodes_of("calm-").items() if node == sandbox.nodes[0])
-
-    beside = {"kubernetes.io/hostname": sandbox.nodes[0]}
-    foreign = pod(sandbox, "foreign", 8, priorityClassName=urgent)
-    foreign["spec"]["nodeSelector"] |= beside
-    sandbox.add(foreign)
-    sandbox.wait_running("foreign", 1)
-    wait_made_again(sandbox, taken, {taken: before[taken]})
-    finish_all(sandbox, "foreign")
-    sandbox.wait_running("calm-", 2)
-    check_made_once(sandbox, {taken: before[taken]})
     finish_all(sandbox, "calm-")
     sandbox.wait_free()

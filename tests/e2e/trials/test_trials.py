@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from tests.e2e.support.api_paths import Document, path
@@ -107,84 +106,6 @@ def test_what_a_user_is_told_of_a_job_happens_when_it_is_submitted(sandbox: Sand
     assert waits["changes"]
     sandbox.add(second)
     assert sandbox.wait_reason("second", waits["reason"]["code"]) == waits["reason"]["message"]
-
-
-def test_a_user_tries_only_where_they_may_list_and_is_told_no_names_of_others(
-    sandbox: Sandbox, tmp_path: Path
-) -> None:
-    sandbox.add_nodes(1)
-    sandbox.add_queue(deserved={GPU: 8})
-    lent = sandbox.add_queue("lent", deserved={GPU: 0})
-    alice = sandbox.somebody(f"alice-{sandbox.name}")
-    mallory = sandbox.stack.cluster.kubeconfig_for(f"mallory-{sandbox.name}")
-    job = batch_job(sandbox, "train", 1, 8)
-    other = f"{sandbox.name}-other"
-    sandbox.api.create(
-        path("Namespace", ""), {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": other}}
-    )
-    try:
-        secret = batch_job(sandbox, "secret", 1, 8)
-        secret["metadata"]["labels"] = {"muster.dev/queue-name": lent}
-        sandbox.api.create(path("batch/v1 Job", other), secret)
-
-        def preempts() -> bool:
-            return bool(told(sandbox, alice, tmp_path, job)["items"][0]["state"] == "preempts")
-
-        sandbox.wait(preempts, "the other Job to have the GPUs")
-        (item,) = told(sandbox, alice, tmp_path, job)["items"]
-        assert item["victims"] == [
-            {**item["victims"][0], "kind": None, "namespace": None, "name": None, "queue": None}
-        ]
-        assert "secret" not in json.dumps(item)
-        assert lent not in json.dumps(item)
-        (seen,) = told(sandbox, sandbox.stack.cluster.kubeconfig, tmp_path, job)["items"]
-        assert (seen["victims"][0]["namespace"], seen["victims"][0]["name"]) == (other, "secret")
-    finally:
-        sandbox.api.delete(path("Namespace", "", other))
-
-    refused = told(sandbox, mallory, tmp_path, job, code=1)
-    assert f"mallory-{sandbox.name} may not list jobs in namespace {sandbox.name}." in refused
-    unknown = told(sandbox, alice, tmp_path, job, code=1, words=("-q", "nowhere"))
-    assert "There is no queue nowhere that you may see." in unknown
-
-
-@pytest.mark.parametrize("kind", ["Job", "batch/v1 Job"])
-def test_what_the_api_server_refuses_is_told_before(sandbox: Sandbox, tmp_path: Path, kind: str) -> None:
-    sandbox.add_queue()
-    who = sandbox.somebody(f"alice-{sandbox.name}")
-    if kind == "Job":
-        broken = volcano_job(sandbox, "broken", 1)
-        broken["spec"]["queue"] = "nowhere"
-    else:
-        broken = batch_job(sandbox, "broken", 1)
-        broken["spec"]["parallelism"] = "many"
-    body = told(sandbox, who, tmp_path, broken, code=1)
-    assert body["items"][0]["state"] == "refused"
-    assert body["items"][0]["refusals"]
-
-
-def test_fields_that_the_api_server_does_not_know_are_told_before(sandbox: Sandbox, tmp_path: Path) -> None:
-    sandbox.add_nodes(1)
-    sandbox.add_queue()
-    who = sandbox.somebody(f"alice-{sandbox.name}")
-    # Of Volcano's kinds it keeps them.
-    kept = volcano_job(sandbox, "kept", 1)
-    kept["spec"]["minAvailble"] = 1
-    (item,) = told(sandbox, who, tmp_path, kept)["items"]
-    assert (item["state"] != "refused", item["unknownFields"]) == (True, ["spec.minAvailble"])
-
-    misspelt = batch_job(sandbox, "misspelt", 1)
-    misspelt["spec"]["minAvailble"] = 1
-    (item,) = told(sandbox, who, tmp_path, misspelt, code=1)["items"]
-    assert item["state"] == "refused"
-    assert 'unknown field "spec.minAvailble": kubectl apply and create refuse this' in item["refusals"][0]
-    # The same Job as it was meant, and then once it is there.
-    meant = batch_job(sandbox, "misspelt", 1)
-    (item,) = told(sandbox, who, tmp_path, meant)["items"]
-    assert (item["refusals"], item["warnings"], item["unknownFields"]) == ([], [], [])
-    sandbox.add(meant)
-    (item,) = told(sandbox, who, tmp_path, meant)["items"]
-    assert item["warnings"] == ["there is an object of this kind and name already"]
 
 
 def test_administrators_try_quota_and_what_they_are_told_happens(sandbox: Sandbox) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.e2e.support.api_paths import Document, path
 from tests.e2e.support.gang_kinds import finish_all
-from tests.e2e.support.manifests import bare_pod, pod_group, pod_spec, template
+from tests.e2e.support.manifests import bare_pod, pod_spec, template
 from tests.e2e.support.namespace_history import admission_id
 from tests.e2e.support.operators import Operator, Template
 from tests.e2e.support.sandbox import Sandbox
@@ -107,54 +107,3 @@ def test_a_pod_that_runs_past_the_queue_neither_keeps_the_seats_of_the_job_set_t
         finish_all(sandbox, "victim-")
         sandbox.wait_free()
         assert sandbox.running("a-intruder"), "whatever it says, it is nobody's"
-
-
-def test_a_pod_that_says_it_is_of_a_leader_worker_set_changes_no_group_of_a_user(sandbox: Sandbox) -> None:
-    """Muster makes a group with such a name for a LeaderWorkerSet, and keeps its size; this one is a user's."""
-    sandbox.add_nodes(1)
-    queue = sandbox.add_queue()
-    sandbox.add(pod_group(sandbox, "podgroup-llm-0", 3))
-    forged = {
-        "labels": {"leaderworkerset.sigs.k8s.io/name": "llm", "leaderworkerset.sigs.k8s.io/group-index": "0"},
-        "annotations": {"leaderworkerset.sigs.k8s.io/size": "2"},
-    }
-    for name in ("a-intruder", "b-intruder"):
-        pod = bare_pod(sandbox, name, 1)
-        metadata = {**pod["metadata"], **forged}
-        metadata["labels"] = {**forged["labels"], "muster.dev/queue-name": queue}
-        sandbox.add({**pod, "metadata": metadata})
-    sandbox.wait(
-        lambda: sandbox.reason("podgroup-llm-0")[1] == "2 of 3 pods exist",
-        "the group to have both, and to wait for a third",
-    )
-    sandbox.add(bare_pod(sandbox, "next", 1))
-    sandbox.wait_running("next", 1)
-    assert sandbox.get("PodGroup", "podgroup-llm-0")["spec"]["minMember"] == 3
-    assert not sandbox.running("a-intruder")
-
-
-def pods_of(document: Document) -> list[Template]:
-    job = document["spec"]["replicatedJobs"][0]["template"]["spec"]
-    return [Template("workers", job["parallelism"], job["template"])]
-
-
-def test_a_pod_that_names_a_pod_set_that_there_is_not_keeps_the_job_set_from_nothing(
-    sandbox: Sandbox, operators: None
-) -> None:
-    sandbox.add_nodes(2)
-    queue = sandbox.add_queue()
-    sandbox.add(bare_pod(sandbox, "before", 8), bare_pod(sandbox, "beside", 8))
-    sandbox.wait_running("be", 2)
-    with Operator(sandbox, "JobSet", pods_of).playing():
-        sandbox.add(victim(sandbox, 3))
-        sandbox.wait(lambda: sandbox.reason("victim")[0] == "NoFit", "it to wait")
-        forged = intruder(sandbox, sandbox.name, queue=queue, gpus=8)
-        said = forged["metadata"]["annotations"]
-        said["muster.dev/member-of"] = said["muster.dev/member-of"].replace("/workers", "/other")
-        sandbox.add(forged)
-        finish_all(sandbox, "be")
-        sandbox.wait_running("victim-", 3)
-        assert not sandbox.running("a-intruder")
-        sandbox.delete("Pod", "a-intruder")
-        sandbox.delete("JobSet", "victim")
-        sandbox.wait_free()

@@ -6,7 +6,6 @@ import signal
 
 from deploy.local.stack import Stack
 from tests.cluster_faults import continue_muster, kubectl_muster
-from tests.e2e.support.gang_kinds import finish_all
 from tests.e2e.support.manifests import grouped, pod_group, volcano_job
 from tests.e2e.support.sandbox import GPU, Sandbox
 from tests.waiting import until
@@ -69,70 +68,6 @@ def test_kubectl_get_shows_what_users_of_volcano_expect(sandbox: Sandbox) -> Non
     sandbox.wait(
         lambda: "Admitted" in get("describe", "vcjob", "runs", "-n", sandbox.name).stdout, "an event Admitted"
     )
-
-
-def test_a_paused_queue_admits_nothing_until_it_is_resumed(sandbox: Sandbox, whole_stack: Stack) -> None:
-    sandbox.add_nodes(1)
-    queue = sandbox.add_queue()
-    child, other = sandbox.add_queue("child", parent=queue), sandbox.add_queue("other")
-    config = ("--kubeconfig", whole_stack.cluster.kubeconfig)
-    assert f"queue {queue} is paused" in whole_stack.muster("pause", queue, *config).stdout
-
-    sandbox.add(volcano_job(sandbox, "waits", 1, 1, queue=child))
-    sandbox.wait_reason("waits", "QueuePaused")
-    sandbox.add(volcano_job(sandbox, "goes", 1, 1, queue=other))
-    sandbox.wait_running("goes-", 1)
-    assert not sandbox.history.bound(sandbox.name, "waits-")
-    whole_stack.muster("resume", queue, *config)
-    sandbox.wait_running("waits-", 1)
-
-
-def test_pausing_everything_stops_every_queue_and_nothing_that_runs(
-    sandbox: Sandbox, whole_stack: Stack
-) -> None:
-    sandbox.add_nodes(1)
-    sandbox.add_queue()
-    config = ("--kubeconfig", whole_stack.cluster.kubeconfig)
-    sandbox.add(volcano_job(sandbox, "runs", 1, 1))
-    sandbox.wait_running("runs-", 1)
-    whole_stack.muster("pause", *config)
-    try:
-        sandbox.add(volcano_job(sandbox, "waits", 1, 1))
-        sandbox.wait_reason("waits", "QueuePaused")
-        assert len(sandbox.running("runs-")) == 1
-    finally:
-        whole_stack.muster("resume", *config)
-    sandbox.wait_running("waits-", 1)
-    finish_all(sandbox, "")
-    sandbox.wait_free()
-
-
-def test_queues_and_pending_tell_use_and_places(sandbox: Sandbox, whole_stack: Stack) -> None:
-    sandbox.add_nodes(1)
-    queue = sandbox.add_queue(capability={GPU: 8})
-    sandbox.add(volcano_job(sandbox, "runs", 2, 3))
-    sandbox.wait_running("runs-", 2)
-    sandbox.add(volcano_job(sandbox, "first", 1, 4))
-    sandbox.wait_reason("first", "QueueLimit")
-    sandbox.add(volcano_job(sandbox, "second", 1, 4))
-    sandbox.wait_reason("second", "QueueLimit")
-
-    [row] = [row for row in lines(kubectl_muster(whole_stack, "queues")) if queue in " ".join(row)]
-    assert [cell for cell in row if cell.isdecimal()][:2] == ["6", "8"]
-    pending = lines(kubectl_muster(whole_stack, "pending", "-n", sandbox.name))
-    assert [row[:2] for row in pending[1:]] == [["1", "vcjob/first"], ["2", "vcjob/second"]]
-    assert "State     running" in sandbox.explain("runs")
-
-
-def test_fields_that_do_nothing_yet_are_named_on_the_object(sandbox: Sandbox) -> None:
-    sandbox.add_nodes(1)
-    sandbox.add_queue()
-    policies = [{"event": "JobUpdated", "action": "RestartJob", "timeout": "1m"}]
-    sandbox.add(volcano_job(sandbox, "train", 1, 1, policies=policies, plugins={"pytorch": ["--hosts=x"]}))
-    sandbox.wait_running("train-", 1)
-    named = "spec.policies[0].timeout"
-    sandbox.wait(lambda: named in sandbox.told("Job", "train"), "the Job to name its policy")
-    assert "spec.plugins.pytorch --hosts" in sandbox.told("Job", "train")
 
 
 def test_a_leader_that_stands_still_slows_nobody_who_submits_or_asks(

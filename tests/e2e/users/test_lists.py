@@ -11,7 +11,6 @@ import pytest
 
 from deploy.local.client import LocalClient
 from deploy.local.stack import Stack
-from tests.cluster_faults import kubectl_muster
 from tests.e2e.support.api_paths import Document, path
 from tests.e2e.support.gang_kinds import finish_all
 from tests.e2e.support.manifests import grouped, pod_group, volcano_job
@@ -143,24 +142,3 @@ def test_a_user_lists_jobs_from_their_start_to_after_they_are_gone(
     assert f"2 seats on {sandbox.nodes[0]}" in story
     assert "Ran " in story
     assert "admit" in story
-
-
-def test_a_user_sees_nothing_of_namespaces_of_others(
-    sandbox: Sandbox, whole_stack: Stack, elsewhere: str
-) -> None:
-    sandbox.add_nodes(1)
-    queue = sandbox.add_queue(deserved={GPU: 8})
-    submit(sandbox, member(sandbox, "ann", sandbox.name), volcano_job(sandbox, "secret", 1, 3))
-    sandbox.wait_running("secret-", 1)
-    mallory = Asking(whole_stack, member(sandbox, "mallory", elsewhere))
-
-    sandbox.wait(lambda: queue in kubectl_muster(whole_stack, "queues"), "the queue to be told")
-
-    assert mallory.jobs("-A") == {}
-    users = mallory.json("who", "-q", queue)
-    assert [(one["user"], one["used"]) for one in users["items"]] == [("mallory", {})]
-    assert not users["complete"]
-    assert users["items"][0]["rank"] is None
-    told = mallory.complaint("explain", "secret", "-n", elsewhere)
-    assert "Did you mean" not in told
-    assert "may not list" in mallory.complaint("jobs", "-n", sandbox.name)

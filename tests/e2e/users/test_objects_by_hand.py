@@ -1,11 +1,11 @@
-"""Jobs and queues that people make, stop and remove with kubectl muster."""
+"""Jobs that people make, stop and remove with kubectl muster."""
 
 import subprocess
 import sys
 from pathlib import Path
 
 from tests.e2e.support.api_paths import path
-from tests.e2e.support.sandbox import GPU, Sandbox
+from tests.e2e.support.sandbox import Sandbox
 
 
 def muster(sandbox: Sandbox, *words: str, user: Path | None = None) -> "subprocess.CompletedProcess[str]":
@@ -57,24 +57,3 @@ def test_a_member_of_a_team_runs_suspends_resumes_and_deletes_a_job(sandbox: San
     wrong = muster(sandbox, "job", "run", "x", "-i", "y", "-L", "cpu", *here)
     assert wrong.returncode == 2
     assert "found 'cpu', expected NAME=AMOUNT" in wrong.stderr
-
-
-def test_an_administrator_makes_closes_opens_and_deletes_a_queue(sandbox: Sandbox) -> None:
-    parent = sandbox.add_queue()
-    name = f"{parent}-child"
-    made = muster(sandbox, "queue", "create", name, "--parent", parent, "-w", "3", "--deserved", f"{GPU}=4")
-    assert made.stdout == f"queue {name} created\n", made.stderr
-    spec = sandbox.api.get(path("Queue", "", name))["spec"]
-    assert (spec["parent"], spec["weight"], spec["deserved"]) == (parent, 3, {GPU: "4"})
-
-    def shows(state: str) -> bool:
-        return state in muster(sandbox, "queue", "get", name).stdout
-
-    assert muster(sandbox, "queue", "close", parent).stdout == f"queue {parent} is being closed\n"
-    sandbox.wait(lambda: shows("closed"), f"{name} to be shown as closed")
-    again = muster(sandbox, "queue", "close", parent)
-    assert (again.stdout, again.stderr) == (f"queue {parent} is closed already; nothing was changed\n", "")
-    assert muster(sandbox, "queue", "open", parent).stdout == f"queue {parent} is being opened\n"
-    sandbox.wait(lambda: shows("open"), f"{name} to be shown as open")
-    assert "always open" in muster(sandbox, "queue", "close", "root").stderr
-    assert muster(sandbox, "queue", "delete", name).stdout == f"queue {name} deleted\n"

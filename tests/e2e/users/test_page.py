@@ -107,19 +107,3 @@ def event(answer: HTTPResponse) -> str:
         if line.startswith(b"id: "):
             return line.decode()
     raise AssertionError("the stream ended")
-
-
-def test_what_a_queue_used_is_drawn_for_who_may_see_the_queue(sandbox: Sandbox) -> None:
-    sandbox.add_nodes(1)
-    queue = sandbox.add_queue()
-    sandbox.add(volcano_job(sandbox, "runs", 2, 4))
-    sandbox.wait_running("runs-", 2)
-
-    with page(sandbox.stack.cluster.kubeconfig) as shown:
-        charts = f"charts?queue={queue}&resource=nvidia.com%2Fgpu"
-        in_use = f"gpu in use, in nvidia.com/gpu. {queue}: lowest 0.0, highest"
-        # Nothing was used before the second is over in which it began.
-        sandbox.wait(lambda: in_use in shown(charts), "use to be drawn")
-        assert "workloads that got seats: lowest 0, highest 1" in shown(charts)
-    with page(sandbox.somebody("page-stranger")) as shown:
-        assert "may not get queue root" in shown("charts?queue=root")

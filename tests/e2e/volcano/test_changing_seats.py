@@ -68,24 +68,3 @@ def test_a_job_that_restarts_asks_for_the_seats_of_its_pods_that_had_ended(sandb
     wait_status(sandbox, "train", retryCount=1, running=2)
     finish(sandbox, workers(2))
     sandbox.wait_phase("Job", "train", "Completed")
-
-
-def test_a_pod_that_is_deleted_restarts_by_itself(sandbox: Sandbox) -> None:
-    """Its object is gone by the time the policy is carried out: there is nothing left to delete."""
-    sandbox.add_nodes(2)
-    sandbox.add_queue()
-    sandbox.add(volcano_job(sandbox, "train", 2, 8, policies=on("RestartPod", event="PodEvicted")))
-    sandbox.wait_running("train-", 2)
-    before, nodes = uids(sandbox, "train-"), sandbox.nodes_of("train-")
-
-    sandbox.delete("Pod", "train-worker-1")
-
-    sandbox.wait(
-        lambda: names(sandbox) == workers(2) and len(uids(sandbox, "train-") - before) == 1,
-        "the pod to run again",
-    )
-    assert sandbox.nodes_of("train-") == nodes
-    assert len(sandbox.ledger.admissions(sandbox.name, "train")) == 1
-    sandbox.wait_phase("Job", "train", "Running")
-    finish(sandbox, workers(2))
-    sandbox.wait_phase("Job", "train", "Completed")

@@ -76,76 +76,6 @@ def test_a_job_is_suspended_and_resumed_as_often_as_its_owner_likes(sandbox: San
     assert sandbox.phase("Job", "train") == "Completed"
 
 
-def test_a_job_that_is_resumed_while_its_pods_still_go_starts_whole(sandbox: Sandbox) -> None:
-    sandbox.add_nodes(2)
-    sandbox.add_queue()
-    job = volcano_job(sandbox, "train", 2, 8)
-    job["spec"]["tasks"][0]["template"]["metadata"]["annotations"]["kwok.muster.dev/stop-after"] = "2s"
-    sandbox.add(job)
-    before = {pod["metadata"]["uid"] for pod in sandbox.wait_running("train-", 2)}
-    target = sandbox.get("Job", "train")
-    sandbox.add(command("AbortJob", "Job", target))
-    [resume] = sandbox.add(command("ResumeJob", "Job", target))
-    wait_carried_out(sandbox, resume)
-    sandbox.wait_running("train-", 2)
-    assert not before & {pod["metadata"]["uid"] for pod in sandbox.pods("train-")}
-    assert sandbox.get("Job", "train")["status"]["version"] == 1
-
-
-def test_a_command_in_another_namespace_does_nothing(sandbox: Sandbox) -> None:
-    """Its author was asked for rights there, on a Job of that name."""
-    sandbox.add_nodes(2)
-    sandbox.add_queue()
-    sandbox.add(volcano_job(sandbox, "train", 2, 8))
-    sandbox.wait_running("train-", 2)
-    sandbox.add(volcano_job(sandbox, "other", 1, 1))
-    target = sandbox.get("Job", "train")
-    elsewhere = {**target, "metadata": {**target["metadata"], "name": "other"}}
-    [made] = sandbox.add(command("TerminateJob", "Job", elsewhere))
-    # One that is carried out shows that the other was looked at.
-    ask(sandbox, "RestartJob", "Job", "other")
-    sandbox.wait_phase("Job", "train", "Running")
-    assert sandbox.get("Job", "train")["status"].get("version", 0) == 0
-    sandbox.delete("Command", made["metadata"]["name"])
-
-
-def test_a_job_that_waits_is_suspended_and_others_take_its_turn(sandbox: Sandbox) -> None:
-    sandbox.add_nodes(1)
-    sandbox.add_queue()
-    sandbox.add(volcano_job(sandbox, "large", 2, 8))
-    sandbox.wait_phase("Job", "large", "Pending")
-    ask(sandbox, "AbortJob", "Job", "large")
-    sandbox.wait_phase("Job", "large", "Aborted")
-    sandbox.add_nodes(1)
-    sandbox.add(volcano_job(sandbox, "small", 2, 8))
-    sandbox.wait_running("small-", 2)
-    ask(sandbox, "ResumeJob", "Job", "large")
-    sandbox.wait_phase("Job", "large", "Pending")
-    finish(sandbox, ["small-worker-0", "small-worker-1"])
-    sandbox.wait_running("large-", 2)
-
-
-def test_the_same_command_is_carried_out_once(sandbox: Sandbox) -> None:
-    sandbox.add_nodes(2)
-    sandbox.add_queue()
-    sandbox.add(volcano_job(sandbox, "train", 2, 8))
-    sandbox.wait_running("train-", 2)
-    target = sandbox.get("Job", "train")
-    held = command("RestartJob", "Job", target)
-    # What deletes it has to wait: Muster sees it again and again.
-    held["metadata"]["finalizers"] = ["example.com/hold"]
-    [made] = sandbox.add(held)
-    sandbox.wait(
-        lambda: sandbox.get("Job", "train").get("status", {}).get("version") == 1, "train to restart"
-    )
-    sandbox.wait_phase("Job", "train", "Running")
-    sandbox.wait_running("train-", 2)
-    assert sandbox.get("Job", "train")["status"]["retryCount"] == 1
-    sandbox.merge("Command", made["metadata"]["name"], {"metadata": {"finalizers": None}})
-    wait_carried_out(sandbox, made)
-    assert sandbox.get("Job", "train")["status"]["retryCount"] == 1
-
-
 def test_who_may_not_update_an_object_may_not_ask_for_an_action_on_it(sandbox: Sandbox) -> None:
     sandbox.add_nodes(2)
     queue = sandbox.add_queue()
@@ -184,25 +114,6 @@ def test_a_closed_queue_takes_nothing_new_and_what_runs_goes_on(sandbox: Sandbox
     sandbox.wait_running("late-", 1)
 
 
-def test_with_a_queue_those_below_it_are_closed_and_opened(sandbox: Sandbox) -> None:
-    sandbox.add_nodes(1)
-    parent = sandbox.add_queue("parent")
-    child = sandbox.add_queue("child", parent=parent)
-    other = sandbox.add_queue("other", parent=parent)
-    ask(sandbox, "CloseQueue", "Queue", other)
-    wait_state(sandbox, other, "Closed")
-    ask(sandbox, "CloseQueue", "Queue", parent)
-    for each in (parent, child, other):
-        wait_state(sandbox, each, "Closed")
-    found = {"status": status(sandbox, child)}
-    assert f"queue {parent} is closed" in condition(found, "ClosedByParent")["message"]
-
-    ask(sandbox, "OpenQueue", "Queue", parent)
-    wait_state(sandbox, parent, "Open")
-    wait_state(sandbox, child, "Open")
-    assert status(sandbox, other)["state"] == "Closed"
-
-
 def test_a_task_starts_when_the_one_before_it_is_ready_though_all_are_one_gang(sandbox: Sandbox) -> None:
     sandbox.add_nodes(2)
     sandbox.add_queue()
@@ -228,25 +139,3 @@ def test_a_task_starts_when_the_one_before_it_is_ready_though_all_are_one_gang(s
     assert len(sandbox.ledger.admissions(sandbox.name, "mpi")) == 1
     finish(sandbox, ["mpi-launcher-0"])
     sandbox.wait_phase("Job", "mpi", "Completed")
-
-
-def test_a_job_whose_first_task_failed_does_not_wait_for_ever(sandbox: Sandbox) -> None:
-    sandbox.add_nodes(2)
-    sandbox.add_queue()
-    # Without a moment in which it is ready: the launcher would rightly start.
-    never_ready = template(sandbox.name, 4, {"kwok.muster.dev/start-after": "1h"})
-    worker = {"name": "worker", "replicas": 1, "template": never_ready}
-    launcher = {
-        "name": "launcher",
-        "replicas": 1,
-        "template": template(sandbox.name, 1),
-        "dependsOn": {"name": ["worker"]},
-    }
-    sandbox.add(volcano_job(sandbox, "mpi", 2, tasks=[launcher, worker], minAvailable=2))
-    sandbox.wait(lambda: bool(sandbox.nodes_of("mpi-worker-0")), "the first task to have its node")
-    worker_status = path("Pod", sandbox.name, "mpi-worker-0") + "/status"
-    sandbox.api.merge(worker_status, {"status": {"phase": "Failed"}})
-
-    sandbox.wait_phase("Job", "mpi", "Failed")
-    assert "task launcher cannot start" in sandbox.told("Job", "mpi")
-    sandbox.wait_free()

@@ -1,9 +1,8 @@
 """What PodGroups say while gangs wait, as Volcano's users and operators read it."""
 
 from tests.e2e.support.api_paths import Document
-from tests.e2e.support.crash_harness import CrashHarness, wait_quiet
 from tests.e2e.support.gang_kinds import finish_all
-from tests.e2e.support.manifests import bare_pod, grouped, pod_group, template, volcano_job
+from tests.e2e.support.manifests import bare_pod, grouped, pod_group, volcano_job
 from tests.e2e.support.sandbox import Sandbox
 
 
@@ -53,77 +52,11 @@ def test_a_gang_without_room_is_unschedulable_in_volcanos_words_and_says_so_once
     assert len(warnings(sandbox, group)) == 1
 
 
-def test_a_podgroup_made_by_hand_tells_the_same_of_its_pods(sandbox: Sandbox) -> None:
-    sandbox.add_nodes(1)
-    sandbox.add_queue()
-    sandbox.add(pod_group(sandbox, "ring", 2))
-    sandbox.add(*(grouped(sandbox, "ring", name, 8) for name in ("ring-a", "ring-b")))
-    wait_warned(sandbox, "ring")
-    assert warnings(sandbox, "ring")[0].startswith("2/2 tasks in gang unschedulable: ")
-    sandbox.add_nodes(1)
-    sandbox.wait_running("ring-", 2)
-
-
-def test_the_next_leader_tells_nothing_again(harness: CrashHarness) -> None:
-    harness.leave()
-    first = harness.start()
-    with harness.sandbox("told-once") as sandbox:
-        [job] = sandbox.add(volcano_job(sandbox, "large", 4, 8))
-        groups = (f"large-{job['metadata']['uid']}", "ring")
-        sandbox.add(pod_group(sandbox, "ring", 4))
-        sandbox.add(*(grouped(sandbox, "ring", f"ring-{index}", 8) for index in range(4)))
-        for group in groups:
-            wait_warned(sandbox, group)
-            sandbox.wait(
-                lambda group=group: "NeverFits" in sandbox.told("PodGroup", group), f"{group} to say so"
-            )
-        before = [sandbox.get("PodGroup", group)["metadata"]["resourceVersion"] for group in groups]
-
-        harness.forget(first)
-        harness.leads(harness.start())
-        sandbox.add(bare_pod(sandbox, "news", 1))
-        sandbox.wait_running("news", 1)
-        wait_quiet(sandbox)
-        assert [len(warnings(sandbox, group)) for group in groups] == [1, 1]
-        after = [sandbox.get("PodGroup", group)["metadata"]["resourceVersion"] for group in groups]
-        assert after == before, "their statuses are not written again either"
-
-
-def test_a_job_with_gates_of_others_is_unschedulable_too(sandbox: Sandbox) -> None:
-    sandbox.add_nodes(1)
-    sandbox.add_queue()
-    gated = template(sandbox.name, 1)
-    gated["spec"]["schedulingGates"] = [{"name": "example.com/quota"}]
-    task = {"name": "worker", "replicas": 2, "template": gated}
-    [job] = sandbox.add(volcano_job(sandbox, "gated", 2, tasks=[task], minAvailable=2))
-    group = f"gated-{job['metadata']['uid']}"
-    wait_warned(sandbox, group)
-    assert warnings(sandbox, group)[0].startswith("2/2 tasks in gang unschedulable: OtherGates: ")
-
-
 def counts(sandbox: Sandbox) -> dict[str, int]:
     """How many workloads the sandbox's queue counts, by phase, without those that are 0."""
     status = sandbox.get("Queue", sandbox.name).get("status", {})
     phases = ("pending", "inqueue", "running", "unknown", "completed")
     return {phase: status[phase] for phase in phases if status.get(phase)}
-
-
-def test_a_queue_counts_a_gang_that_lost_a_member_as_unknown_until_it_is_whole(sandbox: Sandbox) -> None:
-    sandbox.add_nodes(1)
-    queue = sandbox.add_queue()
-    assert queue == sandbox.name
-    sandbox.add(pod_group(sandbox, "ring", 2))
-    sandbox.add(*(grouped(sandbox, "ring", name, 1) for name in ("ring-a", "ring-b")))
-    sandbox.wait_running("ring-", 2)
-    sandbox.wait_phase("PodGroup", "ring", "Running")
-    sandbox.wait(lambda: counts(sandbox) == {"running": 1}, "the queue to count a gang that runs")
-
-    sandbox.delete("Pod", "ring-b")
-    sandbox.wait_phase("PodGroup", "ring", "Unknown")
-    sandbox.wait(lambda: counts(sandbox) == {"unknown": 1}, "the queue to count it as unknown")
-    sandbox.add(grouped(sandbox, "ring", "ring-c", 1))
-    sandbox.wait_running("ring-", 2)
-    sandbox.wait(lambda: counts(sandbox) == {"running": 1}, "the queue to count it as running again")
 
 
 def test_an_operator_makes_its_pods_once_the_podgroup_is_inqueue(sandbox: Sandbox) -> None:
@@ -151,9 +84,3 @@ def test_an_operator_makes_its_pods_once_the_podgroup_is_inqueue(sandbox: Sandbo
     sandbox.add(grouped(sandbox, "spark", "spark-executor", 4))
     sandbox.wait_running("spark-", 2)
     sandbox.wait_phase("PodGroup", "spark", "Running")
-
-
-def test_a_podgroup_that_asks_for_nothing_is_inqueue_at_once(sandbox: Sandbox) -> None:
-    sandbox.add_queue()
-    sandbox.add(pod_group(sandbox, "ring", 2))
-    sandbox.wait_phase("PodGroup", "ring", "Inqueue")

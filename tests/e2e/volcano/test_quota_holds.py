@@ -2,7 +2,7 @@
 
 from tests.e2e.support.api_paths import Document
 from tests.e2e.support.crash_harness import CrashHarness
-from tests.e2e.support.manifests import bare_pod, grouped, pod, pod_group
+from tests.e2e.support.manifests import grouped, pod, pod_group
 from tests.e2e.support.sandbox import Sandbox
 
 EIGHT = {"nvidia.com/gpu": "8"}
@@ -37,31 +37,3 @@ def test_quota_is_held_until_the_pods_are_made_whoever_leads(harness: CrashHarne
         sandbox.add(grouped(sandbox, "spark", "spark-executor", 4))
         sandbox.wait_running("spark-", 2)
         assert not sandbox.running("other")
-
-
-def test_quota_is_given_back_when_the_pods_do_not_come_in_time(sandbox: Sandbox) -> None:
-    sandbox.add_nodes(2)
-    sandbox.add_queue(capability=EIGHT)
-    sandbox.add(holding(sandbox, "late", "3s"))
-    sandbox.wait_phase("PodGroup", "late", "Inqueue")
-    sandbox.add(bare_pod(sandbox, "other", 4))
-    sandbox.wait_running("other", 1)
-    sandbox.wait(
-        lambda: "then given back" in sandbox.reason("late")[1], "the group to say that its time is over"
-    )
-    assert sandbox.phase("PodGroup", "late") == "Inqueue"
-
-    sandbox.add(*(grouped(sandbox, "late", f"late-{name}", 2) for name in "ab"))
-    sandbox.wait_running("late-", 2)
-
-
-def test_a_podgroup_waits_for_the_quota_that_another_has_held(sandbox: Sandbox) -> None:
-    sandbox.add_nodes(2)
-    sandbox.add_queue(capability=EIGHT)
-    sandbox.add(holding(sandbox, "first", "10m"))
-    sandbox.wait_phase("PodGroup", "first", "Inqueue")
-    sandbox.add(holding(sandbox, "second", "10m"))
-    sandbox.wait_reason("second", "QueueLimit")
-    sandbox.wait_phase("PodGroup", "second", "Pending")
-    sandbox.delete("PodGroup", "first")
-    sandbox.wait_phase("PodGroup", "second", "Inqueue")

@@ -11,32 +11,14 @@ from tests.kube.support.guarded_namespace import (
     GATE,
     MUSTER,
     QUEUED,
-    SEAT_ANNOTATIONS,
     GuardedNamespace,
     pod_of,
-    signed_job,
 )
 
 
 def _refusal(refused: pytest.ExceptionInfo[ApiRefused]) -> str:
     assert refused.value.facts["status"] in (403, 422)
     return str(refused.value)
-
-
-async def test_a_user_cannot_remove_the_gate(guarded: GuardedNamespace) -> None:
-    await guarded.create("pods", pod("a", labels=QUEUED))
-    with pytest.raises(ApiRefused) as refused:
-        await guarded.patch("pods", "a", {"spec": {"schedulingGates": []}})
-    assert "muster.dev/admission: found removed by alice; expected it to stay" in _refusal(refused)
-
-
-async def test_a_user_cannot_drop_the_labels_that_a_gated_pod_is_guarded_by(
-    guarded: GuardedNamespace,
-) -> None:
-    await guarded.create("pods", pod("a", labels=QUEUED))
-    patch = {"metadata": {"labels": None}, "spec": {"schedulingGates": []}}
-    with pytest.raises(ApiRefused):
-        await guarded.patch("pods", "a", patch)
 
 
 async def test_muster_removes_the_gate_and_pins_the_pod_in_one_patch(guarded: GuardedNamespace) -> None:
@@ -59,72 +41,12 @@ async def test_a_user_may_still_label_a_pod_that_waits(guarded: GuardedNamespace
     assert made["metadata"]["labels"]["colour"] == "blue"
 
 
-async def test_a_pod_that_waits_may_move_to_another_queue_but_not_leave_all(
-    guarded: GuardedNamespace,
-) -> None:
-    await guarded.create("pods", pod("a", labels=QUEUED))
-    made = await guarded.patch("pods", "a", {"metadata": {"labels": {"muster.dev/queue-name": "team-b"}}})
-    assert made["metadata"]["labels"]["muster.dev/queue-name"] == "team-b"
-    made = await guarded.patch("pods", "a", {"metadata": {"labels": {"muster.dev/queue-name": None}}})
-    assert made["metadata"]["labels"]["muster.dev/queue-name"] == "team-b"
-
-
-@pytest.mark.parametrize(
-    "metadata",
-    [
-        {"labels": {"muster.dev/released": "true"}},
-        {"annotations": {"muster.dev/admission-id": "7"}},
-        {"annotations": {"muster.dev/seat": "a/0"}},
-        {"annotations": {"muster.dev/devices": "0,1"}},
-        {"annotations": {"muster.dev/recreated-from": "another"}},
-        {"annotations": {"muster.dev/user": "bob"}},
-    ],
-)
-async def test_a_user_cannot_write_musters_names_on_a_pod(
-    guarded: GuardedNamespace, metadata: dict[str, Any]
-) -> None:
-    await guarded.create("pods", pod("a", labels=QUEUED))
-    with pytest.raises(ApiRefused) as refused:
-        await guarded.patch("pods", "a", {"metadata": metadata})
-    assert "which only Muster writes" in _refusal(refused)
-
-
-async def test_a_user_cannot_create_a_released_pod(guarded: GuardedNamespace) -> None:
-    with pytest.raises(ApiRefused) as refused:
-        await guarded.create("pods", pod("a", labels={**QUEUED, "muster.dev/released": "true"}))
-    assert 'found "true", created by alice' in _refusal(refused)
-
-
-@pytest.mark.parametrize("name", SEAT_ANNOTATIONS)
-async def test_a_user_cannot_sign_a_pod(guarded: GuardedNamespace, name: str) -> None:
-    with pytest.raises(ApiRefused) as refused:
-        await guarded.create("pods", pod("a", labels=QUEUED, annotations={name: "1"}))
-    assert "only Muster writes them" in _refusal(refused)
-
-
 async def test_pods_that_muster_creates_do_not_wait(guarded: GuardedNamespace) -> None:
     labels = {**QUEUED, "muster.dev/released": "true"}
     signed = pod("a", labels=labels, annotations={"muster.dev/admission-id": "7", "muster.dev/user": "bob"})
     made = await guarded.create("pods", signed, by=MUSTER)
     assert "schedulingGates" not in made["spec"]
     assert made["metadata"]["annotations"]["muster.dev/user"] == "bob"
-
-
-async def test_the_outcome_of_a_pod_is_stored_before_it_may_go(guarded: GuardedNamespace) -> None:
-    signed = pod("a", labels={"muster.dev/released": "true"})
-    signed["metadata"]["finalizers"] = ["muster.dev/outcome"]
-    await guarded.create("pods", signed, by=MUSTER)
-    made = await guarded.patch("pods", "a", {"metadata": {"finalizers": None}})
-    assert made["metadata"]["finalizers"] == ["muster.dev/outcome"]
-    await guarded.patch("pods", "a", {"metadata": {"finalizers": None}}, by=MUSTER)
-
-
-async def test_a_user_cannot_start_a_job_that_waits(guarded: GuardedNamespace) -> None:
-    await guarded.create("jobs", batch_job("a", labels=QUEUED))
-    for change in ({}, {"metadata": {"labels": None}}):
-        made = await guarded.patch("jobs", "a", {**change, "spec": {"suspend": False}})
-        assert made["spec"]["suspend"] is True
-        assert QUEUED.items() <= made["metadata"]["labels"].items()
 
 
 async def test_a_job_that_waits_may_move_to_another_queue_but_not_leave_all(
@@ -135,38 +57,6 @@ async def test_a_job_that_waits_may_move_to_another_queue_but_not_leave_all(
     await guarded.patch("jobs", "a", {"metadata": {"labels": {"muster.dev/queue-name": "team-b"}}})
     made = await guarded.patch("jobs", "a", {"metadata": {"labels": {"muster.dev/queue-name": None}}})
     assert made["metadata"]["labels"]["muster.dev/queue-name"] == "team-b"
-
-
-async def test_a_running_job_stays_in_its_queue(guarded: GuardedNamespace) -> None:
-    await guarded.create("jobs", batch_job("a", labels=QUEUED))
-    await guarded.patch("jobs", "a", {"spec": {"suspend": False}}, by=MUSTER)
-    with pytest.raises(ApiRefused) as refused:
-        await guarded.patch("jobs", "a", {"metadata": {"labels": {"muster.dev/queue-name": "team-b"}}})
-    assert "only while it is suspended" in _refusal(refused)
-
-
-async def test_a_user_cannot_declare_the_pods_of_a_job_released(guarded: GuardedNamespace) -> None:
-    with pytest.raises(ApiRefused) as refused:
-        await guarded.create("jobs", signed_job())
-    assert "The Job or its pod template has label muster.dev/released" in _refusal(refused)
-    await guarded.create("jobs", batch_job("a", labels=QUEUED))
-    template = {"metadata": {"labels": {"muster.dev/released": "true"}}}
-    with pytest.raises(ApiRefused) as refused:
-        await guarded.patch("jobs", "a", {"spec": {"template": template}})
-    assert "Label muster.dev/released of the pod template: found" in _refusal(refused)
-
-
-@pytest.mark.parametrize("name", SEAT_ANNOTATIONS)
-async def test_a_user_cannot_sign_the_pods_of_a_job(guarded: GuardedNamespace, name: str) -> None:
-    signed = batch_job("a", labels=QUEUED)
-    signed["spec"]["template"].setdefault("metadata", {})["annotations"] = {name: "1"}
-    with pytest.raises(ApiRefused) as refused:
-        await guarded.create("jobs", signed)
-    assert "only Muster writes them" in _refusal(refused)
-    await guarded.create("jobs", batch_job("a", labels=QUEUED))
-    with pytest.raises(ApiRefused) as refused:
-        await guarded.patch("jobs", "a", {"spec": {"template": {"metadata": {"annotations": {name: "1"}}}}})
-    assert "which only Muster writes" in _refusal(refused)
 
 
 RELEASED_TEMPLATE = {

@@ -17,8 +17,6 @@ MUSTER = "system:serviceaccount:muster-system:muster"
 QUEUED = {"muster.dev/queue-name": "team-a"}
 GATE = [{"name": "muster.dev/admission"}]
 
-#: Annotations by which Muster records the seat of a pod.
-SEAT_ANNOTATIONS = [f"muster.dev/{name}" for name in ("seat", "admission-id", "devices", "recreated-from")]
 
 _numbers = itertools.count(1)
 

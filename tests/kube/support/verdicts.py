@@ -57,7 +57,6 @@ TRIED: Final = {
         VOLCANO_CRON_JOBS,
     )
 }
-_OF_CLUSTER: Final = (QUEUES, FLAVORS, TOPOLOGIES, HYPERNODES, RESERVATIONS, NODE_DRAINS)
 #: Kinds of other projects, which a cluster serves only with their operators.
 FOREIGN: Final = (*(each.resource for each in OPERATOR_KINDS), TRAIN_JOBS, LEADER_WORKER_SETS)
 #: Where kinds that Muster does not read as workloads have their pod templates.

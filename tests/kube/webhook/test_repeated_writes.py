@@ -80,7 +80,6 @@ class File:
 
 
 PARTITIONS = {"totalPartitions": 2, "partitionSize": 2, "networkTopology": {"highestTierAllowed": 1}}
-PROBE = {"httpGet": {"path": "/", "port": "80"}}
 VOLUMES = [{"name": "a", "emptyDir": {"sizeLimit": "1024Mi"}}]
 FILES = [
     File("without defaults", VOLCANO_JOBS, vcjob()),

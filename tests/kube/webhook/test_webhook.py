@@ -19,7 +19,7 @@ from admission.kube.webhook.keyring import KeyringStore, utc_now
 from admission.kube.webhook.review import LARGEST_REVIEW
 from admission.kube.webhook.server import WebhookServer
 from deploy.local.processes import free_port
-from queues.api.api_resources import HYPERNODES, NAMESPACES, QUEUES, VOLCANO_JOBS
+from queues.api.api_resources import NAMESPACES, QUEUES, VOLCANO_JOBS
 from queues.api.types.queue import QueueDocument
 from queues.errors import ApiRefused, NotFound
 from queues.quota.queue import Queue
@@ -84,57 +84,10 @@ async def _defaults_to(door: WebhookServer, queue: str) -> bool:
     return door.watched.known("team-a").namespace_queue == queue
 
 
-@pytest.mark.parametrize(
-    ("job", "sentence"),
-    [
-        (
-            a_job("a", queue="nowhere"),
-            'unable to find job queue: queues.scheduling.volcano.sh "nowhere" not found',
-        ),
-        (a_job("a", queue="root"), "can not submit job to root queue"),
-        (a_job("a", queue="team"), "can only submit job to leaf queue, queue `team` has 1 child queues"),
-        (a_job("a", minimum=3), "job 'minAvailable' should not be greater than total replicas in tasks"),
-    ],
-)
-async def test_a_job_that_can_never_run_is_refused_in_volcanos_words(
-    running: Running, job: dict[str, Any], sentence: str
-) -> None:
-    with pytest.raises(ApiRefused) as refused:
-        await running.user.create(JOBS, job)
-    assert sentence in str(refused.value)
-
-
-async def test_a_hypernode_that_contains_nothing_by_mistake_is_refused(running: Running) -> None:
-    def hypernode(name: str, pattern: str) -> dict[str, Any]:
-        member = {"type": "Node", "selector": {"regexMatch": {"pattern": pattern}}}
-        return {
-            "apiVersion": "topology.volcano.sh/v1alpha1",
-            "kind": "HyperNode",
-            "metadata": {"name": name},
-            "spec": {"tier": 1, "members": [member]},
-        }
-
-    with pytest.raises(ApiRefused) as refused:
-        await running.user.create(HYPERNODES.path(), hypernode("s0", "node-("))
-    assert "regexMatch.pattern" in str(refused.value)
-    await running.user.create(HYPERNODES.path(), hypernode("s0", "node-[[:digit:]]+"))
-
-
 async def test_a_job_for_a_queue_made_a_moment_ago_is_accepted(running: Running) -> None:
     for number in range(5):
         await running.user.create(QUEUES.path(), a_queue(f"young-{number}"))
         await running.user.create(JOBS, a_job(f"young-{number}", queue=f"young-{number}"))
-
-
-async def test_a_group_for_an_unknown_queue_is_refused(running: Running) -> None:
-    group = {
-        "apiVersion": "scheduling.volcano.sh/v1beta1",
-        "kind": "PodGroup",
-        "metadata": {"name": "g"},
-        "spec": {"minMember": 2, "queue": "nowhere"},
-    }
-    with pytest.raises(ApiRefused, match="unable to find queue"):
-        await running.user.create(GROUPS, group)
 
 
 async def test_a_namespace_that_may_not_use_a_queue_starts_no_work_of_volcanos_kinds_in_it(
@@ -165,23 +118,6 @@ async def test_what_cannot_be_a_queue_is_no_way_to_other_objects(running: Runnin
         await running.user.create(GROUPS, group)
 
 
-async def test_a_queue_cannot_become_its_own_ancestor(running: Running) -> None:
-    await becomes(lambda: _knows(running.door, "team-a"))
-    with pytest.raises(ApiRefused) as refused:
-        await running.user.patch(QUEUES.path(name="team"), {"spec": {"parent": "team-a"}})
-    assert "team-a" in str(refused.value)
-
-
-async def test_a_queue_that_others_need_cannot_be_deleted(running: Running) -> None:
-    for name, sentence in (
-        ("default", "`default` queue can not be deleted"),
-        ("team", "it has 1 child queues: team-a"),
-    ):
-        with pytest.raises(ApiRefused) as refused:
-            await running.user.delete(QUEUES.path(name=name))
-        assert sentence in str(refused.value)
-
-
 async def test_no_queue_is_refused_for_another_that_has_just_gone(running: Running) -> None:
     """As `kubectl delete -f` and `apply -f` need it: each request comes before the last one is watched."""
     guarantee: dict[str, Any] = {"guarantee": {"resource": {"cpu": "2"}}}
@@ -195,14 +131,6 @@ async def test_no_queue_is_refused_for_another_that_has_just_gone(running: Runni
         await running.user.delete(QUEUES.path(name="whole"))
     await running.user.delete(QUEUES.path(name="half"))
     await running.user.delete(QUEUES.path(name="whole"))
-
-
-async def test_only_volcanos_mutable_fields_of_a_job_can_change(running: Running) -> None:
-    await running.user.create(JOBS, a_job("update"))
-    await running.user.patch(f"{JOBS}/update", {"metadata": {"labels": {"colour": "blue"}}})
-    await running.user.patch(f"{JOBS}/update", {"spec": {"minAvailable": 1}})
-    with pytest.raises(ApiRefused, match="job updates may not change fields other than"):
-        await running.user.patch(f"{JOBS}/update", {"spec": {"queue": "team-a"}})
 
 
 # -- what is no review ----------------------------------------------------------------------------------------
