@@ -10,8 +10,7 @@ from time import monotonic, perf_counter
 
 from admission import intake
 from admission.apply import Applied, Reasons, TurnPlan, apply, is_refused
-from admission.containment.culprits import find_culprits
-from admission.containment.decider import Decider, TurnDecision
+from admission.containment.decider import Decider, TurnDecision, find_culprits
 from admission.containment.decision_thread import DecisionTooLong
 from admission.engine.plan_limit import SEATS_PER_PLAN
 from admission.engine.snapshot import Snapshot
@@ -29,7 +28,7 @@ from admission.turn_report import (
 )
 from admission.volcano_jobs.state import JobTransition
 from admission.workloads.inputs import AwaitedSeatsOf
-from admission.world.learned.admission_stages import AdmissionStages
+from admission.world.learned.seen_times import AdmissionStages
 from admission.world.learned.told_requests import ToldRequests
 from admission.world.past_use import without
 from admission.world.reason_changes import REASONS_PER_TURN, ReasonChanges, StoredReasons, counts

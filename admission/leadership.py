@@ -35,7 +35,7 @@ from queues.errors import (
     TooManyRequests,
 )
 from queues.ledger_record import NONCE_EVERY, LedgerRecord, require_same, require_same_ledger
-from queues.sql import heartbeat, leadership, ledger_identity
+from queues.sql import leadership, ledger_identity
 from queues.sql.database import Database
 from queues.sql.leadership import LeaseTrust, Term
 from queues.sql.lease_times import LEASE_SECONDS, RETRY_SECONDS
@@ -378,7 +378,7 @@ class Heart:
         lag = self._lag()
         try:
             async with self._database.transaction() as tx:
-                await heartbeat.beat(
+                await leadership.beat(
                     tx, self._lease.term, seconds=lag.seconds, behind=lag.why, address=self._address
                 )
             self._failed = False

@@ -16,7 +16,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Final, TypeVar
 
-from admission.engine.progress import Progress
+from admission.engine.plan_limit import Progress
 from queues.errors import MusterError
 from queues.text_format import listed
 from queues.workload import Workload, WorkloadKey

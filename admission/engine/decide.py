@@ -8,11 +8,10 @@ from admission.engine.closures.closing import TurnClosures, evicted_from
 from admission.engine.forced_changes import SeatLookup
 from admission.engine.memo import EngineState, Memo
 from admission.engine.pending.waiting_time import soonest
-from admission.engine.plan_limit import SEATS_PER_PLAN, PlanLimit
+from admission.engine.plan_limit import SEATS_PER_PLAN, PlanLimit, Progress
 from admission.engine.preemption import preemption
 from admission.engine.preemption.context import PreemptionResult
 from admission.engine.preemption.pruning import PreemptionProspects
-from admission.engine.progress import Progress
 from admission.engine.round import AdmissionRound
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial

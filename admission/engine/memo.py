@@ -16,7 +16,7 @@ from admission.engine.nodes.table import NodeTable
 from admission.engine.pending.classes import ClassAnswer, WorkloadClass
 from admission.engine.pending.pending import PendingWorkloads
 from admission.engine.pending.screening import Screening
-from admission.engine.preemption.held_admission import ChargesByShape, HeldAdmission
+from admission.engine.preemption.candidates import ChargesByShape, HeldAdmission
 from admission.engine.preemption.pruning import HopelessQueues
 from admission.engine.preemption.running import RunningWorkloads
 from admission.engine.snapshot import Snapshot
@@ -29,8 +29,7 @@ from queues.quota.accounts import Account
 from queues.quota.decayed_usage import DecayedUsage
 from queues.quota.queue import Queue
 from queues.quota.tree import QueueTree
-from queues.quota.usage import Usage
-from queues.quota.user_limits import UserUse
+from queues.quota.usage import Usage, UserUse
 from queues.versioned_map import differing, same_rows
 from queues.workload import AdmissionId, QueueName, WorkloadKey
 

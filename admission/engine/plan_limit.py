@@ -1,7 +1,8 @@
-"""How large one plan may be: what it leaves out is decided in the next turn.
+"""How large one plan may be, and what a decision is busy with meanwhile.
 
 The ledger takes a plan in one transaction, which has to stay short whatever the world looks like: 20,000 gangs that
-ended while no leader looked, 35,000 pods for which new nodes have room.
+ended while no leader looked, 35,000 pods for which new nodes have room. What a plan leaves out is decided in the next
+turn.
 """
 
 import sys
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from queues.plan import Admit
+from queues.workload import WorkloadKey
 
 T = TypeVar("T")
 
@@ -49,3 +51,11 @@ class PlanLimit:
     def admit(self, admit: Admit) -> None:
         """The plan holds one admission more."""
         self.left -= max(1, len(admit.seats))
+
+
+@dataclass(slots=True)
+class Progress:
+    """Takes no part in a decision. The engine has no clock: its caller measures the time."""
+
+    #: The workload that is being tried, or was last; None if none was yet.
+    workload: WorkloadKey | None = None

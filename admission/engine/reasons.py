@@ -1,6 +1,6 @@
 """Why a workload waits: the one sentence for each code that the engine gives.
 
-The sentence of ``QueueLimit`` is the ledger's as well: ``queues.quota.limit_hit``.
+The sentence of ``QueueLimit`` is the ledger's as well: ``queues.quota.usage``.
 
 Every builder puts its numbers into ``facts`` (JSON-able, amounts in units of ``queues.resources``) and the
 same numbers, as people write them, into ``message``. Messages may improve.
@@ -13,10 +13,8 @@ from typing import Any
 
 from queues.errors import MusterError
 from queues.plan import Reason
-from queues.quota.access import AccessRefusal
-from queues.quota.limit_hit import LimitHit
-from queues.quota.run_limits import RunLimit
-from queues.quota.user_limits import UserLimitHit
+from queues.quota.access import AccessRefusal, RunLimit
+from queues.quota.usage import LimitHit, UserLimitHit
 from queues.reason_codes import ReasonCode
 from queues.resources import Resources
 from queues.text_format import counted, listed, rfc3339

@@ -31,7 +31,7 @@ from admission.engine.pending.pending import PendingWorkloads
 from admission.engine.pending.screening import leaf_queues
 from admission.engine.pending.waiting_time import arrival_order, soonest, waits_since
 from admission.engine.placement import gangs
-from admission.engine.placement.elastic_parts import in_parts
+from admission.engine.placement.gangs import in_parts
 from admission.engine.placement.need import MissingMembers
 from admission.engine.plan_limit import PlanLimit
 from admission.engine.preemption.pruning import PreemptionProspects
@@ -46,7 +46,7 @@ from queues.parts import parts
 from queues.plan import Admit, Reason
 from queues.quota.accounts import Account, charges
 from queues.quota.queue import ROOT
-from queues.quota.user_limits import UserUse
+from queues.quota.usage import UserUse
 from queues.reason_codes import ReasonCode
 from queues.workload import AdmissionId, QueueName, Workload, WorkloadKey
 

@@ -16,12 +16,11 @@ from admission.engine.nodes.host_ports import HostPorts, NodePorts
 from admission.engine.nodes.kept_nodes import KeptNodes
 from admission.engine.nodes.levels import TopologyLevel
 from admission.engine.nodes.table import Amounts, Layout, Mask, NodeTable
-from admission.engine.progress import Progress
+from admission.engine.plan_limit import Progress
 from queues.admissions import Seat
 from queues.quota.accounts import Account
 from queues.quota.tree import QueueTree
-from queues.quota.usage import Usage
-from queues.quota.user_limits import UserLimitHit, UserUse
+from queues.quota.usage import Usage, UserLimitHit, UserUse
 from queues.resources import WHOLE, Resources
 from queues.workload import DeviceShare, HostPort, NodeFilter, PodSet, QueueName, Workload
 

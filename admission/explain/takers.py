@@ -15,8 +15,7 @@ from admission.engine.closures.closing import NOTHING_CLOSED
 from admission.engine.memo import EngineState
 from admission.engine.placement.need import member_charges, minimum_choices, missing_members
 from admission.engine.preemption.candidates import Candidate
-from admission.engine.preemption.grants import NEVER
-from admission.engine.preemption.protection import budgets_end, owed_from
+from admission.engine.preemption.protection import NEVER, budgets_end, owed_from
 from admission.engine.preemption.rules import EvictionRule, PreemptionRights, QueuePair, uses_nothing
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial

@@ -8,7 +8,7 @@ import numpy as np
 from admission.engine.closures.closing import drained
 from admission.engine.nodes.table import NodeTable
 from admission.reconcile.status import BEYOND_BOUNDS, StatusWanted, unread_words, without_blanks
-from admission.world.closures.node_closures import ClosureState
+from admission.world.node_closures import ClosureState
 from admission.world.world import World
 from queues.api.api_resources import NODE_DRAINS, RESERVATIONS, ObjectRef
 from queues.api.types.node_closures import MOST_NODES

@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from types import MappingProxyType
 
 from admission.reconcile.status import QueueStatusFacts, StatusWanted, queue_status
-from admission.world.queue_totals import Standing
+from admission.world.queues import Standing
 from admission.world.world import World
 from queues.api.api_resources import QUEUES, ObjectRef
 from queues.plan import Reason

@@ -12,7 +12,7 @@ from admission.volcano_jobs.pods import PodRules
 from admission.volcano_jobs.policies import findings, has_timeouts
 from admission.volcano_jobs.state import Action, JobState, JobTransition
 from admission.volcano_jobs.view import JobView, at_version_of_pods
-from admission.world.volcano_jobs.commands import is_about
+from admission.world.volcano_jobs import is_about
 from admission.world.world import World
 from queues.errors import InvalidDocument
 from queues.reason_codes import ReasonCode

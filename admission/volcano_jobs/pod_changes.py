@@ -141,7 +141,7 @@ def _missing(view: JobView, admissions: Iterable[Admission], state: JobState) ->
 
     A pod's name is free only when the last pod of that name is gone. A pod without Muster's annotation that no
     admission has adopted is none of the Job's members, whatever its name: the create fails because the name is taken. A
-    pod with a recorded outcome (``admission.world.volcano_jobs.pod_outcomes``) is not created again.
+    pod with a recorded outcome (``admission.world.volcano_jobs``) is not created again.
     """
     spec = view.spec
     adopted = {uid for admission in view.admissions for uid in admission.adopted or ()}

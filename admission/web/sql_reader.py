@@ -47,7 +47,7 @@ from queues.quota.queue import ROOT
 from queues.quota.tree import QueueTree
 from queues.resources import total
 from queues.sql.database import Database, Transaction
-from queues.sql.heartbeat import Heartbeat, last_heartbeat
+from queues.sql.leadership import Heartbeat, last_heartbeat
 from queues.sql.read import views
 from queues.sql.read.change_mark import change_mark
 from queues.sql.read.decisions import DecisionQuestion, workload_decisions

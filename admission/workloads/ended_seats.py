@@ -1,8 +1,16 @@
-"""Which pods of a workload will still come, and which of its seats are given back: those that none comes for. Pure."""
+"""What a workload holds now: its seats, the pods in them, which will still come, and which seats are given back. Pure.
+
+Only a kubelet confirms that a pod has ended. Where it is silent, the pod stays Terminating, and holds its seat and its
+name, for as long as the node's object exists. It counts as gone when an administrator declares the node off
+(Kubernetes' taint ``node.kubernetes.io/out-of-service``, KEP-2268), or some time after both the node fell silent and
+the pod's grace period was over. Then its object is removed by force, as Kubernetes' garbage collector does where the
+taint is.
+"""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -10,14 +18,26 @@ import msgspec
 from admission.decode.fields import one
 from admission.facts.pods import PodFact, PodPhase
 from admission.facts.workloads import NOTHING_BY_NAME, ChildCluster, ChildJob, WorkloadFact
-from admission.workloads.inputs import WorkloadInputs
-from admission.workloads.job_counts import pods_at_a_time, pods_at_first, with_ended
+from admission.workloads.inputs import Timeouts, WorkloadInputs
+from admission.workloads.job_counts import (
+    NO_SYNCS,
+    JobSyncs,
+    pods_at_a_time,
+    pods_at_first,
+    syncs_of,
+    with_ended,
+)
 from admission.workloads.kinds import Holding, KindSupport, support_of
 from admission.workloads.kinds.batch_job import as_counted
-from admission.workloads.pod_sets import without_succeeded
-from admission.workloads.seats import SeatMap, awaits_seat, is_live, taken_places
+from admission.workloads.pod_sets import RefusedPlaces, SetOnNode, enlarged, without_succeeded
+from admission.workloads.request_changes import RequestChanges, request_changes
+from admission.workloads.rollback import is_refused, outgrowing_pods, refusals_of
+from admission.workloads.seats import SeatMap, awaits_seat, is_live, seat_maps_of, taken_places
 from queues.admissions import AdmissionState
-from queues.workload import NodeName, PodSet, PodSetProgress
+from queues.plan import Reason
+from queues.reason_codes import ReasonCode
+from queues.text_format import rfc3339
+from queues.workload import AdmissionId, NodeName, PodSet, PodSetProgress
 
 #: How ``PodFact.controller`` begins of pods that a batch/v1 Job makes.
 _OF_JOB: Final = "job/"
@@ -225,3 +245,180 @@ def _at_a_time(job: ChildJob, pods: Sequence[PodFact]) -> int:
     own = [pod for pod in pods if pod.created >= job.created]
     active = sum(is_live(pod) and not pod.deleting for pod in own)
     return pods_at_a_time(with_ended(job.counts, own), active)
+
+
+@dataclass(frozen=True, slots=True)
+class LostPods:
+    """Pods of a workload that are being deleted on silent nodes."""
+
+    #: Those that count as gone.
+    gone: tuple[PodFact, ...] = ()
+    #: Those that do not yet.
+    awaited: tuple[PodFact, ...] = ()
+    #: What keeps the workload from going on; None if nothing of this kind.
+    reason: Reason | None = None
+
+
+def lost_pods(inputs: WorkloadInputs, now: int, timeouts: Timeouts) -> LostPods:
+    """The pods of a workload that no kubelet will confirm as ended."""
+    silent = inputs.silent_nodes
+    if not silent:
+        return LostPods()
+    found = [pod for pod in inputs.pods if pod.deleting and is_live(pod) and pod.node in silent]
+    times = {pod.uid: _gone_at(pod, inputs, timeouts) for pod in found}
+    gone = tuple(pod for pod in found if (at := times[pod.uid]) is not None and at <= now)
+    awaited = tuple(pod for pod in found if pod not in gone)
+    reason = _reason(awaited[0], times[awaited[0].uid], len(awaited) - 1) if awaited else None
+    return LostPods(gone, awaited, reason)
+
+
+def _gone_at(pod: PodFact, inputs: WorkloadInputs, timeouts: Timeouts) -> int | None:
+    """When a pod counts as gone; None if not before its node is removed or has the taint."""
+    since = inputs.silent_nodes[pod.node] if pod.node is not None else None
+    if since is None:
+        return 0
+    return max(since, pod.ends_by) + timeouts.dead_node if timeouts.dead_node else None
+
+
+def _reason(pod: PodFact, at: int | None, others: int) -> Reason:
+    message = f"pod {pod.name} is being deleted on node {pod.node}, which is not ready"
+    message += f", and so are {others} more" if others else ""
+    when = "when" if at is None else f"at {rfc3339(at)}, or as soon as"
+    return Reason(
+        code=ReasonCode.NODE_NOT_READY,
+        message=f"{message}; it counts as gone {when} the node is removed or tainted as out of service",
+    )
+
+
+SeatIndices = Mapping[AdmissionId, frozenset[int]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldSeats:
+    """The seats of one workload, with what becomes of them now."""
+
+    #: With the object as its controller follows it.
+    inputs: WorkloadInputs
+    support: KindSupport
+    #: The workload ended, or its object is gone.
+    over: bool
+    #: Of all its admissions, and of those that are open.
+    seat_maps: tuple[SeatMap, ...]
+    open: tuple[SeatMap, ...]
+    pod_sets: tuple[PodSet, ...]
+    #: How pods differ from what they were admitted with.
+    changes: RequestChanges
+    #: Pods that lost their seat after the gang started.
+    misplaced: tuple[PodFact, ...]
+    #: Nodes on which the scheduler refuses pods of the workload now, with its words; and what is left out for that.
+    refusing: Mapping[SetOnNode, str]
+    left_out: RefusedPlaces
+    syncs: JobSyncs
+    #: Seats that are given back, and all for which no pod comes: some of these are given back later.
+    ended: SeatIndices
+    without_pod: SeatIndices
+
+    def left(self) -> tuple[SeatMap, ...]:
+        """The seat maps without what is given back."""
+        return _without(self.seat_maps, self.ended)
+
+    def awaiting_pods(self) -> list[SeatMap]:
+        """Open seat maps, without the seats for which no pod comes."""
+        return [place for place in _without(self.seat_maps, self.without_pod) if _is_open(place)]
+
+    def open_seats(self) -> int:
+        """Number of seats that count for what the workload wants."""
+        counted = self.left() if self.support.is_group else self.seat_maps
+        return sum(len(place.admission.holding()) for place in counted if _is_open(place))
+
+
+def held_seats(
+    inputs: WorkloadInputs, support: KindSupport, now: int, timeouts: Timeouts, *, over: bool
+) -> HeldSeats:
+    """What a workload with pods or admissions holds. ``now`` in seconds."""
+    seat_maps = seat_maps_of(inputs.admissions, inputs.pods)
+    inputs = as_controlled(inputs, seat_maps)
+    open_ = tuple(filter(_is_open, seat_maps))
+    misplaced = tuple(_misplaced(open_, inputs, now, timeouts))
+    refusing = refusals_of(seat_maps, inputs, now, timeouts)
+    held = HeldSeats(
+        inputs=inputs,
+        support=support,
+        over=over,
+        seat_maps=seat_maps,
+        open=open_,
+        pod_sets=enlarged(support.pod_sets(inputs, seat_maps), inputs.larger),
+        changes=request_changes(inputs, open_),
+        misplaced=misplaced,
+        refusing=refusing,
+        left_out=inputs.refused.with_places(refusing) if misplaced else inputs.refused,
+        syncs=syncs_of(inputs, seat_maps, now, timeouts)
+        if support.holding is Holding.SUSPENDED
+        else NO_SYNCS,
+        ended={},
+        without_pod={},
+    )
+    if inputs.job_restarts and not over:
+        return held
+    without_pod = dict(_seats_without_pod(held))
+    ended = {
+        place.admission.id: seats
+        for place in seat_maps
+        if held.syncs.allow_end(place.admission)
+        and ((seats := without_pod[place.admission.id]) or not place.admission.holding())
+    }
+    held = replace(held, ended=ended, without_pod=without_pod)
+    if ended and support.is_group:
+        # The pod sets of a group follow from its seats too; seats that end now have no successor.
+        held = replace(held, pod_sets=support.pod_sets(inputs, held.left()))
+    return held
+
+
+def _misplaced(
+    open_: Sequence[SeatMap], inputs: WorkloadInputs, now: int, timeouts: Timeouts
+) -> Iterator[PodFact]:
+    """Pods of started gangs that the scheduler refuses, in their seats or because they have outgrown them."""
+    for place in open_:
+        if place.admission.started:
+            for pod in (*place.seated.values(), *outgrowing_pods(place)):
+                if is_refused(pod, place, inputs, now, timeouts):
+                    yield pod
+
+
+def _seats_without_pod(held: HeldSeats) -> Iterator[tuple[AdmissionId, frozenset[int]]]:
+    """Of each admission, the seats for which no pod comes any more."""
+    inputs, support, over = held.inputs, held.support, held.over
+    expected = partial(pods_to_come, inputs.fact, support, inputs.pods, held.pod_sets)
+    to_come = expected(held.seat_maps) if held.seat_maps and not over else None
+    dead = inputs.dead_nodes | inputs.avoided_nodes | held.left_out.nodes
+    for place in held.seat_maps:
+        number = place.admission.id
+        # A directed Job's pods are made again for the same nodes, so it goes back whole instead.
+        directed = inputs.fact is not None and inputs.fact.directed == number
+        # A Job that is suspended goes back whole as well.
+        kept = support.holding is not Holding.NO_PODS
+        yield (
+            number,
+            seats_over(
+                place,
+                # All pods of a directed Job come for its admission, also those after one that was adopted elsewhere.
+                to_come=expected([place]) if directed and not over else to_come,
+                dead=frozenset[NodeName]() if directed else dead,
+                outgrown=frozenset() if kept else held.changes.outgrown.get(number, frozenset()),
+                awaited=inputs.awaited.get(number, frozenset()),
+            ),
+        )
+
+
+def _is_open(place: SeatMap) -> bool:
+    return place.admission.state is AdmissionState.OPEN
+
+
+def _without(seat_maps: Sequence[SeatMap], ended: SeatIndices) -> tuple[SeatMap, ...]:
+    """The seat maps after these seats are given back."""
+    return tuple(
+        replace(place, admission=replace(place.admission, ended=place.admission.ended | seats))
+        if (seats := ended.get(place.admission.id))
+        else place
+        for place in seat_maps
+    )

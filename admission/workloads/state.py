@@ -16,14 +16,17 @@ from admission.engine.preemption.protection import budgets_end
 from admission.engine.snapshot import Rollback, Unbooked
 from admission.facts.pods import PodFact
 from admission.workloads.adoption import PodsWithoutSeat, foreign_obstacle, pods_without_seat, unbooked_of
-from admission.workloads.ended_seats import with_children
-from admission.workloads.held_seats import HeldSeats, held_seats
+from admission.workloads.ended_seats import HeldSeats, LostPods, held_seats, lost_pods, with_children
+from admission.workloads.gang_readiness import (
+    GangReadiness,
+    MissingPods,
+    follows_policy,
+    gang_readiness,
+    missing_pods,
+)
 from admission.workloads.inputs import DEFAULT_QUEUE, MissingSince, Timeouts, WorkloadInputs
 from admission.workloads.kinds import Holding, KindSupport, support_of
-from admission.workloads.lost_pods import LostPods, lost_pods
 from admission.workloads.pod_sets import SetOnNode, as_made, elsewhere, enlarged
-from admission.workloads.readiness.gang_readiness import GangReadiness, follows_policy, gang_readiness
-from admission.workloads.readiness.missing_pods import MissingPods, missing_pods
 from admission.workloads.rollback import (
     faulty_gangs,
     leftover_pods,

@@ -7,11 +7,11 @@ from admission.engine.reasons import not_enough_pods
 from admission.engine.snapshot import Rollback
 from admission.facts.pods import Conduct, PodFact, PodPhase
 from admission.facts.workloads import WorkloadFact
+from admission.workloads.gang_readiness import held_back
 from admission.workloads.inputs import DEFAULT_QUEUE, WorkloadInputs
 from admission.workloads.kinds import Holding, support_of
 from admission.workloads.pod_shapes import task_of
-from admission.workloads.readiness.gang_readiness import held_back
-from admission.workloads.refusals import held_back_by_refusals
+from admission.workloads.rollback import held_back_by_refusals
 from admission.workloads.run_end import obstacle_of_run_out
 from admission.workloads.seats import SeatMap, awaits_seat, is_live
 from queues.admissions import COMING_FIRST, AdmissionState

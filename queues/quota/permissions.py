@@ -3,9 +3,8 @@
 from collections.abc import Callable, Mapping, Set
 from typing import NamedTuple, TypeVar
 
-from queues.quota.access import AccessRefusal
+from queues.quota.access import AccessRefusal, RunLimit
 from queues.quota.queue import DEFAULT_POLICY, PriorityLimit, QueuePolicy
-from queues.quota.run_limits import RunLimit
 from queues.quota.tree import QueueTree
 from queues.workload import QueueName, WorkloadKey
 

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from queues.admissions import Seat
 from queues.quota.accounts import Account, charges
-from queues.quota.limit_hit import LimitHit
 from queues.quota.queue import ROOT
+from queues.quota.usage import LimitHit
 from queues.reason_codes import ReasonCode
 from queues.resources import show
 from queues.workload import FlavorName, NodeName, QueueName

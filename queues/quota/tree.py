@@ -11,9 +11,9 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from queues.errors import MusterError
-from queues.quota.access import AccessRefusal, access_refusal
+from queues.quota.access import AccessRefusal, RunLimit, access_refusal, run_limit
 from queues.quota.accounts import Account
-from queues.quota.effective_limits import EffectiveLimits, below
+from queues.quota.effective_limits import Claimant, EffectiveLimits, below, share_out
 from queues.quota.queue import (
     DEFAULT_POLICY,
     HIGHEST_USER_PRIORITY,
@@ -23,8 +23,6 @@ from queues.quota.queue import (
     Queue,
     QueuePolicy,
 )
-from queues.quota.run_limits import RunLimit, run_limit
-from queues.quota.water_filling import Claimant, share_out
 from queues.resources import NOTHING, Resources
 from queues.workload import NO_FLAVOR, FlavorName, QueueName
 

@@ -1,20 +1,56 @@
-"""Use of queues, and what may still be added, at every level of the tree.
+"""Use of queues and of their users, and what may still be added, at every level of the tree. Pure.
 
 Upwards a queue counts as ``max(counted, guarantee)``: an idle guarantee is taken already. Adding to a queue
 below its guarantee changes nothing above it, and only the part beyond it is asked of the parent.
 
 What a reservation of a tenant keeps idle (``keep``) counts as use in all answers of this module, but not against
 limits.
+
+``LimitHit`` has the sentence of every ``QueueLimit``: of the engine and of the ledger.
+
+One user may use so much in a queue and all below it (``access.maxPerUser``); work without a known user counts as one
+user's.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from queues.quota.accounts import Account
 from queues.quota.decayed_usage import DecayedUsage
-from queues.quota.limit_hit import LimitHit
 from queues.quota.queue import ROOT
 from queues.quota.tree import QueueTree
 from queues.workload import QueueName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitHit:
+    """The first limit on the way up that a request does not respect."""
+
+    #: The queue that has the limit: the workload's own queue or an ancestor.
+    queue: QueueName
+    account: Account
+    limit: int
+    #: Present use of its workloads.
+    used: int
+    #: Idle guarantees below the queue, which the request may not use.
+    kept: int
+    asked: int
+
+    @property
+    def short(self) -> int:
+        """By how much the request exceeds the limit."""
+        return self.used + self.kept + self.asked - self.limit
+
+    @property
+    def message(self) -> str:
+        """The sentence of every ``QueueLimit``."""
+        show = self.account.show
+        kept = f" and {show(self.kept)} kept for guarantees" if self.kept else ""
+        return (
+            f"queue {self.queue} may use {show(self.limit)} {self.account}: {show(self.used)} used{kept}, "
+            f"{show(self.asked)} asked, {show(self.short)} too many"
+        )
 
 
 class Usage:
@@ -166,4 +202,66 @@ class Usage:
                 )
             if guarantee > counted:
                 asked -= guarantee - counted
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserLimitHit:
+    """A limit of one user that a request does not respect."""
+
+    #: The queue that has the limit: the workload's own queue or an ancestor.
+    queue: QueueName
+    #: "": work without a known user.
+    user: str
+    account: Account
+    limit: int
+    #: What the user's work in that queue and below it uses, or is promised.
+    used: int
+    asked: int
+
+    @property
+    def message(self) -> str:
+        """The sentence of every ``UserLimit``."""
+        show, whose = self.account.show, self.user or "work without a known user"
+        return (
+            f"one user may use {show(self.limit)} {self.account} in queue {self.queue}: {whose} uses "
+            f"{show(self.used)}, {show(self.asked)} asked"
+        )
+
+
+class UserUse:
+    """Use by user in each queue that limits it: mutable. Queues without such a limit have no books."""
+
+    def __init__(self, tree: QueueTree) -> None:
+        self.tree = tree
+        self._used: dict[tuple[QueueName, str], Counter[Account]] = {}
+
+    def copy(self) -> "UserUse":
+        """A copy that changes on its own."""
+        copied = UserUse(self.tree)
+        copied._used = {key: Counter(book) for key, book in self._used.items()}
+        return copied
+
+    def limits_users_of(self, queue: QueueName) -> bool:
+        """Whether a queue, or one above it, limits what one user may use."""
+        return bool(self.tree.user_limits(queue))
+
+    def add(self, queue: QueueName, user: str, amounts: Mapping[Account, int], times: int = 1) -> None:
+        """Post amounts that work of a user in a queue gets; ``times=-1``: that it gives back."""
+        for name, account, _ in self.tree.user_limits(queue):
+            if units := amounts.get(account, 0) * times:
+                book = self._used.setdefault((name, user), Counter())
+                book[account] += units
+                if not book[account]:
+                    del book[account]
+
+    def hit(self, queue: QueueName, user: str, amounts: Mapping[Account, int]) -> UserLimitHit | None:
+        """The limit nearest to the queue that these further amounts would break; None if there is none."""
+        for name, account, limit in self.tree.user_limits(queue):
+            units = amounts.get(account, 0)
+            used = self._used.get((name, user), Counter())[account]
+            if units > 0 and used + units > limit:
+                return UserLimitHit(
+                    queue=name, user=user, account=account, limit=limit, used=used, asked=units
+                )
         return None

@@ -6,8 +6,7 @@ from typing import Any
 
 from admission.engine.forced_changes import OpenAdmissions
 from admission.engine.nodes.table import NodeTable
-from admission.engine.preemption.candidates import Candidate, VictimCandidates
-from admission.engine.preemption.held_admission import ChargesByShape, HeldAdmission
+from admission.engine.preemption.candidates import Candidate, ChargesByShape, HeldAdmission, VictimCandidates
 from admission.engine.preemption.running import RunningWorkloads
 from admission.engine.snapshot import Snapshot
 from queues.admissions import Admission, Seat

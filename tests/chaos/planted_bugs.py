@@ -26,11 +26,11 @@ from admission.kube.writers.work_queue import WorkQueue
 from admission.reconcile import release as orders
 from admission.reconcile.release import Order, Verb
 from admission.reconcile.status import GroupPhase, WorkloadStatus
-from admission.workloads import ended_seats
-from admission.workloads.kinds import job_syncs, support_of
+from admission.workloads import ended_seats, job_counts
+from admission.workloads.kinds import support_of
 from admission.workloads.seats import may_be_seated
 from admission.world import world as worlds
-from admission.world.volcano_jobs.pod_outcomes import PodOutcomes
+from admission.world.volcano_jobs import PodOutcomes
 from queues.admissions import AdmissionState
 from queues.errors import DatabaseError, OutcomeUnknown
 from queues.sql import database, leadership, ledger
@@ -231,7 +231,7 @@ def _evicted_at_once() -> None:
 
 
 def _no_sync_goes_on() -> None:
-    _set(job_syncs, "may_make_pods", lambda *_: False)
+    _set(job_counts, "may_make_pods", lambda *_: False)
 
 
 def _gives_up() -> None:

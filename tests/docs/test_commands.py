@@ -12,6 +12,7 @@ import pytest
 from admission.cli import times
 from admission.cli.kubectl_muster import kubectl_muster
 from admission.cli.muster import muster
+from tests.tables import with_rows
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -93,14 +94,7 @@ def test_a_command_is_found_in_its_line(line: str, found: tuple[str, str] | None
     assert next(commands(page), None) == found
 
 
-@pytest.mark.parametrize(
-    ("program", "arguments", "said"),
-    [
-        ("kubectl muster", "queues --all-of-it", "No such option"),
-        ("kubectl muster", "explain", "Missing argument"),
-        ("muster", "check FILE", ""),
-    ],
-)
+@with_rows("program", "arguments", "said")
 def test_what_there_is_not_is_found(program: str, arguments: str, said: str) -> None:
     assert complaint(program, arguments).startswith(said)
     assert bool(complaint(program, arguments)) == bool(said)

@@ -11,6 +11,7 @@ from admission.engine.nodes.demand import Shape
 from queues.api import names
 from queues.reason_codes import ReasonCode
 from tests.console_sessions import Exchange, exchanges
+from tests.tables import with_rows
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -185,14 +186,7 @@ def claims_in_lists(page: str) -> list[list[str]]:
     return [[claim, shown.removesuffix(")")] for claim, _, shown in (item.rpartition(" (") for item in items)]
 
 
-@pytest.mark.parametrize(
-    ("page", "column", "least"),
-    [
-        ("explanation/security.md", "test", 25),
-        ("explanation/failures.md", "shown by", 28),
-        ("reference/versions.md", "held by", 10),
-    ],
-)
+@with_rows("page", "column", "least")
 def test_every_claim_names_a_test_that_there_is(page: str, column: str, least: int) -> None:
     claims = [
         row for head, _, *rows in tables(page) if head[-1] == column for row in rows
@@ -227,21 +221,6 @@ def test_console_sessions_are_read_as_commands_with_what_they_print(tmp_path: Pa
     assert list(exchanges(page)) == [Exchange("one", ("printed", "", "more")), Exchange("two", ())]
 
 
-@pytest.mark.parametrize(
-    ("expected", "printed", "holds"),
-    [
-        ("a   b", "a b\n", True),
-        ("a b", "a c", False),
-        ("a …s", "a 12s", True),
-        ("a …s", "a 12m", False),
-        ("a", "a\nb", False),
-        ("a\nb", "a", False),
-        ("a\n…\nz", "a\nb\nc\nz", True),
-        ("a\n…\nz", "a\nb\nc", False),
-        ("…\nx\ny", "x\nn\nx\ny", True),
-        ("…", "", True),
-        ("", "", True),
-    ],
-)
+@with_rows("expected", "printed", "holds")
 def test_what_a_session_prints_is_compared(expected: str, printed: str, holds: bool) -> None:
     assert Exchange("command", tuple(expected.split("\n")) if expected else ()).matches(printed) is holds

@@ -15,6 +15,7 @@ from admission.figures.catalogue import AGENT, CONTROLLER
 from deploy.local.helm import helm
 from tests.prometheus.rules import rules
 from tests.runbook_commands import PAGES, commands, every_command
+from tests.tables import with_rows
 from tests.unit.deploy.chart_rendering import SECRET, rendered
 
 ROOT = Path(__file__).parents[2]
@@ -74,15 +75,7 @@ def test_every_command_of_a_page_exists(page: Path) -> None:
             pytest.fail(f"{command}: {error.format_message()}")
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "kubectl muster pend",
-        "kubectl muster pending --everything",
-        "muster ledger mend",
-        "muster ledger show now",
-    ],
-)
+@with_rows("command")
 def test_a_command_that_does_not_exist_is_noticed(command: str) -> None:
     with pytest.raises(click.ClickException):
         check(command)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from msgspec import structs
 
 from admission.engine.preemption import protection, rules, running
-from admission.engine.preemption.grants import NEVER
+from admission.engine.preemption.protection import NEVER
 from admission.engine.snapshot import Snapshot
 from tests.laws.laws import giving_back
 from tests.laws.laws.giving_back import Borrowers, borrowers

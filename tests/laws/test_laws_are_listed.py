@@ -4,7 +4,7 @@ import ast
 import re
 from pathlib import Path
 
-import pytest
+from tests.tables import with_rows
 
 HERE = Path(__file__).parent
 LISTED = {
@@ -25,24 +25,7 @@ def laws_in(module: str) -> set[str]:
     }
 
 
-@pytest.mark.parametrize(
-    "module",
-    [
-        "closures",
-        "decision",
-        "device_health",
-        "elastic_parts",
-        "fairness",
-        "impossible",
-        "node_recovery",
-        "preemption",
-        "quota_holds",
-        "refusals",
-        "release",
-        "starvation",
-        "tenant_nodes",
-    ],
-)
+@with_rows("module")
 def test_every_law_is_listed(module: str) -> None:
     assert laws_in(module) - LISTED == set()
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from admission.workloads import refusals, rollback, workload
+from admission.workloads import rollback, workload
 from admission.world.learned.refused_nodes import RefusedNodes
 from tests.builders.facts import NOW
 from tests.laws.laws.refusals import (
@@ -106,7 +106,7 @@ def test_a_pod_that_every_node_refuses_is_told_so() -> None:
 
 
 def _for_a_while(self: RefusedNodes, key: Any, revision: str, refusing: Any, now: int) -> None:
-    _note(self, key, revision, refusing, now - refusals.REFUSAL_MEMORY + 30)
+    _note(self, key, revision, refusing, now - rollback.REFUSAL_MEMORY + 30)
 
 
 _note = RefusedNodes.note

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from admission.engine.snapshot import Snapshot
-from queues.quota.user_limits import UserUse
+from queues.quota.usage import UserUse
 from tests.laws.laws import decision
 from tests.laws.planted.bug import Bug, is_broken_in
 from tests.laws.worlds.settings import in_worlds

@@ -16,6 +16,7 @@ from sqlalchemy.types import TypeEngine
 
 from queues.errors import DatabaseError, DatabaseTooSlow, DatabaseUnavailable, DataRefused, OutcomeUnknown
 from queues.sql.database import Database, as_json
+from tests.tables import with_rows
 
 KILL = text("SELECT pg_terminate_backend(:pid)")
 PID = text("SELECT pg_backend_pid()")
@@ -175,16 +176,7 @@ async def test_a_server_that_takes_no_writes_is_asked_over_a_new_connection_next
     await standby.close()
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "SELECT 3000000000::int4",
-        "INSERT INTO queues (name) VALUES ('root')",
-        "INSERT INTO queues (name) VALUES (NULL)",
-        "INSERT INTO queues (name) SELECT string_agg(md5(i::text), '') FROM generate_series(1, 400) i",
-    ],
-    ids=["a number beyond its type", "a second row", "no value", "more than an index holds"],
-)
+@with_rows("statement")
 async def test_a_value_or_row_that_is_refused_has_an_error_of_its_own(
     muster: Database, statement: str
 ) -> None:

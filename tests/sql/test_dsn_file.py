@@ -15,6 +15,7 @@ from queues.errors import DatabaseError, DatabaseUnavailable
 from queues.sql.database import Database, migrate, raw_connection, schema_version
 from queues.sql.dsn import UnusableDsnFile, database_of, dsn_text
 from queues.sql.embedded.server import EmbeddedPostgres
+from tests.tables import with_rows
 
 PID = text("SELECT pg_backend_pid()")
 
@@ -183,16 +184,6 @@ async def test_a_file_without_a_dsn_is_an_outage_that_names_it(
     await muster.close()
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "same"),
-    [
-        ("postgresql://muster:a@db/muster", "postgresql://muster:b@db/muster", True),
-        ("postgresql://a@db/muster?sslmode=require", "postgres://b:c@db/muster?sslmode=require", True),
-        ("postgresql:///muster?host=/run&user=a&password=b", "postgresql:///muster?host=/run", True),
-        ("postgresql://muster:a@db/muster", "postgresql://muster:a@db/restored", False),
-        ("postgresql://muster:a@db/muster", "postgresql://muster:a@db2/muster", False),
-        ("postgresql:///muster?host=/run", "postgresql:///muster?host=/tmp", False),
-    ],
-)
+@with_rows("one", "other", "same")
 def test_another_user_or_password_is_not_another_database(one: str, other: str, same: bool) -> None:
     assert (database_of(one) == database_of(other)) is same

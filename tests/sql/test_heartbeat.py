@@ -3,8 +3,7 @@
 import pytest
 
 from queues.sql.database import Database
-from queues.sql.heartbeat import beat, last_heartbeat
-from queues.sql.leadership import Term
+from queues.sql.leadership import Term, beat, last_heartbeat
 
 
 async def store(

@@ -11,7 +11,7 @@ from typing import Any
 
 from admission.engine.nodes.table import NodeTable
 from admission.engine.placement.need import size_of
-from admission.engine.preemption.held_admission import HeldAdmission
+from admission.engine.preemption.candidates import HeldAdmission
 from admission.engine.preemption.rules import ReclaimDepth
 from admission.engine.preemption.victim_set import FoundSet
 from admission.engine.snapshot import Snapshot

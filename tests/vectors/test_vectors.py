@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.tables import with_rows
 from tests.vectors import preemption
 from tests.vectors.__main__ import main
 from tests.vectors.cases import KINDS, judge, kind_of, load
@@ -48,17 +49,7 @@ def test_no_placement_case_is_left_out_unnoticed() -> None:
     assert len(cases("topology_placement")) == 64
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        ("quota_tree.json", "quota_tree"),
-        ("topology_placement.more.json", "topology_placement"),
-        ("unseen-quota-tree-2.json", "quota_tree"),
-        ("dominant_share.json", "dominant_share"),
-        ("Preemption 2.json", "preemption"),
-        ("else.json", None),
-    ],
-)
+@with_rows("name", "kind")
 def test_the_name_of_a_file_tells_its_kind(name: str, kind: str | None) -> None:
     assert kind_of(Path(name)) == kind
 
@@ -105,14 +96,7 @@ def test_a_cohort_may_be_named_by_its_queues_only_and_called_as_one_of_them() ->
     assert KINDS["quota_tree"](case) is None
 
 
-@pytest.mark.parametrize(
-    ("strategies", "goes"),
-    [
-        (["LessThanInitialShare"], ["b1", "b3"]),
-        (["LessThanOrEqualToFinalShare"], []),
-        (["LessThanOrEqualToFinalShare", "LessThanInitialShare"], ["b1", "b3"]),
-    ],
-)
+@with_rows("strategies", "goes")
 def test_the_strategies_by_share_differ_in_the_last_who_goes(strategies: list[str], goes: list[str]) -> None:
     """Of 9 the incoming wants 4, 1 more than it deserves; b has 8, 5 more than it deserves, in large pieces."""
     case: dict[str, Any] = {
@@ -154,16 +138,7 @@ def test_fields_that_are_new_null_or_in_another_order_change_nothing(kind: str) 
         assert judge(kind, odd) is None, case["case"]
 
 
-@pytest.mark.parametrize(
-    "slices",
-    [
-        {"required": "rack", "slice_level": "block", "slice_size": 2},
-        {
-            "required": "block",
-            "slice_layers": [{"topology": "host", "size": 4}, {"topology": "rack", "size": 2}],
-        },
-    ],
-)
+@with_rows("slices")
 def test_slices_wider_than_the_level_of_their_pods_are_asked_by_mistake(slices: dict[str, Any]) -> None:
     labels = {"block": "b", "rack": "r", "host": "h"}
     case = {

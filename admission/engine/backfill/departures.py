@@ -23,7 +23,7 @@ from admission.engine.nodes.table import Amounts
 from admission.engine.pending.waiting_time import LONG_WAIT, waits_since
 from admission.engine.placement.flavors import quota_hit
 from admission.engine.placement.need import MissingMembers, member_charges, minimum_choices
-from admission.engine.preemption.grants import NEVER
+from admission.engine.preemption.protection import NEVER
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Columns, Trial
 from queues.admissions import Admission, AdmissionState

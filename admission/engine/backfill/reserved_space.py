@@ -16,8 +16,7 @@ from admission.engine.nodes.table import Amounts
 from admission.engine.pending.waiting_time import run_time_class
 from admission.engine.placement import gangs
 from admission.engine.placement.need import MissingMembers, size_of
-from admission.engine.preemption.grants import NEVER
-from admission.engine.preemption.protection import evictable_from, wish_end
+from admission.engine.preemption.protection import NEVER, evictable_from, wish_end
 from admission.engine.trial import Columns, Trial
 from queues.api import names
 from queues.order.policies import LineEntry

@@ -16,8 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from admission.engine.nodes.device_links import DeviceLinks
-from admission.engine.nodes.linked_devices import best_linked
+from admission.engine.nodes.device_links import DeviceLinks, best_linked
 from queues.resources import DEVICE_MARK, WHOLE, Resources, device, device_memory, is_device
 from queues.workload import DeviceShare
 

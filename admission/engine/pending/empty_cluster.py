@@ -25,11 +25,9 @@ from admission.engine.trial import Trial
 from queues.flavor_growth import FlavorGrowth, growth_of
 from queues.plan import Reason
 from queues.quota.accounts import Account, flavor_charges
-from queues.quota.limit_hit import LimitHit
 from queues.quota.queue import ROOT, provisioning_rules
 from queues.quota.tree import QueueTree
-from queues.quota.usage import Usage
-from queues.quota.user_limits import UserLimitHit, UserUse
+from queues.quota.usage import LimitHit, Usage, UserLimitHit, UserUse
 from queues.reason_codes import ReasonCode
 from queues.resources import Resources
 from queues.workload import NO_FLAVOR, FlavorName, PodSet, QueueName, Workload

@@ -14,8 +14,7 @@ from admission.engine.placement.need import FEW_SETS
 from admission.engine.trial import Trial
 from queues.flavor_growth import FlavorGrowth, short_of
 from queues.plan import NODES_REFUSED, Reason
-from queues.quota.limit_hit import LimitHit
-from queues.quota.user_limits import UserLimitHit
+from queues.quota.usage import LimitHit, UserLimitHit
 from queues.resources import in_bytes, show
 from queues.text_format import counted, listed
 from queues.workload import FlavorName, NodeFilter, PodSet, Requirement

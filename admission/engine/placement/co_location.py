@@ -16,13 +16,14 @@ from admission.engine.nodes.capacity import DomainShare, losses
 from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Amounts, Layout, Mask
 from admission.engine.placement.domains import (
+    NodeScope,
+    PodSetRequest,
     domains_to_try,
     levels_of,
     not_in_one_domain,
     renumber,
     unknown_level,
 )
-from admission.engine.placement.node_scope import NodeScope, PodSetRequest
 from admission.engine.placement.pod_set import seats_for
 from queues.admissions import Seat
 from queues.plan import Reason

@@ -13,11 +13,11 @@ import numpy as np
 from admission.engine.nodes.devices import taken, with_numbers
 from admission.engine.nodes.table import Amounts, Layout
 from admission.engine.placement.domain_search import TopologyAssignment
-from admission.engine.placement.node_scope import NodeScope, PodSetRequest
+from admission.engine.placement.domains import NodeScope, PodSetRequest
 from admission.engine.trial import Trial
 from queues.admissions import Seat
 from queues.quota.accounts import Account, charges, flavor_charges, pod_charges
-from queues.quota.limit_hit import LimitHit
+from queues.quota.usage import LimitHit
 from queues.resources import WHOLE, Resources
 from queues.workload import FlavorName, PodSet
 

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from admission.engine.nodes.table import Mask
-from admission.engine.placement.node_scope import PodSetRequest
+from admission.engine.placement.domains import PodSetRequest
 from admission.engine.trial import Trial
 from queues.admissions import Seat
 from queues.quota.accounts import flavor_charges

@@ -14,13 +14,13 @@ import numpy as np
 from admission.engine import reasons
 from admission.engine.nodes.table import Mask
 from admission.engine.placement.co_location import seat_together
-from admission.engine.placement.node_scope import NodeScope, PodSetRequest
+from admission.engine.placement.domains import NodeScope, PodSetRequest
 from admission.engine.trial import Trial
 from queues.admissions import Seat
 from queues.plan import Reason
 from queues.quota.accounts import Account, flavor_charges, pod_charges
-from queues.quota.limit_hit import LimitHit
 from queues.quota.queue import ROOT
+from queues.quota.usage import LimitHit
 from queues.reason_codes import ReasonCode
 from queues.resources import total
 from queues.workload import NO_FLAVOR, FlavorName, QueueName

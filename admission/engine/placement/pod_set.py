@@ -19,18 +19,19 @@ from admission.engine.nodes.table import Amounts, Chain, Layout, Mask
 from admission.engine.placement.device_seats import seats_on_devices, seats_on_nodes
 from admission.engine.placement.domain_search import DomainQuery, assign_nodes
 from admission.engine.placement.domains import (
+    NodeScope,
+    PodSetRequest,
     chain_of,
     domains_to_try,
     levels_of,
     not_in_one_domain,
     unknown_level,
 )
-from admission.engine.placement.node_scope import NodeScope, PodSetRequest
 from admission.engine.placement.pod_rules import kept_free, wished_cost
 from admission.engine.trial import Trial
 from queues.admissions import Seat
 from queues.plan import Reason
-from queues.quota.limit_hit import LimitHit
+from queues.quota.usage import LimitHit
 from queues.reason_codes import ReasonCode
 from queues.workload import (
     ANTI_AFFINITY,

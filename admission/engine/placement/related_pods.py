@@ -17,13 +17,19 @@ from admission.engine.nodes.host_ports import NodePorts, colliding
 from admission.engine.nodes.table import Amounts, Mask
 from admission.engine.placement.device_seats import seats_on_devices, seats_on_nodes
 from admission.engine.placement.domain_search import TopologyAssignment
-from admission.engine.placement.domains import chain_of, levels_of, not_in_one_domain, unknown_level
-from admission.engine.placement.node_scope import NodeScope, PodSetRequest
+from admission.engine.placement.domains import (
+    NodeScope,
+    PodSetRequest,
+    chain_of,
+    levels_of,
+    not_in_one_domain,
+    unknown_level,
+)
 from admission.engine.placement.pod_rules import Codes, RuleBoard, is_one_per_host
 from admission.engine.trial import Trial
 from queues.admissions import Seat
 from queues.plan import Reason
-from queues.quota.limit_hit import LimitHit
+from queues.quota.usage import LimitHit
 from queues.workload import NO_FLAVOR, PodSet, QueueName
 
 #: Pods that are put onto a node beyond one for each of the gang, before the search gives up.

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from admission.engine.nodes.host_ports import NodePorts
 from admission.engine.nodes.table import Amounts, Mask
 from admission.engine.preemption.candidates import Candidate, VictimCandidates
 from admission.engine.preemption.rules import PreemptionRights, ReclaimDepth
@@ -162,10 +163,7 @@ class CandidateSeats:
         for index, candidate in enumerate(candidates):
             first = len(columns)
             for held in candidate.freed_alone:
-                # One for each seat of a pod set with any, in the order of the seats.
-                taken: dict[NodeName, list[tuple[HostPort, ...]]] = {}
-                for place in reversed(held.ports):
-                    taken.setdefault(place.node, []).append(place.ports)
+                taken = _by_node(held.ports) if held.ports else None
                 for seat in held.seats:
                     if (column := position.get(seat.node)) is not None:
                         if taken and (of_node := taken.get(seat.node)):
@@ -182,6 +180,14 @@ class CandidateSeats:
         self.takes = np.stack(takes, axis=1)[:, np.array(shape_of_seat, np.intp)]
         #: (C,) the seat of a candidate of one pod; -1: it has more pods, or its node is unknown.
         self.only = np.array(only, np.intp)
+
+
+def _by_node(ports: Sequence[NodePorts]) -> dict[NodeName, list[tuple[HostPort, ...]]]:
+    """One entry for each seat of a pod set with any, the last of a node first."""
+    taken: dict[NodeName, list[tuple[HostPort, ...]]] = {}
+    for place in reversed(ports):
+        taken.setdefault(place.node, []).append(place.ports)
+    return taken
 
 
 class CandidateArrays:
@@ -209,14 +215,14 @@ class CandidateArrays:
         self._arrival = np.array([each.workload.arrival for each in every], np.int64)
         self._size = np.array([each.size for each in every], np.int64)
         self._pods = np.array([each.pods for each in every], np.int64)
-        self._protected_in_queue = np.array(
-            [each.protected_in_queue or each.rests for each in every], np.bool_
-        )
         self._rests = np.array([each.rests for each in every], np.bool_)
+        wishing = np.array([each.protected_in_queue for each in every], np.bool_)
+        self._protected_in_queue = wishing | self._rests
         #: (C,) start of those that only owners may have which waited before it; of all others no second is too early.
-        self._started = np.array(
-            [each.started if each.rests and each.whole else _NO_LIMIT + 1 for each in every], np.int64
-        )
+        self._started = np.full(len(every), _NO_LIMIT + 1, np.int64)
+        for index in np.flatnonzero(self._rests).tolist():
+            if every[index].whole:
+                self._started[index] = every[index].started
         self._keeps_quota = np.array([each.keeps_quota for each in every], np.bool_)
         self._keeps_for_a_time = np.array([each.keeps_for_a_time for each in every], np.bool_)
         #: (C,) evicted in this turn already.

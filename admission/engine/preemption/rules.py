@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from admission.engine.placement.need import is_extended_resource, size_of
 from admission.engine.preemption.candidates import Candidate
-from admission.engine.preemption.grants import NEVER
+from admission.engine.preemption.protection import NEVER
 from queues.quota.accounts import Account
 from queues.quota.queue import ROOT
 from queues.quota.usage import Usage

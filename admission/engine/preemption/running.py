@@ -13,10 +13,15 @@ from admission.engine.closures.closing import keeping_quota
 from admission.engine.forced_changes import OpenAdmissions
 from admission.engine.nodes.host_ports import ports_of
 from admission.engine.pending.waiting_time import soonest
-from admission.engine.preemption.candidates import BudgetedPods, Candidate, VictimCandidates
-from admission.engine.preemption.grants import NEVER
-from admission.engine.preemption.held_admission import ChargesByShape, HeldAdmission
+from admission.engine.preemption.candidates import (
+    BudgetedPods,
+    Candidate,
+    ChargesByShape,
+    HeldAdmission,
+    VictimCandidates,
+)
 from admission.engine.preemption.protection import (
+    NEVER,
     Protection,
     evictable_from,
     keeps_beyond_deserved,
@@ -267,7 +272,7 @@ def _admitted_minimum(workload: Workload, admissions: Iterable[HeldAdmission]) -
 def _candidate(workload: Workload, admissions: tuple[HeldAdmission, ...], tree: QueueTree) -> Candidate:
     """A workload with all that it holds."""
     oldest = admissions[0].admission
-    started = oldest.start
+    started = oldest.held_since or oldest.opened_at  # as ``Admission.start``
     if len(admissions) > 1:
         started = min(held.admission.start for held in admissions)
     size = pods = 0

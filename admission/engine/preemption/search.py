@@ -19,8 +19,8 @@ from admission.engine.placement.need import MissingMembers, is_extended_resource
 from admission.engine.preemption.candidate_arrays import CandidateMask
 from admission.engine.preemption.candidates import most_alike
 from admission.engine.preemption.context import FailedRequest, PreemptionContext
-from admission.engine.preemption.grants import NEVER
 from admission.engine.preemption.node_gains import gains_by_domain, gains_by_node
+from admission.engine.preemption.protection import NEVER
 from admission.engine.preemption.rules import (
     PreemptionRights,
     ReclaimDepth,

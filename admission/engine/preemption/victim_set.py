@@ -5,8 +5,13 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from admission.engine.preemption.candidate_arrays import CandidateArrays
-from admission.engine.preemption.candidates import Candidate, SortKey, VictimCandidates, most_alike
-from admission.engine.preemption.held_admission import HeldAdmission
+from admission.engine.preemption.candidates import (
+    Candidate,
+    HeldAdmission,
+    SortKey,
+    VictimCandidates,
+    most_alike,
+)
 from admission.engine.preemption.node_gains import NodeGains
 from admission.engine.preemption.rules import EvictionReason, EvictionRule, PreemptionRights
 from admission.engine.trial import Trial
@@ -87,8 +92,9 @@ class VictimSet:
             reason = self._reasons[rule, queue] = self.rights.reason(rule, queue)
         if keeping:
             reason = reason.beyond(keeping)
-        gang = workload if candidate.whole else None
-        elastic = [each for each in self.victims if each.candidate.workload is gang]
+        elastic: list[Victim] = []
+        if candidate.whole and len(candidate.admissions) > 1:
+            elastic = [each for each in self.victims if each.candidate.workload is workload]
         for victim in elastic:  # elastic parts that were taken alone belong to the whole gang now
             self.victims.remove(victim)
         self._give_back(queue, left)

@@ -20,8 +20,8 @@ from admission.containment.repeated_failures import RepeatedFailures
 from admission.kube.client.client import Client
 from admission.wire import WireMetadata, WireStruct
 from admission.workloads.inputs import SeatIndices
+from admission.workloads.job_counts import seats_given_up
 from admission.workloads.kinds import Holding, support_of
-from admission.workloads.kinds.job_syncs import seats_given_up
 from admission.world.world import World
 from queues.api import names
 from queues.api.api_resources import PODS

@@ -25,7 +25,7 @@ from admission.reconcile.queue_states import QueueStatuses
 from admission.reconcile.status import StatusWanted
 from admission.reconcile.world_status import WorldStatuses
 from admission.turn_report import TurnReport
-from admission.world.closures.node_closures import ClosureState
+from admission.world.node_closures import ClosureState
 from queues.slices import slices
 from queues.workload import QueueName, WorkloadKey
 

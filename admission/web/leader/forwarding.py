@@ -12,7 +12,7 @@ from admission.web.access.limits import TooBusy
 from admission.web.leader.channel import ANSWER_SECONDS, ChannelBroken, LeaderChannel, why_lost
 from admission.web.reader import NotLeading
 from queues.errors import MusterError
-from queues.sql.heartbeat import Heartbeat
+from queues.sql.leadership import Heartbeat
 
 #: On a request that another replica passes on: it goes no further.
 FORWARDED: Final = "Muster-Forwarded"

@@ -15,7 +15,7 @@ from admission.web.leader.channel import ChannelBroken
 from admission.web.leader.forwarding import LeaderFailed
 from admission.web.reader import UnknownName
 from queues.errors import MusterError
-from queues.sql.heartbeat import Heartbeat
+from queues.sql.leadership import Heartbeat
 from queues.text_format import duration, rfc3339
 
 #: Seconds without a heartbeat from which that is said; the same from which the plugin shows an answer's age.

@@ -20,10 +20,9 @@ from admission.facts.devices import (
 from admission.facts.pods import PodFact
 from admission.facts.workloads import WorkloadFact
 from admission.world.admissions import KeyIndex
-from admission.world.devices.claimed_devices import ClaimedDevices, Pool, with_claims
-from admission.world.devices.device_classes import DeviceClasses
-from admission.world.devices.resource_claims import Place, ResourceClaims
+from admission.world.devices.resource_claims import ClaimedDevices, Place, Pool, ResourceClaims, with_claims
 from admission.world.devices.slice_devices import (
+    DeviceClasses,
     SliceAmounts,
     of_newest_generation,
     slice_amounts,

@@ -9,8 +9,8 @@ or for all seats of an admission, and no second one is sent for a seat until its
 from admission.decode.workload_facts import pods_generation
 from admission.facts.workloads import WorkloadFact
 from admission.workloads.inputs import SeatIndices
+from admission.workloads.job_counts import may_make_pods
 from admission.workloads.kinds import Holding, support_of
-from admission.workloads.kinds.job_syncs import may_make_pods
 from admission.workloads.seats import awaits_seat
 from admission.world.world import World
 from queues.admissions import Admission, AdmissionState

@@ -1,10 +1,10 @@
-"""What pod templates become, as dry runs showed, and which workloads have them. Pure.
+"""What pod templates become, as dry runs and their pods showed, and which workloads have them. Pure.
 
 A template that was not asked about yet holds its workloads back for a bounded time; then they are decided on as they
 are written. Not stored: a new leader asks again.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Final
 
@@ -14,6 +14,7 @@ from admission.facts.workloads import WorkloadFact
 from admission.workloads.pod_sets import NOTHING_ASKED, TemplateShapes
 from admission.world.admissions import KeyIndex
 from queues.reason_codes import ReasonCode
+from queues.resources import NOTHING, Resources
 from queues.workload import Obstacle, WorkloadKey
 
 #: Templates without workloads that are remembered: the next Job is often like the last one.
@@ -169,3 +170,26 @@ def keys_of(fact: WorkloadFact | None) -> Iterator[TemplateKey]:
 def _refused(pod_set: str, refusal: str) -> Obstacle:
     message = f"the API server would refuse its pods ({pod_set}): {refusal}; correct that, or wait: it is asked again"
     return Obstacle(ReasonCode.TEMPLATE_REFUSED, message)
+
+
+class LargerPods:
+    """Part of the world: requests of pods that came up larger than their seats, by pod set."""
+
+    def __init__(self) -> None:
+        #: With the generation of the workload.
+        self._known: dict[WorkloadKey, tuple[str, Mapping[str, Resources]]] = {}
+
+    def note(self, fact: WorkloadFact, larger: Mapping[str, Resources]) -> None:
+        """Pods of a workload came up larger: it asks for as much the next time."""
+        known = self.of(fact)
+        merged = {name: takes.largest(known.get(name, NOTHING)) for name, takes in larger.items()}
+        self._known[fact.key] = (fact.generation, {**known, **merged})
+
+    def of(self, fact: WorkloadFact) -> Mapping[str, Resources]:
+        """What pods of a workload as it is now asked, by pod set."""
+        generation, larger = self._known.get(fact.key, ("", {}))
+        return larger if fact.generation == generation else {}
+
+    def forget(self, key: WorkloadKey) -> None:
+        """The workload is gone."""
+        self._known.pop(key, None)

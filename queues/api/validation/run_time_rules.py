@@ -10,8 +10,8 @@ from queues.api.types.batch_job import BatchJob
 from queues.api.types.pod import Pod
 from queues.api.types.volcano_job import VolcanoJob
 from queues.api.validation.violations import Violation
+from queues.quota.access import run_limit
 from queues.quota.queue import Queue
-from queues.quota.run_limits import run_limit
 from queues.text_format import duration as duration_text
 
 

@@ -13,8 +13,16 @@ from queues.admissions import StageTimes
 from queues.quota.posting import Rejection
 from queues.sql.leadership import LEASE_IS_VALID, OWN_FENCE, Term, require_valid
 from queues.sql.ledger.admissions import admit, adopt, claim, drop_claims, evict, free, note_ready
-from queues.sql.ledger.journal import record_decisions, record_job_states, record_reasons
-from queues.sql.ledger.stages import NO_STAGES, STAGES, STAGES_TOLD, note_stages, stage_rows
+from queues.sql.ledger.journal import (
+    NO_STAGES,
+    STAGES,
+    STAGES_TOLD,
+    note_stages,
+    record_decisions,
+    record_job_states,
+    record_reasons,
+    stage_rows,
+)
 from queues.sql.ledger.types import Decision, DecisionCode, Freed, LedgerOutcome, LedgerTransaction
 from queues.sql.tables import admissions, fences
 from queues.workload import AdmissionId

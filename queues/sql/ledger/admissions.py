@@ -17,8 +17,7 @@ from queues.plan import NO_USERS, Admit, Adopt, Evict, Free, Setback, setbacks_o
 from queues.quota.posting import Posting, Rejection
 from queues.reason_codes import ReasonCode
 from queues.sql.ledger.balances import open_books, store_books
-from queues.sql.ledger.journal import post
-from queues.sql.ledger.stages import NO_STAGES, STAGES, STAGES_TOLD, stage_rows
+from queues.sql.ledger.journal import NO_STAGES, STAGES, STAGES_TOLD, post, stage_rows
 from queues.sql.ledger.types import Freed, LedgerOutcome, LedgerTransaction
 from queues.sql.seat_columns import SEAT_NAMES, held_seats, to_columns
 from queues.sql.statements import (

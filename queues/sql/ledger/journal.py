@@ -1,13 +1,14 @@
-"""Rows that are only appended or replaced: postings, decisions, reasons, states of Volcano Jobs."""
+"""Rows that are only appended or replaced: postings, decisions, reasons, states of Volcano Jobs, stages."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
-from sqlalchemy import bindparam, case, delete
+from sqlalchemy import bindparam, case, delete, func, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from queues.admissions import Seat
+from queues.admissions import Seat, StageTimes
 from queues.plan import Reason
 from queues.quota.accounts import charges_in_own_flavor
 from queues.sql.ledger.types import Decision, LedgerTransaction
@@ -16,6 +17,7 @@ from queues.sql.statements import (
     MOMENT,
     NUMBER,
     JsonRows,
+    UnnestRows,
     attributes,
     insert_rows,
     key_rows,
@@ -23,7 +25,7 @@ from queues.sql.statements import (
     same,
     upsert_rows,
 )
-from queues.sql.tables import decisions, job_states, postings, reasons
+from queues.sql.tables import admissions, decisions, job_states, postings, reasons
 from queues.workload import AdmissionId, QueueName, WorkloadKey
 
 _NOW = bindparam("now", type_=MOMENT)
@@ -150,3 +152,37 @@ async def record_job_states(
 
 def _jsonable(facts: Mapping[str, Any]) -> dict[str, Any]:
     return {name: dict(value) if isinstance(value, Mapping) else value for name, value in facts.items()}
+
+
+NO_STAGES: Final[Mapping[AdmissionId, StageTimes]] = MappingProxyType({})
+_UNKNOWN: Final = StageTimes()
+
+_TIMES: Final = ("released_at", "bound_at", "running_at")
+
+#: For ``stage_rows``.
+STAGES: Final = UnnestRows(id=NUMBER, **dict.fromkeys(_TIMES, MOMENT))
+#: Columns that an update of ``admissions`` from these rows sets: the first word stands.
+STAGES_TOLD: Final = {name: func.coalesce(admissions.c[name], STAGES.c[name]) for name in _TIMES}
+_NOTE: Final = update(admissions).where(admissions.c.id == STAGES.c.id).values(**STAGES_TOLD)
+
+
+def stage_rows(
+    ids: Collection[AdmissionId], stages: Mapping[AdmissionId, StageTimes] = NO_STAGES
+) -> dict[str, list[object]]:
+    """The parameters of ``STAGES`` for these admissions."""
+    times = [(id_, stages.get(id_, _UNKNOWN)) for id_ in sorted(ids)]
+    return STAGES.rows(
+        [(id_, *map(_moment, (each.released, each.bound, each.running))) for id_, each in times]
+    )
+
+
+def _moment(seconds: float | None) -> Any:
+    return None if seconds is None else moment(seconds)
+
+
+async def note_stages(
+    tx: AsyncConnection, transaction: LedgerTransaction, stages: Mapping[AdmissionId, StageTimes]
+) -> None:
+    """Store the times of admissions that are about to be evicted or freed."""
+    if stages:
+        await tx.execute(_NOTE, stage_rows(stages, stages))

@@ -1,6 +1,6 @@
 """The lease of the leader, its heartbeat, the fence that every other writer locks first, and the ledger's id.
 
-Written by ``queues.sql.leadership``, ``queues.sql.heartbeat`` and ``queues.sql.ledger_identity``.
+Written by ``queues.sql.leadership``, ``queues.sql.leadership`` and ``queues.sql.ledger_identity``.
 """
 
 from typing import Final

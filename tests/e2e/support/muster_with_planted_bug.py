@@ -7,7 +7,7 @@ from admission.cli.muster import main
 from admission.engine import decide as engine
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
-from admission.engine.progress import Progress
+from admission.engine.plan_limit import Progress
 from admission.engine.snapshot import Snapshot
 from queues.plan import Plan
 from queues.workload import Workload

@@ -14,9 +14,8 @@ from admission.facts.devices import (
     ResourceSliceFact,
     SliceDevice,
 )
-from admission.world.devices.device_classes import DeviceClasses
 from admission.world.devices.reported_devices import with_reported
-from admission.world.devices.slice_devices import slice_amounts, with_devices
+from admission.world.devices.slice_devices import DeviceClasses, slice_amounts, with_devices
 from queues.resources import GPU, WHOLE, Resources
 from queues.workload import NodeName
 from tests.builders.facts import node

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
-from admission.engine.nodes import linked_devices
+from admission.engine.nodes import device_links
 from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.snapshot import Snapshot
 from queues.admissions import Seat
@@ -54,7 +54,7 @@ def test_no_choice_of_devices_is_linked_better(of_node: tuple[DevicePlace, ...],
     free = frozenset(data.draw(st.sets(st.sampled_from([each.number for each in of_node]), min_size=1)))
     count = data.draw(st.integers(1, len(free)))
 
-    chosen = linked_devices.best_linked.__wrapped__(free, of_node, count)
+    chosen = device_links.best_linked.__wrapped__(free, of_node, count)
 
     assert len(set(chosen)) == count
     assert set(chosen) <= free

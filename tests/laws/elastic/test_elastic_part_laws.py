@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 
 from admission.engine import round as admission_round
-from admission.engine.placement import elastic_parts as splitting
+from admission.engine.placement import gangs as splitting
 from admission.engine.preemption import candidates, running
 from tests.laws.laws import elastic_parts
 from tests.laws.laws.elastic_parts import LentWorld, lent_gangs

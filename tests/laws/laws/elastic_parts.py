@@ -10,7 +10,7 @@ from admission.engine import decide as engine
 from admission.engine.memo import Memo
 from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
-from admission.engine.placement.elastic_parts import MOST_PARTS
+from admission.engine.placement.gangs import MOST_PARTS
 from admission.engine.placement.need import missing_members
 from admission.engine.snapshot import Snapshot
 from queues.admissions import Admission

@@ -14,7 +14,7 @@ from admission.engine import decide as engine
 from admission.engine.memo import Memo
 from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
-from admission.engine.preemption.grants import BUDGETS_KEEP_LENT_QUOTA
+from admission.engine.preemption.protection import BUDGETS_KEEP_LENT_QUOTA
 from admission.engine.snapshot import Budget, Snapshot
 from queues.quota.queue import Limits, Queue, QueuePolicy
 from queues.resources import GPU, Resources

@@ -12,7 +12,7 @@ from admission.engine import decide as engine
 from admission.engine.memo import Memo
 from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
-from admission.engine.preemption.grants import BUDGETS_KEEP_LENT_QUOTA
+from admission.engine.preemption.protection import BUDGETS_KEEP_LENT_QUOTA
 from admission.engine.preemption.rules import EvictionRule
 from admission.engine.snapshot import Budget, Snapshot
 from admission.explain.takers import standing
@@ -223,9 +223,25 @@ def nobody_protected_goes(snapshot: Snapshot) -> None:
         if evict.code == EvictionRule.RECLAIMED:
             assert tree.queues[admission.queue].reclaimable
             waited = admission.opened_at - (workload.waiting_since or workload.created)
-            kept = workload.minimum > 1 and waited >= (policy.clear_after or 0)
+            had_waited = workload.minimum > 1 and waited >= (policy.clear_after or 0)
             most = DAY if policy.max_protection is None else min(DAY, policy.max_protection)
-            assert ran >= most or not kept
+            assert (
+                ran >= most or not had_waited or _is_owed(snapshot, plan, evict.beneficiary, admission, tree)
+            )
+
+
+def _is_owed(
+    snapshot: Snapshot, plan: Plan, beneficiary: WorkloadKey, victim: Admission, tree: QueueTree
+) -> bool:
+    """Whether a gang has waited long, and its queues below those that it shares with the victim's use no device."""
+    waits = snapshot.pending[beneficiary]
+    long = snapshot.now - (waits.waiting_since or waits.created) >= (
+        tree.policy(waits.queue).clear_after or 0
+    )
+    [*_, top] = (name for name in tree.paths[waits.queue] if name not in tree.paths[victim.queue])
+    gone = {evict.admission for evict in plan.evicts}
+    used = (each for number, each in snapshot.admissions.items() if number not in gone)
+    return waits.minimum > 1 and long and not any(top in tree.paths[each.queue] for each in used)
 
 
 def _waited_before(snapshot: Snapshot, beneficiary: WorkloadKey, victim: Admission, tree: QueueTree) -> bool:

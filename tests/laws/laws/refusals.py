@@ -1,6 +1,6 @@
 """Laws about gangs that the stock scheduler refuses, as functions that raise. Lives: ``worlds.refusals``."""
 
-from admission.workloads.refusals import REFUSAL_LIMIT, REFUSAL_MEMORY
+from admission.workloads.rollback import REFUSAL_LIMIT, REFUSAL_MEMORY
 from queues.reason_codes import ReasonCode
 from tests.laws.worlds.refusals import DAY, WEEK, Life
 

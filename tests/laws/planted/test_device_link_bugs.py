@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from admission.engine.nodes import devices, linked_devices
+from admission.engine.nodes import device_links, devices
 from admission.engine.nodes.devices import Devices
 from tests.laws.devices import test_device_link_laws as laws
 from tests.laws.planted.bug import Bug, is_broken
 
-_pick_whole, _sizes = Devices.pick_whole, linked_devices._sizes
+_pick_whole, _sizes = Devices.pick_whole, device_links._sizes
 
 
 def _any_device(self: Devices, free: Any, column: int, count: int, in_one_island: bool) -> tuple[int, ...]:
@@ -26,9 +26,9 @@ def _from_the_largest(free: list[int], count: int) -> list[int]:
 
 
 def _by_number_only(of_devices: Any, count: int) -> Any:
-    found = [*linked_devices.combinations(set(of_devices), 1)]
+    found = [*device_links.combinations(set(of_devices), 1)]
     for number in range(2, len(set(of_devices)) + 1):
-        found += linked_devices.combinations(sorted(set(of_devices), key=str, reverse=True), number)
+        found += device_links.combinations(sorted(set(of_devices), key=str, reverse=True), number)
     return iter(found)
 
 
@@ -46,11 +46,11 @@ BUGS = (
         laws.test_no_linked_device_is_given_out_twice),
     Bug("islands are split though one has room", devices, "best_linked",
         lambda free, places, count: tuple(sorted(free)[:count]), laws.test_no_islands_are_split_though_one_has_room),
-    Bug("large islands are broken before small ones", linked_devices, "_sizes", _from_the_largest,
+    Bug("large islands are broken before small ones", device_links, "_sizes", _from_the_largest,
         laws.test_no_choice_of_devices_is_linked_better),
-    Bug("root complexes do not matter", linked_devices, "_sets_of_buses",
+    Bug("root complexes do not matter", device_links, "_sets_of_buses",
         lambda of_devices, count: iter([set(of_devices)]), laws.test_no_choice_of_devices_is_linked_better),
-    Bug("NUMA nodes do not matter", linked_devices, "_sets_of_buses", _by_number_only,
+    Bug("NUMA nodes do not matter", device_links, "_sets_of_buses", _by_number_only,
         laws.test_no_choice_of_devices_is_linked_better),
     Bug("what nobody reports is assumed to be linked", Devices, "room_in_islands",
         lambda self, free, count, columns: np.maximum(free[self.total], 0) // (1000 * count),
@@ -66,9 +66,9 @@ BUGS = (
 
 @pytest.fixture(autouse=True)
 def _nothing_is_remembered() -> Any:
-    linked_devices.best_linked.cache_clear()
+    device_links.best_linked.cache_clear()
     yield
-    linked_devices.best_linked.cache_clear()
+    device_links.best_linked.cache_clear()
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=str)

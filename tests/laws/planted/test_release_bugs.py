@@ -11,7 +11,7 @@ from admission.kube.writers import awaited_seats
 from admission.kube.writers.awaited_seats import AwaitedSeats, AwaitedWrite
 from admission.kube.writers.release import ReleaseWriter
 from admission.kube.writers.volcano_jobs import VolcanoJobWriter
-from admission.workloads.kinds import job_syncs
+from admission.workloads import job_counts
 from admission.world.admissions import AdmissionIndex
 from tests.laws.release.test_release_laws import (
     SlowWrites,
@@ -119,12 +119,12 @@ BUGS = (
     ),
     Bug(
         "no pod is made for a seat that a Job wants no more",
-        job_syncs,
+        job_counts,
         "_is_made_smaller",
         _not_smaller,
         a_job_is_made_smaller_in_the_middle_of_a_sync,
     ),
-    Bug("no sync goes on", job_syncs, "_pods_seen", _all, a_job_is_deleted_in_the_middle_of_a_sync),
+    Bug("no sync goes on", job_counts, "_pods_seen", _all, a_job_is_deleted_in_the_middle_of_a_sync),
 )
 
 

@@ -17,6 +17,7 @@ from queues.sql.read.last_evictions import last_evictions
 from queues.workload import AdmissionId, QueueName, WorkloadKey
 from tests.builders.explained_statements import LOOKED, explained
 from tests.sql.ledger_harness import NOW, LedgerHarness, eviction, gang, key, queue, reason
+from tests.tables import with_rows
 
 WHEN = "2027-01-15T08:00:00Z"
 
@@ -204,14 +205,7 @@ async def test_what_is_looked_at_does_not_grow_with_the_decisions_about_others(
         await connected.close()
 
 
-@pytest.mark.parametrize(
-    ("code", "order"),
-    [
-        ("NodesReserved", ["train", "calm"]),
-        ("Maintenance", ["train", "calm"]),
-        ("NotReady", ["calm", "train"]),
-    ],
-)
+@with_rows("code", "order")
 async def test_work_that_is_not_to_blame_comes_first_in_the_list_as_in_the_engine(
     muster: Database, code: str, order: list[str]
 ) -> None:

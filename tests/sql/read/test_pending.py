@@ -25,6 +25,7 @@ from queues.sql.read.rows import OrderTerms, PendingPage, Seen
 from queues.sql.tables import backoffs
 from queues.workload import PodSet, QueueName, Workload
 from tests.sql.ledger_harness import GPU, NOW, LedgerHarness, gang, key, queue
+from tests.tables import with_rows
 
 NO_TERMS: dict[QueueName, OrderTerms] = {}
 
@@ -57,17 +58,7 @@ def names(found: PendingPage) -> list[tuple[str, int]]:
     return [(line.name, position) for line, position in found.lines]
 
 
-@pytest.mark.parametrize(
-    "policy",
-    [
-        {},
-        {"ageingPerHour": 10},
-        {"maxPriority": 1},
-        {"starvation": {"clearAfter": "48h"}},
-        {"order": "fifo"},
-        {"order": "shortest"},
-    ],
-)
+@with_rows("policy")
 async def test_postgres_sorts_as_the_engine_tries(muster: Database, policy: dict[str, Any]) -> None:
     draw = random.Random(str(policy))
     listed = [f"w{number:02}" for number in range(40)]

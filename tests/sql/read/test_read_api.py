@@ -12,7 +12,7 @@ from queues.quota.queue import ROOT
 from queues.resources import amount
 from queues.sql import ledger
 from queues.sql.database import Database
-from queues.sql.heartbeat import beat
+from queues.sql.leadership import beat
 from queues.sql.observed import workloads
 from queues.sql.observed.rows import Description
 from queues.sql.tables import backoffs

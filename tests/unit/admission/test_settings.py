@@ -8,6 +8,7 @@ import pytest
 from admission.engine.claims import LONGEST_GRACE
 from admission.settings import LONGEST_EVICTION_GRACE_SECONDS, Address, Settings, given_dsn, ledger_dsn, read
 from queues.errors import InvalidSettings
+from tests.tables import with_rows
 
 REFERENCE = Path(__file__).parents[3] / "docs/reference/settings.md"
 
@@ -93,17 +94,7 @@ def test_a_wrong_value_is_named_with_its_origin(given: dict[str, Any], complaint
         read(**{"environment": {}, **given})
 
 
-@pytest.mark.parametrize(
-    ("text", "complaint"),
-    [
-        ("leaseSecond: 3", "leaseSecond is not a setting; did you mean leaseSeconds"),
-        ("lease_seconds: 3", "lease_seconds is not a setting; did you mean leaseSeconds"),
-        ("tracing: true", "tracing is not a setting any more: .*kubectl muster explain"),
-        ("turnHistoryMib: 3", "turnHistoryMib is not a setting any more: .*muster snapshot"),
-        ("- a", "found a list, expected a mapping"),
-        ("a: [", "is not YAML"),
-    ],
-)
+@with_rows("text", "complaint")
 def test_a_wrong_file_is_named(tmp_path: Path, text: str, complaint: str) -> None:
     file = tmp_path / "muster.yaml"
     file.write_text(text, encoding="utf-8")
@@ -173,17 +164,7 @@ def test_addresses_have_a_host_or_mean_every_interface() -> None:
     assert Address.parse("[::1]:80") == ("::1", 80)
 
 
-@pytest.mark.parametrize(
-    ("given", "url"),
-    [
-        ({"pod_ip": "10.1.2.3"}, "https://10.1.2.3:8443"),
-        ({"pod_ip": "FD00::0:1"}, "https://[fd00::1]:8443"),
-        ({"pod_ip": "fd00::1", "read_listen": ":9000"}, "https://[fd00::1]:9000"),
-        ({"pod_ip": "fd00::1", "read_url": "https://[fd00::2]/"}, "https://[fd00::2]"),
-        ({"pod_ip": "fd00::1", "read_listen": ":0"}, ""),
-        ({}, ""),
-    ],
-)
+@with_rows("given", "url")
 def test_replicas_are_told_a_url_of_the_pod_with_ipv6_in_brackets(given: dict[str, str], url: str) -> None:
     assert read(environment={}, flags=given).announced_url == url
 

@@ -14,6 +14,7 @@ from tests.bench.simulate import drf, rules
 from tests.bench.simulate.__main__ import simulate
 from tests.bench.simulate.gang_trace import Case, load
 from tests.bench.simulate.gangs import STARTUP, Segment, Simulation
+from tests.tables import with_rows
 
 JOBS = "id,tenant,submit_s,duration_s,members,gpus_per_member,cpu_per_member,mem_per_member\n"
 
@@ -317,21 +318,7 @@ def test_a_division_that_is_off_by_more_than_one_task_fails(tmp_path: Path) -> N
     assert finish(simulate, "simulate", ["--drf", str(tmp_path)]) == 1
 
 
-@pytest.mark.parametrize(
-    ("file", "content", "told"),
-    [
-        (
-            "drf_tenants.csv",
-            "a,1,1,0,0,0,0\na,1,1,0,0,0,0\n",
-            "line 3, column tenant: found 'a', as in line 2",
-        ),
-        ("drf_tenants.csv", "a,1,-1,0,0,0,0\n", "line 2, column cpu: found '-1', expected a number from 0"),
-        ("drf_tenants.csv", "a,1,0,0,0,0,0\n", "found no tenant that requests anything"),
-        ("drf_tenants.csv", "a,1000000,1000000000,0,0,0,0\n", "found an amount that is too large"),
-        ("drf_tenants.csv", "root,1,1,0,0,0,0\n", "line 2: found 'root', expected another name"),
-        ("drf_equal_0.6.csv", "tenant,tasks_discrete\na,1\nz,1\n", "found z, expected only tenants of"),
-    ],
-)
+@with_rows("file", "content", "told")
 def test_a_broken_division_is_told_with_its_place(tmp_path: Path, file: str, content: str, told: str) -> None:
     head = "tenant,tasks,cpu,gpu,mem_gib,disk_gib,rdma\n"
     (tmp_path / "drf_tenants.csv").write_text(f"{head}a,10,1,0,0,0,0\n")

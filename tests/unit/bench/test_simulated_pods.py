@@ -10,6 +10,7 @@ from queues.errors import InvalidDocument
 from queues.resources import GPU
 from tests.bench.simulate.__main__ import simulate
 from tests.bench.simulate.pods import PodsOutcome, arrivals, load, run
+from tests.tables import with_rows
 
 _NODES = [
     "sn,cpu_milli,memory_mib,gpu,model",
@@ -82,19 +83,7 @@ def test_tables_without_gpus_are_refused(tmp_path: Path) -> None:
         _played(tmp_path, _PODS, [_NODES[0], "cpu-node,32000,131072,0,none"])
 
 
-@pytest.mark.parametrize(
-    ("pod", "node", "told"),
-    [
-        (
-            "pod-1,1000,1024,1,1001,,LS",
-            "n,1,1,1,T",
-            "column gpu_milli: found '1001', expected a number from 0",
-        ),
-        ("pod-1,1000,1024,1,1000,,LS", "n,1,1,1e9,T", "column gpu: found '1e9', expected a number from 0 to"),
-        ("pod-0,1000,1024,1,1000,,LS", "n,1,1,1,T", "column name: found 'pod-0', as in line 2"),
-        ("pod-1,1000,,1,1000,,LS", "n,1,1,1,T", "line 3, column memory_mib: found '', expected a number"),
-    ],
-)
+@with_rows("pod", "node", "told")
 def test_broken_tables_are_told_with_the_place(tmp_path: Path, pod: str, node: str, told: str) -> None:
     with pytest.raises(InvalidDocument, match=told):
         _played(tmp_path, [_HEAD, "pod-0,1000,1024,1,1000,,LS", pod], [_NODES[0], node])

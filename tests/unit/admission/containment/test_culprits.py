@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admission.containment.culprits import MOST_TRIES, Culprits, find_culprits
+from admission.containment.decider import MOST_TRIES, Culprits, find_culprits
 from queues.workload import WorkloadKey, WorkloadKind
 
 KEYS = [WorkloadKey(WorkloadKind.JOB, f"{number:06}") for number in range(100_000)]

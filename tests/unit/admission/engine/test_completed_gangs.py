@@ -2,8 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
-
 from admission.engine import decide as engine
 from admission.engine.memo import Memo
 from admission.engine.nodes.levels import HOST
@@ -14,6 +12,7 @@ from queues.quota.queue import ROOT, Limits, Queue, QueuePolicy
 from queues.reason_codes import ReasonCode
 from queues.resources import GPU, Resources
 from queues.workload import AdmissionId, NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
+from tests.tables import with_rows
 
 TAKES = Resources({GPU: 8000, "pods": 1})
 TEAM, OTHER = QueueName("team"), QueueName("other")
@@ -128,15 +127,7 @@ def test_a_gang_that_asks_for_more_than_it_was_admitted_with_waits_in_line() -> 
     assert admitted(world(usable=True, minimum=1)) == ["new"]
 
 
-@pytest.mark.parametrize(
-    ("comes", "expected"),
-    [
-        pytest.param({GPU: 0, "cpu": 8000}, [], id="without its devices"),
-        pytest.param({GPU: 4000, "cpu": 8000}, [], id="with some of its devices"),
-        pytest.param({GPU: 8000, "cpu": 8000}, ["gang"], id="whole"),
-        pytest.param({GPU: 0, "cpu": 16_000}, ["small"], id="with more than the member needs"),
-    ],
-)
+@with_rows("comes", "expected")
 def test_the_place_of_a_lost_member_is_kept_while_its_node_comes_back(
     comes: dict[str, int], expected: list[str]
 ) -> None:

@@ -28,6 +28,7 @@ from queues.workload import (
     WorkloadKind,
 )
 from tests.builders.decided_work import a_snapshot, a_workload
+from tests.tables import with_rows
 
 NOW = 1_000_000
 Q = QueueName("q")
@@ -121,14 +122,7 @@ def test_quota_is_held_for_a_group_before_its_pods_exist() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("asks", "limit", "message"),
-    [
-        (9, 8, "9 nvidia.com/gpu asked, queue q may use 8"),
-        (9, None, "9 nvidia.com/gpu asked, all nodes together have 8"),
-    ],
-    ids=["its queue", "the cluster"],
-)
+@with_rows("asks", "limit", "message")
 def test_what_never_fits_waits_for_that_and_holds_up_nobody(
     asks: int, limit: int | None, message: str
 ) -> None:

@@ -1,21 +1,12 @@
 """Sentences of reasons."""
 
-import pytest
-
 from admission.engine.reasons import unknown_resource
+from tests.tables import with_rows
 
 OFFERED = ("pods", "cpu", "memory", "nvidia.com/gpu")
 
 
-@pytest.mark.parametrize(
-    ("asked", "meant"),
-    [
-        ("nvidia.com/gpus", "did you mean nvidia.com/gpu? "),
-        ("gpu", "did you mean nvidia.com/gpu? "),
-        ("amd.com/gpu", ""),
-        ("hugepages-2Mi", ""),
-    ],
-)
+@with_rows("asked", "meant")
 def test_a_resource_that_no_node_offers_is_told_with_the_one_that_may_be_meant(
     asked: str, meant: str
 ) -> None:

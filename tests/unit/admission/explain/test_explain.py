@@ -41,6 +41,7 @@ from queues.workload import (
 )
 from tests.builders.decided_work import a_workload, an_admission
 from tests.laws.worlds.snapshots import snapshots
+from tests.tables import with_rows
 
 NOW = 1_000_000
 Running = tuple[Workload, list[str]]
@@ -572,18 +573,7 @@ def subsets(numbers: list[AdmissionId], most: int) -> Iterator[tuple[AdmissionId
     return chain.from_iterable(combinations(numbers, size) for size in range(1, most + 1))
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0, "0s"),
-        (59, "59s"),
-        (60, "60s"),
-        (2399, "40m"),
-        (3600, "60m"),
-        (7500, "125m"),
-        (273_600, "3d4h"),
-    ],
-)
+@with_rows("seconds", "text")
 def test_durations_are_told_in_what_matters(seconds: int, text: str) -> None:
     assert duration(seconds) == text
 

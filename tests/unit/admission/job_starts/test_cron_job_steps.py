@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from admission.job_starts.cron_job_steps import CronJobFact, cron_job_fact, job_document, status_of, step
 from queues.api.schedules.owned_jobs import OwnedJob, owned_job
+from tests.tables import with_rows
 
 
 def at(text: str) -> int:
@@ -151,15 +152,7 @@ def test_a_job_is_made_as_its_template_says() -> None:
     assert spec["tasks"][0]["unknown"] == 1
 
 
-@pytest.mark.parametrize(
-    ("spec", "problem"),
-    [
-        ({"schedule": "nonsense"}, "schedule is not a valid cron expression"),
-        ({"timeZone": "Mars/City"}, "unknown timeZone"),
-        ({"suspend": "no"}, "spec.suspend: found 'no', expected true or false"),
-        ({"jobTemplate": {"spec": {"tasks": {}}}}, "spec.jobTemplate.spec.tasks"),
-    ],
-)
+@with_rows("spec", "problem")
 def test_what_cannot_be_used_is_a_problem(spec: dict[str, Any], problem: str) -> None:
     assert problem in cron(**spec).problem
 

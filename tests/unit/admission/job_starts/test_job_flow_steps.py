@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from admission.job_starts.job_flow import JobFlowFact, NetworkProbe, job_flow_fact
 from admission.job_starts.job_flow_steps import FlowStep, step
 from queues.api.schedules.owned_jobs import OwnedJob
+from tests.tables import with_rows
 
 TEMPLATE = {"tasks": [{"name": "w", "template": {"spec": {"containers": [{"name": "c"}]}}}]}
 TEMPLATES = dict.fromkeys("abcd", TEMPLATE)
@@ -173,19 +174,7 @@ STATUS = {"probe": {"taskStatusList": [{"taskName": "w", "phase": "Running"}]}}
 HTTP = {"probe": {"httpGetList": [{"taskName": "w", "path": "/ready", "port": 80}]}}
 
 
-@pytest.mark.parametrize(
-    ("phase_of_job", "counts", "starts"),
-    [
-        ("Running", {"Running": 2}, True),
-        ("Running", {"Running": 1, "Succeeded": 1}, True),
-        ("Running", {"Running": 1, "Pending": 1}, False),
-        ("Running", {"Running": 2, "Pending": 1}, False),
-        ("Running", {"Running": 1}, False),
-        ("Running", {}, False),
-        ("Completed", {"Succeeded": 2}, True),
-        ("Completed", {"Succeeded": 1, "Failed": 1}, False),
-    ],
-)
+@with_rows("phase_of_job", "counts", "starts")
 def test_a_probe_of_a_phase_asks_all_pods_of_the_task(
     phase_of_job: str, counts: dict[str, int], starts: bool
 ) -> None:

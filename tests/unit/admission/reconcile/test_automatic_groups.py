@@ -7,9 +7,10 @@ import pytest
 from admission.facts.pods import Conduct, PodFact
 from admission.reconcile.automatic_groups import changed, groups_wanted, unneeded, wanted_by
 from queues.admissions import Recreation
-from queues.workload import UNUSABLE_QUEUE, QueueName
+from queues.workload import QueueName
 from tests.builders.facts import gated, gone, group, seen, world
 from tests.builders.facts import pod as running
+from tests.tables import with_rows
 
 NAME = "podgroup-deployment-web"
 
@@ -74,17 +75,7 @@ def test_a_group_that_others_made_keeps_its_size() -> None:
     assert changed(group(3, name="ring"), (member("a", 2, queue="b"),), has_seats=False) is None
 
 
-@pytest.mark.parametrize(
-    ("said", "has_seats", "expected"),
-    [
-        ("team", False, None),
-        ("other", False, {"minMember": 3, "queue": "other"}),
-        ("other", True, None),
-        (None, False, None),
-        (UNUSABLE_QUEUE, False, None),
-    ],
-    ids=["as it is", "another", "another while it has seats", "none", "one that cannot be"],
-)
+@with_rows("said", "has_seats", "expected")
 def test_a_group_moves_to_the_queue_that_its_newest_pod_names(
     said: str | None, has_seats: bool, expected: object
 ) -> None:

@@ -9,6 +9,7 @@ from queues.plan import Reason
 from queues.reason_codes import ReasonCode
 from queues.resources import Resources
 from queues.workload import AdmissionId
+from tests.tables import with_rows
 
 
 def pod(
@@ -62,17 +63,7 @@ def test_a_pod_that_waits_for_its_own_deployment_is_told_the_two_ways_out(
     assert own_update_words(reason, [NEW], [NEW, *others]) == (expected if is_told else "")
 
 
-@pytest.mark.parametrize(
-    ("rule", "is_told"),
-    [
-        ("where zone would have over 1 more than the emptiest (maxSkew)", False),
-        ("without the label zone", False),
-        ("with 1 pods of a constraint with minDomains and maxSkew 1", False),
-        ("without the pods that affinity asks for in zone", False),
-        ("with a pod that anti-affinity keeps apart by zone", True),
-        ("with a pod whose anti-affinity by zone keeps such pods away", True),
-    ],
-)
+@with_rows("rule", "is_told")
 def test_the_place_of_an_old_pod_is_offered_only_where_that_is_what_it_lacks(
     rule: str, is_told: bool
 ) -> None:

@@ -38,6 +38,7 @@ from queues.reason_codes import ReasonCode
 from queues.resources import Resources
 from queues.text_format import go_duration
 from tests.builders.volcano_jobs import UID, job, pod
+from tests.tables import with_rows
 from tests.waiting import eventually
 
 GROUP = ObjectRef(resource=POD_GROUPS, namespace="team-a", name="g", uid="u1")
@@ -302,19 +303,7 @@ def test_a_queue_says_what_it_uses_and_why_it_cannot_be_used() -> None:
     assert conditions(wanted)["Usable"]["message"] == "no such parent"
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "patch"),
-    [
-        ({"a": 1}, {"a": 1}, {}),
-        ({"a": 1, "b": 2}, {"a": 3}, {"a": 3, "b": None}),
-        (
-            {"t": {"w": {"Pending": 4}}},
-            {"t": {"w": {"Running": 4}}},
-            {"t": {"w": {"Pending": None, "Running": 4}}},
-        ),
-        ({"l": [1]}, {"l": [2]}, {"l": [2]}),
-    ],
-)
+@with_rows("before", "after", "patch")
 def test_a_patch_holds_what_differs(before: Any, after: Any, patch: Any) -> None:
     assert patch == merge_patch(before, after)
 

@@ -14,8 +14,7 @@ from admission.volcano_jobs.pods import PodRules
 from admission.volcano_jobs.state import MOST_COMMANDS, JobState, Phase
 from admission.volcano_jobs.view import JobView
 from admission.wire import WireCommand
-from admission.world.volcano_jobs.commands import TARGET_SEEN_WITHIN
-from admission.world.volcano_jobs.states import first_state
+from admission.world.volcano_jobs import TARGET_SEEN_WITHIN, first_state
 from queues.api.types.queue import QueueDocument
 from queues.command import Command
 from queues.workload import QueueName

@@ -12,6 +12,7 @@ from admission.volcano_jobs.pods import PodSettings, PodTemplateRenderer, pod_ma
 from queues.errors import InvalidDocument
 from queues.workload import AdmissionId, NodeName
 from tests.builders.volcano_jobs import job
+from tests.tables import with_rows
 
 NODE, SETTINGS = NodeName("node-3"), PodSettings(admission=AdmissionId(7))
 
@@ -154,15 +155,7 @@ def test_ray_starts_its_head_and_workers_in_place_of_their_commands() -> None:
     assert service.manifest["spec"]["selector"]["volcano.sh/task-spec"] == "head"
 
 
-@pytest.mark.parametrize(
-    ("plugins", "task", "index", "rank"),
-    [
-        ({"hcclrank": []}, "master", 1, "1"),
-        ({"hcclrank": []}, "worker", 3, "5"),
-        ({"hcclrank": [], "pytorch": []}, "worker", 3, "4"),
-        ({"hcclrank": ["--worker=other"]}, "worker", 3, None),
-    ],
-)
+@with_rows("plugins", "task", "index", "rank")
 def test_ranks_of_hccl_count_masters_first_unless_torch_says_another(
     plugins: dict[str, list[str]], task: str, index: int, rank: str | None
 ) -> None:
@@ -175,16 +168,7 @@ def test_ranks_of_hccl_count_masters_first_unless_torch_says_another(
     assert made(named, task, index)["metadata"]["annotations"].get("hccl/rankIndex") == rank
 
 
-@pytest.mark.parametrize(
-    ("plugins", "problem"),
-    [
-        ({"pytorch": ["--port=0"]}, "1 to 65535"),
-        ({"pytorch": ["--wait-master-timeout=soon"]}, "a number of seconds"),
-        ({"mpi": ["--port=x"]}, "1 to 65535"),
-        ({"ray": ["--dashboardPort=70000"]}, "1 to 65535"),
-        ({"tensorflow": ["--port=-1"]}, "1 to 65535"),
-    ],
-)
+@with_rows("plugins", "problem")
 def test_a_flag_that_cannot_be_used_is_refused(plugins: dict[str, list[str]], problem: str) -> None:
     with pytest.raises(InvalidDocument, match=problem):
         plugins_of(job(plugins=plugins))

@@ -13,6 +13,7 @@ from queues.errors import InvalidDocument
 from queues.workload import AdmissionId, NodeName
 from tests.builders.volcano_jobs import UID, document, job
 from tests.function_calls import calls_of
+from tests.tables import with_rows
 
 NODE = NodeName("node-3")
 
@@ -285,14 +286,7 @@ def test_plugins_flags_and_fields_without_effect_are_named() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("plugins", "problem"),
-    [
-        ({"svc": ["--disable-network-policy=maybe"]}, "true or false"),
-        ({"ssh": ["--ssh-port=99999"]}, "1 to 65535"),
-        ({"ssh": ["--ssh-private-key=x"]}, "both, or neither"),
-    ],
-)
+@with_rows("plugins", "problem")
 def test_a_flag_with_a_bad_value_is_refused_with_what_is_expected(
     plugins: dict[str, list[str]], problem: str
 ) -> None:

@@ -7,8 +7,8 @@ import pytest
 
 from admission.facts.pods import PodFact, PodPhase
 from admission.facts.workloads import Child, ChildCluster, ChildJob, WorkloadFact
+from admission.workloads.gang_readiness import JOB_FAILURE_BACKOFF
 from admission.workloads.inputs import MissingSince
-from admission.workloads.readiness.missing_pods import JOB_FAILURE_BACKOFF
 from queues.admissions import Admission
 from queues.workload import AdmissionId, WorkloadKey, WorkloadKind
 from tests.builders.facts import NOW, admission, gone, released, seen, state_of, world

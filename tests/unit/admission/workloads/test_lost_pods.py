@@ -3,8 +3,8 @@
 from typing import Any
 
 from admission.facts.cluster import NodeFact
+from admission.workloads.ended_seats import lost_pods
 from admission.workloads.inputs import Timeouts, WorkloadInputs
-from admission.workloads.lost_pods import lost_pods
 from queues.workload import NodeName, Taint
 from tests.builders.facts import (
     JOB,

@@ -7,7 +7,7 @@ import pytest
 
 from admission.decode.closures import closure_fact
 from admission.facts.cluster import ClosureFact, QueueFact
-from admission.world.closures.node_closures import NodeClosures
+from admission.world.node_closures import NodeClosures
 from queues.node_closures import ClosureKind, ClosurePhase
 from queues.quota.queue import ROOT, Queue
 from queues.workload import NodeName, QueueName

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from admission.facts.cluster import QueueFact
-from admission.world import queue_facts
+from admission.world import queues
 from admission.world.world import World
 from queues.quota.accounts import Account
 from queues.quota.loans import Loan
@@ -109,7 +109,7 @@ def test_a_status_that_changes_costs_no_look_at_the_loans_and_stores_what_counts
 ) -> None:
     known = two()
     save(known)
-    monkeypatch.setattr(queue_facts, "loans_in_force", None)
+    monkeypatch.setattr(queues, "loans_in_force", None)
     known.observe([seen(replace(owning("b", 8), shown="Open", changed_by="somebody"))])
     known.refresh(NOW + 1)
     assert (deserved(known), unsaved(known)) == ({"a": 4, "b": 12}, {"b": 12})

@@ -10,7 +10,7 @@ from admission.facts.pods import PodFact, PodPhase
 from admission.reconcile.queue_states import QueueStatuses
 from admission.reconcile.status import GroupPhase
 from admission.reconcile.world_status import WorldStatuses
-from admission.world.queue_totals import Standing
+from admission.world.queues import Standing
 from admission.world.world import World
 from queues.admissions import AdmissionState
 from queues.workload import WorkloadKey

@@ -7,9 +7,7 @@ import pytest
 
 from admission.facts.cluster import ClosureFact, NodeFact, QueueFact
 from admission.reconcile.closure_status import BEYOND_DESERVED
-from admission.world.closures.node_closures import NodeClosures
-from admission.world.closures.node_devices import NodeDevices
-from admission.world.closures.tenant_rights import beyond_right
+from admission.world.node_closures import NodeClosures, NodeDevices, beyond_right
 from queues.node_closures import ClosureKind, ClosurePhase, NodeClosure
 from queues.quota.accounts import Account
 from queues.quota.loans import DeservedOverTime, Loan

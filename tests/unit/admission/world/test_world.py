@@ -13,7 +13,7 @@ from admission.volcano_jobs.state import JobState, Phase
 from admission.workloads.inputs import Timeouts, WorkloadInputs
 from admission.workloads.state import WorkloadState, derive_state
 from admission.world.persistence import Unsaved
-from admission.world.queue_totals import Standing
+from admission.world.queues import Standing
 from admission.world.world import World
 from queues.admissions import AdmissionState, ClosedAdmission, Seat, Setbacks
 from queues.plan import Setback

@@ -1,4 +1,4 @@
-"""``promtool test rules`` on cases that are written in Python."""
+"""``promtool test rules`` on the cases in ``alert_cases.yaml``."""
 
 import subprocess
 from collections.abc import Iterable, Mapping

@@ -8,15 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from admission.figures.catalogue import AGENT, CONTROLLER
 from tests.prometheus.programs import NoPrometheus, programs
 from tests.prometheus.rules import alerts, files, rules, seconds_of, shortened
-from tests.unit.deploy.monitoring.alert_cases import CASES
-from tests.unit.deploy.monitoring.promtool import run
+from tests.unit.deploy.monitoring.promtool import Case, run
 
 ROOT = Path(__file__).parents[4]
 RUNBOOKS = ROOT / "docs" / "runbooks"
+CASES = [
+    Case(**case)
+    for case in yaml.safe_load(Path(__file__).with_name("alert_cases.yaml").read_text(encoding="utf-8"))
+]
 #: Metrics as they appear in expressions; of a histogram its parts.
 KNOWN = {
     name

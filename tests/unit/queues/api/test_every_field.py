@@ -88,7 +88,7 @@ USED: dict[type[BaseModel], dict[str, str]] = {
         "policy.health.recovery.maxNodesOut policy.health.recovery.drainTimeout policy.health.recovery.blackHoleGangs",
         "queues/order/line.py": "priority",
         "queues/order/policies.py": "policy.usageHalfLife",
-        "queues/quota/run_limits.py": "access.maxRunTime",
+        "queues/quota/access.py": "access.maxRunTime",
         "admission/engine/placement/flavors.py": "policy.flavorChoice.beforeBorrowing "
         "policy.flavorChoice.beforePreempting",
         "admission/engine/preemption/rules.py": "policy.preemption.withinQueue policy.preemption.reclaim",
@@ -97,7 +97,7 @@ USED: dict[type[BaseModel], dict[str, str]] = {
         "queues/quota/queue.py": "policy.keepFromAutoscalers",
         "admission/provisioning/wishes.py": "policy.provisioning.className policy.provisioning.parameters",
         "admission/provisioning/plan.py": "policy.provisioning.timeout policy.provisioning.maxOpen",
-        "admission/workloads/readiness/gang_readiness.py": "policy.readyWithin policy.readyBackoffLimit",
+        "admission/workloads/gang_readiness.py": "policy.readyWithin policy.readyBackoffLimit",
         "admission/engine/pending/pending.py": "access.maxPending access.maxPendingPerUser",
     },
     HyperNode: {

@@ -13,6 +13,7 @@ from queues.quota.queue import ROOT, Limits, Queue
 from queues.quota.tree import QueueTree
 from queues.resources import Resources
 from queues.workload import NO_FLAVOR, FlavorName, QueueName
+from tests.tables import with_rows
 
 GPU = Account(NO_FLAVOR, "gpu")
 FAST = FlavorName("fast")
@@ -220,16 +221,7 @@ def test_what_follows_from_flavors_alone_is_not_lent() -> None:
     assert deserved(tree)["b"] == 8
 
 
-@pytest.mark.parametrize(
-    ("start", "end", "least"),
-    [
-        pytest.param(0, 100, {"a": 6, "b": 28, "c": 10}, id="both last"),
-        pytest.param(0, 101, {"a": 6, "b": 12, "c": 10}, id="the first ends in the last second"),
-        pytest.param(100, 101, {"a": 22, "b": 12, "c": 10}, id="the first has ended"),
-        pytest.param(0, None, {"a": 6, "b": 8, "c": 4}, id="without an end"),
-        pytest.param(300, 400, {"a": 32, "b": 8, "c": 4}, id="all have ended"),
-    ],
-)
+@with_rows("start", "end", "least")
 def test_the_least_that_queues_deserve_in_a_window(
     start: int, end: int | None, least: dict[str, int]
 ) -> None:

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from queues.errors import GuaranteesExceedParent, LimitsOutOfOrder, QueueCycle, QuotaTreeError, UnknownParent
 from queues.quota.accounts import Account
+from queues.quota.effective_limits import Claimant, share_out
 from queues.quota.queue import HIGHEST_USER_PRIORITY, MOST_LEVELS, ROOT, Limits, Queue, QueuePolicy
 from queues.quota.tree import QueueTree
 from queues.quota.usage import Usage
-from queues.quota.water_filling import Claimant, share_out
 from queues.resources import Resources
 from queues.workload import NO_FLAVOR, FlavorName, QueueName, Requirement
 from tests.builders.quota import available

@@ -6,10 +6,10 @@ import pytest
 
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
+from admission.engine.nodes.device_links import best_linked
 from admission.engine.nodes.levels import HOST
-from admission.engine.nodes.linked_devices import best_linked
 from admission.engine.nodes.table import Node, NodeTable
-from admission.engine.preemption.held_admission import ChargesByShape
+from admission.engine.preemption.candidates import ChargesByShape
 from admission.engine.snapshot import Snapshot
 from queues.admissions import Admission
 from queues.api.names import NVL_DOMAIN

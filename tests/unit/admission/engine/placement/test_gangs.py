@@ -31,6 +31,7 @@ from queues.workload import (
 )
 from tests.builders.decided_work import a_workload, an_admission
 from tests.function_calls import calls_of
+from tests.tables import with_rows
 
 ONE = Resources({GPU: 1000, "pods": 1})
 Q = QueueName("q")
@@ -344,30 +345,7 @@ def test_members_that_join_later_are_of_the_flavor_of_the_others() -> None:
     assert {seat.flavor for seat in admit.seats} == {"a100"}
 
 
-@pytest.mark.parametrize(
-    "resource",
-    [
-        "nvidia.com/gpu",
-        "nvidia.com/gpu.shared",
-        "nvidia.com/vgpu",
-        "nvidia.com/mig-1g.5gb",
-        "nvidia.com/mig-3g.20gb",
-        "nvidia.com/mig-7g.80gb",
-        "amd.com/gpu",
-        "gpu.intel.com/i915",
-        "habana.ai/gaudi",
-        "huawei.com/Ascend910",
-        "cambricon.com/mlu",
-        "metax-tech.com/gpu",
-        "kunlunxin.com/xpu",
-        "aliyun.com/gpu-mem",
-        "aliyun.com/gpu-core",
-        "google.com/tpu",
-        "aws.amazon.com/neuron",
-        "koordinator.sh/gpu",
-        "rdma/hca_shared_devices",
-    ],
-)
+@with_rows("resource")
 def test_devices_of_every_vendor_are_counted_whole_and_in_quota(resource: str) -> None:
     takes = Resources({resource: 1000, "pods": 1})
     machine = Node(name=NodeName("n"), allocatable=Resources({resource: 2000, "pods": 110}))

@@ -25,6 +25,7 @@ from tests.builders.running_work import (
     tree_of,
     workload,
 )
+from tests.tables import with_rows
 from tests.vectors.fair_sharing import FairSharingRights, ShareRule
 
 PREEMPTED, RECLAIMED, CLEARED = EvictionRule
@@ -360,20 +361,7 @@ def test_what_is_protected_is_no_candidate(
     assert (free, found.until) == ([], until)
 
 
-@pytest.mark.parametrize(
-    ("runs", "policy"),
-    [
-        pytest.param(
-            {"since": 14_400, "evictions": 3}, {}, id="it was evicted, and ran long enough after that"
-        ),
-        pytest.param(
-            {"since": 86_400, "evictions": 99}, {}, id="a day is enough however often it was evicted"
-        ),
-        pytest.param({"since": 7200, "evictions": 2}, {"max_evictions": 3}, id="once more"),
-        pytest.param({"since": 100}, {"min_run_time": 100}, id="its minimum run time is over"),
-        pytest.param({"since": 100, "cooldown": 100}, {}, id="its cooldown is over"),
-    ],
-)
+@with_rows("runs", "policy")
 def test_protection_ends(runs: dict[str, Any], policy: dict[str, Any]) -> None:
     found = candidates_in(snapshot_of([running("runs", "own", **runs)]), cluster(**policy))
     assert (names(found.of_queue[QueueName("own")]), found.until) == ([("runs", 1)], None)
@@ -399,17 +387,7 @@ def test_what_joined_a_gang_above_its_minimum_is_a_candidate_of_its_own_and_come
     assert names(sorted(found, key=lambda each: each.sort_key)) == [("gang", 1), ("gang", 3)]
 
 
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        pytest.param({"since": 10}, {"since": 1000}, id="less work lost"),
-        pytest.param(
-            {"since": 1000, "checkpoint_interval": 600}, {"since": 500}, id="work since a checkpoint"
-        ),
-        pytest.param({"gpus": 1}, {"gpus": 2}, id="smaller"),
-        pytest.param({"since": 0, "priority": 1}, {"since": 0, "priority": 2}, id="lower priority"),
-    ],
-)
+@with_rows("first", "second")
 def test_the_cheaper_candidate_is_chosen_first(first: dict[str, Any], second: dict[str, Any]) -> None:
     tree = cluster()
     one, other = (candidate_of(running("same", "own", **each), tree) for each in (first, second))

@@ -3,8 +3,7 @@
 from sys import getrefcount
 
 from admission.engine.forced_changes import OpenAdmissions
-from admission.engine.preemption.candidates import VictimCandidates
-from admission.engine.preemption.held_admission import ChargesByShape, HeldAdmission
+from admission.engine.preemption.candidates import ChargesByShape, HeldAdmission, VictimCandidates
 from admission.engine.preemption.running import RunningWorkloads
 from admission.engine.snapshot import Snapshot
 from queues.quota.queue import Queue

@@ -19,7 +19,7 @@ from admission.web.leader.answers import LeaderAnswers
 from admission.web.leader.channel import ChannelBroken, LeaderChannel
 from admission.web.leader.forwarding import ASKER, LeaderBusy, LeaderFailed, LeaderQuestions
 from admission.web.reader import NotLeading
-from queues.sql.heartbeat import Heartbeat
+from queues.sql.leadership import Heartbeat
 from tests.builders.trials.worlds_in_memory import batch_job, two_racks
 from tests.fakes.fake_reader import FakeLeader, FakeReader, fake_api
 

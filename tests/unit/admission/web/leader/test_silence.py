@@ -16,7 +16,7 @@ from admission.web.leader.channel import ChannelBroken, why_lost
 from admission.web.leader.silence import telling_silence
 from admission.web.reader import UnknownName
 from queues.errors import DatabaseUnavailable
-from queues.sql.heartbeat import Heartbeat
+from queues.sql.leadership import Heartbeat
 
 NOW = 1_795_255_200.0
 

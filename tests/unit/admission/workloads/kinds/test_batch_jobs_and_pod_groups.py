@@ -14,6 +14,7 @@ from queues.api import names
 from queues.resources import Resources
 from queues.workload import AdmissionId, QueueName, WorkloadKey, WorkloadKind
 from tests.builders.decoded_workloads import CONTAINER, TAKES, TEMPLATE, a_group, a_job, a_volcano_job, task
+from tests.tables import with_rows
 
 
 def test_a_job_asks_for_its_pods_at_once() -> None:
@@ -59,30 +60,7 @@ def test_failed_indexes_need_no_seat_either() -> None:
     assert fact.pod_sets[0].wanted() == (0, 1, 3)
 
 
-@pytest.mark.parametrize(
-    ("spec", "status", "count"),
-    [
-        ({"completions": 10}, {"succeeded": 3}, 4),
-        ({"completions": 10}, {"succeeded": 8}, 2),
-        ({"completions": 2}, {}, 2),
-        ({"completions": 10, "completionMode": "Indexed"}, {"completedIndexes": "0-3,5-9"}, 1),
-        (
-            {"completions": 10, "completionMode": "Indexed", "backoffLimitPerIndex": 0},
-            {"succeeded": 5, "failed": 3, "completedIndexes": "0-4", "failedIndexes": "5-7"},
-            2,
-        ),
-        (
-            {"completions": 10, "completionMode": "Indexed"},
-            {"completedIndexes": "0-5", "failedIndexes": "6-9"},
-            0,
-        ),
-        ({"completions": 10}, {"conditions": [{"type": "FailureTarget", "status": "True"}]}, 0),
-        ({"completions": 10}, {"conditions": [{"type": "SuccessCriteriaMet", "status": "True"}]}, 0),
-        ({"completions": 10}, {"succeeded": 6, "uncountedTerminatedPods": {"succeeded": ["a", "b"]}}, 2),
-        ({}, {"active": 4}, 4),
-        ({}, {"active": 1, "succeeded": 1}, 1),
-    ],
-)
+@with_rows("spec", "status", "count")
 def test_other_jobs_ask_for_as_many_seats_as_pods_may_still_run(
     spec: dict[str, Any], status: dict[str, Any], count: int
 ) -> None:
@@ -256,16 +234,7 @@ def test_a_minimum_of_five_thousand_digits_is_an_obstacle() -> None:
     assert fact.obstacle is not None
 
 
-@pytest.mark.parametrize(
-    ("named", "told"),
-    [
-        ({"nodeName": "n9"}, "template.spec.nodeName: found 'n9', expected none"),
-        (
-            {"priorityClassName": "system-node-critical"},
-            "template.spec.priorityClassName: found 'system-node-critical', expected a class for workloads",
-        ),
-    ],
-)
+@with_rows("named", "told")
 def test_a_template_that_names_a_node_or_a_class_of_the_system_is_an_obstacle(
     named: dict[str, str], told: str
 ) -> None:

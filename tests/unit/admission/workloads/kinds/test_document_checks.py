@@ -6,6 +6,7 @@ from admission.workloads.kinds import OPERATOR_KINDS
 from admission.workloads.kinds.document_checks import check_as_in_cluster
 from queues.api.api_resources import RAY_SERVICES, TRAIN_JOBS, ApiResource
 from queues.api.check.check import check_documents
+from tests.tables import with_rows
 
 POD = "{containers: [{name: c, image: i, resources: {limits: {nvidia.com/gpu: %s}}}]}"
 JOB_SET = """
@@ -62,39 +63,7 @@ def test_without_a_queue_it_starts_at_once() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("text", "beginning"),
-    [
-        (
-            "{apiVersion: trainer.kubeflow.org/v1alpha1, kind: TrainJob, "
-            "metadata: {name: a, labels: {muster.dev/queue-name: language}}}",
-            "note: TrainJob a: found queue language: the JobSet that its operator makes of it waits, with the pods of "
-            "its runtime. The operator has to be of version 2.2 or later",
-        ),
-        (
-            "{apiVersion: ray.io/v1, kind: RayService, "
-            "metadata: {name: a, labels: {muster.dev/queue-name: language}}}",
-            "note: RayService a: found queue language: each RayCluster that its operator makes of it waits",
-        ),
-        (
-            "{apiVersion: ray.io/v1, kind: RayService, metadata: {name: a}}",
-            "note: RayService a metadata.labels: found no queue, expected label muster.dev/queue-name",
-        ),
-        (
-            "{apiVersion: example.com/v1, kind: Other, "
-            "metadata: {name: a, labels: {muster.dev/queue-name: language}}}",
-            "warning: Other a kind: found example.com/v1 Other with queue language, expected one of AppWrapper,",
-        ),
-        (
-            "{apiVersion: jobset.x-k8s.io/v1, kind: JobSet, metadata: {name: a}}",
-            "warning: JobSet a apiVersion: found 'jobset.x-k8s.io/v1', expected jobset.x-k8s.io/v1alpha2",
-        ),
-        (
-            "{apiVersion: v1, kind: Service, metadata: {name: a}}",
-            "note: Service a kind: found v1 Service, which is passed over",
-        ),
-    ],
-)
+@with_rows("text", "beginning")
 def test_other_kinds_are_named(text: str, beginning: str) -> None:
     *_, found = told(text)
     assert found.startswith(beginning)
@@ -132,13 +101,7 @@ spec: {spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu, %
 """
 
 
-@pytest.mark.parametrize(
-    "term",
-    [
-        "device.attributes['gpu.nvidia.com'].productName.startsWith('NVIDIA H100')",
-        "device.capacity['gpu.nvidia.com'].memory.isGreaterThan(quantity('80Gi'))",
-    ],
-)
+@with_rows("term")
 def test_a_device_class_that_no_pod_is_admitted_with_is_a_warning(term: str) -> None:
     [found] = told(CLASS % term)
     assert found.startswith('warning: DeviceClass gpu spec.selectors: found selector "device.')
@@ -168,16 +131,7 @@ def test_a_device_class_that_cannot_be_read_is_an_error() -> None:
     assert found.startswith("error: DeviceClass a: found Expected `object`, got `int`")
 
 
-@pytest.mark.parametrize(
-    ("version", "kind"),
-    [
-        ("v1", "ResourceQuota"),
-        ("v1", "LimitRange"),
-        ("policy/v1", "PodDisruptionBudget"),
-        ("node.k8s.io/v1", "RuntimeClass"),
-        ("resource.k8s.io/v1", "ResourceSlice"),
-    ],
-)
+@with_rows("version", "kind")
 def test_kinds_that_are_read_in_the_cluster_are_not_said_to_be_passed_over(version: str, kind: str) -> None:
     assert told(f"{{apiVersion: {version}, kind: {kind}, metadata: {{name: a}}}}") == []
 
@@ -203,15 +157,7 @@ spec:
 """
 
 
-@pytest.mark.parametrize(
-    ("kind", "replicas", "reads_elastic"),
-    [
-        ("PyTorchJob", "pytorchReplicaSpecs", True),
-        ("PaddleJob", "paddleReplicaSpecs", True),
-        ("XGBoostJob", "xgbReplicaSpecs", False),
-        ("TFJob", "tfReplicaSpecs", False),
-    ],
-)
+@with_rows("kind", "replicas", "reads_elastic")
 def test_what_would_let_a_gang_start_with_fewer_pods_is_told(
     kind: str, replicas: str, reads_elastic: bool
 ) -> None:
@@ -234,15 +180,7 @@ def test_what_would_let_a_gang_start_with_fewer_pods_is_told(
     assert warned(2, 3, "other", queue="app: a") == {}, "without a queue its operator decides"
 
 
-@pytest.mark.parametrize(
-    ("version", "kind"),
-    [
-        ("v1alpha1", "Workload"),
-        ("v1alpha2", "PodGroup"),
-        ("v1beta1", "PodGroup"),
-        ("v1beta1", "CompositePodGroup"),
-    ],
-)
+@with_rows("version", "kind")
 def test_gangs_of_kubernetes_are_passed_over_with_the_reason(version: str, kind: str) -> None:
     text = f"{{apiVersion: scheduling.k8s.io/{version}, kind: {kind}, metadata: {{name: a{{}}}}}}"
     [note] = told(text.replace("{}", ""))

@@ -11,6 +11,7 @@ from admission.workloads.context import Context, in_context
 from admission.workloads.kinds.volcano_job import WireVolcanoJob
 from queues.workload import QueueName, WorkloadKind
 from tests.builders.decoded_workloads import TAKES, TEMPLATE, a_group, a_job, a_volcano_job, task
+from tests.tables import with_rows
 
 
 def test_a_volcano_job_asks_for_its_tasks() -> None:
@@ -99,17 +100,7 @@ def test_a_document_without_the_form_of_a_job_becomes_a_fact_that_says_so() -> N
     assert fact.obstacle == ("InvalidSpec", "spec.queue: found object, expected str | null")
 
 
-@pytest.mark.parametrize(
-    ("phase", "finished"),
-    [
-        ("", False),
-        ("Pending", False),
-        ("Running", False),
-        ("Completed", True),
-        ("Failed", True),
-        ("Terminated", True),
-    ],
-)
+@with_rows("phase", "finished")
 def test_a_volcano_job_is_finished_in_its_last_phases(phase: str, finished: bool) -> None:
     fact = a_volcano_job(task(), status={"state": {"phase": phase}})
     assert (fact.phase, fact.finished) == (phase, finished)
@@ -121,17 +112,7 @@ def test_a_status_is_no_new_generation_but_any_change_of_the_spec_is() -> None:
     assert a_volcano_job(task(), maxRetry=5).generation != fact.generation
 
 
-@pytest.mark.parametrize(
-    ("spec", "meta", "queue"),
-    [
-        ({}, {}, "team"),
-        ({"queue": "default"}, {}, "team"),
-        ({"queue": "q"}, {}, "q"),
-        ({"queue": "q"}, {"labels": {"muster.dev/queue-name": "other"}}, "other"),
-        ({}, {"labels": {"muster.dev/queue-name": "default"}}, "default"),
-        ({}, {"annotations": {"scheduling.volcano.sh/queue-name": "noted"}}, "noted"),
-    ],
-)
+@with_rows("spec", "meta", "queue")
 def test_the_namespaces_queue_counts_when_none_is_named(
     spec: dict[str, Any], meta: dict[str, Any], queue: str
 ) -> None:
@@ -192,15 +173,7 @@ def test_what_is_not_acted_on_is_named() -> None:
     assert fact.unsupported == ("spec.tasks[0].policies[0].event JobUpdated", "spec.plugins.jax")
 
 
-@pytest.mark.parametrize(
-    ("estimate", "annotations", "seconds"),
-    [
-        ("2h30m", {}, 9000),
-        ("2h", {"muster.dev/run-time": "1h"}, 3600),
-        ("soon", {}, None),
-        (None, {"muster.dev/run-time": "1h"}, 3600),
-    ],
-)
+@with_rows("estimate", "annotations", "seconds")
 def test_the_running_estimate_is_the_run_time_unless_an_annotation_says_another(
     estimate: str | None, annotations: dict[str, str], seconds: int | None
 ) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from admission.facts.pods import PodFact, PodPhase
+from admission.workloads.gang_readiness import JOB_FAILURE_BACKOFF
 from admission.workloads.inputs import MissingSince
 from admission.workloads.pod_shapes import shape_name
-from admission.workloads.readiness.missing_pods import JOB_FAILURE_BACKOFF
 from admission.workloads.state import WorkloadState
 from queues.admissions import Admission
 from queues.plan import Reason

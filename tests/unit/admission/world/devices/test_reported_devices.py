@@ -16,6 +16,7 @@ from queues.resources import GPU, Resources, device
 from queues.workload import DevicePlace, DevicePlaces, NodeName
 from tests.builders.facts import node, seen
 from tests.builders.node_agents.node_devices import fault, node_devices, reported
+from tests.tables import with_rows
 
 XE, I915 = "gpu.intel.com/xe", "gpu.intel.com/i915"
 SMALL, LARGE = "nvidia.com/mig-1g.10gb", "nvidia.com/mig-3g.40gb"
@@ -135,17 +136,7 @@ def test_a_node_offers_an_unhealthy_device_while_the_kubelet_may_give_it(
     assert with_reported(fact, found).offers_faulty_devices is expected
 
 
-@pytest.mark.parametrize(
-    ("offered", "withheld", "expected"),
-    [
-        ({I915: 8000}, {}, {I915: 6000}),
-        ({XE: 8000}, {}, {XE: 6000}),
-        ({I915: 6000}, {I915: 2000}, {I915: 6000}),
-        ({}, {I915: 8000}, {}),
-        ({I915: 8000}, {XE: 8000}, {I915: 8000}),
-    ],
-    ids=["i915", "xe", "the plugin tells as well", "none is offered now", "both: xe"],
-)
+@with_rows("offered", "withheld", "expected")
 def test_devices_of_intel_count_as_the_resource_of_the_driver_that_the_node_has(
     offered: dict[str, int], withheld: dict[str, int], expected: dict[str, int]
 ) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from admission.facts.pods import PodFact, PodPhase
 from admission.workloads.state import WorkloadState
-from admission.world.learned.admission_stages import AdmissionStages
+from admission.world.learned.seen_times import AdmissionStages
 from queues.admissions import Admission, StageTimes
 from queues.plan import Evict, Free, Plan
 from queues.reason_codes import ReasonCode

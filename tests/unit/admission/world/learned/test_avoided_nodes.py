@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from admission.facts.changes import Change, FactKind
-from admission.world.learned.avoided_nodes import AvoidedNodes
+from admission.world.learned.refused_nodes import AvoidedNodes
 from admission.world.world import World
 from queues.admissions import AdmissionState
 from queues.plan import Setback

@@ -10,7 +10,7 @@ from admission.facts.cluster import NodeFact
 from admission.facts.pods import PodFact
 from admission.workloads.inputs import Timeouts, WorkloadInputs
 from admission.workloads.pod_sets import NOWHERE_REFUSED, RefusedPlaces, SetOnNode, elsewhere
-from admission.workloads.refusals import REFUSAL_LIMIT, REFUSAL_MEMORY, refusal_revision, refusals_of
+from admission.workloads.rollback import REFUSAL_LIMIT, REFUSAL_MEMORY, refusal_revision, refusals_of
 from admission.workloads.seats import seat_maps_of
 from admission.world.learned.refused_nodes import RefusedNodes
 from admission.world.world import World

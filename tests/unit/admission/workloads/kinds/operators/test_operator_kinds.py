@@ -27,6 +27,7 @@ from tests.builders.operator_jobs import (
     roles,
     template,
 )
+from tests.tables import with_rows
 
 each_kind = pytest.mark.parametrize("kind", SPECS)
 
@@ -218,29 +219,7 @@ def test_pods_of_spark_ask_for_their_memory_with_the_overhead(
     ]
 
 
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        (
-            {"driver": {"memory": "much"}},
-            "spec.driver.memory: found an unknown form, expected one such as 512m or 2g.",
-        ),
-        ({"driver": None}, "spec.driver: found none, expected a pod template"),
-        (
-            {"memoryOverheadFactor": "some"},
-            'spec.memoryOverheadFactor: found no number, expected one such as "0.1".',
-        ),
-        (
-            {"memoryOverheadFactor": "nan"},
-            'spec.memoryOverheadFactor: found no number, expected one such as "0.1".',
-        ),
-        (
-            {"dynamicAllocation": {"enabled": True}},
-            "spec.dynamicAllocation.enabled: found true, expected false: as many executors get seats as "
-            "spec.executor.instances says",
-        ),
-    ],
-)
+@with_rows("more", "message")
 def test_what_spark_cannot_be_seated_with_is_told(more: Document, message: str) -> None:
     found = fact(WorkloadKind.SPARK_APPLICATION, {"driver": {}, "executor": {}, **more})
     assert found.obstacle is not None
@@ -428,32 +407,14 @@ def test_pods_of_kubeflow_that_succeeded_run_again_after_an_eviction() -> None:
     assert fact(WorkloadKind.PYTORCH_JOB, status=status, suspended=True).minimum == 4
 
 
-@pytest.mark.parametrize(
-    ("group", "pods"),
-    [
-        ({"replicas": 0, "minReplicas": 2}, 2),
-        ({"minReplicas": 2}, 2),
-        ({}, 0),
-        ({"replicas": 5, "maxReplicas": 3}, 3),
-        ({"replicas": 3, "suspend": True}, 0),
-        ({"replicas": 2, "minReplicas": 1, "maxReplicas": 3, "numOfHosts": 4}, 8),
-    ],
-)
+@with_rows("group", "pods")
 def test_a_group_of_ray_has_as_many_pods_as_kuberay_makes(group: Document, pods: int) -> None:
     spec = {**RAY, "workerGroupSpecs": [{"groupName": "g", "template": template(), **group}]}
     _, workers = fact(WorkloadKind.RAY_CLUSTER, spec).pod_sets
     assert workers.count == pods
 
 
-@pytest.mark.parametrize(
-    ("status", "told", "due"),
-    [
-        ("Complete", {"active": 1, "ready": 1}, False),
-        ("Complete", {"succeeded": 1}, True),
-        ("Ready", {"active": 1}, False),
-        ("Ready", {"ready": 1}, True),
-    ],
-)
+@with_rows("status", "told", "due")
 def test_pods_that_wait_for_others_are_not_missed(status: str, told: Document, due: bool) -> None:
     first = replicated("prepare")
     then = {**replicated("train", parallelism=2), "dependsOn": [{"name": "prepare", "status": status}]}

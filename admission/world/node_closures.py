@@ -1,0 +1,234 @@
+"""Reservations and NodeDrains, with the nodes that were chosen for them. Pure.
+
+Chosen nodes are in the status of the object, so that the next leader keeps them. Until that is written and seen again,
+they are known here.
+
+Which reservations of tenants' administrators are within their right follows here too. The webhook compares a new
+Reservation with those that are stored. Two that are made at the same moment do not see each other there, so that both
+are stored; and a queue may come to deserve less. Here the earlier one counts first: by its creation, then by its name.
+Whole nodes count, and loans, as in ``queues.api.validation.closures``.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from operator import attrgetter
+from typing import NamedTuple
+
+from admission.facts.cluster import ClosureFact, NodeFact, QueueFact
+from queues.api.resource_names import is_extended
+from queues.api.validation.closures.reservation_rights import what_limits
+from queues.api.validation.closures.whole_nodes import NodeShape, kept_devices, node_shape
+from queues.node_closures import ClosureKind, ClosurePhase, NodeClosure
+from queues.quota.loans import DeservedOverTime
+from queues.quota.queue import ROOT
+from queues.resources import show
+from queues.text_format import listed
+from queues.workload import NodeName, QueueName
+
+
+class NodeDevices:
+    """Part of the world: kept up to date node by node."""
+
+    def __init__(self) -> None:
+        self._of_nodes: dict[NodeName, NodeShape] = {}
+        #: Each combination once; None if nodes have changed.
+        self._shapes: Sequence[NodeShape] | None = None
+
+    def put(self, name: NodeName, fact: NodeFact | None) -> None:
+        """A node appeared, changed or went away."""
+        before = self._of_nodes.pop(name, None)
+        after = None if fact is None else node_shape(fact.allocatable)
+        if after is not None:
+            self._of_nodes[name] = after
+        if before != after:
+            self._shapes = None
+
+    def kept(self, closure: NodeClosure) -> Mapping[str, int]:
+        """What the whole nodes of a reservation have, also of devices that it does not ask for.
+
+        Nodes that were chosen count as they are. Until they have all that is asked, those count that the webhook
+        expects. No less than is asked for.
+        """
+        kept = Counter[str]()
+        for name in closure.nodes:
+            kept.update(self._of_nodes.get(name, {}))
+        if any(kept[name] < units for name, units in closure.amounts.items()):
+            kept |= Counter(kept_devices(closure.amounts, self._all_shapes()))
+        return kept | Counter(dict(closure.amounts))
+
+    def _all_shapes(self) -> Sequence[NodeShape]:
+        if self._shapes is None:
+            found = {frozenset(shape.items()) for shape in self._of_nodes.values()}
+            self._shapes = [dict(shape) for shape in sorted(found, key=sorted)]
+        return self._shapes
+
+
+def beyond_right(
+    facts: Iterable[ClosureFact], deserved: DeservedOverTime, devices: NodeDevices, now: int
+) -> dict[str, str]:
+    """Reservations by administrators of tenants that are together more than a queue deserves, by id, each with why.
+
+    They are compared with earlier ones of the same time, those of platform administrators included, by the whole nodes
+    of each (``NodeDevices.kept``). Ended ones, and those that are beyond the right themselves, count nothing.
+    """
+    reservations = [
+        (fact, closure)
+        for fact in sorted(facts, key=attrgetter("created", "name"))
+        if (closure := fact.closure) is not None and closure.queue is not None and not closure.has_ended(now)
+    ]
+    if not any(closure.of_tenant for _, closure in reservations):
+        return {}
+    counted: list[_Counted] = []
+    beyond: dict[str, str] = {}
+    for fact, closure in reservations:
+        path = _path(closure.queue, deserved)
+        this = _Counted(closure, path, devices.kept(closure))
+        problem = next(_excesses(this, counted, deserved, now), "") if closure.of_tenant else ""
+        if problem:
+            beyond[fact.id] = problem
+        else:
+            counted.append(this)
+    return beyond
+
+
+class _Counted(NamedTuple):
+    closure: NodeClosure
+    #: Its queue and those above it.
+    queues: Sequence[QueueName]
+    #: What its whole nodes have.
+    kept: Mapping[str, int]
+
+
+def _excesses(
+    this: _Counted, earlier: Iterable[_Counted], deserved: DeservedOverTime, now: int
+) -> Iterator[str]:
+    closure = this.closure
+    beside = [each for each in earlier if closure.closes_beside(each.closure)]
+    start = max(now, closure.lead_from)
+    limits = {name: deserved.least(name, start, closure.end) for name in this.queues}
+    unstated = [
+        each
+        for each in sorted(this.kept)
+        if is_extended(each) and not any(each in limits[name] for name in this.queues)
+    ]
+    if unstated and this.queues:
+        yield (
+            f"found whole nodes with {', '.join(unstated)}, of which neither queue {closure.queue} nor one above it "
+            "states what it deserves. Ask a platform administrator to reserve them"
+        )
+    for name in this.queues:
+        same = [each for each in beside if name in each.queues]
+        sums = Counter[str]()
+        for each in same:
+            sums.update(each.kept)
+        for resource, units in sorted(this.kept.items()):
+            limit, asked = limits[name].get(resource), units + sums[resource]
+            if limit is not None and asked > limit:
+                others = f" ({listed([each.closure.name for each in same])} came first)" if same else ""
+                yield (
+                    f"found {show(resource, asked)} {resource} on whole nodes reserved for queue {name} at the same "
+                    f"time{others}, expected at most {show(resource, limit)}, "
+                    f"{what_limits(resource, limit, deserved, name)}. Delete one of them, ask for less, or ask a "
+                    "platform administrator"
+                )
+
+
+def _path(name: QueueName | None, deserved: DeservedOverTime) -> list[QueueName]:
+    """A queue and those above it below root, nearest first."""
+    path: list[QueueName] = []
+    while name is not None and name != ROOT and name in deserved.queues and name not in path:
+        path.append(name)
+        name = deserved.queues[name].parent
+    return path
+
+
+Queues = Mapping[QueueName, QueueFact]
+
+
+class ClosureState(NamedTuple):
+    """A closure as its object should show it."""
+
+    fact: ClosureFact
+    phase: ClosurePhase
+    #: Why it is refused; "": it is not.
+    problem: str
+    nodes: tuple[NodeName, ...]
+    #: Refused because others of its tenant came first.
+    is_beyond_right: bool = False
+
+
+class NodeClosures:
+    """Part of the world."""
+
+    def __init__(self) -> None:
+        self.facts: dict[str, ClosureFact] = {}
+        #: Nodes of reservations as this term chose them, by id.
+        self._chosen: dict[str, tuple[NodeName, ...]] = {}
+        self.devices = NodeDevices()
+        self._deserved = DeservedOverTime({}, {})
+
+    def put(self, kind: ClosureKind, name: str, fact: ClosureFact | None) -> None:
+        """A Reservation or NodeDrain appeared, changed or went away."""
+        id_ = f"{kind}/{name}"
+        before = self.facts.pop(id_, None)
+        if fact is not None:
+            self.facts[id_] = fact
+        if before is None or fact is None or before.uid != fact.uid:
+            self._chosen.pop(id_, None)
+
+    def choose(self, chosen: Mapping[str, tuple[NodeName, ...]]) -> None:
+        """A plan chose nodes."""
+        self._chosen.update((id_, nodes) for id_, nodes in chosen.items() if id_ in self.facts)
+
+    def freeze(self, now: int, queues: Queues) -> tuple[NodeClosure, ...]:
+        """Those that a decision has to know of."""
+        beyond = self._beyond_right(queues, now)
+        return tuple(
+            closure
+            for id_ in sorted(self.facts.keys() - beyond.keys())
+            if (closure := self._closure(id_)) is not None
+            and not self._problem(closure, queues)
+            and not closure.has_ended(now)
+        )
+
+    def states(self, now: int, queues: Queues) -> Iterator[ClosureState]:
+        """What the objects should say."""
+        beyond = self._beyond_right(queues, now)
+        for id_, fact in sorted(self.facts.items()):
+            closure = self._closure(id_)
+            if closure is None:
+                yield ClosureState(fact, ClosurePhase.REFUSED, fact.problem, ())
+                continue
+            phase, problem = closure.phase(now), self._problem(closure, queues)
+            if phase is ClosurePhase.ENDED:
+                yield ClosureState(fact, phase, "", ())
+            elif problem:
+                yield ClosureState(fact, ClosurePhase.REFUSED, problem, ())
+            elif id_ in beyond:
+                yield ClosureState(fact, ClosurePhase.REFUSED, beyond[id_], (), is_beyond_right=True)
+            else:
+                yield ClosureState(fact, phase, "", closure.nodes)
+
+    def _beyond_right(self, queues: Queues, now: int) -> dict[str, str]:
+        """``queues``: as they state their limits; what they lend is in their facts."""
+        facts = [replace(fact, closure=self._closure(id_)) for id_, fact in self.facts.items()]
+        if not any(fact.closure is not None and fact.closure.of_tenant for fact in facts):
+            return {}
+        stated = {name: fact.queue for name, fact in queues.items()}
+        loans = {name: fact.loans for name, fact in queues.items() if fact.loans}
+        if (self._deserved.queues, self._deserved.loans) != (stated, loans):
+            self._deserved = DeservedOverTime(stated, loans)
+        return beyond_right(facts, self._deserved, self.devices, now)
+
+    def _closure(self, id_: str) -> NodeClosure | None:
+        closure = self.facts[id_].closure
+        if closure is None or id_ not in self._chosen:
+            return closure
+        return replace(closure, nodes=self._chosen[id_])
+
+    @staticmethod
+    def _problem(closure: NodeClosure, queues: Queues) -> str:
+        if closure.queue is None or closure.queue in queues:
+            return ""
+        return f"spec.queue: found {closure.queue}, expected the name of a Queue"

@@ -1,0 +1,273 @@
+"""The Queues that there are, removed ones that still hold something, and what the status of each queue counts. Pure."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from enum import StrEnum
+from typing import Final
+
+from admission.facts.cluster import QueueFact
+from admission.facts.pods import PodPhase
+from admission.workloads.kinds import StatusForm, support_of
+from admission.workloads.seats import is_live
+from admission.workloads.state import WorkloadState
+from queues.admissions import Admission, AdmissionState
+from queues.quota.loans import LoansInForce, loans_in_force
+from queues.quota.queue import ROOT, Queue, keeps_from_autoscalers, with_removed
+from queues.quota.tree import QueueTree
+from queues.resources import NOTHING, Resources
+from queues.workload import QueueName, WorkloadKey
+
+
+class QueueFacts:
+    """Part of the world."""
+
+    def __init__(self, parents: Mapping[QueueName, QueueName | None]) -> None:
+        """``parents``: of queues that were removed: what is held of them counts along the same path as before."""
+        #: As their objects say. Limits of queues that lend, or that something is lent to, count otherwise: ``counted``.
+        self.queues: dict[QueueName, QueueFact] = {}
+        self._removed = dict(parents)
+        self._loans = LoansInForce()
+        #: Queues that were put since loans were looked at.
+        self._put: set[QueueName] = set()
+        #: Admissions that are not closed, by queue.
+        self._held: Counter[QueueName] = Counter()
+        #: The queues as their objects say.
+        self._stated: dict[QueueName, Queue] = {}
+        #: The queues as they count, with removed ones that hold something. None if they have changed.
+        self._known: dict[QueueName, Queue] | None = None
+        #: Of the queues as they counted when it was asked for last, and the problems that it has.
+        self._tree: QueueTree | None = None
+        self._problems: Mapping[QueueName, str] = {}
+        self._is_being_built = False
+        #: Queues that were put since ``take_changed``.
+        self._changed: set[QueueName] = set()
+
+    def put(self, name: QueueName, fact: QueueFact | None) -> QueueFact | None:
+        """A Queue appeared, changed, or (None) is gone. Returns it as it counts, by the loans that are known so far."""
+        self._changed.add(name)
+        before = self.queues.pop(name, None)
+        self._stated.pop(name, None)
+        if before is None or fact is None or before.queue != fact.queue:
+            self._known = None
+        if fact is None:
+            if before is not None:
+                self._removed[name] = before.queue.parent
+            self._put.add(name)
+            return None
+        self.queues[name] = fact
+        # Statuses change every few seconds, and the tree goes by identity.
+        self._stated[name] = fact.queue if before is None or before.queue != fact.queue else before.queue
+        self._removed.pop(name, None)
+        if before is None or (before.queue, before.loans) != (fact.queue, fact.loans):
+            self._put.add(name)
+        return fact if name in self._put else self._counted(name)
+
+    def take_changed(self) -> set[QueueName]:
+        """Queues whose objects changed, statuses included, since the last call."""
+        changed, self._changed = self._changed, set()
+        return changed
+
+    def tell_time(self, now: int) -> dict[QueueName, QueueFact]:
+        """Queues whose limits count otherwise than in the last answer, since a loan began, changed or ended.
+
+        ``now``: seconds since the epoch.
+        """
+        ends = self._loans.until
+        if not self._put and (ends is None or now < ends):
+            return {}
+        before, put = self._loans.queues, self._put
+        self._put = set()
+        loans = {name: fact.loans for name, fact in self.queues.items() if fact.loans}
+        stated = dict(self._stated) if loans else {}
+        self._loans = loans_in_force(stated, loans, now, before=self._loans.tree)
+        counted = self._loans.queues
+        if before != counted:
+            self._known = None
+        changed = {
+            name
+            for name in before.keys() | counted.keys()
+            if name in put or before.get(name) != counted.get(name)
+        }
+        return {name: self._counted(name) for name in sorted(changed & self.queues.keys())}
+
+    @property
+    def loans_until(self) -> int | None:
+        """When the next loan ends, in seconds since the epoch; None if none lasts."""
+        return self._loans.until
+
+    def counted(self) -> dict[QueueName, Queue]:
+        """The queues that there are, with what they deserve by the loans that last."""
+        lent = self._loans.queues
+        return self._stated | {name: lent[name] for name in lent.keys() & self._stated.keys()}
+
+    def keeps_from_autoscalers(self, name: QueueName) -> bool:
+        """Whether pods of a queue are marked so that cluster autoscalers do not end them."""
+        return keeps_from_autoscalers(name, self._stated.get)
+
+    def tenant_of(self, name: QueueName) -> QueueName:
+        """The top-level queue above a queue, itself included."""
+        seen = {name}
+        while (queue := self._stated.get(name)) is not None and queue.parent not in (None, ROOT, *seen):
+            name = queue.parent  # type: ignore[assignment]
+            seen.add(name)
+        return name
+
+    def _counted(self, name: QueueName) -> QueueFact:
+        fact, queue = self.queues[name], self._loans.queues.get(name)
+        return fact if queue is None else replace(fact, queue=queue)
+
+    def replace_admission(self, before: Admission | None, after: Admission) -> None:
+        """An admission was opened, changed or closed."""
+        if before is not None:
+            self._hold(before.queue, -1)
+        if after.state is not AdmissionState.CLOSED:
+            self._hold(after.queue, 1)
+
+    def _hold(self, queue: QueueName, more: int) -> None:
+        was_held = self._held[queue] > 0
+        self._held[queue] += more
+        if self._held[queue] <= 0:
+            del self._held[queue]
+        if queue in self._removed and was_held != (queue in self._held):
+            self._known = None
+
+    def with_removed(self) -> dict[QueueName, Queue]:
+        """The queues that there are, as they count, and removed ones that still hold something: the same object until
+        that changes."""
+        if self._known is None:
+            held = [name for name in self._removed if name in self._held]
+            self._known = with_removed(self.counted(), held, self._removed)
+            # Nothing is opened in a removed queue, so one that holds nothing matters no more.
+            self._removed = {name: parent for name, parent in self._removed.items() if name in self._known}
+        return self._known
+
+    @property
+    def must_be_built(self) -> bool:
+        """Whether the next ``tree`` takes in queues that changed."""
+        return self._tree is None or self._tree.made_of is not self.with_removed()
+
+    def build_tree(self) -> None:
+        """Build the tree, in a thread: meanwhile ``tree`` answers with the one before."""
+        self._is_being_built = self._tree is not None
+        try:
+            self._tree = QueueTree.build(self.with_removed(), None, before=self._tree)
+        finally:
+            self._is_being_built = False
+
+    def tree(self) -> QueueTree:
+        """The tree of ``with_removed``, over unbounded nodes. It is built once for each change."""
+        if self._tree is None or (self.must_be_built and not self._is_being_built):
+            self.build_tree()
+        assert self._tree is not None
+        return self._tree
+
+    def problems(self) -> Mapping[QueueName, str]:
+        """Queues that cannot be used, with all that is wrong with them."""
+        # What nodes have is no problem of a queue.
+        problems = self.tree().problems
+        return {name: " ".join(map(str, errors)) for name, errors in problems.items()}
+
+
+#: Workloads for which there is a PodGroup.
+_WITH_GROUP: Final = (StatusForm.POD_GROUP, StatusForm.VOLCANO_JOB)
+
+
+class Standing(StrEnum):
+    """How far a workload is, in the words of Volcano's queue status."""
+
+    PENDING = "pending"
+    #: Admitted; not every pod has been bound yet.
+    INQUEUE = "inqueue"
+    RUNNING = "running"
+    #: Pods run, but no longer as a gang; of workloads that have a PodGroup.
+    UNKNOWN = "unknown"
+    COMPLETED = "completed"
+
+
+class QueueTotals:
+    """Part of the world: sums over workloads and admissions, by queue."""
+
+    def __init__(self, ended: Mapping[WorkloadKey, QueueName]) -> None:
+        """``ended``: as Postgres has it, until each workload was looked at."""
+        #: Queue of each workload that has ended and has no state.
+        self.ended = dict(ended)
+        #: Workloads by queue and standing.
+        self.workloads = Counter((queue, Standing.COMPLETED) for queue in ended.values())
+        self._allocated: dict[QueueName, Resources] = {}
+        #: Queues whose sums may have changed since ``take_changed``.
+        self._changed: set[QueueName] = set()
+
+    def allocated(self, queue: QueueName) -> Resources:
+        """What the seats of a queue's own admissions take."""
+        return self._allocated.get(queue, NOTHING)
+
+    def allocations(self) -> Iterable[tuple[QueueName, Resources]]:
+        """The same of all queues in which something was admitted in this term."""
+        return self._allocated.items()
+
+    def take_changed(self) -> set[QueueName]:
+        """Queues whose sums may be others than at the last call."""
+        changed, self._changed = self._changed, set()
+        return changed
+
+    def replace_state(
+        self, key: WorkloadKey, before: WorkloadState | None, after: WorkloadState | None
+    ) -> None:
+        """One state of a workload takes another's place. None if there was, or is, none."""
+        self.end(key, before, None)
+        if after is not None:
+            self._count(after.workload.queue, standing(after), 1)
+
+    def end(self, key: WorkloadKey, before: WorkloadState | None, queue: QueueName | None) -> None:
+        """A workload has ended in this queue, and has no state any more; None if nothing is left of it."""
+        if before is not None:
+            self._count(before.workload.queue, standing(before), -1)
+        if (ended_in := self.ended.pop(key, None)) is not None:
+            self._count(ended_in, Standing.COMPLETED, -1)
+        if queue is not None:
+            self.ended[key] = queue
+            self._count(queue, Standing.COMPLETED, 1)
+
+    def _count(self, queue: QueueName, standing: Standing, more: int) -> None:
+        self.workloads[queue, standing] += more
+        self._changed.add(queue)
+
+    def replace_admission(self, before: Admission | None, after: Admission) -> None:
+        """An admission was opened (``before`` is None) or changed."""
+        self._changed.update(each.queue for each in (before, after) if each is not None)
+        if before is not None:
+            self._allocated[before.queue] = self.allocated(before.queue) - before.holds()
+        if after.state is not AdmissionState.CLOSED:
+            self._allocated[after.queue] = self.allocated(after.queue) + after.holds()
+
+
+def standing(state: WorkloadState) -> Standing:
+    """How far a workload is."""
+    if state.is_over:
+        return Standing.COMPLETED
+    open_ = [place.admission for place in state.seat_maps if place.admission.state is AdmissionState.OPEN]
+    if _is_broken_gang(state, open_):
+        return Standing.UNKNOWN
+    if not open_:
+        return Standing.PENDING if state.needs_seats else Standing.COMPLETED
+    return Standing.RUNNING if any(admission.started for admission in open_) else Standing.INQUEUE
+
+
+def _is_broken_gang(state: WorkloadState, open_: Sequence[Admission]) -> bool:
+    """Whether its PodGroup is in the phase Unknown (``WorkloadStatus.phase``): pods run without seats, or a gang that
+    had started lacks members."""
+    if support_of(state.key).status not in _WITH_GROUP:
+        return False
+    if open_ and not any(admission.started for admission in open_):
+        return False
+    phases = Counter(pod.phase for pod in state.pods)
+    if not phases[PodPhase.RUNNING]:
+        return False
+    if not open_:
+        return True
+    there = phases[PodPhase.FAILED] + sum(pod.node is not None and is_live(pod) for pod in state.pods)
+    if not support_of(state.key).is_group:
+        # Of a PodGroup the workload's minimum leaves them out already.
+        there += phases[PodPhase.SUCCEEDED]
+    return there < state.workload.minimum
