@@ -15,7 +15,6 @@ from admission.engine.preemption import (
     rules,
     running,
     search,
-    spare_room,
     victim_set,
 )
 from admission.explain import takers
@@ -167,7 +166,7 @@ def test_victims_that_free_more_than_is_needed_break_their_law(
 
 
 def test_what_is_freed_and_left_to_chance_breaks_its_law(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spare_room.SpareRoom, "claim", lambda _: None)
+    monkeypatch.setattr(preemption.SpareRoom, "claim", lambda _: None)
     is_broken_in(full_worlds(), idle_devices.what_is_freed_is_claimed)
 
 
