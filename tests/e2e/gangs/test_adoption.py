@@ -57,6 +57,7 @@ def busy_cluster(kubernetes_binaries: dict[str, Path]) -> Iterator[BusyCluster]:
             }
             with pytest.raises(LocalCommandFailed, match="adopt-crds"):
                 stack.install()
+            adopt(volcanos, **{"muster.dev/queue-name": volcanos.queues[0]})
             stack.install("--adopt-crds")
             plain.add(pod_group(plain, "ring", 2))
             stack.start_muster()
@@ -190,7 +191,6 @@ def test_what_volcano_left_running_is_adopted_and_what_it_left_waiting_is_admitt
     busy_cluster: BusyCluster,
 ) -> None:
     sandbox = busy_cluster.volcanos
-    adopt(sandbox, **{"muster.dev/queue-name": sandbox.queues[0]})
     sandbox.wait_running("waits-", 2)
     sandbox.wait(
         lambda: sandbox.held().get(f"queue {sandbox.queues[0]} {GPU}") == 8_000,
