@@ -5,9 +5,7 @@ cannot overwrite a newer status, and ``metadata.generation`` counts changes of t
 Schemas are structural and small (pod templates are kept whole), so client-side ``kubectl apply`` works.
 """
 
-from copy import deepcopy
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import yaml
@@ -269,13 +267,7 @@ def _column(column: Column) -> dict[str, Any]:
 
 
 def schema_of(model: type[Model]) -> dict[str, Any]:
-    """The structural schema of a document kind, the caller's own to change."""
-    found: dict[str, Any] = deepcopy(_schema_of(model))
-    return found
-
-
-@cache
-def _schema_of(model: type[Model]) -> dict[str, Any]:
+    """The structural schema of a document kind."""
     json_schema = with_descriptions(model.model_json_schema(by_alias=True), model)
     schema = bounded(structural(json_schema, json_schema.get("$defs", {})))
     for field in ("apiVersion", "kind"):
