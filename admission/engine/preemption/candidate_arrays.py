@@ -208,9 +208,8 @@ class CandidateArrays:
         every = self.candidates
         self.excess = QueueExcess(list(self._slices), trial.usage)
         sizes = [len(of_queue) for _, of_queue in sorted(found.of_queue.items())]
-        #: (C,) index of the queue of each candidate; (Q,) index of the first candidate of each queue.
+        #: (C,) index of the queue of each candidate.
         self._queue_of = np.repeat(np.arange(len(sizes)), sizes)
-        self._first_of_queue = np.array([each.start for each in self._slices.values()], np.intp)
         self.priority = np.array([each.priority for each in every], np.int64)
         self._arrival = np.array([each.workload.arrival for each in every], np.int64)
         self._size = np.array([each.size for each in every], np.int64)

@@ -51,10 +51,6 @@ _log = logging.getLogger(__name__)
 _RETRY_AFTER: Final = 2.0
 
 
-class _RawItems(msgspec.Struct, gc=False):
-    items: list[msgspec.Raw]
-
-
 class _Watched:
     """An informer of one kind of cluster-scoped object, and what it knows by name."""
 
