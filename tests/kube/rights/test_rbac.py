@@ -18,7 +18,7 @@ from queues.api import api_resources
 from queues.api.api_resources import ApiResource, path_of
 from queues.api.names import BATCH_VOLCANO
 from queues.errors import ApiRefused, Conflict, NotFound, TooManyRequests
-from tests.kube.support.cluster_objects import applied, becomes
+from tests.kube.support.cluster_objects import becomes
 from tests.kube.support.installation import NAMESPACE
 
 IDENTITY = "rights"
@@ -211,8 +211,7 @@ async def trial(door_cluster: LocalCluster) -> AsyncIterator[Trial]:
         await Client.connect(door_cluster.kubeconfig_for("rights")) as muster,
     ):
         await apply_definitions(admin, lambda line: None, adopt=False)
-        await applied(admin, NAMESPACE)
-        await apply_all(admin, ROLES, lambda line: None)
+        await apply_all(admin, [NAMESPACE, *ROLES], lambda line: None)
         await becomes(lambda: _granted(muster, "see-nodes"))
         yield Trial(admin, muster)
 
