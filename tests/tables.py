@@ -1,6 +1,6 @@
 """Tables of cases that lie as YAML next to their tests: who changes a row changes data only."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,13 @@ def with_rows(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]
         return pytest.mark.parametrize(names if len(names) > 1 else names[0], rows, ids=ids)(test)
 
     return decorated
+
+
+def named_rows(
+    names: str | tuple[str, ...], rows: Mapping[str, object]
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Parametrizes a test with rows that are values of Python, by the id of each."""
+    return pytest.mark.parametrize(names, list(rows.values()), ids=list(rows))
 
 
 @lru_cache

@@ -1,13 +1,15 @@
 """Workloads, admissions and worlds as a decision sees them: a test says only what its promise depends on."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from admission.engine.nodes.table import NodeTable
+from admission.engine.nodes.levels import HOST
+from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.snapshot import Snapshot
 from queues.admissions import Admission, Seat
 from queues.quota.queue import Queue
-from queues.workload import AdmissionId, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
+from queues.resources import Resources
+from queues.workload import AdmissionId, NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
 
 
 def a_workload(
@@ -32,17 +34,23 @@ def an_admission(number: int, workload: Workload, *seats: Seat, **fields: Any) -
     return Admission(id=AdmissionId(number), workload=workload.key, seats=seats, **given)
 
 
+def a_node(name: str, amounts: Mapping[str, int], **fields: Any) -> Node:
+    """A node with these amounts, in the units of its resources; it is its own host, whatever other labels it has."""
+    labels = {HOST: name, **fields.pop("labels", {})}
+    return Node(name=NodeName(name), allocatable=Resources(amounts), labels=labels, **fields)
+
+
 def a_snapshot(
     *pending: Workload,
     queues: Iterable[Queue],
-    nodes: NodeTable,
+    nodes: NodeTable | Iterable[Node],
     admissions: Iterable[Admission] = (),
     **fields: Any,
 ) -> Snapshot:
     """A world in which these workloads wait."""
     return Snapshot(
         queues={queue.name: queue for queue in queues},
-        nodes=nodes,
+        nodes=nodes if isinstance(nodes, NodeTable) else NodeTable.build(nodes),
         pending={workload.key: workload for workload in pending},
         admissions={admission.id: admission for admission in admissions},
         **fields,

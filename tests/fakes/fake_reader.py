@@ -25,7 +25,7 @@ from admission.workloads.kinds import KINDS
 from queues.sql.read.decisions import DecisionQuestion
 from queues.sql.read.rows import KindIn
 from tests.builders.trials.worlds_in_memory import WorldInMemory
-from tests.fakes.read_api.fake_lists import ENDED, GPU, LIMIT, NO_FIT, NOW
+from tests.fakes.read_api.fake_lists import ENDED, GPU, LIMIT, NO_FIT, NOW, stored
 from tests.fakes.read_api.fake_outlooks import EXPECTED, OUTLOOK, RUNS
 from tests.fakes.read_api.fake_time_series import FakeTimeSeries
 
@@ -240,139 +240,13 @@ PENDING = (
     ),
 )
 
-STORY = bodies.ExplanationBody(
-    now=NOW,
-    kind="job",
-    namespace="ml",
-    name="tune-3",
-    uid="tune-3-uid",
-    queue="train",
-    state="pending",
-    priority=0,
-    created="2026-11-21T09:48:00Z",
-    pods=1,
-    minimum=1,
-    asks={"cpu": "64", GPU: "8", "pods": "1"},
-    position=2,
-    queue_length=2,
-    position_by="arrival",
-    reason=LIMIT,
-    not_before="2026-11-21T10:00:30Z",
-    rollbacks=2,
+STORY = structs.replace(
+    stored("pending", bodies.ExplanationBody),
     ahead=(waiting("llama-pretrain", 1, created="2026-11-21T06:40:00Z", priority=100, reason=NO_FIT),),
     path=(TRAIN, TEAM_A, ROOT),
-    admissions=(),
-    history=(
-        bodies.EventBody(
-            at="2026-11-21T09:48:01Z",
-            what="admit",
-            code="gang",
-            message="",
-            admission=7,
-            beneficiary=None,
-            numbers={"seats": 8},
-        ),
-        bodies.EventBody(
-            at="2026-11-21T09:50:00Z",
-            what="evict",
-            code="Refused",
-            message="the scheduler refuses pod tune-3-0: 1 Insufficient cpu",
-            admission=7,
-            beneficiary=None,
-            numbers={},
-        ),
-        bodies.EventBody(
-            at="2026-11-21T09:52:00Z",
-            what="evict",
-            code="Cleared",
-            message="its place is cleared for vcjob/ml/bert, which waited too long",
-            admission=8,
-            beneficiary="vcjob/bert-uid",
-            numbers={"used": 8},
-        ),
-    ),
 )
 
-RUNNING = bodies.ExplanationBody(
-    now=NOW,
-    kind="vcjob",
-    namespace="ml",
-    name="bert",
-    uid="bert-uid",
-    queue="dev",
-    state="admitted",
-    priority=10,
-    created="2026-11-21T08:00:00Z",
-    pods=5,
-    minimum=4,
-    asks={GPU: "33", "pods": "5"},
-    position=None,
-    queue_length=None,
-    position_by="",
-    reason=None,
-    not_before=None,
-    rollbacks=0,
-    ahead=(),
-    path=(DEV, TEAM_A, ROOT),
-    admissions=(
-        bodies.AdmissionBody(
-            id=12,
-            queue="dev",
-            state="open",
-            opened="2026-11-21T08:00:01Z",
-            adopted=False,
-            eviction=None,
-            seats=(
-                bodies.SeatsBody(
-                    pod_set="master",
-                    node="node-00003",
-                    flavor="",
-                    ordinals="0",
-                    count=1,
-                    takes={GPU: "1", "pods": "1"},
-                ),
-                bodies.SeatsBody(
-                    pod_set="worker",
-                    node="node-00001",
-                    flavor="h100",
-                    ordinals="0-2",
-                    count=3,
-                    takes={GPU: "24", "pods": "3"},
-                ),
-                bodies.SeatsBody(
-                    pod_set="worker",
-                    node="node-00002",
-                    flavor="h100",
-                    ordinals="3",
-                    count=1,
-                    takes={GPU: "8", "pods": "1"},
-                ),
-            ),
-            ended=2,
-        ),
-        bodies.AdmissionBody(
-            id=9,
-            queue="dev",
-            state="closed",
-            opened="2026-11-21T07:00:00Z",
-            adopted=False,
-            eviction=bodies.ReasonBody(code="Cleared", message="its place was wanted", facts={}, since=NOW),
-            seats=(),
-            ended=4,
-        ),
-    ),
-    history=(
-        bodies.EventBody(
-            at="2026-11-21T07:30:00Z",
-            what="evict",
-            code="Cleared",
-            message="its place was wanted",
-            admission=9,
-            beneficiary=None,
-            numbers={"seats": 4, "lostDeviceSeconds": 14400},
-        ),
-    ),
-)
+RUNNING = structs.replace(stored("running", bodies.ExplanationBody), path=(DEV, TEAM_A, ROOT))
 
 
 class FakeReader(FakeTimeSeries):
@@ -391,9 +265,7 @@ class FakeReader(FakeTimeSeries):
     async def decisions(
         self, wanted: DecisionQuestion, *, queue: str | None, limit: int, sight: Sight = EVERYTHING
     ) -> bodies.DecisionList:
-        self._up()
-        if queue is not None and queue not in {known.name for known in QUEUES}:
-            raise UnknownName(what="queue", name=queue, near=("train",))
+        self._knows(queue)
         seen = [
             one
             for one in DECISIONS[wanted.after or 0 :]
@@ -419,9 +291,7 @@ class FakeReader(FakeTimeSeries):
         after: tuple[str, int] | None = None,
         sight: Sight = EVERYTHING,
     ) -> bodies.PendingList:
-        self._up()
-        if queue is not None and queue not in {known.name for known in QUEUES}:
-            raise UnknownName(what="queue", name=queue, near=("train",))
+        self._knows(queue)
         in_queue = [
             one for one in PENDING if queue in (None, one.queue) and sight.shows(one.kind, one.namespace)
         ]

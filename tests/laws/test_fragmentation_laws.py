@@ -27,6 +27,7 @@ from queues.workload import (
     WorkloadKey,
     WorkloadKind,
 )
+from tests.builders.decided_work import a_snapshot
 from tests.builders.device_numbers import devices_in
 
 _BIG = NodeFilter(selector=(("kind", "big"),))
@@ -151,14 +152,7 @@ def _decided(nodes: list[Node], pods: list[PodSet], known: Typical | None) -> tu
         )
         for number, each in enumerate(pods)
     ]
-    snapshot = Snapshot(
-        now=1,
-        queues={QueueName("q"): Queue(name=QueueName("q"))},
-        nodes=NodeTable.build(nodes),
-        pending={each.key: each for each in pending},
-        admissions={},
-        typical=known,
-    )
+    snapshot = a_snapshot(*pending, queues=[Queue(name=QueueName("q"))], nodes=nodes, now=1, typical=known)
     return snapshot, decide(snapshot, Memo())[0]
 
 

@@ -47,6 +47,7 @@ from queues.workload import (
     WorkloadKey,
     WorkloadKind,
 )
+from tests.builders.decided_work import a_snapshot
 from tests.builders.device_numbers import places_in
 from tests.laws.worlds.plan_effects import apply, drained, seats_after
 
@@ -82,13 +83,7 @@ def test_there_are_stories() -> None:
 
 def started(story: dict[str, Any]) -> Snapshot:
     """The world before anything of the story arrives: what runs was admitted in turns of its own."""
-    snapshot = Snapshot(
-        now=1000,
-        queues={},
-        nodes=NodeTable.build(nodes(story["nodes"]), [("rack", HOST)]),
-        pending={},
-        admissions={},
-    )
+    snapshot = a_snapshot(queues=[], nodes=NodeTable.build(nodes(story["nodes"]), [("rack", HOST)]), now=1000)
     # What runs came when nothing was limited yet.
     snapshot = changed(snapshot, {"queues": {name.split("/")[0]: {} for name in story.get("running", {})}})
     for name, text in story.get("running", {}).items():

@@ -7,7 +7,6 @@ from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
-from admission.engine.snapshot import Snapshot
 from queues.plan import Admit
 from queues.quota.queue import Queue
 from queues.resources import Resources
@@ -25,6 +24,7 @@ from queues.workload import (
     WorkloadKey,
     WorkloadKind,
 )
+from tests.builders.decided_work import a_snapshot
 
 Case = dict[str, Any]
 
@@ -49,13 +49,7 @@ def difference(case: Case) -> str | None:
 def placed(case: Case) -> Admit | str:
     """Where the pods go, or why they do not."""
     workload = _workload(case)
-    snapshot = Snapshot(
-        now=0,
-        queues={QueueName("q"): Queue(name=QueueName("q"))},
-        nodes=_table(case),
-        pending={workload.key: workload},
-        admissions={},
-    )
+    snapshot = a_snapshot(workload, queues=[Queue(name=QueueName("q"))], nodes=_table(case), now=0)
     plan, _ = decide(snapshot, Memo())
     return plan.admits[0] if plan.admits else plan.reasons[workload.key].message
 

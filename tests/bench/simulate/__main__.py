@@ -10,15 +10,6 @@ from admission.cli.failures import finish
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 _TABLE = click.Path(exists=True, dir_okay=False, path_type=Path)
-
-
-def _writable(_: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
-    """Refuse a file in a folder that does not exist before the work begins, not after it."""
-    if path is not None and not path.parent.is_dir():
-        raise click.BadParameter(f"folder {str(path.parent)!r} does not exist.", param=option)
-    return path
-
-
 _FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
 
 
@@ -32,7 +23,6 @@ _FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
 @click.option(
     "--out",
     type=_FILE,
-    callback=_writable,
     metavar="FILE",
     help="Where the schedule goes (id,start_s,end_s,nodes).",
 )
@@ -47,7 +37,6 @@ _FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
     "--summary",
     "summary_file",
     type=_FILE,
-    callback=_writable,
     metavar="FILE",
     help="Where the figures go, as JSON.",
 )
@@ -66,26 +55,18 @@ def simulate(
     --case: gangs that arrive and end, each in its tenant's queue. Run times reach the engine only when a job
     ends. An evicted job loses what it did since its last checkpoint, and needs 60 seconds to come back.
 
-    --drf: one turn shares out a part (drf_equal_PART.csv) of all requests to queues of equal weight; exit
+    --drf: one turn shares out six tenths of all requests to queues of equal weight; exit
     code 1 if a tenant gets more than one task more or less than in the recorded answer.
 
     --pods with --nodes: single pods arrive until 130 % of the GPUs are requested, and stay; the result is the
     part of the GPUs that is left.
     """
-    if (case, drf, pods).count(None) != 2 or (pods is None) != (nodes is None):
-        raise click.UsageError("Expected one of --case DIR, --drf DIR, and --pods FILE with --nodes FILE.")
-    if no_preemption and case is None:
-        raise click.UsageError("--no-preemption is for --case: the others evict nothing.")
     if case is not None:
         return _case(case, out, no_preemption, seed, summary_file)
     if drf is not None:
-        if seed is not None:
-            raise click.UsageError("--seed is for --case and --pods.")
         return _drf(drf, out, summary_file)
-    if out is not None:
-        raise click.UsageError("--out is for --case and --drf; --summary FILE has the figures of --pods.")
-    assert pods is not None
-    assert nodes is not None
+    if pods is None or nodes is None:
+        raise click.UsageError("Expected one of --case DIR, --drf DIR, and --pods FILE with --nodes FILE.")
     return _pods(pods, nodes, 42 if seed is None else seed, summary_file)
 
 

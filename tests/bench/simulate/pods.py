@@ -21,9 +21,8 @@ from admission.engine.nodes.demand import Demand
 from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.snapshot import Snapshot
 from queues.admissions import Admission
-from queues.errors import InvalidDocument
 from queues.quota.queue import Queue
-from queues.resources import CPU, GPU, MEMORY, MOST_ON_NODE, PODS, WHOLE, Resources, device
+from queues.resources import CPU, GPU, MEMORY, PODS, WHOLE, Resources, device
 from queues.workload import (
     AdmissionId,
     DeviceShare,
@@ -34,12 +33,11 @@ from queues.workload import (
     WorkloadKey,
     WorkloadKind,
 )
-from tests.bench.simulate.csv_reader import MODEL, TableRow, named, nodes_with
+from tests.bench.simulate.csv_reader import MODEL, TableRow, lines, nodes_with
 
 _MIB: Final = 1 << 20
 #: Requested GPUs as a part of all GPUs.
 _LOAD_PERCENT: Final = 130
-_GPUS_PER_NODE: Final = 1000
 _QUEUE: Final = QueueName("pods")
 _START: Final = 1_800_000_000
 
@@ -73,13 +71,10 @@ class PodsOutcome:
 
 
 def load(pods: Path, nodes: Path) -> Trace:
-    """A list of pods and one of nodes. Raises InvalidDocument."""
-    offered = [_node(row) for row in named(nodes, "sn")]
-    asked = sorted(((row["name"], _pod(row)) for row in named(pods, "name")), key=lambda each: each[0])
+    """A list of pods and one of nodes."""
+    offered = [_node(row) for row in lines(nodes)]
+    asked = sorted(((row["name"], _pod(row)) for row in lines(pods)), key=lambda each: each[0])
     capacity = sum(node.allocatable.get(GPU) for node in offered)
-    if not capacity or not asked:
-        found = "no pods" if capacity else "no GPUs"
-        raise InvalidDocument(where=str(pods if capacity else nodes), found=found, expected="some")
     return Trace(nodes=NodeTable.build(offered), pods=tuple(pod for _, pod in asked), capacity=capacity)
 
 
@@ -146,10 +141,10 @@ def _workload(pod: PodSet, number: int) -> Workload:
 
 
 def _node(row: TableRow) -> Node:
-    gpus = row.offered("gpu", _GPUS_PER_NODE)
+    gpus = row.offered("gpu")
     takes = {
         CPU: row.offered("cpu_milli"),
-        MEMORY: row.offered("memory_mib", MOST_ON_NODE // _MIB) * _MIB,
+        MEMORY: row.offered("memory_mib") * _MIB,
         GPU: gpus * WHOLE,
         PODS: 1000,
         **{device(GPU, index): WHOLE for index in range(gpus)},
@@ -158,7 +153,7 @@ def _node(row: TableRow) -> Node:
 
 
 def _pod(row: TableRow) -> PodSet:
-    gpus, milli = row.whole("num_gpu"), row.whole("gpu_milli", WHOLE)
+    gpus, milli = row.whole("num_gpu"), row.whole("gpu_milli")
     takes = {
         CPU: row.whole("cpu_milli"),
         MEMORY: row.whole("memory_mib") * _MIB,

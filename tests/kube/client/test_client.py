@@ -37,6 +37,7 @@ from tests.fakes.fake_api_server import (
     says,
     says_and_breaks,
 )
+from tests.tables import with_rows
 from tests.waiting import LIMIT, eventually
 
 PODS = "/api/v1/namespaces/a/pods"
@@ -193,15 +194,7 @@ async def test_a_deletion_names_the_object_that_is_meant(server: FakeApiServer, 
     assert (body["gracePeriodSeconds"], body["propagationPolicy"]) == (0, "Background")
 
 
-@pytest.mark.parametrize(
-    ("kind", "content_type"),
-    [
-        ("merge", "application/merge-patch+json"),
-        ("json", "application/json-patch+json"),
-        ("apply", "application/apply-patch+yaml"),
-        ("strategic", "application/strategic-merge-patch+json"),
-    ],
-)
+@with_rows("kind", "content_type")
 async def test_each_kind_of_patch_says_what_it_is(
     server: FakeApiServer, client: Client, kind: str, content_type: str
 ) -> None:

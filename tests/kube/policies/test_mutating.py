@@ -11,6 +11,7 @@ from queues.api.api_resources import PRIORITY_CLASSES
 from queues.errors import ApiError
 from tests.kube.support.cluster_objects import batch_job, becomes, pod
 from tests.kube.support.guarded_namespace import GATE, MUSTER, QUEUED, GuardedNamespace, guarded_namespace_in
+from tests.tables import with_rows
 
 
 async def test_a_pod_that_names_a_queue_is_gated_and_signed(guarded: GuardedNamespace) -> None:
@@ -90,15 +91,7 @@ async def test_a_pod_in_a_queue_keeps_its_class_and_has_no_others_removed(guarde
     )
 
 
-@pytest.mark.parametrize(
-    "pod_of_queue",
-    [
-        {"schedulerName": "volcano"},
-        {"annotations": {"scheduling.k8s.io/group-name": "training"}, "schedulerName": "volcano"},
-        {"annotations": {"scheduling.volcano.sh/queue-name": "team-b"}},
-    ],
-    ids=["Volcano's scheduler", "in a group", "Volcano's queue"],
-)
+@with_rows("pod_of_queue")
 async def test_a_pod_keeps_its_class_whatever_names_its_queue(
     guarded: GuardedNamespace, pod_of_queue: dict[str, Any]
 ) -> None:

@@ -14,6 +14,7 @@ from queues.errors import ApiError, ApiRefused
 from tests.e2e.support.operators import definition
 from tests.kube.support.cluster_objects import applied, becomes
 from tests.kube.support.guarded_namespace import MUSTER, QUEUED, GuardedNamespace
+from tests.tables import with_rows
 
 QUEUE, MEMBER, USER = "muster.dev/queue-name", "muster.dev/member-of", "muster.dev/user"
 KINDS = (RAY_CLUSTERS, RAY_JOBS, PYTORCH_JOBS, SPARK_APPLICATIONS)
@@ -181,16 +182,7 @@ async def test_a_part_of_another_object_is_left_to_that(objects: Callable[[ApiRe
     assert (await clusters.change({"spec": {"suspend": False}}))["spec"]["suspend"] is False
 
 
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        ({}, "spec.shutdownAfterJobFinishes: found false, expected true"),
-        (
-            {"shutdownAfterJobFinishes": True, "clusterSelector": {"ray.io/cluster": "a"}},
-            "spec.clusterSelector: found a selector, expected none",
-        ),
-    ],
-)
+@with_rows("more", "message")
 async def test_a_ray_job_that_its_operator_would_not_suspend_does_not_enter_a_queue(
     objects: Callable[[ApiResource], Objects], more: Document, message: str
 ) -> None:

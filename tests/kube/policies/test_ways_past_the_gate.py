@@ -55,6 +55,7 @@ from tests.kube.support.evasion_attempts import (
 )
 from tests.kube.support.guarded_namespace import GATE, MUSTER
 from tests.kube.support.pod_losses import LOSSES, member_of
+from tests.tables import with_rows
 
 
 def named(document: Document) -> Document:
@@ -479,16 +480,7 @@ async def test_a_namespace_that_gets_a_queue_is_gated_from_then_on(
         assert named["metadata"]["labels"]["muster.dev/gated"] == "true"
 
 
-@pytest.mark.parametrize(
-    ("mode", "refused"),
-    [
-        ({"muster.dev/adopt": "true"}, True),
-        ({"muster.dev/adopt": "true", "muster.dev/adopt-until": "tomorrow"}, True),
-        ({"muster.dev/adopt": "yes", "muster.dev/adopt-until": "2026-12-31T18:00:00Z"}, True),
-        ({"muster.dev/adopt": "true", "muster.dev/adopt-until": "2026-12-31T18:00:00Z"}, False),
-        ({"muster.dev/adopt": "false"}, False),
-    ],
-)
+@with_rows("mode", "refused")
 async def test_a_namespace_says_until_when_its_pods_are_adopted(
     guarded_cluster: LocalCluster, mode: dict[str, str], refused: bool
 ) -> None:

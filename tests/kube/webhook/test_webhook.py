@@ -26,6 +26,7 @@ from queues.quota.queue import Queue
 from tests.kube.support.cluster_objects import batch_job, becomes, exists, pod
 from tests.kube.support.guarded_namespace import GATE, QUEUED
 from tests.kube.support.webhook_door import NAMESPACE, Running
+from tests.tables import with_rows
 
 JOBS = VOLCANO_JOBS.path("default")
 
@@ -165,18 +166,7 @@ async def test_nonsense_is_answered_with_a_sentence(
     assert "Traceback" not in text
 
 
-@pytest.mark.parametrize(
-    "spec",
-    [
-        None,
-        7,
-        [],
-        {"tasks": 7},
-        {"tasks": [7]},
-        {"tasks": [{"replicas": "x", "template": []}]},
-        {"queue": {}},
-    ],
-)
+@with_rows("spec")
 async def test_a_job_of_the_wrong_form_is_refused_and_never_breaks_anything(
     running: Running, spec: Any
 ) -> None:

@@ -19,6 +19,7 @@ from queues.resources import Resources
 from queues.workload import NodeName, QueueName
 from tests.builders.facts import admission, node, seen, world
 from tests.kube.support.cluster_objects import becomes
+from tests.tables import with_rows
 from tests.waiting import eventually
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -103,24 +104,7 @@ async def test_a_job_that_was_changed_meanwhile_is_not_resumed(api: Client, name
     await release.queue.stop()
 
 
-@pytest.mark.parametrize(
-    "spec",
-    [
-        {},
-        {"affinity": {}},
-        {
-            "affinity": {
-                "podAntiAffinity": {},
-                "nodeAffinity": {
-                    REQUIRED: {
-                        "nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "Exists"}]}]
-                    }
-                },
-            }
-        },
-    ],
-    ids=["no affinity", "empty affinity", "affinity of its own"],
-)
+@with_rows("spec")
 async def test_a_job_as_it_was_admitted_is_resumed_on_its_nodes(
     api: Client, namespace: str, spec: dict[str, Any]
 ) -> None:

@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.nodes import device_links
-from admission.engine.nodes.table import Node, NodeTable
+from admission.engine.nodes.table import Node
 from admission.engine.snapshot import Snapshot
 from queues.admissions import Seat
 from queues.plan import Plan
 from queues.quota.queue import Queue
 from queues.resources import CPU, GPU, PODS, WHOLE, Resources, device
 from queues.workload import DevicePlace, DevicePlaces, DeviceShare, NodeName, PodSet, QueueName, Workload
+from tests.builders.decided_work import a_snapshot
 from tests.builders.device_numbers import devices_in, gpu_workload
 
 Score = tuple[int, list[int], int, int]
@@ -119,13 +120,7 @@ def _with(workload: Workload, pods: PodSet) -> Workload:
 
 def decided(of_cluster: list[Node], pending: list[Workload]) -> tuple[Snapshot, Plan]:
     """One turn."""
-    snapshot = Snapshot(
-        now=1,
-        queues={QueueName("q"): Queue(name=QueueName("q"))},
-        nodes=NodeTable.build(of_cluster),
-        pending={each.key: each for each in pending},
-        admissions={},
-    )
+    snapshot = a_snapshot(*pending, queues=[Queue(name=QueueName("q"))], nodes=of_cluster, now=1)
     return snapshot, decide(snapshot, Memo())[0]
 
 

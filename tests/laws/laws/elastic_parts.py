@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from admission.engine import decide as engine
 from admission.engine.memo import Memo
 from admission.engine.nodes.levels import HOST
-from admission.engine.nodes.table import Node, NodeTable
+from admission.engine.nodes.table import NodeTable
 from admission.engine.placement.gangs import MOST_PARTS
 from admission.engine.placement.need import missing_members
 from admission.engine.snapshot import Snapshot
@@ -18,7 +18,6 @@ from queues.plan import Evict, Plan
 from queues.quota.queue import Limits, Queue
 from queues.resources import GPU, Resources
 from queues.workload import (
-    NodeName,
     Partition,
     PodSet,
     QueueName,
@@ -26,6 +25,7 @@ from queues.workload import (
     WorkloadKey,
     WorkloadKind,
 )
+from tests.builders.decided_work import a_node
 from tests.laws.worlds.plan_effects import apply, seats_after
 
 LENDER, BORROWER = QueueName("lender"), QueueName("borrower")
@@ -87,11 +87,7 @@ def lent_gangs(draw: st.DrawFn) -> LentWorld:
     }
     table = NodeTable.build(
         [
-            Node(
-                name=NodeName(f"n{number}"),
-                allocatable=Resources({GPU: gpus * 1000, "pods": 110}),
-                labels={"block": "b", HOST: f"n{number}"},
-            )
+            a_node(f"n{number}", {GPU: gpus * 1000, "pods": 110}, labels={"block": "b"})
             for number in range(nodes)
         ],
         [("block", HOST)],

@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 from admission.engine import decide as engine
 from admission.engine.memo import Memo
 from admission.engine.nodes.levels import HOST
-from admission.engine.nodes.table import Node, NodeTable
+from admission.engine.nodes.table import NodeTable
 from admission.engine.preemption.protection import BUDGETS_KEEP_LENT_QUOTA
 from admission.engine.snapshot import Budget, Snapshot
 from queues.quota.queue import Limits, Queue, QueuePolicy
 from queues.resources import GPU, Resources
-from queues.workload import AdmissionId, NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
+from queues.workload import AdmissionId, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
+from tests.builders.decided_work import a_node, a_snapshot
 from tests.laws.laws.preemption import protected_after_evictions
 from tests.laws.worlds.plan_effects import apply, drained
 
@@ -69,15 +70,13 @@ def borrowers(draw: st.DrawFn) -> Borrowers:
         left -= pods
     owner = _workload("owner", OWNER, draw(st.integers(1, every - kept)), arrival=1000)
     return Borrowers(
-        cluster=Snapshot(
-            now=NOW,
-            queues={
-                OWNER: Queue(name=OWNER, limits=Limits(deserved={GPU: (every - kept) * 1000})),
-                BORROWER: Queue(name=BORROWER, limits=Limits(deserved={GPU: kept * 1000}), policy=policy),
-            },
+        cluster=a_snapshot(
+            queues=[
+                Queue(name=OWNER, limits=Limits(deserved={GPU: (every - kept) * 1000})),
+                Queue(name=BORROWER, limits=Limits(deserved={GPU: kept * 1000}), policy=policy),
+            ],
             nodes=_cluster(nodes),
-            pending={},
-            admissions={},
+            now=NOW,
         ),
         borrowers=tuple(works),
         owner=owner,
@@ -116,14 +115,7 @@ def _workload(name: str, queue: QueueName, pods: int, arrival: int) -> Workload:
 
 def _cluster(nodes: int) -> NodeTable:
     return NodeTable.build(
-        [
-            Node(
-                name=NodeName(f"n{number}"),
-                allocatable=Resources({GPU: GPUS * 1000, "pods": 50}),
-                labels={HOST: f"n{number}"},
-            )
-            for number in range(nodes)
-        ],
+        [a_node(f"n{number}", {GPU: GPUS * 1000, "pods": 50}) for number in range(nodes)],
         [(HOST,)],
     )
 

@@ -18,7 +18,7 @@ from admission.engine import decide as engine
 from admission.engine.backfill import coming_room
 from admission.engine.memo import Memo
 from admission.engine.nodes.levels import HOST
-from admission.engine.nodes.table import Node, NodeTable
+from admission.engine.nodes.table import NodeTable
 from admission.engine.pending import waiting_time
 from admission.engine.snapshot import Snapshot
 from queues.admissions import Admission, AdmissionState, Seat
@@ -27,6 +27,7 @@ from queues.quota.queue import Limits, Queue, QueuePolicy
 from queues.reason_codes import ReasonCode
 from queues.resources import GPU, NOTHING, Resources
 from queues.workload import AdmissionId, NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
+from tests.builders.decided_work import a_node, a_snapshot
 from tests.laws.laws.preemption import protected_after_evictions
 from tests.laws.worlds.plan_effects import apply, drained
 
@@ -100,13 +101,7 @@ def crowds(draw: st.DrawFn, policy: QueuePolicy) -> Crowd:
         replace(draw(_impossible_work(number, every)), created=NOW - 86_400 - number)
         for number in range(draw(st.sampled_from([0, 1, 9])))
     )
-    cluster = Snapshot(
-        now=NOW,
-        queues={each.name: each for each in queues},
-        nodes=_cluster(nodes),
-        pending={each.key: each for each in impossible},
-        admissions={},
-    )
+    cluster = a_snapshot(*impossible, queues=queues, nodes=_cluster(nodes), now=NOW)
     return Crowd(
         cluster=cluster,
         gang=gang,
@@ -132,11 +127,8 @@ def _cluster(nodes: int, used: Resources = NOTHING) -> NodeTable:
     """So many nodes in racks of two."""
     return NodeTable.build(
         [
-            Node(
-                name=NodeName(f"n{number}"),
-                allocatable=Resources({GPU: GPUS * 1000, "pods": 50}),
-                used=used,
-                labels={HOST: f"n{number}", "rack": f"r{number // 2}"},
+            a_node(
+                f"n{number}", {GPU: GPUS * 1000, "pods": 50}, labels={"rack": f"r{number // 2}"}, used=used
             )
             for number in range(nodes)
         ],

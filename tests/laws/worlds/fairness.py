@@ -16,6 +16,7 @@ from queues.quota.queue import Limits, Queue
 from queues.quota.tree import QueueTree
 from queues.resources import Resources
 from queues.workload import NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
+from tests.builders.decided_work import a_snapshot
 from tests.laws.worlds.plan_effects import apply, drained
 from tests.laws.worlds.snapshots import CPU, GPU, NOW
 
@@ -73,13 +74,7 @@ def work(queue: QueueName, number: int, units: Amounts, arrival: int) -> Workloa
 
 def world(nodes: NodeTable, queues: Iterable[Queue], waiting: Iterable[Workload]) -> Snapshot:
     """Nothing runs yet."""
-    return Snapshot(
-        now=NOW,
-        queues={each.name: each for each in queues},
-        nodes=nodes,
-        pending={each.key: each for each in waiting},
-        admissions={},
-    )
+    return a_snapshot(*waiting, queues=queues, nodes=nodes, now=NOW)
 
 
 _shapes = st.tuples(st.integers(0, 3), st.integers(0, 3)).filter(any)

@@ -9,7 +9,6 @@ from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
-from admission.engine.snapshot import Snapshot
 from queues.plan import Admit
 from queues.quota.queue import Queue
 from queues.resources import GPU, NOTHING, Resources
@@ -25,6 +24,7 @@ from queues.workload import (
     WorkloadKey,
     WorkloadKind,
 )
+from tests.builders.decided_work import a_node, a_snapshot
 
 BLOCK, RACK = "block", "rack"
 
@@ -105,10 +105,10 @@ def leader(cpu: int, required: str | None) -> PodSet:
 def narrow(*machines: tuple[str, int, int]) -> list[Node]:
     """Nodes by block, CPUs and GPUs; each block has one rack."""
     return [
-        Node(
-            name=NodeName(f"n{number}"),
-            allocatable=Resources({GPU: gpus * 1000, CPU: cpus * 1000, "pods": 10}),
-            labels={HOST: f"n{number}", "fast": "1", BLOCK: block, RACK: "r0"},
+        a_node(
+            f"n{number}",
+            {GPU: gpus * 1000, CPU: cpus * 1000, "pods": 10},
+            labels={"fast": "1", BLOCK: block, RACK: "r0"},
         )
         for number, (block, cpus, gpus) in enumerate(machines)
     ]
@@ -136,12 +136,8 @@ def answer(nodes: Sequence[Node], *sets: PodSet, ports: Ports | None = None) -> 
         pod_sets=sets,
     )
     table = NodeTable.build(nodes, [LEVELS])
-    snapshot = Snapshot(
-        now=1,
-        queues={QueueName("q"): Queue(name=QueueName("q"))},
-        nodes=table.with_ports(ports or {}),
-        pending={workload.key: workload},
-        admissions={},
+    snapshot = a_snapshot(
+        workload, queues=[Queue(name=QueueName("q"))], nodes=table.with_ports(ports or {}), now=1
     )
     plan, _ = decide(snapshot, Memo())
     return plan.admits[0] if plan.admits else None

@@ -1,5 +1,7 @@
 """What the ledger holds on each node, as the read API tells it."""
 
+from typing import Any
+
 from queues.sql.database import Database
 from queues.sql.observed.rows import NodeLimit
 from queues.sql.read.node_use import free_devices, node_use, node_workloads
@@ -34,6 +36,7 @@ async def test_a_node_says_why_it_takes_no_gangs(muster: Database) -> None:
 
 
 async def test_a_node_names_the_workloads_with_seats_that_may_be_seen_and_counts_the_others(
+    golden: Any,
     muster: Database,
 ) -> None:
     harness = await LedgerHarness.begin(muster, [queue("a")], {"n1": 8, "n2": 8, "n3": 4}, ["j1", "j2"])
@@ -58,10 +61,7 @@ async def test_a_node_names_the_workloads_with_seats_that_may_be_seen_and_counts
     await harness.free(first, 0, 1)
     async with muster.snapshot() as tx:
         left = await node_workloads(tx, ["n1", "n2"], None)
-    assert {name: [each.name for each in node.named] for name, node in left.items()} == {
-        "n1": ["j2"],
-        "n2": ["j1"],
-    }
+    assert {name: [each.name for each in node.named] for name, node in left.items()} == golden
 
 
 async def _kind_and_namespace(muster: Database) -> tuple[str, str]:

@@ -26,6 +26,7 @@ from queues.reason_codes import ReasonCode
 from queues.sql.leadership import Term
 from queues.workload import NO_FLAVOR, AdmissionId, QueueName
 from tests.builders.facts import JOB, NOW, job, node, queue, world
+from tests.tables import with_rows
 
 
 class Away:
@@ -125,13 +126,7 @@ async def test_an_eviction_counts_though_other_pods_of_the_workload_got_ready_in
     assert known.setbacks[JOB].rollbacks == 1
 
 
-@pytest.mark.parametrize(
-    ("code", "told"),
-    [
-        (ReasonCode.REFUSED, "not tried again yet; evicted at 2027-01-15T08:00:00Z (Refused): {}"),
-        (ReasonCode.NOT_READY, "not tried again yet"),
-    ],
-)
+@with_rows("code", "told")
 async def test_a_workload_that_the_scheduler_refused_waits_with_its_words(
     code: ReasonCode, told: str
 ) -> None:

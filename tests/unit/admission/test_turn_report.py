@@ -6,13 +6,12 @@ from dataclasses import replace
 import pytest
 
 from admission.apply import Applied
-from admission.engine.nodes.table import NodeTable
-from admission.engine.snapshot import Snapshot
 from admission.turn_report import EvictionCost, evictions_of, log_applied
 from queues.admissions import AdmissionState
 from queues.plan import Admit, Adopt, Evict, Reason
 from queues.reason_codes import ReasonCode
 from queues.workload import AdmissionId
+from tests.builders.decided_work import a_snapshot
 from tests.builders.facts import GROUP, JOB, NOW, VOLCANO, admission, evicting, state_of, volcano_job
 
 RUNS = admission(JOB, "n1 n1", number=1)
@@ -71,12 +70,11 @@ def test_what_evictions_cost_is_counted_from_the_start_or_the_last_checkpoint() 
     held = replace(admission(VOLCANO, "n1 n1"), opened_at=NOW - 100)
     other = replace(admission(JOB, "n1", number=2), opened_at=NOW - 100)
     waits = state_of(volcano_job(2), (), [held], key=VOLCANO).workload
-    snapshot = Snapshot(
+    snapshot = a_snapshot(
+        queues=[],
+        nodes=(),
+        admissions=(held, other),
         now=NOW,
-        queues={},
-        nodes=NodeTable.build(()),
-        pending={},
-        admissions={each.id: each for each in (held, other)},
         holders={VOLCANO: replace(waits, checkpoint_interval=30)},
     )
     evicts = [Evict(admission=each.id, code=ReasonCode.GPU_UNHEALTHY, message="") for each in (held, other)]

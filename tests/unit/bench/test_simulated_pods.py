@@ -3,14 +3,11 @@
 from pathlib import Path
 from random import Random
 
-import pytest
 from click.testing import CliRunner
 
-from queues.errors import InvalidDocument
 from queues.resources import GPU
 from tests.bench.simulate.__main__ import simulate
 from tests.bench.simulate.pods import PodsOutcome, arrivals, load, run
-from tests.tables import with_rows
 
 _NODES = [
     "sn,cpu_milli,memory_mib,gpu,model",
@@ -76,14 +73,3 @@ def test_the_command_tells_what_is_left(tmp_path: Path) -> None:
     asked = ["--pods", str(pods), "--nodes", str(nodes), "--seed", "42"]
     answer = CliRunner().invoke(simulate, asked, catch_exceptions=False)
     assert "% of the GPUs unallocated" in answer.output
-
-
-def test_tables_without_gpus_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidDocument):
-        _played(tmp_path, _PODS, [_NODES[0], "cpu-node,32000,131072,0,none"])
-
-
-@with_rows("pod", "node", "told")
-def test_broken_tables_are_told_with_the_place(tmp_path: Path, pod: str, node: str, told: str) -> None:
-    with pytest.raises(InvalidDocument, match=told):
-        _played(tmp_path, [_HEAD, "pod-0,1000,1024,1,1000,,LS", pod], [_NODES[0], node])

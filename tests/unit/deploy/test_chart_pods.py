@@ -8,6 +8,7 @@ import pytest
 from admission.kube.install.install import Installation
 from admission.kube.policies.mutating import mutating_policies
 from admission.settings import read
+from tests.tables import with_rows
 from tests.unit.deploy.chart_rendering import SECRET, environment, refused, rendered, values_file
 
 DEPLOYMENT = ("Deployment", "muster-system", "muster")
@@ -94,15 +95,7 @@ def test_names_of_schedulers_are_those_of_the_policies_too(
     assert (found.scheduler_name, found.scheduler_aliases) == ("bin-packing", aliases)
 
 
-@pytest.mark.parametrize(
-    ("value", "told"),
-    [
-        ("settings.schedulerName=it's", "does not match pattern"),
-        ("settings.schedulerAliases={a b}", "does not match pattern"),
-        ("image.digest=0123", "does not match pattern"),
-        ("extraEnv[0].value=1", "missing property 'name'"),
-    ],
-)
+@with_rows("value", "told")
 def test_wrong_names_are_refused(helm_program: Path, value: Any, told: str) -> None:
     assert told in refused(helm_program, *SECRET, "--set", value)
 

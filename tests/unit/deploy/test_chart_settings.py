@@ -7,6 +7,7 @@ import pytest
 
 from admission.settings import read
 from queues.errors import InvalidSettings
+from tests.tables import with_rows
 from tests.unit.deploy.chart_rendering import SECRET, environment, refused, rendered, values_file
 
 TOGETHER = "expected a sum below 15"
@@ -23,29 +24,7 @@ def variables(settings: dict[str, Any]) -> dict[str, str]:
     return {f"MUSTER_{words[name]}": str(value) for name, value in settings.items()}
 
 
-@pytest.mark.parametrize(
-    ("settings", "told"),
-    [
-        ({"leaseSeconds": 20}, TOGETHER),
-        ({"leaseSeconds": 13}, TOGETHER),
-        ({"leaseSeconds": 10, "retrySeconds": 5}, TOGETHER),
-        ({"leaseSeconds": 12.5, "retrySeconds": 2.5}, TOGETHER),
-        ({"retrySeconds": 7}, TOGETHER),
-        ({"retrySeconds": 4.5}, HALF),
-        ({"leaseSeconds": 3}, HALF),
-        (
-            {"backoffMaxSeconds": 4},
-            "settings.backoffMaxSeconds: found 4, expected at least backoffSeconds (5)",
-        ),
-        (
-            {"backoffSeconds": 301},
-            "settings.backoffMaxSeconds: found 300, expected at least backoffSeconds (301)",
-        ),
-        ({"retentionDecisionsDays": 3}, "settings/retentionDecisionsDays"),
-        ({"retentionDecisionsDays": -1}, "settings/retentionDecisionsDays"),
-        ({"retentionDecisionsDays": 36_501}, "settings/retentionDecisionsDays"),
-    ],
-)
+@with_rows("settings", "told")
 def test_what_muster_refuses_the_chart_refuses(
     helm_program: Path, tmp_path: Path, settings: dict[str, Any], told: str
 ) -> None:
@@ -54,17 +33,7 @@ def test_what_muster_refuses_the_chart_refuses(
     assert told in refused(helm_program, *values_file(tmp_path, {"settings": settings}))
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"leaseSeconds": 12.9},
-        {"leaseSeconds": 4},
-        {"leaseSeconds": 9.5, "retrySeconds": 4.75},
-        {"backoffSeconds": 300, "backoffMaxSeconds": 300},
-        {"retentionDecisionsDays": 0},
-        {"retentionDecisionsDays": 7},
-    ],
-)
+@with_rows("settings")
 def test_what_muster_takes_the_chart_takes(
     helm_program: Path, tmp_path: Path, settings: dict[str, Any]
 ) -> None:

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
+from tests.tables import with_rows
 from tests.unit.deploy.chart_rendering import CHART, DEPLOY, SECRET, by_key, run_helm
 from tests.waiting import LIMIT, until
 
@@ -49,13 +49,9 @@ def test_nothing_is_made_unless_it_is_asked_for(helm_program: Path) -> None:
     assert made(helm_program, *SECRET) == {}
 
 
-def test_the_claim_of_backups_outlives_the_release(helm_program: Path) -> None:
+def test_the_claim_of_backups_outlives_the_release(golden: Any, helm_program: Path) -> None:
     claim = made(helm_program, *SECRET, *ON)["PersistentVolumeClaim", "muster-backups"]
-    assert claim["metadata"]["annotations"] == {
-        "helm.sh/hook": "pre-install,pre-upgrade",
-        "helm.sh/hook-delete-policy": "hook-failed",
-        "helm.sh/resource-policy": "keep",
-    }
+    assert claim["metadata"]["annotations"] == golden
 
 
 def test_the_tools_have_the_volume_of_the_backups_where_there_is_one(helm_program: Path) -> None:
@@ -115,14 +111,7 @@ def test_the_schedule_runs_the_script_on_the_volume(helm_program: Path) -> None:
     assert values == {"MUSTER_DSN": None, "FOLDER": mount["mountPath"], "KEEP": "48"}
 
 
-@pytest.mark.parametrize(
-    ("values", "image"),
-    [
-        ((), "postgres:18"),
-        (("--set", "backup.major=16"), "postgres:16"),
-        (("--set", "backup.image=registry.example/postgresql:17.6"), "registry.example/postgresql:17.6"),
-    ],
-)
+@with_rows("values", "image")
 def test_programs_of_postgres_are_of_the_image_of_backups(
     helm_program: Path, values: tuple[str, ...], image: str
 ) -> None:
@@ -212,17 +201,7 @@ def test_a_claim_of_the_administrator_is_used_and_none_is_made(helm_program: Pat
         assert claim["persistentVolumeClaim"] == {"claimName": "nfs"}
 
 
-@pytest.mark.parametrize(
-    ("values", "told"),
-    [
-        ("backup.schedule=hourly", "does not match pattern"),
-        ("backup.keep=0", "minimum: got 0, want 1"),
-        ("backup.major=15.2", "does not match pattern"),
-        ("tools.temporarySpace=1Gi", "additional properties 'temporarySpace' not allowed"),
-        ("backup.folder=/x", "additional properties 'folder' not allowed"),
-        ("tools.database=x", "additional properties 'database' not allowed"),
-    ],
-)
+@with_rows("values", "told")
 def test_wrong_values_are_refused_by_name(helm_program: Path, values: str, told: str) -> None:
     done = template(helm_program, *SECRET, "--set", values)
     assert done.returncode != 0

@@ -9,6 +9,7 @@ from admission.agent.allocations import Allocation, DeviceMismatch, MismatchKind
 from admission.agent.kubelet.checkpoint import GivenDevices
 from admission.agent.pod_info import PodInfo
 from admission.agent.readings import DeviceReading, MigInstance, NodeReading, Process
+from tests.tables import with_rows
 
 TRAIN = PodInfo(uid="u-train", namespace="team-a", name="train-0", kubelet_uid="u-train")
 SERVE = PodInfo(uid="u-serve", namespace="team-b", name="serve-0", kubelet_uid="u-serve")
@@ -96,19 +97,7 @@ def test_allocations_are_by_namespace_and_name_whatever_the_order_of_what_is_kno
         assert allocations(readings, pods(*mixed_pods), mixed_given, PIDS.get) == expected
 
 
-@pytest.mark.parametrize(
-    ("plugin_id", "resource"),
-    [
-        ("GPU-1", "nvidia.com/gpu"),
-        ("GPU-1::3", "nvidia.com/gpu.shared"),
-        ("1", "nvidia.com/gpu"),
-        ("1::0", "nvidia.com/gpu"),
-        ("nvidia1", "nvidia.com/gpu"),
-        ("nvidia1/vgpu2", "nvidia.com/gpu"),
-        ("0000:11:00.0", "amd.com/gpu"),
-        ("GPU-1", "example.com/accelerator"),
-    ],
-)
+@with_rows("plugin_id", "resource")
 def test_a_device_is_known_by_each_name_that_device_plugins_have_for_it(plugin_id, resource):
     found = allocations(
         node(gpu(0), gpu(1)), pods(TRAIN), [gave(TRAIN, plugin_id, resource=resource)], PIDS.get

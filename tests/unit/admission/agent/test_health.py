@@ -18,6 +18,7 @@ from tests.builders.node_agents.device_readings import (
     remapping,
     with_start,
 )
+from tests.tables import with_rows
 
 PROGRAM, RESET, REBOOT, HARDWARE = 13, 95, 79, 64
 
@@ -227,18 +228,7 @@ def test_it_is_over_when_the_driver_was_started_again(code: int) -> None:
     assert not agent.sees(with_start(node(device()), ""))["GPU-0"].healthy, "unknown is not another start"
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "over"),
-    [
-        ("b", "b/1", True),
-        ("b/1", "b/2", True),
-        ("b/9", "b/10", True),
-        ("b/1", "b", False),
-        ("b/2", "b/1", False),
-        ("b/2", "c", True),
-    ],
-    ids=["loaded", "loaded again", "often", "another agent", "another agent, loaded", "rebooted"],
-)
+@with_rows("before", "after", "over")
 def test_the_driver_was_started_again_if_its_loads_grew_or_the_node_was_rebooted(
     before: str, after: str, over: bool
 ) -> None:
@@ -323,22 +313,7 @@ def test_an_error_of_memory_that_is_told_counts_where_no_counter_can_be_read() -
 # ── marks ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(
-    ("mark", "marked"),
-    [
-        (None, {}),
-        ("all", {"GPU-0": None, "GPU-1": None}),
-        ("all=moved to another rack", {"GPU-0": "moved to another rack", "GPU-1": "moved to another rack"}),
-        ("1", {"GPU-1": None}),
-        ("1=fan is loud, GPU-0", {"GPU-1": "fan is loud", "GPU-0": None}),
-        ("gpu-0=x=y", {"GPU-0": "x=y"}),
-        ("0,", {"GPU-0": None}),
-        ("7,1", {"GPU-1": None}),
-        ("true", {}),
-        ("", {}),
-        ("-1", {}),
-    ],
-)
+@with_rows("mark", "marked")
 def test_a_person_marks_devices(mark: str | None, marked: dict[str, str | None]) -> None:
     health = Agent().sees(node(device(0), device(1)), mark=mark)
     assert {name for name, each in health.items() if not each.healthy} == marked.keys()
@@ -428,22 +403,7 @@ def test_a_clock_that_is_set_back_keeps_nothing_unhealthy_for_long() -> None:
     assert agent.device(after=10 * MINUTE).healthy
 
 
-@pytest.mark.parametrize(
-    ("before", "now", "is_over"),
-    [
-        ("boot", "other", True),
-        ("boot/1", "boot/2", True),
-        ("boot/2", "boot", False),
-        ("boot/0/7", "boot/0/7", False),
-        ("boot/0/7", "boot/0/9", True),
-        ("boot/3/7", "boot/0/9", True),
-        ("boot/3/7", "boot/0/7", False),
-        ("boot/0/7", "boot/1/7", True),
-        ("boot", "boot/0/7", False),
-        ("boot/0/7", "boot", False),
-        ("boot/0/7", "", False),
-    ],
-)
+@with_rows("before", "now", "is_over")
 def test_a_fault_is_over_when_the_driver_was_loaded_again(before: str, now: str, is_over: bool) -> None:
     agent = Agent()
     agent.sees(node(device(), driver_start=before), events=[xid(HARDWARE)])
@@ -487,35 +447,7 @@ def test_links_of_an_object_of_koordlet_are_seen_for_the_first_time() -> None:
     assert (health.healthy, healthy(health).since) == (True, 1767323045)
 
 
-@pytest.mark.parametrize(
-    "document",
-    [
-        None,
-        {},
-        {"spec": None, "metadata": 3},
-        {"spec": {"devices": [None, 3, {"id": 4}, {"id": "GPU-0", "conditions": [None, {"type": 3}]}]}},
-        {"metadata": {"annotations": {"muster.dev/health-memory": "[1"}}},
-        {"metadata": {"annotations": {"muster.dev/health-memory": "[" * 100_000}}},
-        {"metadata": {"annotations": {"muster.dev/health-memory": '{"devices":{"GPU-0":{"faults":[3]}}}'}}},
-        {
-            "spec": {
-                "devices": [
-                    {
-                        "id": "GPU-0",
-                        "conditions": [
-                            {"type": "Healthy", "status": "True", "lastTransitionTime": "yesterday"},
-                            {
-                                "type": "Lost",
-                                "status": "Unknown",
-                                "lastTransitionTime": "0001-01-01T00:00:00Z",
-                            },
-                        ],
-                    }
-                ]
-            }
-        },
-    ],
-)
+@with_rows("document")
 def test_what_cannot_be_read_of_a_stored_object_counts_as_absent(document: Any) -> None:
     agent = Agent(HealthState.from_document(document))
     assert agent.device().healthy

@@ -2,12 +2,11 @@
 
 from typing import Any
 
-import pytest
-
 from admission.agent.health import ConditionType
 from admission.agent.readings import NodeReading
 from tests.builders.node_agents.assessed_devices import Agent, told
 from tests.builders.node_agents.device_readings import device, direct, lost, node, switched
+from tests.tables import with_rows
 
 
 def pair(down: tuple[int, ...], **fields: Any) -> NodeReading:
@@ -50,13 +49,7 @@ def test_a_link_that_others_of_the_model_have_is_down_though_it_was_never_seen_a
     assert health["GPU-1"].healthy
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        {"model": "NVIDIA L4"},
-        {"mig_enabled": True},
-    ],
-)
+@with_rows("other")
 def test_devices_that_are_not_alike_say_nothing_about_links(other: dict[str, Any]) -> None:
     reading = node(device(0, links_down=(3,)), device(1, **other), links=switched(0, 1))
     assert Agent().sees(reading)["GPU-0"].healthy

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from admission.agent.pod_info import PodInfo, device_numbers, pod_info
 from queues.api import names
+from tests.tables import with_rows
 
 UID = "5f0c8a4e-0000-4000-8000-000000000001"
 STATIC = "0123456789abcdef0123456789abcdef"
@@ -123,17 +124,7 @@ def test_a_static_pod_is_known_to_the_kubelet_by_the_hash_of_its_manifest():
     assert (pod.uid, pod.kubelet_uid) == (UID, STATIC)
 
 
-@pytest.mark.parametrize(
-    ("annotations", "owners"),
-    [
-        ({"kubernetes.io/config.mirror": STATIC, "kubernetes.io/config.hash": STATIC}, []),
-        ({"kubernetes.io/config.mirror": STATIC, "kubernetes.io/config.hash": STATIC}, [{"kind": "Job"}]),
-        ({"kubernetes.io/config.hash": STATIC}, [{"kind": "Node"}]),
-        ({"kubernetes.io/config.mirror": "x", "kubernetes.io/config.hash": UID}, [{"kind": "Node"}]),
-        ({"kubernetes.io/config.mirror": "x", "kubernetes.io/config.hash": 3}, [{"kind": "Node"}]),
-        ({"kubernetes.io/config.mirror": "x", "kubernetes.io/config.hash": STATIC}, "Node"),
-    ],
-)
+@with_rows("annotations", "owners")
 def test_a_pod_cannot_take_the_uid_of_another_one_by_annotations(annotations, owners):
     pod = pod_info(document(annotations=annotations, ownerReferences=owners))
     assert pod is not None

@@ -11,24 +11,15 @@ from admission.cli.rendering.table import devices
 from admission.read_api.bodies import WorkloadList
 from tests.fakes.fake_reader import FakeReader
 from tests.fakes.plugin import Asking
-from tests.fakes.read_api.fake_lists import GPU, LISTED
+from tests.fakes.read_api.fake_lists import LISTED
 from tests.fakes.read_api.fake_lists import NOW as NOW_TOLD
+from tests.tables import with_rows
 
 GOLDEN = Path(__file__).parent / "golden"
 NOW = 1_795_000_000
 
 
-@pytest.mark.parametrize(
-    ("golden", "words"),
-    [
-        ("jobs in a namespace", "jobs -n ml"),
-        ("jobs everywhere with ended ones", "jobs -A --since 9d"),
-        ("jobs wide", "jobs -n ml --since 9d -o wide"),
-        ("who", "who"),
-        ("who wide", "who -q train -o wide"),
-        ("explain a job that is gone", "explain old -n ml"),
-    ],
-)
+@with_rows("golden", "words")
 async def test_the_text_is_the_golden_one(ask: Asking, golden: str, words: str) -> None:
     code, out, err = await ask(words)
 
@@ -56,30 +47,7 @@ async def test_states_and_users_are_asked_for_in_the_words_of_the_read_api(
     assert reader.asked.since > 0
 
 
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (
-            "jobs",
-            "No workload that you may see waits or runs in namespace default. In other namespaces 4 do: -A shows them. "
-            "--since 2h shows what ended, too.",
-        ),
-        (
-            "jobs -n nix --since 2h",
-            "No workload that you may see waits, runs or has ended in namespace nix in the last 2h. "
-            "In other namespaces 5 do: -A shows them.",
-        ),
-        (
-            "jobs -n nix --state ended --since 2026-11-21T10:00:00Z",
-            "No workload that you may see has ended in namespace nix since 2026-11-21T10:00:00Z. "
-            "In other namespaces 1 does: -A shows them.",
-        ),
-        (
-            "jobs -n nix --mine --state waiting",
-            "No workload of yours waits in namespace nix. --since 2h shows what ended, too.",
-        ),
-    ],
-)
+@with_rows("words", "sentence")
 async def test_an_empty_list_says_where_else_there_are_workloads(
     ask: Asking, words: str, sentence: str
 ) -> None:
@@ -113,16 +81,7 @@ async def test_a_wrong_command_line_is_refused(ask: Asking, words: str) -> None:
     assert "Traceback" not in err
 
 
-@pytest.mark.parametrize(
-    ("user", "shown"),
-    [
-        ("ada@example.com", "ada"),
-        ("system:serviceaccount:team:runner", "runner"),
-        ("@x", "@x"),
-        ("a:", "a:"),
-        ("", None),
-    ],
-)
+@with_rows("user", "shown")
 def test_names_of_users_are_shortened_where_lines_are_too_long(user: str, shown: str | None) -> None:
     one = structs.replace(LISTED[1], user=user, name="n" * 60)
     body = WorkloadList(now=NOW_TOLD, total=1, total_everywhere=1, items=(one,))
@@ -131,17 +90,7 @@ def test_names_of_users_are_shortened_where_lines_are_too_long(user: str, shown:
     assert line.split()[3] == (shown or "-")
 
 
-@pytest.mark.parametrize(
-    ("taken", "text"),
-    [
-        ({GPU: "8", "cpu": "3"}, "8"),
-        ({GPU: "8", "rdma/hca": "1"}, "8"),
-        ({GPU: "8", "amd.com/gpu": "2"}, "2 amd.com/gpu, 8 nvidia.com/gpu"),
-        ({"rdma/hca": "1"}, "1 hca"),
-        ({"cpu": "3"}, None),
-        ({}, None),
-    ],
-)
+@with_rows("taken", "text")
 def test_gpus_are_a_number_and_other_devices_have_their_names(
     taken: dict[str, str], text: str | None
 ) -> None:

@@ -43,6 +43,7 @@ from tests.builders.devices import (
     reserved,
     resource_slice,
 )
+from tests.tables import with_rows
 
 
 def read(document: Document, struct: Any) -> Any:
@@ -124,13 +125,7 @@ def test_a_pod_names_the_template_and_the_claim_that_was_made_for_it() -> None:
     assert found.obstacle is None
 
 
-@pytest.mark.parametrize(
-    ("entry", "found"),
-    [
-        ({"name": "gpu", "resourceClaimName": "ours"}, "found ResourceClaim ours"),
-        ({"name": "gpu"}, "found neither a claim nor a template"),
-    ],
-)
+@with_rows("entry", "found")
 def test_claims_that_pods_may_share_are_told_to_be_uncounted(entry: Document, found: str) -> None:
     obstacle = a_pod([entry]).obstacle
     assert obstacle is not None

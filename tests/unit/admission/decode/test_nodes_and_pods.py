@@ -20,6 +20,7 @@ from queues.errors import InvalidDocument
 from queues.quota.queue import ROOT
 from queues.resources import Resources
 from queues.workload import AdmissionId, QueueName, Requirement, Taint, WorkloadKey, WorkloadKind
+from tests.tables import with_rows
 
 
 def a_node(annotations: dict[str, str] | None = None, **status: Any) -> NodeFact:
@@ -105,17 +106,7 @@ def test_a_namespace_is_its_labels_and_its_default_queue(
     assert namespace_fact(msgspec.json.decode(raw, type=WireNamespace)) == fact
 
 
-@pytest.mark.parametrize(
-    ("kind", "name", "labels", "controller"),
-    [
-        ("ReplicaSet", "web-7d9f", {"pod-template-hash": "7d9f"}, "deployment/web"),
-        ("ReplicaSet", "web-7d9f", {"pod-template-hash": "other"}, "replicaset/web-7d9f"),
-        ("ReplicaSet", "web", {}, "replicaset/web"),
-        ("StatefulSet", "db", {}, "statefulset/db"),
-        ("A/B", "db", {}, "object/?"),
-        ("StatefulSet", "no name\0", {}, "object/?"),
-    ],
-)
+@with_rows("kind", "name", "labels", "controller")
 def test_a_pod_tells_what_controls_it(kind: str, name: str, labels: dict[str, str], controller: str) -> None:
     owner = {"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": "u", "controller": True}
     assert a_pod({"ownerReferences": [owner], "labels": labels}).controller == controller
@@ -143,15 +134,7 @@ def test_a_pod_names_its_group(name: str) -> None:
     assert (fact.group, fact.owner, fact.queue) == ("g", None, "q")
 
 
-@pytest.mark.parametrize(
-    "meta",
-    [
-        {"labels": {"muster.dev/queue-name": "q"}},
-        {"annotations": {"scheduling.volcano.sh/queue-name": "q"}},
-        {"labels": {"scheduling.volcano.sh/queue-name": "q"}},
-        {"annotations": {"volcano.sh/queue-name": "q"}},
-    ],
-)
+@with_rows("meta")
 def test_a_pod_that_names_a_queue_is_a_workload_of_its_own(meta: dict[str, Any]) -> None:
     fact = a_pod(meta)
     assert (fact.queue, fact.owner) == ("q", WorkloadKey(WorkloadKind.POD, "u"))
@@ -181,16 +164,7 @@ def test_a_pod_of_a_namespace_in_migration_mode_is_in_its_queue_though_it_does_n
     assert in_context(a_pod({"labels": {"muster.dev/queue-name": "own"}}), context).queue == "own"  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize(
-    ("annotations", "until"),
-    [
-        ({}, 0),
-        ({"muster.dev/adopt": "true"}, 0),
-        ({"muster.dev/adopt": "true", "muster.dev/adopt-until": "soon"}, 0),
-        ({"muster.dev/adopt": "false", "muster.dev/adopt-until": "2027-01-15T08:00:00Z"}, 0),
-        ({"muster.dev/adopt": "true", "muster.dev/adopt-until": "2027-01-15T08:00:00Z"}, 1_800_000_000),
-    ],
-)
+@with_rows("annotations", "until")
 def test_a_namespace_is_in_migration_mode_until_a_time(annotations: dict[str, str], until: int) -> None:
     named = {**annotations, "muster.dev/queue-name": "team"}
     document = msgspec.json.encode({"metadata": {"name": "ns", "annotations": named}})
@@ -480,16 +454,7 @@ def test_ephemeral_containers_take_nothing_and_overhead_is_taken_as_it_was_writt
 GROUP_MIN_MEMBER = "scheduling.volcano.sh/group-min-member"
 
 
-@pytest.mark.parametrize(
-    ("group", "said", "expected"),
-    [
-        ("podgroup-deployment-web", "3", 3),
-        ("podgroup-deployment-web", "many", 0),
-        ("podgroup-deployment-web", None, 0),
-        ("podgroup-deployment-web", "99999999999", 10_000),
-        ("ring", "3", 0),
-    ],
-)
+@with_rows("group", "said", "expected")
 def test_a_pod_tells_the_size_of_the_group_that_muster_makes_for_its_owner(
     group: str, said: str | None, expected: int
 ) -> None:

@@ -10,6 +10,7 @@ from queues.api import names
 from queues.api.node_affinity import pinned
 from queues.errors import ApiError, ApiRefused, ApiUnavailable, Conflict, NotFound, TooManyRequests
 from queues.resources import Resources
+from tests.tables import with_rows
 
 LABELS = {"app": "train", "batch.kubernetes.io/controller-uid": "1", "job-name": "a"}
 CONTAINER = {"name": "main", "image": "train", "command": ["train"], "resources": {"requests": {"cpu": "1"}}}
@@ -89,23 +90,7 @@ def refused(status: int, reason: str, kind: type[ApiError] = ApiRefused, *, meth
     return refusal_answered(kind(method=method, path="/pods", status=status, reason=reason, code=""))
 
 
-@pytest.mark.parametrize(
-    ("status", "reason", "told"),
-    [
-        (403, 'pods "train-x7" is forbidden: exceeded quota: team', "exceeded quota: team"),
-        (
-            403,
-            'pods "train-x7" is forbidden: violates PodSecurity "restricted"',
-            'violates PodSecurity "restricted"',
-        ),
-        (422, 'Pod "train-x7" is invalid: spec.x: Required value', "spec.x: Required value"),
-        (
-            400,
-            'admission webhook "a.b" denied the request: no',
-            'admission webhook "a.b" denied the request: no',
-        ),
-    ],
-)
+@with_rows("status", "reason", "told")
 def test_checks_of_the_api_server_are_told_without_what_differs_each_time(
     status: int, reason: str, told: str
 ) -> None:

@@ -8,8 +8,7 @@ import pytest
 from admission.engine.claims import LONGEST_GRACE
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
-from admission.engine.nodes.levels import HOST
-from admission.engine.nodes.table import Node, NodeTable
+from admission.engine.nodes.table import NodeTable
 from admission.engine.preemption.context import CLAIM_SECONDS
 from admission.engine.snapshot import Snapshot
 from queues.admissions import Seat
@@ -17,7 +16,7 @@ from queues.plan import Plan
 from queues.quota.queue import Limits, Queue
 from queues.resources import GPU, Resources
 from queues.workload import AdmissionId, NodeName, PodSet, QueueName, Workload
-from tests.builders.decided_work import a_workload, an_admission
+from tests.builders.decided_work import a_node, a_workload, an_admission
 
 NOW = 1_000_000
 TAKES = Resources({GPU: 4000, "pods": 1})
@@ -45,12 +44,7 @@ def starved() -> tuple[Snapshot, Plan]:
         )
         for number, each in enumerate(running, start=1)
     }
-    node = Node(
-        name=NodeName("n"),
-        allocatable=Resources({GPU: 8000, "pods": 110}),
-        used=TAKES * 2,
-        labels={HOST: "n"},
-    )
+    node = a_node("n", {GPU: 8000, "pods": 110}, used=TAKES * 2)
     snapshot = Snapshot(
         now=NOW,
         queues={Q: Queue(name=Q, limits=Limits(deserved={GPU: 8000}))},

@@ -5,13 +5,14 @@ from dataclasses import replace
 from admission.engine import decide as engine
 from admission.engine.memo import Memo
 from admission.engine.nodes.levels import HOST
-from admission.engine.nodes.table import Node, NodeTable
+from admission.engine.nodes.table import NodeTable
 from admission.engine.snapshot import Snapshot
 from queues.admissions import Admission, Seat
 from queues.quota.queue import ROOT, Limits, Queue, QueuePolicy
 from queues.reason_codes import ReasonCode
 from queues.resources import GPU, Resources
 from queues.workload import AdmissionId, NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
+from tests.builders.decided_work import a_node, a_snapshot
 from tests.tables import with_rows
 
 TAKES = Resources({GPU: 8000, "pods": 1})
@@ -49,10 +50,9 @@ def world(*, usable: bool, nodes: int = 2, minimum: int = 2, gang: Workload = GA
         seats=(Seat(pod_set="w", ordinal=0, node=NodeName("n0"), takes=TAKES),),
     )
     made = [
-        Node(
-            name=NodeName(f"n{number}"),
-            allocatable=Resources({GPU: 8000, "pods": 10}),
-            labels={HOST: f"n{number}"},
+        a_node(
+            f"n{number}",
+            {GPU: 8000, "pods": 10},
             used=TAKES if not number else Resources({}),
             usable=number != 1 or usable,
         )
@@ -69,12 +69,13 @@ def world(*, usable: bool, nodes: int = 2, minimum: int = 2, gang: Workload = GA
             policy=QueuePolicy(reclaim="never"),
         ),
     )
-    return Snapshot(
-        now=100,
-        queues={each.name: each for each in queues},
+    return a_snapshot(
+        gang,
+        NEW,
+        queues=queues,
         nodes=NodeTable.build(made, [(HOST,)]),
-        pending={gang.key: gang, NEW.key: NEW},
-        admissions={held.id: held},
+        admissions=[held],
+        now=100,
         holders={gang.key: gang},
     )
 
@@ -103,13 +104,7 @@ def test_new_work_of_another_size_does_not_take_its_quota() -> None:
     small = replace(NEW, pod_sets=(replace(NEW.pod_sets[0], takes=Resources({GPU: 4000, "pods": 1})),))
     snapshot = world(usable=False, nodes=2)
     nodes = [
-        Node(
-            name=NodeName(name),
-            allocatable=Resources({GPU: gpus, "pods": 10}),
-            labels={HOST: name},
-            used=used,
-            usable=usable,
-        )
+        a_node(name, {GPU: gpus, "pods": 10}, used=used, usable=usable)
         for name, gpus, used, usable in (
             ("n0", 12_000, TAKES, True),
             ("n1", 8000, Resources({}), False),
@@ -140,12 +135,7 @@ def test_the_place_of_a_lost_member_is_kept_while_its_node_comes_back(
     before = world(usable=True, gang=gang)
     held = replace(before.admissions[AdmissionId(1)], seats=tuple(seats), ended=frozenset({1}))
     nodes = [
-        Node(
-            name=NodeName(name),
-            allocatable=Resources({**amounts, "pods": 10}),
-            labels={HOST: name},
-            used=used,
-        )
+        a_node(name, {**amounts, "pods": 10}, used=used)
         for name, amounts, used in (
             ("n0", {GPU: 8000, "cpu": 8000}, takes),
             ("n1", comes, Resources({})),

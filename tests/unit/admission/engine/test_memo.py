@@ -6,22 +6,17 @@ from dataclasses import replace
 
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
-from admission.engine.nodes.levels import HOST
-from admission.engine.nodes.table import Node, NodeTable
+from admission.engine.nodes.table import NodeTable
 from admission.engine.snapshot import Snapshot
 from queues.admissions import Admission, Seat
 from queues.quota.queue import Queue
 from queues.resources import GPU, Resources
 from queues.workload import AdmissionId, NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
+from tests.builders.decided_work import a_node
 
 TAKES = Resources({GPU: 1000, "pods": 1})
 QUEUE = QueueName("q")
-NODE = Node(
-    name=NodeName("n"),
-    allocatable=Resources({GPU: 8000, "pods": 110}),
-    labels={HOST: "n"},
-    used=Resources({}),
-)
+NODE = a_node("n", {GPU: 8000, "pods": 110})
 
 
 def snapshot_of(numbers: Iterable[int], *, weight: int = 1) -> Snapshot:

@@ -30,7 +30,7 @@ from queues.workload import (
     WorkloadKey,
     WorkloadKind,
 )
-from tests.builders.decided_work import a_workload
+from tests.builders.decided_work import a_node, a_workload
 
 BEGAN = 1_200_000
 NODES = NodeTable.build(
@@ -39,15 +39,7 @@ NODES = NodeTable.build(
         for name in ("n0", "n1")
     ]
     # All that these tests ask would fit if this node were open.
-    + [
-        Node(
-            name=NodeName("cordoned"),
-            allocatable=Resources({GPU: 10**9, "pods": 10**5}),
-            labels={HOST: "cordoned"},
-            usable=False,
-            why_not="unschedulable",
-        )
-    ],
+    + [a_node("cordoned", {GPU: 10**9, "pods": 10**5}, usable=False, why_not="unschedulable")],
     {},
 )
 

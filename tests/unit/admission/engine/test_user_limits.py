@@ -8,13 +8,14 @@ import pytest
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.nodes.levels import HOST
-from admission.engine.nodes.table import Node, NodeTable
+from admission.engine.nodes.table import Node
 from admission.engine.snapshot import Snapshot
 from queues.plan import Plan
 from queues.quota.queue import Queue, QueuePolicy
 from queues.reason_codes import ReasonCode
 from queues.resources import Resources
 from queues.workload import NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
+from tests.builders.decided_work import a_snapshot
 
 GPU = "nvidia.com/gpu"
 NOW = 10_000
@@ -43,12 +44,8 @@ def world(*jobs: Workload, gpus: int = 16, limit: int = 4, **of_a: Any) -> Snaps
         Queue(name=A, parent=TOP, **of_a),
         Queue(name=B, parent=TOP),
     )
-    return Snapshot(
-        now=NOW,
-        queues={each.name: each for each in queues},
-        nodes=NodeTable.build([Node(name=NodeName("n"), allocatable=room, labels={HOST: "n"})]),
-        pending={each.key: each for each in jobs},
-        admissions={},
+    return a_snapshot(
+        *jobs, queues=queues, nodes=[Node(name=NodeName("n"), allocatable=room, labels={HOST: "n"})], now=NOW
     )
 
 

@@ -29,6 +29,7 @@ from queues.api.api_resources import JOBS, ObjectRef
 from queues.quota.queue import ProvisioningRules
 from queues.resources import Resources
 from queues.workload import EVERYWHERE, QueueName, WorkloadKey, WorkloadKind
+from tests.tables import with_rows
 
 NOW = 1_795_000_000
 TIMEOUT = 900
@@ -166,14 +167,7 @@ def failed(gangs: list[NodeWish], ago: int = 1) -> list[FoundRequest]:
 
 
 @pytest.mark.parametrize("ago", [1, 10_000])
-@pytest.mark.parametrize(
-    "other",
-    [
-        {"queue": "other", "above": ("root", "b")},
-        {"queue": "deep", "above": ("root", "b", "c")},
-        {"namespace": "theirs"},
-    ],
-)
+@with_rows("other")
 def test_failures_of_one_queue_or_namespace_leave_others_their_share(ago: int, other: Any) -> None:
     mine = [wish(number, above=("root",)) for number in range(MOST_REQUESTS + 5)]
     late = wish(9999, **{"above": ("root",), **other})

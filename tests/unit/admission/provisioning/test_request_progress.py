@@ -10,6 +10,7 @@ from admission.provisioning.request_progress import is_for_nodes, no_requests, p
 from queues.plan import NODES_REFUSED, Reason
 from queues.reason_codes import ReasonCode
 from queues.text_format import rfc3339
+from tests.tables import with_rows
 from tests.unit.admission.provisioning.test_plan import NOW, TIMEOUT, request, wish
 
 NO_FIT = Reason(code=ReasonCode.NO_FIT, message="0 of 2 pods fit", facts={"asked": 2})
@@ -100,13 +101,7 @@ def test_requests_of_other_gangs_and_forged_ones_tell_nothing() -> None:
     assert progress_of([wish()], [other, forged], NOW) == {}
 
 
-@pytest.mark.parametrize(
-    ("why", "words"),
-    [
-        (WhyNot.MAX_OPEN, "its queue has as many open requests as it may have (maxOpen 10)"),
-        (WhyNot.SHARE, "all 200 requests are in use, shared evenly by queues and namespaces"),
-    ],
-)
+@with_rows("why", "words")
 def test_a_gang_for_which_nobody_asks_is_told_why(why: WhyNot, words: str) -> None:
     [known] = no_requests([NotAsked(wish=wish(), why=why)]).values()
     reason = known.told(NO_FIT)

@@ -42,10 +42,7 @@ def key(number: int) -> WorkloadKey:
             "expected to start between 2027-01-15T12:20Z and 2027-01-15T13:30Z (4 of 5 times), "
             "as of 2027-01-15T12:00Z",
         ),
-        (
-            start(360, None),
-            "expected to start at 2027-01-15T18:00Z or later, as of 2027-01-15T12:00Z",
-        ),
+        (start(360, None), "expected to start at 2027-01-15T18:00Z or later, as of 2027-01-15T12:00Z"),
         (start(None, None), "the expected start is unknown, as of 2027-01-15T12:00Z"),
     ],
 )

@@ -45,25 +45,8 @@ def made(metadata: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
     return found
 
 
-def test_it_has_its_name_and_waits_and_says_whom_it_replaces() -> None:
-    assert made() == {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": "worker-0",
-            "namespace": "team",
-            "labels": {"app": "x", "muster.dev/released": "false", "muster.dev/queue-name": "q"},
-            "annotations": {
-                "scheduling.k8s.io/group-name": "gang",
-                "muster.dev/user": "alice",
-                "muster.dev/recreated-from": "u1",
-            },
-        },
-        "spec": {
-            "containers": [{"name": "main", "image": "train"}],
-            "schedulingGates": [{"name": "muster.dev/admission"}],
-        },
-    }
+def test_it_has_its_name_and_waits_and_says_whom_it_replaces(golden: Any) -> None:
+    assert made() == golden
 
 
 def test_what_the_api_server_works_out_is_worked_out_anew() -> None:

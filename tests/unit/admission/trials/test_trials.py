@@ -27,6 +27,7 @@ from tests.builders.trials.worlds_in_memory import (
     two_racks,
     volcano_job,
 )
+from tests.tables import with_rows
 
 
 @pytest.fixture
@@ -266,16 +267,7 @@ def test_other_kinds_are_left_out_and_alone_they_are_an_error() -> None:
         asked_of(Question(documents=(config,), namespace="ml"))
 
 
-@pytest.mark.parametrize(
-    "document",
-    [
-        {},
-        {"apiVersion": "batch/v1", "kind": 7},
-        {"apiVersion": "batch/v1", "kind": "Job"},
-        {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "A B"}},
-        {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "a", "namespace": ["ml"]}},
-    ],
-)
+@with_rows("document")
 def test_what_is_no_object_is_told_with_its_number(document: dict[str, Any]) -> None:
     with pytest.raises(UnusableDocument, match=r"^Document 1: found"):
         asked_of(Question(documents=(document,), namespace="ml"))

@@ -9,6 +9,7 @@ import pytest
 from admission.kube.access_reviews import Caller
 from admission.web.reader import Sight, together
 from tests.fakes.fake_reader import FakeReader, FakeRights, served
+from tests.tables import with_rows
 
 #: alice may see jobs of her namespace; jo those of the lab, once it is known which namespaces there are.
 SIGHTS = {"alice": Sight(workloads={"job": {"ml"}, "vcjob": {"ml"}}, queues=frozenset({"train"}))}
@@ -113,28 +114,7 @@ async def test_users_are_told_by_pages_and_each_knows_its_own_line(server: str) 
     assert [one["user"] for one in of_alice["items"] if one["you"]] == ["alice"]
 
 
-@pytest.mark.parametrize(
-    ("question", "error", "expected"),
-    [
-        (
-            "workloads?state=running",
-            "state is 'running'.",
-            "some of pending, admitted, evicting, suspended, finished, ",
-        ),
-        ("workloads?state=finished", "state has finished, and since is missing.", "since, the time from"),
-        ("workloads?since=2h", "since is '2h'.", "a time with its zone, as 2026-11-21T10:00:00Z"),
-        ("workloads?since=2026-11-21T10:00:00", "since is '2026-11-21T10:00:00'.", "a time with its zone"),
-        ("workloads?continue=x", "continue is 'x'.", "what the page before gave"),
-        ("workloads?limit=1001", "limit is '1001'.", "a whole number from 0 to 1000"),
-        ("workloads?limit=%C2%B2", "limit is '²'.", "a whole number from 0 to 1000"),
-        ("workloads?mine=yes", "mine is 'yes'.", "true or false"),
-        ("workloads?mine=true&user=x", "there are both user and mine.", "one of them"),
-        ("workloads?user=a%00", "there is a NUL in the question.", "names and values without it"),
-        ("workloads?status=x", "status is not a parameter of ", "queue, namespace, user, mine, state, since"),
-        ("users?continue=-1", "continue is '-1'.", "what the page before gave"),
-        ("users?namespace=x", "namespace is not a parameter of ", "queue, limit, continue"),
-    ],
-)
+@with_rows("question", "error", "expected")
 async def test_a_wrong_question_is_told_as_such(
     server: str, question: str, error: str, expected: str
 ) -> None:

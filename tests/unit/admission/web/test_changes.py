@@ -15,6 +15,7 @@ from admission.web.changes import Changes, StreamLimits
 from admission.web.http import serving
 from queues.errors import DatabaseUnavailable
 from tests.fakes.fake_reader import FakeReader, fake_api
+from tests.tables import with_rows
 from tests.waiting import LIMIT
 
 QUICK = StreamLimits(every=0.01, silence=5.0, longest=30.0, newcomers=0)
@@ -91,16 +92,7 @@ async def test_a_stream_ends_by_itself() -> None:
         assert changes._watching is None
 
 
-@pytest.mark.parametrize(
-    ("limits", "first", "second"),
-    [
-        ({"of_one": 1}, "admin", "admin"),
-        ({"in_all": 1}, "admin", "someone-else"),
-        ({"in_all": 2, "newcomers": 1}, "admin", "admin"),
-        ({"of_one": 1}, "system:serviceaccount:ml:a", "system:serviceaccount:ml:b"),
-    ],
-    ids=["one", "all", "newcomers", "namespace"],
-)
+@with_rows("limits", "first", "second")
 async def test_there_are_only_so_many(limits: dict[str, Any], first: str, second: str) -> None:
     async with (
         streaming(FakeReader(), replace(QUICK, **limits)) as (url, _),

@@ -68,6 +68,7 @@ async def test_readiness_follows_its_checks_and_life_does_not() -> None:
 
 
 async def test_a_check_that_breaks_or_hangs_fails_instead_of_breaking_the_answer(
+    golden: Any,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def breaks() -> str | None:
@@ -82,10 +83,7 @@ async def test_a_check_that_breaks_or_hangs_fails_instead_of_breaking_the_answer
         status, body = await get(f"{url}/readyz")
 
     assert status == 503
-    assert [check["message"] for check in body["checks"]] == [
-        "RuntimeError: no lease",
-        "no answer within 0.01 seconds",
-    ]
+    assert [check["message"] for check in body["checks"]] == golden
 
 
 async def test_metrics_are_served_as_prometheus_text_unless_they_are_protected() -> None:

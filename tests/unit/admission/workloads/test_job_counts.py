@@ -117,14 +117,13 @@ def test_a_directed_job_gives_back_the_seat_of_whichever_index_has_ended(index: 
     assert not found.needs_seats
 
 
-def test_pods_that_are_on_other_nodes_than_those_of_their_indexes_give_back_the_seat_that_is_free() -> None:
+def test_pods_that_are_on_other_nodes_than_those_of_their_indexes_give_back_the_seat_that_is_free(
+    golden: Any,
+) -> None:
     fact, pods = sweep("0"), [of_index(1, "n2"), of_index(2, "n1")]
     found = at_rest(fact, pods, "n1 n1 n2")
     (place,) = found.seat_maps
-    assert {pod.node: place.admission.seats[seat].node for seat, pod in place.seated.items()} == {
-        "n1": "n1",
-        "n2": "n2",
-    }
+    assert {pod.node: place.admission.seats[seat].node for seat, pod in place.seated.items()} == golden
     assert (place.vacant(), found.evictable, found.problem) == ([], {}, None)
 
 

@@ -3,8 +3,6 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-import pytest
-
 from admission.facts.cluster import ClosureFact, NodeFact, QueueFact
 from admission.reconcile.closure_status import BEYOND_DESERVED
 from admission.world.node_closures import NodeClosures, NodeDevices, beyond_right
@@ -14,6 +12,7 @@ from queues.quota.loans import DeservedOverTime, Loan
 from queues.quota.queue import ROOT, Limits, Queue
 from queues.resources import GPU, Resources
 from queues.workload import NO_FLAVOR, NodeName, QueueName
+from tests.tables import named_rows
 
 RDMA = "ex.com/rdma"
 NOW = 1_800_000_000
@@ -83,43 +82,28 @@ def beyond(
     return beyond_right(facts, DeservedOverTime(stated, loans), devices, NOW)
 
 
-@pytest.mark.parametrize(
+@named_rows(
     ("facts", "refused"),
-    [
-        pytest.param(
-            [reserved("b", "train", 32), reserved("a", "train", 32)], ["b"], id="of one second: by name"
-        ),
-        pytest.param(
-            [reserved("a", "train", 32, 1), reserved("b", "train", 32, 0)], ["a"], id="the earlier one counts"
-        ),
-        pytest.param(
-            [reserved("a", "train", 40), reserved("b", "eval", 40)], ["b"], id="the tenant is a limit too"
-        ),
-        pytest.param(
-            [reserved("a", "train", 40), reserved("b", "play", 24)], [], id="as much as it deserves"
-        ),
-        pytest.param(
-            [reserved("a", "train", 48), reserved("b", "train", 48, begins=3 * HOUR)],
-            [],
-            id="not at one time",
-        ),
-        pytest.param([reserved("a", "train", 48), reserved("b", "others", 16)], [], id="of two tenants"),
-        pytest.param(
+    {
+        "of one second: by name": ([reserved("b", "train", 32), reserved("a", "train", 32)], ["b"]),
+        "the earlier one counts": ([reserved("a", "train", 32, 1), reserved("b", "train", 32, 0)], ["a"]),
+        "the tenant is a limit too": ([reserved("a", "train", 40), reserved("b", "eval", 40)], ["b"]),
+        "as much as it deserves": ([reserved("a", "train", 40), reserved("b", "play", 24)], []),
+        "not at one time": ([reserved("a", "train", 48), reserved("b", "train", 48, begins=3 * HOUR)], []),
+        "of two tenants": ([reserved("a", "train", 48), reserved("b", "others", 16)], []),
+        "earlier ones of the platform count": (
             [reserved("a", "train", 99, of_tenant=False), reserved("b", "train", 1, 1)],
             ["b"],
-            id="earlier ones of the platform count",
         ),
-        pytest.param(
+        "later ones of the platform take nothing away": (
             [reserved("a", "train", 48), reserved("b", "train", 99, 1, of_tenant=False)],
             [],
-            id="later ones of the platform take nothing away",
         ),
-        pytest.param(
+        "one beyond its right is in nobody's way": (
             [reserved("a", "train", 32), reserved("b", "train", 32, 1), reserved("c", "train", 16, 2)],
             ["b"],
-            id="one beyond its right is in nobody's way",
         ),
-    ],
+    },
 )
 def test_which_are_beyond_their_right(facts: list[ClosureFact], refused: list[str]) -> None:
     assert list(beyond(facts)) == [f"reservation/{name}" for name in refused]
@@ -164,15 +148,15 @@ def test_it_is_refused_once_its_queue_deserves_less_than_its_whole_nodes() -> No
     assert "expected at most 8, what it deserves. Delete" in problem
 
 
-@pytest.mark.parametrize(
+@named_rows(
     ("lends_to", "until", "most"),
-    [
-        pytest.param("others", 9 * HOUR, 32, id="lent for the whole window"),
-        pytest.param("others", HOUR, 32, id="lent in the lead time"),
-        pytest.param("others", HOUR - 600, 48, id="lent until the lead time"),
-        pytest.param("train", 9 * HOUR, 64, id="borrowed for the whole window"),
-        pytest.param("train", HOUR + 60, 48, id="borrowed for a part of the window"),
-    ],
+    {
+        "lent for the whole window": ("others", 9 * HOUR, 32),
+        "lent in the lead time": ("others", HOUR, 32),
+        "lent until the lead time": ("others", HOUR - 600, 48),
+        "borrowed for the whole window": ("train", 9 * HOUR, 64),
+        "borrowed for a part of the window": ("train", HOUR + 60, 48),
+    },
 )
 def test_loans_count_for_the_whole_window(lends_to: str, until: int, most: int) -> None:
     lender = {"others": "train", "train": "others"}[lends_to]

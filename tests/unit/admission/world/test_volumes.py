@@ -4,7 +4,6 @@ from dataclasses import replace
 from typing import Any
 
 import msgspec
-import pytest
 
 from admission.decode.volumes import (
     WireStorageClass,
@@ -42,6 +41,7 @@ from tests.builders.facts import (
     seen,
     world,
 )
+from tests.tables import named_rows
 
 ZONE = "topology.kubernetes.io/zone"
 OLD_ZONE = "failure-domain.beta.kubernetes.io/zone"
@@ -140,28 +140,25 @@ def problem(known: World, key: WorkloadKey = JOB) -> str:
     return obstacle.message
 
 
-@pytest.mark.parametrize(
+@named_rows(
     ("changes", "nodes"),
-    [
-        pytest.param([claim(bound="pv"), volume(at={HOST: ["n2"]})], {"n2"}, id="a volume on one node"),
-        pytest.param([claim(bound="pv"), volume(at={ZONE: ["a", "b"]})], {"n1", "n2"}, id="of two zones"),
-        pytest.param([claim(bound="pv"), volume()], EVERY, id="reached from everywhere"),
-        pytest.param([claim(bound="pv"), volume(labels={ZONE: "a"})], {"n1", "n3"}, id="a label of a zone"),
-        pytest.param([claim(bound="pv"), volume(labels={OLD_ZONE: "b__c"})], {"n2", "n3"}, id="its old name"),
-        pytest.param(
-            [claim(bound="pv"), volume(at={HOST: ["n1", "n3"]}, labels={ZONE: "b"})], {"n3"}, id="both"
-        ),
-        pytest.param([claim(storageClassName="zonal"), ZONAL], {"n2"}, id="made in a zone"),
-        pytest.param([claim(storageClassName="any"), storage_class("any")], EVERY, id="made anywhere"),
-        pytest.param(
+    {
+        "a volume on one node": ([claim(bound="pv"), volume(at={HOST: ["n2"]})], {"n2"}),
+        "of two zones": ([claim(bound="pv"), volume(at={ZONE: ["a", "b"]})], {"n1", "n2"}),
+        "reached from everywhere": ([claim(bound="pv"), volume()], EVERY),
+        "a label of a zone": ([claim(bound="pv"), volume(labels={ZONE: "a"})], {"n1", "n3"}),
+        "its old name": ([claim(bound="pv"), volume(labels={OLD_ZONE: "b__c"})], {"n2", "n3"}),
+        "both": ([claim(bound="pv"), volume(at={HOST: ["n1", "n3"]}, labels={ZONE: "b"})], {"n3"}),
+        "made in a zone": ([claim(storageClassName="zonal"), ZONAL], {"n2"}),
+        "made anywhere": ([claim(storageClassName="any"), storage_class("any")], EVERY),
+        "being made for a node": (
             [
                 claim(storageClassName="any", annotations={"volume.kubernetes.io/selected-node": "n3"}),
                 storage_class("any"),
             ],
             {"n3"},
-            id="being made for a node",
         ),
-        pytest.param(
+        "one of those that are free": (
             [
                 claim(storageClassName="local"),
                 LOCAL,
@@ -172,52 +169,43 @@ def problem(known: World, key: WorkloadKey = JOB) -> str:
                 volume("small", at={HOST: ["n2"]}, storageClassName="local", capacity={"storage": "1Mi"}),
             ],
             {"n1", "n3"},
-            id="one of those that are free",
         ),
-        pytest.param(
+        "one that is free, or a new one": (
             [
                 claim(storageClassName="zonal"),
                 ZONAL,
                 volume("old", at={HOST: ["n1"]}, storageClassName="zonal"),
             ],
             {"n1", "n2"},
-            id="one that is free, or a new one",
         ),
-    ],
+    },
 )
 def test_pods_go_where_their_volumes_can_be_used(changes: list[Change], nodes: set[str]) -> None:
     known = waiting(*changes)
     assert (problem(known), allowed(known)) == ("", nodes)
 
 
-@pytest.mark.parametrize(
+@named_rows(
     ("changes", "said"),
-    [
-        pytest.param(
-            [], "PersistentVolumeClaim data: found none in namespace ns, expected one", id="no claim"
-        ),
-        pytest.param(
-            [claim(bound="pv")], "found no PersistentVolume pv, to which it is bound", id="no volume"
-        ),
-        pytest.param([claim(bound="pv", phase="Lost")], "found phase Lost", id="lost"),
-        pytest.param([claim(storageClassName="x")], "found no StorageClass x", id="no class"),
-        pytest.param(
+    {
+        "no claim": ([], "PersistentVolumeClaim data: found none in namespace ns, expected one"),
+        "no volume": ([claim(bound="pv")], "found no PersistentVolume pv, to which it is bound"),
+        "lost": ([claim(bound="pv", phase="Lost")], "found phase Lost"),
+        "no class": ([claim(storageClassName="x")], "found no StorageClass x"),
+        "immediate and not bound": (
             [claim(storageClassName="now"), storage_class("now", waits=False)],
             "found one that is not bound yet, expected a bound one",
-            id="immediate and not bound",
         ),
-        pytest.param([claim()], "found one that is not bound yet", id="without a class"),
-        pytest.param(
+        "without a class": ([claim()], "found one that is not bound yet"),
+        "a volume is named, and not bound": (
             [claim(storageClassName="any", volumeName="pv"), storage_class("any"), volume()],
             "not bound to PersistentVolume pv, which it names, yet",
-            id="a volume is named, and not bound",
         ),
-        pytest.param(
+        "no volume of a class that makes none": (
             [claim(storageClassName="local"), LOCAL],
             "found no PersistentVolume of class local that is free and large enough",
-            id="no volume of a class that makes none",
         ),
-    ],
+    },
 )
 def test_what_is_missing_is_said_before_seats_are_held(changes: list[Change], said: str) -> None:
     known = waiting(*changes)
@@ -246,17 +234,14 @@ def test_a_volume_that_is_made_while_the_job_waits_says_where_it_is() -> None:
     assert allowed(known) == {"n1"}
 
 
-def test_two_claims_in_different_zones_are_named_with_their_zones() -> None:
+def test_two_claims_in_different_zones_are_named_with_their_zones(golden: Any) -> None:
     volumes = (PodVolume(claim="left"), PodVolume(claim="right"))
     known = waiting(
         *(claim("left", bound="pv-l"), claim("right", bound="pv-r")),
         *(volume("pv-l", at={ZONE: ["a"]}), volume("pv-r", at={ZONE: ["b"]})),
         volumes=volumes,
     )
-    assert problem(known) == (
-        "pods of main: volumes left (zone a) and right (zone b) cannot be used on one node; use claims whose volumes "
-        "are in the same place"
-    )
+    assert problem(known) == golden
 
 
 def test_tasks_with_different_claims_go_each_where_its_own_is() -> None:

@@ -13,6 +13,7 @@ from queues.errors import InvalidDocument, InvalidQuantity
 from queues.quota.queue import Limits
 from queues.resources import MOST, Resources, amount, quantity
 from queues.workload import Requirement
+from tests.tables import with_rows
 
 
 @pytest.mark.parametrize(
@@ -164,19 +165,7 @@ def test_a_fraction_is_exact():
     assert str(quantity("0.1")) == "0.1"
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [
-        ("90s", 90),
-        ("1h30m", 5400),
-        ("1.5h", 5400),
-        ("500ms", 0.5),
-        ("0", 0),
-        ("", None),
-        ("2", None),
-        ("1d", None),
-    ],
-)
+@with_rows("text", "seconds")
 def test_durations_are_gos(text, seconds):
     assert seconds_of(text) == seconds
 
@@ -217,15 +206,7 @@ def test_a_namespace_selector_becomes_requirements_that_must_all_hold():
     )
 
 
-@pytest.mark.parametrize(
-    "selector",
-    [
-        {"matchlabels": {"team": "a"}},
-        {"matchLabels": ["team"]},
-        {"matchExpressions": [{"key": "team", "operator": "Is", "values": ["a"]}]},
-        {"matchExpressions": [{"key": "team", "operator": "In", "values": "a"}]},
-    ],
-)
+@with_rows("selector")
 def test_a_selector_that_cannot_be_read_opens_no_queue(selector):
     queue = QueueDocument.read({"spec": {"access": {"namespaceSelector": selector}}}).to_domain()
     assert queue.broken is not None

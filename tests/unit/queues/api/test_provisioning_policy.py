@@ -8,6 +8,7 @@ from queues.api.types.queue import QueueDocument
 from queues.api.validation.queue_rules import queue_violations
 from queues.quota.queue import ROOT, ProvisioningRules, Queue, keeps_from_autoscalers, provisioning_rules
 from queues.workload import QueueName
+from tests.tables import with_rows
 
 CLASS = "check-capacity.autoscaling.x-k8s.io"
 
@@ -27,13 +28,7 @@ def test_what_is_stated_counts_and_the_rest_has_defaults() -> None:
     assert QueueDocument.read({"metadata": {"name": "vision"}}).to_domain().provisioning is None
 
 
-@pytest.mark.parametrize(
-    ("provisioning", "path"),
-    [
-        ({"className": "Check Capacity"}, "spec.policy.provisioning.className"),
-        ({"className": CLASS, "timeout": "0"}, "spec.policy.provisioning.timeout"),
-    ],
-)
+@with_rows("provisioning", "path")
 def test_what_no_autoscaler_could_do_is_told(provisioning: dict[str, Any], path: str) -> None:
     assert [each.path for each in queue_violations(document(**provisioning), None)] == [path]
 

@@ -16,6 +16,7 @@ from queues.api.quota.quota_document import (
     quota_of,
 )
 from queues.api.quota.quota_loans import end_of
+from tests.tables import with_rows
 
 GPU = "nvidia.com/gpu"
 PLAIN = {
@@ -40,14 +41,7 @@ def test_limits_are_read_in_the_usual_form_of_quantities() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    "spec",
-    [
-        {},
-        {"guarantee": 3, "deserved": [GPU], "capability": None, "flavors": "h100"},
-        {"guarantee": {"resource": "all"}, "flavors": [None, {}, {"name": 3}]},
-    ],
-)
+@with_rows("spec")
 def test_a_document_of_any_form_can_be_read(spec: dict[str, Any]) -> None:
     assert quota_of(spec) == {}
 

@@ -16,6 +16,7 @@ from queues.quota.usage import Usage
 from queues.resources import Resources
 from queues.workload import NO_FLAVOR, FlavorName, QueueName, Requirement
 from tests.builders.quota import available
+from tests.tables import named_rows
 
 GPU = Account(NO_FLAVOR, "gpu")
 BIG = FlavorName("big")
@@ -283,25 +284,18 @@ def with_policies(root: int | None, top: int | None, leaf: int | None) -> QueueT
     )
 
 
-@pytest.mark.parametrize(
+@named_rows(
     ("root", "top", "leaf", "counts", "by"),
-    [
-        pytest.param(None, None, None, HIGHEST_USER_PRIORITY, None, id="system classes are cut"),
-        pytest.param(None, None, 50, 50, "leaf", id="the queue's own"),
-        pytest.param(50, None, None, 50, ROOT, id="inherited"),
-        pytest.param(50, None, 900, 50, ROOT, id="a queue cannot grant itself more"),
-        pytest.param(900, 50, 60, 50, "top", id="the smallest on the path"),
-        pytest.param(50, 50, None, 50, "top", id="of equal ones the nearest is named"),
-        pytest.param(
-            None,
-            None,
-            2_000_000_000,
-            2_000_000_000,
-            "leaf",
-            id="system classes, where an administrator says so",
-        ),
-        pytest.param(None, -5, None, -5, "top", id="below zero"),
-    ],
+    {
+        "system classes are cut": (None, None, None, HIGHEST_USER_PRIORITY, None),
+        "the queue's own": (None, None, 50, 50, "leaf"),
+        "inherited": (50, None, None, 50, ROOT),
+        "a queue cannot grant itself more": (50, None, 900, 50, ROOT),
+        "the smallest on the path": (900, 50, 60, 50, "top"),
+        "of equal ones the nearest is named": (50, 50, None, 50, "top"),
+        "system classes, where an administrator says so": (None, None, 2_000_000_000, 2_000_000_000, "leaf"),
+        "below zero": (None, -5, None, -5, "top"),
+    },
 )
 def test_the_smallest_highest_priority_on_the_path_counts(
     root: int | None, top: int | None, leaf: int | None, counts: int, by: str | None
@@ -324,18 +318,18 @@ def test_the_shortest_protection_on_the_path_counts(
 TIER, TEAM = Requirement("tier", "Exists"), Requirement("team", "In", ("a",))
 
 
-@pytest.mark.parametrize(
+@named_rows(
     ("top", "leaf", "labels", "by"),
-    [
-        pytest.param(None, None, {}, None, id="no selector: every namespace"),
-        pytest.param((), (), {}, None, id="an empty selector selects every namespace"),
-        pytest.param(None, (TEAM,), {"team": "a"}, None, id="selected"),
-        pytest.param(None, (TEAM,), {"team": "b"}, "leaf", id="not selected"),
-        pytest.param((TIER,), None, {"team": "a"}, "top", id="refused above"),
-        pytest.param((TIER,), (TEAM,), {"team": "a"}, "top", id="allowed below, refused above"),
-        pytest.param((TIER,), (TEAM,), {}, "leaf", id="the nearest refusal is told"),
-        pytest.param((TIER,), (TEAM,), {"team": "a", "tier": "gold"}, None, id="allowed at every level"),
-    ],
+    {
+        "no selector: every namespace": (None, None, {}, None),
+        "an empty selector selects every namespace": ((), (), {}, None),
+        "selected": (None, (TEAM,), {"team": "a"}, None),
+        "not selected": (None, (TEAM,), {"team": "b"}, "leaf"),
+        "refused above": ((TIER,), None, {"team": "a"}, "top"),
+        "allowed below, refused above": ((TIER,), (TEAM,), {"team": "a"}, "top"),
+        "the nearest refusal is told": ((TIER,), (TEAM,), {}, "leaf"),
+        "allowed at every level": ((TIER,), (TEAM,), {"team": "a", "tier": "gold"}, None),
+    },
 )
 def test_a_namespace_must_be_selected_at_every_level_that_states_a_selector(
     top: tuple[Requirement, ...] | None,

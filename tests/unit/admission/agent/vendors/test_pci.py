@@ -10,6 +10,7 @@ from admission.agent.vendors.pci import (
     numa_node,
     pcie_root,
 )
+from tests.tables import with_rows
 
 
 @pytest.fixture
@@ -46,31 +47,12 @@ def test_of_a_device_that_is_not_there_nothing_is_known(sysfs, bus):
     assert (pcie_root(bus, sysfs), numa_node(bus, sysfs)) == ("", None)
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        ("0000:C1:00.0", "0000:c1:00.0"),
-        ("00000001:19:00.0", "00000001:19:00.0"),
-        ("../../etc", ""),
-        ("0000:19:00.0/..", ""),
-        ("N/A", ""),
-        (None, ""),
-    ],
-)
+@with_rows("value", "expected")
 def test_only_a_bus_id_is_one(value, expected):
     assert bus_id(value) == expected
 
 
-@pytest.mark.parametrize(
-    ("nvml", "kernel"),
-    [
-        ("00000000:3B:00.0", "0000:3b:00.0"),
-        ("0000:18:00.0", "0000:18:00.0"),
-        ("00010000:00:1E.0", "10000:00:1e.0"),
-        ("00000008:01:00.0", "0008:01:00.0"),
-        ("", ""),
-    ],
-)
+@with_rows("nvml", "kernel")
 def test_bus_ids_are_written_as_the_kernel_does(nvml: str, kernel: str) -> None:
     assert kernel_bus_id(nvml) == kernel
 

@@ -23,6 +23,7 @@ from admission.cli.access.transport import _connection
 from admission.cli.failures import CommandFailed
 from admission.kube.client.kubeconfig import Access
 from tests.fakes.fake_reader import FakeLeader, FakeReader, served
+from tests.tables import with_rows
 
 BEGIN = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
 END = datetime.datetime(2100, 1, 1, tzinfo=datetime.UTC)
@@ -163,15 +164,7 @@ async def test_a_server_of_another_authority_is_not_trusted_unless_told_so(
         assert await asked(Route(kubeconfig=trusting)) == {"items": []}
 
 
-@pytest.mark.parametrize(
-    ("status", "message", "hint"),
-    [
-        (401, "Unauthorized", "log in again"),
-        (403, "a policy says no", "muster-reader"),
-        (404, "the server could not find the requested resource", "Is Muster installed"),
-        (503, "service unavailable", "kubectl get apiservice v1.read.muster.dev"),
-    ],
-)
+@with_rows("status", "message", "hint")
 async def test_a_refusal_on_the_way_says_what_to_do(
     authority: Identity, tmp_path: Path, status: int, message: str, hint: str
 ) -> None:

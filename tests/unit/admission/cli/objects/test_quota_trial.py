@@ -12,6 +12,7 @@ from tests.builders.trials.worlds_in_memory import GPU
 from tests.fakes.fake_api_server import answers, refusal
 from tests.fakes.plugin import Asking, Plugin
 from tests.fakes.read_api.trial_server import TrialServer, crowded_server
+from tests.tables import with_rows
 
 
 @pytest.fixture
@@ -84,14 +85,7 @@ async def test_limits_of_users_are_no_quota_and_not_tried(
     assert (code, "unknown" in out + err) == (0, False), (out, err)
 
 
-@pytest.mark.parametrize(
-    ("status", "message", "why"),
-    [
-        (403, 'trials.read.muster.dev is forbidden: User "vic" cannot create', "is forbidden: User"),
-        (404, "the server could not find the requested resource", "could not find"),
-        (503, "service unavailable", "service unavailable"),
-    ],
-)
+@with_rows("status", "message", "why")
 async def test_where_the_leader_does_not_answer_one_line_says_so_and_the_change_is_made(
     server: TrialServer, ask: Asking, status: int, message: str, why: str
 ) -> None:

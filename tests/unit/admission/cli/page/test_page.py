@@ -43,6 +43,7 @@ from queues.sql.read.decisions import DecisionQuestion
 from queues.sql.read.listed import Listing
 from tests.fakes.fake_reader import RUNNING, FakeReader, served
 from tests.fakes.read_api.fake_outlooks import OUTLOOK
+from tests.tables import with_rows
 from tests.waiting import LIMIT
 
 
@@ -114,15 +115,7 @@ def test_what_has_not_changed_is_not_sent_again(server: PageServer) -> None:
     assert (status, body) == (304, "")
 
 
-@pytest.mark.parametrize(
-    ("path", "status", "sentence"),
-    [
-        ("/down", 502, "Postgres &lt;b&gt;is&lt;/b&gt; away"),
-        ("/fault", 500, "This is a fault of Muster."),
-        ("/nothing", 404, "There is no such view."),
-        ("/static/../server.py", 404, "There is no such view."),
-    ],
-)
+@with_rows("path", "status", "sentence")
 def test_what_fails_is_a_sentence(server: PageServer, path: str, status: int, sentence: str) -> None:
     found, body, _ = ask(server, path, Cookie=signed(server))
     assert found == status

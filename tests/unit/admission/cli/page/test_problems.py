@@ -11,6 +11,7 @@ from admission.cli.failures import CommandFailed
 from admission.cli.page.problems import NoSuchView, problem_view, unknown
 from admission.cli.page.views import Views
 from tests.fakes.fake_reader import FakeReader, served
+from tests.tables import with_rows
 
 
 def unanswered(status: int, found: str, *, by_muster: bool) -> Unanswered:
@@ -71,15 +72,7 @@ async def views() -> AsyncIterator[Views]:
         yield Views(route=Route(server=url), cluster=ClusterRoute(kubeconfig="/nowhere"))
 
 
-@pytest.mark.parametrize(
-    ("parts", "query", "sentence", "way"),
-    [
-        (("queues", "tran"), {}, "There is no queue tran that you may see.", "/queues/train"),
-        (("charts",), {"queue": "tran"}, "There is no queue tran that you may see.", "/queues/train"),
-        (("workloads", "ml", "nothing"), {}, "workload nothing", "/workloads?namespace=ml"),
-    ],
-    ids=["queue", "chart", "workload"],
-)
+@with_rows("parts", "query", "sentence", "way")
 async def test_an_unknown_name_says_where_to_look(
     views: Views, parts: tuple[str, ...], query: dict[str, str], sentence: str, way: str
 ) -> None:

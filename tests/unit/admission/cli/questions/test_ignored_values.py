@@ -1,5 +1,7 @@
 """Values that cannot be read are told beside the lists of what waits, and of one workload."""
 
+from typing import Any
+
 from msgspec import structs
 
 from admission.cli.questions.pending import ignored_lines
@@ -7,12 +9,9 @@ from admission.cli.rendering.explanation import workload_text
 from tests.fakes.fake_reader import STORY, waiting
 
 
-def test_what_waits_is_told_with_warnings_and_many_of_them_are_counted() -> None:
+def test_what_waits_is_told_with_warnings_and_many_of_them_are_counted(golden: Any) -> None:
     said = structs.replace(waiting("a", 1), ignored_values=("one", "two"))
-    assert ignored_lines([said, waiting("b", 2)]) == [
-        "Warning: vcjob/a in ml: one",
-        "Warning: vcjob/a in ml: two",
-    ]
+    assert ignored_lines([said, waiting("b", 2)]) == golden
     many = ignored_lines([said] * 4)
     assert (len(many), many[-1]) == (6, "Warning: 3 more values cannot be read.")
 

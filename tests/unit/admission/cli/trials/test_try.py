@@ -13,6 +13,7 @@ from admission.forecast.learned import Learned
 from tests.builders.trials.worlds_in_memory import WorldInMemory, batch_job, stored, two_racks, volcano_job
 from tests.fakes.fake_reader import FakeLeader, FakeReader
 from tests.fakes.plugin import Asking, Plugin
+from tests.tables import with_rows
 
 
 @pytest.fixture
@@ -32,24 +33,13 @@ def written(tmp_path: Path, *documents: Any) -> str:
     return str(file)
 
 
-async def test_one_that_starts_is_told_where_and_from_which_quota(ask: Asking, tmp_path: Path) -> None:
+async def test_one_that_starts_is_told_where_and_from_which_quota(
+    golden: Any, ask: Asking, tmp_path: Path
+) -> None:
     code, out, err = await ask("-f", written(tmp_path, batch_job("a", 2, queue="team", gpu=8)), "-n", "ml")
 
     assert (code, err) == (0, "")
-    assert (
-        out
-        == """\
-job/a (namespace ml, queue team) would start now
-  2 pods, all together or none: 16 nvidia.com/gpu
-On 2 nodes in r0:
-  NODE   DOMAIN   POD SET   PODS   TAKES
-  n0     r0       main         1   8 gpu
-  n1     r0       main         1   8 gpu
-Quota:
-  QUEUE   RESOURCE   TAKES   OWN   BORROWED   USED   DESERVED
-  team    gpu           16    16          0      0         16
-"""
-    )
+    assert out == golden
 
 
 async def test_one_that_evicts_others_names_them(ask: Asking, world: WorldInMemory, tmp_path: Path) -> None:
@@ -159,18 +149,7 @@ async def test_a_queue_that_a_file_names_and_that_there_is_not_is_an_error(
     assert (code, out.splitlines()[-1]) == (1, "  Did you mean queue team?")
 
 
-@pytest.mark.parametrize(
-    ("limit", "complaint"),
-    [
-        ("taem.gpu=8", "Error: There is no queue taem.\nDid you mean team?\n"),
-        ("team.gpu=many", "Error: Change of queue team: spec.deserved[nvidia.com/gpu]: found 'many'"),
-        (
-            "team.gpu=28",
-            "Error: Change of queue team: spec.deserved[nvidia.com/gpu]: found 28, expected at most",
-        ),
-        ("root.gpu=8", "Error: Queue root has what the usable nodes can allocate, and no quota to set."),
-    ],
-)
+@with_rows("limit", "complaint")
 async def test_quota_that_could_not_be_set_is_refused(ask: Asking, limit: str, complaint: str) -> None:
     code, out, err = await ask("--quota", limit)
     assert (code, out) == (1, "")
@@ -182,7 +161,9 @@ async def test_a_resource_that_no_node_has_is_worth_a_warning(ask: Asking) -> No
     assert (code, err) == (0, "Warning: no usable node has amd.com/gpu now.\n")
 
 
-async def test_other_quota_is_told_by_queue_and_by_workload(ask: Asking, world: WorldInMemory) -> None:
+async def test_other_quota_is_told_by_queue_and_by_workload(
+    golden: Any, ask: Asking, world: WorldInMemory
+) -> None:
     for name, pods in (("a", 3), ("b", 1)):
         world.store(stored(batch_job(name, pods, queue="team", gpu=8), name))
         world.settle()
@@ -190,21 +171,7 @@ async def test_other_quota_is_told_by_queue_and_by_workload(ask: Asking, world: 
     code, out, err = await ask("--quota", "team.gpu=32", "--quota", "team.capability.gpu=32")
 
     assert (code, err) == (0, "")
-    assert (
-        out
-        == """\
-With these changes:
-  queue team: deserved nvidia.com/gpu 16 → 32
-  queue team: capability nvidia.com/gpu 24 → 32
-Queues:
-  QUEUE   RESOURCE   USED       THEN   WAITING       THEN
-  root    gpu          24   →     32         1   →      0
-  team    gpu          24   →     32         1   →      0
-Would start now: 1
-  WORKLOAD   NAMESPACE   QUEUE   PODS   ASKS
-  job/b      ml          team       1   8 gpu
-"""
-    )
+    assert out == golden
 
 
 async def test_objects_are_tried_with_a_change(ask: Asking, tmp_path: Path) -> None:
@@ -215,24 +182,7 @@ async def test_objects_are_tried_with_a_change(ask: Asking, tmp_path: Path) -> N
     assert body["comparison"]["counts"] == {}
 
 
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        ([], "Expected -f FILE, or --quota."),
-        (["--flavor", "h100"], "Expected -f FILE, or --quota."),
-        (["-f", "FILE", "--flavor", "h100"], "--flavor is for --quota."),
-        (["--drain", "n0"], "--drain was removed: `kubectl muster nodes NODE` shows whose work is there"),
-        (["-f", "FILE", "--drain", "rack-3"], "--drain was removed: "),
-        (["--add-nodes", "2", "--like", "n0"], " was removed: `kubectl muster nodes --wanted` shows which"),
-        (["--quota", "team=64"], "--quota: found 'team=64', expected QUEUE.[LIMIT.]RESOURCE=AMOUNT"),
-        (["--quota", "team.gp=8"], "Error: --quota: found resource 'gp', expected gpu, cpu, memory"),
-        (["--quota", "team.gpuss=8"], "Did you mean nvidia.com/gpu?\n"),
-        (
-            ["--quota", "team.bla.gpu=8"],
-            "--quota: found limit 'bla', expected guarantee or deserved or capability.",
-        ),
-    ],
-)
+@with_rows("words", "told")
 async def test_wrong_changes_are_told_in_one_line(ask: Asking, words: list[str], told: str) -> None:
     code, out, err = await ask(*words)
     assert (code, out) == (2, "")

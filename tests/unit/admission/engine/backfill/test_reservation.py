@@ -7,14 +7,14 @@ import pytest
 
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
-from admission.engine.nodes.levels import HOST
-from admission.engine.nodes.table import Node, NodeTable
+from admission.engine.nodes.table import NodeTable
 from admission.engine.pending.waiting_time import run_time_class
 from admission.engine.snapshot import Snapshot
 from queues.plan import Plan
 from queues.quota.queue import ROOT, Limits, Queue, QueuePolicy
 from queues.resources import GPU, Resources
-from queues.workload import HostPort, NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
+from queues.workload import HostPort, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
+from tests.builders.decided_work import a_node
 from tests.laws.worlds.plan_effects import apply
 
 A, B = QueueName("a"), QueueName("b")
@@ -29,16 +29,7 @@ def cluster(nodes: int = 2, **policy: Any) -> Snapshot:
     return Snapshot(
         now=NOW,
         queues={name: Queue(name=name, parent=ROOT, policy=rules) for name in (A, B)},
-        nodes=NodeTable.build(
-            [
-                Node(
-                    name=NodeName(f"n{number}"),
-                    allocatable=Resources({GPU: 8000, "pods": 110}),
-                    labels={HOST: f"n{number}"},
-                )
-                for number in range(nodes)
-            ]
-        ),
+        nodes=NodeTable.build([a_node(f"n{number}", {GPU: 8000, "pods": 110}) for number in range(nodes)]),
         pending={},
         admissions={},
     )

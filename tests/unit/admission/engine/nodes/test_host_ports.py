@@ -7,8 +7,7 @@ import numpy as np
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.nodes.host_ports import NodePorts
-from admission.engine.nodes.levels import HOST
-from admission.engine.nodes.table import Node, NodeTable
+from admission.engine.nodes.table import NodeTable
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
 from queues.plan import Plan
@@ -27,6 +26,7 @@ from queues.workload import (
     WorkloadKey,
     WorkloadKind,
 )
+from tests.builders.decided_work import a_node
 from tests.builders.running_work import tree_of
 from tests.laws.worlds.plan_effects import apply, drained
 
@@ -52,14 +52,7 @@ def service(number: int, *, priority: int = 0, pods: int = 1, port: HostPort | N
 
 
 def cluster(nodes: int = 2) -> Snapshot:
-    rows = [
-        Node(
-            name=NodeName(f"n{number}"),
-            allocatable=Resources({"cpu": 8000, "pods": 10}),
-            labels={HOST: f"n{number}"},
-        )
-        for number in range(nodes)
-    ]
+    rows = [a_node(f"n{number}", {"cpu": 8000, "pods": 10}) for number in range(nodes)]
     return Snapshot(
         now=100, queues={QUEUE: Queue(name=QUEUE)}, nodes=NodeTable.build(rows), pending={}, admissions={}
     )

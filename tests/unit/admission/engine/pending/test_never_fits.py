@@ -28,7 +28,7 @@ from queues.workload import (
     WorkloadKey,
     WorkloadKind,
 )
-from tests.builders.decided_work import a_snapshot, a_workload
+from tests.builders.decided_work import a_node, a_snapshot, a_workload
 
 GI = 2**30
 Q, ABOVE = QueueName("q"), QueueName("above")
@@ -38,10 +38,8 @@ RACK = "rack"
 def node(number: int, **more: Any) -> Node:
     """8 GPUs, 64 processors and 512 Gi, four nodes to a rack."""
     name = f"n{number}"
-    plain = Node(
-        name=NodeName(name),
-        allocatable=Resources({GPU: 8000, CPU: 64_000, MEMORY: 512 * GI, "pods": 110}),
-        labels={HOST: name, RACK: f"r{number // 4}"},
+    plain = a_node(
+        name, {GPU: 8000, CPU: 64_000, MEMORY: 512 * GI, "pods": 110}, labels={RACK: f"r{number // 4}"}
     )
     return replace(plain, **more)
 

@@ -7,13 +7,15 @@ import pytest
 from admission.engine import decide as engine
 from admission.engine.memo import Memo
 from admission.engine.nodes.levels import HOST
-from admission.engine.nodes.table import Node, NodeTable
+from admission.engine.nodes.table import NodeTable
 from admission.engine.placement import exact_search, gangs
 from admission.engine.snapshot import Snapshot
 from queues.plan import Plan
 from queues.quota.queue import Queue
 from queues.resources import GPU, Resources
-from queues.workload import NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
+from queues.workload import PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
+from tests.builders.decided_work import a_node
+from tests.tables import with_rows
 
 #: GPUs and CPUs.
 Amount = tuple[int, int]
@@ -23,11 +25,7 @@ Sets = list[tuple[int, Amount]]
 
 def decided(free: list[Amount], sets: Sets) -> Plan:
     nodes = [
-        Node(
-            name=NodeName(f"n{number}"),
-            allocatable=Resources({GPU: gpus * 1000, "cpu": cpus * 1000, "pods": 110}),
-            labels={HOST: f"n{number}"},
-        )
+        a_node(f"n{number}", {GPU: gpus * 1000, "cpu": cpus * 1000, "pods": 110})
         for number, (gpus, cpus) in enumerate(free)
     ]
     gang = Workload(
@@ -88,15 +86,7 @@ def test_a_gang_that_fits_is_not_refused() -> None:
     assert fitting > 100
 
 
-@pytest.mark.parametrize(
-    ("free", "sets"),
-    [
-        ([(8, 48), (6, 32), (8, 16)], [(1, (4, 16)), (2, (4, 4)), (3, (3, 4))]),
-        ([(8, 64), (8, 64), (8, 16)], [(1, (3, 8)), (1, (1, 16)), (2, (8, 4))]),
-        ([(4, 64), (8, 32)], [(2, (1, 1)), (3, (1, 12)), (2, (2, 16))]),
-        ([(8, 64), (6, 48), (2, 16)], [(1, (1, 4)), (1, (4, 1)), (3, (3, 16))]),
-    ],
-)
+@with_rows("free", "sets")
 def test_sets_that_find_no_place_one_after_another_are_placed_together(
     free: list[Amount], sets: Sets
 ) -> None:

@@ -31,7 +31,7 @@ from queues.workload import (
 )
 from tests.builders.decided_work import a_workload, an_admission
 from tests.function_calls import calls_of
-from tests.tables import with_rows
+from tests.tables import named_rows, with_rows
 
 ONE = Resources({GPU: 1000, "pods": 1})
 Q = QueueName("q")
@@ -376,28 +376,21 @@ def large(count: int, **more: Any) -> PodSet:
 IN_R0, IN_R1 = (NodeFilter(selector=(("rack", rack),)) for rack in ("r0", "r1"))
 
 
-@pytest.mark.parametrize(
+@named_rows(
     ("sets", "minimum", "racks", "start"),
-    [
-        pytest.param((large(4), workers(4)), 4, (1,), {"workers": 4}, id="others than the first"),
-        pytest.param((large(3), workers(2)), 3, (2,), {"large": 1, "workers": 2}, id="all others and one"),
-        pytest.param(
+    {
+        "others than the first": ((large(4), workers(4)), 4, (1,), {"workers": 4}),
+        "all others and one": ((large(3), workers(2)), 3, (2,), {"large": 1, "workers": 2}),
+        "some of each": (
             (large(2, nodes=IN_R0), workers(5, nodes=IN_R1)),
             5,
             (1, 1),
             {"large": 1, "workers": 4},
-            id="some of each",
         ),
-        pytest.param(
-            (large(3, minimum=1), workers(3)),
-            3,
-            (2,),
-            {"large": 1, "workers": 2},
-            id="what is due is among them",
-        ),
-        pytest.param((large(2, minimum=2), workers(4)), 4, (1,), {}, id="what is due has no room"),
-        pytest.param((large(4), workers(4)), 5, (1,), {}, id="too few have room"),
-    ],
+        "what is due is among them": ((large(3, minimum=1), workers(3)), 3, (2,), {"large": 1, "workers": 2}),
+        "what is due has no room": ((large(2, minimum=2), workers(4)), 4, (1,), {}),
+        "too few have room": ((large(4), workers(4)), 5, (1,), {}),
+    },
 )
 def test_a_minimum_over_all_pod_sets_is_met_by_whoever_has_room(
     sets: tuple[PodSet, ...], minimum: int, racks: tuple[int, ...], start: dict[str, int]

@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-import pytest
-
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.nodes.levels import HOST
@@ -19,6 +17,7 @@ from queues.quota.queue import Limits, Queue
 from queues.resources import GPU, Resources
 from queues.workload import NodeName, QueueName, Workload
 from tests.builders.running_work import NOW, running, snapshot_of, workload
+from tests.tables import named_rows
 
 MINE, THEIRS = QueueName("mine"), QueueName("theirs")
 
@@ -82,28 +81,23 @@ def asks(pods: int, gpus: int, *, rack: bool = False, priority: int = 0) -> Work
 FOUR = "n0 n1 n2 n3"
 
 
-@pytest.mark.parametrize(
+@named_rows(
     ("waits", "works", "expected"),
-    [
-        pytest.param(
-            asks(2, 8), [Runs("large", FOUR, 8, 100), Runs("small", "n4 n5", 8, 100)], "small", id="equal"
+    {
+        "equal": (asks(2, 8), [Runs("large", FOUR, 8, 100), Runs("small", "n4 n5", 8, 100)], "small"),
+        "a minute": (asks(2, 8), [Runs("large", FOUR, 8, 200), Runs("small", "n4 n5", 8, 200.8)], "small"),
+        "more is not equal": (
+            asks(2, 8),
+            [Runs("large", FOUR, 8, 200), Runs("small", "n4 n5", 8, 202)],
+            "large",
         ),
-        pytest.param(
-            asks(2, 8), [Runs("large", FOUR, 8, 200), Runs("small", "n4 n5", 8, 200.8)], "small", id="a minute"
-        ),
-        pytest.param(
-            asks(2, 8), [Runs("large", FOUR, 8, 200), Runs("small", "n4 n5", 8, 202)], "large", id="more is not equal"
-        ),
-        pytest.param(
-            asks(2, 8), [Runs("large", FOUR, 8, 400), Runs("small", "n4 n5", 8, 250)], "small", id="and cheaper"
-        ),
-        pytest.param(
+        "and cheaper": (asks(2, 8), [Runs("large", FOUR, 8, 400), Runs("small", "n4 n5", 8, 250)], "small"),
+        "several small ones": (
             asks(2, 8),
             [Runs("large", FOUR, 8, 200), Runs("one", "n4", 8, 90), Runs("two", "n5", 8, 100)],
             "one two",
-            id="several small ones",
         ),
-        pytest.param(
+        "the smallest of three": (
             asks(2, 8),
             [
                 Runs("huge", f"{FOUR} n4 n5", 8, 200),
@@ -111,29 +105,25 @@ FOUR = "n0 n1 n2 n3"
                 Runs("small", "n9 na", 8, 200.8),
             ],
             "small",
-            id="the smallest of three",
         ),
-        pytest.param(
+        "in one rack": (
             asks(2, 8, rack=True),
             [Runs("large", FOUR, 8, 200), Runs("small", "n4 n5", 8, 200.8)],
             "small",
-            id="in one rack",
         ),
-        pytest.param(
-            asks(1, 8), [Runs("large", FOUR, 8, 200), Runs("small", "n4 n5", 8, 200.8)], "small", id="for one pod"
+        "for one pod": (asks(1, 8), [Runs("large", FOUR, 8, 200), Runs("small", "n4 n5", 8, 200.8)], "small"),
+        "a pod for a pod": (asks(1, 8), [Runs("large", FOUR, 8, 10), Runs("single", "n4", 8, 200)], "single"),
+        "single pods": (
+            asks(1, 2),
+            [Runs("large", "n0", 8, 100), Runs("small", "n1", 2, 101), Runs("rest", "n1", 6, 400)],
+            "small",
         ),
-        pytest.param(
-            asks(1, 8), [Runs("large", FOUR, 8, 10), Runs("single", "n4", 8, 200)], "single", id="a pod for a pod"
+        "single pods that cost more": (
+            asks(1, 2),
+            [Runs("large", "n0", 8, 100), Runs("small", "n1", 2, 102), Runs("rest", "n1", 6, 400)],
+            "large",
         ),
-        pytest.param(
-            asks(1, 2), [Runs("large", "n0", 8, 100), Runs("small", "n1", 2, 101), Runs("rest", "n1", 6, 400)], "small",
-            id="single pods",
-        ),
-        pytest.param(
-            asks(1, 2), [Runs("large", "n0", 8, 100), Runs("small", "n1", 2, 102), Runs("rest", "n1", 6, 400)], "large",
-            id="single pods that cost more",
-        ),
-        pytest.param(
+        "one in place of several": (
             asks(2, 3),
             [
                 Runs("one", "n0 n1", 2, 40),
@@ -143,42 +133,42 @@ FOUR = "n0 n1 n2 n3"
                 Runs("others", "n2 n3", 5, 4000),
             ],
             "fits",
-            id="one in place of several",
         ),
-        pytest.param(
+        "no higher priority than need be": (
             asks(2, 8, priority=9),
             [Runs("large", FOUR, 8, 200, MINE, 0), Runs("small", "n4 n5", 8, 200, MINE, 5)],
             "large",
-            id="no higher priority than need be",
         ),
-        pytest.param(
+        "nor for a single pod": (
             asks(1, 2, priority=9),
-            [Runs("large", "n0", 8, 100, MINE), Runs("small", "n1", 2, 100, MINE, 5), Runs("rest", "n1", 6, 900, MINE)],
+            [
+                Runs("large", "n0", 8, 100, MINE),
+                Runs("small", "n1", 2, 100, MINE, 5),
+                Runs("rest", "n1", 6, 900, MINE),
+            ],
             "large",
-            id="nor for a single pod",
         ),
-    ],
-)  # fmt: skip
+    },
+)
 def test_of_equal_victims_those_go_that_leave_less_idle(
     waits: Workload, works: Sequence[Runs], expected: str
 ) -> None:
     assert evicted(waits, *works) == expected
 
 
-@pytest.mark.parametrize(
+@named_rows(
     ("waits", "works", "expected"),
-    [
-        pytest.param(asks(1, 8), [Runs("gang", FOUR, 8, 100)], {"gang": "8 of 32 nvidia.com/gpu"}, id="one node"),
-        pytest.param(asks(4, 8), [Runs("gang", FOUR, 8, 100)], {"gang": None}, id="all"),
-        pytest.param(asks(1, 2), [Runs("single", "n0", 8, 100)], {"single": "2 of 8 nvidia.com/gpu"}, id="a part"),
-        pytest.param(
+    {
+        "one node": (asks(1, 8), [Runs("gang", FOUR, 8, 100)], {"gang": "8 of 32 nvidia.com/gpu"}),
+        "all": (asks(4, 8), [Runs("gang", FOUR, 8, 100)], {"gang": None}),
+        "a part": (asks(1, 2), [Runs("single", "n0", 8, 100)], {"single": "2 of 8 nvidia.com/gpu"}),
+        "of both together": (
             asks(3, 8),
             [Runs("one", "n0 n1", 8, 100), Runs("two", "n2 n3", 8, 100)],
             dict.fromkeys(("one", "two"), "24 of 32 nvidia.com/gpu"),
-            id="of both together",
         ),
-    ],
-)  # fmt: skip
+    },
+)
 def test_it_is_said_how_much_of_what_is_freed_the_beneficiary_takes(
     waits: Workload, works: Sequence[Runs], expected: dict[str, str | None]
 ) -> None:

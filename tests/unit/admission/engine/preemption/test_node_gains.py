@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import pytest
 
 from admission.engine import claims
 from admission.engine.nodes.levels import HOST
@@ -19,6 +18,7 @@ from queues.quota.usage import Usage
 from queues.resources import GPU, Resources, total
 from queues.workload import AdmissionId, HostPort, NodeName, PodSet, QueueName
 from tests.builders.running_work import NOW, Running, candidates_in, running, snapshot_of, tree_of, workload
+from tests.tables import named_rows
 
 Step = tuple[str, int, str]
 
@@ -119,62 +119,54 @@ class Search:
         ]
 
 
-@pytest.mark.parametrize(
+@named_rows(
     ("works", "asked", "expected"),
-    [
-        pytest.param([running("a", gpus=2)], pods(2), [("n0", 1, "a")], id="one victim frees exactly a pod"),
-        pytest.param([running("a", gpus=2)], pods(1), [("n0", 2, "a")], id="one victim frees two pods"),
-        pytest.param(
+    {
+        "one victim frees exactly a pod": ([running("a", gpus=2)], pods(2), [("n0", 1, "a")]),
+        "one victim frees two pods": ([running("a", gpus=2)], pods(1), [("n0", 2, "a")]),
+        "two small ones, both needed": (
             [running("a"), running("b", since=2000)],
             pods(2),
             [("n0", 1, "a b")],
-            id="two small ones, both needed",
         ),
-        pytest.param(
+        "two small ones, a step each": (
             [running("a"), running("b", since=2000)],
             pods(1),
             [("n0", 1, "a"), ("n0", 1, "b")],
-            id="two small ones, a step each",
         ),
-        pytest.param([running("a")], pods(2), [("n0", 1, "a")], id="beside what is free"),
-        pytest.param([running("a")], pods(3), [], id="never more than the node has"),
-        pytest.param(
+        "beside what is free": ([running("a")], pods(2), [("n0", 1, "a")]),
+        "never more than the node has": ([running("a")], pods(3), []),
+        "the cheapest node first": (
             [running("old", since=5000, gpus=2), running("new", on="n1", gpus=2)],
             pods(2),
             [("n1", 1, "new"), ("n0", 1, "old")],
-            id="the cheapest node first",
         ),
-        pytest.param(
+        "on a node the cheapest first": (
             [running("old", since=5000), running("new")],
             pods(1),
             [("n0", 1, "new"), ("n0", 1, "old")],
-            id="on a node the cheapest first",
         ),
-        pytest.param(
+        "the next is the cheapest of all nodes' next": (
             [running("old", since=5000), running("new", since=0), running("mid", on="n1", gpus=2)],
             pods(1),
             [("n0", 1, "new"), ("n1", 2, "mid"), ("n0", 1, "old")],
-            id="the next is the cheapest of all nodes' next",
         ),
-        pytest.param(
+        "a victim that frees nothing of what lacks is not taken": (
             [cpu_only(running("useless", since=0)), running("a", gpus=2)],
             pods(2),
             [("n0", 1, "a")],
-            id="a victim that frees nothing of what lacks is not taken",
         ),
-        pytest.param(
+        "beside it two small ones, a step each": (
             [cpu_only(running("useless", since=0)), running("a"), running("b", since=2000)],
             pods(1),
             [("n0", 1, "a"), ("n0", 1, "b")],
-            id="beside it two small ones, a step each",
         ),
-        pytest.param(
+        "a gang frees room on each of its nodes": (
             [running("gang", on="n0 n1", gpus=2)],
             pods(2),
             [("n0", 1, "gang"), ("n1", 1, "gang")],
-            id="a gang frees room on each of its nodes",
         ),
-    ],
+    },
 )
 def test_steps_to_more_room(works: list[Running], asked: PodSet, expected: list[Step]) -> None:
     assert Cluster(works=works).steps(asked) == expected
@@ -204,26 +196,22 @@ def test_an_elastic_part_goes_before_its_gang() -> None:
     assert (first.pods, int(gains.pods[0])) == (1, 1)
 
 
-@pytest.mark.parametrize(
+@named_rows(
     ("gpus", "works", "expected"),
-    [
-        pytest.param(
-            2, [with_ports(running("holder"))], [("n0", 1, "holder")], id="the holder is in the way"
-        ),
-        pytest.param(
+    {
+        "the holder is in the way": (2, [with_ports(running("holder"))], [("n0", 1, "holder")]),
+        "a cheaper pod without the port is not": (
             3,
             [running("without", since=0), with_ports(running("holder"))],
             [("n0", 1, "holder")],
-            id="a cheaper pod without the port is not",
         ),
-        pytest.param(
+        "on a full node it frees a GPU that lacks; it is put back if the holder alone is enough": (
             2,
             [running("without", since=0), with_ports(running("holder"))],
             [("n0", 1, "without holder")],
-            id="on a full node it frees a GPU that lacks; it is put back if the holder alone is enough",
         ),
-        pytest.param(2, [running("without")], [], id="no second pod with the port on one node"),
-    ],
+        "no second pod with the port on one node": (2, [running("without")], []),
+    },
 )
 def test_a_host_port_is_one_more_resource(gpus: int, works: list[Running], expected: list[Step]) -> None:
     cluster = Cluster(gpus={"n0": gpus}, works=works)
@@ -235,18 +223,17 @@ def test_a_node_has_room_for_one_pod_with_a_host_port() -> None:
     assert Search.of(cluster.snapshot()).room(pods(1, ports=PORT)) == {"n0": 0, "n1": 1}
 
 
-@pytest.mark.parametrize(
+@named_rows(
     ("works", "gpus", "expected"),
-    [
-        pytest.param([running("half", gpus=0.5)], 0.5, [("n0", 1, "half")], id="a half for a half"),
-        pytest.param(
+    {
+        "a half for a half": ([running("half", gpus=0.5)], 0.5, [("n0", 1, "half")]),
+        "two halves for a whole": (
             [running("one", gpus=0.5), running("two", gpus=0.5, since=2000)],
             1,
             [("n0", 1, "one two")],
-            id="two halves for a whole",
         ),
-        pytest.param([running("whole")], 0.5, [("n0", 2, "whole")], id="a whole for two halves"),
-    ],
+        "a whole for two halves": ([running("whole")], 0.5, [("n0", 2, "whole")]),
+    },
 )
 def test_fractions_of_devices(works: list[Running], gpus: float, expected: list[Step]) -> None:
     cluster = Cluster(gpus={"n0": 1}, works=works)
@@ -298,28 +285,20 @@ RACKS = Cluster(
 )
 
 
-@pytest.mark.parametrize(
+@named_rows(
     ("asked", "count", "expected"),
-    [
-        pytest.param(pods(2), 2, ["w2 w3 w0 w1"], id="no topology: the whole cluster"),
-        pytest.param(
-            pods(2, required_topology="rack"), 2, ["w2 w3", "w0 w1"], id="required: the cheapest rack"
-        ),
-        pytest.param(pods(2, required_topology="rack"), 3, [], id="required: no rack is large enough"),
-        pytest.param(
+    {
+        "no topology: the whole cluster": (pods(2), 2, ["w2 w3 w0 w1"]),
+        "required: the cheapest rack": (pods(2, required_topology="rack"), 2, ["w2 w3", "w0 w1"]),
+        "required: no rack is large enough": (pods(2, required_topology="rack"), 3, []),
+        "preferred: racks first, then everywhere": (
             pods(2, preferred_topology="rack"),
             2,
             ["w2 w3", "w0 w1", "w2 w3 w0 w1"],
-            id="preferred: racks first, then everywhere",
         ),
-        pytest.param(
-            pods(2, preferred_topology="rack"),
-            3,
-            ["w2 w3 w0 w1"],
-            id="preferred: everywhere if no rack will do",
-        ),
-        pytest.param(pods(2, required_topology="row"), 2, ["w2 w3 w0 w1"], id="a level that no node has"),
-    ],
+        "preferred: everywhere if no rack will do": (pods(2, preferred_topology="rack"), 3, ["w2 w3 w0 w1"]),
+        "a level that no node has": (pods(2, required_topology="row"), 2, ["w2 w3 w0 w1"]),
+    },
 )
 def test_domains_in_which_enough_pods_could_fit(asked: PodSet, count: int, expected: list[str]) -> None:
     search = Search.of(RACKS.snapshot())

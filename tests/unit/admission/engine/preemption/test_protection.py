@@ -9,6 +9,7 @@ from queues.quota.tree import QueueTree
 from queues.resources import GPU
 from queues.workload import QueueName
 from tests.builders.running_work import NOW, candidates_in, running, snapshot_of, tree_of
+from tests.tables import named_rows
 
 Q = QueueName("q")
 
@@ -38,32 +39,25 @@ def candidates(tree: QueueTree, **works: dict[str, Any]) -> dict[str, str]:
 STAYS = {"preemptable": False}
 
 
-@pytest.mark.parametrize(
+@named_rows(
     ("deserved", "works", "expected"),
-    [
-        pytest.param(4, {"a": STAYS, "b": STAYS}, {}, id="within what the queue deserves"),
-        pytest.param(1, {"a": STAYS, "b": STAYS}, {"b": "others"}, id="the oldest that fit"),
-        pytest.param(0, {"a": STAYS, "b": STAYS}, {"a": "others", "b": "others"}, id="nothing deserved"),
-        pytest.param(1, {"a": {}, "b": STAYS}, {"a": "any"}, id="work without a wish takes nothing of it"),
-        pytest.param(
+    {
+        "within what the queue deserves": (4, {"a": STAYS, "b": STAYS}, {}),
+        "the oldest that fit": (1, {"a": STAYS, "b": STAYS}, {"b": "others"}),
+        "nothing deserved": (0, {"a": STAYS, "b": STAYS}, {"a": "others", "b": "others"}),
+        "work without a wish takes nothing of it": (1, {"a": {}, "b": STAYS}, {"a": "any"}),
+        "one that does not fit leaves room for younger ones": (
             2,
             {"a": STAYS | {"gpus": 3}, "b": STAYS, "c": STAYS, "d": STAYS},
             {"a": "others", "d": "others"},
-            id="one that does not fit leaves room for younger ones",
         ),
-        pytest.param(
+        "every wish counts alike": (
             1,
             {"a": {"cooldown": 10**6}, "b": {"min_run_time": 10**6}},
             {"b": "others"},
-            id="every wish counts alike",
         ),
-        pytest.param(
-            1,
-            {"a": STAYS, "b": STAYS | {"evictions": 3}},
-            {},
-            id="evicted before stays whatever it holds",
-        ),
-    ],
+        "evicted before stays whatever it holds": (1, {"a": STAYS, "b": STAYS | {"evictions": 3}}, {}),
+    },
 )
 def test_a_wish_counts_against_other_queues_within_what_the_queue_deserves(
     deserved: int, works: dict[str, dict[str, Any]], expected: dict[str, str]
@@ -71,27 +65,22 @@ def test_a_wish_counts_against_other_queues_within_what_the_queue_deserves(
     assert candidates(queues(deserved), **works) == expected
 
 
-@pytest.mark.parametrize(
+@named_rows(
     ("policy", "wish", "since", "expected"),
-    [
-        pytest.param({}, STAYS, 10**6, {}, id="without a bound a wish has no end"),
-        pytest.param({"max_protection": 100}, STAYS, 99, {}, id="not over yet"),
-        pytest.param({"max_protection": 100}, STAYS, 100, {"a": "any"}, id="over"),
-        pytest.param(
-            {"max_protection": 100}, {"min_run_time": 500}, 100, {"a": "any"}, id="of a run time too"
-        ),
-        pytest.param(
-            {"max_protection": 100}, {"cooldown": 50}, 50, {"a": "any"}, id="a shorter wish ends by itself"
-        ),
-        pytest.param({"max_protection": 0}, STAYS, 0, {"a": "any"}, id="0: no wish counts"),
-        pytest.param(
+    {
+        "without a bound a wish has no end": ({}, STAYS, 10**6, {}),
+        "not over yet": ({"max_protection": 100}, STAYS, 99, {}),
+        "over": ({"max_protection": 100}, STAYS, 100, {"a": "any"}),
+        "of a run time too": ({"max_protection": 100}, {"min_run_time": 500}, 100, {"a": "any"}),
+        "a shorter wish ends by itself": ({"max_protection": 100}, {"cooldown": 50}, 50, {"a": "any"}),
+        "0: no wish counts": ({"max_protection": 0}, STAYS, 0, {"a": "any"}),
+        "what administrators grant has no such bound": (
             {"max_protection": 100, "min_run_time": 500},
             {},
             100,
             {"a": "owners that waited"},
-            id="what administrators grant has no such bound",
         ),
-    ],
+    },
 )
 def test_a_wish_counts_for_max_protection_at_most(
     policy: dict[str, Any], wish: dict[str, Any], since: int, expected: dict[str, str]

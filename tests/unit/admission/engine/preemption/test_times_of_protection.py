@@ -4,12 +4,10 @@ import re
 from dataclasses import fields, replace
 from pathlib import Path
 
-import pytest
-
 from admission.engine import decide as engine
 from admission.engine.memo import Memo
 from admission.engine.nodes.levels import HOST
-from admission.engine.nodes.table import Node, NodeTable
+from admission.engine.nodes.table import NodeTable
 from admission.engine.preemption.protection import BUDGETS_KEEP_LENT_QUOTA, GRANTS
 from admission.engine.snapshot import Budget, Snapshot
 from queues.admissions import Admission, Seat
@@ -17,7 +15,8 @@ from queues.plan import Evict
 from queues.quota.queue import Limits, Queue, QueuePolicy
 from queues.resources import GPU, Resources, total
 from queues.workload import AdmissionId, NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
-from tests.builders.decided_work import a_workload, an_admission
+from tests.builders.decided_work import a_node, a_workload, an_admission
+from tests.tables import named_rows
 
 HOUR = 3600
 NOW = 10_000_000
@@ -91,12 +90,7 @@ def world(
         Queue(name=BORROWER, limits=Limits(deserved={GPU: deserved * 1000}), policy=QueuePolicy(**policy)),
         Queue(name=OWNER, limits=Limits(deserved={GPU: (8 - deserved) * 1000})),
     )
-    node = Node(
-        name=NodeName("n"),
-        allocatable=Resources({GPU: 8000, "pods": 50}),
-        labels={HOST: "n"},
-        used=total([ONE] * 8),
-    )
+    node = a_node("n", {GPU: 8000, "pods": 50}, used=total([ONE] * 8))
     return Snapshot(
         now=NOW,
         queues={each.name: each for each in queues},
@@ -107,15 +101,15 @@ def world(
     )
 
 
-@pytest.mark.parametrize(
+@named_rows(
     ("evictions", "joined", "policy"),
-    [
-        pytest.param(0, 600, {}, id="never evicted, a part joined a moment ago"),
-        pytest.param(1, 50 * 60, {}, id="evicted once, a part joined within its hour of rest"),
-        pytest.param(5, 23 * HOUR, {}, id="evicted five times, a part joined within a day"),
-        pytest.param(0, 50 * 60, {"min_run_time": HOUR}, id="minRunTime, a part joined within it"),
-        pytest.param(1, 50 * 60, {"max_protection": 0}, id="users may protect nothing"),
-    ],
+    {
+        "never evicted, a part joined a moment ago": (0, 600, {}),
+        "evicted once, a part joined within its hour of rest": (1, 50 * 60, {}),
+        "evicted five times, a part joined within a day": (5, 23 * HOUR, {}),
+        "minRunTime, a part joined within it": (0, 50 * 60, {"min_run_time": HOUR}),
+        "users may protect nothing": (1, 50 * 60, {"max_protection": 0}),
+    },
 )
 def test_a_part_that_joins_does_not_begin_the_time_of_its_gang_anew(
     evictions: int, joined: int, policy: dict[str, int]
@@ -156,14 +150,14 @@ def under_budget(snapshot: Snapshot, pods: int = 8) -> tuple[Evict, ...]:
     return engine.decide(replace(snapshot, budgets=(budget,)), Memo())[0].evicts
 
 
-@pytest.mark.parametrize(
+@named_rows(
     ("started", "policy", "goes"),
-    [
-        pytest.param(BUDGETS_KEEP_LENT_QUOTA - 1, {}, False, id="four hours are not over"),
-        pytest.param(BUDGETS_KEEP_LENT_QUOTA, {}, True, id="four hours are over"),
-        pytest.param(2 * HOUR, {"max_protection": HOUR}, True, id="maxProtection is over"),
-        pytest.param(5 * HOUR, {"max_protection": 6 * HOUR}, False, id="maxProtection is longer"),
-    ],
+    {
+        "four hours are not over": (BUDGETS_KEEP_LENT_QUOTA - 1, {}, False),
+        "four hours are over": (BUDGETS_KEEP_LENT_QUOTA, {}, True),
+        "maxProtection is over": (2 * HOUR, {"max_protection": HOUR}, True),
+        "maxProtection is longer": (5 * HOUR, {"max_protection": 6 * HOUR}, False),
+    },
 )
 def test_a_budget_keeps_lent_quota_for_a_time(started: int, policy: dict[str, int], goes: bool) -> None:
     found = under_budget(world(GANG, started=started, joined=60, pods=4, **policy))

@@ -6,8 +6,6 @@ Each world has more candidates than the few for which several orders are tried.
 from collections.abc import Sequence
 from dataclasses import replace
 
-import pytest
-
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.nodes.devices import taken
@@ -17,6 +15,7 @@ from queues.quota.queue import Queue, QueuePolicy
 from queues.resources import CPU, GPU, PODS, WHOLE, Resources, device, total
 from queues.workload import AdmissionId, DeviceShare, NodeName, PodSet, QueueName, Workload
 from tests.builders.running_work import NOW, snapshot_of, workload
+from tests.tables import named_rows
 
 #: Thousandths of one device that a pod has, and the seconds that it has run: the longer, the dearer.
 Part = tuple[int, int]
@@ -90,43 +89,38 @@ def victims(asks: Workload, *parts: Sequence[Part], nodes: int = 40) -> list[str
 MIXED = [(400, CHEAP), (300, DEAR), (300, DEAR)]
 
 
-@pytest.mark.parametrize(
+@named_rows(
     ("asks", "parts", "expected"),
-    [
-        pytest.param(asking(600), (MIXED, MIXED), ["0/300", "0/400"], id="the cheapest lie on two devices"),
-        pytest.param(asking(600), (CROWDED, CROWDED), ["0/50", "0/50"], id="amounts have room already"),
-        pytest.param(
+    {
+        "the cheapest lie on two devices": (asking(600), (MIXED, MIXED), ["0/300", "0/400"]),
+        "amounts have room already": (asking(600), (CROWDED, CROWDED), ["0/50", "0/50"]),
+        "amounts have room for all that could ever fit": (
             asking(500),
             ([(500, STAYS), (200, STAYS)], [(500, STAYS), (100, CHEAP), (100, CHEAP)]),
             ["1/100", "1/100"],
-            id="amounts have room for all that could ever fit",
         ),
-        pytest.param(
+        "parts of two devices": (
             asking(600, devices=2),
             (MIXED, MIXED, [(900, DEAR)]),
             ["0/300", "0/400", "1/300", "1/400"],
-            id="parts of two devices",
         ),
-        pytest.param(
+        "halves of two devices": (
             asking(500, devices=2),
             ([(400, STAYS), (200, CHEAP)], [(400, STAYS), (200, DEAR)]),
             ["0/200", "1/200"],
-            id="halves of two devices",
         ),
-        pytest.param(
+        "a whole device": (
             asking(WHOLE),
             ([(500, CHEAP), (500, DEAR)], [(500, CHEAP), (500, DEAR)]),
             ["0/500", "0/500"],
-            id="a whole device",
         ),
-        pytest.param(
+        "one victim leaves a whole device": (
             asking(WHOLE),
             ([(500, DEAR)], [(500, CHEAP), (500, CHEAP)]),
             ["0/500"],
-            id="one victim leaves a whole device",
         ),
-        pytest.param(asking(900, devices=3), (MIXED, MIXED), [], id="more than there is"),
-    ],
+        "more than there is": (asking(900, devices=3), (MIXED, MIXED), []),
+    },
 )
 def test_victims_free_enough_on_the_devices_that_the_pod_gets(
     asks: Workload, parts: tuple[Sequence[Part], ...], expected: list[str]

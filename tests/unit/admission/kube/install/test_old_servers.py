@@ -7,6 +7,7 @@ import pytest
 
 from admission.kube.client.client import Client
 from admission.kube.install.install import Installation, ServerTooOld, install
+from tests.tables import with_rows
 
 
 class OldServer:
@@ -23,14 +24,7 @@ class OldServer:
         raise AssertionError(f"{name} of a server that is too old")
 
 
-@pytest.mark.parametrize(
-    ("version", "told"),
-    [
-        ({"major": "1", "minor": "33", "gitVersion": "v1.33.4"}, "v1.33.4"),
-        ({"major": "1", "minor": "35+", "gitVersion": "v1.35.2-eks-1"}, "v1.35.2-eks-1"),
-        ({}, "of unknown version"),
-    ],
-)
+@with_rows("version", "told")
 async def test_an_older_cluster_is_refused_with_its_version_and_the_reason(
     version: dict[str, str], told: str
 ) -> None:

@@ -16,6 +16,7 @@ from admission.web.access.limits import (
     counted_as,
     processor_time,
 )
+from tests.tables import with_rows
 
 
 async def test_requests_wait_for_a_place_and_those_beyond_are_sent_away() -> None:
@@ -65,18 +66,7 @@ async def test_some_places_are_for_those_who_have_none() -> None:
                     pass
 
 
-@pytest.mark.parametrize(
-    ("user", "counted"),
-    [
-        ("system:serviceaccount:att:sa-1", "system:serviceaccount:att:*"),
-        ("system:serviceaccount:att:sa-2", "system:serviceaccount:att:*"),
-        ("system:serviceaccount:ns-b:sa-1", "system:serviceaccount:ns-b:*"),
-        ("ada", "ada"),
-        ("x-system:serviceaccount:att:sa-1", "x-system:serviceaccount:att:sa-1"),
-        ("system:serviceaccount:att", "system:serviceaccount:att"),
-        ("", ""),
-    ],
-)
+@with_rows("user", "counted")
 def test_service_accounts_of_a_namespace_count_as_one_user(user: str, counted: str) -> None:
     assert counted_as(user) == counted
 

@@ -1,23 +1,21 @@
 """Names of workloads that the user may not see do not stand in answers."""
 
+from typing import Any
+
 from admission.web.access.redaction import redacted
 from admission.web.reader import EVERYTHING, Sight
 
 ALICE = Sight(workloads={"vcjob": {"alice"}, "job": None})
 
 
-def test_messages_name_only_what_may_be_seen() -> None:
+def test_messages_name_only_what_may_be_seen(golden: Any) -> None:
     document = {
         "message": "when vcjob/bob/secret-model.v2, vcjob/alice/own and job/bob/seen end",
         "facts": {"evicted": {"for": "podgroup/bob/ring"}, "numbers": [1, "pod/bob/x"]},
         "takes": {"nvidia.com/gpu": "8"},
     }
 
-    assert redacted(document, ALICE) == {
-        "message": "when another workload, vcjob/alice/own and job/bob/seen end",
-        "facts": {"evicted": {"for": "another workload"}, "numbers": [1, "another workload"]},
-        "takes": {"nvidia.com/gpu": "8"},
-    }
+    assert redacted(document, ALICE) == golden
     assert redacted(document, EVERYTHING) is document
 
 

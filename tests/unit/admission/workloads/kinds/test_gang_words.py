@@ -14,18 +14,10 @@ from admission.workloads.kinds.gang_words import (
 )
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode
+from tests.tables import with_rows
 
 
-@pytest.mark.parametrize(
-    ("code", "word"),
-    [
-        (ReasonCode.QUEUE_LIMIT, "NotEnoughResources"),
-        (ReasonCode.NO_FIT, "NotEnoughResources"),
-        (ReasonCode.NOT_ENOUGH_PODS, "NotEnoughTasks"),
-        (ReasonCode.QUEUE_CLOSED, "QueueClosed"),
-        (ReasonCode.INVALID_SPEC, "InvalidSpec"),
-    ],
-)
+@with_rows("code", "word")
 def test_volcanos_word_stands_where_volcano_has_one(code: ReasonCode, word: str) -> None:
     assert word_of(code) == word
 

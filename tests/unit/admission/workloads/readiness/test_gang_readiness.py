@@ -179,16 +179,12 @@ def held(times: int, *, generation: str = "g", retry: str = "", **policy: Any) -
     return state_of(fact, setbacks=setbacks, policy=replace(DEFAULT_POLICY, **policy))
 
 
-def test_after_its_last_try_a_gang_is_held_back_and_says_what_for() -> None:
+def test_after_its_last_try_a_gang_is_held_back_and_says_what_for(golden: Any) -> None:
     assert held(3).workload.obstacle is None
     obstacle = held(4).workload.obstacle
     assert obstacle is not None
     assert obstacle.code == "BackoffLimitExceeded"
-    assert obstacle.message == (
-        "not tried again after 4 failures in a row to get ready (policy.readyBackoffLimit is 3), the last time: "
-        "1 of 2 pods …. Change the object, or give its annotation muster.dev/retry another value, to have it tried "
-        "again"
-    )
+    assert obstacle.message == golden
 
 
 def test_another_object_or_somebody_who_says_so_has_it_tried_again() -> None:

@@ -135,12 +135,9 @@ def test_what_is_taken_away_counts_no_more(missing: int) -> None:
 # ── what cannot be counted ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_missing_template_is_told_and_no_device_is_counted() -> None:
+def test_a_missing_template_is_told_and_no_device_is_counted(golden: Any) -> None:
     found = job_in(known(shows(FLAVOR), shows(CLASSES), seen(waiting())))
-    assert problem_of(found) == (
-        "pods of main: resourceClaims[gpu]: found no ResourceClaimTemplate one-gpu in namespace ns, expected one; "
-        "create it"
-    )
+    assert problem_of(found) == golden
     assert found.pod_sets[0].takes == NO_GPU
 
 

@@ -173,7 +173,7 @@ def test_a_limit_range_that_changes_or_goes_makes_answers_outdated(fact: PodDefa
     assert known.templates.take_outdated() == [KEY]
 
 
-def test_a_bounded_number_of_templates_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bounded_number_of_templates_is_remembered(golden: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(templates, "_REMEMBERED", 2)
     index = TemplateIndex(PATIENCE)
     for number in range(4):
@@ -181,12 +181,7 @@ def test_a_bounded_number_of_templates_is_remembered(monkeypatch: pytest.MonkeyP
         index.replace(None, fact)
         index.put(TemplateFact(key=next(keys_of(fact)), shape=PodShape(takes=LARGER)))
         index.replace(fact, None)
-    assert [index.is_told(TemplateKey("ns", str(number))) for number in range(4)] == [
-        False,
-        False,
-        True,
-        True,
-    ]
+    assert [index.is_told(TemplateKey("ns", str(number))) for number in range(4)] == golden
     unknown = waiting(templates=("5",))
     index.replace(None, unknown)
     index.put(TemplateFact(key=next(keys_of(unknown))))

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -49,12 +50,9 @@ def told(text, severity="error"):
     return [str(one) for one in check_text(text, "file.yaml") if one.severity == severity]
 
 
-def test_a_finding_names_file_line_document_object_field_and_what_was_found_and_expected():
+def test_a_finding_names_file_line_document_object_field_and_what_was_found_and_expected(golden: Any):
     text = QUEUE + "---\n" + JOB.replace("replicas: 2", "replicas: two")
-    assert told(text) == [
-        "file.yaml:14: document 2: error: Job train spec.tasks[0].replicas: "
-        "found 'two', expected a whole number"
-    ]
+    assert told(text) == golden
 
 
 def test_all_that_is_wrong_is_told_at_once():
@@ -97,23 +95,10 @@ def test_aliases_that_would_fill_the_memory_are_refused():
     assert any("aliases" in one for one in told(text))
 
 
-def test_scalars_are_read_as_kubectl_reads_them():
+def test_scalars_are_read_as_kubectl_reads_them(golden: Any):
     text = "a: 2001-01-01\nb: 22:22\nc: 0644\nd: yes\ne: 1e3\nf: =\ng: 0x10\n1: x\nh: y\ni: N\nj: 08\nk: nO\n"
     [document] = documents_of(text)
-    assert document.value == {
-        "a": "2001-01-01",
-        "b": "22:22",
-        "c": 0o644,
-        "d": True,
-        "e": 1000.0,
-        "f": "=",
-        "g": 16,
-        "1": "x",
-        "h": True,
-        "i": False,
-        "j": 8,
-        "k": "nO",
-    }
+    assert document.value == golden
 
 
 @pytest.mark.parametrize("value", [".inf", "-.Inf", ".nan"])
@@ -182,16 +167,13 @@ def hypernode(name, *inner):
     return f"{head}spec:\n  tier: 1\n  members: {json.dumps(members)}\n"
 
 
-def test_hypernodes_inside_one_another_are_an_error_wherever_they_are_written():
+def test_hypernodes_inside_one_another_are_an_error_wherever_they_are_written(golden: Any):
     files = [
         ("a.yaml", hypernode("top", "a") + "---\n" + hypernode("a", "leaf", "b")),
         ("b.yaml", hypernode("c", "a") + "---\n" + hypernode("b", "c")),
     ]
 
-    assert [str(one) for one in check_documents(files)] == [
-        "a.yaml:13: document 2: error: HyperNode a spec.members[1].selector.exactMatch.name: "
-        "found a HyperNode inside itself: a → b → c → a, expected HyperNodes that form a tree"
-    ]
+    assert [str(one) for one in check_documents(files)] == golden
     assert check_documents(files[:1]) == []
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from queues.api.check.check import check_documents
+from tests.tables import with_rows
 
 FLAVOR = """
 apiVersion: muster.dev/v1alpha1
@@ -68,29 +69,7 @@ def test_an_item_of_a_list_without_kind_is_told_by_its_place() -> None:
     assert "error: items[0].apiVersion: found nothing" in str(finding)
 
 
-@pytest.mark.parametrize(
-    ("document", "paths"),
-    [
-        ("{apiVersion: v1, kind: Node, metadata: {name: n, labels: {gpu-memory: '80'}}}", []),
-        (
-            "{apiVersion: v1, kind: Pod, metadata: {name: a, labels: {gpu-memory: '80'}},"
-            " spec: {containers: [{name: c, image: x}]}}",
-            ["metadata.labels[gpu-memory]"],
-        ),
-        (
-            "{apiVersion: batch/v1, kind: Job, metadata: {name: a, labels: {kai.scheduler/queue: q},"
-            " annotations: {kai.scheduler/batch-min-member: '2'}},"
-            " spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: x}]}}}}",
-            ["metadata.labels[kai.scheduler/queue]", "metadata.annotations[kai.scheduler/batch-min-member]"],
-        ),
-        (
-            "{apiVersion: argoproj.io/v1alpha1, kind: Workflow, metadata: {name: a}, spec: {templates: [{name: t,"
-            " metadata: {labels: {kueue.x-k8s.io/queue-name: q}}, container: {image: x}}]}}",
-            ["spec.templates[0].metadata.labels[kueue.x-k8s.io/queue-name]"],
-        ),
-    ],
-    ids=["a label of a node", "a label of a pod", "KAI", "a template of a Workflow"],
-)
+@with_rows("document", "paths")
 def test_names_of_other_queueing_systems_are_told_where_they_were_meant(
     document: str, paths: list[str]
 ) -> None:

@@ -1,8 +1,11 @@
 """``muster check`` of Kueue's jobs, together with Namespaces in which Kueue's names count."""
 
+from typing import Any
+
 import pytest
 
 from queues.api.check.check import check_documents as all_findings
+from tests.tables import with_rows
 
 NAMESPACE = """
 apiVersion: v1
@@ -49,37 +52,16 @@ def test_where_kueues_names_count_nothing_has_to_be_changed() -> None:
     assert told(NAMESPACE + JOB) == []
 
 
-def test_where_they_do_not_each_is_told_with_what_to_write_and_how_to_have_them_count() -> None:
+def test_where_they_do_not_each_is_told_with_what_to_write_and_how_to_have_them_count(golden: Any) -> None:
     found = told(JOB)
     label = '; or the label muster.dev/kueue-names: "true" on its Namespace'
     named = [each for each in found if each.endswith(label)]
-    assert [each.partition("[")[2].partition("]")[0] for each in named] == [
-        "kueue.x-k8s.io/queue-name",
-        "kueue.x-k8s.io/priority-class",
-        "kueue.x-k8s.io/podset-required-topology",
-        "kueue.x-k8s.io/podset-slice-required-topology",
-        "kueue.x-k8s.io/podset-slice-size",
-    ]
+    assert [each.partition("[")[2].partition("]")[0] for each in named] == golden
     assert any("spec.suspend: found true" in each for each in found)
     assert told(NAMESPACE.replace('"true"', '"false"') + JOB) == found
 
 
-@pytest.mark.parametrize(
-    ("change", "expected"),
-    [
-        (("queue-name: gpus", "queue-name: gpuz"), "found 'gpuz', expected the name of a Queue that exists"),
-        (("leads", "leads"), ""),
-        (
-            ("kueue.x-k8s.io/podset-required-topology: example.com/rack", "kueue.x-k8s.io/elastic-job: x"),
-            "kueue.x-k8s.io/elastic-job]: found a name that Muster does not read",
-        ),
-        (
-            ('slice-size: "2"', "slice-size: two"),
-            "muster.dev/partitions",
-        ),
-    ],
-    ids=["a LocalQueue that leads nowhere", "as it is", "a name without counterpart", "a bad size"],
-)
+@with_rows("change", "expected")
 def test_what_is_wrong_in_kueues_words_is_told(change: tuple[str, str], expected: str) -> None:
     found = told(NAMESPACE + JOB.replace(*change))
     assert any(expected in each for each in found) if expected else found == []

@@ -1,8 +1,11 @@
 """``muster check`` for owners of pods: which of them wait, together or alone."""
 
+from typing import Any
+
 import pytest
 
 from queues.api.check.check import check_documents
+from tests.tables import with_rows
 
 OWNER = """
 apiVersion: apps/v1
@@ -72,12 +75,9 @@ def test_a_misspelt_field_of_a_worker_is_told_at_its_place() -> None:
     assert warning.startswith(f"warning: LeaderWorkerSet web {place}: found")
 
 
-def test_jobs_of_a_cron_job_wait_by_the_label_of_their_template() -> None:
+def test_jobs_of_a_cron_job_wait_by_the_label_of_their_template(golden: Any) -> None:
     [note] = told(CRON_JOB)
-    assert note == (
-        "note: CronJob a spec.jobTemplate.metadata.labels[muster.dev/queue-name]: "
-        "found queue 'language': each of its Jobs waits as a gang"
-    )
+    assert note == golden
 
 
 DEPLOYMENT = """
@@ -91,19 +91,7 @@ spec:
 """
 
 
-@pytest.mark.parametrize(
-    ("replicas", "strategy", "is_told"),
-    [
-        (3, "{}", True),
-        (4, "{}", False),
-        (4, "{rollingUpdate: {maxUnavailable: 0, maxSurge: 1}}", True),
-        (10, "{rollingUpdate: {maxUnavailable: 5%}}", True),
-        (3, "{rollingUpdate: {maxUnavailable: 1}}", False),
-        (3, "{rollingUpdate: {maxSurge: 0}}", False),
-        (3, "{type: Recreate}", False),
-        (0, "{}", False),
-    ],
-)
+@with_rows("replicas", "strategy", "is_told")
 def test_an_update_that_needs_room_for_a_pod_more_is_told(
     replicas: int, strategy: str, is_told: bool
 ) -> None:
@@ -124,14 +112,7 @@ def test_leaders_wait_with_their_workers_without_a_queue_too() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("annotations", "found"),
-    [
-        ("", "found nothing, expected language, if"),
-        ("scheduling.volcano.sh/queue-name: vision", "found 'vision', expected language, if"),
-        ("scheduling.volcano.sh/queue-name: language", ""),
-    ],
-)
+@with_rows("annotations", "found")
 def test_the_queue_of_podgroups_that_a_leader_worker_sets_controller_makes_is_told(
     annotations: str, found: str
 ) -> None:

@@ -11,6 +11,7 @@ from queues.api.reading.device_shares import VGPU, share_of, with_devices
 from queues.errors import InvalidDocument
 from queues.resources import CPU, GPU, WHOLE, Resources, capacity, device, device_memory, devices_text
 from queues.workload import DeviceShare
+from tests.tables import with_rows
 
 
 def spec(*limits: dict[str, Any]) -> WirePodSpec:
@@ -19,15 +20,7 @@ def spec(*limits: dict[str, Any]) -> WirePodSpec:
     return msgspec.convert({"containers": containers}, WirePodSpec)
 
 
-@pytest.mark.parametrize(
-    ("limits", "share"),
-    [
-        ({"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-memory": 3000}, (1, 0, 3000)),
-        ({"volcano.sh/vgpu-number": "2", "volcano.sh/vgpu-cores": "50"}, (2, 500, 0)),
-        ({"volcano.sh/vgpu-memory": 1024, "volcano.sh/vgpu-cores": 25}, (1, 250, 1024)),
-        ({"volcano.sh/vgpu-number": 1}, (1, 1000, 0)),
-    ],
-)
+@with_rows("limits", "share")
 def test_limits_of_volcanos_vgpu_are_parts_of_devices(
     limits: dict[str, Any], share: tuple[int, int, int]
 ) -> None:
@@ -50,20 +43,7 @@ def test_annotations_ask_for_a_fraction(annotations: dict[str, str], share: Devi
     assert share_of(spec({}), annotations) == share
 
 
-@pytest.mark.parametrize(
-    ("limits", "annotations"),
-    [
-        ({}, {"gpu-fraction": "1.5"}),
-        ({}, {"gpu-fraction": "half"}),
-        ({}, {"gpu-fraction": "0"}),
-        ({}, {"gpu-memory": "2Gi"}),
-        ({}, {"gpu-memory": "²"}),
-        ({}, {"gpu-fraction": "0.5", "gpu-fraction-num-devices": "0"}),
-        ({"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-cores": 101}, {}),
-        ({"volcano.sh/vgpu-number": -1}, {}),
-        ({"volcano.sh/vgpu-memory": "500m"}, {}),
-    ],
-)
+@with_rows("limits", "annotations")
 def test_what_cannot_be_read_is_told(limits: dict[str, Any], annotations: dict[str, str]) -> None:
     with pytest.raises(InvalidDocument):
         share_of(spec(limits), annotations)

@@ -1,6 +1,7 @@
 """What a pod takes, by the core API's rules, and which nodes it may use."""
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,7 @@ from queues.api.reading.pod_requests import requests_of
 from queues.api.types.pod import PodSpec
 from queues.resources import Resources
 from queues.workload import NodeFilter, Requirement, Toleration
+from tests.tables import with_rows
 
 
 def container(requests=None, limits=None, **fields):
@@ -36,12 +38,8 @@ def test_containers_run_together():
     }
 
 
-def test_a_limit_without_a_request_is_the_request():
-    assert takes(containers=[container({"cpu": 1}, {"cpu": 4, "nvidia.com/gpu": 8})]) == {
-        "cpu": 1000,
-        "nvidia.com/gpu": 8000,
-        "pods": 1,
-    }
+def test_a_limit_without_a_request_is_the_request(golden: Any):
+    assert takes(containers=[container({"cpu": 1}, {"cpu": 4, "nvidia.com/gpu": 8})]) == golden
 
 
 def test_a_request_of_zero_is_a_request():
@@ -75,23 +73,16 @@ def test_overhead_comes_on_top():
     }
 
 
-def test_the_pods_own_requests_count_instead_of_its_containers():
+def test_the_pods_own_requests_count_instead_of_its_containers(golden: Any):
     spec = {"containers": [container({"cpu": 4, "memory": 50, "nvidia.com/gpu": 1})]}
-    assert takes(**spec, resources={"requests": {"cpu": 2}}) == {
-        "cpu": 2000,
-        "memory": 50,
-        "nvidia.com/gpu": 1000,
-        "pods": 1,
-    }
+    assert takes(**spec, resources={"requests": {"cpu": 2}}) == golden["first"]
     # A limit of the pod stands in only for what no container asks.
     assert takes(**spec, resources={"limits": {"cpu": 8}})["cpu"] == 4000
     assert takes(resources={"limits": {"cpu": 8}})["cpu"] == 8000
-    assert takes(
-        containers=[container({"hugepages-2Mi": 2})], resources={"limits": {"hugepages-2Mi": 4}}
-    ) == {
-        "hugepages-2Mi": 4,
-        "pods": 1,
-    }
+    assert (
+        takes(containers=[container({"hugepages-2Mi": 2})], resources={"limits": {"hugepages-2Mi": 4}})
+        == golden["second"]
+    )
 
 
 def in_place(name="a", requests=None, allocated=None):
@@ -214,18 +205,6 @@ def test_tolerations_have_the_core_defaults():
     )
 
 
-@pytest.mark.parametrize(
-    ("annotations", "levels"),
-    [
-        (None, (None, None)),
-        ({}, (None, None)),
-        ({"muster.dev/required-topology": "rack"}, ("rack", None)),
-        ({"muster.dev/preferred-topology": "block", "other": "x"}, (None, "block")),
-        ({"muster.dev/required-topology": "muster.dev/nvlink"}, (None, None)),
-        ({"muster.dev/required-topology": "rack, muster.dev/nvlink"}, ("rack", None)),
-        ({"muster.dev/preferred-topology": "muster.dev/nvlink,block"}, (None, "block")),
-        ({"muster.dev/required-topology": "a,b,muster.dev/nvlink"}, ("a,b", None)),
-    ],
-)
+@with_rows("annotations", "levels")
 def test_topology_is_told_by_annotations(annotations, levels):
-    assert topology_of(annotations) == levels
+    assert topology_of(annotations) == tuple(levels)

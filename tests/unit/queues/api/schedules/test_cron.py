@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from queues.api.schedules.cron import InvalidSchedule, UnknownTimeZone, schedule_of, zone_of
+from tests.tables import with_rows
 
 BERLIN, NEW_YORK = ZoneInfo("Europe/Berlin"), ZoneInfo("America/New_York")
 #: Clocks are changed by half an hour, over midnight, and by a day that is left out.
@@ -55,24 +56,7 @@ def test_a_schedule_is_due_when_it_says(text: str, after: str, due: str) -> None
     assert due == shown(schedule_of(text).next_after(at(after), UTC))[:16]
 
 
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("", "it has 0 fields, not five"),
-        ("* * * *", "it has 4 fields, not five"),
-        ("60 * * * *", "minute 60 is not between 0 and 59"),
-        ("* * 0 * *", "day of month 0 is not between 1 and 31"),
-        ("* * * * 7", "day of week 7 is not between 0 and 6"),
-        ("* * * jam *", "month 'jam' is not a number"),
-        ("*/0 * * * *", "minute '*/0' has no step of 1 or more"),
-        ("30-10 * * * *", "minute '30-10' ends before it begins"),
-        ("1,,2 * * * *", "minute '' is not a number"),
-        ("٣ * * * *", "minute '٣' is not a number"),
-        ("@reboot", "it is no name of a schedule"),
-        ("@every soon", "'soon' is no duration"),
-        ("* " * 200, "it has more than 256 characters"),
-    ],
-)
+@with_rows("text", "why")
 def test_what_is_no_schedule_is_told(text: str, why: str) -> None:
     with pytest.raises(InvalidSchedule) as error:
         schedule_of(text)

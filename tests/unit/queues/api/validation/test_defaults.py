@@ -1,5 +1,7 @@
 """What is filled in at creation: Volcano's webhook to the letter."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +13,7 @@ from queues.api.validation.defaults import (
     namespace_queue,
     patch_between,
 )
+from tests.tables import with_rows
 
 
 def job(spec=None, **metadata):
@@ -21,18 +24,9 @@ def filled(spec=None, **metadata):
     return defaulted_job(job(spec, **metadata))["spec"]
 
 
-def test_a_job_gets_queue_scheduler_retries_and_the_sum_of_its_tasks_as_gang():
+def test_a_job_gets_queue_scheduler_retries_and_the_sum_of_its_tasks_as_gang(golden: Any):
     spec = filled({"tasks": [{"replicas": 3}, {"name": "b", "replicas": 4, "minAvailable": 2}]})
-    assert spec == {
-        "queue": "default",
-        "schedulerName": "volcano",
-        "maxRetry": 3,
-        "minAvailable": 5,
-        "tasks": [
-            {"name": "default0", "replicas": 3, "minAvailable": 3, "maxRetry": 3},
-            {"name": "b", "replicas": 4, "minAvailable": 2, "maxRetry": 3},
-        ],
-    }
+    assert spec == golden
 
 
 def test_what_is_written_stays():
@@ -63,18 +57,7 @@ def test_partitions_that_must_be_there_make_the_tasks_minimum():
     assert filled({"tasks": [{"replicas": 8, "partitionPolicy": policy}]})["minAvailable"] == 6
 
 
-@pytest.mark.parametrize(
-    ("plugins", "filled_in"),
-    [
-        ({"tensorflow": []}, {"tensorflow": [], "svc": []}),
-        ({"pytorch": []}, {"pytorch": [], "svc": []}),
-        ({"ray": []}, {"ray": [], "svc": []}),
-        ({"mpi": ["--port=22"]}, {"mpi": ["--port=22"], "svc": [], "ssh": []}),
-        ({"mpi": [], "svc": ["--x"]}, {"mpi": [], "svc": ["--x"], "ssh": []}),
-        ({"env": None}, {"env": []}),
-        ({}, {}),
-    ],
-)
+@with_rows("plugins", "filled_in")
 def test_framework_plugins_bring_what_they_need(plugins, filled_in):
     assert filled({"plugins": plugins})["plugins"] == filled_in
 
@@ -90,16 +73,7 @@ def test_a_pod_on_the_hosts_network_still_resolves_names_of_the_cluster():
     assert policy(hostNetwork=False) is None
 
 
-@pytest.mark.parametrize(
-    ("written", "label", "annotation", "inherited", "queue"),
-    [
-        (None, None, None, None, "default"),
-        ("default", None, None, "team", "team"),
-        ("mine", None, "other", "team", "mine"),
-        ("mine", "label", "other", "team", "label"),
-        ("", None, "other", "team", "other"),
-    ],
-)
+@with_rows("written", "label", "annotation", "inherited", "queue")
 @pytest.mark.parametrize("fill", [defaulted_job, defaulted_podgroup])
 def test_the_queue_is_the_label_then_the_spec_then_the_annotation_then_the_namespaces(
     fill, written, label, annotation, inherited, queue

@@ -6,43 +6,10 @@ from queues.api.validation.queue_rules import queue_deletion_violations
 from queues.api.validation.validation import Known, violations_of
 from queues.quota.queue import Queue
 from tests.builders.valid_documents import QUEUE, TREE, changed, messages
+from tests.tables import with_rows
 
 
-@pytest.mark.parametrize(
-    "spec",
-    [
-        {"guarantee": {"resource": {"cpu": 4}}, "deserved": {"cpu": 2}},
-        {"guarantee": {"resource": {"cpu": 4}}, "capability": {"cpu": 2}},
-        {"deserved": {"memory": "2Gi"}, "capability": {"memory": "1Gi"}},
-        {"flavors": [{"name": "h100", "deserved": {"cpu": 4}, "capability": {"cpu": 2}}]},
-        {"flavors": [{"name": "h100"}, {"name": "h100"}]},
-        {"deserved": {"nvidia.com/gpu": "0.5"}},
-        {"capability": {"cpu": -1}},
-        {"capability": {"cpu": "4 cores"}},
-        {"weight": 0},
-        {"policy": {"order": "lottery"}},
-        {"policy": {"preemption": {"reclaim": "always"}}},
-        {"policy": {"starvation": {"clearAfter": "soon"}}},
-        {"access": {"maxGang": 0}},
-        {"access": {"admins": [{}]}},
-        {"access": {"maxPerUser": {"nvidia.com/gpu": "-1"}}},
-        {"access": {"maxPerUser": {"nvidia.com/gpu": "half"}}},
-        {"access": {"namespaceSelector": {"matchExpressions": [{"key": "a", "operator": "Is"}]}}},
-        {"access": {"namespaceSelector": {"matchlabels": {"team": "a"}}}},
-        {
-            "access": {
-                "namespaceSelector": {"matchExpressions": [{"key": "a", "operator": "In", "values": "b"}]}
-            }
-        },
-        {"policy": {"maxPriority": "high"}},
-        {"policy": {"maxProtection": "long"}},
-        {"policy": {"health": {"recovery": {"drainTimeout": "soon"}}}},
-        {"policy": {"health": {"recovery": {"drainTimeout": "-1h"}}}},
-        {"parent": "team"},
-        {"parent": "nobody"},
-        {"parent": "inner", "guarantee": {"resource": {"cpu": 2}}},
-    ],
-)
+@with_rows("spec")
 def test_a_queue_that_cannot_work_is_refused(spec):
     assert messages(changed(QUEUE, ("spec", spec)), queues=TREE) != []
 
@@ -141,34 +108,13 @@ def test_a_loan_to_a_queue_that_exists_is_accepted():
     assert violations_of(lending(), Known(queues=TREE)) == []
 
 
-@pytest.mark.parametrize(
-    ("loan", "path"),
-    [
-        ({"to": "root"}, "spec.loans[0].to"),
-        ({"to": ""}, "spec.loans[0].to"),
-        ({"until": "friday"}, "spec.loans[0].until"),
-        ({"until": "2030-01-01T00:00:00"}, "spec.loans[0].until"),
-        ({"until": None}, "spec.loans[0].until"),
-        ({"resources": {}}, "spec.loans[0].resources"),
-        ({"resources": {"cpu": 0}}, "spec.loans[0].resources[cpu]"),
-        ({"resources": {"cpu": -1}}, "spec.loans[0].resources.cpu"),
-        ({"resources": {"cpu": "many"}}, "spec.loans[0].resources.cpu"),
-        ({"resources": {"no name": 1}}, "spec.loans[0].resources[no name]"),
-    ],
-)
+@with_rows("loan", "path")
 def test_a_loan_that_says_nothing_that_can_count_is_refused(loan, path):
     found = [one for one in violations_of(lending(**loan), Known(queues=TREE)) if not one.tolerable]
     assert [one.path for one in found] == [path]
 
 
-@pytest.mark.parametrize(
-    ("loan", "path"),
-    [
-        ({"to": "nobody"}, "spec.loans[0].to"),
-        ({"resources": {"memory": "1Gi"}}, "spec.loans[0].resources"),
-        ({"flavor": "fast"}, "spec.loans[0].resources"),
-    ],
-)
+@with_rows("loan", "path")
 def test_a_loan_without_effect_as_things_are_is_worth_a_warning(loan, path):
     assert [(one.path, one.tolerable) for one in violations_of(lending(**loan), Known(queues=TREE))] == [
         (path, True)

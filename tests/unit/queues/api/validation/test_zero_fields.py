@@ -2,10 +2,9 @@
 
 from typing import Any
 
-import pytest
-
 from queues.api.validation.validation import violations_of
 from queues.api.validation.violations import Violation
+from tests.tables import with_rows
 
 TEMPLATE = {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "x"}]}}
 
@@ -36,15 +35,7 @@ def of_zeros(kind: str, spec: dict[str, Any]) -> list[Violation]:
     return [each for each in violations_of(document(kind, spec)) if "0 counts as" in each.expected]
 
 
-@pytest.mark.parametrize(
-    ("kind", "path"),
-    [
-        ("Job", "spec"),
-        ("JobTemplate", "spec"),
-        ("CronJob", "spec.jobTemplate.spec"),
-        ("JobFlow", "spec.flows[0].patch.spec"),
-    ],
-)
+@with_rows("kind", "path")
 def test_each_kind_that_jobs_are_made_from_warns_of_each_zero(kind: str, path: str) -> None:
     found = of_zeros(kind, job_spec(0, 0))
     assert [each.path for each in found] == [

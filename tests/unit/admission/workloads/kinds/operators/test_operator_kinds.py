@@ -391,14 +391,11 @@ def test_a_template_says_that_muster_resumed_its_object() -> None:
     assert not revision.resumed
 
 
-def test_a_job_set_that_places_its_pods_itself_says_what_to_write_instead() -> None:
+def test_a_job_set_that_places_its_pods_itself_says_what_to_write_instead(golden: Any) -> None:
     own = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "example.com/pool"}
     obstacle = fact(WorkloadKind.JOB_SET, annotations=own).obstacle
     assert obstacle is not None
-    assert obstacle.message == (
-        "metadata.annotations[alpha.jobset.sigs.k8s.io/exclusive-topology]: found example.com/pool, expected none; "
-        "muster.dev/partitions: PODS=LEVEL on the pod template keeps the pods of each Job in one domain"
-    )
+    assert obstacle.message == golden
 
 
 def test_pods_of_kubeflow_that_succeeded_run_again_after_an_eviction() -> None:
