@@ -9,7 +9,7 @@ import pytest
 from tests.e2e.support.api_paths import Document, condition, path
 from tests.e2e.support.gang_kinds import finish_all
 from tests.e2e.support.manifests import bare_pod, template
-from tests.e2e.support.operators import JobSetOperator, Operator, Template, pods_of_app_wrapper, value_at
+from tests.e2e.support.operators import JobSetOperator, Operator, Template, value_at
 from tests.e2e.support.sandbox import GPU, SANDBOX, Sandbox
 from tests.node_affinity import pinned_nodes
 
@@ -128,35 +128,6 @@ PLAYED = (
         lambda document: pods_of_ray(document["spec"]["rayClusterSpec"]),
         ("spec", "suspend"),
         {"jobDeploymentStatus": "Complete"},
-    ),
-    Played(
-        "AppWrapper",
-        "workload.codeflare.dev/v1beta2",
-        lambda sandbox: {
-            "components": [
-                {"template": {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"}}},
-                {
-                    "template": {
-                        "apiVersion": "kubeflow.org/v1",
-                        "kind": "PyTorchJob",
-                        "metadata": {"name": "a"},
-                        "spec": {"pytorchReplicaSpecs": roles(sandbox, Master=1, Worker=2)},
-                    }
-                },
-                {
-                    "podSets": [{"path": "template.spec.of[0]"}],
-                    "template": {
-                        "apiVersion": "example.com/v1",
-                        "kind": "Other",
-                        "metadata": {"name": "a"},
-                        "spec": {"of": [template(sandbox.name, 4)]},
-                    },
-                },
-            ]
-        },
-        pods_of_app_wrapper,
-        ("spec", "suspend"),
-        {"phase": "Succeeded"},
     ),
 )
 

@@ -273,7 +273,7 @@ async def test_an_explanation_carries_the_reason_with_its_numbers(server: str) -
             400,
             {
                 "error": "per is not a parameter of /apis/read.muster.dev/v1/usage.",
-                "expected": "from, to, by, resource, queue, quotas, limit, continue",
+                "expected": "from, to, by, resource, queue, limit, continue",
                 "hint": "",
             },
         ),
@@ -292,7 +292,7 @@ async def test_an_explanation_carries_the_reason_with_its_numbers(server: str) -
             {
                 "error": "kind is 'deployment'.",
                 "expected": "one of vcjob, job, podgroup, pod, jobset, mpijob, pytorchjob, tfjob, xgboostjob, "
-                "paddlejob, jaxjob, raycluster, rayjob, sparkapplication, appwrapper",
+                "paddlejob, jaxjob, raycluster, rayjob, sparkapplication",
                 "hint": "",
             },
         ),
