@@ -76,7 +76,7 @@ CLUSTERS: Final = frozenset(
     {
         "whole_stack",
         "harness",
-        "bare_sandbox",
+        "busy_cluster",
         "kept_demo",
         "deployed",
         "local_cluster",
@@ -101,11 +101,13 @@ def _clusters_of(item: pytest.Item) -> list[Any]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    def place(item: pytest.Item) -> tuple[int, int]:
+    def place(item: pytest.Item) -> tuple[int, int, bool]:
         shared, folder = shared_by(item.nodeid), item.nodeid.split("/")[1]
         return (
             FIRST.index(shared) if shared else len(FIRST),
             FOLDERS.index(folder) if folder in FOLDERS else len(FOLDERS),
+            # From the first test with Muster's webhook on, it answers in that cluster.
+            "running" in getattr(item, "fixturenames", ()),
         )
 
     for item in items:

@@ -113,10 +113,9 @@ async def guarded_cluster(door_cluster: LocalCluster) -> LocalCluster:
     return door_cluster
 
 
-@pytest_asyncio.fixture(scope="module")
+@pytest_asyncio.fixture(scope="session")
 async def running(door_cluster: LocalCluster) -> AsyncIterator[Running]:
-    """Muster's policies and webhook, installed on that control plane. The webhook answers for one module: other tests
-    have policies alone."""
+    """Muster's policies and webhook, installed on that control plane once all tests with policies alone are over."""
     async for one in running_door(door_cluster):
         yield one
 

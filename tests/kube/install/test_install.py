@@ -29,15 +29,32 @@ from tests.kube.support.installation import (
     a_queue,
     installed,
     of_muster,
+    once_installed,
     removed,
 )
 from tests.waiting import LIMIT
 
+NAMED = {"muster.dev/queue-name": "default"}
 
-async def test_installing_twice_changes_nothing(bare: Client) -> None:
+
+async def test_things_wait_as_soon_as_install_returns_and_installing_again_changes_nothing(
+    bare: Client,
+) -> None:
+    await bare.create(NAMESPACES.path(), {"metadata": {"name": "named-before", "annotations": NAMED}})
     lines = await installed(bare)
     told = [line for line in lines if not line.endswith(" created")]
-    assert [line.partition(":")[0] for line in told] == ["namespace/muster-system unchanged", "No read API"]
+    assert [line.partition(":")[0] for line in told] == [
+        "namespace/muster-system unchanged",
+        "No read API",
+        # It named a queue before there was a policy that labels it.
+        "namespace/named-before labelled muster.dev/gated=true",
+    ]
+    found = msgspec.json.decode(await bare.get(NAMESPACES.path(name="named-before")))
+    assert found["metadata"]["labels"]["muster.dev/gated"] == "true"
+    made = msgspec.json.decode(await bare.create(PODS, pod("a", labels=QUEUED)))
+    assert made["spec"]["schedulingGates"] == [{"name": "muster.dev/admission"}]
+    await believes_the_shared_certificates(bare)
+
     before = await of_muster(bare)
     assert {path.split("/")[3 if path.startswith("/api/") else 4] for path in before} >= {
         "customresourcedefinitions",
@@ -48,29 +65,27 @@ async def test_installing_twice_changes_nothing(bare: Client) -> None:
         "mutatingwebhookconfigurations",
     }
     lines = await installed(bare)
-    assert [line for line in lines if not line.endswith(" unchanged")] == told[1:]
+    assert [line for line in lines if not line.endswith(" unchanged")] == told[1:2]
     assert await of_muster(bare) == before
+    await bare.delete(NAMESPACES.path(name="named-before"))
+
+    # What somebody changed is put right, but for queues, which are the administrators'.
+    guard = f"{REGISTRATION}/validatingadmissionpolicies/muster-guard-pods"
+    await bare.patch(guard, {"spec": {"failurePolicy": "Ignore"}})
+    await bare.patch(QUEUES.path(name="default"), {"spec": {"weight": 7}})
+    assert "validatingadmissionpolicy/muster-guard-pods configured" in await installed(bare)
+    assert msgspec.json.decode(await bare.get(guard))["spec"]["failurePolicy"] == "Fail"
+    assert (await _queue(bare, "default"))["spec"]["weight"] == 7
 
 
-async def test_what_somebody_changed_is_put_right_by_installing_again(admin: Client) -> None:
-    await installed(admin)
-    path = f"{REGISTRATION}/validatingadmissionpolicies/muster-guard-pods"
-    await admin.patch(path, {"spec": {"failurePolicy": "Ignore"}})
-    assert "validatingadmissionpolicy/muster-guard-pods configured" in await installed(admin)
-    assert msgspec.json.decode(await admin.get(path))["spec"]["failurePolicy"] == "Fail"
-
-
-async def test_queues_that_administrators_changed_stay_as_they_are(admin: Client) -> None:
-    await installed(admin)
-    await admin.patch(QUEUES.path(name="default"), {"spec": {"weight": 7}})
-    await installed(admin)
-    assert (await _queue(admin, "default"))["spec"]["weight"] == 7
-
-
-async def test_things_wait_as_soon_as_install_returns(admin: Client) -> None:
-    await installed(admin)
-    made = msgspec.json.decode(await admin.create(PODS, pod("a", labels=QUEUED)))
-    assert made["spec"]["schedulingGates"] == [{"name": "muster.dev/admission"}]
+async def believes_the_shared_certificates(admin: Client) -> None:
+    """The API server is told to believe the authority that signs what all replicas serve."""
+    secret = msgspec.json.decode(await admin.get("/api/v1/namespaces/muster-system/secrets/muster-webhook"))
+    for name in ("muster", "muster-tenants"):
+        path = f"{REGISTRATION}/validatingwebhookconfigurations/{name}"
+        for webhook in msgspec.json.decode(await admin.get(path))["webhooks"]:
+            assert webhook["clientConfig"]["caBundle"] == secret["data"]["ca.crt"]
+            assert base64.b64decode(webhook["clientConfig"]["caBundle"]).startswith(b"-----BEGIN CERTIFICATE")
 
 
 @pytest.mark.long
@@ -163,16 +178,6 @@ async def test_without_url_and_service_there_is_no_webhook_and_install_says_so(
     assert not [line for line in lines if "webhookconfiguration" in line], "left as it is"
 
 
-async def test_the_api_server_is_told_to_believe_the_certificates_that_are_shared(admin: Client) -> None:
-    await installed(admin)
-    secret = msgspec.json.decode(await admin.get("/api/v1/namespaces/muster-system/secrets/muster-webhook"))
-    for name in ("muster", "muster-tenants"):
-        path = f"{REGISTRATION}/validatingwebhookconfigurations/{name}"
-        for webhook in msgspec.json.decode(await admin.get(path))["webhooks"]:
-            assert webhook["clientConfig"]["caBundle"] == secret["data"]["ca.crt"]
-            assert base64.b64decode(webhook["clientConfig"]["caBundle"]).startswith(b"-----BEGIN CERTIFICATE")
-
-
 async def test_an_old_api_server_is_refused_with_its_version(
     admin: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -182,7 +187,7 @@ async def test_an_old_api_server_is_refused_with_its_version(
 
 
 async def test_a_queue_says_who_changed_its_spec_last(admin: Client, install_cluster: LocalCluster) -> None:
-    await installed(admin)
+    await once_installed(admin)
     await admin.create(QUEUES.path(), a_queue("team-a"))
     kubeconfig = install_cluster.kubeconfig_for("carol", ("system:masters",))
     async with await Client.connect(kubeconfig) as carol:
@@ -198,7 +203,7 @@ async def test_a_queue_says_who_changed_its_spec_last(admin: Client, install_clu
 async def test_a_reason_goes_with_the_next_change_of_the_spec(
     admin: Client, install_cluster: LocalCluster
 ) -> None:
-    await installed(admin)
+    await once_installed(admin)
     queue = a_queue("team-r")
     queue["metadata"]["annotations"] = {CHANGE_REASON: "a new team"}
     await admin.create(QUEUES.path(), queue)
@@ -232,7 +237,7 @@ async def _changed_by(admin: Client) -> Any:
 async def test_the_requester_of_a_gang_is_noted_and_stays(
     admin: Client, install_cluster: LocalCluster
 ) -> None:
-    await installed(admin)
+    await once_installed(admin)
     groups = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups"
     group = {
         "apiVersion": "scheduling.volcano.sh/v1beta1",
@@ -252,25 +257,11 @@ async def _queue(admin: Client, name: str) -> Any:
     return msgspec.json.decode(await admin.get(QUEUES.path(name=name)))
 
 
-async def test_a_namespace_that_named_a_queue_before_muster_came_is_gated_from_then_on(bare: Client) -> None:
-    path = NAMESPACES.path(name="named-before")
-    annotations = {"muster.dev/queue-name": "default"}
-    await bare.create(NAMESPACES.path(), {"metadata": {"name": "named-before", "annotations": annotations}})
-    lines = await installed(bare)
-    assert [
-        line for line in lines if line.startswith("namespace/named-before labelled muster.dev/gated=true")
-    ]
-    labels = msgspec.json.decode(await bare.get(path))["metadata"]["labels"]
-    assert labels["muster.dev/gated"] == "true"
-    assert not [line for line in await installed(bare) if "named-before" in line]
-    await bare.delete(path)
-
-
 async def test_an_older_version_leaves_fields_of_a_newer_one_where_they_are(
     admin: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An upgrade adds a field, objects stored before stay readable; on the way back nothing of the field is lost."""
-    await installed(admin)
+    await once_installed(admin)
     await admin.create(QUEUES.path(), a_queue("stored-before"))
 
     def newer() -> list[Any]:

@@ -7,7 +7,6 @@ import pytest
 
 from admission.kube.client.client import Client
 from admission.kube.install.drain import DrainMode
-from admission.kube.install.install import Installation
 from admission.kube.install.uninstall import Removal, uninstall
 from deploy.local.cluster import LocalCluster
 from queues.api.api_resources import CRDS, JOB_SETS, QUEUES, RESOURCE_QUOTAS
@@ -29,16 +28,28 @@ from tests.kube.support.installation import (
 _SLOWLY = "namespace/muster-system is being deleted: not done after 60 seconds"
 
 
-async def test_uninstalling_leaves_nothing(bare: Client) -> None:
+async def test_uninstalling_leaves_nothing_but_users_objects_whose_deletion_is_not_asked_for(
+    bare: Client,
+) -> None:
     await installed(bare)
     # What only the chart has.
     quota = RESOURCE_QUOTAS.document("muster", "muster-system", spec={"hard": {"pods": "9"}})
     await bare.create(RESOURCE_QUOTAS.path("muster-system"), quota)
+    await bare.create(QUEUES.path(), a_queue("team-a"))
     lines = await removed(bare)
     assert "resourcequotas/muster deleted" in lines
-    assert await of_muster(bare) == {}
-    assert "customresourcedefinition/queues.scheduling.volcano.sh deleted" in lines
+    assert (
+        "customresourcedefinition/queues.scheduling.volcano.sh kept: it has 1 objects (--delete-crds deletes them too)"
+        in lines
+    )
+    assert "customresourcedefinition/podgroups.scheduling.volcano.sh deleted" in lines
     assert "namespace/muster-system kept: it was there before Muster" in lines
+    [left] = await of_muster(bare)
+    assert left.endswith("/queues.scheduling.volcano.sh")
+    assert await exists(bare, QUEUES.path(name="team-a"))
+    lines = await removed(bare, Removal(delete_crds=True))
+    assert "customresourcedefinition/queues.scheduling.volcano.sh deleted" in lines
+    assert await of_muster(bare) == {}
 
 
 @pytest.mark.long
@@ -203,17 +214,3 @@ async def test_pods_whose_outcome_nobody_will_store_any_more_can_go(
         await muster.create(PODS, held)
     await removed(admin, Removal(waiting=DrainMode.LEAVE))
     assert "finalizers" not in msgspec.json.decode(await admin.get(f"{PODS}/a"))["metadata"]
-
-
-async def test_users_objects_survive_unless_their_deletion_is_asked_for(bare: Client) -> None:
-    await installed(bare, Installation())
-    await bare.create(QUEUES.path(), a_queue("team-a"))
-    lines = await removed(bare)
-    assert (
-        "customresourcedefinition/queues.scheduling.volcano.sh kept: it has 1 objects (--delete-crds deletes them too)"
-        in lines
-    )
-    assert "customresourcedefinition/podgroups.scheduling.volcano.sh deleted" in lines
-    assert await exists(bare, QUEUES.path(name="team-a"))
-    await removed(bare, Removal(delete_crds=True))
-    assert not await exists(bare, QUEUES.path(name="team-a"))

@@ -8,8 +8,9 @@ import pytest
 import pytest_asyncio
 
 from admission.kube.client.client import Client
-from admission.kube.install.install import Installation, install
-from admission.kube.install.rbac import AT_HOME, CONTROLLER, PolicyRule, rbac
+from admission.kube.install.crds import apply_definitions
+from admission.kube.install.rbac import AT_HOME, CONTROLLER, PROVISIONING, PolicyRule, provisioning_rbac, rbac
+from admission.kube.install.server_side_apply import apply_all
 from admission.kube.webhook.keyring import READ_API_SERVICE
 from admission.workloads.kinds import OPERATOR_KINDS
 from deploy.local.cluster import LocalCluster
@@ -18,9 +19,12 @@ from queues.api.api_resources import ApiResource, path_of
 from queues.api.names import BATCH_VOLCANO
 from queues.errors import ApiRefused, Conflict, NotFound, TooManyRequests
 from tests.kube.support.cluster_objects import becomes
+from tests.kube.support.installation import NAMESPACE
 
-INSTALLATION = Installation(identity="rights")
-HOME = INSTALLATION.namespace
+IDENTITY = "rights"
+HOME = NAMESPACE["metadata"]["name"]
+#: The rights of Muster, and those for requests to cluster autoscalers, which come with an option.
+ROLES = [*rbac(HOME, IDENTITY), *provisioning_rbac(IDENTITY)]
 Ask = Callable[[Client], Awaitable[object]]
 
 
@@ -166,6 +170,16 @@ PURPOSES: dict[str, list[Ask]] = {
         _at(f"{SECRETS}/muster-webhook"),
         lambda client: client.replace(f"{SECRETS}/muster-webhook", {"metadata": {"name": "muster-webhook"}}),
     ],
+    "see-requests": [lambda client: client.get(api_resources.PROVISIONING_REQUESTS.path(), limit=1)],
+    "ask-for-nodes": [
+        _creates(api_resources.PROVISIONING_REQUESTS.path("default")),
+        _deletes(_in(api_resources.PROVISIONING_REQUESTS)),
+    ],
+    "describe-pods": [
+        _creates(api_resources.POD_TEMPLATES.path("default")),
+        _at(_in(api_resources.POD_TEMPLATES)),
+        _deletes(_in(api_resources.POD_TEMPLATES)),
+    ],
 }
 for description in OPERATOR_KINDS:
     served = description.resource
@@ -178,6 +192,7 @@ for description in OPERATOR_KINDS:
         "tell": [_patches(_in(served, subresource="status"))],
     }.items():
         PURPOSES.setdefault(f"{purpose}-{served.group}", []).extend(asks)
+ALL = (CONTROLLER, AT_HOME, PROVISIONING)
 #: The same right from the other role as well: creating secrets anywhere includes home.
 INCLUDED = {"make-certificates"}
 
@@ -194,10 +209,10 @@ async def trial(door_cluster: LocalCluster) -> AsyncIterator[Trial]:
         await Client.connect(door_cluster.kubeconfig) as admin,
         await Client.connect(door_cluster.kubeconfig_for("rights")) as muster,
     ):
-        await install(admin, INSTALLATION, lambda line: None)
+        await apply_definitions(admin, lambda line: None, adopt=False)
+        await apply_all(admin, [NAMESPACE, *ROLES], lambda line: None)
         await becomes(lambda: _granted(muster, "see-nodes"))
         yield Trial(admin, muster)
-        await install(admin, Installation(), lambda line: None)
 
 
 async def _granted(client: Client, purpose: str) -> bool:
@@ -223,7 +238,7 @@ def test_muster_reads_no_secret_outside_its_namespace() -> None:
 
 
 def test_every_right_is_tried() -> None:
-    assert {rule.purpose for rule in (*CONTROLLER, *AT_HOME)} == {*PURPOSES}
+    assert {rule.purpose for rules in ALL for rule in rules} == {*PURPOSES}
 
 
 @pytest.mark.parametrize("purpose", sorted(PURPOSES))
@@ -232,7 +247,7 @@ async def test_a_purpose_is_served_with_its_right_and_not_without(trial: Trial, 
     await becomes(lambda: _granted(trial.muster, purpose))
     if purpose in INCLUDED:
         return
-    rules = AT_HOME if any(rule.purpose == purpose for rule in AT_HOME) else CONTROLLER
+    (rules,) = (rules for rules in ALL if any(rule.purpose == purpose for rule in rules))
     await _set_rules(trial.admin, rules, without=purpose)
     try:
         for ask in PURPOSES[purpose]:
@@ -247,7 +262,7 @@ async def _refused(client: Client, ask: Ask) -> bool:
 
 
 async def _set_rules(admin: Client, rules: tuple[PolicyRule, ...], *, without: str = "") -> None:
-    kind = "Role" if rules is AT_HOME else "ClusterRole"
-    role = next(one for one in rbac(HOME, INSTALLATION.identity) if one["kind"] == kind)
+    documents = [rule.document() for rule in rules]
+    role = next(one for one in ROLES if one.get("rules") == documents)
     kept: list[Any] = [rule.document() for rule in rules if rule.purpose != without]
     await admin.patch(path_of(role), {"rules": kept})

@@ -68,6 +68,12 @@ async def installed(client: Client, installation: Installation = INSTALLATION) -
     return lines
 
 
+async def once_installed(client: Client) -> None:
+    """Install, unless a test before has: it takes seconds."""
+    if not await exists(client, f"{REGISTRATION}/mutatingwebhookconfigurations/muster"):
+        await installed(client)
+
+
 async def removed(client: Client, removal: Removal = REMOVAL) -> list[str]:
     """Uninstall; what was told."""
     lines: list[str] = []
