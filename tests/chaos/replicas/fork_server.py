@@ -98,7 +98,6 @@ def _warm_up() -> None:
     from alembic import command, script  # noqa: F401
 
     from admission import controller  # noqa: F401
-    from admission.kube.client import credentials
     from admission.replay.fingerprint import fingerprint
     from queues.sql.revisions import known_revisions
     from tests.chaos import planted_bugs
@@ -106,7 +105,6 @@ def _warm_up() -> None:
 
     fingerprint()
     known_revisions()
-    credentials._library()
     short_times.shorten()
     if bug := os.environ.get(planted_bugs.VARIABLE):
         planted_bugs.plant(bug)
