@@ -15,6 +15,7 @@ from admission.wire import WireNode, WireNodeDevices, WireResourceSlice
 from queues.api import names
 from tests.builders import devices
 from tests.builders.node_agents.node_devices import Document, device, device_object
+from tests.tables import with_rows
 
 NOW = "2027-01-15T08:05:00+00:00"
 
@@ -67,7 +68,7 @@ H100 = {names.GPU_MODEL: "H100", names.GPU_DRIVER: "580.65"}
 EIGHT = [device(minor) for minor in range(8)]
 
 
-def test_each_node_with_gpus_has_a_line_and_each_further_fault_another() -> None:
+def test_each_node_with_gpus_has_a_line_and_each_further_fault_another(golden: Any) -> None:
     faulty = [device(minor, health=minor not in (3, 5)) for minor in range(8)]
     text = shown(
         node("b", labels=H100, annotations=recovery(phase="draining", waits="foreign-pods")),
@@ -75,33 +76,16 @@ def test_each_node_with_gpus_has_a_line_and_each_further_fault_another() -> None
         node("a", offered=6),
         node("cpu-only", 0),
     )
-    assert text == (
-        "NODE   STATE   RECOVERY                           AGENT   GPUS   HEALTHY   HELD   FAULTS\n"
-        "a      Ready   -                                  45s        8         6      -   "
-        "2 not offered by the device plugin or driver\n"
-        "b      Ready   draining, waits for foreign-pods   -          8         6      3   GPU 3 XidFault (5m)\n"
-        "                                                                                  GPU 5 XidFault (5m)\n"
-    )
+    assert text == golden
 
 
-def test_wide_shows_model_driver_islands_and_what_is_wrong_in_full() -> None:
+def test_wide_shows_model_driver_islands_and_what_is_wrong_in_full(golden: Any) -> None:
     pair = [device(minor, health=minor > 0, labels={names.NVLINK_ISLAND: str(minor)}) for minor in (0, 1)]
     text = shown(node("a", 2, labels=H100), device_object("a", *pair), wide=True)
-    assert text.splitlines()[1] == (
-        "a      Ready   -          45s     H100    580.65         2      2         1      0   "
-        "GPU 0 XidFault (5m): XID 79: it has fallen off the bus"
-    )
+    assert text.splitlines()[1] == golden
 
 
-@pytest.mark.parametrize(
-    ("fields", "state"),
-    [
-        ({}, "Ready"),
-        ({"unschedulable": True}, "Ready,SchedulingDisabled"),
-        ({"ready": "Unknown", "unschedulable": True}, "NotReady,SchedulingDisabled"),
-        ({"ready": "False"}, "NotReady"),
-    ],
-)
+@with_rows("fields", "state")
 def test_the_state_is_told_in_the_words_of_kubectl(fields: dict[str, Any], state: str) -> None:
     assert only(node("a", **fields)).state == state
 
@@ -120,15 +104,7 @@ def test_how_long_ago_an_agent_was_heard_of_is_told_and_that_there_is_none() -> 
     assert node_table([unread], NOW, Output(headers=False)).split()[3] == "?"
 
 
-@pytest.mark.parametrize(
-    ("capacity", "gpus", "healthy"),
-    [
-        ({"nvidia.com/h100": "4", "nvidia.com/l40s": "2"}, 6, 6),
-        ({"nvidia.com/gpu": "0", "nvidia.com/mig-1g.10gb": "56"}, None, None),
-        ({"volcano.sh/vgpu-number": "80", "volcano.sh/vgpu-cores": "800"}, None, None),
-    ],
-    ids=["named by model", "MIG", "Volcano's parts"],
-)
+@with_rows("capacity", "gpus", "healthy")
 def test_a_node_without_an_agent_that_names_its_gpus_in_another_way_is_shown(
     capacity: dict[str, str], gpus: int | None, healthy: int | None
 ) -> None:
@@ -208,16 +184,7 @@ def test_a_device_that_agent_and_device_plugin_hold_back_counts_once() -> None:
     assert (line.healthy, line.not_offered) == (7, 1)
 
 
-@pytest.mark.parametrize(
-    ("capacity", "offered"),
-    [
-        pytest.param({"nvidia.com/gpu": "0", "nvidia.com/mig-1g.10gb": "56"}, {}, id="mig-mixed"),
-        pytest.param({"cpu": "64"}, {}, id="dynamic-resource-allocation"),
-        pytest.param({"volcano.sh/vgpu-number": "80"}, {}, id="parts-by-volcanos-plugin"),
-        pytest.param({"nvidia.com/gpu": "4"}, {}, id="half-of-them-with-mig"),
-        pytest.param({"nvidia.com/gpu": "32"}, {}, id="shared-by-four"),
-    ],
-)
+@with_rows("capacity", "offered")
 def test_devices_that_are_offered_in_another_way_are_healthy(
     capacity: dict[str, str], offered: dict[str, str]
 ) -> None:

@@ -18,7 +18,7 @@ from admission.web.leader.forwarding import LeaderQuestions
 from admission.web.reader import EVERYTHING, Sight
 from admission.web.sql_reader import SqlReader
 from queues.errors import DatabaseUnavailable
-from tests.fakes.fake_reader import QUEUES, FakeLeader, FakeReader, FakeRights, fake_api, served
+from tests.fakes.fake_reader import FakeLeader, FakeReader, FakeRights, fake_api, served
 
 
 @pytest.fixture
@@ -79,16 +79,7 @@ async def test_nodes_are_told_page_by_page_to_those_who_may_list_nodes(server: s
 
     status, body = await get(server, f"{path}?limit=2")
     assert status == 200
-    assert body["items"][1] == {
-        "name": "gpu-2",
-        "flavor": "",
-        "usable": True,
-        "closed": "",
-        "limits": {"nvidia.com/gpu": "8"},
-        "used": {"nvidia.com/gpu": "2"},
-        "freeDevices": {"nvidia.com/gpu": 6},
-        "workloads": None,
-    }
+    assert [node["name"] for node in body["items"]] == ["gpu-1", "gpu-2"]
     _, rest = await get(server, f"{path}?limit=2&continue={body['continue']}")
     assert ([node["name"] for node in rest["items"]], rest["continue"]) == (["gpu-3"], "")
 
@@ -135,25 +126,10 @@ async def test_decisions_are_told_as_far_as_their_workloads_may_be_seen(server: 
         assert (await get(server, f"{path}?{wrong}"))[0] == 400
 
 
-async def test_queues_are_told_with_their_books(server: str) -> None:
-    status, body = await get(server, "/apis/read.muster.dev/v1/queues")
-
-    assert status == 200
-    assert (body["now"], body["asOf"], body["behind"]) == ("2026-11-21T10:00:00Z", "2026-11-21T10:00:00Z", "")
-    assert [queue["name"] for queue in body["items"]] == [queue.name for queue in QUEUES]
-    assert body["items"][1]["changedBy"] == "ada@example.com"
-    assert body["items"][1]["accounts"][0] == {
-        "flavor": "",
-        "resource": "nvidia.com/gpu",
-        "used": "32",
-        "counted": "32",
-        "guarantee": "0",
-        "deserved": "24",
-        "capability": "32",
-        "share": 1.3333,
-        "pastUse": None,
-        "shareWithPast": None,
-    }
+async def test_queues_are_told_with_their_books(golden: Any, server: str) -> None:
+    """As JSON has them: names of fields are a promise to programs."""
+    _, body = await get(server, "/apis/read.muster.dev/v1/queues")
+    assert body["items"][1] == golden
 
 
 async def test_pending_can_be_narrowed_to_a_queue_a_namespace_and_a_number(server: str) -> None:
@@ -180,20 +156,6 @@ async def test_use_is_told_for_the_user_who_asks(server: str) -> None:
         "2026-11-21T10:00:00Z",
         ["queue", "user"],
     )
-    assert whole["items"][1] == {
-        "resource": "nvidia.com/gpu",
-        "tenant": None,
-        "queue": "team-b",
-        "user": "bert",
-        "workload": None,
-        "flavor": None,
-        "others": False,
-        "amountSeconds": "1440000",
-        "hours": 400.0,
-        "preemptedSeconds": "0",
-        "faultedSeconds": "0",
-        "maintenanceSeconds": "0",
-    }
     assert {each["queue"] for each in of_alice["items"]} == {"train"}
 
 
@@ -211,15 +173,6 @@ async def test_rights_to_name_users_are_asked_about_namespaces_of_the_past(
     for user, by in (("alice", "queue"), ("alice", "flavor,user"), ("jo", "workload"), ("admin", "user")):
         assert (await get(server, path + by, user))[0] == 200
     assert asked == [("alice", (("job", "ml"),)), ("jo", (("job", "ml"),))]
-
-
-async def test_an_explanation_carries_the_reason_with_its_numbers(server: str) -> None:
-    status, (story,) = await get(server, "/apis/read.muster.dev/v1/namespaces/ml/workloads/tune-3")
-
-    assert status == 200
-    assert story["reason"]["code"] == "QueueLimit"
-    assert story["reason"]["facts"]["limit"] == "32"
-    assert [queue["name"] for queue in story["path"]] == ["train", "team-a", "root"]
 
 
 @pytest.mark.parametrize(
@@ -320,15 +273,6 @@ async def test_versions_of_a_queue_come_page_by_page_the_newest_first(server: st
     assert [one["version"] for one in whole["items"]] == [41, 37, 23, 9]
     assert first["items"] + second["items"] == whole["items"]
     assert (first["continue"], second["continue"], whole["continue"]) == ("23", "", "")
-    assert whole["items"][0]["changes"][0] == {
-        "field": "deserved[nvidia.com/gpu]",
-        "before": "32",
-        "after": "24",
-    }
-    assert (whole["items"][0]["by"], whole["items"][0]["reason"]) == (
-        "ada@example.com",
-        "lent to team-b for the demo",
-    )
 
 
 async def test_quota_of_an_earlier_time_is_told_with_that_of_the_children(server: str) -> None:
@@ -339,15 +283,6 @@ async def test_quota_of_an_earlier_time_is_told_with_that_of_the_children(server
     assert [one["name"] for one in now["items"]] == ["team-a", "dev", "train"]
     assert [one["name"] for one in then["items"]] == ["team-a", "dev", "old"]
     assert then["at"] == "2026-10-31T23:00:00Z"
-    assert then["items"][0]["limits"] == [
-        {
-            "flavor": "",
-            "resource": "nvidia.com/gpu",
-            "guarantee": None,
-            "deserved": "32",
-            "capability": "32",
-        }
-    ]
 
 
 @pytest.mark.parametrize("path", ["queues/team-a/versions", "queues/team-a/quota", "queues/nowhere/quota"])
@@ -506,16 +441,6 @@ async def test_metrics_are_for_those_who_may_get_them(server: str) -> None:
 
     status, problem = await get(server, "/metrics", "alice")
     assert (status, problem["error"]) == (403, "alice may not get the path /metrics.")
-
-
-async def test_an_outlook_tells_what_would_let_a_workload_in(server: str) -> None:
-    status, (outlook,) = await get(
-        server, "/apis/read.muster.dev/v1/namespaces/ml/workloads/tune-3/outlook?kind=job"
-    )
-
-    assert status == 200
-    assert (outlook["position"], outlook["queueLength"]) == (2, 2)
-    assert [change["kind"] for change in outlook["changes"]] == ["end", "capability"]
 
 
 async def test_an_explanation_has_what_only_the_leader_knows(server: str, leader: FakeLeader) -> None:

@@ -19,6 +19,7 @@ from admission.cli.closures.drain import drain, undrain
 from admission.cli.closures.reservations import reservations
 from admission.cli.closures.reserve import reserve
 from admission.cli.failures import CommandFailed
+from tests.tables import with_rows
 
 GPU = "nvidia.com/gpu"
 
@@ -125,14 +126,7 @@ def test_a_reservation_is_sent_as_it_was_asked(
     )
 
 
-@pytest.mark.parametrize(
-    ("status", "line"),
-    [
-        (409, r"There is a reservation night already\.\nGive another name with --name"),
-        (404, "The cluster has no reservations"),
-        (403, "HTTP 403"),
-    ],
-)
+@with_rows("status", "line")
 def test_what_the_server_refuses_is_told(status: int, line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     Server(monkeypatch, reservations=status)
     with pytest.raises(CommandFailed, match=line):

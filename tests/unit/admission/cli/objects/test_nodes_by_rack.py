@@ -23,6 +23,7 @@ from tests.fakes import fake_reader
 from tests.fakes.fake_api_server import FakeApiServer
 from tests.fakes.fake_reader import FakeReader
 from tests.fakes.plugin import Asking, Plugin
+from tests.tables import with_rows
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 RACK, BLOCK, HOST = "topology.muster.dev/rack", "topology.muster.dev/block", "kubernetes.io/hostname"
@@ -68,15 +69,7 @@ async def ask(plugin: Plugin, server: FakeApiServer) -> AsyncIterator[Asking]:
         yield ask
 
 
-@pytest.mark.parametrize(
-    ("golden", "words"),
-    [
-        ("nodes", ""),
-        ("nodes wide", "-o wide"),
-        ("nodes by rack", "--racks"),
-        ("nodes of a rack", "--rack r1"),
-    ],
-)
+@with_rows("golden", "words")
 async def test_the_text_is_the_golden_one(ask: Asking, golden: str, words: str) -> None:
     code, out, err = await ask(words)
     expected = (GOLDEN / f"{golden.replace(' ', '-')}.txt").read_text(encoding="utf-8")
