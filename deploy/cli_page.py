@@ -81,7 +81,7 @@ class _Group(NamedTuple):
 
 
 def _added_by(*decorators: Callable[..., Any]) -> tuple[click.Parameter, ...]:
-    """The options that a decorator adds to a command."""
+    """The options that a decorator adds to a command, without those that were removed."""
 
     def probe(**_: Any) -> None:
         """A command without options."""
@@ -89,7 +89,7 @@ def _added_by(*decorators: Callable[..., Any]) -> tuple[click.Parameter, ...]:
     command: Any = probe
     for decorator in decorators:
         command = decorator(command)
-    return tuple(reversed(command.__click_params__))
+    return tuple(each for each in reversed(command.__click_params__) if not getattr(each, "hidden", False))
 
 
 _OUTPUT: Final = _Group("Form of the answer", _added_by(output))
