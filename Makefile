@@ -39,7 +39,7 @@ IMAGE ?= muster:$(shell sed -n 's/^version = "\(.*\)"$$/\1/p' pyproject.toml)
 LOCK = uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-annotate --no-emit-index-url
 
-.PHONY: help venv kubernetes helm demo run test test-all browser checks image site release lint types contracts format bench chaos traces lock clean
+.PHONY: help venv kubernetes helm demo run test test-all browser checks image release lint types contracts format bench chaos traces lock clean
 
 help: ## This list
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -96,9 +96,6 @@ contracts: $(INSTALLED) ## Who may import whom
 image: ## The container image muster:VERSION, by the container engine that is here (ENGINE=, IMAGE=, ARGS='--build-arg BASE=…')
 	@test -n "$(ENGINE)" || { echo "No container engine answers: start or install docker, podman or buildah, or name one: make image ENGINE=PATH" >&2; exit 1; }
 	@$(ENGINE) build --file Containerfile --tag $(IMAGE) --build-arg COMMIT=$$(git describe --always --abbrev=40 --exclude '*' --dirty=-changed) $(ARGS) .
-
-site: $(INSTALLED) ## The documentation as a site, in dist/site
-	@$(BIN)/python -m deploy.site
 
 release: checks ## For maintainers: all files of a version, in dist/release-VERSION
 	@$(BIN)/python -m deploy.release

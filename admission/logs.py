@@ -56,7 +56,7 @@ def configure(*, form: Literal["json", "console"], level: str, stream: TextIO | 
     root.setLevel(level.upper())
     logging.captureWarnings(True)
     # Lines of these libraries about each statement or request do not help administrators.
-    for noisy in ("sqlalchemy", "alembic", "aiohttp.access", "kubernetes_asyncio", "asyncio"):
+    for noisy in ("sqlalchemy", "alembic", "aiohttp.access", "asyncio"):
         logging.getLogger(noisy).setLevel(max(logging.WARNING, root.level))
     logging.getLogger("aiohttp.server").addFilter(_is_about_this_program)
 

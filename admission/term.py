@@ -23,7 +23,6 @@ from admission.engine.snapshot import Snapshot
 from admission.failpoints import Failpoint
 from admission.history_keeper import HistoryKeeper
 from admission.kube.client.client import Client
-from admission.kube.commands import CommandRemover
 from admission.kube.job_starts.job_starter import JobStarter
 from admission.kube.job_starts.started_jobs import StartedJobs
 from admission.kube.node_recovery.marked_nodes import MarkedNodes
@@ -38,9 +37,9 @@ from admission.kube.watch.volume_informers import VolumeInformers
 from admission.kube.writers.automatic_groups import AutomaticGroups
 from admission.kube.writers.awaited_seats import joined
 from admission.kube.writers.dry_runs import DryRunWriter
-from admission.kube.writers.finalizers import FinalizerRemover
 from admission.kube.writers.recreate import RecreationWriter
 from admission.kube.writers.release import ReleaseWriter
+from admission.kube.writers.repeated_writes import RepeatedWrites, command_deleted, finalizer_removed
 from admission.kube.writers.root_condition import RootCondition
 from admission.kube.writers.status_loop import StatusLoop
 from admission.kube.writers.volcano_jobs import VolcanoJobWriter
@@ -125,8 +124,8 @@ class _Writers:
     jobs: VolcanoJobWriter
     groups: AutomaticGroups
     dry_runs: DryRunWriter
-    finalizers: FinalizerRemover
-    commands: CommandRemover
+    finalizers: RepeatedWrites
+    commands: RepeatedWrites
 
     def problems(self) -> MutableMapping[WorkloadKey, Reason]:
         """What the API server refuses, by workload: a view."""
@@ -340,8 +339,8 @@ class LeaderTerm:
                 hand_in=hand_in,
                 observe=dependencies.observe_dry_run,
             ),
-            finalizers=FinalizerRemover(client, check_lease, requeue=look_again),
-            commands=CommandRemover(client, check_lease, requeue=look_again),
+            finalizers=RepeatedWrites(look_again),
+            commands=RepeatedWrites(look_again),
         )
 
     def _note_released(self, ids: Iterable[AdmissionId]) -> None:
@@ -377,15 +376,16 @@ class LeaderTerm:
         self, writers: "_Writers", job_controller: VolcanoJobController, statuses: StatusLoop
     ) -> None:
         """Finalizers of pods whose end is stored, and Commands that were carried out."""
-        world = writers.world
-        writers.finalizers.reconcile(world.pod_outcomes.may_disappear())
+        world, client, check = writers.world, self._dependencies.client, self._check_lease
+        leaving = world.pod_outcomes.may_disappear()
+        writers.finalizers.reconcile(finalizer_removed(client, check, pod) for pod in leaving)
         if world.commands.awaits_queues():
             statuses.look_at_queues()
         now = int(self._lease.now())
         done = world.commands.finished(
             world.facts, world.jobs, world.queues, now, unreadable=job_controller.problems
         )
-        writers.commands.reconcile(done)
+        writers.commands.reconcile(command_deleted(client, check, command) for command in done)
 
     def _run_beside(self, world: World, tasks: asyncio.TaskGroup) -> None:
         """What goes on next to the turns."""
@@ -415,7 +415,6 @@ class LeaderTerm:
             self._check_lease,
             world,
             now=self._lease.now,
-            instance=self._lease.term.holder,
             tell=self._tell_progress,
         )
         tasks.create_task(provisioning.run(), name="requests for nodes")

@@ -5,7 +5,7 @@ Attribute names are the snake_case forms of the API's, so what queues.api reads 
 (Queue, ResourceFlavor, Topology) are few and go through queues.api instead.
 """
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
@@ -425,6 +425,103 @@ class WirePriorityClass(WireStruct):
     value: Int32 = 0
     global_default: bool = False
     preemption_policy: str | None = None
+
+
+# ── devices ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class WireDeviceTopology(WireStruct):
+    """Where a device sits in its machine."""
+
+    #: NUMA node.
+    node_id: Int64 = msgspec.field(name="nodeID", default=-1)
+    pcie_id: str = msgspec.field(name="pcieID", default="")
+    bus_id: str = msgspec.field(name="busID", default="")
+
+
+class WireReportedDevice(WireStruct):
+    """A device of a node, as its reporter sees it."""
+
+    type: str = ""
+    id: str = ""
+    minor: Int64 = -1
+    health: bool = False
+    labels: dict[str, str] | None = None
+    topology: WireDeviceTopology | None = None
+    conditions: tuple[WireCondition, ...] | None = None
+
+
+class WireNodeDevicesSpec(WireStruct):
+    """The devices of a node."""
+
+    devices: tuple[WireReportedDevice, ...] | None = None
+
+
+class WireDeviceEntry(WireStruct):
+    """Devices that one pod has."""
+
+    uuid: str = ""
+    minors: tuple[Int64, ...] | None = None
+
+
+class WireDeviceAllocation(WireStruct):
+    """Devices of one type that pods have."""
+
+    type: str = ""
+    entries: tuple[WireDeviceEntry, ...] | None = None
+
+
+class WireNodeDevicesStatus(WireStruct):
+    """Which pods have devices."""
+
+    allocations: tuple[WireDeviceAllocation, ...] | None = None
+
+
+class WireNodeDevices(WireStruct):
+    """A Device object."""
+
+    metadata: WireMetadata
+    spec: WireNodeDevicesSpec = msgspec.field(default_factory=WireNodeDevicesSpec)
+    status: WireNodeDevicesStatus = msgspec.field(default_factory=WireNodeDevicesStatus)
+
+
+class WirePool(WireStruct):
+    """The pool of a slice."""
+
+    name: str = ""
+    generation: Int64 = 0
+
+
+class WireDeviceTaint(WireStruct):
+    """A taint of a device."""
+
+    effect: str = ""
+
+
+class WireSliceDevice(WireStruct):
+    """A device of a slice."""
+
+    name: str = ""
+    attributes: dict[str, dict[str, Any]] | None = None
+    taints: tuple[WireDeviceTaint, ...] | None = None
+    consumes_counters: tuple[msgspec.Raw, ...] | None = None
+    node_name: str | None = None
+
+
+class WireSliceSpec(WireStruct):
+    """What a driver publishes of one node."""
+
+    driver: str = ""
+    pool: WirePool = msgspec.field(default_factory=WirePool)
+    node_name: str | None = None
+    devices: tuple[WireSliceDevice, ...] | None = None
+
+
+class WireResourceSlice(WireStruct):
+    """A ResourceSlice."""
+
+    metadata: WireMetadata
+    spec: WireSliceSpec = msgspec.field(default_factory=WireSliceSpec)
 
 
 # ── pages of lists, lines of watches ────────────────────────────────────────────────────────────────────────────

@@ -10,7 +10,7 @@ from admission.cli.examples import EXAMPLES, NamedCommand, commands_of, example_
 from admission.cli.kubectl_muster import kubectl_muster
 from admission.cli.muster import muster
 from admission.cli.options import cluster, namespace, namespaces, route
-from admission.cli.output import list_output
+from admission.cli.output import output
 
 _HEAD: Final = """\
 # Command line
@@ -21,7 +21,7 @@ There are two programs: [`muster`](#muster) for administrators, and the kubectl 
 muster`](#kubectl-muster) for users. Both exit with 0 on success, 1 on failure (not found, not reachable, errors in
 documents), 2 for a wrong command line, 130 if Ctrl-C ended them, and `kubectl muster` with 3 if the answer is [too
 old](cli-output.md#how-old-an-answer-is). Errors say what was tried, what was found and what to do, on standard error.
-[What commands print](cli-output.md) has the columns of tables, the fields of JSON, JSONPath, and whose rights count.
+[What commands print](cli-output.md) has the columns of tables, the fields of JSON, and whose rights count.
 
 `kubectl` finds the plugin by its name, `kubectl-muster`, on `PATH`. Flags come after the plugin's name: `kubectl
 muster pending -n team`. Shells complete subcommands, flags, queues, users, and jobs that wait or run through
@@ -53,7 +53,6 @@ _MORE: Final = {
     "kubectl muster page": "[the page](../how-to/page.md)",
     "muster page": "[the page in the cluster](../how-to/page-in-the-cluster.md)",
     "kubectl muster job suspend": "[suspend and resume](../how-to/gangs.md#suspend-and-resume-a-job)",
-    "kubectl muster jobflow": "[JobFlows](../how-to/flows-and-schedules.md#jobs-after-one-another)",
     "kubectl muster quota": "[change quota](../how-to/queues-and-quotas.md#change-quota)",
     "kubectl muster quota history": (
         "[who changed what, and why](../how-to/queues-and-quotas.md#who-changed-what-and-why)"
@@ -93,7 +92,7 @@ def _added_by(*decorators: Callable[..., Any]) -> tuple[click.Parameter, ...]:
     return tuple(reversed(command.__click_params__))
 
 
-_OUTPUT: Final = _Group("Form of the answer", _added_by(list_output))
+_OUTPUT: Final = _Group("Form of the answer", _added_by(output))
 _PLACE: Final = _Group("Namespaces", (*_added_by(namespaces), *_added_by(namespace)))
 _ROUTE: Final = _Group("Who is asked", (*_added_by(route), *_added_by(cluster)))
 _COMMON: Final = (_OUTPUT, _PLACE, _ROUTE)

@@ -3,17 +3,18 @@
     python -m deploy.manifests
 
 The templates are what ``muster install`` applies, with values in place of what differs from cluster to cluster. A test
-compares them. Templates written by hand (Deployment, Services, queues) lie beside them in ``deploy/chart/templates``.
+compares them. Templates written by hand (Deployment, node agents, Services, queues) lie next to them in
+``deploy/chart/templates``. The schema of the values refuses unknown keys; of it only the settings follow from the code,
+they are those of ``muster run``.
 """
 
 import json
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import yaml
 
-from admission.kube.install.agent_pods import agent_namespace, agent_pods
-from admission.kube.install.install import Installation
+from admission.kube.install.install import AGENTS_MAY, Installation
 from admission.kube.install.rbac import (
     AGENT,
     CONTROLLER,
@@ -30,9 +31,8 @@ from admission.kube.policies.agents import agent_policies
 from admission.kube.policies.mutating import mutating_policies
 from admission.kube.policies.validating import validating_policies
 from admission.kube.webhook.configuration import webhook_configurations
-from deploy.chart_agents import IMAGE, NotInManifest, agent_template, only_if
-from deploy.chart_schema import settings_template, values_schema
-from queues.api.api_resources import Document
+from admission.settings import Settings
+from queues.api.api_resources import NAMESPACES, Document
 from queues.api.crd import PlainDumper, crd_files
 from queues.api.names import AGENT_NAMESPACE, DEFAULT_SCHEDULER, VOLCANO_SCHEDULER
 
@@ -46,8 +46,31 @@ _SCHEDULERS: Final = (
     (f"[''{VOLCANO_SCHEDULER}'']", """[{{ include "muster.schedulerAliases" (list "''" .) }}]"""),
     (f"['{VOLCANO_SCHEDULER}']", """[{{ include "muster.schedulerAliases" (list "'" .) }}]"""),
 )
+#: Settings that follow from the Deployment or from other values.
+OF_THE_CHART: Final = frozenset(
+    {
+        *("kubeconfig", "context", "namespace", "username", "identity", "podIp"),
+        *("dsn", "dsnFile", "dataDir", "embeddedPostgres", "certificatesDir", "failedTurnsDir"),
+        *("httpListen", "readListen", "readUrl", "webhookListen", "webhookUrl"),
+    }
+)
+#: Of the schema of a setting, what the schema of the values says too.
+_SAID_OF_A_SETTING: Final = (
+    *("type", "enum", "anyOf", "minimum", "maximum", "exclusiveMinimum", "description", "default"),
+)
+#: They are written into expressions of the admission policies.
+_SCHEDULER: Final = {"type": "string", "pattern": "^[A-Za-z0-9]([-A-Za-z0-9._]*[A-Za-z0-9])?$"}
+#: Stricter than what Muster itself takes.
+_STRICTER: Final[dict[str, Document]] = {
+    "schedulerName": _SCHEDULER,
+    "schedulerAliases": {"type": "array", "minItems": 1, "items": _SCHEDULER},
+}
 #: What metadata ends with.
 _LABELS: Final = "  labels:\n    app.kubernetes.io/part-of: muster\n"
+
+
+class NotInManifest(ValueError):
+    """A part of a manifest that values of the chart replace is not there exactly once."""
 
 
 class _BlockDumper(PlainDumper):
@@ -76,13 +99,12 @@ def objects() -> dict[str, list[Document]]:
     return {
         "rbac-controller": [role for role in rbac(namespace, identity) if role not in for_people],
         "rbac-people": for_people,
-        "rbac-agent": [agent_namespace(), *agent_rbac()],
+        "rbac-agent": [NAMESPACES.document(AGENT_NAMESPACE, labels=AGENTS_MAY), *agent_rbac()],
         "provisioning": provisioning_rbac(identity),
         "policies-gate": mutating_policies(options),
         "policies-guard": guard,
         "policies-webhooks": webhooks,
         "read-api": read_api(namespace, b""),
-        "agent": agent_pods(IMAGE),
     }
 
 
@@ -96,19 +118,33 @@ def files() -> dict[str, str]:
     agent_rights = _template(plain["rbac-agent"], _purposes(AGENT))
     provisioning = _template(plain["provisioning"], _purposes(PROVISIONING))
     texts |= {
-        "rbac-agent": only_if(".Values.agent.enabled", agent_rights),
-        "provisioning": only_if(".Values.provisioning.enabled", provisioning),
+        "rbac-agent": _only_if(".Values.agent.enabled", agent_rights),
+        "provisioning": _only_if(".Values.provisioning.enabled", provisioning),
         "policies-gate": _with_schedulers(texts["policies-gate"]),
         "policies-webhooks": _with_ca_injection(texts["policies-webhooks"]),
         "read-api": _with_ca_injection(texts["read-api"]),
-        "agent": only_if(".Values.agent.enabled", agent_template(texts["agent"])),
     }
     return {
         **{f"crds/{name}": text for name, text in crd_files().items()},
         **{f"templates/{name}.yaml": text for name, text in texts.items()},
-        "templates/_settings.tpl": settings_template(),
         "values.schema.json": json.dumps(values_schema(), indent=2) + "\n",
     }
+
+
+def values_schema() -> Any:
+    """The schema of the values as the file has it, with the settings that Muster has now."""
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    schema["properties"]["settings"]["properties"] = {
+        name: {key: setting[key] for key in _SAID_OF_A_SETTING if key in setting} | _STRICTER.get(name, {})
+        for name, setting in Settings.model_json_schema()["properties"].items()
+        if name not in OF_THE_CHART
+    }
+    return schema
+
+
+def _only_if(condition: str, text: str) -> str:
+    """A part of a template that is rendered under a condition."""
+    return f"{{{{- if {condition} }}}}\n{text}{{{{- end }}}}\n"
 
 
 def _template(documents: list[Document], comment: str = "") -> str:

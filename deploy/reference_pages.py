@@ -21,7 +21,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 _XIDS_HEAD: Final = """\
 # XIDs
 
-<!-- Written by `python -m deploy.reference_pages` from admission/agent/xids.py; do not edit. -->
+<!-- Written by `python -m deploy.reference_pages` from admission/agent/xids.toml; do not edit. -->
 
 Error codes of NVIDIA's driver, and what each means for the device that has it. [Health](health.md#xids)
 tells what the node agent does by class, and when it is over. A code that is not here is of class `unknown`.

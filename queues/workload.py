@@ -69,8 +69,6 @@ class WorkloadKind(StrEnum):
     RAY_JOB = "rayjob"
     #: sparkoperator.k8s.io/v1beta2
     SPARK_APPLICATION = "sparkapplication"
-    #: workload.codeflare.dev/v1beta2
-    APP_WRAPPER = "appwrapper"
 
     @property
     def can_shrink(self) -> bool:

@@ -23,11 +23,10 @@ settings.register_profile("repeatable", derandomize=True, database=None)
 SHARED: Final = (
     ("tests/e2e/failures/test_crash_points.py", "cluster of killed leaders"),
     ("tests/e2e/failures/test_quiet_cluster.py", "cluster of killed leaders"),
-    ("tests/e2e/failures/test_traces.py", "cluster of killed leaders"),
-    ("tests/e2e/preemption/test_recreation.py::test_killed", "cluster of killed leaders"),
-    ("tests/e2e/failures/test_leadership_takeover.py", "cluster of takeovers"),
+    ("tests/e2e/failures/test_leadership_takeover.py", "cluster of killed leaders"),
     ("tests/e2e/failures/test_restore.py", "cluster of killed leaders"),
-    ("tests/e2e/gangs/test_adoption.py", "cluster that Muster comes to and leaves"),
+    ("tests/e2e/volcano/test_quota_holds.py", "cluster of killed leaders"),
+    ("tests/e2e/gangs/test_adoption.py", "cluster that Muster comes to"),
     ("tests/e2e/monitoring", "cluster that Prometheus watches"),
     ("tests/e2e/upgrades/test_upgrade.py", "cluster of upgrades"),
     ("tests/e2e/upgrades", "clusters beside one another"),
@@ -35,12 +34,12 @@ SHARED: Final = (
     ("tests/e2e/users/test_demo.py", "demo"),
     ("tests/e2e/installation", "pods of Muster"),
     ("tests/e2e/support", ""),
-    # What a whole product is asked for, in three parts that take equally long.
-    ("tests/e2e/administrators", "product of administrators"),
-    ("tests/e2e/users", "product of users"),
-    ("tests/e2e/trials", "product of users"),
-    ("tests/e2e/devices", "product of users"),
-    ("tests/e2e/capacity", "product of users"),
+    # What a whole product is asked for, in two parts that take equally long.
+    ("tests/e2e/administrators", "product of people"),
+    ("tests/e2e/users", "product of people"),
+    ("tests/e2e/trials", "product of people"),
+    ("tests/e2e/devices", "product of people"),
+    ("tests/e2e/capacity", "product of people"),
     ("tests/e2e", "product of gangs"),
     ("tests/kube/client/test_eviction.py", "bare cluster"),
     ("tests/kube/client", ""),
@@ -57,20 +56,18 @@ SHARED: Final = (
 )
 #: What begins first; the slowest first. Others follow by folder, so that nothing long is left for the end.
 FIRST: Final = (
-    "product of administrators",
+    "product of people",
     "product of gangs",
-    "product of users",
     "cluster of killed leaders",
     "guarded cluster",
     "pods of Muster",
-    "cluster of takeovers",
     "cluster of upgrades",
     "clusters beside one another",
     "cluster to install in",
     "cluster that Prometheus watches",
     "bare cluster",
     "demo",
-    "cluster that Muster comes to and leaves",
+    "cluster that Muster comes to",
     "browser",
 )
 FOLDERS: Final = ("e2e", "kube", "laws", "sql", "docs")

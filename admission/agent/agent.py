@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
-from admission.agent.allocations import Allocation, LastingMismatches, allocations, mismatches
+from admission.agent.allocations import Allocation, allocations
 from admission.agent.cgroups import pod_of_process
 from admission.agent.cluster.api_client import ApiClient
 from admission.agent.cluster.backoff import RetryBackoff
@@ -50,7 +50,7 @@ from admission.agent.remembered import (
     remembered_resources,
 )
 from admission.agent.settings import AgentSettings
-from admission.agent.vendors.registry import ExpectedDevices, remedy
+from admission.agent.vendors.registry import remedy
 from admission.agent.vendors.vendor import Vendor
 from queues.api.names import AGENT_NAMESPACE
 from queues.errors import ApiError
@@ -79,7 +79,6 @@ class Parts:
     rng: random.Random
     checkpoint: KubeletCheckpoint
     pod_of_pid: Callable[[int], str | None] = pod_of_process
-    expected: ExpectedDevices = field(default_factory=ExpectedDevices)
     wake: threading.Event = field(default_factory=threading.Event)
 
 
@@ -143,7 +142,6 @@ class Agent:
         self._events: list[DeviceEvent] = []
         self._load_at = 0.0
         self._backoff = RetryBackoff(parts.rng)
-        self._lasting = LastingMismatches()
         self._stepped_at = time.monotonic()
         parts.metrics.requests = lambda: parts.client.requests
         parts.metrics.writes = lambda: {**parts.reporter.writes, "lease": parts.heartbeat.renewals}
@@ -300,7 +298,6 @@ class Agent:
         kubelet, pod_of_pid = self._kubelet(), cache(self._parts.pod_of_pid)
         self._resources = registered_resources(readings, kubelet.registered, self._resources)
         uses = allocations(readings, pods, kubelet.given, pod_of_pid, self._allocations)
-        found = mismatches(readings, pods, kubelet.given, pod_of_pid)
         self.metrics.observe(
             NodeObservation(
                 seen=seen,
@@ -308,7 +305,6 @@ class Agent:
                 health=health,
                 allocations=uses,
                 pods=pods,
-                mismatches=found,
                 without_library=self._without_library(seen),
                 ticks=ticks,
             )
@@ -321,8 +317,7 @@ class Agent:
         device = None
         if self._has_device:
             offered = offered_devices(readings, kubelet.registered)
-            lasting = self._lasting.of(found, ticks, at_least=self._settings.poll_seconds)
-            device = device_document(name, node.uid, readings, health, uses, resources, offered, lasting)
+            device = device_document(name, node.uid, readings, health, uses, resources, offered)
         self._parts.reporter.offer(
             Report(
                 device=device,
@@ -332,22 +327,17 @@ class Agent:
         )
 
     def _without_library(self, seen: Sequence[Seen]) -> list[str]:
-        """Vendors whose devices the node should have, and whose library, driver or devices are not found."""
-        node, found = self._parts.node.node, []
+        """Vendors whose library, driver or devices are not found, on a node without any device: agents run where a
+        label says that there are some."""
+        found = (
+            [] if any(each.reading is not None for each in seen) else [each for each in seen if each.absent]
+        )
         for each in seen:
-            labels = {} if node is None else node.labels
-            sign = self._parts.expected.sign(each.vendor, labels) if each.absent else ""
-            if sign:
-                found.append(each.vendor)
-            if self._news(f"no library of {each.vendor}", bool(sign) and each.unread > _DRIVER_STARTS):
-                logger.warning(
-                    "%s says that there are devices of %s, and none can be read: %s %s",
-                    sign,
-                    each.vendor,
-                    each.absent,
-                    remedy(each.vendor),
-                )
-        return found
+            is_missing = each in found and each.unread > _DRIVER_STARTS
+            if self._news(f"no library of {each.vendor}", is_missing):
+                why = (each.vendor, each.absent, remedy(each.vendor))
+                logger.warning("no device of %s can be read on this node: %s %s", *why)
+        return [each.vendor for each in found]
 
     def _kubelet(self) -> KubeletDevices:
         try:

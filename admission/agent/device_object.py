@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
-from admission.agent.allocations import Allocation, DeviceMismatch
+from admission.agent.allocations import Allocation
 from admission.agent.health.conditions import DeviceHealth, condition_documents, memory_text
 from admission.agent.readings import DeviceId, DeviceReading, Fabric, Link, MigInstance, NodeReading
 from queues.api import names
@@ -33,7 +33,7 @@ _LABELS: Final = (
     names.KOORDINATOR_GPU_DRIVER,
     names.GPU_RUNTIME,
 )
-_ANNOTATIONS: Final = (names.DEVICE_LINKS, names.MIG_INSTANCES, names.HEALTH_MEMORY, names.DEVICE_MISMATCHES)
+_ANNOTATIONS: Final = (names.DEVICE_LINKS, names.MIG_INSTANCES, names.HEALTH_MEMORY)
 
 _NOT_IN_LABELS: Final = re.compile(r"[^A-Za-z0-9._-]+")
 _LONGEST_LABEL: Final = 63
@@ -48,14 +48,12 @@ def device_document(
     allocations: Sequence[Allocation],
     resources: Mapping[DeviceId, str] = MappingProxyType({}),
     offered: Mapping[DeviceId, bool] = MappingProxyType({}),
-    mismatches: Sequence[DeviceMismatch] = (),
 ) -> Document:
     """The Device object of a node: the same text for the same input, in any order.
 
     A device without an entry in ``health`` is unhealthy: nothing is known of it yet. ``resources``: what devices are
     registered as, where that is not the usual one of their vendor. ``offered``: whether the kubelet may give them to
-    pods, as far as that is known; it is reported for unhealthy ones. ``mismatches``: pods whose devices are not as they
-    should be; the leader writes events about those of them that are on this node.
+    pods, as far as that is known; it is reported for unhealthy ones.
     """
     minors = {device.id: device_minor(device) for reading in readings for device in reading.devices}
     minors |= {
@@ -86,7 +84,7 @@ def device_document(
         "metadata": {
             "name": node_name,
             "labels": _given(_labels(readings), _LABELS),
-            "annotations": _annotations(readings, health) | _mismatches(mismatches),
+            "annotations": _annotations(readings, health),
             "ownerReferences": [_owner(node_name, node_uid)],
         },
         "spec": {"devices": sorted(devices, key=_place)},
@@ -162,15 +160,6 @@ def _domain(fabric: Fabric | None) -> str:
     if fabric is None or not fabric.complete or not fabric.cluster.strip("0-"):
         return ""
     return label_value(f"{fabric.cluster}.{fabric.clique}")
-
-
-def _mismatches(found: Sequence[DeviceMismatch]) -> dict[str, str]:
-    if not found:
-        return {}
-    entries = [
-        {"pod": one.pod_uid, "kind": one.kind, "found": one.found, "expected": one.expected} for one in found
-    ]
-    return {names.DEVICE_MISMATCHES: _json(entries)}
 
 
 def _annotations(readings: Sequence[NodeReading], health: Mapping[DeviceId, DeviceHealth]) -> dict[str, str]:

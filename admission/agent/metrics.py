@@ -8,17 +8,19 @@ A device that exactly one pod has carries the names of the pod; one that several
 
 import socket
 import threading
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.resources import files
 from typing import Final
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from admission.agent.allocations import Allocation, DeviceMismatch
+from admission.agent.allocations import Allocation
 from admission.agent.device_watch import Seen
 from admission.agent.health import ConditionType, DeviceHealth
 from admission.agent.pod_info import PodInfo
@@ -30,6 +32,8 @@ from admission.agent.xids import xid_class
 _KEPT: Final = 3600.0
 #: Seconds between two readings that count at most as use: a longer gap is one in which nothing is known.
 _LONGEST_STEP: Final = 60.0
+#: Kind, text and labels of each metric, by its name; ``labels = "device"`` stands for these.
+_TABLE: Final = tomllib.loads(files(__package__).joinpath("metrics.toml").read_text("utf-8"))
 _DEVICE_LABELS: Final = ("gpu", "uuid", "model", "namespace", "pod", "queue", "gang", "user")
 _NOBODY: Final = ("", "", "", "", "")
 
@@ -43,7 +47,6 @@ class NodeObservation:
     health: Mapping[DeviceId, DeviceHealth] = field(default_factory=dict)
     allocations: Sequence[Allocation] = ()
     pods: Mapping[str, PodInfo] = field(default_factory=dict)
-    mismatches: Sequence[DeviceMismatch] = ()
     #: Vendors whose devices the node should have, and whose library, driver or devices are not found.
     without_library: Sequence[str] = ()
     #: Monotonic seconds.
@@ -131,110 +134,65 @@ class AgentMetrics(Collector):
         yield from counters
         if last is not None:
             yield from _device_metrics(last)
-            yield from _pod_metrics(last)
+            yield _pod_metrics(last)
 
     def _counters(self, last: NodeObservation | None) -> Iterator[Metric]:
         indices = {} if last is None else _indices(last)
-        xids = CounterMetricFamily(
-            "muster_gpu_xids", "XIDs since the agent started, by class", labels=("gpu", "uuid", "class")
+        yield _family(
+            "muster_gpu_xids_total",
+            (
+                ((indices.get(device or "", ""), device or "", name), count)
+                for (device, name), count in sorted(self._xids.items(), key=str)
+            ),
         )
-        for (device, name), count in sorted(self._xids.items(), key=str):
-            xids.add_metric((indices.get(device or "", ""), device or "", name), count)
-        yield xids
-        for name, meaning, seconds in (
-            ("muster_gpu_admitted_seconds", "Device-seconds of the pods of a queue", self._admitted),
-            ("muster_gpu_admitted_idle_seconds", "Of these, those with utilisation 0", self._idle),
+        for name, seconds in (
+            ("muster_gpu_admitted_seconds_total", self._admitted),
+            ("muster_gpu_admitted_idle_seconds_total", self._idle),
         ):
-            family = CounterMetricFamily(name, meaning, labels=("queue",))
-            for queue in sorted(self._queue_seen):
-                family.add_metric((queue,), seconds[queue])
-            yield family
-        count_family = CounterMetricFamily(
-            "muster_agent_readings", "Readings of all devices", labels=("vendor",)
+            yield _family(name, (((queue,), seconds[queue]) for queue in sorted(self._queue_seen)))
+        for index, name in enumerate(("muster_agent_readings_total", "muster_agent_read_seconds_total")):
+            rows = sorted(self._readings.items())
+            yield _family(name, (((vendor,), counted[index]) for vendor, counted in rows))
+        requests = sorted(self.requests().items())
+        yield _family(
+            "muster_agent_requests_total", (((verb, str(code)), count) for (verb, code), count in requests)
         )
-        seconds_family = CounterMetricFamily(
-            "muster_agent_read_seconds", "Time that these readings took", labels=("vendor",)
-        )
-        for vendor, (count, took) in sorted(self._readings.items()):
-            count_family.add_metric((vendor,), count)
-            seconds_family.add_metric((vendor,), took)
-        yield from (count_family, seconds_family)
-        requests = CounterMetricFamily(
-            "muster_agent_requests", "Requests to the API server", labels=("verb", "code")
-        )
-        for (verb, code), count in sorted(self.requests().items()):
-            requests.add_metric((verb, str(code)), count)
-        writes = CounterMetricFamily("muster_agent_writes", "Writes to the API server", labels=("object",))
-        for what, count in sorted(self.writes().items()):
-            writes.add_metric((what,), count)
-        yield from (requests, writes)
-        silent = GaugeMetricFamily(
-            "muster_agent_silent_seconds", "Time since the library answered last", labels=("vendor",)
-        )
-        for seen in () if last is None else last.seen:
-            silent.add_metric((seen.vendor,), seen.silent)
-        missing = GaugeMetricFamily(
-            "muster_agent_library_missing",
-            "1: the node should have devices of the vendor, and none can be read",
-            labels=("vendor",),
-        )
-        for vendor in () if last is None else last.without_library:
-            missing.add_metric((vendor,), 1)
-        yield from (silent, missing)
+        writes = sorted(self.writes().items())
+        yield _family("muster_agent_writes_total", (((what,), count) for what, count in writes))
+        silent, missing = ((), ()) if last is None else (last.seen, last.without_library)
+        yield _family("muster_agent_silent_seconds", (((seen.vendor,), seen.silent) for seen in silent))
+        yield _family("muster_agent_library_missing", (((vendor,), 1) for vendor in missing))
 
 
-#: Gauges of a device: name, meaning, value. If the value is None, it is unknown and there is no series.
-_GAUGES: Final[tuple[tuple[str, str, Callable[[DeviceReading], float | None]], ...]] = (
-    (
-        "muster_gpu_utilisation_ratio",
-        "Part of the last sample period in which it computed",
-        lambda device: _scaled(device.telemetry.utilisation, 0.01),
+def _family(name: str, rows: Iterable[tuple[Sequence[str], float]]) -> Metric:
+    """A metric of the table with its series: the values of its labels, and its own."""
+    about = _TABLE[name]
+    labels = _DEVICE_LABELS if about["labels"] == "device" else about["labels"]
+    form = CounterMetricFamily if about["kind"] == "counter" else GaugeMetricFamily
+    family = form(name.removesuffix("_total"), about["help"], labels=labels)
+    for values, value in rows:
+        family.add_metric(values, value)
+    return family
+
+
+#: Gauges of a device, and their values. None if that is unknown: there is no series.
+_GAUGES: Final[Mapping[str, Callable[[DeviceReading], float | None]]] = {
+    "muster_gpu_utilisation_ratio": lambda device: _scaled(device.telemetry.utilisation, 0.01),
+    "muster_gpu_memory_used_bytes": lambda device: device.telemetry.memory_used_bytes,
+    "muster_gpu_memory_bytes": lambda device: device.memory_bytes,
+    "muster_gpu_temperature_celsius": lambda device: device.telemetry.temperature,
+    "muster_gpu_power_watts": lambda device: _scaled(device.telemetry.power, 0.001),
+    "muster_gpu_power_limit_watts": lambda device: _scaled(device.telemetry.power_limit, 0.001),
+    "muster_gpu_sm_clock_hertz": lambda device: _scaled(device.telemetry.sm_clock, 1e6),
+    "muster_gpu_memory_clock_hertz": lambda device: _scaled(device.telemetry.memory_clock, 1e6),
+    "muster_gpu_ecc_corrected_errors": lambda device: None if device.ecc is None else device.ecc.corrected,
+    "muster_gpu_ecc_uncorrected_errors": lambda device: (
+        None if device.ecc is None else device.ecc.uncorrected
     ),
-    (
-        "muster_gpu_memory_used_bytes",
-        "Memory in use",
-        lambda device: device.telemetry.memory_used_bytes,
-    ),
-    ("muster_gpu_memory_bytes", "Memory of the device", lambda device: device.memory_bytes),
-    ("muster_gpu_temperature_celsius", "Temperature", lambda device: device.telemetry.temperature),
-    ("muster_gpu_power_watts", "Power drawn", lambda device: _scaled(device.telemetry.power, 0.001)),
-    (
-        "muster_gpu_power_limit_watts",
-        "Most power that it may draw",
-        lambda device: _scaled(device.telemetry.power_limit, 0.001),
-    ),
-    (
-        "muster_gpu_sm_clock_hertz",
-        "Clock of the processors",
-        lambda device: _scaled(device.telemetry.sm_clock, 1e6),
-    ),
-    (
-        "muster_gpu_memory_clock_hertz",
-        "Clock of the memory",
-        lambda device: _scaled(device.telemetry.memory_clock, 1e6),
-    ),
-    (
-        "muster_gpu_ecc_corrected_errors",
-        "Errors of memory that were corrected, since the driver was loaded",
-        lambda device: None if device.ecc is None else device.ecc.corrected,
-    ),
-    (
-        "muster_gpu_ecc_uncorrected_errors",
-        "Errors of memory that could not be corrected, since the driver was loaded",
-        lambda device: None if device.ecc is None else device.ecc.uncorrected,
-    ),
-    (
-        "muster_gpu_links_down",
-        "NVLinks that are there and not active",
-        lambda device: None if device.lost else len(device.links_down),
-    ),
-    (
-        "muster_gpu_nvlink_bytes",
-        "Bytes over all NVLinks since the driver was loaded",
-        lambda device: device.telemetry.nvlink_bytes,
-    ),
-    ("muster_gpu_processes", "Processes that compute on it", lambda device: len(device.processes)),
-)
+    "muster_gpu_links_down": lambda device: len(device.links_down),
+    "muster_gpu_nvlink_bytes": lambda device: device.telemetry.nvlink_bytes,
+    "muster_gpu_processes": lambda device: len(device.processes),
+}
 
 
 def _device_metrics(last: NodeObservation) -> Iterator[Metric]:
@@ -244,68 +202,44 @@ def _device_metrics(last: NodeObservation) -> Iterator[Metric]:
         device.id: (str(device.index), device.id, device.model, *names.get(device.id, _NOBODY))
         for device in devices
     }
-    for name, meaning, value in _GAUGES:
-        family = GaugeMetricFamily(name, meaning, labels=_DEVICE_LABELS)
-        for device in devices:
-            # What was read of a lost device before is not so any more.
-            found = None if device.lost and name != "muster_gpu_memory_bytes" else value(device)
-            if found is not None:
-                family.add_metric(labels[device.id], found)
-        yield family
-    healthy = GaugeMetricFamily("muster_gpu_healthy", "1: it takes work", labels=_DEVICE_LABELS)
-    problems = GaugeMetricFamily(
-        "muster_gpu_condition", "1 for each problem of a device", labels=("gpu", "uuid", "type", "reason")
+    for name, value in _GAUGES.items():
+        # What was read of a lost device before is not so any more.
+        read = (device for device in devices if not device.lost or name == "muster_gpu_memory_bytes")
+        values = ((labels[device.id], value(device)) for device in read)
+        yield _family(name, ((series, number) for series, number in values if number is not None))
+    judged = [(device, last.health[device.id]) for device in devices if device.id in last.health]
+    healthy = ((labels[device.id], float(health.healthy)) for device, health in judged)
+    yield _family("muster_gpu_healthy", healthy)
+    problems = (
+        ((str(device.index), device.id, each.type.value, each.reason), 1)
+        for device, health in judged
+        for each in health.conditions
+        if each.status and each.type is not ConditionType.HEALTHY
     )
-    for device in devices:
-        if (health := last.health.get(device.id)) is None:
-            continue
-        healthy.add_metric(labels[device.id], float(health.healthy))
-        for each in health.conditions:
-            if each.status and each.type is not ConditionType.HEALTHY:
-                problems.add_metric((str(device.index), device.id, each.type.value, each.reason), 1)
-    yield from (healthy, problems)
-    yield from _link_metrics(last)
-    throttled = GaugeMetricFamily(
-        "muster_gpu_throttled", "1 for each reason of lower clocks", labels=("gpu", "uuid", "reason")
+    yield _family("muster_gpu_condition", problems)
+    links = (
+        ((*map(str, link.between), str(link.switched).lower()), link.nvlinks)
+        for reading in last.readings
+        for link in reading.links
+        if link.nvlinks
     )
-    for device in devices:
-        for reason in device.telemetry.throttling:
-            throttled.add_metric((str(device.index), device.id, reason), 1)
-    yield throttled
+    yield _family("muster_gpu_links", links)
+    throttled = (
+        ((str(device.index), device.id, reason), 1)
+        for device in devices
+        for reason in device.telemetry.throttling
+    )
+    yield _family("muster_gpu_throttled", throttled)
 
 
-def _link_metrics(last: NodeObservation) -> Iterator[Metric]:
-    links = GaugeMetricFamily(
-        "muster_gpu_links",
-        "Active NVLinks between two devices of the node",
-        labels=("gpu", "peer", "switched"),
-    )
-    for reading in last.readings:
-        for link in reading.links:
-            if link.nvlinks:
-                first, second = link.between
-                links.add_metric((str(first), str(second), str(link.switched).lower()), link.nvlinks)
-    yield links
-
-
-def _pod_metrics(last: NodeObservation) -> Iterator[Metric]:
-    pods = GaugeMetricFamily(
-        "muster_gpu_pod",
-        "1 for each pod that has a device",
-        labels=("gpu", "uuid", "namespace", "pod", "queue", "gang", "user"),
-    )
+def _pod_metrics(last: NodeObservation) -> Metric:
     indices = _indices(last)
-    for allocation in last.allocations:
-        for device in allocation.devices:
-            pods.add_metric((indices.get(device, ""), device, *_names(last, allocation)), 1)
-    mismatched = GaugeMetricFamily(
-        "muster_gpu_mismatch",
-        "1 for each pod whose devices are not those it was admitted to or given",
-        labels=("namespace", "pod", "kind"),
+    rows = (
+        ((indices.get(device, ""), device, *_names(last, allocation)), 1)
+        for allocation in last.allocations
+        for device in allocation.devices
     )
-    for each in last.mismatches:
-        mismatched.add_metric((each.namespace, each.name, each.kind.value), 1)
-    yield from (pods, mismatched)
+    return _family("muster_gpu_pod", rows)
 
 
 def _names_of_devices(last: NodeObservation) -> dict[DeviceId, tuple[str, ...]]:

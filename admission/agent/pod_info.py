@@ -1,4 +1,4 @@
-"""What the agent knows of a pod: its name, its queue and gang, and the devices that it was admitted to. Pure.
+"""What the agent knows of a pod: its name, its queue, its gang and its user. Pure.
 
 Pods are written by tenants. Whatever is in a document, it gives a value or None, never an exception; what
 cannot be used counts as missing.
@@ -13,9 +13,6 @@ from queues.api import names
 
 #: Characters of a name; a longer value cannot be a name, and would blow up metrics and messages.
 _LONGEST_NAME: Final = 253
-#: Numbers of devices, ascending or not: ``0,3``. A node has at most a few hundred.
-_DEVICES: Final = re.compile(r"[0-9]{1,4}(,[0-9]{1,4}){0,511}", re.ASCII)
-_ADMISSION: Final = re.compile(r"[0-9]{1,18}", re.ASCII)
 #: Uid of a static pod: the kubelet makes it from the manifest.
 _STATIC_UID: Final = re.compile(r"[0-9a-f]{32}", re.ASCII)
 
@@ -38,16 +35,8 @@ class PodInfo:
     group: str = ""
     #: Who created it.
     user: str = ""
-    #: The admission that holds its seat. None if Muster did not admit it.
-    admission: int | None = None
-    #: ``DeviceReading.index`` of the devices that it was admitted to, ascending. None if the admission names none.
-    devices: tuple[int, ...] | None = None
     #: Uid that the kubelet, its checkpoint and the cgroups use: another one for static pods.
     kubelet_uid: str
-    #: Whether its devices come from resource claims (dynamic resource allocation) also.
-    has_claims: bool = False
-    #: Whether it has succeeded or failed: it uses nothing any more.
-    ended: bool = False
 
 
 def pod_info(document: object) -> PodInfo | None:
@@ -57,7 +46,6 @@ def pod_info(document: object) -> PodInfo | None:
     if not (uid and namespace and name):
         return None
     labels, annotations = _mapping(metadata.get("labels")), _mapping(metadata.get("annotations"))
-    spec, status = _mapping(_mapping(document).get("spec")), _mapping(_mapping(document).get("status"))
     return PodInfo(
         uid=uid,
         namespace=namespace,
@@ -77,20 +65,8 @@ def pod_info(document: object) -> PodInfo | None:
             or _name(labels, _BATCH_JOB)
         ),
         user=_name(annotations, names.USER),
-        admission=_admission(annotations.get(names.ADMISSION_ID)),
-        devices=device_numbers(annotations.get(names.DEVICES)),
         kubelet_uid=_kubelet_uid(metadata, annotations) or uid,
-        has_claims=bool(spec.get("resourceClaims")),
-        ended=status.get("phase") in ("Succeeded", "Failed"),
     )
-
-
-def device_numbers(annotation: object) -> tuple[int, ...] | None:
-    """Numbers of devices in ``muster.dev/devices``, ascending, each once. None if there is no such annotation, or it
-    has another form."""
-    if not isinstance(annotation, str) or not _DEVICES.fullmatch(annotation):
-        return None
-    return tuple(sorted({int(number) for number in annotation.split(",")}))
 
 
 def _kubelet_uid(metadata: Mapping[object, object], annotations: Mapping[object, object]) -> str:
@@ -105,10 +81,6 @@ def _kubelet_uid(metadata: Mapping[object, object], annotations: Mapping[object,
     if not of_node or _MIRROR not in annotations or not isinstance(found, str):
         return ""
     return found if _STATIC_UID.fullmatch(found) else ""
-
-
-def _admission(value: object) -> int | None:
-    return int(value) if isinstance(value, str) and _ADMISSION.fullmatch(value) else None
 
 
 def _mapping(value: object) -> Mapping[object, object]:

@@ -6,17 +6,18 @@ import signal
 import threading
 
 from admission.agent.agent import Agent, parts
-from admission.agent.cluster.api_client import ApiClient, Endpoint
+from admission.agent.cluster.api_client import ApiClient
 from admission.agent.metrics import MetricsServer
 from admission.agent.settings import AgentSettings
 from admission.agent.vendors.registry import VENDORS
+from admission.api_access import Access
 
 logger = logging.getLogger(__name__)
 
 
-def run(settings: AgentSettings, endpoint: Endpoint) -> int:
+def run(settings: AgentSettings, access: Access) -> int:
     """Report until SIGTERM or SIGINT, then 0. Raises OSError: the address of the metrics is taken."""
-    client = ApiClient(endpoint)
+    client = ApiClient(access)
     made = parts(settings, client, {vendor.name: vendor.reader() for vendor in VENDORS}, rng=random.Random())
     agent, stop = Agent(made), threading.Event()
 
@@ -29,6 +30,6 @@ def run(settings: AgentSettings, endpoint: Endpoint) -> int:
         signal.signal(number, end)
     if settings.metrics_listen:
         MetricsServer(settings.metrics_listen, agent.metrics, agent.is_alive).start()
-    logger.info("the devices of node %s are reported to %s", settings.node_name, endpoint.server)
+    logger.info("the devices of node %s are reported to %s", settings.node_name, access.server)
     agent.run(stop)
     return 0

@@ -111,8 +111,6 @@ def _arguments(called: Sequence[str], before: Sequence[str]) -> Iterator[Candida
             ).items:
                 told = one.reason.code if one.reason else one.state
                 yield f"{one.kind}/{one.name}", f"queue {one.queue}, {told}"
-        case ["jobflow", "get" | "delete"]:
-            yield from _job_flows(before)
         case ["undrain"]:
             yield from _closures(before, "nodedrains")
 
@@ -124,25 +122,15 @@ def _queues(before: Sequence[str]) -> Iterator[Candidate]:
         yield one.name, f"{one.state}, {one.pending} waiting, {one.admitted} running"
 
 
-def _job_flows(before: Sequence[str]) -> Iterator[Candidate]:
-    from admission.cli.access.objects import ClusterRoute, path_of, send
-    from queues.api.api_resources import JOB_FLOWS
-
-    route = ClusterRoute(**_flags_given(before, "kubeconfig", "context"), timeout=_TIMEOUT_SECONDS)
-    here = route.namespace(_given(before, "-n", "--namespace"))
-    for flow in send(route, "GET", path_of(JOB_FLOWS, here), tried="Listing JobFlows")["items"]:
-        yield flow["metadata"]["name"], flow.get("status", {}).get("state", {}).get("phase", "")
-
-
 def _closures(before: Sequence[str], plural: str) -> Iterator[Candidate]:
-    from admission.cli.access.objects import ClusterRoute
-    from admission.cli.closures.objects import listed, status_of
+    from admission.cli.access.object_forms import ClosureObject
+    from admission.cli.access.objects import ClusterRoute, listed
     from queues.api.api_resources import NODE_DRAINS, RESERVATIONS
 
-    resource = next(each for each in (NODE_DRAINS, RESERVATIONS) if each.plural == plural)
+    resource = NODE_DRAINS if plural == NODE_DRAINS.plural else RESERVATIONS
     route = ClusterRoute(**_flags_given(before, "kubeconfig", "context"), timeout=_TIMEOUT_SECONDS)
-    for each in listed(route, resource) or ():
-        yield each["metadata"]["name"], str(status_of(each).get("phase") or "")
+    for closure in listed(route, resource, ClosureObject, left_out=lambda _: None) or ():
+        yield closure.metadata.name, closure.status.phase or ""
 
 
 def _ask(before: Sequence[str], path: str, form: type[T], query: dict[str, str | None]) -> T:

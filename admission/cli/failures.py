@@ -10,7 +10,7 @@ from typing import Final
 
 import click
 
-from admission.cli.rendering.terminal.sentences import columns_of, filled, say
+from admission.cli.rendering.sentences import columns_of, filled, say
 from queues.errors import MusterError
 
 #: Environment variable: set, an unexpected error shows its traceback.

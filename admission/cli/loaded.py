@@ -7,11 +7,13 @@ from typing import Any
 
 import click
 
+from admission.cli.removed import GroupWithRemovedCommands
+
 #: Where a command is: ``module:name``.
 Place = str
 
 
-class LoadedGroup(click.Group):
+class LoadedGroup(GroupWithRemovedCommands):
     """A group that knows where its commands are, and imports those that are asked for."""
 
     def __init__(self, *given: Any, full_name: str, places: Mapping[str, Place], **more: Any) -> None:

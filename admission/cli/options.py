@@ -8,6 +8,7 @@ from typing import Any, Final
 import click
 
 from admission.cli.access.read_api import Route
+from admission.cli.removed import removed_option
 from admission.kube.client.kubeconfig import current_namespace
 
 Command = Callable[..., Any]
@@ -107,14 +108,10 @@ def chosen_namespace(
     return None if all_namespaces else given or current_namespace(kubeconfig, context)
 
 
-def selector(command: Command) -> Command:
-    """Add ``-l``; see ``admission.cli.access.labels``."""
-    return click.option(
-        "-l",
-        "--selector",
-        metavar="SELECTOR",
-        help="Only workloads whose objects have these labels, as of kubectl: team=a,env!=test,'tier in (x,y)'.",
-    )(command)
+#: In place of ``-l``, which reads all workloads and all objects with the labels.
+without_labels: Final = removed_option(
+    "-l", "-q, -n, --user and --mine choose workloads, and `kubectl get pods -l SELECTOR` objects by labels"
+)
 
 
 def most_lines(noun: str) -> Callable[[Command], Command]:

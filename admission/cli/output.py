@@ -1,25 +1,23 @@
-"""Forms of an answer, spelled as kubectl spells them: ``-o``, ``--no-headers``, ``--sort-by`` and ``--watch``."""
+"""Forms of an answer, spelled as kubectl spells them: ``-o``, ``--no-headers`` and ``--watch``."""
 
 import io
-import os
 import re
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
-from typing import Any, Final, TextIO, TypeVar
+from typing import Any, Final, TextIO
 
 import click
 
 from admission.cli.failures import INTERRUPTED
-from admission.cli.rendering.terminal.colour import CHOICES, wants_colour
-from admission.cli.rendering.terminal.sentences import columns_of, filled
+from admission.cli.removed import removed_option
+from admission.cli.rendering.sentences import columns_of, filled
 from queues.errors import MusterError
 
 Command = Callable[..., Any]
-T = TypeVar("T")
 #: How a command prints one answer; its result is an exit code.
 _Print = Callable[[], Any]
 
@@ -43,12 +41,8 @@ class Output:
     form: str = "table"
     #: Whether tables have a line of column names.
     headers: bool = True
-    #: A field of an item, such as ``.asks.nvidia\\.com/gpu``; "": as the answer has them.
-    sort_by: str = ""
     #: Columns of the terminal. None if the output goes elsewhere.
     width: int | None = None
-    #: Whether tables have colours.
-    has_colour: bool = False
 
     @property
     def is_wide(self) -> bool:
@@ -65,39 +59,22 @@ class Output:
         """Characters of a line of a table for people, None for any number. ``-o wide`` is never shortened."""
         return self.width if self.form == "table" else None
 
+    def narrowed(self, by: int) -> "Output":
+        """The same with so many characters less in a line."""
+        return self if self.width is None else replace(self, width=max(self.width - by, 1))
+
     def fitted(self, lines: str) -> str:
         """A table with a line for each item, cut at the edge of the terminal: wrapped lines are hard to read.
 
         Only ``-o table``, and not where it goes elsewhere.
         """
-        if (room := self.room) is not None:
-            lines = "".join(_cut(line, room) for line in lines.splitlines(keepends=True))
-        return self.coloured(lines)
+        if (room := self.room) is None:
+            return lines
+        return "".join(_cut(line, room) for line in lines.splitlines(keepends=True))
 
     def filled(self, text: str) -> str:
         """Paragraphs, with sentences broken at the edge of the terminal: what they say at their end is not cut."""
-        return self.coloured(filled(text, self.width if self.is_table else None))
-
-    def coloured(self, text: str) -> str:
-        """Tables with colours, if the user wants them."""
-        if not self.has_colour or self.form not in ("table", "wide"):
-            return text
-        from admission.cli.rendering.terminal.colour import coloured
-
-        return coloured(text)
-
-    def sorted(self, items: Sequence[T]) -> list[T]:
-        """The items of an answer in the order that the user wants; those without the value come first."""
-        if not self.sort_by:
-            return list(items)
-        from msgspec import to_builtins
-
-        shown = to_builtins(items)
-        keys = [_sort_key(_value_at(item, self.sort_by)) for item in shown]
-        if items and not any(key[0] for key in keys):
-            fields = ", ".join(sorted(shown[0])) if isinstance(shown[0], dict) else "none"
-            raise click.UsageError(f"--sort-by: no item has {self.sort_by}. Fields: {fields}.")
-        return [items[index] for index in sorted(range(len(items)), key=keys.__getitem__)]
+        return filled(text, self.width if self.is_table else None)
 
     def document(self, body: Any, *, name: Callable[[Any], str] | None = None) -> str | None:
         """The answer as the user wants it. None for a table, which the command makes.
@@ -157,52 +134,13 @@ def _path_in_jq(path: str) -> str:
     return "".join(f".{field}" if plain.fullmatch(field) else f'["{field}"]' for field in fields) or "."
 
 
-def color_option(command: Command) -> Command:
-    """Add ``--color``; the command gets ``color``, one of ``CHOICES``."""
-    return click.option(
-        "--color",
-        type=click.Choice(CHOICES),
-        default="auto",
-        show_default=True,
-        help="Colours; auto: on a terminal, unless NO_COLOR is set.",
-    )(command)
-
-
-def chosen_colour(choice: str) -> bool:
-    """Whether answers of this command have colours. ``choice``: of ``--color``."""
-    found = wants_colour(choice, is_terminal=sys.stdout.isatty(), environment=os.environ)
-    # Click takes them away where it sees no terminal: in a pipe, and while an answer is collected for --watch.
-    click.get_current_context().color = found
-    return found
-
-
 def output(command: Command) -> Command:
     """Add ``-o``, ``--no-headers`` and ``--watch``. The command gets ``output``, an Output."""
-    return _with_output(command, ())
+    return output_with()(command)
 
 
-def _with_output(command: Command, more: tuple[str, ...]) -> Command:
-
-    @wraps(command)
-    def with_output(**given: Any) -> Any:
-        names = ("form", "no_headers", "watch", "color")
-        form, no_headers, watch, colour = (given.pop(key) for key in names)
-        sort_by = given.pop("sort_by", None) or ""
-        has_colour = chosen_colour(colour)
-
-        def answer() -> Any:
-            # While it is watched, the terminal may get another width.
-            wanted = Output(
-                form=form,
-                headers=not no_headers,
-                sort_by=sort_by,
-                width=columns_of(sys.stdout),
-                has_colour=has_colour,
-            )
-            return command(output=wanted, **given)
-
-        return watched(answer) if watch else answer()
-
+def output_with(*more: str) -> Callable[[Command], Command]:
+    """As ``output``, with further words for ``-o``."""
     options = (
         click.option(
             "-o",
@@ -217,28 +155,26 @@ def _with_output(command: Command, more: tuple[str, ...]) -> Command:
         click.option(
             "-w", "--watch", is_flag=True, help="Show the answer again whenever it changes, until Ctrl-C."
         ),
-        color_option,
+        removed_option("--sort-by", "`-o json | jq '.items | sort_by(.created)'` sorts by any field"),
+        removed_option("--color", "answers have no colours"),
     )
-    with_options: Command = with_output
-    for option in reversed(options):
-        with_options = option(with_options)
+
+    def with_options(command: Command) -> Command:
+        @wraps(command)
+        def with_output(*, form: str, no_headers: bool, watch: bool, **given: Any) -> Any:
+            def answer() -> Any:
+                # While it is watched, the terminal may get another width.
+                wanted = Output(form=form, headers=not no_headers, width=columns_of(sys.stdout))
+                return command(output=wanted, **given)
+
+            return watched(answer) if watch else answer()
+
+        with_all: Command = with_output
+        for option in reversed(options):
+            with_all = option(with_all)
+        return with_all
+
     return with_options
-
-
-def list_output(command: Command) -> Command:
-    """Add what ``output`` adds, and ``--sort-by``: for commands that show several things."""
-    return list_output_with()(command)
-
-
-def list_output_with(*more: str) -> Callable[[Command], Command]:
-    """As ``list_output``, with further words for ``-o``."""
-    return lambda command: _sorting(_with_output(command, more))
-
-
-def _sorting(command: Command) -> Command:
-    return click.option("--sort-by", metavar="FIELD", help="Sort by a field of the items, such as .name.")(
-        command
-    )
 
 
 def _cut(line: str, width: int) -> str:
@@ -259,36 +195,6 @@ def _kind_and_name(item: Any) -> str:
     item = to_builtins(item)
     metadata = item.get("metadata") or item
     return f"{str(item.get('kind', '')).lower()}/{metadata.get('name', '')}".removeprefix("/")
-
-
-def _value_at(item: Any, path: str) -> Any:
-    """The value of a field of an item; None if it is not there."""
-    for field in _DOT.split(path.strip("{}").removeprefix(".")):
-        item = item.get(field.replace("\\.", ".")) if isinstance(item, dict) else None
-    return item
-
-
-def _sort_key(value: Any) -> tuple[int, Any]:
-    """Comparable with those of other items, whatever their values are."""
-    if value is None:
-        return (0, 0)
-    if isinstance(value, bool | int | float):
-        return (1, value)
-    number = _as_number(str(value))
-    return (1, number) if number is not None else (2, str(value))
-
-
-def _as_number(text: str) -> float | None:
-    """The value of an amount as Kubernetes writes it. None if the text is no amount."""
-    if re.fullmatch(r"[+-]?[0-9.]+[A-Za-z]{0,2}", text) is None:
-        return None
-    from queues.errors import InvalidQuantity
-    from queues.resources import amount, scale
-
-    try:
-        return amount("nvidia.com/gpu", text) / scale("nvidia.com/gpu")
-    except InvalidQuantity:
-        return None
 
 
 class _Collected(io.StringIO):

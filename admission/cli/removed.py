@@ -5,29 +5,37 @@ from typing import Any, Final
 
 import click
 
-#: Commands of ``muster``, and what to use instead.
+#: Commands by how they were called, and what to use instead.
 _COMMANDS: Final = {
-    "backup": "pg_dump writes backups, and the chart's CronJob runs it (value `backup.enabled`): see Backup and"
+    "muster backup": "pg_dump writes backups, and the chart's CronJob runs it (value `backup.enabled`): see Backup and"
     " restore in docs/how-to/operate.md",
-    "restore": "pg_restore restores what pg_dump wrote, and `muster migrate` brings it to this version: see Restore"
-    " in docs/how-to/operate.md",
-    "simulate": "recorded traces are played in a checkout of the sources: `python -m tests.bench.simulate`, see"
+    "muster restore": "pg_restore restores what pg_dump wrote, and `muster migrate` brings it to this version: see"
+    " Restore in docs/how-to/operate.md",
+    "muster simulate": "recorded traces are played in a checkout of the sources: `python -m tests.bench.simulate`, see"
     " docs/reference/benchmarks.md",
-    "failed-turns": "a turn that could not be decided is a file in failedTurnsDir, and the log line `failed turn"
-    " kept` has the command that copies it",
+    "muster failed-turns": "a turn that could not be decided is a file in failedTurnsDir, and the log line `failed"
+    " turn kept` has the command that copies it",
+    "kubectl muster jobflow": "`kubectl get jobflows` and `kubectl describe jobflow NAME` show a flow with what each"
+    " of its Jobs waits for, `kubectl muster jobs` its Jobs, and `kubectl delete jobflow NAME` removes it",
+    "kubectl muster top": "`kubectl muster queues -w` and `kubectl muster pending -A -w` show the same as it changes,"
+    " and `kubectl muster page` in a browser",
+    "kubectl muster quota move": "`kubectl muster quota set FROM --deserved gpu=24`, then the same for TO, moves it"
+    " for good, and `kubectl muster quota lend` until a time",
+    "kubectl muster quota diff": "`kubectl muster quota history QUEUE --since TIME` shows each change, and `kubectl"
+    " muster quota show QUEUE --at TIME` what it had",
 }
 
 
 class GroupWithRemovedCommands(click.Group):
-    """The group ``muster``: a call of a command that was taken out is an error that names its replacement."""
+    """A group in which a call of a command that was taken out is an error that names its replacement."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Raises UsageError."""
-        name = args[0]
-        if (instead := _COMMANDS.get(name)) is not None:
-            raise click.UsageError(f"{ctx.command_path} {name} was removed: {instead}.", ctx)
+        called = f"{ctx.command_path} {args[0]}"
+        if (instead := _COMMANDS.get(called)) is not None:
+            raise click.UsageError(f"{called} was removed: {instead}.", ctx)
         return super().resolve_command(ctx, args)
 
 

@@ -26,9 +26,12 @@ TO_COME: Final = (
     "(2026-11-27T18:00, in UTC, or with a zone: 2026-11-27T18:00:00+01:00)"
 )
 _CLOCK: Final = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])")
-LASTING: Final = "for how long (90m, 12h, 1h30m, 3d, 2w)"
 #: What lasts longer was not meant to end.
 LONGEST: Final = timedelta(days=3660)
+
+
+def _now() -> datetime:
+    return datetime.fromtimestamp(time.time(), UTC)
 
 
 class PastTime(click.ParamType[datetime]):
@@ -40,7 +43,7 @@ class PastTime(click.ParamType[datetime]):
         """The time. Raises BadParameter: found, and expected."""
         if isinstance(value, datetime):
             return value
-        now = datetime.fromtimestamp(time.time(), UTC)
+        now = _now()
         found = past_time(value, now)
         if found is None:
             self.fail(f"found {value[:60]!r}, expected {EXPECTED}.", param, ctx)
@@ -74,10 +77,11 @@ def since_text(since: str | None) -> str | None:
     """The time of an option ``--since`` as the read API takes it. Raises UsageError."""
     if since is None:
         return None
-    found = past_time(since, datetime.fromtimestamp(time.time(), UTC))
+    now = _now()
+    found = past_time(since, now)
     if found is None:
         raise click.UsageError(f"--since: found {since[:60]!r}, expected {EXPECTED}.")
-    if found > datetime.fromtimestamp(time.time(), UTC):
+    if found > now:
         raise click.UsageError(f"--since: found {since[:60]!r}, which is not past yet.")
     return as_text(found)
 
@@ -92,10 +96,6 @@ def as_text(moment: datetime) -> str:
 
 def _seconds(duration: str) -> int:
     return sum(int(number) * _UNITS[unit] for number, unit in _PART.findall(duration))
-
-
-def _now() -> datetime:
-    return datetime.fromtimestamp(time.time(), UTC)
 
 
 class FutureTime(click.ParamType[datetime]):
@@ -120,27 +120,6 @@ class FutureTime(click.ParamType[datetime]):
         if found - now > LONGEST:
             self.fail(f"found {value[:60]!r}, expected a time within ten years.", param, ctx)
         return found
-
-
-class TimeFromNow(click.ParamType[datetime]):
-    """A duration from now on; the command gets its end in UTC."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
-        """The end. Raises BadParameter: found, and expected."""
-        if isinstance(value, datetime):
-            return value
-        now = _now()
-        past = past_time(value, now) if is_duration(value) and not value.startswith("-") else None
-        if past is None or past >= now.replace(microsecond=0):
-            self.fail(f"found {value[:60]!r}, expected {LASTING}.", param, ctx)
-        # Up to a whole second, so that nothing ends before its time.
-        end = now + (now.replace(microsecond=0) - past)
-        end = end if not end.microsecond else end.replace(microsecond=0) + timedelta(seconds=1)
-        if end - now > LONGEST:
-            self.fail(f"found {value[:60]!r}, expected ten years at most.", param, ctx)
-        return end
 
 
 def future_time(text: str, now: datetime) -> datetime | None:
@@ -168,6 +147,8 @@ class LastingTime(click.ParamType[str]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """The duration. Raises BadParameter: found, and expected."""
-        if not is_duration(value) or value.startswith("-"):
+        if not is_duration(value) or value.startswith("-") or not _seconds(value):
             self.fail(f"found {value[:60]!r}, expected a duration such as 90m, 4h, 1h30m or 2d.", param, ctx)
+        if _seconds(value) > LONGEST.total_seconds():
+            self.fail(f"found {value[:60]!r}, expected ten years at most.", param, ctx)
         return f"{_seconds(value)}s"

@@ -200,17 +200,6 @@ class ReportedDevice:
         return frozenset(name.lower() for name in (self.id, self.bus_id) if name)
 
 
-class ReportedMismatch(NamedTuple):
-    """A pod whose devices are not as they should be, as the agent of its node says."""
-
-    pod_uid: str
-    #: As the agent calls it: ``not-as-admitted`` or ``not-given``.
-    kind: str
-    #: Numbers of devices, ascending; of ``not-given`` only the devices too many.
-    found: tuple[int, ...]
-    expected: tuple[int, ...]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeDevicesFact:
     """The devices of a node: a Device object (Koordinator's kind, written by Muster's agent or by koordlet)."""
@@ -220,7 +209,6 @@ class NodeDevicesFact:
     devices: tuple[ReportedDevice, ...] = ()
     #: Numbers of the devices that pods have, by the pod's uid.
     holders: Mapping[str, frozenset[int]] = field(default_factory=dict)
-    mismatches: tuple[ReportedMismatch, ...] = ()
 
     @property
     def has_faults(self) -> bool:

@@ -1,6 +1,6 @@
-"""Every metric of a replica and of a node agent, as ``metrics.toml`` has them.
+"""Every metric of a replica and of a node agent, as the two files ``metrics.toml`` have them.
 
-For the code that shows those of replicas, and for the page of reference. Agents have no use for this.
+For the code that shows those of replicas, and for the page of reference.
 """
 
 import tomllib
@@ -51,12 +51,18 @@ def _metric(name: str, fields: Mapping[str, Any]) -> Metric:
     return Metric(name, **read)
 
 
-_TABLES: Final[Mapping[str, tuple[Metric, ...]]] = {
-    about: tuple(_metric(name, fields) for name, fields in table.items())
-    for about, table in tomllib.loads(files(__package__).joinpath("metrics.toml").read_text("utf-8")).items()
-}
-LEADERSHIP, SERVERS, QUEUES, WORKLOADS, NODES, AGENT = (
-    _TABLES[about] for about in ("leadership", "servers", "queues", "workloads", "nodes", "agent")
+def _table(package: str) -> Mapping[str, Any]:
+    return tomllib.loads(files(package).joinpath("metrics.toml").read_text("utf-8"))
+
+
+def _metrics(table: Mapping[str, Any]) -> tuple[Metric, ...]:
+    return tuple(_metric(name, fields) for name, fields in table.items())
+
+
+_TABLES: Final = _table("admission.figures")
+LEADERSHIP, SERVERS, QUEUES, WORKLOADS, NODES = (
+    _metrics(_TABLES[about]) for about in ("leadership", "servers", "queues", "workloads", "nodes")
 )
+AGENT: Final = _metrics(_table("admission.agent"))
 CONTROLLER: Final = (*LEADERSHIP, *SERVERS, *QUEUES, *WORKLOADS, *NODES)
 BY_NAME: Final = {metric.name: metric for metric in CONTROLLER}

@@ -14,7 +14,6 @@ from admission.node_recovery.policy import FaultPolicy
 from admission.node_recovery.state import LONGEST_FAULT, RecoveryPhase, RecoveryState, read_state
 from admission.node_recovery.view import (
     KILLS_PODS,
-    LACKS_DEVICES,
     BlackHole,
     GangOnNode,
     JobProgress,
@@ -95,8 +94,6 @@ class _Step:
     policy: FaultPolicy
     now: int
     state: RecoveryState
-    #: CronJobs that exist and that Jobs may be made from: ``namespace/name``.
-    templates: frozenset[str] = frozenset()
 
     @property
     def faults(self) -> tuple[DeviceFault, ...]:
@@ -133,25 +130,17 @@ class _Step:
 
     @property
     def is_unreported(self) -> bool:
-        """Whether the node is closed for a fault that was reported, and its devices are not reported now."""
-        reported = self.view.lease_renewed_at not in (None, LACKS_DEVICES)
-        return self.state.phase.is_out and bool(self.state.devices) and not reported
+        """Whether the node is closed for a fault that was reported, and its devices are not reported now.
+
+        The reporter of a fault has to report its end as well: an agent may run before the driver does, and a user may
+        have deleted its object.
+        """
+        return self.state.phase.is_out and bool(self.state.devices) and not self.view.is_reported
 
     @property
     def job(self) -> RecoveryJob | None:
         """The Job of the present phase. None if it does not exist."""
         return self.view.jobs.get(job_name(self.view.name, self.state))
-
-    def agent_ran_after(self, moment: int) -> bool:
-        """Whether the agent has run later than this; true if nothing reports devices, for then nothing can.
-
-        Its lease shows no more: it is renewed while a library hangs, and the agent reports the devices as lost then.
-        But the agent that reported a fault has to report its end as well: an agent may run before the driver does, and
-        a user may have deleted its object.
-        """
-        if self.view.lease_renewed_at is None:
-            return not self.is_unreported
-        return self.view.lease_renewed_at > moment
 
     def stay(self, *, look_again: int | None = None, **actions: Any) -> NodeTurn:
         """Stay in the phase. Nothing is waited for beyond what the phase takes."""
@@ -208,21 +197,18 @@ def plan(
     nodes: Mapping[NodeName, NodeView],
     policy: FaultPolicy,
     now: int,
-    *,
-    templates: frozenset[str] = frozenset(),
     failed: Callable[[NodeName, Exception], None] | None = None,
 ) -> Mapping[NodeName, NodeTurn]:
     """What follows for each node that has or had a fault, by name; nodes without anything to look at are left out.
 
-    ``nodes``: all nodes with devices, since the circuit breaker counts them; ``templates``: CronJobs that exist
-    (``namespace/name``). ``failed``: called with nodes whose step failed, which are left out too. If None, the error
-    is raised.
+    ``nodes``: all nodes with devices, since the circuit breaker counts them. ``failed``: called with nodes whose step
+    failed, which are left out too. If None, the error is raised.
     """
     breaker = circuit_breaker(nodes, policy, now)
     turns: dict[NodeName, NodeTurn] = {}
     for name in sorted(name for name, view in nodes.items() if not view.is_quiet):
         try:
-            turns[name] = step(nodes[name], breaker, policy, now, templates)
+            turns[name] = step(nodes[name], breaker, policy, now)
         except Exception as error:
             if failed is None:
                 raise
@@ -230,22 +216,13 @@ def plan(
     return turns
 
 
-def step(
-    view: NodeView, breaker: CircuitBreaker, policy: FaultPolicy, now: int, templates: frozenset[str]
-) -> NodeTurn:
+def step(view: NodeView, breaker: CircuitBreaker, policy: FaultPolicy, now: int) -> NodeTurn:
     """What follows for a node: at most one phase further, or what its phase has to do.
 
     Its phase is entered before anything is done in it, so that the leader after a crash knows of it. On the world
     that its turns make it comes to rest: called again and again, there is nothing to do in the end.
     """
-    here = _Step(
-        view=view,
-        breaker=breaker,
-        policy=policy,
-        now=now,
-        state=known_state(view, now),
-        templates=templates,
-    )
+    here = _Step(view=view, breaker=breaker, policy=policy, now=now, state=known_state(view, now))
     turn = _decided(here)
     return replace(turn, writes=_must_be_written(view, turn.state), deletes=_leftovers(view, turn.state))
 
@@ -262,15 +239,14 @@ def known_state(view: NodeView, now: int) -> RecoveryState:
     return replace(state, phase=RecoveryPhase.DRAINING, since=now, waits="")
 
 
-def lacks_devices(annotation: str, reported: Iterable[ReportedDevice]) -> bool:
-    """Whether a device is not reported whose fault closed the node, as the annotation says.
+def reports_known_devices(annotation: str, reported: Iterable[ReportedDevice]) -> bool:
+    """Whether devices are reported, those whose fault closed the node, as the annotation says, among them.
 
-    By its uuid, since others may move up to its number.
+    By their uuids, since others may move up to their numbers.
     """
+    names = {_known_by(device.id, device.number) for device in reported}
     known = read_state(annotation)
-    if known is None or not known.phase.is_out:
-        return False
-    return not {_known_by(device.id, device.number) for device in reported}.issuperset(known.devices)
+    return bool(names) and (known is None or not known.phase.is_out or names.issuperset(known.devices))
 
 
 def _known_by(device: str, number: int) -> str:
@@ -365,14 +341,15 @@ def _recovering(here: _Step) -> NodeTurn:
 
 
 def _verifying(here: _Step) -> NodeTurn:
-    """The agent has to run and to report the devices as healthy, and then the test Job, if there is one, to succeed.
+    """The devices have to be reported as healthy, and then the test Job, if there is one, to succeed.
 
     That the node killed pods does not count here: this is for the test and for the next gang to show.
     """
     since = here.state.since
     ends = since + SETTLE_TIMEOUT
-    if not here.agent_ran_after(since):
-        return here.stay(look_again=ends) if here.now < ends else _wait_for_agent(here)
+    if here.is_unreported:
+        why = "a device that was unhealthy is not reported any more: waits for the agent"
+        return here.stay(look_again=ends) if here.now < ends else here.wait("agent", why)
     if here.faults:
         return _still_faulty(here, ends)
     if here.policy.verify_job is None or _runs_pods_well(here):
@@ -405,7 +382,7 @@ def _tested(here: _Step) -> NodeTurn:
 
 def _failed(here: _Step) -> NodeTurn:
     """A person is needed, unless the fault goes by itself."""
-    if here.seems_well and here.agent_ran_after(here.state.since):
+    if here.seems_well and not here.is_unreported:
         return _verify(here, "the fault is gone")
     return here.stay(**_evicted(here, _on_faults(here)))
 
@@ -461,24 +438,12 @@ def _next_attempt(here: _Step, why: str, *, test_failed: bool | None = None) -> 
     )
 
 
-def _wait_for_agent(here: _Step) -> NodeTurn:
-    """Stay until the agent has run since, and reports all devices that had a fault."""
-    why = {
-        LACKS_DEVICES: "the agent does not report a device any more that was unhealthy",
-        None: "no agent reports the devices any more",
-    }.get(here.view.lease_renewed_at, "the agent has not renewed its lease since then")
-    return here.wait("agent", f"{why}: waits for it")
-
-
 def _create_job(here: _Step) -> NodeTurn:
     """Make the Job of this phase."""
     view = here.view
     if not view.ready:
         return here.wait("node", "the node is not ready: its Job waits until it is")
     template = template_of(here.state.phase, here.policy) or ""
-    if template not in here.templates:
-        why = f"waits for CronJob {template}, which does not exist or cannot be read"
-        return here.wait("template", why)
     create = CreateJob(node=view.name, template=template, name=job_name(view.name, here.state))
     if not view.refused:
         return here.stay(creates=create)

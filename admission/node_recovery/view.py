@@ -14,8 +14,6 @@ from queues.workload import NodeName, WorkloadKey
 
 #: How the fault of a node that kills pods is called among accepted faults.
 KILLS_PODS: Final = "kills-pods"
-#: For ``lease_renewed_at`` of an agent that does not report a device that had a fault: never.
-LACKS_DEVICES: Final = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,9 +88,8 @@ class NodeView:
     faults: tuple[DeviceFault, ...] = ()
     #: None if it does not kill pods, as far as is known.
     black_hole: BlackHole | None = None
-    #: When the agent last renewed its lease (seconds). None if nothing reports devices of this node. For a
-    #: reporter without a lease, such as koordlet: now.
-    lease_renewed_at: int | None = None
+    #: Whether devices are reported, those that had the fault for which the node was closed among them.
+    is_reported: bool = True
     #: Whether its kubelet is ready, and whether a person has cordoned it (``kubectl cordon``).
     ready: bool = True
     cordoned: bool = False

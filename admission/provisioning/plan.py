@@ -16,8 +16,6 @@ from typing import Final, TypeVar
 
 from admission.provisioning.found_requests import FoundRequest, RequestPhase
 from admission.provisioning.wishes import NodeWish
-from queues.api.api_resources import ObjectRef
-from queues.reason_codes import ReasonCode
 
 #: Requests of all queues together, those included that wait for their next attempt.
 MOST_REQUESTS: Final = 200
@@ -53,18 +51,6 @@ class DeleteRequest:
     request: FoundRequest
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TellOwner:
-    """An event of the workload, written once for each request and phase."""
-
-    ref: ObjectRef
-    #: What it is about: uid of the request and phase.
-    about: str
-    reason: str
-    message: str
-    warning: bool = False
-
-
 class WhyNot(StrEnum):
     """Why a gang that waits for nodes has no request."""
 
@@ -72,6 +58,8 @@ class WhyNot(StrEnum):
     MAX_OPEN = "MaxOpen"
     #: All requests are in use, and its queue and namespace have their share of them.
     SHARE = "Share"
+    #: The API server refuses the request.
+    REFUSED = "RequestRefused"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,9 +68,11 @@ class NotAsked:
 
     wish: NodeWish
     why: WhyNot
+    #: What the API server says; "": nothing.
+    message: str = ""
 
 
-Effect = CreateRequest | DeleteRequest | TellOwner | NotAsked
+Effect = CreateRequest | DeleteRequest | NotAsked
 
 
 def pause_after(attempt: int) -> int:
@@ -105,7 +95,6 @@ def plan(
     wished = {wish.owner: wish for wish in wishes}
     kept: dict[str, FoundRequest] = {}
     ended: list[FoundRequest] = []
-    told: list[Effect] = []
     for request in sorted(found, key=lambda each: (each.created, each.name)):
         wish = wished.get(request.owner)
         is_waiting = request.owner in undecided if wish is None else is_of(request, wish)
@@ -113,12 +102,10 @@ def plan(
             ended.append(request)
             continue
         kept[request.owner] = request
-        if wish is not None:
-            told += _news(request, wish, now)
     shares = _Shares([each for each in wishes if each.owner in kept or each.owner not in put_off], kept, now)
     gone = taking_turns([*ended, *shares.given_up], lambda each: each.namespace)[:MOST_DELETIONS]
     room = MOST_REQUESTS - len(kept) + sum(kept.get(each.owner) == each for each in gone)
-    return [*(DeleteRequest(request=each) for each in gone), *_attempts(shares, room, put_off), *told]
+    return [*(DeleteRequest(request=each) for each in gone), *_attempts(shares, room, put_off)]
 
 
 def is_of(request: FoundRequest, wish: NodeWish) -> bool:
@@ -222,39 +209,6 @@ def _is_due(request: FoundRequest | None, wish: NodeWish, now: int) -> bool:
         return True
     end = came_to_nothing(request, wish, now)
     return end is not None and now >= end + pause_after(request.attempt)
-
-
-def _news(request: FoundRequest, wish: NodeWish, now: int) -> list[Effect]:
-    """What is reported to the gang's user about a request that exists."""
-    named = f"ProvisioningRequest {request.name}"
-    pause = pause_after(request.attempt)
-    again = f"asked again after {pause} s"
-    match request.phase:
-        case RequestPhase.OPEN if came_to_nothing(request, wish, now) is not None:
-            phase, reason, warning = "NoAnswer", "ProvisioningTimedOut", True
-            within = f"in {wish.rules.timeout} s"
-            found = f" ({request.message})" if request.message else ""
-            text = (
-                f"{named} found no room {within}{found}"
-                if request.not_found
-                else f"no answer to {named} {within}"
-            )
-            text = f"{text}; {again}"
-        case RequestPhase.OPEN:
-            phase, reason, warning = "Open", "ProvisioningRequested", False
-            pods = sum(each.count for each in wish.pods)
-            text = f"asked for nodes for {pods} pods: {named} of class {wish.rules.class_name}"
-        case RequestPhase.PROVISIONED if came_to_nothing(request, wish, now) is not None:
-            phase, reason, warning = "Unused", "ProvisioningTimedOut", True
-            text = f"{named} was provisioned {wish.rules.timeout} s ago, and the gang still has no place; {again}"
-        case RequestPhase.PROVISIONED:
-            phase, reason, warning = "Provisioned", "Provisioned", False
-            text = f"{named} is provisioned; admitted when its nodes are ready and have room"
-        case other:
-            phase, reason, warning = str(other), f"{ReasonCode.PROVISIONING}{other}", True
-            text = f"{named}: {other}{f' ({request.message})' if request.message else ''}; {again}"
-    about = f"{request.uid}/{phase}"
-    return [TellOwner(ref=wish.ref, about=about, reason=reason, message=text, warning=warning)]
 
 
 def in_turns(wishes: Sequence[NodeWish]) -> list[NodeWish]:

@@ -107,6 +107,8 @@ class NoRequest:
     why: WhyNot
     #: Requests of its queue that may be open.
     max_open: int
+    #: What the API server says of the request; "": nothing.
+    message: str = ""
 
     def told(self, reason: Reason) -> Reason:
         """The reason for which the gang waits for nodes, with why nodes are not asked for yet."""
@@ -115,6 +117,8 @@ class NoRequest:
                 text = f"its queue has as many open requests as it may have (maxOpen {self.max_open})"
             case WhyNot.SHARE:
                 text = f"all {MOST_REQUESTS} requests are in use, shared evenly by queues and namespaces"
+            case WhyNot.REFUSED:
+                text = f"the API server refuses the request: {self.message}"
         message = f"{reason.message}; nodes are not asked for yet: {text}"
         return replace(reason, message=message, facts={**reason.facts, FACT: {"notAsked": str(self.why)}})
 
@@ -125,7 +129,10 @@ NodesAsked = RequestProgress | NoRequest
 
 def no_requests(waits: Iterable[NotAsked]) -> dict[WorkloadKey, NodesAsked]:
     """Of gangs that have no request yet."""
-    return {each.wish.key: NoRequest(why=each.why, max_open=each.wish.rules.max_open) for each in waits}
+    return {
+        each.wish.key: NoRequest(why=each.why, max_open=each.wish.rules.max_open, message=each.message)
+        for each in waits
+    }
 
 
 def progress_of(

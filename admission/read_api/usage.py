@@ -30,19 +30,6 @@ class UsageBody(Body, frozen=True, kw_only=True):
     maintenance_seconds: str = "0"
 
 
-class UsageQuotaBody(Body, frozen=True, kw_only=True):
-    """Use of one queue next to what it owned."""
-
-    queue: str
-    #: Of the queue itself; by ``tenant``, with that of all queues below it.
-    amount_seconds: str
-    #: Up to what the queue deserved at the time, and beyond it. null: it stated no deserved amount all that time.
-    owned_seconds: str | None
-    borrowed_seconds: str | None
-    #: What was kept for it and used neither by it nor below it. What a queue below keeps itself is shown there.
-    idle_guarantee_seconds: str
-
-
 class UsageList(AgedBody, frozen=True, kw_only=True):
     """``GET …/usage``: by the columns that were asked for, in their order."""
 
@@ -58,9 +45,6 @@ class UsageList(AgedBody, frozen=True, kw_only=True):
     #: One for each resource, of all lines, also beyond the page.
     totals: tuple[UsageBody, ...]
     items: tuple[UsageBody, ...]
-    #: Each queue next to what it owned, by ``queue`` alone or ``tenant`` alone, of one resource. null: not asked for,
-    #: or not known.
-    quotas: tuple[UsageQuotaBody, ...] | None = None
     #: What gives the next page as parameter ``continue``; "": this was the last one.
     continue_: str = msgspec.field(default="", name="continue")
 

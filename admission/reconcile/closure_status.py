@@ -14,7 +14,7 @@ from queues.api.api_resources import NODE_DRAINS, RESERVATIONS, ObjectRef
 from queues.api.types.node_closures import MOST_NODES
 from queues.node_closures import ClosureKind, ClosurePhase, NodeClosure
 from queues.resources import show
-from queues.text_format import counted
+from queues.text_format import counted, rfc3339
 from queues.workload import NodeName, QueueName
 
 #: Reasons in a status.
@@ -46,10 +46,18 @@ def closure_statuses(world: World, now: int) -> Iterator[StatusWanted]:
                     "reason": reason,
                     "message": message,
                     "nodes": list(nodes) or None,
+                    "closesFrom": _closes_from(state),
                 }
             ),
             seen=state.fact.shown,
         )
+
+
+def _closes_from(state: ClosureState) -> str | None:
+    """The second from which on its nodes are closed. None if it closes none."""
+    closure = state.fact.closure
+    is_over = state.phase in (ClosurePhase.ENDED, ClosurePhase.REFUSED)
+    return None if closure is None or is_over else rfc3339(closure.lead_from)
 
 
 def _nodes(state: ClosureState, table: NodeTable) -> tuple[NodeName, ...]:

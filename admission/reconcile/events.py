@@ -5,7 +5,6 @@ from typing import Final
 from zlib import crc32
 
 from admission.facts.cluster import FlavorFact, HyperNodeFact, TopologyFact
-from admission.facts.devices import ReportedMismatch
 from admission.reconcile.expected_starts import ExpectedStart
 from admission.reconcile.named_workloads import told_in
 from admission.reconcile.status import BEYOND_BOUNDS, EventNote, WorkloadStatus, unread_words
@@ -14,8 +13,7 @@ from admission.workloads.kinds import object_ref
 from admission.workloads.kinds.gang_words import UNSCHEDULABLE, WAITS_FOR_RESOURCES
 from admission.world.hypernodes import problems_of
 from admission.world.world import World
-from queues.api import names
-from queues.api.api_resources import FLAVORS, HYPERNODES, PODS, TOPOLOGIES, ObjectRef
+from queues.api.api_resources import FLAVORS, HYPERNODES, TOPOLOGIES, ObjectRef
 from queues.plan import Admit, Evict, Reason
 from queues.reason_codes import NEVER, ReasonCode
 from queues.text_format import counted, rfc3339, span
@@ -27,12 +25,6 @@ WAIT: Final = "Wait"
 EXPECTED_START: Final = "ExpectedStart"
 #: Reason of events that say that a label or annotation has a value that cannot be read.
 IGNORED_VALUE: Final = "IgnoredValue"
-#: Reasons of events that say that a pod has other devices than it was admitted to, or computes on ones that it was not
-#: given.
-DEVICES_NOT_AS_ADMITTED: Final = "DevicesNotAsAdmitted"
-DEVICES_NOT_GIVEN: Final = "DevicesNotGiven"
-#: As agents call them.
-_MISMATCHES: Final = {"not-as-admitted": DEVICES_NOT_AS_ADMITTED, "not-given": DEVICES_NOT_GIVEN}
 #: Action of events that say that a workload will be ended.
 WARN: Final = "Warn"
 
@@ -247,56 +239,3 @@ class UnreadEvents:
             for ref, parts in unread
             if before.get(ref.uid) != parts
         ]
-
-
-class MismatchEvents:
-    """Events about pods that have other devices than they should have; remembers for one term what it wrote.
-
-    Agents report them in their node's Device. Which pods are on a node, the world knows: of others nothing is believed.
-    """
-
-    def __init__(self) -> None:
-        self._written: set[tuple[str, str]] = set()
-
-    def new(self, world: World) -> list[EventNote]:
-        """Events of pods that were not reported before."""
-        notes, current = [], set[tuple[str, str]]()
-        for node, mismatch in world.devices.mismatches():
-            pod, reason = world.pods.get(mismatch.pod_uid), _MISMATCHES.get(mismatch.kind)
-            if pod is None or pod.node != node or reason is None:
-                continue
-            key = (pod.uid, reason)
-            current.add(key)
-            if key not in self._written:
-                notes.append(
-                    EventNote(
-                        ref=ObjectRef(resource=PODS, namespace=pod.namespace, name=pod.name, uid=pod.uid),
-                        reason=reason,
-                        message=_mismatch_sentence(mismatch),
-                        action="Read",
-                        warning=True,
-                        always=True,
-                        # Another leader gives it the same name, so that the API server takes it once.
-                        once=(pod.created, crc32(reason.encode())),
-                    )
-                )
-        self._written = current
-        return notes
-
-
-def _mismatch_sentence(mismatch: ReportedMismatch) -> str:
-    found, expected = _numbered(mismatch.found), _numbered(mismatch.expected)
-    if _MISMATCHES[mismatch.kind] == DEVICES_NOT_AS_ADMITTED:
-        return (
-            f"the kubelet gave {found} of the node to the pod; expected {expected}, which Muster admitted it to "
-            f"({names.DEVICES})"
-        )
-    if not mismatch.expected:
-        return f"the pod computes on {found} of the node; expected none: it was given no device"
-    if set(mismatch.found) <= set(mismatch.expected):
-        return f"the pod computes on other MIG instances of {found} of the node than it was given"
-    return f"the pod computes on {found} of the node; expected only {expected}, which it was given"
-
-
-def _numbered(devices: tuple[int, ...]) -> str:
-    return f"device {devices[0]}" if len(devices) == 1 else f"devices {', '.join(map(str, devices))}"

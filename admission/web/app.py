@@ -10,7 +10,7 @@
 /apis/read.muster.dev/v1/users?queue=&limit=&continue=
 /apis/read.muster.dev/v1/decisions?queue=&namespace=&since=&limit=&continue=
 /apis/read.muster.dev/v1/nodes?workloads=&limit=&continue=
-/apis/read.muster.dev/v1/usage?from=&to=&by=&resource=&queue=&quotas=&limit=&continue=
+/apis/read.muster.dev/v1/usage?from=&to=&by=&resource=&queue=&limit=&continue=
 /apis/read.muster.dev/v1/timeseries?from=&to=&step=&resource=&queue=&limit=
 /apis/read.muster.dev/v1/changes?watch=true                                server-sent events
 /apis/read.muster.dev/v1/namespaces/{namespace}/workloads/{name}?kind=
@@ -58,11 +58,11 @@ from admission.web.lists.expected_starts import ExpectedStarts, in_sight, with_e
 from admission.web.lists.queries import decisions_of, is_mine, limit_of, lines_before, listing_of, place_after
 from admission.web.reader import Sight, UnknownName, together
 from admission.web.sql_reader import SqlReader
+from admission.web.time_series import PARAMETERS as OF_TIME_SERIES
+from admission.web.time_series import time_series_request
 from admission.web.trials.handler import LARGEST_TRIAL
 from admission.web.trials.handler import answer as trial_answer
-from admission.web.usage.report import PARAMETERS, usage_request
-from admission.web.usage.time_series import PARAMETERS as OF_TIME_SERIES
-from admission.web.usage.time_series import time_series_request
+from admission.web.usage_report import PARAMETERS, usage_request
 from queues.api.api_resources import NODES, QUEUES
 from queues.api.names import READ_API
 from queues.api.reading.user_values import is_dns_name

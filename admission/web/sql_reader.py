@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from admission.read_api import bodies
-from admission.read_api.usage import TimeSeriesList, UsageList, UsageQuotaBody
+from admission.read_api.usage import TimeSeriesList, UsageList
 from admission.web.admission_times import stages_of, with_ends
 from admission.web.lists.lines import (
     MOST_NODES,
@@ -22,6 +22,7 @@ from admission.web.lists.lines import (
     share_of,
     user_bodies,
     waiting_body,
+    with_meant_queue,
 )
 from admission.web.lists.nodes import node_bodies
 from admission.web.past_use import QueuePast, past_by_queue, states_half_life
@@ -31,15 +32,14 @@ from admission.web.quota.access_limits import with_access_limits
 from admission.web.quota.history import quota_at, version_bodies
 from admission.web.quota.loans import in_sight, with_loans
 from admission.web.reader import EVERYTHING, PeriodTooLarge, Sight, UnknownName
-from admission.web.tree import path_to_root, subtree, tree
-from admission.web.usage.quotas import owned_amounts, quota_bodies, quota_queues
-from admission.web.usage.report import UsageRequest, usage_list, usage_viewer
-from admission.web.usage.time_series import (
+from admission.web.time_series import (
     TimeSeriesRequest,
     limits_now,
     series_of_queues,
     time_series_list,
 )
+from admission.web.tree import path_to_root, subtree, tree
+from admission.web.usage_report import UsageRequest, usage_list, usage_viewer
 from queues.admissions import NEVER_AGAIN, Admission, Seat
 from queues.errors import DatabaseTooSlow
 from queues.quota.decayed_usage import half_lives
@@ -60,14 +60,11 @@ from queues.sql.read.queue_versions import recorded_since, versions_at, versions
 from queues.sql.read.rows import KindIn, OrderTerms, PlaceInQueue
 from queues.sql.read.time_series import use_over_time, waits_over_time
 from queues.sql.read.usage import (
-    UsageQuestion,
-    UsageViewer,
     queue_parents,
     usage,
     usage_history,
     used_kinds_in_namespaces,
 )
-from queues.sql.read.usage_quota import has_loans, queue_history, quota_use
 from queues.sql.read.users import UserQuestion, device_seconds, hidden_work, users
 from queues.text_format import rfc3339
 from queues.workload import QueueName
@@ -198,7 +195,8 @@ class SqlReader:
                 limit=limit,
             )
             age = await self._age(tx)
-        items = tuple(waiting_body(line, position) for line, position in page.lines)
+        known = [body.name for body in overview.bodies if sight.shows_queue(body.name)]
+        items = tuple(with_meant_queue(waiting_body(*each), known) for each in page.lines)
         is_full = limit > 0 and len(items) == limit
         return bodies.PendingList(
             **asdict(age),
@@ -322,11 +320,12 @@ class SqlReader:
         queues = tuple(in_sight(body, sight) for body in overview.bodies if sight.shows_queue(body.name))
         found_bodies = [
             msgspec.structs.replace(
-                (told := explanation(one, queues, place, age, counted_by(overview.tree, one.workload.queue))),
+                with_meant_queue(told, [queue.name for queue in queues]),
                 priority_limit=priority_limit(overview.tree, one.workload.queue, one.workload.priority),
                 admissions=with_ends(told.admissions, one.admissions, overview.tree),
             )
             for one, place in zip(found, places, strict=True)
+            for told in [explanation(one, queues, place, age, counted_by(overview.tree, one.workload.queue))]
         ]
         return tuple(sorted(found_bodies, key=lambda each: each.state == "finished"))
 
@@ -346,9 +345,7 @@ class SqlReader:
                     page = await usage(tx, question, viewer)
             except DatabaseTooSlow as error:
                 raise PeriodTooLarge from error
-            quotas = await self._quotas(question, viewer, parents) if request.quotas else None
-        answer = usage_list(request, question, page, history, asdict(age))
-        return msgspec.structs.replace(answer, quotas=quotas)
+        return usage_list(request, question, page, history, asdict(age))
 
     async def time_series(self, request: TimeSeriesRequest, *, sight: Sight = EVERYTHING) -> TimeSeriesList:
         """Use and waits over time of a queue and of those directly below it.
@@ -374,38 +371,6 @@ class SqlReader:
         """A text that differs when the state does."""
         async with self._database.snapshot() as tx:
             return await change_mark(tx)
-
-    async def _quotas(
-        self, question: UsageQuestion, viewer: UsageViewer, parents: Mapping[str, str | None]
-    ) -> tuple[UsageQuotaBody, ...] | None:
-        """Use next to what queues owned. None if that is not known, or not in time."""
-        queues = quota_queues(question.by, viewer, parents)
-        if question.resource is None or not queues:
-            return None
-        try:
-            async with self._database.snapshot() as tx:
-                # Any queue may lend to one of these.
-                names = parents if await has_loans(tx, question.ends) else [each.queue for each in queues]
-                versions = await queue_history(tx, sorted(names), question.ends)
-                if versions is None:
-                    return None
-                owned = await asyncio.to_thread(
-                    owned_amounts, versions, question.resource, question.ends, question.begins
-                )
-                if owned is None:
-                    return None
-                compared = {each.queue for each in queues}
-                found = await quota_use(
-                    tx,
-                    begins=question.begins,
-                    ends=question.ends,
-                    resource=question.resource,
-                    queues=queues,
-                    owned=[each for each in owned if each.queue in compared],
-                )
-        except DatabaseTooSlow:
-            return None
-        return quota_bodies(question.resource, found)
 
     async def used_kinds_in_namespaces(self, since: int, limit: int) -> tuple[KindIn, ...]:
         """Kinds of workloads that held something at a second (since the epoch) or after it, with their namespaces."""

@@ -11,11 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from deploy.demo import day, examples
-from deploy.demo.cluster_view import Observer
-from deploy.demo.steps import DemoSteps
-from deploy.demo.summary import summary
-from deploy.demo.terminal import TerminalOutput
-from deploy.local.history import PodHistory
+from deploy.demo.steps import DemoSteps, head, say
 from deploy.local.nodes import NodeShape
 from deploy.local.processes import die_with_parent
 from deploy.local.stack import Stack
@@ -43,17 +39,18 @@ def main() -> int:
     """Exit code 0 if everything happened as promised, 1 if not, 130 if interrupted before the end."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     die_with_parent()
-    terminal = TerminalOutput()
     finished = False
     try:
-        terminal.say("· Starting etcd, the Kubernetes control plane, KWOK and Postgres.")
+        say("· Starting etcd, the Kubernetes control plane, KWOK and Postgres.")
         with Stack(durable=False) as stack:
-            set_up(stack, terminal)
-            run_steps(stack, terminal)
-            finished = True
-            if os.environ.get("KEEP"):
-                keep(stack, terminal)
-            terminal.say("· Stopping everything.")
+            set_up(stack)
+            with stack.cluster.client() as api:
+                steps = DemoSteps(stack=stack, api=api)
+                day.play(steps)
+                finished = True
+                if os.environ.get("KEEP"):
+                    keep(stack, steps)
+            say("· Stopping everything.")
     except KeyboardInterrupt:
         print("\nStopped.")
         return 0 if finished else 130
@@ -67,12 +64,12 @@ def main() -> int:
     return 0
 
 
-def set_up(stack: Stack, terminal: TerminalOutput) -> None:
+def set_up(stack: Stack) -> None:
     """Install and start Muster; create nodes and queues."""
-    terminal.say("· `muster install`: definitions, rights, admission policies, the first two queues.")
+    say("· `muster install`: definitions, rights, admission policies, the first two queues.")
     stack.install()
     stack.cluster.add_nodes(NODES, SHAPE)
-    terminal.say(
+    say(
         f"· {NODES} nodes × {SHAPE.gpus} GPUs, {SHAPE.nodes_per_rack} in a rack. `muster run`, twice: one leads, the "
         "other stands by."
     )
@@ -81,42 +78,16 @@ def set_up(stack: Stack, terminal: TerminalOutput) -> None:
     stack.apply(*(examples.FOLDER / f"{name}.yaml" for name in ("namespaces", "topology", "queues")))
 
 
-def run_steps(stack: Stack, terminal: TerminalOutput) -> None:
-    """Run all steps and print the summary. Raises MusterError."""
-    with demo_steps(stack, terminal) as steps:
-        view = day.play(steps)
-        terminal.drop()
-        terminal.say()
-        terminal.head("The day, summed up: how long each workload waited, and why")
-        for line in summary(view, steps.observer, SHAPE.gpus):
-            terminal.say(line)
-    terminal.say()
-
-
-@contextmanager
-def demo_steps(stack: Stack, terminal: TerminalOutput) -> Iterator[DemoSteps]:
-    """The steps, with an own history of pods from now on."""
-    with stack.cluster.client() as api, PodHistory(stack.cluster.kubeconfig) as history:
-        yield DemoSteps(
-            stack=stack,
-            api=api,
-            observer=Observer(api=api, history=history),
-            terminal=terminal,
-            total_gpus=NODES * SHAPE.gpus,
-        )
-
-
-def keep(stack: Stack, terminal: TerminalOutput) -> None:
+def keep(stack: Stack, steps: DemoSteps) -> None:
     """Leave the cluster up, with workloads that run and wait, until Ctrl-C."""
-    with demo_steps(stack, terminal) as steps:
-        day.leave_running(steps)
-    terminal.keep()
+    day.leave_running(steps)
     path = f"{stack.cluster.kubectl.parent}:{Path(sys.executable).parent}"
     with page(stack) as address:
-        terminal.head("It stays up until Ctrl-C. To look at, in a browser:")
-        terminal.say(f"\n{address}\n")
-        terminal.head("In another terminal:")
-        terminal.say(f"""
+        say()
+        head("It stays up until Ctrl-C. To look at, in a browser:")
+        say(f"\n{address}\n")
+        head("In another terminal:")
+        say(f"""
 export KUBECONFIG={stack.cluster.kubeconfig}
 export PATH={path}:$PATH
 

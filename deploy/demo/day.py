@@ -4,9 +4,9 @@ import time
 from typing import Final
 
 from deploy.demo import examples
-from deploy.demo.cluster_view import ClusterView, Observer
 from deploy.demo.examples import (
     CALIBRATION,
+    DAY,
     EVALUATION,
     GANG,
     GROUP,
@@ -18,16 +18,15 @@ from deploy.demo.examples import (
     TOPOLOGY_AWARE,
     TRAINING,
 )
-from deploy.demo.steps import DemoSteps
-from deploy.local.history import PodHistory
+from deploy.demo.steps import DemoSteps, say
 from queues.api.api_resources import DEVICES
 
 #: Pods of the night's Job that its gang needs; the others may be taken from it.
 _NEEDED_AT_NIGHT: Final = 4
 
 
-def play(steps: DemoSteps) -> ClusterView:
-    """The whole day. Returns the last view. Raises StepFailed, MusterEnded."""
+def play(steps: DemoSteps) -> None:
+    """The whole day. Raises StepFailed, MusterEnded."""
     _morning(steps)
     _a_gang_waits(steps)
     _the_leader_fails(steps)
@@ -35,9 +34,6 @@ def play(steps: DemoSteps) -> ClusterView:
     _a_gpu_fails(steps)
     _pods_by_a_script(steps)
     _the_night(steps)
-    return steps.until(
-        lambda view: all(row.state == "done" for row in view.rows.values()), "everything to be done"
-    )
 
 
 def leave_running(steps: DemoSteps) -> None:
@@ -48,39 +44,28 @@ def leave_running(steps: DemoSteps) -> None:
     for pod in examples.documents(GROUP, file="podgroup-pods"):
         steps.delete(pod)
     steps.wait_no_groups()
-    steps.terminal.say(
-        "· Once more, without end: the day's workloads as they are, for you to look at and to change."
-    )
-    with PodHistory(steps.stack.cluster.kubeconfig) as history:
-        steps.observer = Observer(api=steps.api, history=history)
-        for workload in (ONE_RACK, SIMULATION, TRAINING, TOPOLOGY_AWARE, GROUP):
-            steps.submit(workload)
-        steps.until(lambda view: view[TOPOLOGY_AWARE].state == "running", "the first ones to run again")
-        for workload in (GANG, SMALL, OVER_QUOTA):
-            steps.submit(workload)
-        steps.until(
-            lambda view: all(row.state == "running" or row.code for row in view.rows.values()),
-            "all workloads to run or to wait with a reason",
-        )
+    say("\n· Once more, without end: the day's workloads as they are, for you to look at and to change.")
+    first = (ONE_RACK, SIMULATION, TRAINING, TOPOLOGY_AWARE)
+    steps.submit(*first, GROUP)
+    for workload in first:
+        steps.runs(workload)
+    steps.submit(*(workload for workload in DAY if workload not in (*first, GROUP)))
+    steps.runs(SMALL)
+    for workload in (GANG, OVER_QUOTA, GROUP):
+        steps.waits(workload)
 
 
 def _morning(steps: DemoSteps) -> None:
     steps.at(8, "Vision asks for eight pods in one rack, and gets a whole rack. Others take less.")
     steps.submit(ONE_RACK)
-    steps.until(lambda view: view[ONE_RACK].started == ONE_RACK.pods, "one-rack to run")
-    for workload in (SIMULATION, TRAINING, TOPOLOGY_AWARE, GROUP):
-        steps.submit(workload)
-    steps.until(
-        lambda view: all(
-            view[workload].state == "running" for workload in (SIMULATION, TRAINING, TOPOLOGY_AWARE)
-        ),
-        "the small ones to run",
-    )
+    steps.runs(ONE_RACK)
+    steps.submit(SIMULATION, TRAINING, TOPOLOGY_AWARE, GROUP)
+    for workload in (SIMULATION, TRAINING, TOPOLOGY_AWARE):
+        steps.runs(workload)
     steps.show_queues(
         "vision",
         38,
-        "What the queues use now. Vision deserves 32 and uses 38: it borrows what others leave idle,",
-        "up to its capability of 48.",
+        "Vision deserves 32 and uses 38: it borrows what others leave idle, up to its capability of 48.",
     )
 
 
@@ -91,7 +76,7 @@ def _a_gang_waits(steps: DemoSteps) -> None:
         "is created, and no GPU is held for half a gang.",
     )
     steps.submit(GANG)
-    steps.until(lambda view: view[GANG].code != "", "the gang to wait with a reason")
+    steps.waits(GANG)
 
 
 def _the_leader_fails(steps: DemoSteps) -> None:
@@ -101,13 +86,10 @@ def _the_leader_fails(steps: DemoSteps) -> None:
         "a small pod, and a Job that is more than its queue may use, however many GPUs are idle.",
     )
     killed = steps.kill_leader()
-    steps.submit(SMALL)
-    steps.submit(OVER_QUOTA)
-    steps.until(
-        lambda view: view[SMALL].state == "running" and view[OVER_QUOTA].code != "",
-        "the small pod to run and the over-quota Job to wait",
-    )
-    steps.terminal.say(
+    steps.submit(SMALL, OVER_QUOTA)
+    steps.runs(SMALL)
+    steps.waits(OVER_QUOTA)
+    say(
         f"       The second one took over: {time.monotonic() - killed:.0f} s later the small pod has gone past the "
         "gang, and the Job waits."
     )
@@ -115,15 +97,11 @@ def _the_leader_fails(steps: DemoSteps) -> None:
 
 def _the_gang_runs(steps: DemoSteps) -> None:
     steps.at(13, "one-rack ends. The gang that waited is admitted whole.")
-    steps.end(ONE_RACK)
-    steps.until(lambda view: view[ONE_RACK].state == "done", "one-rack to end")
-    steps.until(
-        lambda view: view[GANG].state == view[OVER_QUOTA].state == "running",
-        "the whole gang and the over-quota Job to run",
-    )
-    for workload in (SIMULATION, TRAINING, TOPOLOGY_AWARE, GANG, SMALL):
-        steps.end(workload)
-    steps.until(lambda view: view[GANG].state == "done", "the gang to end")
+    steps.ends(ONE_RACK)
+    steps.runs(GANG)
+    steps.runs(OVER_QUOTA)
+    steps.plugin("explain", GANG.name, "-n", GANG.namespace)
+    steps.ends(SIMULATION, TRAINING, TOPOLOGY_AWARE, GANG, SMALL)
 
 
 def _a_gpu_fails(steps: DemoSteps) -> None:
@@ -133,10 +111,10 @@ def _a_gpu_fails(steps: DemoSteps) -> None:
         f"GPU 0 of {node} fails (XID 79) under {OVER_QUOTA.key}. Its queue has onFault: evict,",
         "so the whole Job is evicted and starts again without that node.",
     )
-    steps.until(lambda _: steps.runs_without(OVER_QUOTA, node), "the Job to run on other nodes")
+    steps.until(lambda: steps.runs_without(OVER_QUOTA, node), "the Job to run on other nodes")
     others = sorted(pod["spec"]["nodeName"] for pod in steps.pods(OVER_QUOTA))
-    steps.terminal.say(
-        f"       {OVER_QUOTA.key} runs again, all {OVER_QUOTA.pods} pods, on {' and '.join(others)}."
+    say(
+        f"  ● {OVER_QUOTA.key} runs again with {OVER_QUOTA.pods} of {OVER_QUOTA.pods} pods, on {' and '.join(others)}"
     )
     steps.api.delete(DEVICES.path(name=node))
 
@@ -148,13 +126,10 @@ def _pods_by_a_script(steps: DemoSteps) -> None:
     *first, last = examples.documents(GROUP, file="podgroup-pods")
     for pod in first:
         steps.create(pod)
-    steps.until(
-        lambda view: view[GROUP].message.startswith(f"{len(first)} of"), "the group to count its pods"
-    )
+    steps.waits(GROUP, f"{len(first)} of")
     steps.create(last)
-    steps.until(lambda view: view[GROUP].state == "running", "the group to run")
-    steps.end(GROUP)
-    steps.until(lambda view: view[GROUP].state == "done", "the group to end")
+    steps.runs(GROUP)
+    steps.ends(GROUP)
 
 
 def _the_night(steps: DemoSteps) -> None:
@@ -164,33 +139,20 @@ def _the_night(steps: DemoSteps) -> None:
         "24 GPUs beside its own 32: all but the 8 that are guaranteed to robotics.",
     )
     steps.submit(NIGHT)
-    steps.until(lambda view: view[NIGHT].started >= _NEEDED_AT_NIGHT, "the gang of night-batch to run")
-    steps.end(OVER_QUOTA)
-    steps.until(lambda view: view[NIGHT].started == NIGHT.pods, "all of night-batch to run")
-    steps.show_queues(
-        "language", 56, "What the queues use now. Language deserves 32 and uses 56: 24 are borrowed."
-    )
+    steps.until(lambda: steps.running(NIGHT) >= _NEEDED_AT_NIGHT, "the gang of night-batch to run")
+    steps.ends(OVER_QUOTA)
+    steps.runs(NIGHT)
+    steps.show_queues("language", 56, "Language deserves 32 and uses 56: 24 are borrowed.")
     steps.at(
         22,
         "Robotics wants the 16 that it owns: 8 at once, and for the 8 that it has lent one pod is evicted that",
         "the borrower can do without. The borrower's gang runs on.",
     )
-    for workload in (CALIBRATION, EVALUATION):
-        steps.submit(workload)
-    steps.until(
-        lambda view: view[CALIBRATION].state == view[EVALUATION].state == "running",
-        "robotics to have its own",
-    )
-    steps.until(
-        lambda view: _NEEDED_AT_NIGHT <= view[NIGHT].started == NIGHT.pods - 1,
-        "one pod less of night-batch to run",
-    )
-    steps.show_queues(
-        "language",
-        48,
-        "What the queues use now. Robotics has the 16 that it deserves, and language gave 8 back.",
-    )
-    steps.end(CALIBRATION)
-    steps.end(EVALUATION)
-    steps.until(lambda view: view[NIGHT].started == NIGHT.pods, "night-batch to be complete again")
-    steps.end(NIGHT)
+    steps.submit(CALIBRATION, EVALUATION)
+    steps.runs(CALIBRATION)
+    steps.runs(EVALUATION)
+    steps.runs(NIGHT, NIGHT.pods - 1)
+    steps.show_queues("language", 48, "Robotics has the 16 that it deserves, and language gave 8 back.")
+    steps.ends(CALIBRATION, EVALUATION)
+    steps.runs(NIGHT)
+    steps.ends(NIGHT)

@@ -1,24 +1,28 @@
-"""What the hours of the demo are made of: each step waits for its result, and fails with the table without it."""
+"""What the hours of the demo are made of: each step waits for its result and says it, or fails without it."""
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
-from deploy.demo import examples, table
-from deploy.demo.cluster_view import ClusterView, NoAnswer, Observer
+from deploy.demo import examples
 from deploy.demo.examples import Document, ExampleWorkload, faulty_device
-from deploy.demo.terminal import TerminalOutput
 from deploy.local.client import LocalClient
 from deploy.local.stack import Stack
 from queues.api.api_resources import POD_GROUPS, PODS, path_of
 from queues.errors import ApiError, MusterError
+from queues.resources import GPU
 
+#: Columns of a line about a workload.
+WIDTH: Final = 100
 _INTERVAL: Final = 0.25
 #: Annotation of a pod: the time after its start at which KWOK ends it.
 _COMPLETE_AFTER: Final = "kwok.muster.dev/complete-after"
+_BOLD: Final = "\x1b[1m{text}\x1b[0m"
 
 
 class StepFailed(MusterError):
@@ -34,40 +38,77 @@ class MusterEnded(MusterError):
     """
 
 
+def say(text: str = "") -> None:
+    """A line, or several."""
+    print(text, flush=True)
+
+
+def head(text: str) -> None:
+    """A headline."""
+    is_plain = "NO_COLOR" in os.environ or not sys.stdout.isatty() or os.environ.get("TERM") == "dumb"
+    say(text if is_plain else _BOLD.format(text=text))
+
+
 @dataclass(slots=True)
 class DemoSteps:
     """Changes to the cluster, and waiting for what follows."""
 
     stack: Stack
     api: LocalClient
-    observer: Observer
-    terminal: TerminalOutput
-    total_gpus: int
 
     def at(self, hour: int, *lines: str) -> None:
         """What happens at an hour of the day."""
-        first, *rest = lines
-        self.terminal.head(f"{hour:02d}:00  {first}")
-        for line in rest:
-            self.terminal.head(f"       {line}")
+        first, *others = lines
+        say()
+        head(f"{hour:02d}:00  {first}")
+        for line in others:
+            head(f"       {line}")
 
-    def show_queues(self, queue: str, gpus: int, *lines: str) -> None:
-        """What the queues use, below what is to be seen there, once this queue uses so many GPUs; it stays."""
-        view = self.until(
-            lambda view: table.gpus_used(view, queue) == gpus, f"queue {queue} to use {gpus} GPUs"
-        )
-        self.terminal.say()
-        for line in lines:
-            self.terminal.say(f"       {line}")
-        for line in table.queues(view, self.total_gpus):
-            self.terminal.say(f"  {line}")
-        self.terminal.say()
+    def plugin(self, *words: str) -> None:
+        """Show a command of ``kubectl muster`` and its answer."""
+        say(f"\n  $ kubectl muster {' '.join(words)}")
+        command = [sys.executable, "-m", "admission.cli.kubectl_muster", *words]
+        done = self.stack.run([*command, "--kubeconfig", self.stack.cluster.kubeconfig], check=True)
+        say("\n".join(f"  {line}".rstrip() for line in done.stdout.splitlines()))
 
-    def submit(self, workload: ExampleWorkload) -> None:
-        """Create a workload's objects."""
-        for document in examples.documents(workload):
-            self.create(document)
-        self.observer.submitted[workload] = time.monotonic()
+    def show_queues(self, queue: str, gpus: int, text: str) -> None:
+        """What the queues use, with what is to be seen there, once this queue uses so many GPUs."""
+        self.until(lambda: self._gpus_used(queue) == gpus, f"queue {queue} to use {gpus} GPUs")
+        say(f"       {text}")
+        self.plugin("queues")
+
+    def submit(self, *workloads: ExampleWorkload) -> None:
+        """Create the objects of workloads."""
+        for workload in workloads:
+            for document in examples.documents(workload):
+                self.create(document)
+
+    def runs(self, workload: ExampleWorkload, pods: int | None = None) -> None:
+        """Wait until so many pods of a workload run, and no others; None for all."""
+        wanted = workload.pods if pods is None else pods
+        self.until(lambda: self.running(workload) == wanted, f"{workload.key} to run")
+        say(f"  ● {workload.key} runs with {wanted} of {workload.pods} pods")
+
+    def waits(self, workload: ExampleWorkload, why: str = "") -> None:
+        """Wait until a workload waits with a reason, whose message begins so."""
+
+        def has_reason() -> bool:
+            return bool(self._reason(workload)["code"]) and self._reason(workload)["message"].startswith(why)
+
+        self.until(has_reason, f"{workload.key} to wait with a reason")
+        reason = self._reason(workload)
+        line = f"  ◌ {workload.key} waits: {reason['code']}: {reason['message']}"
+        say(line if len(line) <= WIDTH else line[: WIDTH - 1] + "…")
+
+    def ends(self, *workloads: ExampleWorkload) -> None:
+        """Have KWOK end the pods of workloads, and wait until they have succeeded."""
+        for workload in workloads:
+            for pod in self.pods(workload):
+                path = PODS.path(workload.namespace, pod["metadata"]["name"])
+                self.api.merge(path, {"metadata": {"annotations": {_COMPLETE_AFTER: "0s"}}})
+        for workload in workloads:
+            self.until(partial(self._has_ended, workload), f"{workload.key} to end")
+            say(f"  ✓ {workload.key} has ended")
 
     def kill_leader(self) -> float:
         """SIGKILL the Muster that leads; when that was, by ``time.monotonic``."""
@@ -87,78 +128,81 @@ class DemoSteps:
         running = [pod for pod in self.pods(workload) if pod["status"].get("phase") == "Running"]
         return len(running) == workload.pods and all(pod["spec"]["nodeName"] != node for pod in running)
 
+    def running(self, workload: ExampleWorkload) -> int:
+        """Pods of the workload that run."""
+        return self._count(workload, "Running")
+
     def pods(self, workload: ExampleWorkload) -> list[Document]:
         """The workload's pods as they are now."""
-        found: list[Document] = self.api.get(PODS.path(workload.namespace))["items"]
-        return [pod for pod in found if workload.owns(f"{workload.namespace}/{pod['metadata']['name']}")]
-
-    def end(self, workload: ExampleWorkload) -> None:
-        """Have KWOK end the workload's pods."""
-        last = {each.name: each.kind for each in self.observer.history.moments if workload.owns(each.name)}
-        names = [name for name, kind in last.items() if kind != "DELETED"]
-        for namespace, _, name in (each.partition("/") for each in sorted(names)):
-            ends = {"metadata": {"annotations": {_COMPLETE_AFTER: "0s"}}}
-            self.api.merge(f"/api/v1/namespaces/{namespace}/pods/{name}", ends)
+        pods: list[Document] = self.api.get(PODS.path(workload.namespace))["items"]
+        return [pod for pod in pods if workload.owns(pod["metadata"])]
 
     def create(self, document: Document) -> None:
         """Create one object, as ``kubectl create`` would."""
         self.api.create(path_of(document).rpartition("/")[0], document)
 
     def delete(self, document: Document) -> None:
-        """Delete one object and its dependents."""
+        """Delete one object and its dependents, and wait until it is gone."""
         path = path_of(document)
         self.api.request("DELETE", path, {"propagationPolicy": "Foreground", "gracePeriodSeconds": 0})
-        self._wait_gone(path)
 
-    def until(self, holds: Callable[[ClusterView], bool], what: str, *, seconds: float = 30.0) -> ClusterView:
-        """Show the cluster until a condition holds. ``what``: the condition in words, for the error."""
-        deadline = time.monotonic() + seconds
-        while True:
-            self._check()
-            try:
-                view = self.observer.look()
-            except NoAnswer:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(_INTERVAL)  # if it has ended, the check says more
-                continue
-            lines = table.lines(view, self.total_gpus)
-            self.terminal.show(lines, table.states(view))
-            if holds(view):
-                return view
-            if time.monotonic() > deadline:
-                scene = "\n".join(["", *lines, "", "The end of Muster's log:", self._log()])
-                raise StepFailed(seconds=seconds, what=what, scene=scene)
-            time.sleep(_INTERVAL)
-
-    def wait_no_groups(self) -> None:
-        """Wait until no PodGroup is left: the garbage collector looks for new kinds every half minute only."""
-        self._wait(lambda: not self.api.get(POD_GROUPS.path())["items"], "PodGroups to be gone", seconds=90.0)
-
-    def _wait_gone(self, path: str) -> None:
         def is_gone() -> bool:
             try:
                 self.api.get(path)
             except ApiError as error:
-                if error.facts["status"] == 404:
-                    return True
-                raise
+                return bool(error.facts["status"] == 404)
             return False
 
-        self._wait(is_gone, f"{path} to be gone", seconds=30.0)
+        self.until(is_gone, f"{path} to be gone")
 
-    def _wait(self, holds: Callable[[], bool], what: str, *, seconds: float) -> None:
+    def wait_no_groups(self) -> None:
+        """Wait until no PodGroup is left: the garbage collector looks for new kinds every half minute only."""
+        self.until(lambda: not self.api.get(POD_GROUPS.path())["items"], "PodGroups to be gone", seconds=90.0)
+
+    def until(self, holds: Callable[[], bool], what: str, *, seconds: float = 60.0) -> None:
+        """Wait until a condition holds. ``what``: the condition in words. Raises StepFailed, MusterEnded."""
         deadline = time.monotonic() + seconds
-        while not holds():
-            self._check()
+        while True:
+            for replica in self.stack.replicas:
+                if not replica.process.running:
+                    raise MusterEnded(status=replica.process.returncode, tail=self._log())
+            try:
+                if holds():
+                    return
+            except ApiError as error:
+                # While another replica takes over, the read API has no answer.
+                if error.facts.get("status") != 503:
+                    raise
             if time.monotonic() > deadline:
-                raise StepFailed(seconds=seconds, what=what, scene=self._log())
-            time.sleep(0.05)
+                raise StepFailed(seconds=seconds, what=what, scene=f"The end of Muster's log:\n{self._log()}")
+            time.sleep(_INTERVAL)
 
-    def _check(self) -> None:
-        for replica in self.stack.replicas:
-            if not replica.process.running:
-                raise MusterEnded(status=replica.process.returncode, tail=self._log())
+    def _ask(self, path: str) -> Any:
+        return self.api.get(f"/apis/read.muster.dev/v1/{path}")["items"]
+
+    def _reason(self, workload: ExampleWorkload) -> dict[str, str]:
+        for item in self._ask("pending"):
+            if (item["kind"], item["namespace"], item["name"]) == (
+                workload.kind,
+                workload.namespace,
+                workload.name,
+            ):
+                return item.get("reason") or {"code": "", "message": ""}
+        return {"code": "", "message": ""}
+
+    def _gpus_used(self, queue: str) -> int:
+        accounts = [
+            each for item in self._ask("queues") if item["name"] == queue for each in item["accounts"]
+        ]
+        return sum(
+            int(each.get("used", 0)) for each in accounts if each["resource"] == GPU and not each["flavor"]
+        )
+
+    def _count(self, workload: ExampleWorkload, phase: str) -> int:
+        return sum(pod["status"].get("phase") == phase for pod in self.pods(workload))
+
+    def _has_ended(self, workload: ExampleWorkload) -> bool:
+        return self._count(workload, "Succeeded") >= workload.pods
 
     def _log(self) -> str:
-        return "\n" + self.stack.replicas[-1].log.read_text(errors="replace")[-2000:]
+        return self.stack.replicas[-1].log.read_text(errors="replace")[-2000:]

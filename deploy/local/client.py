@@ -1,17 +1,14 @@
 """Requests to the local API server by the standard library: enough to set up a cluster and to read it."""
 
-import base64
 import http.client
 import json
 import ssl
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
-import yaml
-
+from admission.api_connection import Connection, tls_context
+from admission.kube.client.kubeconfig import load
 from queues.errors import ApiError, ApiUnavailable
 
 
@@ -19,19 +16,10 @@ class LocalClient:
     """One connection, one thread at a time, as the identity of a kubeconfig."""
 
     def __init__(self, kubeconfig: Path, *, timeout: float = 120.0) -> None:
-        config = yaml.safe_load(kubeconfig.read_text())
-        cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
-        self._host = urlsplit(cluster["server"]).netloc
-        self._context = ssl.create_default_context(
-            cadata=base64.b64decode(cluster["certificate-authority-data"]).decode()
-        )
-        with tempfile.NamedTemporaryFile(prefix="muster-") as pem:
-            for part in ("client-certificate-data", "client-key-data"):
-                pem.write(base64.b64decode(user[part]))
-            pem.flush()
-            self._context.load_cert_chain(pem.name)
+        self._access = load(str(kubeconfig), None)
+        self._tls = tls_context(self._access)
         self._timeout = timeout
-        self._connection: http.client.HTTPSConnection | None = None
+        self._connection: Connection | None = None
 
     def __enter__(self) -> "LocalClient":
         return self
@@ -98,15 +86,12 @@ class LocalClient:
     ) -> http.client.HTTPResponse:
         """The answer to one request, whatever it says; the caller reads it."""
         headers = {"Accept": "application/json", "Content-Type": content_type, "User-Agent": "muster-local"}
+        content = None if body is None else body.encode()
         if self._connection is not None:
             try:
-                self._connection.request(method, path, body, headers)
-                return self._connection.getresponse()
+                return self._connection.send_request(method, path, headers=headers, body=content)
             except (ssl.SSLEOFError, http.client.RemoteDisconnected, ConnectionError):
                 # The server may have closed an idle connection; then it has read nothing of the request.
                 self.close()
-        self._connection = http.client.HTTPSConnection(
-            self._host, timeout=self._timeout, context=self._context
-        )
-        self._connection.request(method, path, body, headers)
-        return self._connection.getresponse()
+        self._connection = Connection(self._access, timeout=self._timeout, tls=self._tls)
+        return self._connection.send_request(method, path, headers=headers, body=content)

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Final
 
 from deploy.release.files import Unpublishable, release
-from deploy.site.build import BrokenSite
 
 _REPOSITORY: Final = Path(__file__).parents[2]
 
@@ -16,5 +15,5 @@ if __name__ == "__main__":
     try:
         for file in release(folder, number):
             print(f"{file.stat().st_size / 1e6:8.1f} MB  {file.relative_to(_REPOSITORY)}")
-    except (Unpublishable, BrokenSite) as error:
+    except Unpublishable as error:
         sys.exit(f"The release cannot be built: {error}")

@@ -1,4 +1,4 @@
-"""The files of a release: wheel, sources, chart, site, and the hashes of all of them."""
+"""The files of a release: wheel, sources, chart, and the hashes of all of them."""
 
 import gzip
 import io
@@ -7,14 +7,12 @@ import shutil
 import subprocess
 import sys
 import tarfile
-import tempfile
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
 from deploy.release.build_hook import FILE, commit_of, git
-from deploy.site import build as site
 
 _REPOSITORY: Final = Path(__file__).parents[2]
 _CHANGES: Final = _REPOSITORY / "docs" / "changelog.md"
@@ -29,7 +27,6 @@ def release(folder: Path, number: str) -> list[Path]:
     """Build everything into ``folder``, anew.
 
     Raises Unpublishable: the tree differs from its commit, or the changelog knows nothing of the version.
-    Raises BrokenSite.
     """
     commit, committed = source_commit()
     if commit.endswith("-changed"):
@@ -40,11 +37,7 @@ def release(folder: Path, number: str) -> list[Path]:
         shutil.rmtree(folder)
     folder.mkdir(parents=True)
     python_packages(folder, committed)
-    with tempfile.TemporaryDirectory() as temporary:
-        site.build(Path(temporary) / number)
-        packed(Path(temporary) / number, folder / f"muster-docs-{number}.tgz", f"muster-docs-{number}")
-    if _CHART.exists():
-        packed(_CHART, folder / f"muster-chart-{number}.tgz", "muster")
+    packed(_CHART, folder / f"muster-chart-{number}.tgz", "muster")
     return [*_listed(folder)]
 
 
@@ -83,16 +76,10 @@ def packed(source: Path, file: Path, top: str) -> None:
             if not path.is_file():
                 continue
             member = tarfile.TarInfo(f"{top}/{path.relative_to(source)}")
-            content = _without_its_time(path)
+            content = path.read_bytes()
             member.size, member.mode = len(content), 0o644
             tar.addfile(member, io.BytesIO(content))
     file.write_bytes(gzip.compress(plain.getbuffer(), compresslevel=9, mtime=0))
-
-
-def _without_its_time(path: Path) -> bytes:
-    """A file's content. A sitemap is packed twice, the second time with the time at which that was done."""
-    content = path.read_bytes()
-    return gzip.compress(gzip.decompress(content), mtime=0) if path.name == "sitemap.xml.gz" else content
 
 
 def _listed(folder: Path) -> Iterator[Path]:

@@ -218,7 +218,6 @@ SPARK_APPLICATIONS: Final = ApiResource(
 
 TRAIN_JOBS: Final = ApiResource("trainer.kubeflow.org/v1alpha1", "trainjobs", "TrainJob")
 
-APP_WRAPPERS: Final = ApiResource("workload.codeflare.dev/v1beta2", "appwrappers", "AppWrapper")
 
 CRDS: Final = ApiResource(
     "apiextensions.k8s.io/v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False

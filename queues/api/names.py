@@ -83,7 +83,6 @@ AGENT_NAMESPACE: Final = "muster-agents"
 #: Seconds for which such a lease counts.
 AGENT_LEASE_SECONDS: Final = 180
 #: Annotation of a Device: pods of the node whose devices are not as they should be, as JSON.
-DEVICE_MISMATCHES: Final = "muster.dev/device-mismatches"
 #: Label of a node, by a person: ``"true"``, and the agent runs there though no other label says that there are devices.
 RUNS_AGENT: Final = "muster.dev/agent"
 #: Label of nodes and of devices: the NVLink domain across nodes, ``<cluster uuid>.<clique>``.

@@ -19,7 +19,6 @@ VIEWS: Final = {
     "waiting": "pending",
     "workloads": "workloads",
     "workload": "workloads/ml/tune-3?kind=job",
-    "timeline": "workloads/ml/bert?kind=vcjob",
     "nodes": "nodes",
     "rack": "nodes/r000",
     "reservations": "reservations",

@@ -179,8 +179,8 @@ class World:
             _reservation("train-week", "2026-11-27T14:00:00Z", "Planned", []),
         ]
         self.drains += [
-            _drain("rack-r001", "2026-11-21T09:30:00Z", "Active", RACK_1),
-            _drain("fans", "2026-11-21T10:40:00Z", "Planned", ["gpu-0022"]),
+            _drain("rack-r001", "2026-11-21T09:30:00Z", "Active", RACK_1, "2026-11-21T08:30:00Z"),
+            _drain("fans", "2026-11-21T10:40:00Z", "Planned", ["gpu-0022"], "2026-11-21T09:40:00Z"),
         ]
         loan = bodies.LoanInForceBody(
             to="team-b",
@@ -211,11 +211,11 @@ def _reservation(name: str, begins: str, phase: str, nodes: list[str]) -> dict[s
     }
 
 
-def _drain(name: str, begins: str, phase: str, nodes: list[str]) -> dict[str, Any]:
+def _drain(name: str, begins: str, phase: str, nodes: list[str], closes_from: str) -> dict[str, Any]:
     return {
         "metadata": {"name": name, "annotations": {CHANGED_BY: "ops@example.com"}},
         "spec": {"nodes": nodes, "at": begins},
-        "status": {"phase": phase, "nodes": nodes},
+        "status": {"phase": phase, "nodes": nodes, "closesFrom": closes_from},
     }
 
 

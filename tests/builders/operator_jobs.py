@@ -33,11 +33,6 @@ RAY = {
 }
 
 
-def component(kind: str, spec: Document, *, version: str = "apps/v1", **more: Any) -> Document:
-    """One of an AppWrapper."""
-    return {"template": {"apiVersion": version, "kind": kind, "metadata": {}, "spec": spec}, **more}
-
-
 SPARK = {"gpu": {"name": "nvidia.com/gpu", "quantity": 1}}
 #: A spec of each kind with its pods by pod set, and the place of its first template.
 SPECS: dict[WorkloadKind, tuple[Document, dict[str, int], str]] = {
@@ -86,17 +81,6 @@ SPECS: dict[WorkloadKind, tuple[Document, dict[str, int], str]] = {
         {"driver": SPARK, "executor": {**SPARK, "instances": 3}, "type": "Scala"},
         {"driver": 1, "executor": 3},
         "/spec/driver",
-    ),
-    WorkloadKind.APP_WRAPPER: (
-        {
-            "components": [
-                component("Deployment", {"replicas": 3, "template": template()}),
-                component("ConfigMap", {}, version="v1"),
-                component("Job", {"parallelism": 2, "template": template()}, version="batch/v1"),
-            ]
-        },
-        {"deployment-0": 3, "job-2": 2},
-        "/spec/components/0",
     ),
 }
 

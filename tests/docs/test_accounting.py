@@ -20,7 +20,7 @@ async def test_commands_print_what_the_page_says(
         "admission.cli.usage.command.time.time", datetime(2026, 11, 21, 10, tzinfo=UTC).timestamp
     )
     commands = list(exchanges(PAGE))
-    assert len(commands) >= 6
+    assert len(commands) >= 4
     async with Plugin(capfd, monkeypatch, tmp_path).served(FakeReader()) as ask:
         for exchange in commands:
             words = exchange.command.split()

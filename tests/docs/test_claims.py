@@ -26,11 +26,6 @@ CLAIMS: Final = (
         "tests/e2e/gangs/test_owners.py::test_a_deployment_with_a_minimum_is_one_gang_that_rolls_over_and_grows",
     ),
     (
-        "docs/decisions/code-and-libraries.md",
-        "Of kubernetes-asyncio only the loading of credentials is used",
-        "tests/docs/test_claims.py::test_only_the_loading_of_credentials_is_used_of_kubernetes_asyncio",
-    ),
-    (
         "docs/README.md",
         "agents write Devices",
         "tests/kube/agent/test_agent_on_a_cluster.py::test_an_agent_reports_its_devices_and_labels_its_node",
@@ -48,18 +43,6 @@ def test_a_sentence_is_on_its_page_and_its_test_exists(page: str, sentence: str,
     assert sentence in " ".join(Path(page).read_text().split())
     file, _, name = test.partition("::")
     assert re.search(rf"^(?:async )?def {name}\(", Path(file).read_text(), re.MULTILINE)
-
-
-def test_only_the_loading_of_credentials_is_used_of_kubernetes_asyncio() -> None:
-    users = [
-        path.name
-        for folder in ("admission", "queues", "deploy")
-        for path in Path(folder).rglob("*.py")
-        if re.search(
-            r"^\s*(?:import|from) kubernetes_asyncio|= \"kubernetes_asyncio\"", path.read_text(), re.M
-        )
-    ]
-    assert users == ["credentials.py"]
 
 
 def test_how_often_forecasts_hold_is_what_their_table_says() -> None:

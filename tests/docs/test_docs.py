@@ -26,7 +26,6 @@ OTHER_WORDS = {
     ("queues/api/validation/lifecycle_rules.py", "TaskFailed"),
     ("admission/volcano_jobs/policies.py", "TaskFailed"),
     ("admission/cli/rendering/nodes.py", "NotReady"),
-    ("admission/cli/rendering/terminal/colour.py", "NotReady"),
     # A phase of reservations.
     ("queues/node_closures.py", "Refused"),
     ("admission/cli/closures/closed_nodes.py", "Refused"),
@@ -36,7 +35,6 @@ OTHER_WORDS = {
 #: received there.
 CODES_AS_TEXT = {
     *("queues/sql/read/rows.py", "admission/read_api/bodies.py", "admission/read_api/trials.py"),
-    "deploy/demo/cluster_view.py",
 }
 
 

@@ -49,8 +49,9 @@ def whole_stack(kubernetes_binaries: dict[str, Path]) -> Iterator[Stack]:
 
 @pytest.fixture(scope="session")
 def harness(kubernetes_binaries: dict[str, Path]) -> Iterator[CrashHarness]:
-    """Another cluster, for the tests that kill and stop Muster: here none runs unless a test starts it."""
-    with own_crash_harness(durable=False) as found:
+    """Another cluster, for the tests that kill Muster and servers: here none runs unless a test starts it, and Postgres
+    keeps what it has promised."""
+    with own_crash_harness(durable=True) as found:
         yield found
 
 

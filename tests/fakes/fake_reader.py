@@ -8,7 +8,6 @@ from typing import Any
 from aiohttp import web
 from msgspec import structs
 
-from admission.forecast.learned import Learned
 from admission.kube.access_reviews import AccessRequest, Caller
 from admission.read_api import bodies
 from admission.settings import Address
@@ -357,8 +356,6 @@ class FakeLeader:
     def __init__(self, world: WorldInMemory | None = None) -> None:
         self.lost = False
         self._world = world
-        #: What forecasts of trials go by.
-        self.learned: Learned | None = None
         self.expected = EXPECTED
 
     async def ask(
@@ -374,7 +371,7 @@ class FakeLeader:
             raise NotLeading(identity="b", leader="a")
         if body is not None and self._world is not None:
             last = Decided(snapshot=self._world.snapshot, plan=self._world.plan)
-            return await trial(body, last, self._world.view(), asyncio.to_thread, lambda: self.learned)
+            return await trial(body, last, self._world.view(), asyncio.to_thread)
         if path == "/expected":
             return encode(self.expected)
         if path == "/snapshot":

@@ -1,6 +1,5 @@
 """Agents for tests: devices that a test changes, a Node and pods that it writes, and an API server in memory."""
 
-import json
 import random
 import threading
 from collections.abc import Mapping
@@ -16,8 +15,6 @@ from admission.agent.cluster.node_watch import WatchedNode
 from admission.agent.pod_info import PodInfo
 from admission.agent.readings import DeviceEvent, DeviceReading, NodeReading, Telemetry
 from admission.agent.settings import AgentSettings
-from admission.agent.vendors.registry import ExpectedDevices
-from queues.api.names import DEVICE_MISMATCHES
 from tests.fakes.agent_api import AgentApi
 
 NODE = WatchedNode(uid="uid-1")
@@ -117,7 +114,6 @@ class SteppedAgent:
             self.settings, client, {"nvidia": self.library}, rng=random.Random(1), clock=lambda: self.now
         )
         self.parts.node = cast(Any, self.seen)
-        self.parts.expected = ExpectedDevices(self.folder / "sys")
         self.agent = Agent(self.parts)
 
     def turn(self, seconds: float = POLL, *, answers: bool = True) -> None:
@@ -154,7 +150,3 @@ class SteppedAgent:
         assert self.device is not None
         conditions = self.device["spec"]["devices"][index]["conditions"]
         return {each["type"] for each in conditions if each["status"] == "True"} - {"Healthy"}
-
-    def mismatches(self) -> Any:
-        """Pods whose devices are not as they should be, as the Device says."""
-        return json.loads(self.device["metadata"]["annotations"].get(DEVICE_MISMATCHES, "[]"))

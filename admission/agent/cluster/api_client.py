@@ -1,23 +1,20 @@
 """Requests to the API server by the standard library: one connection that is kept, and one for each watch.
 
-Of its Node the agent reads only metadata: the API server cuts the rest off before it sends anything. Of pods it reads
-all, since resource claims are in their specs.
+Of its Node and of pods the agent reads only metadata: the API server cuts the rest off before it sends anything.
 """
 
 import http.client
 import json
-import os
-import socket
 import ssl
-import tempfile
 import threading
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 from typing import Final, NoReturn
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
+from admission.api_access import Access
+from admission.api_connection import Connection, tls_context
 from queues.api.api_resources import Document
 from queues.errors import (
     ApiError,
@@ -25,20 +22,15 @@ from queues.errors import (
     ApiUnavailable,
     Conflict,
     Gone,
-    InvalidSettings,
     NotFound,
     TooManyRequests,
     WatchSilent,
 )
 
-#: Where Kubernetes mounts the token and the authority of a pod's service account.
-SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 #: Seconds for connecting, and for each part of an answer.
 _TIMEOUT: Final = 10.0
 #: Seconds after which a watch that says nothing counts as broken; bookmarks come each minute.
 _SILENCE: Final = 150.0
-#: An idle connection is probed after so many seconds, then so often, and is lost after so many probes.
-_KEEP_ALIVE: Final = (30, 10, 3)
 #: Bytes of an answer that is not one: the beginning is shown.
 _SHOWN: Final = 200
 
@@ -58,35 +50,6 @@ class Form(StrEnum):
     METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Endpoint:
-    """Where the API server is, why it is believed, and who asks."""
-
-    #: https://host:port, perhaps with a path.
-    server: str
-    #: PEM texts. None for the system's authorities, or for no certificate.
-    authority: str | None = None
-    certificate: str | None = field(default=None, repr=False)
-    key: str | None = field(default=None, repr=False)
-    #: File of a bearer token, read again whenever it changes. None for no token, or one among the headers.
-    token_file: Path | None = None
-    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-
-    @classmethod
-    def in_pod(cls, environment: Mapping[str, str], account: Path = SERVICE_ACCOUNT) -> "Endpoint":
-        """The access of a container, by the service account of its pod. Raises InvalidSettings outside of one."""
-        host, port = environment.get("KUBERNETES_SERVICE_HOST"), environment.get("KUBERNETES_SERVICE_PORT")
-        token_file = account / "token"
-        if not host or not token_file.is_file():
-            raise InvalidSettings(
-                problems="found no service account of a pod; expected KUBERNETES_SERVICE_HOST and "
-                f"{token_file}. Outside of a cluster name a kubeconfig by --kubeconfig."
-            )
-        host = f"[{host}]" if ":" in host else host
-        authority = (account / "ca.crt").read_text(encoding="ascii")
-        return cls(server=f"https://{host}:{port or 443}", authority=authority, token_file=token_file)
-
-
 @dataclass(frozen=True, slots=True)
 class ObjectEvent:
     """One event of a watch: ``ADDED``, ``MODIFIED``, ``DELETED`` or ``BOOKMARK``, and the object."""
@@ -98,15 +61,12 @@ class ObjectEvent:
 class ApiClient:
     """Requests of one agent. Methods may be called by several threads; they take turns on one connection."""
 
-    def __init__(self, endpoint: Endpoint, *, timeout: float = _TIMEOUT) -> None:
-        self._url = urlsplit(endpoint.server)
-        self._prefix = self._url.path.rstrip("/")
-        self._tls = _tls(endpoint)
-        self._headers = endpoint.headers
-        self._token = None if endpoint.token_file is None else _Token(endpoint.token_file)
+    def __init__(self, access: Access, *, timeout: float = _TIMEOUT) -> None:
+        self._access = access
+        self._tls = tls_context(access)
         self._timeout = timeout
         self._lock = threading.Lock()
-        self._connection: http.client.HTTPConnection | None = None
+        self._connection: Connection | None = None
         self._counting = threading.Lock()
         self._requests: dict[tuple[str, int], int] = {}
 
@@ -146,7 +106,7 @@ class ApiClient:
             "timeoutSeconds": str(seconds),
         }
         target = _with(path, {**query, **asked})
-        connection = self._open(self._timeout)
+        connection = self._open()
         try:
             answer = self._answer(connection, "GET", target, None, {"Accept": form})
             self._count("WATCH", answer.status)
@@ -209,30 +169,18 @@ class ApiClient:
                 return answer.status, answer.read()
             except (ssl.SSLEOFError, http.client.RemoteDisconnected, ConnectionError):
                 self._drop()
-        self._connection = self._open(self._timeout)
+        self._connection = self._open()
         answer = self._answer(self._connection, method, target, body, headers)
         return answer.status, answer.read()
 
     def _answer(
-        self,
-        connection: http.client.HTTPConnection,
-        method: str,
-        target: str,
-        body: bytes | None,
-        headers: Mapping[str, str],
+        self, connection: Connection, method: str, target: str, body: bytes | None, headers: Mapping[str, str]
     ) -> http.client.HTTPResponse:
-        said = {**headers, "User-Agent": "muster-agent", **dict(self._headers)}
-        if self._token is not None:
-            said["Authorization"] = f"Bearer {self._token.text()}"
-        connection.request(method, self._prefix + target, body, said)
-        return connection.getresponse()
+        headers = {**headers, "User-Agent": "muster-agent"}
+        return connection.send_request(method, target, headers=headers, body=body)
 
-    def _open(self, timeout: float) -> http.client.HTTPConnection:
-        # Without a port http.client looks for one in an IPv6 address.
-        host, port = self._url.hostname or "", self._url.port or (80 if self._tls is None else 443)
-        if self._tls is None:
-            return _Plain(host, port, timeout=timeout)
-        return _Https(host, port, timeout=timeout, context=self._tls)
+    def _open(self) -> Connection:
+        return Connection(self._access, timeout=self._timeout, tls=self._tls)
 
     def _drop(self) -> None:
         if self._connection is not None:
@@ -242,61 +190,6 @@ class ApiClient:
     def _count(self, verb: str, status: int) -> None:
         with self._counting:
             self._requests[verb, status] = self._requests.get((verb, status), 0) + 1
-
-
-class _Token:
-    """A token in a file that the kubelet replaces before the token expires."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._known: tuple[tuple[int, int], str] | None = None
-
-    def text(self) -> str:
-        """The token of now. Raises OSError."""
-        found = self._path.stat()
-        mark = (found.st_mtime_ns, found.st_ino)
-        if self._known is None or self._known[0] != mark:
-            self._known = mark, self._path.read_text(encoding="ascii").strip()
-        return self._known[1]
-
-
-class _Plain(http.client.HTTPConnection):
-    """Notices after a minute that the other side is gone."""
-
-    def connect(self) -> None:
-        """Connect."""
-        super().connect()
-        _probe(self.sock)
-
-
-class _Https(http.client.HTTPSConnection):
-    """The same, with TLS."""
-
-    def connect(self) -> None:
-        """Connect."""
-        super().connect()
-        _probe(self.sock)
-
-
-def _probe(connected: socket.socket) -> None:
-    connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, value in zip(("TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT"), _KEEP_ALIVE, strict=True):
-        if hasattr(socket, option):  # not on every system where people try things
-            connected.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
-
-
-def _tls(endpoint: Endpoint) -> ssl.SSLContext | None:
-    """The settings of TLS. None for plain HTTP, as tests speak it."""
-    if urlsplit(endpoint.server).scheme == "http":
-        return None
-    tls = ssl.create_default_context(cadata=endpoint.authority)
-    if endpoint.certificate:
-        # OpenSSL reads certificates from files only; the file exists only during the call and only for this user.
-        with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
-            file.write(endpoint.certificate + os.linesep + (endpoint.key or ""))
-            file.flush()
-            tls.load_cert_chain(file.name)
-    return tls
 
 
 def _with(path: str, query: Mapping[str, str]) -> str:

@@ -39,17 +39,14 @@ class NodeWatch:
             client,
             NODES.path(),
             f"metadata.name={node}",
-            only_metadata=True,
             value=watched_node,
             changed=changed,
             rng=rng,
         )
-        # Whole pods: whether one has resource claims is in its spec.
         self._pods = ObjectWatch(
             client,
             PODS.path(),
             f"spec.nodeName={node},{_LIVE}",
-            only_metadata=False,
             value=pod_info,
             changed=changed,
             rng=rng,

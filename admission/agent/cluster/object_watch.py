@@ -28,7 +28,7 @@ _BETWEEN: Final = (0.05, 0.5)
 
 
 class ObjectWatch(Generic[Value]):
-    """The objects that a field selector names, by uid, as values.
+    """The objects that a field selector names, by uid, as values. Only their metadata is read.
 
     ``value``: what an object comes down to, None to leave it out.
     ``changed`` is called, in the thread of the watch, after each change of a value. A new mapping is made for each
@@ -41,7 +41,6 @@ class ObjectWatch(Generic[Value]):
         path: str,
         selector: str,
         *,
-        only_metadata: bool,
         value: Callable[[Document], Value | None],
         changed: Callable[[], None],
         rng: random.Random,
@@ -49,7 +48,6 @@ class ObjectWatch(Generic[Value]):
         self._client = client
         self._path = path
         self._selector = selector
-        self._forms = (Form.METADATA_LIST, Form.METADATA) if only_metadata else (Form.WHOLE, Form.WHOLE)
         self._value = value
         self._changed = changed
         self._rng = rng
@@ -82,9 +80,10 @@ class ObjectWatch(Generic[Value]):
         page: dict[str, str] = {}
         while True:
             listed = self._client.get(
-                self._path, form=self._forms[0], fieldSelector=self._selector, limit=str(_PAGE), **page
+                self._path, form=Form.METADATA_LIST, fieldSelector=self._selector, limit=str(_PAGE), **page
             )
-            for each in listed["items"]:
+            # Of metadata the API server says null where there are none.
+            for each in listed["items"] or ():
                 self._put(found, each)
             if not (rest := listed["metadata"].get("continue")):
                 self._keep(found)
@@ -99,7 +98,6 @@ class ObjectWatch(Generic[Value]):
                 self._path,
                 version=version,
                 seconds=seconds,
-                form=self._forms[1],
                 fieldSelector=self._selector,
             )
             for event in events:

@@ -1,7 +1,7 @@
 """The devices of a node by the names that device plugins have for them. Pure."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -80,13 +80,3 @@ class NamedDevices:
     def in_order(self, ids: set[DeviceId]) -> tuple[DeviceId, ...]:
         """These devices, in the order of the readings."""
         return tuple(dict.fromkeys(device.id for _, device in self.devices if device.id in ids))
-
-    def indices(self, ids: Iterable[DeviceId]) -> tuple[int, ...]:
-        """The indices of these devices, ascending."""
-        wanted = set(ids)
-        return tuple(sorted({device.index for _, device in self.devices if device.id in wanted}))
-
-    def at_indices(self, indices: Iterable[int]) -> set[DevicePart]:
-        """The devices with these indices: one of each vendor."""
-        wanted = set(indices)
-        return {DevicePart(device.id) for _, device in self.devices if device.index in wanted}

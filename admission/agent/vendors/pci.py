@@ -1,7 +1,6 @@
 """Where a device sits on the PCI bus, and what drivers there are, by what the kernel shows in sysfs."""
 
 import re
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -52,23 +51,6 @@ def bound_devices(driver: str, sysfs: Path = SYSFS) -> frozenset[str]:
     except OSError:
         return frozenset()
     return frozenset(found for name in names if (found := bus_id(name)))
-
-
-def first_device(vendor: str, classes: Iterable[str], sysfs: Path = SYSFS) -> str:
-    """Bus id of the first device of a vendor (``0x10de``) of one of these classes (``0x0302``); "": there is none."""
-    wanted = tuple(classes)
-    try:
-        folders = sorted((sysfs / "bus" / "pci" / "devices").iterdir())
-    except OSError:
-        return ""
-    for folder in folders:
-        try:
-            maker, kind = ((folder / name).read_text().strip() for name in ("vendor", "class"))
-        except OSError:
-            continue
-        if maker == vendor and kind.startswith(wanted):
-            return folder.name
-    return ""
 
 
 def module_load(driver: str, sysfs: Path = SYSFS) -> str:

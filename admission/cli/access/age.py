@@ -2,8 +2,8 @@
 
 from typing import Final
 
+from admission.cli.rendering.sentences import say
 from admission.cli.rendering.table import moment
-from admission.cli.rendering.terminal.sentences import say
 from admission.read_api.bodies import AgedBody, ExplanationBody
 from queues.text_format import short_duration
 

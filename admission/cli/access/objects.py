@@ -1,13 +1,17 @@
-"""Objects of the cluster, read and changed as the user of the kubeconfig. Standard library only."""
+"""Objects of the cluster, read and changed as the user of the kubeconfig."""
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import urlencode
 
+from admission.api_access import Access
 from admission.cli.access.missing_rights import MissingRight, missing_right
 from admission.cli.failures import UNREACHABLE, CommandFailed
-from admission.kube.client.kubeconfig import Access, current_namespace, load
+from admission.cli.rendering.sentences import warn
+from admission.cli.rendering.table import printable
+from admission.kube.client.kubeconfig import current_namespace, load
 from queues.api.api_resources import COMMANDS, ApiResource, Document
 from queues.errors import UnusableName
 
@@ -20,8 +24,11 @@ _ACTIONS: Final = {
 }
 #: Roles that may ask for actions on objects of a kind.
 _ROLES: Final = {"Job": "muster-submitter (part of edit)", "Queue": "muster-queue-admin"}
+_NOT_FOUND: Final = 404
 _FORBIDDEN: Final = 403
 _PATCHES: Final = {"Content-Type": "application/merge-patch+json"}
+
+T = TypeVar("T")
 
 
 class Refused(CommandFailed):
@@ -74,12 +81,98 @@ def send(
 
     Raises CommandFailed, and Refused of an error.
     """
+    status, answer = _answered(route, method, path, body, tried=tried, accept=accept, **query)
+    try:
+        document = json.loads(answer)
+    except ValueError as error:
+        raise _no_json(status, answer, tried) from error
+    if status < 300:
+        return document
+    raise _refused(status, document, method, tried)
+
+
+def read(route: ClusterRoute, path: str, form: type[T], *, tried: str, **query: str) -> T:
+    """An object, or a list of them, in its form. Raises CommandFailed, and Refused of an error."""
+    import msgspec
+
+    status, answer = _answered(route, "GET", path, tried=tried, **query)
+    try:
+        if status < 300:
+            return msgspec.json.decode(answer, type=form)
+        document = msgspec.json.decode(answer)
+    except msgspec.ValidationError as error:
+        found = f"an object of another form: {error}"
+        hint = "`kubectl muster version` shows whether the plugin and Muster are of one version."
+        raise CommandFailed(tried=tried, found=found, hint=hint) from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise _no_json(status, answer, tried) from error
+    raise _refused(status, document, "GET", tried)
+
+
+def all_objects(
+    route: ClusterRoute,
+    resource: ApiResource,
+    form: type[T],
+    *,
+    namespace: str | None = None,
+    left_out: Callable[[str], None] = warn,
+    **query: str,
+) -> list[T]:
+    """All objects of a kind, each in its form. One of another form keeps none of the others: it is left out, and
+    ``left_out`` gets a sentence about it. Raises CommandFailed, and Refused of an error."""
+    import msgspec
+
+    from admission.cli.access.object_forms import ObjectList
+
+    path, objects = path_of(resource, namespace), list[T]()
+    for item in read(route, path, ObjectList, tried=f"Listing {resource.plural}", **query).items or ():
+        try:
+            objects.append(msgspec.json.decode(item, type=form))
+        except msgspec.ValidationError as error:
+            left_out(
+                f"{_named(resource, msgspec.json.decode(item))} cannot be read and is left out: {error}."
+            )
+    return objects
+
+
+def _named(resource: ApiResource, document: Any) -> str:
+    """``Device node-7``, of an object of any form."""
+    metadata = document.get("metadata") if isinstance(document, dict) else None
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    return f"{resource.kind} {printable(str(name or '(without a name)'))}"
+
+
+def listed(
+    route: ClusterRoute, resource: ApiResource, form: type[T], *, namespace: str | None = None, **more: Any
+) -> list[T] | None:
+    """As ``all_objects``. Empty if the cluster has no such kind, None if the user may not list them."""
+    try:
+        return all_objects(route, resource, form, namespace=namespace, **more)
+    except Refused as refused:
+        if refused.status == _NOT_FOUND:
+            return []
+        if refused.status != _FORBIDDEN:
+            raise
+        return None
+
+
+def _answered(
+    route: ClusterRoute,
+    method: str,
+    path: str,
+    body: Any = None,
+    *,
+    tried: str,
+    accept: str = "application/json",
+    **query: str,
+) -> tuple[int, bytes]:
+    """Status and body of the answer. Raises CommandFailed."""
     from admission.cli.access.transport import request
 
     access = route.access or load(route.kubeconfig, route.context)
     target = path + (f"?{urlencode(query)}" if query else "")
     sent = None if body is None else json.dumps(body).encode()
-    status, answer = request(
+    return request(
         access,
         target,
         timeout=route.timeout,
@@ -89,18 +182,18 @@ def send(
         body=sent,
         headers={"Accept": accept, **_PATCHES} if method == "PATCH" else {"Accept": accept},
     )
-    try:
-        document = json.loads(answer)
-    except ValueError as error:
-        found = f"HTTP status {status} and no JSON but {answer[:80].decode(errors='replace')!r}"
-        raise CommandFailed(
-            tried=tried, found=found, hint="Something else listens at that address."
-        ) from error
-    if status < 300:
-        return document
+
+
+def _no_json(status: int, answer: bytes, tried: str) -> CommandFailed:
+    found = f"HTTP status {status} and no JSON but {answer[:80].decode(errors='replace')!r}"
+    return CommandFailed(tried=tried, found=found, hint="Something else listens at that address.")
+
+
+def _refused(status: int, document: Any, method: str, tried: str) -> Refused:
+    """The error of an answer."""
     if method != "GET" and _WEBHOOK_AWAY in _message(document, status):
         # Answered, and so certain: nothing was written.
-        raise Refused(
+        return Refused(
             status=503,
             tried=tried,
             found="no replica of Muster answers the API server, so this was refused and nothing is changed",
@@ -110,7 +203,7 @@ def send(
     message = _message(document, status)
     lacks = missing_right(message) if status == _FORBIDDEN else None
     found = message if lacks is None else lacks.sentence
-    raise Refused(status=status, tried=tried, found=found, hint=_hint(status), lacks=lacks)
+    return Refused(status=status, tried=tried, found=found, hint=_hint(status), lacks=lacks)
 
 
 def path_of(resource: ApiResource, namespace: str | None, name: str | None = None) -> str:

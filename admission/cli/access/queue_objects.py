@@ -159,16 +159,6 @@ def queues_above(route: ClusterRoute, queue: QueueObject) -> list[QueueObject]:
     return found
 
 
-def queue_path(queue: QueueObject, known: Mapping[str, QueueObject]) -> list[QueueObject]:
-    """A queue and those above it, nearest first, as far as they are known."""
-    found = [queue]
-    while (above := known.get(found[-1].parent or "")) is not None and above.name not in {
-        each.name for each in found
-    }:
-        found.append(above)
-    return found
-
-
 def checked_reason(text: str | None) -> str:
     """The reason for a change; "": none is given. Raises CommandFailed: too long, or more than a line."""
     reason = (text or "").strip()

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Final, TypeVar
 from urllib.parse import urlencode
 
+from admission.api_access import Access
 from admission.cli.access.missing_rights import missing_right
 from admission.cli.failures import UNREACHABLE, WRONGLY_CALLED, CommandFailed
-from admission.kube.client.kubeconfig import Access, load
+from admission.kube.client.kubeconfig import load
 
 #: Where the API server passes requests on to Muster.
 PREFIX: Final = "/apis/read.muster.dev/v1/"

@@ -4,27 +4,37 @@ A node is closed from the lead time on: it takes only work that is known to end 
 the reservation's queue, or none.
 """
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
-from admission.cli.access.objects import ClusterRoute
-from admission.cli.closures.objects import begins, listed, spec_of, status_of
+import msgspec
+
+from admission.cli.access.object_forms import ClosureObject
+from admission.cli.access.objects import ClusterRoute, listed
+from admission.cli.rendering.sentences import warn
 from admission.cli.rendering.table import stated_seconds
-from queues.api.api_resources import NODE_DRAINS, RESERVATIONS, Document
+from admission.read_api.bodies import Body
+from queues.api.api_resources import NODE_DRAINS, RESERVATIONS
 from queues.text_format import span
-
-#: What a closure of a node says of it: kind, name, queue, from, for, phase, and whether it closes the node now.
-Closure = Mapping[str, Any]
 
 _KINDS: Final = (RESERVATIONS, NODE_DRAINS)
 _OVER: Final = ("Ended", "Refused")
-#: Seconds before its window from which on a closure closes nodes, if it does not say it.
-_LEAD: Final = 3600.0
-_PART: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(h|ms|m|s)")
-_SECONDS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+
+
+class Closure(Body, frozen=True, kw_only=True):
+    """A Reservation or NodeDrain that concerns a node, as ``-o json`` has it."""
+
+    kind: str
+    name: str
+    #: Whose work is placed there in the window. Null: nobody's.
+    queue: str | None = None
+    from_: str = msgspec.field(default="", name="from")
+    for_: str | None = msgspec.field(default=None, name="for")
+    phase: str
+    #: Whether it closes the node now.
+    closed: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,12 +47,15 @@ class Closures:
     unread: tuple[str, ...] = ()
 
 
-def read_closures(route: ClusterRoute, now: float) -> Closures:
-    """The closures of nodes. ``now``: seconds since the epoch. Raises CommandFailed: the API server does not answer."""
+def read_closures(route: ClusterRoute, now: float, left_out: Callable[[str], None] = warn) -> Closures:
+    """The closures of nodes. ``now``: seconds since the epoch. ``left_out`` gets a sentence for each that is left out.
+
+    Raises CommandFailed: the API server does not answer.
+    """
     by_node: dict[str, list[Closure]] = {}
     unread = []
     for resource in _KINDS:
-        found = listed(route, resource)
+        found = listed(route, resource, ClosureObject, left_out=left_out)
         if found is None:
             unread.append(resource.plural)
         for node, closures in closures_of(found or (), resource.kind, now).items():
@@ -50,57 +63,45 @@ def read_closures(route: ClusterRoute, now: float) -> Closures:
     return Closures(by_node=by_node, unread=tuple(unread))
 
 
-def closures_of(documents: Iterable[Document], kind: str, now: float) -> dict[str, list[Closure]]:
+def closures_of(objects: Iterable[ClosureObject], kind: str, now: float) -> dict[str, list[Closure]]:
     """Closures of one kind that have not ended, by node. ``now``: seconds since the epoch."""
     found: dict[str, list[Closure]] = {}
-    for each in documents:
-        spec, status = spec_of(each), status_of(each)
-        phase = status.get("phase") or "Planned"
+    for document in objects:
+        status = document.status
+        phase = status.phase or "Planned"
         if phase in _OVER:
             continue
-        closure = {
-            "kind": kind,
-            "name": str(each["metadata"]["name"]),
-            "queue": spec.get("queue"),
-            "from": begins(each),
-            "for": spec.get("for"),
-            "phase": phase,
-            "closed": phase == "Active" or _has_begun_to_close(spec, begins(each), now),
-        }
-        for node in status.get("nodes") or ():
-            found.setdefault(str(node), []).append(closure)
+        closure = Closure(
+            kind=kind,
+            name=document.metadata.name,
+            queue=document.spec.queue,
+            from_=document.begins,
+            for_=document.spec.for_,
+            phase=phase,
+            # A drain names its nodes long before it closes them.
+            closed=phase == "Active" or _has_come(status.closes_from, now),
+        )
+        for node in status.nodes or ():
+            found.setdefault(node, []).append(closure)
     return found
 
 
-def _has_begun_to_close(spec: Mapping[str, Any], start: str, now: float) -> bool:
-    """Whether the lead time has begun. A drain names its nodes long before."""
-    try:
-        begins_at = datetime.fromisoformat(start).timestamp()
-    except ValueError:
-        return False
-    return now >= begins_at - _seconds(spec.get("leadTime"))
-
-
-def _seconds(text: Any) -> float:
-    parts = _PART.findall(text) if isinstance(text, str) else []
-    if not parts or "".join(f"{number}{unit}" for number, unit in parts) != text:
-        return _LEAD
-    return sum(float(number) * _SECONDS[unit] for number, unit in parts)
+def _has_come(time: str | None, now: float) -> bool:
+    return time is not None and datetime.fromisoformat(time).timestamp() <= now
 
 
 def closed_state(closures: Iterable[Closure]) -> str:
     """``drained``, ``reserved``, or ``drain planned`` in the lead time of a drain; "": the node is not closed."""
-    closing = [each for each in closures if each["closed"]]
-    drains = [each for each in closing if each["kind"] == NODE_DRAINS.kind]
-    if any(each["phase"] == "Active" for each in drains):
+    closing = [closure for closure in closures if closure.closed]
+    drains = [closure for closure in closing if closure.kind == NODE_DRAINS.kind]
+    if any(closure.phase == "Active" for closure in drains):
         return "drained"
     return "drain planned" if drains else "reserved" if closing else ""
 
 
 def closure_sentence(closure: Closure) -> str:
     """``kept for reservation night from 2026-11-27T14:00:00Z for 4h``."""
-    is_drain = closure["kind"] == NODE_DRAINS.kind
-    what = "drained by nodedrain" if is_drain else "kept for reservation"
-    seconds = stated_seconds(closure["for"]) if closure["for"] else None
-    lasts = f" for {closure['for'] if seconds is None else span(seconds)}" if closure["for"] else ""
-    return f"{what} {closure['name']} from {closure['from']}{lasts}"
+    what = "drained by nodedrain" if closure.kind == NODE_DRAINS.kind else "kept for reservation"
+    seconds = stated_seconds(closure.for_)
+    lasts = f" for {closure.for_ if seconds is None else span(seconds)}" if closure.for_ else ""
+    return f"{what} {closure.name} from {closure.from_}{lasts}"

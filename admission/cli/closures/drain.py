@@ -2,20 +2,21 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 import click
 
-from admission.cli.access.objects import ClusterRoute, Refused, path_of, send
-from admission.cli.closures.objects import create, delete, dry_run_option, listed, shown_window, spec_of
+from admission.cli.access.object_forms import HOST, ClosureObject, TopologyObject, levels_of
+from admission.cli.access.objects import ClusterRoute, Refused, all_objects, listed, path_of, read
+from admission.cli.closures.objects import create, delete, dry_run_option, shown_window
 from admission.cli.failures import CommandFailed
 from admission.cli.options import cluster
-from admission.cli.rendering.terminal.sentences import say
+from admission.cli.rendering.sentences import say
 from admission.cli.times import FutureTime, LastingTime
+from admission.wire import Bare
 from queues.api.api_resources import NODE_DRAINS, NODES, TOPOLOGIES
 from queues.text_format import counted
 
-_HOST: Final = "kubernetes.io/hostname"
 _NOT_FOUND: Final = 404
 _FORBIDDEN: Final = 403
 #: Nodes that are named one by one; more are chosen by a label.
@@ -104,15 +105,15 @@ def undrain(names: tuple[str, ...], dry_run: str, cluster: ClusterRoute) -> None
 
 def _drains_of(cluster: ClusterRoute, node: str) -> list[str]:
     """Drains of this node only. Raises CommandFailed: there is none, or one is of other nodes as well."""
-    found = listed(cluster, NODE_DRAINS) or []
-    about = [each for each in found if node in (spec_of(each).get("nodes") or ())]
+    found = listed(cluster, NODE_DRAINS, ClosureObject) or []
+    about = [drain for drain in found if node in (drain.spec.nodes or ())]
     hint = "`kubectl muster reservations` lists drains."
     if not about:
         raise CommandFailed(
             tried="", found=f"There is no nodedrain {node}, and none of a node {node}", hint=hint
         )
-    names = sorted(str(each["metadata"]["name"]) for each in about)
-    if any(list(spec_of(each)["nodes"]) != [node] or spec_of(each).get("nodeSelector") for each in about):
+    names = sorted(drain.metadata.name for drain in about)
+    if any(drain.spec.nodes != (node,) or drain.spec.node_selector for drain in about):
         found_text = f"Node {node} is drained together with others by {', '.join(names)}"
         raise CommandFailed(tried="", found=found_text, hint="Give the name of the drain to end all of it.")
     return names
@@ -130,12 +131,9 @@ def _labels(text: str | None) -> dict[str, str]:
 
 def _rack(cluster: ClusterRoute, rack: str) -> dict[str, str]:
     """The label of a rack: of the lowest level above the host, in the first Topology by name."""
-    found = send(cluster, "GET", path_of(TOPOLOGIES, None), tried="Listing topologies")["items"]
-    for topology in sorted(found, key=lambda each: str(each["metadata"]["name"])):
-        levels: Sequence[Mapping[str, Any]] = spec_of(topology).get("levels") or ()
-        keys = [str(each["nodeLabel"]) for each in levels if each["nodeLabel"] != _HOST]
-        if keys:
-            return {keys[-1]: rack}
+    for labels in levels_of(all_objects(cluster, TOPOLOGIES, TopologyObject)):
+        if above := [label for label in labels if label != HOST]:
+            return {above[-1]: rack}
     raise CommandFailed(
         tried="",
         found="No Topology of the cluster has racks",
@@ -147,13 +145,13 @@ def _count(cluster: ClusterRoute, names: Sequence[str], labels: Mapping[str, str
     """How many nodes it is about, in words. Raises CommandFailed: there are none."""
     if labels:
         selector = ",".join(f"{key}={value}" for key, value in labels.items())
-        found = _nodes(cluster, labelSelector=selector)
+        found = listed(cluster, NODES, Bare, labelSelector=selector)
         if found is not None and not found:
             raise CommandFailed(tried="", found=f"No node has the label {selector}")
         return f"nodes with {selector}" if found is None else counted(len(found), "node")
     for name in names:
         try:
-            send(cluster, "GET", path_of(NODES, None, name), tried=f"Looking for node {name}")
+            read(cluster, path_of(NODES, None, name), Bare, tried=f"Looking for node {name}")
         except Refused as error:
             if error.status == _NOT_FOUND:
                 hint = "`kubectl get nodes` lists them."
@@ -161,17 +159,6 @@ def _count(cluster: ClusterRoute, names: Sequence[str], labels: Mapping[str, str
             if error.status != _FORBIDDEN:
                 raise
     return counted(len(names), "node")
-
-
-def _nodes(cluster: ClusterRoute, **query: str) -> list[Any] | None:
-    """Nodes. None if the user may not list them."""
-    try:
-        found: list[Any] = send(cluster, "GET", path_of(NODES, None), tried="Listing nodes", **query)["items"]
-    except Refused as error:
-        if error.status == _FORBIDDEN:
-            return None
-        raise
-    return found
 
 
 def _as_name(text: str) -> str:

@@ -1,6 +1,5 @@
 """Reservations and NodeDrains at the API server, made, listed and deleted as the user of the kubeconfig."""
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
@@ -12,10 +11,7 @@ from queues.api.api_resources import ApiResource, Document
 from queues.text_format import rfc3339, span
 
 _NOT_FOUND: Final = 404
-_FORBIDDEN: Final = 403
 _CONFLICT: Final = 409
-#: Objects of one kind that are read: more than may be there.
-_MOST: Final = "1000"
 
 
 def dry_run_option(command: Any) -> Any:
@@ -62,35 +58,6 @@ def delete(route: ClusterRoute, resource: ApiResource, name: str, *, dry_run: st
             return False
         raise
     return True
-
-
-def listed(route: ClusterRoute, resource: ApiResource) -> list[Document] | None:
-    """All objects of a kind. None if the user may not list them. Raises CommandFailed."""
-    tried = f"Listing {resource.plural}"
-    try:
-        found: list[Document] = send(route, "GET", path_of(resource, None), tried=tried, limit=_MOST)["items"]
-    except Refused as error:
-        if error.status == _NOT_FOUND:
-            return []  # of an older version
-        if error.status == _FORBIDDEN:
-            return None
-        raise
-    return found
-
-
-def spec_of(document: Document) -> Mapping[str, Any]:
-    """What its author wrote."""
-    return document.get("spec") or {}
-
-
-def status_of(document: Document) -> Mapping[str, Any]:
-    """What Muster says of it. Empty: nothing yet."""
-    return document.get("status") or {}
-
-
-def begins(document: Document) -> str:
-    """When its window begins, as it was written."""
-    return str(spec_of(document).get("from") or spec_of(document).get("at") or "")
 
 
 def shown_window(start: datetime, lasts: str | None) -> str:

@@ -10,7 +10,7 @@ from admission.cli.access.queue_objects import check_queue
 from admission.cli.closures.objects import create, delete, dry_run_option, shown_window
 from admission.cli.failures import CommandFailed
 from admission.cli.options import AMOUNTS, amounts, cluster
-from admission.cli.rendering.terminal.sentences import say
+from admission.cli.rendering.sentences import say
 from admission.cli.times import FutureTime, LastingTime
 from queues.api.api_resources import RESERVATIONS, Document
 from queues.resources import GPU

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from admission.agent.cluster.api_client import Endpoint
+    from admission.api_access import Access
 
 
 class AgentCommand(click.Command):
@@ -47,31 +47,17 @@ def agent(kubeconfig: str | None, context: str | None, **flags: Any) -> int:
 
     settings = read(flags, os.environ)
     logs.configure(form="console" if settings.log_format == "console" else "json", level=settings.log_level)
-    return run(settings, _endpoint(kubeconfig, context))
+    return run(settings, _access(kubeconfig, context))
 
 
-def _endpoint(kubeconfig: str | None, context: str | None) -> "Endpoint":
-    """Access by a kubeconfig where one is named, else by the service account of the pod. Raises MusterError."""
+def _access(kubeconfig: str | None, context: str | None) -> "Access":
+    """Access by a kubeconfig where one is named, else by the service account of the pod. Raises UnusableAccess."""
     import os
 
-    from admission.agent.cluster.api_client import Endpoint
+    from admission.api_access import Access
 
     if kubeconfig is None:
-        return Endpoint.in_pod(os.environ)
-    from admission.cli.failures import CommandFailed
+        return Access.in_pod(os.environ)
     from admission.kube.client.kubeconfig import load
 
-    access = load(kubeconfig, context)
-    if access.insecure or access.proxy or access.server_name:
-        raise CommandFailed(
-            tried=f"Reading the kubeconfig {kubeconfig}",
-            found="it has insecure-skip-tls-verify, proxy-url or tls-server-name, which the agent does not know",
-            hint="Name one without them.",
-        )
-    return Endpoint(
-        server=access.server,
-        authority=access.authority,
-        certificate=access.certificate,
-        key=access.key,
-        headers=access.headers,
-    )
+    return load(kubeconfig, context)

@@ -42,8 +42,8 @@ def page(listen: str, api_server: str, ca_file: str | None, cluster_name: str, t
     and passes their tokens on: therefore only loopback addresses are taken. The command has no rights of its own, reads
     no kubeconfig, and only reads.
     """
+    from admission.api_access import Access
     from admission.cli.page.shared import SharedPageServer
-    from admission.kube.client.kubeconfig import Access
 
     host, port = _address(listen)
     access = Access(server=_server(api_server), authority=_authority(ca_file))

@@ -1,23 +1,22 @@
 """Options of ``quota set`` for limits of users, gangs and run times (``spec.access``), and what they change."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import click
 
 from admission.cli.access.objects import ClusterRoute
-from admission.cli.access.queue_objects import PATIENCE, QueueObject, queue_path
+from admission.cli.access.queue_objects import PATIENCE, QueueObject
 from admission.cli.access.read_api import Route, ask
 from admission.cli.options import AMOUNTS, Command
+from admission.cli.rendering.sentences import say
 from admission.cli.rendering.table import moment, stated_seconds
-from admission.cli.rendering.terminal.sentences import say
 from admission.cli.resource_names import full_resource
 from admission.cli.times import LastingTime
-from admission.read_api.bodies import UserBody, UserList, WorkloadList
+from admission.read_api.bodies import WorkloadList
 from queues.api.quota.access_limits import PER_USER, AccessChanges, access_limits_of, field_of
 from queues.api.quota.quota_document import shown_amount
-from queues.errors import InvalidQuantity, MusterError
-from queues.resources import amount
+from queues.errors import MusterError
 from queues.text_format import counted, listed, span
 
 #: What removes a limit.
@@ -114,93 +113,34 @@ def access_rows(queue: QueueObject, changes: AccessChanges) -> list[list[str | i
 # -- what is shown before -------------------------------------------------------------------------------------
 
 
-def tell_access(
-    route: ClusterRoute, queue: QueueObject, changes: AccessChanges, known: Mapping[str, QueueObject] | None
-) -> None:
-    """Print which work is ended, who uses more, and which limits of queues above count instead."""
-    if not changes:
+def tell_access(route: ClusterRoute, queue: QueueObject, changes: AccessChanges) -> None:
+    """Print which work would be ended."""
+    longest = stated_seconds(changes.get(field_of("maxRunTime")))
+    if not longest:
         return
-    for told in (*_tighter_above(queue, changes, known or {}), *_work_beyond(route, queue.name, changes)):
-        say(told)
-
-
-def _tighter_above(
-    queue: QueueObject, changes: AccessChanges, known: Mapping[str, QueueObject]
-) -> Iterator[str]:
-    """Limits that have no effect, as a queue above states a tighter one."""
-    for above in queue_path(queue, known)[1:]:
-        stated = access_limits_of(above.spec)
-        for field, value in changes.items():
-            there = stated.get(field)
-            if value is None or there is None:
-                continue
-            ours, theirs = _comparable(field, str(value)), _comparable(field, there)
-            if ours is not None and theirs is not None and 0 < theirs < ours:
-                yield f"queue {above.name} above it states {field} {there}: that counts, too"
-
-
-def _work_beyond(route: ClusterRoute, queue: str, changes: AccessChanges) -> Iterator[str]:
     read = Route(kubeconfig=route.kubeconfig, context=route.context, timeout=min(route.timeout, PATIENCE))
+    asked = {"queue": queue.name, "state": "admitted", "limit": str(_PAGE)}
     try:
-        longest = stated_seconds(changes.get(field_of("maxRunTime")))
-        if longest:
-            asked = {"queue": queue, "state": "admitted", "limit": str(_PAGE)}
-            yield from _ended(ask(read, "workloads", WorkloadList, asked), longest)
-        per_user = {
-            field.partition("[")[2].removesuffix("]"): str(value)
-            for field, value in changes.items()
-            if field.startswith(field_of(PER_USER)) and value is not None
-        }
-        if per_user:
-            yield from _above_limit(
-                ask(read, "users", UserList, {"queue": queue, "limit": str(_PAGE)}).items, per_user
-            )
+        ended = _ended(ask(read, "workloads", WorkloadList, asked), longest)
     except MusterError as error:
-        yield f"What this does to running work is not known: {error}"
+        ended = f"What this does to running work is not known: {error}"
+    if ended:
+        say(ended)
 
 
-def _ended(body: WorkloadList, longest: int) -> Iterator[str]:
-    """The workloads that have run for longer than the limit allows."""
+def _ended(body: WorkloadList, longest: int) -> str:
+    """The workloads that have run for longer than the limit allows; "": none."""
     now = moment(body.now).timestamp()
     late = [
         f"{each.namespace}/{each.name}"
         for each in body.items
         if each.admitted and now - moment(each.admitted).timestamp() > longest
     ]
-    if late:
-        count = "at least " if body.total > len(body.items) else ""
-        word = "has" if len(late) == 1 else "have"
-        yield (
-            f"Warning: {count}{counted(len(late), 'running workload')} that you may see {word} run for longer, and "
-            f"would be ended at once and not run again: {listed(late)}"
-        )
-
-
-def _above_limit(users: Iterable[UserBody], per_user: Mapping[str, str]) -> Iterator[str]:
-    for resource, most in per_user.items():
-        more = [
-            f"{each.user or 'unknown'} ({each.used[resource]})"
-            for each in users
-            if resource in each.used and _exceeds(resource, each.used[resource], most)
-        ]
-        if more:
-            goes_on = "that goes on, and nothing more is admitted for them"
-            yield f"users with more than {most} {resource} now: {listed(more, 5)}; {goes_on}"
-
-
-def _exceeds(resource: str, used: str, most: str) -> bool:
-    try:
-        return amount(resource, used) > amount(resource, most)
-    except InvalidQuantity:
-        return False
-
-
-def _comparable(field: str, text: str) -> int | None:
-    """The value of a limit as a number. None if it cannot be read."""
-    _, _, resource = field.removesuffix("]").partition("[")
-    if resource:
-        try:
-            return amount(resource, text)
-        except InvalidQuantity:
-            return None
-    return stated_seconds(text) if field.endswith("maxRunTime") else int(text) if text.isdigit() else None
+    if not late:
+        return ""
+    count = "at least " if body.total > len(body.items) else ""
+    word = "has" if len(late) == 1 else "have"
+    return (
+        f"Warning: {count}{counted(len(late), 'running workload')} that you may see {word} run for longer, and "
+        f"would be ended at once and not run again: {listed(late)}"
+    )

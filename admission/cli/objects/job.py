@@ -11,7 +11,7 @@ from admission.cli.failures import CommandFailed
 from admission.cli.objects.batch_jobs import NOT_FOUND, POD_LABELS, hold, send_for_job
 from admission.cli.options import AMOUNTS, amounts, cluster, namespace
 from admission.cli.questions.explain import explain
-from admission.cli.rendering.terminal.sentences import say
+from admission.cli.rendering.sentences import say
 from queues.api.api_resources import JOBS, PODS, VOLCANO_JOBS, Document
 from queues.api.names import DEFAULT_QUEUE, TASK_SPEC, VOLCANO_SCHEDULER
 

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -13,18 +13,16 @@ from admission.cli.access.queue_objects import (
     QueueObject,
     change_queue,
     checked_reason,
-    queues_in_use,
     read_queue,
     read_queues,
 )
 from admission.cli.confirmation import confirm
 from admission.cli.failures import CommandFailed
-from admission.cli.objects.quota_effects import DeservedChange, tell_effects
 from admission.cli.objects.quota_set import Writing, check, check_places, units_of
 from admission.cli.objects.quota_trial import tell_trial
 from admission.cli.rendering.quota import changes_table
+from admission.cli.rendering.sentences import columns_of, say
 from admission.cli.rendering.table import Cell
-from admission.cli.rendering.terminal.sentences import columns_of, say
 from admission.cli.resource_names import full_resource
 from queues.api.quota.loan_values import entry_of, loans_of
 from queues.api.quota.quota_document import QuotaField
@@ -129,38 +127,11 @@ def _tell(cluster: ClusterRoute, one: QueueObject, entries: list[Entry], asked: 
     before, after = (_in_force(stated, each, int(now)) for each in (loans, after_loans))
     if asked.loan is not None:
         _check_counts(after, asked)
-    changes = list(_changes(stated, before, after))
-    click.echo(changes_table(_rows(changes), width=columns_of(sys.stdout)), nl=False)
+    click.echo(changes_table(_rows(_changes(stated, before, after)), width=columns_of(sys.stdout)), nl=False)
     _tell_others(before, after)
     if asked.loan is not None:
         left = short_duration(round(asked.loan.until - now))
         say(f"ends by itself at {rfc3339(asked.loan.until)}, in {left}")
-    deserved = [DeservedChange(*each[:3], *each[4:]) for each in changes if each[3] == "deserved"]
-    tell_effects(queues_in_use(cluster), deserved)
-
-
-def tell_loans(known: Mapping[str, QueueObject], changed: Mapping[str, QueueObject]) -> None:
-    """Print loans that count for more or less after a change of queues. ``known``: all queues, as they are."""
-    now = int(time.time())
-    then = {**known, **changed}
-    before, after = (_loans_of_all(queues, now) for queues in (known, then))
-    _tell_counted(_stated(then), before, after, changed)
-    _tell_others(before, after)
-
-
-def _tell_counted(
-    stated: Mapping[QueueName, Queue], before: LoansInForce, after: LoansInForce, changed: Collection[str]
-) -> None:
-    """What changed queues deserve with the loans that last, as `quota show` and `queues` show it."""
-    for each in _changes(stated, before, after):
-        if each.queue in changed and each.limit == "deserved":
-            account = Account(FlavorName(each.flavor), each.resource)
-            old, new = account.show(each.before), account.show(each.after)
-            say(f"with the loans that last queue {each.queue} deserves {old} → {new} {account}")
-
-
-def _loans_of_all(queues: Mapping[str, QueueObject], now: int) -> LoansInForce:
-    return _in_force(_stated(queues), {name: loans_of(each.spec) for name, each in queues.items()}, now)
 
 
 def _stated(known: Mapping[str, QueueObject]) -> dict[QueueName, Queue]:
@@ -217,7 +188,7 @@ def _changes(
                         yield _Change(name, flavor, resource, limit, units, now[resource])
 
 
-def _rows(changes: list[_Change]) -> list[list[Cell]]:
+def _rows(changes: Iterator[_Change]) -> list[list[Cell]]:
     def shown(each: _Change, units: int | None) -> str | None:
         return None if units is None else show(each.resource, units)
 

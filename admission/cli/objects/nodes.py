@@ -8,19 +8,21 @@ from typing import Any, Final
 
 import click
 
-from admission.cli.access.objects import ClusterRoute, Refused, path_of, send
+from admission.cli.access.object_forms import Lease, TopologyObject
+from admission.cli.access.objects import ClusterRoute, Refused, all_objects, listed, path_of, read
 from admission.cli.access.read_api import Route, ask
 from admission.cli.closures.closed_nodes import Closures, closure_sentence, read_closures
 from admission.cli.options import route
-from admission.cli.output import Output, list_output
+from admission.cli.output import Output, output
 from admission.cli.questions.wanted_nodes import show_wanted_nodes
+from admission.cli.rendering.node_line import NodeLine
 from admission.cli.rendering.node_use import use_table, with_use
-from admission.cli.rendering.nodes import has_gpus, is_faulty, mixed_notes, node_lines, node_table
+from admission.cli.rendering.nodes import SliceGpus, has_gpus, is_faulty, node_lines, node_table, slice_gpus
 from admission.cli.rendering.racks import Racks, is_in, largest_gangs, rack_lines, rack_table
-from admission.cli.rendering.slice_gpus import SliceGpus, slice_gpus
-from admission.cli.rendering.terminal.sentences import say
+from admission.cli.rendering.sentences import say
 from admission.read_api.bodies import NodeBody, NodeList
-from queues.api.api_resources import DEVICES, LEASES, NODES, RESOURCE_SLICES, TOPOLOGIES, ApiResource
+from admission.wire import WireNode, WireNodeDevices, WireResourceSlice
+from queues.api.api_resources import DEVICES, LEASES, NODES, RESOURCE_SLICES, TOPOLOGIES
 from queues.api.names import AGENT_NAMESPACE
 from queues.errors import MusterError
 
@@ -41,7 +43,7 @@ class _Reports:
     """What agents report."""
 
     #: Device objects.
-    devices: list[Any]
+    devices: list[WireNodeDevices]
     #: Why there are none, for people; "": they could be listed.
     gap: str = ""
 
@@ -98,7 +100,7 @@ class _Asked:
 )
 @click.option("--health", is_flag=True, help="What the agents on the nodes say, as with --faulty.")
 @click.option("--wanted", is_flag=True, help="Instead: which nodes waiting gangs would need.")
-@list_output
+@output
 @route
 def nodes(output: Output, route: Route, **asked: Any) -> int:
     """Show the nodes with GPUs: rack, state, how many GPUs are free, and which workloads have the others.
@@ -139,32 +141,30 @@ def _show(asked: _Asked, output: Output, route: Route) -> int:
     slices = _slices(cluster, found, reports.devices)
     lines = node_lines(found, reports.devices, slices or {}, _agents(cluster))
     if not asked.faulty:
-        _tell_of_others(asked, {line["name"] for line in lines}, _UNREAD_SLICES if slices is None else "")
+        _tell_of_others(asked, {line.name for line in lines}, _UNREAD_SLICES if slices is None else "")
     elif not (lines := [line for line in lines if is_faulty(line)]):
         say("None of these nodes is faulty." if asked.names else "No node is faulty.", err=True)
     # The table of agents and faults needs neither.
     is_full = not asked.is_health or output.form not in _TABLES
-    topologies = _listed(cluster, TOPOLOGIES) if is_full or asked.rack else ()
+    topologies = listed(cluster, TOPOLOGIES, TopologyObject) if is_full or asked.rack else ()
     use = _use(route) if lines and is_full else {}
     closures = read_closures(cluster, time.time()) if lines and is_full else Closures()
     racks = Racks.known(topologies or (), found, asked.level)
     lines = with_use(lines, found, racks, use, closures.by_node)
     lines = _of_rack(lines, asked.rack)
     _print(asked, lines, output)
-    for note in () if asked.faulty else mixed_notes(lines):
-        say(note, err=True)
     for told in _told_closures(lines, closures) if output.is_table else ():
         say(told, err=True)
     return 0
 
 
-def _told_closures(lines: Sequence[dict[str, Any]], closures: Closures) -> Iterator[str]:
+def _told_closures(lines: Sequence[NodeLine], closures: Closures) -> Iterator[str]:
     """A sentence for each reservation, drain or other reason that closes these nodes, and one if some are unread."""
     nodes: dict[str, list[str]] = {}
     for line in lines:
-        sentences = [closure_sentence(closure) for closure in line["closures"]]
-        for sentence in (*sentences, *filter(None, [line["closed"]])):
-            nodes.setdefault(sentence, []).append(line["name"])
+        sentences = [closure_sentence(closure) for closure in line.closures]
+        for sentence in (*sentences, *filter(None, [line.closed])):
+            nodes.setdefault(sentence, []).append(line.name)
     for sentence, names in nodes.items():
         more = len(names) - _MOST_TOLD
         some = ", ".join(names[:_MOST_TOLD]) + (f" and {more} more" if more > 0 else "")
@@ -174,19 +174,19 @@ def _told_closures(lines: Sequence[dict[str, Any]], closures: Closures) -> Itera
         yield f"You may not list {what}, so FREE may count such nodes. The role muster-queue-viewer has that right."
 
 
-def _print(asked: _Asked, lines: Sequence[dict[str, Any]], output: Output) -> None:
+def _print(asked: _Asked, lines: Sequence[NodeLine], output: Output) -> None:
     by_rack = rack_lines(lines)
     many = len(lines) > _MOST_NODES and not (asked.names or asked.is_health) and output.form in _TABLES
     if asked.racks or (asked.racks is None and many):
-        shown = output.sorted(by_rack)
-        text = output.document({"items": shown}, name=lambda one: f"rack/{one['rack']}")
-        table = rack_table(shown, headers=output.headers, width=output.room) if text is None and lines else ""
+        racks = by_rack
+        text = output.document({"items": racks}, name=lambda rack: f"rack/{rack.rack}")
+        table = rack_table(racks, output) if text is None and lines else ""
         if many and asked.racks is None:
             told = f"{len(lines)} nodes. --no-racks shows each, --rack RACK those of one rack."
             say(told, err=True)
     else:
-        shown = output.sorted(lines)
-        text = output.document({"items": shown}, name=lambda line: f"node/{line['name']}")
+        shown = lines
+        text = output.document({"items": shown}, name=lambda line: f"node/{line.name}")
         table = _node_table(asked, shown, output) if text is None and lines else ""
     if text is None:
         text = output.fitted(table)
@@ -195,20 +195,20 @@ def _print(asked: _Asked, lines: Sequence[dict[str, Any]], output: Output) -> No
     click.echo(text, nl=False)
 
 
-def _node_table(asked: _Asked, lines: Sequence[dict[str, Any]], output: Output) -> str:
+def _node_table(asked: _Asked, lines: Sequence[NodeLine], output: Output) -> str:
     if asked.is_health:
         now = datetime.fromtimestamp(time.time(), UTC).isoformat()
-        return node_table(lines, now, wide=output.is_wide, headers=output.headers, width=output.room)
-    return use_table(lines, wide=output.is_wide, headers=output.headers, width=output.room)
+        return node_table(lines, now, output)
+    return use_table(lines, output)
 
 
-def _of_rack(lines: list[dict[str, Any]], rack: str | None) -> list[dict[str, Any]]:
+def _of_rack(lines: list[NodeLine], rack: str | None) -> list[NodeLine]:
     """The lines of one rack, None for all. Raises ClickException: no node is in it."""
     if rack is None:
         return lines
-    found = [line for line in lines if is_in(line["rack"], rack)]
+    found = [line for line in lines if is_in(line.rack, rack)]
     if not found:
-        known = sorted({line["rack"] for line in lines} - {""})
+        known = sorted({line.rack for line in lines} - {""})
         some = ", ".join(known[:_MOST_NODES]) + (
             f" and {len(known) - _MOST_NODES} more" if len(known) > _MOST_NODES else ""
         )
@@ -243,59 +243,44 @@ def _tell_of_others(asked: _Asked, shown: set[str], gap: str) -> None:
         say(f"{which} has GPUs.{gap}", err=True)
 
 
-def _one(cluster: ClusterRoute, name: str) -> Any:
-    return send(cluster, "GET", path_of(NODES, None, name), tried=f"Looking for node {name}")
+def _one(cluster: ClusterRoute, name: str) -> WireNode:
+    return read(cluster, path_of(NODES, None, name), WireNode, tried=f"Looking for node {name}")
 
 
-def _all_nodes(cluster: ClusterRoute, selector: str | None) -> list[Any]:
+def _all_nodes(cluster: ClusterRoute, selector: str | None) -> list[WireNode]:
     # As of the API server's cache: thousands of nodes need not be read from etcd for one look.
-    query = {"resourceVersion": "0"} | ({} if selector is None else {"labelSelector": selector})
-    listed: list[Any] = send(cluster, "GET", path_of(NODES, None), tried="Listing nodes", **query)["items"]
-    return listed
+    query: dict[str, Any] = {"resourceVersion": "0"} | ({"labelSelector": selector} if selector else {})
+    return all_objects(cluster, NODES, WireNode, **query)
 
 
 def _reports(cluster: ClusterRoute, *, needed: bool) -> _Reports:
     """What agents report. ``needed``: without the right to read it there is no answer. Raises CommandFailed."""
-    tried = "Listing devices"
     try:
-        return _Reports(devices=send(cluster, "GET", path_of(DEVICES, None), tried=tried)["items"])
+        return _Reports(devices=all_objects(cluster, DEVICES, WireNodeDevices))
     except Refused as refused:
         if refused.status == _NOT_FOUND:
             return _Reports(devices=[], gap="No agent reports anything: this cluster has no Devices.")
         if refused.status != _FORBIDDEN:
             raise
         if needed:
-            found = "You may not list devices, so it is not known which are faulty"
-            raise Refused(status=_FORBIDDEN, tried=tried, found=found, hint=_RIGHT) from refused
+            reason = "You may not list devices, so it is not known which are faulty"
+            tried = "Listing devices"
+            raise Refused(status=_FORBIDDEN, tried=tried, found=reason, hint=_RIGHT) from refused
         return _Reports(devices=[], gap=f"You may not list devices, so faults are not shown. {_RIGHT}")
 
 
-def _slices(cluster: ClusterRoute, nodes: list[Any], devices: list[Any]) -> dict[str, SliceGpus] | None:
+def _slices(
+    cluster: ClusterRoute, nodes: list[WireNode], devices: list[WireNodeDevices]
+) -> dict[str, SliceGpus] | None:
     """GPUs in ResourceSlices, by node. Empty also if all nodes are shown anyway. None if the user may not list them."""
-    reported = {each["metadata"]["name"] for each in devices}
-    if all(has_gpus(each) or each["metadata"]["name"] in reported for each in nodes):
+    reported = {device.metadata.name for device in devices}
+    if all(has_gpus(node) or node.metadata.name in reported for node in nodes):
         return {}
-    slices = _listed(cluster, RESOURCE_SLICES)
+    slices = listed(cluster, RESOURCE_SLICES, WireResourceSlice)
     return None if slices is None else slice_gpus(slices)
 
 
 def _agents(cluster: ClusterRoute) -> dict[str, str] | None:
     """When the agent of each node was last heard of. None if the user may not list their leases."""
-    leases = _listed(cluster, LEASES, AGENT_NAMESPACE)
-    if leases is None:
-        return None
-    return {each["metadata"]["name"]: (each.get("spec") or {}).get("renewTime") or "" for each in leases}
-
-
-def _listed(cluster: ClusterRoute, resource: ApiResource, namespace: str | None = None) -> list[Any] | None:
-    """All objects of a kind. None if the user may not list them."""
-    path, tried = path_of(resource, namespace), f"Listing {resource.plural}"
-    try:
-        found: list[Any] = send(cluster, "GET", path, tried=tried)["items"]
-    except Refused as refused:
-        if refused.status == _NOT_FOUND:
-            return []
-        if refused.status != _FORBIDDEN:
-            raise
-        return None
-    return found
+    leases = listed(cluster, LEASES, Lease, namespace=AGENT_NAMESPACE)
+    return None if leases is None else {lease.metadata.name: lease.spec.renew_time or "" for lease in leases}

@@ -1,11 +1,10 @@
 """Queues that are paused and resumed, closed and opened: what is written, and what is said of what became of it."""
 
-import time
-from typing import Final, Literal
+from typing import Literal
 
 import click
 
-from admission.cli.access.objects import ClusterRoute, ask_for_action, path_of, send
+from admission.cli.access.objects import ClusterRoute, ask_for_action
 from admission.cli.access.queue_objects import (
     QueueObject,
     change_queue,
@@ -13,17 +12,11 @@ from admission.cli.access.queue_objects import (
     queues_above,
     read_queue,
 )
-from admission.cli.failures import CommandFailed
-from admission.cli.rendering.terminal.sentences import say
-from queues.api.api_resources import COMMANDS, QUEUES
+from admission.cli.rendering.sentences import say
+from queues.api.api_resources import QUEUES
 from queues.api.names import DEFAULT_QUEUE, ROOT_QUEUE
 
 _Action = Literal["CloseQueue", "OpenQueue"]
-#: Seconds for which it is looked whether Muster does what was asked; it writes states of queues every two seconds.
-_PATIENCE: Final = 6.0
-_PAUSE: Final = 0.2
-#: Commands that are looked at.
-_MOST_COMMANDS: Final = 500
 
 
 def pause_queue(route: ClusterRoute, name: str, reason: str | None) -> None:
@@ -67,22 +60,20 @@ def _paused_above(route: ClusterRoute, queue: QueueObject) -> QueueObject | None
 
 
 def ask_for_state(route: ClusterRoute, action: _Action, names: tuple[str, ...]) -> None:
-    """Have queues closed or opened, and say what stands then. Raises CommandFailed."""
-    closes, asked = action == "CloseQueue", list[str]()
+    """Have queues closed or opened, where they are not so already. Raises CommandFailed."""
+    closes = action == "CloseQueue"
     for name in names:
         if name == ROOT_QUEUE:
             raise click.ClickException(
                 "Queue root is always open; `kubectl muster queue pause root` stops all admissions."
             )
         queue = read_queue(route, name)
-        if _is_closed(queue) is closes and not _may_be_asked_for(route, name):
+        if _is_closed(queue) is closes:
             _say_unchanged(route, queue, closes)
             continue
         # Volcano's Commands for queues are in this namespace too.
         ask_for_action(route, action, QUEUES, DEFAULT_QUEUE, name, "asked for by kubectl muster")
         say(f"queue {name} is being {'closed' if closes else 'opened'}")
-        asked.append(name)
-    _wait(route, asked, closes)
 
 
 def _is_closed(queue: QueueObject) -> bool:
@@ -93,23 +84,6 @@ def _is_closed(queue: QueueObject) -> bool:
         for each in status.get("conditions") or ()
     )
     return status.get("state") in ("Closed", "Closing") and not by_parent
-
-
-def _may_be_asked_for(route: ClusterRoute, name: str) -> bool:
-    """Whether a Command for the queue waits, or that is not known: then the state may be about to change."""
-    try:
-        found = send(
-            route,
-            "GET",
-            path_of(COMMANDS, DEFAULT_QUEUE),
-            tried="Listing commands",
-            limit=str(_MOST_COMMANDS),
-        )
-    except CommandFailed:
-        return True
-    targets = [each.get("target") or {} for each in found.get("items") or ()]
-    more = bool((found.get("metadata") or {}).get("continue"))
-    return more or any((each.get("kind"), each.get("name")) == (QUEUES.kind, name) for each in targets)
 
 
 def _say_unchanged(route: ClusterRoute, queue: QueueObject, closes: bool) -> None:
@@ -126,21 +100,3 @@ def _say_unchanged(route: ClusterRoute, queue: QueueObject, closes: bool) -> Non
         f"`kubectl muster queue open {above.name}` opens that one.",
         err=True,
     )
-
-
-def _wait(route: ClusterRoute, names: list[str], closes: bool) -> None:
-    """Say of those that are not in the state that was asked for after a while that they are not."""
-    left, late = list(names), time.monotonic() + _PATIENCE
-    while left and time.monotonic() < late:
-        try:
-            left = [name for name in left if _is_closed(read_queue(route, name)) is not closes]
-        except CommandFailed:  # it was asked for; what became of it is not known
-            return
-        if left:
-            time.sleep(_PAUSE)
-    for name in left:
-        say(
-            f"Queue {name} is {'not closed yet' if closes else 'still closed'}: no replica of Muster has carried this "
-            "out. It will be when one leads; `kubectl muster queues` tells.",
-            err=True,
-        )

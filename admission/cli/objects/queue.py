@@ -14,7 +14,7 @@ from admission.cli.confirmation import confirm
 from admission.cli.objects.pausing import ask_for_state, pause_queue, resume_queue
 from admission.cli.objects.queues import queues
 from admission.cli.options import AMOUNTS, amounts, cluster
-from admission.cli.rendering.terminal.sentences import say
+from admission.cli.rendering.sentences import say
 from admission.read_api.bodies import QueueBody
 from queues.api.api_resources import QUEUES, Document
 from queues.api.names import ROOT_QUEUE

@@ -16,18 +16,15 @@ from admission.cli.output import Output, output
 from admission.cli.queue_names import no_such_queue
 from admission.cli.rendering.quota import (
     access_table,
-    differences,
-    differences_table,
     ended_by_themselves,
     history_table,
     limits_table,
     lines_of,
     loan_problems,
     loans_table,
-    without_loans,
 )
+from admission.cli.rendering.sentences import say
 from admission.cli.rendering.table import moment
-from admission.cli.rendering.terminal.sentences import filled, say
 from admission.cli.resource_names import shown_resource
 from admission.cli.times import PastTime, as_text
 from admission.read_api.bodies import QueueBody, QueueList, QueueVersionList, QuotaAtList
@@ -41,11 +38,9 @@ T = TypeVar("T")
 
 _PLACES: Final = {
     "set": "admission.cli.objects.quota_set:set_",
-    "move": "admission.cli.objects.quota_set:move",
     "lend": "admission.cli.objects.quota_lend:lend",
     "show": f"{__name__}:show",
     "history": f"{__name__}:history",
-    "diff": f"{__name__}:diff",
 }
 
 
@@ -86,16 +81,11 @@ def show(queue: str, at: datetime | None, resource: str | None, output: Output, 
         resource = shown_resource("--resource", resource, there)
     text = output.document(body)
     if text is None:
-        text = limits_table(
-            body.items, resource=resource, used=at is None, headers=output.headers, width=output.room
-        )
+        text = limits_table(body.items, output, resource=resource, used=at is None)
         now = body.items if isinstance(body, QueueList) else ()
-        if loans := loans_table(now, resource=resource, headers=output.headers, width=output.room):
+        if loans := loans_table(now, output, resource=resource):
             text += f"\n{loans}"
-            text += filled(without_loans(now, resource), output.room)
-        if resource is None and (
-            limits := access_table(body.items, headers=output.headers, width=output.room)
-        ):
+        if resource is None and (limits := access_table(body.items, output)):
             text += f"\n{limits}"
         for problem in loan_problems(now):
             say(problem, err=True)
@@ -150,7 +140,7 @@ def history(queue: str, since: datetime | None, limit: int | None, output: Outpu
     text = output.document({"name": queue, "items": shown})
     if text is None:
         told = ended_by_themselves(shown, first.now)
-        text = history_table(told, headers=output.headers, width=output.room) if told else ""
+        text = history_table(told, output) if told else ""
         if not shown:
             say(f"Queue {queue} was not changed{_since(since)}.", err=True)
     click.echo(output.fitted(text), nl=False)
@@ -170,32 +160,6 @@ def _pages(route: Route, queue: str) -> Iterator[QueueVersionList]:
         page = _ask(route, queue, "versions", QueueVersionList, {"limit": str(PAGE), "continue": after})
         yield page
         after = page.continue_
-
-
-@click.command(short_help="What differs between two times.")
-@click.argument("queue")
-@click.option("--from", "from_", type=PastTime(), required=True, metavar="TIME", help="The earlier time.")
-@click.option("--to", type=PastTime(), metavar="TIME", help="The later time [now].")
-@output
-@route
-def diff(queue: str, from_: datetime, to: datetime | None, output: Output, route: Route) -> int:
-    """Show which limits of QUEUE and the queues directly below it differ between two times."""
-    if to is not None and to < from_:
-        raise click.UsageError(f"--to is {as_text(to)}, which is before --from {as_text(from_)}.")
-    before, after = (
-        _ask(route, queue, "quota", QuotaAtList, {"at": None if at is None else as_text(at)})
-        for at in (from_, to)
-    )
-    code = told_age(after)
-    found = differences(before.items, after.items)
-    text = output.document({"name": queue, "from": before.at, "to": after.at, "items": found})
-    if text is None:
-        text = differences_table(found, headers=output.headers, width=output.room) if found else ""
-        if not found:
-            same = f"Limits of queue {queue} and its children were the same at {before.at} and {after.at}."
-            say(same, err=True)
-    click.echo(output.fitted(text), nl=False)
-    return code
 
 
 def _ask(route: Route, queue: str, what: str, form: type[T], query: Mapping[str, str | None]) -> T:

@@ -1,6 +1,8 @@
 """``kubectl muster quota lend``: a queue lends what it deserves until a time, and gets it back by itself."""
 
-from datetime import datetime
+import time
+from datetime import UTC, datetime
+from math import ceil
 from typing import Any
 
 import click
@@ -9,7 +11,7 @@ from admission.cli.access.objects import ClusterRoute
 from admission.cli.objects.quota_set import Writing, writing
 from admission.cli.options import cluster
 from admission.cli.resource_names import full_resource
-from admission.cli.times import FutureTime, TimeFromNow
+from admission.cli.times import FutureTime, LastingTime
 from queues.resources import GPU
 
 
@@ -18,7 +20,7 @@ from queues.resources import GPU
 @click.argument("receiver", metavar="TO")
 @click.argument("amount_", metavar="[AMOUNT]", required=False)
 @click.option("--until", type=FutureTime(), metavar="TIME", help="When it ends: friday, 2026-11-27T18:00.")
-@click.option("--for", "for_", type=TimeFromNow(), metavar="DURATION", help="How long it lasts: 12h, 3d.")
+@click.option("--for", "for_", type=LastingTime(), metavar="DURATION", help="How long it lasts: 12h, 3d.")
 @click.option("--end", is_flag=True, help="End now what FROM lends to TO.")
 @click.option("--resource", metavar="NAME", help=f"What is lent [{GPU}; with --end: all].")
 @writing
@@ -51,17 +53,17 @@ def lend(
         begin_loan(cluster, lender, receiver, (amount_, resource or GPU, ends), how)
 
 
-def _ends(amount_: str | None, until: datetime | None, for_: datetime | None, end: bool) -> datetime | None:
+def _ends(amount_: str | None, until: datetime | None, for_: str | None, end: bool) -> datetime | None:
     """When the loan ends. None for at once. Raises UsageError."""
-    times = [each for each in (until, for_) if each is not None]
     if end:
-        if amount_ is not None or times:
+        if amount_ is not None or until is not None or for_ is not None:
             raise click.UsageError(
                 "--end takes neither AMOUNT nor --until nor --for: it ends the whole loan."
             )
         return None
     if amount_ is None:
         raise click.UsageError("Missing AMOUNT: `kubectl muster quota lend FROM TO 16 --until friday`.")
-    if len(times) != 1:
+    if (until is None) is (for_ is None):
         raise click.UsageError("Say when the loan ends, by one of --until friday and --for 12h.")
-    return times[0]
+    # Up to a whole second, so that nothing ends before its time.
+    return until or datetime.fromtimestamp(ceil(time.time()) + int((for_ or "0s")[:-1]), UTC)

@@ -1,7 +1,7 @@
-"""``kubectl muster quota set`` and ``move``: change limits of queues, after showing what changes."""
+"""``kubectl muster quota set``: change limits of a queue, after showing what changes."""
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any
@@ -18,7 +18,6 @@ from admission.cli.access.queue_objects import (
     read_queue,
     read_queues,
 )
-from admission.cli.access.quota_move import QuotaMove
 from admission.cli.confirmation import confirm
 from admission.cli.failures import CommandFailed
 from admission.cli.objects.access_limits import (
@@ -28,28 +27,24 @@ from admission.cli.objects.access_limits import (
     changed_access,
     tell_access,
 )
-from admission.cli.objects.quota_effects import Shown, accounts_of, deserved_changes, tell_effects
 from admission.cli.objects.quota_trial import tell_trial
 from admission.cli.options import AMOUNTS, Command, cluster
 from admission.cli.rendering.quota import changes_table
+from admission.cli.rendering.sentences import columns_of, say
 from admission.cli.rendering.table import Cell
-from admission.cli.rendering.terminal.sentences import columns_of, say
-from admission.cli.resource_names import full_resource, warn_of_unknown
-from admission.read_api.bodies import AccountBody
+from admission.cli.resource_names import warn_of_unknown
 from queues.api.names import ROOT_QUEUE
 from queues.api.quota.access_limits import access_patch
 from queues.api.quota.quota_changes import (
     ROOT_HAS_NO_LIMITS,
     Changes,
     limit_asked,
-    moved,
-    remainders,
     with_whole_names,
 )
-from queues.api.quota.quota_document import LIMITS, QuotaField, Spec, merged, patch_for, quota_of
+from queues.api.quota.quota_document import LIMITS, QuotaField, Spec, patch_for, quota_of
 from queues.api.resource_names import NoSuchResource
 from queues.errors import InvalidQuantity
-from queues.resources import GPU, amount
+from queues.resources import amount
 
 Known = Mapping[str, QueueObject]
 
@@ -142,13 +137,10 @@ def set_(queue: str, how: Writing, cluster: ClusterRoute, **limits: Any) -> None
     check(object_, patch, known)
     if how.checks_first:
         change_queue(cluster, object_, patch, reason=why, dry_run=True)
-    _tell([(object_, changes)], access_rows(object_, access))
-    shown = queues_in_use(cluster)
-    warn_of_unknown(shown, (field.resource for field, text in changes.items() if text is not None))
-    _tell_rest(shown, object_, changes, known)
-    tell_effects(shown, deserved_changes(queue, object_.spec, changes))
-    tell_access(cluster, object_, access, known)
-    _tell_loans(known, [_patched(object_, patch)])
+    _tell(object_, changes, access_rows(object_, access))
+    named = (field.resource for field, text in changes.items() if text is not None)
+    warn_of_unknown(queues_in_use(cluster), named)
+    tell_access(cluster, object_, access)
     # What is allowed to users (--max-…) is no quota: it counts at their next submission, and nothing is tried.
     tell_trial(cluster, [(queue, patch_for(object_.spec, changes))], bool(changes) and how.trial)
     if how.dry_run != "none":
@@ -157,59 +149,6 @@ def set_(queue: str, how: Writing, cluster: ClusterRoute, **limits: Any) -> None
     confirm(f"Change queue {queue}?", yes=how.yes)
     change_queue(cluster, object_, patch, reason=why)
     say(f"queue {queue} changed")
-
-
-@click.command(short_help="Move a deserved amount from one queue to another.")
-@click.argument("giver", metavar="FROM")
-@click.argument("taker", metavar="TO")
-@click.argument("amount_", metavar="AMOUNT")
-@click.option("--resource", default=GPU, show_default=True, metavar="NAME", help="What is moved.")
-@writing
-@cluster
-def move(giver: str, taker: str, amount_: str, resource: str, how: Writing, cluster: ClusterRoute) -> None:
-    """Lower what FROM deserves by AMOUNT, and raise what TO deserves by it.
-
-    A guarantee of FROM above its new deserved amount is lowered with it; a capability of TO below its own is raised.
-    FROM is written first; if the API server refuses TO then, FROM gets back what it had. Asks
-    first; without a terminal it needs --yes.
-    """
-    resource = full_resource("--resource", resource)
-    units, why = units_of(resource, amount_), checked_reason(how.reason)
-    if giver == taker:
-        raise click.UsageError("FROM and TO are the same queue.")
-    one, other = read_queue(cluster, giver), read_queue(cluster, taker)
-    check_places(cluster, one, other)
-    field = QuotaField(how.flavor, "deserved", resource)
-    lowering, raising = moved(one.spec, other.spec, field, units, names=(giver, taker))
-    known = read_queues(cluster)
-    then = None if known is None else {**known, giver: _after(one, lowering)}
-    check(one, patch_for(one.spec, lowering), known)
-    check(other, patch_for(other.spec, raising), then)
-    sent = QuotaMove(cluster, (one, lowering), (other, raising), why)
-    if how.checks_first:
-        sent.try_out()
-    _tell([(one, lowering), (other, raising)])
-    shown = queues_in_use(cluster)
-    if one.parent != other.parent:  # else together they have what they had
-        _tell_rest(shown, one, lowering, known)
-        _tell_rest(shown, other, raising, then)
-    tell_effects(
-        shown,
-        [*deserved_changes(giver, one.spec, lowering), *deserved_changes(taker, other.spec, raising)],
-    )
-    _tell_loans(known, [_after(one, lowering), _after(other, raising)])
-    writes = [
-        (each.name, patch_for(each.spec, fields)) for each, fields in ((one, lowering), (other, raising))
-    ]
-    tell_trial(cluster, writes, how.trial)
-    if how.dry_run != "none":
-        say(f"{amount_} {resource} would be moved from {giver} to {taker} ({how.dry_run} dry run)")
-        return
-    confirm(f"Move {amount_} {resource} from {giver} to {taker}?", yes=how.yes)
-    if not how.checks_first:
-        sent.try_out()
-    sent.carry_out()
-    say(f"{amount_} {resource} moved from queue {giver} to queue {taker}")
 
 
 # -- what was asked for ---------------------------------------------------------------------------------------
@@ -276,62 +215,12 @@ def check_places(route: ClusterRoute, one: QueueObject, other: QueueObject) -> N
 # -- what is shown before -------------------------------------------------------------------------------------
 
 
-def _tell(changes: Sequence[tuple[QueueObject, Changes]], more: Sequence[list[Cell]] = ()) -> None:
-    rows: list[list[Cell]] = []
-    for queue, fields in changes:
-        stated = quota_of(queue.spec)
-        rows += [[queue.name, str(field), stated.get(field), "→", text] for field, text in fields.items()]
-    rows += more
-    click.echo(changes_table(rows, width=columns_of(sys.stdout)), nl=False)
-
-
-def _tell_rest(shown: Shown, queue: QueueObject, changes: Changes, known: Known | None) -> None:
-    """What is left of the parent's amounts, and whether more is used than a new capability: as far as it is known."""
-    if known is None:
-        say("What is left of the parent's amounts is not told: you may not list queues.", err=True)
-    else:
-        root = {
-            (line.flavor, line.resource): amount(line.resource, line.capability)
-            for line in accounts_of(shown, ROOT_QUEUE)
-            if line.capability is not None
-        }
-        specs = {name: each.spec for name, each in known.items()} | {queue.name: queue.spec}
-        for each in remainders(queue.name, changes, specs, root_has=root):
-            say(str(each))
-    _tell_overuse(queue.name, changes, accounts_of(shown, queue.name))
-
-
-def _tell_overuse(name: str, changes: Changes, accounts: Iterable[AccountBody]) -> None:
-    used = {(line.flavor, line.resource): line.used for line in accounts}
-    for field, text in changes.items():
-        now = used.get((field.flavor, field.resource))
-        if field.limit != "capability" or text is None or now is None or not _exceeds(field, now, text):
-            continue
-        goes_on = "that goes on, and nothing is admitted until it uses less"
-        say(f"queue {name} uses {now} {field.resource} now, more than {text}: {goes_on}")
-
-
-def _exceeds(field: QuotaField, used: str, limit: str) -> bool:
-    try:
-        return amount(field.resource, used) > amount(field.resource, limit)
-    except InvalidQuantity:
-        return False
-
-
-def _tell_loans(known: Known | None, changed: Sequence[QueueObject]) -> None:
-    """Print loans that count for more or less then. Without loans there is nothing to compute."""
-    if known is not None and any(each.spec.get("loans") for each in known.values()):
-        from admission.cli.objects.loans import tell_loans
-
-        tell_loans(known, {each.name: each for each in changed})
-
-
-def _after(queue: QueueObject, changes: Changes) -> QueueObject:
-    return _patched(queue, patch_for(queue.spec, changes))
-
-
-def _patched(queue: QueueObject, patch: Spec) -> QueueObject:
-    return QueueObject(document=merged(queue.document, {"spec": patch}))
+def _tell(queue: QueueObject, changes: Changes, more: Sequence[list[Cell]]) -> None:
+    stated = quota_of(queue.spec)
+    rows: list[list[Cell]] = [
+        [queue.name, str(field), stated.get(field), "→", text] for field, text in changes.items()
+    ]
+    click.echo(changes_table([*rows, *more], width=columns_of(sys.stdout)), nl=False)
 
 
 def check(queue: QueueObject, patch: Spec, known: Known | None) -> None:

@@ -9,7 +9,7 @@ from msgspec import json
 
 from admission.cli.access.objects import ClusterRoute
 from admission.cli.access.read_api import Route, ask
-from admission.cli.rendering.terminal.sentences import columns_of, say
+from admission.cli.rendering.sentences import columns_of, say
 from admission.read_api.trials import QueuePatchBody, TrialList, TrialRequestBody
 from queues.api.quota.quota_document import Spec
 from queues.errors import MusterError
@@ -43,7 +43,7 @@ def tell_trial(route: ClusterRoute, writes: Sequence[Write], is_wanted: bool) ->
     if comparison is None:  # an older replica, which does not know the question
         _tell_unknown("the leader does not answer such questions yet")
         return
-    from admission.cli.rendering.trials.effects import effects_text
+    from admission.cli.trials.comparison import effects_text
 
     click.echo(effects_text(comparison, width=columns_of(sys.stdout)), nl=False)
 

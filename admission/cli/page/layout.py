@@ -1,6 +1,7 @@
 """What the templates of the page are filled with: the environment, links, and words that several views share. Pure."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
@@ -10,14 +11,13 @@ from markupsafe import Markup
 from admission.cli.closures.closed_nodes import closure_sentence
 from admission.cli.closures.reservations import begins_in, lasting, what_of
 from admission.cli.objects.queues import account_of
-from admission.cli.page.view import View
 from admission.cli.questions.gang_parts import with_their_parts
 from admission.cli.rendering.expected import expected_cell, expected_sentence
-from admission.cli.rendering.explanations.history import event_text
+from admission.cli.rendering.explanation import took, when
+from admission.cli.rendering.history import event_text
+from admission.cli.rendering.node_line import NodeLine
 from admission.cli.rendering.node_use import state_of
 from admission.cli.rendering.quota import account_text
-from admission.cli.rendering.stages import took
-from admission.cli.rendering.standing import when
 from admission.cli.rendering.table import age as short_age
 from admission.cli.rendering.table import alike_in_short, amounts, branches, short_resource
 from admission.read_api.bodies import (
@@ -51,6 +51,24 @@ _WORKLOAD_STATES: Final = {
 }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """What a path shows."""
+
+    title: str
+    #: The navigation's entry that it belongs to.
+    section: str
+    main: Markup
+    #: How old the answer is, as a sentence; "": a few seconds.
+    age: str = ""
+    #: Seconds between two times that it is asked for at least: what costs the API server much, seldom.
+    least: int = 1
+
+
+#: The view of a path's parts and a query. Raises MusterError, KeyError for no such path.
+ViewOf = Callable[[tuple[str, ...], Mapping[str, str]], View]
+
+
 def render(template: str, **values: Any) -> Markup:
     """A template of the folder ``templates``, filled in. What values contain is text, whatever it looks like."""
     return Markup(_ENVIRONMENT.get_template(template).render(values))
@@ -74,12 +92,13 @@ def link(text: object, *parts: str, **query: str | None) -> Markup:
 
 
 def pages_of(
-    path: str, body: PendingList | WorkloadList, *, is_first: bool, **query: str | None
+    path: str, body: PendingList | WorkloadList, shown: Mapping[str, str], **query: str | None
 ) -> dict[str, Markup | None]:
-    """Links to the first and the next page of a list, as far as there are such pages."""
+    """Links to the first and the next page of a list, as far as there are such pages. ``shown``: the query of this
+    one."""
     following = body.continue_
     return {
-        "first": None if is_first else link("First page", path, **query),
+        "first": link("First page", path, **query) if "continue" in shown else None,
         "next": link("Next page", path, **query, **{"continue": following}) if following else None,
     }
 
@@ -158,9 +177,9 @@ def _device_hours(one: ExplanationBody) -> str:
     return ", ".join(f"{amount:.2f} {short_resource(name)}" for name, amount in sorted(hours.items()))
 
 
-def _about_node(line: Any) -> str:
+def _about_node(line: NodeLine) -> str:
     """The reservations and drains of a node, and why it takes no pods."""
-    return "; ".join([*map(closure_sentence, line["closures"]), *filter(None, [line["closed"]])])
+    return "; ".join([*map(closure_sentence, line.closures), *filter(None, [line.closed])])
 
 
 _ENVIRONMENT: Final = Environment(

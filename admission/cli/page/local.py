@@ -12,8 +12,8 @@ from typing import Final
 from urllib.parse import quote
 
 from admission.cli.access.change_feed import ChangeFeed
+from admission.cli.page.layout import ViewOf
 from admission.cli.page.server import Answer, PageRequest, ViewServer, Visitor
-from admission.cli.page.view import ViewOf
 
 _COOKIE: Final = "muster-page"
 

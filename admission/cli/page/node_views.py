@@ -3,14 +3,14 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 from markupsafe import Markup
 
 from admission.cli.closures.closed_nodes import closed_state, closure_sentence
-from admission.cli.page.charts.owners import Holders, Owner, OwnerMark, marks_of, owners_of
 from admission.cli.page.layout import render
 from admission.cli.page.problems import unknown
+from admission.cli.rendering.node_line import NodeLine
 from admission.cli.rendering.node_use import state_of
 from admission.cli.rendering.nodes import is_whole_gpu, whole_gpus
 from admission.cli.rendering.racks import is_in
@@ -29,8 +29,12 @@ _NOT_KNOWN: Final = "What is free is not known: Muster does not answer."
 #: Rows of one rack's table: a cluster without racks is one rack.
 _ROWS: Final = 500
 
-#: What ``kubectl muster nodes -o json`` has of a node, and in ``use`` what the ledger says of it (None if not known).
-Line = Mapping[str, Any]
+
+class NodeOnPage(NodeLine, frozen=True, kw_only=True):
+    """A node, with what the ledger says of it."""
+
+    #: Null: Muster does not answer.
+    use: NodeBody | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,15 +62,11 @@ class _Gpus:
         return self.free if self.is_usable else 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Shape:
+class _Shape(NamedTuple):
     """Devices of a node that look alike."""
 
     kind: str
     path: str
-    #: Whose they are, on the first of them; "": nobody's.
-    letter: str = ""
-    middle: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,23 +89,21 @@ class _Rack:
     name: str
     summary: str
     nodes: Sequence[_Strip]
-    owners: Sequence[Owner]
-    more_owners: int
 
 
-def node_racks(lines: Sequence[Line]) -> Markup:
+def node_racks(lines: Sequence[NodeOnPage]) -> Markup:
     """The nodes with GPUs, by rack, what is free, and a list of faults."""
-    racks: dict[str, list[Line]] = {}
+    racks: dict[str, list[NodeOnPage]] = {}
     for line in lines:
-        racks.setdefault(line["rack"], []).append(line)
+        racks.setdefault(line.rack, []).append(line)
     legend = [
-        ("held", "held: a letter is a workload, named below its rack"),
+        ("held", "held"),
         ("free", "free"),
         ("ill", "unhealthy"),
         ("out", "free, but the node takes no pods"),
         ("closed", "free, but reserved or drained"),
     ]
-    if any(line["use"] is None for line in lines):
+    if any(line.use is None for line in lines):
         legend.append(("unknown", "not known whether free"))
     return render(
         "nodes.html",
@@ -118,27 +116,27 @@ def node_racks(lines: Sequence[Line]) -> Markup:
     )
 
 
-def one_rack(lines: Sequence[Line], name: str) -> Markup:
+def one_rack(lines: Sequence[NodeOnPage], name: str) -> Markup:
     """The nodes of one rack, or the one node of that name, with the workloads on each. Raises NoSuchView: neither."""
-    here = [line for line in lines if (line["rack"] or NO_RACK) == name or is_in(line["rack"], name)]
+    here = [line for line in lines if (line.rack or NO_RACK) == name or is_in(line.rack, name)]
     is_node = not here
-    here = here or [line for line in lines if line["name"] == name]
+    here = here or [line for line in lines if line.name == name]
     if not here:
-        racks = {line["rack"] or NO_RACK for line in lines}
-        raise unknown("rack or node with GPUs", name, {*racks, *(line["name"] for line in lines)}, "nodes")
-    here = sorted(here, key=lambda line: str(line["name"]))[:_ROWS]
+        racks = {line.rack or NO_RACK for line in lines}
+        raise unknown("rack or node with GPUs", name, {*racks, *(line.name for line in lines)}, "nodes")
+    here = sorted(here, key=lambda line: line.name)[:_ROWS]
     return render(
         "rack.html",
         title=f"Node {name}" if is_node else "Nodes in no rack" if name == NO_RACK else f"Rack {name}",
         is_node=is_node,
-        rack=here[0]["rack"],
+        rack=here[0].rack,
         no_rack=NO_RACK,
         lines=[(line, _gpus(line)) for line in here],
         closures=_closures(here),
     )
 
 
-def _told_holes(racks: Mapping[str, Sequence[Line]]) -> str:
+def _told_holes(racks: Mapping[str, Sequence[NodeOnPage]]) -> str:
     """What is free: of GPUs, of whole nodes, and the rack with most whole nodes."""
     free, total, whole = 0, 0, dict.fromkeys(racks, 0)
     all_lines = [line for lines in racks.values() for line in lines]
@@ -149,7 +147,7 @@ def _told_holes(racks: Mapping[str, Sequence[Line]]) -> str:
                 total += gpus.total
                 free += gpus.available
                 whole[name] += _is_empty(line, gpus)
-    if any(line["use"] is None for line in all_lines):
+    if any(line.use is None for line in all_lines):
         return f"{counted(total, 'GPU')} on {counted(len(all_lines), 'node')}. {_NOT_KNOWN}"
     best = max(whole, key=lambda name: whole[name])
     nodes = sum(whole.values())
@@ -157,27 +155,22 @@ def _told_holes(racks: Mapping[str, Sequence[Line]]) -> str:
     told = f"{free:,} of {total:,} GPUs are free, and {holes} empty"
     if len(racks) > 1 and nodes:
         told += f", {whole[best]} of them in rack {best or 'none'}"
-    words = {word: sum(closed_state(line["closures"]) == word for line in all_lines) for word in _CLOSED}
+    words = {word: sum(closed_state(line.closures) == word for line in all_lines) for word in _CLOSED}
     told += "".join(f"; {counted(count, 'node')} {_CLOSED[word]}" for word, count in words.items() if count)
     return f"{told}."
 
 
-def _is_empty(line: Line, gpus: _Gpus) -> bool:
-    return bool(line["usable"] and gpus.total > 0 and gpus.free == gpus.total)
+def _is_empty(line: NodeOnPage, gpus: _Gpus) -> bool:
+    return bool(line.usable and gpus.total > 0 and gpus.free == gpus.total)
 
 
-def _closures(lines: Sequence[Line]) -> list[str]:
+def _closures(lines: Sequence[NodeOnPage]) -> list[str]:
     """A sentence for each reservation and drain of these nodes."""
-    numbers = Counter(closure_sentence(each) for line in lines for each in line["closures"])
+    numbers = Counter(closure_sentence(each) for line in lines for each in line.closures)
     return [f"{counted(count, 'node')} {sentence}" for sentence, count in numbers.items()]
 
 
-def _rack(name: str, nodes: Sequence[Line]) -> _Rack:
-    ordered = sorted(nodes, key=lambda line: str(line["name"]))
-    holders = [
-        found if _is_drawn(line) else () for line, found in zip(ordered, _holders(ordered), strict=True)
-    ]
-    marks = marks_of(holders)
+def _rack(name: str, nodes: Sequence[NodeOnPage]) -> _Rack:
     known = [(line, gpus) for line in nodes if (gpus := _gpus(line)) is not None]
     free = sum(gpus.available for _, gpus in known)
     empty = sum(_is_empty(line, gpus) for line, gpus in known)
@@ -185,45 +178,34 @@ def _rack(name: str, nodes: Sequence[Line]) -> _Rack:
     if not all(gpus.is_known for _, gpus in known):
         summary = counted(sum(gpus.total for _, gpus in known), "GPU")
     for word in _CLOSED:
-        if count := sum(closed_state(line["closures"]) == word for line in nodes):
+        if count := sum(closed_state(line.closures) == word for line in nodes):
             summary += f", {count} {word}"
-    owners, more = owners_of(holders, marks)
-    strips = [_strip(line, marks) for line in ordered]
-    return _Rack(name=name, summary=summary, nodes=strips, owners=owners, more_owners=more)
+    strips = [_strip(line) for line in sorted(nodes, key=lambda line: line.name)]
+    return _Rack(name=name, summary=summary, nodes=strips)
 
 
-def _holders(nodes: Sequence[Line]) -> list[Holders]:
-    """The workloads on each node, in the order of the nodes."""
-    return [() if (gpus := _gpus(line)) is None else gpus.holders for line in nodes]
-
-
-def _gpus(line: Line) -> _Gpus | None:
+def _gpus(line: NodeOnPage) -> _Gpus | None:
     """The GPUs of a node. None if it is not known how many there are."""
-    total, healthy = line["gpus"], line["healthy"]
-    use: NodeBody | None = line["use"]
+    total, healthy = line.gpus, line.healthy
+    use = line.use
     if total is None:
         return None
     ill = max(0, total - (total if healthy is None else healthy))
     if use is None:
-        return _Gpus(total=total, ill=ill, held=0, holders=(), is_known=False, is_usable=bool(line["usable"]))
+        return _Gpus(total=total, ill=ill, held=0, holders=(), is_known=False, is_usable=line.usable)
     # Pods that Muster has not admitted are seen by what is not free.
     free = use.free_devices
     taken = total - ill - sum(free.values()) if any(map(is_whole_gpu, free)) else 0
-    held = min(max(line["held"] or 0, whole_gpus(use.used), taken), total - ill)
+    held = min(max(line.held or 0, whole_gpus(use.used), taken), total - ill)
     seated = () if use.workloads is None else use.workloads.items
     holders = tuple((one, count) for one in seated if (count := whole_gpus(one.held)))
-    return _Gpus(total=total, ill=ill, held=held, holders=holders, is_usable=bool(line["usable"]))
+    return _Gpus(total=total, ill=ill, held=held, holders=holders, is_usable=line.usable)
 
 
-def _is_drawn(line: Line) -> bool:
-    """Whether each of its devices is drawn."""
-    return line["gpus"] is not None and line["gpus"] <= _DRAWN
-
-
-def _strip(line: Line, marks: Mapping[str, OwnerMark]) -> _Strip:
-    gpus, name = _gpus(line), line["name"]
+def _strip(line: NodeOnPage) -> _Strip:
+    gpus, name = _gpus(line), line.name
     if gpus is None:
-        return _Strip(name=name, label="", text=line["state"])
+        return _Strip(name=name, label="", text=line.state)
     label = (
         f"{name}: {gpus.total} GPUs, {gpus.held} held, {gpus.available} free, "
         f"{gpus.ill} unhealthy, {state_of(line)}"
@@ -232,29 +214,23 @@ def _strip(line: Line, marks: Mapping[str, OwnerMark]) -> _Strip:
         label = f"{name}: {gpus.total} GPUs, {gpus.ill} unhealthy, {state_of(line)}. {_NOT_KNOWN}"
     if gpus.holders:
         label += "; " + ", ".join(f"{one.namespace}/{one.name} {count}" for one, count in gpus.holders)
-    if not gpus.total or not _is_drawn(line):
+    if not 0 < gpus.total <= _DRAWN:
         text = f"{gpus.available if gpus.is_known else '?'} of {gpus.total} free"
         return _Strip(name=name, label=label, text=text)
-    return _Strip(name=name, label=label, total=gpus.total, shapes=_shapes(line, gpus, marks))
+    return _Strip(name=name, label=label, total=gpus.total, shapes=_shapes(line, gpus))
 
 
-def _shapes(line: Line, gpus: _Gpus, marks: Mapping[str, OwnerMark]) -> list[_Shape]:
-    """Devices that are held, by workload as far as that is known, then those that are free, then unhealthy ones."""
-    runs: list[tuple[str, int, str]] = []
-    left = gpus.held
-    for one, count in gpus.holders:
-        mark = marks[str(one.uid)]
-        runs.append((f"held w{mark.colour}", min(count, left), mark.letter))
-        left -= min(count, left)
-    free = (
-        "free" if line["usable"] else "closed" if closed_state(line["closures"]) or line["closed"] else "out"
-    )
-    runs += [("held", left, ""), (free if gpus.is_known else "unknown", gpus.free, ""), ("ill", gpus.ill, "")]
+def _shapes(line: NodeOnPage, gpus: _Gpus) -> list[_Shape]:
+    """Devices that are held, then those that are free, then unhealthy ones."""
+    free = "free" if line.usable else "closed" if closed_state(line.closures) or line.closed else "out"
     shapes, first = [], 0
-    for kind, count, letter in runs:
+    for kind, count in (
+        ("held", gpus.held),
+        (free if gpus.is_known else "unknown", gpus.free),
+        ("ill", gpus.ill),
+    ):
         if count > 0:
-            middle = _STEP * first + _STEP // 2
-            shapes.append(_Shape(kind=kind, path=_squares(first, count), letter=letter, middle=middle))
+            shapes.append(_Shape(kind, _squares(first, count)))
             first += count
     return shapes
 

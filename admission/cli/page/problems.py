@@ -9,8 +9,7 @@ from markupsafe import Markup
 
 from admission.cli.access.objects import Refused
 from admission.cli.access.read_api import Unanswered
-from admission.cli.page.layout import SECTIONS, link, render
-from admission.cli.page.view import View
+from admission.cli.page.layout import SECTIONS, View, link, render
 from queues.errors import MusterError
 
 #: Names that are offered in place of one that is unknown.

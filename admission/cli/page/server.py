@@ -18,9 +18,8 @@ from typing import Any, Final, Protocol
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from admission.cli.access.change_feed import ChangeFeed
-from admission.cli.page.layout import document
+from admission.cli.page.layout import View, ViewOf, document
 from admission.cli.page.problems import problem_view
-from admission.cli.page.view import View, ViewOf
 
 _log = logging.getLogger(__name__)
 

@@ -14,12 +14,12 @@ from dataclasses import replace
 from http import HTTPStatus
 from typing import Final
 
+from admission.api_access import Access
 from admission.cli.access.change_feed import ChangeFeed
 from admission.cli.access.objects import ClusterRoute
 from admission.cli.access.read_api import Route, Unanswered, ask
 from admission.cli.page.server import Answer, PageRequest, ViewServer, Visitor
 from admission.cli.page.views import Views
-from admission.kube.client.kubeconfig import Access
 from admission.read_api.bodies import VersionBody
 from queues.errors import MusterError
 

@@ -1,38 +1,32 @@
 """Which view a path shows, with the questions to Muster and to the API server that it takes."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
+
+from markupsafe import Markup
+from msgspec import structs
 
 from admission.cli.access.age import age_of
-from admission.cli.access.objects import ClusterRoute, Refused, path_of, send
+from admission.cli.access.object_forms import ClosureObject, TopologyObject
+from admission.cli.access.objects import ClusterRoute, all_objects, listed
 from admission.cli.access.queue_objects import is_open_to_all, read_queues
 from admission.cli.access.read_api import Route, Unanswered, ask
 from admission.cli.closures.closed_nodes import read_closures
-from admission.cli.closures.objects import listed
-from admission.cli.closures.reservations import closure_line
-from admission.cli.objects.queues import usual_resource
-from admission.cli.page.charts.views import MOST_QUEUES, SPANS, over_time
-from admission.cli.page.closure_views import Planned, in_order, planned_of_queue, planned_view
-from admission.cli.page.layout import link, resource_names
-from admission.cli.page.list_views import (
-    decisions,
-    live_workloads,
-    one_queue,
-    queue_tree,
-    waiting,
-    workload_view,
-)
-from admission.cli.page.node_views import Line, node_racks, one_rack
+from admission.cli.closures.reservations import ClosureLine, closure_line, in_order
+from admission.cli.objects.queues import below, usual_resource
+from admission.cli.page.charts import MOST_QUEUES, SPANS, over_time
+from admission.cli.page.layout import View, link, pages_of, render, resource_names
+from admission.cli.page.node_views import NodeOnPage, node_racks, one_rack
 from admission.cli.page.problems import NoSuchView, unknown
-from admission.cli.page.view import View
 from admission.cli.questions.explain import path_of_workload
 from admission.cli.questions.pending import pages
 from admission.cli.rendering.node_use import with_use
 from admission.cli.rendering.nodes import node_lines
+from admission.cli.rendering.quota import loan_problems, loans_of_queues
 from admission.cli.rendering.racks import Racks
 from admission.cli.times import as_text
 from admission.read_api.bodies import (
@@ -46,12 +40,15 @@ from admission.read_api.bodies import (
     WorkloadList,
 )
 from admission.read_api.usage import TimeSeriesList
+from admission.wire import WireNode, WireNodeDevices
 from queues.api.api_resources import DEVICES, NODE_DRAINS, NODES, RESERVATIONS, TOPOLOGIES
 from queues.errors import MusterError
 from queues.quota.queue import ROOT
 
 #: Waiting workloads on one view; the command line lists all.
 _SHOWN: Final = 200
+#: Nodes of a workload that a list names.
+_NODES: Final = 4
 #: Seconds between two looks at the nodes: each lists all of them, which may be thousands.
 _SELDOM: Final = 15
 _SOMETIMES: Final = 5
@@ -61,6 +58,54 @@ _NOTHING_HELD: Final = NodeBody(name="", flavor="", usable=True, limits={}, used
 
 _Query = Mapping[str, str]
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """Reservations and drains that have not ended, as far as the user may list them."""
+
+    lines: Sequence[ClosureLine] = ()
+    #: Sentences about kinds that the user may not list.
+    gaps: tuple[str, ...] = ()
+
+
+def planned_view(planned: Planned, queues: Sequence[QueueBody], now: float) -> Markup:
+    """All of them, and the loans between queues that the user may see. ``now``: seconds since the epoch."""
+    return _planned(planned, queues, now, is_whole=True)
+
+
+def planned_of_queue(planned: Planned, queues: Sequence[QueueBody], name: str, now: float) -> Markup:
+    """What concerns one queue: reservations for it, for queues above and below it, drains, and its loans.
+
+    Nothing where there is none of it.
+    """
+    tree = {queue.name for queue in below(queues, [name])}
+    path = {*tree, *_above(queues, name)}
+    lines = [line for line in planned.lines if line.queue is None or line.queue in path]
+    concerned = [queue for queue in queues if queue.name in tree]
+    return _planned(Planned(lines=lines, gaps=planned.gaps), concerned, now, is_whole=False)
+
+
+def _planned(planned: Planned, queues: Sequence[QueueBody], now: float, *, is_whole: bool) -> Markup:
+    return render(
+        "planned.html",
+        planned=planned,
+        loans=loans_of_queues(queues, None),
+        problems=loan_problems(queues),
+        now=now,
+        most=_SHOWN,
+        is_whole=is_whole,
+    )
+
+
+def _above(queues: Sequence[QueueBody], name: str) -> Collection[str]:
+    parents = {queue.name: queue.parent for queue in queues}
+    found: list[str] = []
+    here = parents.get(name)
+    while here is not None and here not in found:
+        found.append(here)
+        here = parents.get(here)
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,13 +136,20 @@ class Views:
         body = ask(self.route, "queues", QueueList)
         resource = query.get("resource")
         if not parts:
-            main = queue_tree(body.items, resource)
+            main = render("queues.html", queues=body.items, resource=resource or usual_resource(body.items))
             return View(title="Queues", section="Queues", main=main, age=age_of(body)[0])
         [name] = _only(parts, 1)
         self._check_queue(body.items, name)
-        found = pages(self.route, "pending", PendingList, {"queue": name}, _SHOWN)
-        planned = planned_of_queue(self._planned(), body.items, name, self.clock())
-        main = one_queue(body.items, name, found, resource, planned, is_open=self._is_open(name))
+        main = render(
+            "queue.html",
+            queue=next(queue for queue in body.items if queue.name == name),
+            queues=body.items,
+            below=below(body.items, [name]),
+            waiting=pages(self.route, "pending", PendingList, {"queue": name}, _SHOWN),
+            resource=resource or usual_resource(body.items),
+            planned=planned_of_queue(self._planned(), body.items, name, self.clock()),
+            is_open=self._is_open(name),
+        )
         return View(title=f"Queue {name}", section="Queues", main=main, age=age_of(body)[0])
 
     def _is_open(self, name: str) -> bool:
@@ -111,7 +163,8 @@ class Views:
         _only(parts, 0)
         queue, namespace = query.get("queue"), query.get("namespace")
         body = self._page("pending", PendingList, {"queue": queue, "namespace": namespace}, query)
-        main = waiting(body, queue=queue, namespace=namespace, is_first="continue" not in query)
+        ways = pages_of("pending", body, query, queue=queue, namespace=namespace)
+        main = render("pending.html", body=body, queue=queue, namespace=namespace, **ways)
         return View(title="Waiting workloads", section="Waiting", main=main, age=age_of(body)[0])
 
     def _workload(self, parts: Sequence[str], query: _Query) -> View:
@@ -131,19 +184,23 @@ class Views:
                 ]
                 raise NoSuchView(str(error), ways) from error
             raise
-        return View(title=name, section="Workloads", main=workload_view(body), age=age_of(body[0])[0])
+        return View(
+            title=name, section="Workloads", main=render("workload.html", found=body), age=age_of(body[0])[0]
+        )
 
     def _workloads(self, _: Sequence[str], query: _Query) -> View:
         asked = {"queue": query.get("queue"), "namespace": query.get("namespace")}
         body = self._page("workloads", WorkloadList, asked, query)
-        main = live_workloads(body, asked["queue"], is_first="continue" not in query)
+        queue, ways = asked["queue"], pages_of("workloads", body, query, queue=asked["queue"])
+        main = render("workloads.html", body=body, queue=queue, most_nodes=_NODES, **ways)
         return View(title="Workloads", section="Workloads", main=main, age=age_of(body)[0])
 
     def _decisions(self, parts: Sequence[str], query: _Query) -> View:
         _only(parts, 0)
         asked = {"queue": query.get("queue"), "namespace": query.get("namespace"), "limit": str(_SHOWN)}
         body = ask(self.route, "decisions", DecisionList, asked)
-        return View(title="Decisions", section="Decisions", main=decisions(body), age=age_of(body)[0])
+        main = render("decisions.html", body=body)
+        return View(title="Decisions", section="Decisions", main=main, age=age_of(body)[0])
 
     def _page(self, path: str, form: type[T], asked: Mapping[str, str | None], query: _Query) -> T:
         page = {"limit": str(_SHOWN), "continue": query.get("continue")}
@@ -182,36 +239,38 @@ class Views:
 
     def _planned(self) -> Planned:
         """Reservations and drains, and why some are not known: they are at the API server, which needs not answer."""
-        lines, gaps = [], []
+        lines: list[ClosureLine] = []
+        gaps: list[str] = []
         for resource in (RESERVATIONS, NODE_DRAINS):
             try:
-                found = listed(self.cluster, resource)
+                found = listed(self.cluster, resource, ClosureObject, left_out=gaps.append)
             except MusterError as error:
                 gaps.append(f"{resource.plural.capitalize()} are not known: {error}")
                 continue
             if found is None:
                 gaps.append(f"You may not list {resource.plural}: ask for the role muster-queue-viewer.")
-            lines += [closure_line(each, resource) for each in found or ()]
+            lines += [closure_line(document, resource) for document in found or ()]
         return Planned(lines=in_order(lines), gaps=tuple(gaps))
 
     def _nodes(self, parts: Sequence[str], _: _Query) -> View:
         if len(parts) > 1:
             raise KeyError("/".join(parts))
         # As of the API server's cache: thousands of nodes need not be read from etcd for one look.
-        path = path_of(NODES, None)
-        nodes = send(self.cluster, "GET", path, tried="Listing nodes", resourceVersion="0")["items"]
-        use, closures = None, read_closures(self.cluster, self.clock())
-        gaps = [f"You may not list {' and '.join(closures.unread)}."] if closures.unread else []
+        gaps: list[str] = []
+        nodes = all_objects(self.cluster, NODES, WireNode, left_out=gaps.append, resourceVersion="0")
+        use, closures = None, read_closures(self.cluster, self.clock(), gaps.append)
+        gaps += [f"You may not list {' and '.join(closures.unread)}."] if closures.unread else []
         try:
             use = self._use()
         except MusterError as error:  # the nodes themselves are known from the API server
             gaps.append(f"What is free, and who has seats, is not known: {error}")
-        racks = Racks.known(self._listed(TOPOLOGIES), nodes, None)
-        lines: list[Line] = [
-            {**line, "use": None if use is None else use.get(line["name"], _NOTHING_HELD)}
-            for line in with_use(
-                node_lines(nodes, self._listed(DEVICES)), nodes, racks, use, closures.by_node
-            )
+        topologies = listed(self.cluster, TOPOLOGIES, TopologyObject, left_out=gaps.append)
+        racks = Racks.known(topologies or (), nodes, None)
+        devices = listed(self.cluster, DEVICES, WireNodeDevices, left_out=gaps.append)
+        reported = node_lines(nodes, devices or ())
+        lines = [
+            NodeOnPage(**structs.asdict(line), use=None if use is None else use.get(line.name, _NOTHING_HELD))
+            for line in with_use(reported, nodes, racks, use, closures.by_node)
         ]
         main = one_rack(lines, parts[0]) if parts else node_racks(lines)
         title = f"Nodes, {parts[0]}" if parts else "Nodes"
@@ -231,29 +290,10 @@ class Views:
     def _use(self) -> dict[str, NodeBody]:
         found: dict[str, NodeBody] = {}
         page: str | None = None
-        with_workloads: str | None = "true"
         while page != "":
-            try:
-                body = ask(self.route, "nodes", NodeList, {"workloads": with_workloads, "continue": page})
-            except Unanswered as refused:
-                if refused.status != HTTPStatus.BAD_REQUEST or with_workloads is None:
-                    raise
-                with_workloads = None  # an older Muster, which does not say what runs on a node
-                continue
+            body = ask(self.route, "nodes", NodeList, {"workloads": "true", "continue": page})
             found |= {node.name: node for node in body.items}
             page = body.continue_
-        return found
-
-    def _listed(self, resource: Any) -> list[Any]:
-        """All objects of a kind. Empty if there is no such kind, or the user may not list it."""
-        try:
-            found: list[Any] = send(
-                self.cluster, "GET", path_of(resource, None), tried=f"Listing {resource.plural}"
-            )["items"]
-        except Refused as refused:
-            if refused.status not in (403, 404):
-                raise
-            return []
         return found
 
 

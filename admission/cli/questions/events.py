@@ -1,9 +1,7 @@
-"""``kubectl muster events``: decisions about workloads, as they are made."""
+"""``kubectl muster events``: decisions about workloads, in the order in which they were made."""
 
-import sys
-import time
-from collections.abc import Mapping
-from typing import Final, NoReturn
+from functools import partial
+from typing import Final
 
 import click
 
@@ -11,20 +9,18 @@ from admission.cli.access.age import told_age
 from admission.cli.access.read_api import Route, ask
 from admission.cli.options import chosen_namespace, namespaces, route
 from admission.cli.output import Output, output
-from admission.cli.rendering.explanations.history import event_text
-from admission.cli.rendering.terminal.sentences import say
+from admission.cli.removed import removed_option
+from admission.cli.rendering.fitting import LEAST_BESIDE, Narrowing, fitted_table, with_text_below
+from admission.cli.rendering.history import event_text
+from admission.cli.rendering.sentences import say
+from admission.cli.rendering.table import printable, table
 from admission.cli.times import is_duration, since_text
-from admission.read_api.bodies import DecisionBody, DecisionList
+from admission.read_api.bodies import DecisionList
 
-#: Seconds between two questions while it follows, at least.
-_EVERY: Final = 1.0
-#: Seconds after which it asks although no change was reported: a replica that is behind reports late.
-_SELDOM: Final = 30.0
 #: Decisions of one answer.
 _PAGE: Final = 1000
 _USUAL: Final = 50
-#: Characters of a reason next to the other columns: with fewer, names are shortened, and reasons are below.
-_LEAST_WHY: Final = 30
+_NARROW: Final = Narrowing(names={"NAMESPACE": 9, "WORKLOAD": 20, "QUEUE": 12})
 
 
 @click.command(short_help="Decisions about workloads: admitted, evicted, given back, and why.")
@@ -38,7 +34,7 @@ _LEAST_WHY: Final = 30
     show_default=True,
     help="The newest, at most so many.",
 )
-@click.option("-f", "--follow", is_flag=True, help="Go on with those that are made, until Ctrl-C.")
+@removed_option("-f", "-w shows the latest decisions again whenever there is one")
 @output
 @route
 def events(
@@ -47,103 +43,43 @@ def events(
     queue: str | None,
     since: str | None,
     limit: int,
-    follow: bool,
     output: Output,
     route: Route,
 ) -> int:
     """Show what Muster has decided about workloads, the newest last.
 
     These are all decisions, from its own history; events of Kubernetes tell some of them, and are gone after an
-    hour. -f goes on with those that are made.
+    hour.
     """
-    if follow and click.get_current_context().params.get("watch"):
-        raise click.UsageError(
-            "-f and -w exclude each other: -f goes on with new decisions, -w shows all again."
-        )
     here = chosen_namespace(namespace, all_namespaces, kubeconfig=route.kubeconfig, context=route.context)
-    query = {"queue": queue, "namespace": here, "since": since_text(since)}
-    body = ask(route, "decisions", DecisionList, {**query, "limit": str(limit)})
+    query = {"queue": queue, "namespace": here, "since": since_text(since), "limit": str(limit)}
+    body = ask(route, "decisions", DecisionList, query)
     code = told_age(body)
-    lines = _Lines(output, everywhere=here is None)
-    if not body.items and not follow:
+    if not body.items:
         place = f" in namespace {here}" if here else ""
         lately = f"since {since}" if since and not is_duration(since) else f"in the last {since or '24h'}"
         elsewhere = " -A shows those of other namespaces." if here else ""
         say(f"No decision{place} {lately} that you may see.{elsewhere}", err=True)
         return code
-    lines.show(body, headers=True)
-    if follow:
-        _follow(route, query, body.continue_, lines)
+    text = output.document(body)
+    if text is None:
+        text = _table(body, output, everywhere=here is None)
+    click.echo(text, nl=False)
     return code
 
 
-def _follow(route: Route, query: Mapping[str, str | None], place: str, lines: "_Lines") -> NoReturn:
-    """Print what is decided from now on, until Ctrl-C. Asks when something has changed, at most once a second."""
-    from admission.cli.access.change_feed import ChangeFeed
-
-    with ChangeFeed(route, polled=_EVERY).listening() as changes:
-        while True:
-            time.sleep(_EVERY)
-            changes.wait(_SELDOM)
-            body = ask(route, "decisions", DecisionList, {**query, "limit": str(_PAGE), "continue": place})
-            place = body.continue_
-            lines.show(body)
-
-
-def _short_time(text: str) -> str:
-    """``11-21 09:51:00`` of ``2026-11-21T09:51:00Z``, and the zone in the title; other texts stay."""
-    return text[5:19].replace("T", " ") if text.endswith("Z") else text.replace("TIME", "TIME(UTC)")
-
-
-class _Lines:
-    """Prints decisions one after the other, so that columns have the same width from the first on."""
-
-    def __init__(self, output: Output, *, everywhere: bool) -> None:
-        self._output = output
-        self._everywhere = everywhere
-        self._widths = [20, *([12] if everywhere else []), 24, 14, 8, 0]
-        #: For 80 columns, and in each what is more of the terminal.
-        more = max((output.room or 0) - 80, 0)
-        self._narrow = [14, *([10] if everywhere else []), 20 + more // 2, 12 + more // 3, 8, 0]
-
-    def show(self, body: DecisionList, *, headers: bool = False) -> None:
-        """Print the decisions of an answer."""
-        items = body.items
-        text = self._output.document(body if headers else {"items": items}) if headers or items else ""
-        if text is None:
-            names = ["TIME", *(["NAMESPACE"] if self._everywhere else []), "WORKLOAD", "QUEUE", "WHAT", "WHY"]
-            rows = [self._cells(one) for one in items]
-            # Wider than usual where the first answer has longer names.
-            for row in rows if headers else ():
-                self._widths = [max(width, len(cell)) for width, cell in zip(self._widths, row, strict=True)]
-            self._widths[-1] = 0
-            shown = [names, *rows] if headers and self._output.headers else rows
-            text = self._output.fitted("".join(map(self._line, shown)))
-        click.echo(text, nl=False)
-        sys.stdout.flush()
-
-    def _cells(self, one: DecisionBody) -> list[str]:
-        from admission.cli.rendering.table import printable
-
-        cells = [
-            one.at,
-            *([one.namespace] if self._everywhere else []),
-            f"{one.kind}/{one.name}",
-            one.queue,
-            one.what,
-            event_text(one, self._output.is_wide),
-        ]
-        return [printable(cell) for cell in cells]
-
-    def _line(self, cells: list[str]) -> str:
-        from admission.cli.rendering.terminal.fitting import shortened_name, with_text_below
-
-        room, widths = self._output.room, self._widths
-        if room is not None and sum(widths) + 3 * len(widths) + _LEAST_WHY > room:
-            # The time without its year and zone; names as wide as there is room, whatever comes.
-            cells, widths = [_short_time(cells[0]), *cells[1:]], self._narrow
-        padded = (
-            shortened_name(cell, width).ljust(width)
-            for cell, width in zip(cells[:-1], widths[:-1], strict=True)
-        )
-        return with_text_below("   ".join(padded), cells[-1], room)
+def _table(body: DecisionList, output: Output, *, everywhere: bool) -> str:
+    """One line for each decision. Where a line has no room for its reason, this is below, and times have no year."""
+    columns = ["TIME", *(["NAMESPACE"] if everywhere else []), "WORKLOAD", "QUEUE", "WHAT"]
+    rows = [
+        [one.at, *([one.namespace] if everywhere else []), f"{one.kind}/{one.name}", one.queue, one.what]
+        for one in body.items
+    ]
+    reasons = [printable(event_text(one, output.is_wide)) for one in body.items]
+    text, room = table(columns, rows, headers=output.headers), output.room
+    if room is not None and max(map(len, text.splitlines())) + LEAST_BESIDE > room:
+        short = [[at[5:19].replace("T", " "), *names] for at, *names in rows]
+        columns[0] = "TIME(UTC)"
+        text = fitted_table(columns, short, _NARROW, width=room, headers=output.headers)
+    whys = [*(["WHY"] if output.headers else []), *reasons]
+    return "".join(map(partial(with_text_below, width=room), text.splitlines(), whys))

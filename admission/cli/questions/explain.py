@@ -10,16 +10,15 @@ from admission.cli.access.read_api import Route, ask
 from admission.cli.failures import CommandFailed
 from admission.cli.options import namespace, route
 from admission.cli.output import Output, output
-from admission.cli.questions.meant_queues import with_meant_queues
 from admission.cli.rendering.explanation import workload_text
-from admission.cli.rendering.terminal.sentences import say
+from admission.cli.rendering.sentences import say
 from admission.kube.client.kubeconfig import current_namespace
 from admission.read_api.bodies import ExplanationBody
 
 #: Kinds that operators make pods of, by the names of their resources without the s.
 _OF_OPERATORS: Final = (
     *("jobset", "mpijob", "pytorchjob", "tfjob", "xgboostjob", "paddlejob", "jaxjob"),
-    *("raycluster", "rayjob", "sparkapplication", "appwrapper"),
+    *("raycluster", "rayjob", "sparkapplication"),
 )
 #: Kinds of workloads, by the names that kubectl knows.
 _KINDS: Final = {
@@ -74,12 +73,8 @@ def explain(job: str, namespace: str | None, output: Output, route: Route) -> in
     say_what_is_unknown(body)
     text = output.document(body)
     if text is None:
-        body = tuple(with_meant_queues(route, body))
-        wide = output.is_wide
-        text = "\n".join(
-            workload_text(one, wide=wide, headers=output.headers, width=output.room) for one in body
-        )
-    click.echo(output.coloured(text), nl=False)
+        text = "\n".join(workload_text(one, output) for one in body)
+    click.echo(text, nl=False)
     return code
 
 

@@ -1,20 +1,20 @@
 """``kubectl muster jobs``: the workloads that wait, run or have ended."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import click
-from msgspec import structs
 
 from admission.cli.access.age import told_age
 from admission.cli.access.read_api import Route
-from admission.cli.options import chosen_namespace, most_lines, namespaces, route, selector
-from admission.cli.output import Output, list_output
-from admission.cli.questions.pending import selected
-from admission.cli.rendering.explanations.history import is_suspended
-from admission.cli.rendering.table import Cell, age, amounts, devices, one_line
-from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table
-from admission.cli.rendering.terminal.sentences import say
+from admission.cli.options import chosen_namespace, most_lines, namespaces, route, without_labels
+from admission.cli.output import Output, output
+from admission.cli.questions.pending import pages
+from admission.cli.rendering.fitting import TableColumn, fits, item_table
+from admission.cli.rendering.history import is_suspended
+from admission.cli.rendering.sentences import say
+from admission.cli.rendering.table import age, amounts, devices, one_line
 from admission.cli.times import is_duration, since_text
 from admission.read_api.bodies import ListedBody, WorkloadList
 
@@ -32,10 +32,6 @@ _DOES: Final = {"pending": "waits", "admitted": "runs", "suspended": "is suspend
 _USUAL_SINCE: Final = "24h"
 #: Wider tables are shortened, where -o wide has what is left out.
 _COLUMNS: Final = 80
-_NARROW: Final = Narrowing(
-    names={"NAMESPACE": 9, "NAME": 14, "QUEUE": 9, "USER": 8, "NODES(REASON)": 22},
-    left_out=("KIND", "PODS", "USER", "AGE"),
-)
 
 
 @click.command(short_help="Workloads that wait, run or have ended, with their GPUs and nodes.")
@@ -55,9 +51,9 @@ _NARROW: Final = Narrowing(
     metavar="TIME",
     help=f"Also what ended since then: 2h, 3d, or 2026-11-21T10:00:00Z [with --state ended: {_USUAL_SINCE}].",
 )
-@selector
+@without_labels
 @most_lines("workloads")
-@list_output
+@output
 @route
 def jobs(
     namespace: str | None,
@@ -85,85 +81,67 @@ def jobs(
         "state": ",".join(each for state in states for each in _STATES[state]) or None,
         "since": since_text(since),
     }
-    body = selected(route, "workloads", WorkloadList, query, limit, asked["selector"])
+    body = pages(route, "workloads", WorkloadList, query, limit)
     code = told_age(body)
     if body.history_begins:
         say(f"What ended before {body.history_begins} is not known any more.", err=True)
-    body = structs.replace(body, items=tuple(output.sorted(body.items)))
     text = output.document(body)
     if text is None:
         if not body.items:
-            say(nothing_listed(body, {**query, "labels": asked["selector"]}, since), err=True)
+            say(nothing_listed(body, query, since), err=True)
             return code
-        text = jobs_table(
-            body,
-            everywhere=all_namespaces,
-            wide=output.is_wide,
-            headers=output.headers,
-            width=output.room,
-        )
+        text = jobs_table(body, output, everywhere=all_namespaces)
         if len(body.items) < body.total:
             say(f"{len(body.items)} of {body.total} shown; --limit shows more.", err=True)
     click.echo(output.fitted(text), nl=False)
     return code
 
 
-def jobs_table(
-    body: WorkloadList, *, everywhere: bool, wide: bool, headers: bool, width: int | None = None
-) -> str:
-    """One line per workload, by namespace and name. Without ``wide`` it is shortened if it is too long for a line.
+def jobs_table(body: WorkloadList, output: Output, *, everywhere: bool) -> str:
+    """One line per workload, by namespace and name. Without ``-o wide`` it is shortened if it is too long for a line.
 
-    ``width``: of the terminal, None if it is none. Where lines are still too long, names are shortened, and there are
-    fewer columns.
+    Where lines are still too long for the terminal, names are shortened, and there are fewer columns.
     """
-    text = _table(body, everywhere, wide, headers, short=False)
-    if wide or max(map(len, text.splitlines())) <= _COLUMNS:
+    text = item_table(_columns(body.now, everywhere, short=False), body.items, replace(output, width=None))
+    if output.is_wide or fits(text, _COLUMNS):
         return text
-    return _table(body, everywhere, wide, headers, short=True, width=width)
+    return item_table(_columns(body.now, everywhere, short=True), body.items, output)
 
 
-def _table(
-    body: WorkloadList,
-    everywhere: bool,
-    wide: bool,
-    headers: bool,
-    *,
-    short: bool,
-    width: int | None = None,
-) -> str:
-    columns = ["NAME", "KIND", "QUEUE", "USER", "STATE", "GPUS", "PODS", "AGE", "NODES(REASON)"]
-    if wide:
-        columns[5:6] = ["PRIORITY", "HOLDS"]
-        columns[-1:] = ["ADMITTED", "ENDED", "NODES", "REASON"]
-    if everywhere:
-        columns.insert(0, "NAMESPACE")
-    rows = [_row(one, body.now, everywhere, wide, short) for one in body.items]
-    right = "GPUS PODS AGE PRIORITY ADMITTED ENDED"
-    return fitted_table(columns, rows, _NARROW, width=width, headers=headers, right=right)
-
-
-def _row(one: ListedBody, now: str, everywhere: bool, wide: bool, short: bool) -> list[Cell]:
-    row: list[Cell] = [
-        *([one.namespace] if everywhere else []),
-        one.name,
-        one.kind,
-        one.queue,
-        (_short_user(one.user) if short else one.user) or None,
-        _SHOWN.get(one.state) or one.result or ("suspended" if is_suspended(one) else "ended"),
+def _columns(now: str, everywhere: bool, *, short: bool) -> list[TableColumn[ListedBody]]:
+    return [
+        *([TableColumn[ListedBody]("NAMESPACE", lambda one: one.namespace, least=9)] if everywhere else []),
+        TableColumn("NAME", lambda one: one.name, least=14),
+        TableColumn("KIND", lambda one: one.kind, goes=1),
+        TableColumn("QUEUE", lambda one: one.queue, least=9),
+        TableColumn(
+            "USER", lambda one: (_short_user(one.user) if short else one.user) or None, least=8, goes=3
+        ),
+        TableColumn("STATE", _state),
+        TableColumn("GPUS", lambda one: devices(one.held or one.asks), right=True, wide=False),
+        TableColumn("PRIORITY", lambda one: one.priority, right=True, wide=True),
+        TableColumn("HOLDS", lambda one: amounts(one.held or one.asks, all_of_them=True), wide=True),
+        TableColumn("PODS", lambda one: one.pods, right=True, goes=2),
+        TableColumn("AGE", lambda one: age(one.created, now), right=True, goes=4),
+        TableColumn("NODES(REASON)", _nodes_or_reason, least=22, wide=False),
+        TableColumn("ADMITTED", lambda one: age(one.admitted, now), right=True, wide=True),
+        TableColumn("ENDED", lambda one: age(one.ended, now), right=True, wide=True),
+        TableColumn("NODES", lambda one: _nodes(one, len(one.nodes)), wide=True),
+        TableColumn("REASON", _reason, wide=True),
     ]
-    takes = one.held or one.asks
-    if wide:
-        row += [one.priority, amounts(takes, all_of_them=True)]
-    else:
-        row.append(devices(takes))
-    row += [one.pods, age(one.created, now)]
-    reason = one.reason
-    if wide:
-        admitted, ended = age(one.admitted, now), age(one.ended, now)
-        told = f"{reason.code}: {one_line(reason.message)}" if reason else None
-        return [*row, admitted, ended, _nodes(one, len(one.nodes)), told]
-    waits = f"({reason.code})" if reason else None
-    return [*row, waits if one.state == "pending" else _nodes(one, 1)]
+
+
+def _state(one: ListedBody) -> str:
+    return _SHOWN.get(one.state) or one.result or ("suspended" if is_suspended(one) else "ended")
+
+
+def _nodes_or_reason(one: ListedBody) -> str | None:
+    waits = f"({one.reason.code})" if one.reason else None
+    return waits if one.state == "pending" else _nodes(one, 1)
+
+
+def _reason(one: ListedBody) -> str | None:
+    return f"{one.reason.code}: {one_line(one.reason.message)}" if one.reason else None
 
 
 def _short_user(user: str) -> str:
@@ -190,9 +168,8 @@ def nothing_listed(body: WorkloadList, query: Mapping[str, str | None], since: s
     place = f" in namespace {query['namespace']}" if query["namespace"] else ""
     place += f" in queue {query['queue']}" if query["queue"] else ""
     lately = "" if since is None else f" in the last {since}" if is_duration(since) else f" since {since}"
-    labels = f" with the labels {query['labels']}" if query.get("labels") else ""
     seen = "" if query["mine"] else " that you may see"
-    text = f"No workload{whose}{labels}{seen} {does}{place}{lately}."
+    text = f"No workload{whose}{seen} {does}{place}{lately}."
     elsewhere = body.total_everywhere - body.total
     if elsewhere:
         text += f" In other namespaces {elsewhere} {'does' if elsewhere == 1 else 'do'}: -A shows them."

@@ -7,7 +7,7 @@ import click
 from admission.cli.access.read_api import Route, ask
 from admission.cli.options import route
 from admission.cli.output import Output, output
-from admission.cli.rendering.terminal.sentences import say
+from admission.cli.rendering.sentences import say
 from admission.read_api.bodies import VersionBody
 from queues.errors import MusterError
 

@@ -61,11 +61,9 @@ def expected_sentence(expected: ExpectedStartBody, now: str) -> str:
 
 def _overdue_since(expected: ExpectedStartBody, now: str) -> str | None:
     """By when it should have started. None if that is still to come, or not known."""
-    if (since := expected.overdue_since) is not None:
-        return str(since)
-    # It was not yet when the server answered, or the server is of an older version.
-    latest = expected.latest
-    return str(latest) if latest is not None and moment(latest) < moment(now) else None
+    # It may have been still to come when the server worked it out.
+    latest = expected.overdue_since or expected.latest
+    return latest if latest is not None and moment(latest) < moment(now) else None
 
 
 def _basis(expected: ExpectedStartBody) -> str:

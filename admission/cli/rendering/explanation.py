@@ -1,31 +1,55 @@
 """One workload as paragraphs: why it waits, what would let it in, its seats, and decisions about it."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Final
 
+from admission.cli.output import Output
 from admission.cli.questions.gang_parts import HeldGang, with_their_parts
 from admission.cli.rendering.expected import expected_sentence
-from admission.cli.rendering.explanations.behind import ahead_table
-from admission.cli.rendering.explanations.history import RESULTS, history_text, is_suspended, numbers_of
-from admission.cli.rendering.explanations.limits import limits_text
-from admission.cli.rendering.stages import stages_text
-from admission.cli.rendering.standing import standing_text
-from admission.cli.rendering.table import NONE, age, amounts, hours, moment, one_line, short_resource
-from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table
-from admission.cli.rendering.terminal.sentences import filled
-from admission.read_api.bodies import AdmissionBody, EventBody, ExplanationBody
+from admission.cli.rendering.fitting import TableColumn, fits, item_table
+from admission.cli.rendering.history import RESULTS, history_text, is_suspended, numbers_of
+from admission.cli.rendering.limits import limits_text
+from admission.cli.rendering.sentences import filled
+from admission.cli.rendering.table import (
+    NONE,
+    age,
+    amounts,
+    hours,
+    moment,
+    one_line,
+    printable,
+    short_resource,
+    table,
+)
+from admission.read_api.bodies import (
+    AdmissionBody,
+    EventBody,
+    ExplanationBody,
+    SeatsBody,
+    StageBody,
+    StandingBody,
+    TakerBody,
+    WaitingBody,
+)
 from queues.text_format import counted, short_duration
 
 _INDENT: Final = "  "
 #: Characters of the titles of facts.
 _TITLE: Final = 10
-_SEATS: Final = ("NODE", "POD-SET", "SEATS", "PODS", "HOLDS", "FLAVOR")
-_NARROW_SEATS: Final = Narrowing(names={"NODE": 12, "POD-SET": 7, "SEATS": 8}, left_out=("POD-SET", "FLAVOR"))
+
+#: Admissions that are shown without ``-o wide``.
+_ADMISSIONS: Final = 2
+#: What is said of the time before a stage; others: ``+0.4s``.
+_BEFORE: Final = {"admitted": "waited ", "adopted": "waited ", "evicted": "ran "}
+#: Characters of a line where it goes to no terminal.
+_WIDTH: Final = 78
 
 
-def workload_text(one: ExplanationBody, *, wide: bool, headers: bool = True, width: int | None = None) -> str:
-    """The paragraphs; tables are indented below their titles. ``width``: characters of a line, None for any number."""
-    room = None if width is None else max(width - len(_INDENT), 1)
+def workload_text(one: ExplanationBody, output: Output) -> str:
+    """The paragraphs; tables are indented below their titles."""
+    inner, width = output.narrowed(len(_INDENT)), output.room
+    room = inner.room
     parts = [
         filled(f"{one.kind}/{one.name} in namespace {one.namespace}\n", width, hanging=_INDENT),
         filled(_facts(one), width, hanging=" " * _TITLE),
@@ -33,21 +57,21 @@ def workload_text(one: ExplanationBody, *, wide: bool, headers: bool = True, wid
             "Values that cannot be read",
             "\n".join(filled(one_line(each), room) for each in one.ignored_values),
         ),
-        _section("Stages", stages_text(one.stages, wide=wide, headers=headers)),
+        _section("Stages", stages_text(one.stages, inner)),
         _section("Does not go on because", filled(_problem(one), room)),
-        _section("Waits because", filled(_because(one, wide), room)),
-        _section("What would let it in", filled(_changes(one, wide), room)),
+        _section("Waits because", filled(_because(one, output.is_wide), room)),
+        _section("What would let it in", filled(_changes(one, output.is_wide), room)),
         _section(
             "Who could take its place",
             standing_text(None if one.outlook is None else one.outlook.standing, one.now, width=room),
         ),
-        _section("Limits on the way", limits_text(one, wide=wide, headers=headers, width=room)),
-        _section("Waits behind", _behind(one, room)),
+        _section("Limits on the way", limits_text(one, inner)),
+        _section("Waits behind", _behind(one, inner)),
         *(
-            _section(filled(_admission_title(held, one.now), width), _admission(held, one, headers, room))
+            _section(filled(_admission_title(held, one.now), width), _admission(held, one, inner))
             for held in with_their_parts(one.admissions)
         ),
-        _section("History", history_text(one, wide=wide, headers=headers, width=room)),
+        _section("History", history_text(one, inner)),
     ]
     return "\n".join(part for part in parts if part)
 
@@ -96,8 +120,6 @@ def _times(one: ExplanationBody) -> list[tuple[str, str]]:
     runs = _runs(admissions, now)
     ran = short_duration(sum(_seconds(*run) for run in runs))
     ran += f" in {len(runs)} admissions" if len(runs) > 1 else ""
-    if one.state == "finished" and len(admissions) > 1 and (most := _most_seats(admissions)) is not None:
-        ran += f", at most {counted(most, 'pod')} at a time"
     used = ", ".join(f"{hours(each)} {short_resource(name)}-hours" for name, each in one.device_hours.items())
     return [
         ("Waited", short_duration(_seconds(one.created, first)) + " until it was first admitted"),
@@ -106,16 +128,6 @@ def _times(one: ExplanationBody) -> list[tuple[str, str]]:
         *([("Used", used)] if used else []),
         *([("Pods", ended_pods)] if (ended_pods := _ended_pods(one)) else []),
     ]
-
-
-def _most_seats(admissions: Sequence[AdmissionBody]) -> int | None:
-    """The most seats of closed admissions at a time. None if it is not known for one of them."""
-    closed = [(held.opened, held.closed, held.seat_count) for held in admissions if held.closed is not None]
-    if len(closed) < len(admissions):
-        return None
-    return max(
-        sum(seats for begins, ends, seats in closed if begins <= opened < ends) for opened, _, _ in closed
-    )
 
 
 def _runs(admissions: Iterable[AdmissionBody], now: str) -> list[tuple[str, str]]:
@@ -209,10 +221,27 @@ def _changes(one: ExplanationBody, wide: bool) -> str:
     return "\n".join(lines or ["no known change"]) + "\n"
 
 
-def _behind(one: ExplanationBody, width: int | None) -> str:
+def _behind(one: ExplanationBody, output: Output) -> str:
     outlook = one.outlook
     behind = f"{one_line(outlook.behind)}\n" if outlook is not None and outlook.behind else ""
-    return filled(behind, width) + (ahead_table(one.ahead, one.now, width=width) if one.ahead else "")
+    return filled(behind, output.room) + (
+        _ahead_table(one, replace(output, headers=True)) if one.ahead else ""
+    )
+
+
+def _ahead_table(one: ExplanationBody, output: Output) -> str:
+    """The workloads before one that waits."""
+    columns: list[TableColumn[WaitingBody]] = [
+        TableColumn("POSITION", lambda other: other.position, right=True),
+        TableColumn("WORKLOAD", lambda other: f"{other.kind}/{other.name}", least=16),
+        TableColumn("NAMESPACE", lambda other: other.namespace, least=9),
+        TableColumn("PRIORITY", lambda other: other.priority, right=True, goes=2),
+        TableColumn("PODS", lambda other: other.pods, right=True, goes=1),
+        TableColumn("ASKS", lambda other: amounts(other.asks), goes=3),
+        TableColumn("AGE", lambda other: age(other.created, one.now), right=True),
+        TableColumn("REASON", lambda other: None if other.reason is None else other.reason.code),
+    ]
+    return item_table(columns, one.ahead, output)
 
 
 def _admission_title(held: HeldGang, now: str) -> str:
@@ -229,10 +258,10 @@ def _lost(held: AdmissionBody, history: Iterable[EventBody]) -> str:
     return f"{hours(seconds / 3600)} device-hours of work were lost\n" if seconds else ""
 
 
-def _admission(held: AdmissionBody, one: ExplanationBody, headers: bool, width: int | None) -> str:
+def _admission(held: AdmissionBody, one: ExplanationBody, output: Output) -> str:
     """What became of it in sentences, and its seats as a table."""
-    begins, rows, ends = _taken_back(held, one), _seats(held, headers, width), _given_back(held, one.now)
-    text = filled(begins, width) + rows + filled(ends, width)
+    begins, rows, ends = _taken_back(held, one), _seats(held, output), _given_back(held, one.now)
+    text = filled(begins, output.room) + rows + filled(ends, output.room)
     return text or "holds no seats\n"
 
 
@@ -244,29 +273,25 @@ def _taken_back(held: AdmissionBody, one: ExplanationBody) -> str:
     return f"{done}, {eviction.code}: {one_line(eviction.message)}\n" + _lost(held, one.history)
 
 
-def _seats(held: AdmissionBody, headers: bool, width: int | None) -> str:
+def _seats(held: AdmissionBody, output: Output) -> str:
     """Its seats by node. Where they have no room, only the main part of what they hold is shown: devices, if any."""
     if not held.seats:
         return ""
+    text = item_table(_seat_columns(everything=True), held.seats, replace(output, width=None))
+    return (
+        text if fits(text, output.room) else item_table(_seat_columns(everything=False), held.seats, output)
+    )
 
-    def shown(everything: bool) -> str:
-        rows = [
-            (
-                seats.node,
-                seats.pod_set,
-                seats.ordinals,
-                seats.count,
-                amounts(seats.takes, all_of_them=everything),
-                seats.flavor or None,
-            )
-            for seats in held.seats
-        ]
-        room = None if everything else width
-        return fitted_table(_SEATS, rows, _NARROW_SEATS, width=room, headers=headers, right="PODS")
 
-    text = shown(everything=True)
-    is_too_wide = width is not None and max(map(len, text.splitlines())) > width
-    return shown(everything=False) if is_too_wide else text
+def _seat_columns(*, everything: bool) -> list[TableColumn[SeatsBody]]:
+    return [
+        TableColumn("NODE", lambda seats: seats.node, least=12),
+        TableColumn("POD-SET", lambda seats: seats.pod_set, least=7, goes=1),
+        TableColumn("SEATS", lambda seats: seats.ordinals, least=8),
+        TableColumn("PODS", lambda seats: seats.count, right=True),
+        TableColumn("HOLDS", lambda seats: amounts(seats.takes, all_of_them=everything)),
+        TableColumn("FLAVOR", lambda seats: seats.flavor or None, goes=2),
+    ]
 
 
 def _given_back(held: AdmissionBody, now: str) -> str:
@@ -286,3 +311,70 @@ def _section(title: str, text: str) -> str:
     if not text:
         return ""
     return f"{title}\n" + "".join(f"  {line}\n" for line in text.splitlines())
+
+
+def stages_text(stages: Sequence[StageBody], output: Output) -> str:
+    """The table, with the admission of each stage if there are several; "": nothing is known."""
+    if not stages:
+        return ""
+    admissions = list(dict.fromkeys(each.admission for each in stages if each.admission is not None))
+    earlier = set() if output.is_wide else set(admissions[:-_ADMISSIONS])
+    several = len(admissions) > 1
+    rows = [
+        (
+            *((each.admission,) if several else ()),
+            each.stage,
+            each.at if output.is_wide else f"{each.at[:19]}Z",
+            took(each),
+        )
+        for each in stages
+        if each.admission not in earlier
+    ]
+    columns = [*(["ADMISSION"] if several else []), "STAGE", "TIME", "TOOK"]
+    text = table(columns, rows, headers=output.headers, right="ADMISSION")
+    more = f"{counted(len(earlier), 'earlier admission')}: -o wide shows them\n" if earlier else ""
+    return text + more
+
+
+def took(stage: StageBody) -> str | None:
+    """``waited 3m12s``, ``+0.4s``. None if there is nothing to count from."""
+    seconds = stage.after_seconds
+    if seconds is None:
+        return None
+    text = f"{seconds:.1f}s" if seconds < 10 else short_duration(int(seconds))
+    return f"{_BEFORE.get(stage.stage, '+')}{text}"
+
+
+def standing_text(standing: StandingBody | None, now: str, *, width: int | None = None) -> str:
+    """``StandingBody`` of the read API on a few lines; "": it is not known, or the workload holds no place.
+
+    ``width``: characters of a line, None if it goes to no terminal.
+    """
+    if standing is None:
+        return ""
+    lines = [f"{standing.message}."]
+    if until := standing.protected_until:
+        lines.append(f"Until {until} (in {age(now, until)}) nobody.")
+    lines += [f"- {when(taker, now)}: {taker.message} [{taker.rule}]" for taker in standing.takers]
+    if standing.nobody:
+        lines.append(standing.nobody)
+    from textwrap import wrap
+
+    wrapped = [
+        part
+        for line in lines
+        for part in wrap(
+            printable(line),
+            width or _WIDTH,
+            subsequent_indent="  " if line.startswith("- ") else "",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+    ]
+    return "".join(f"{line}\n" for line in wrapped)
+
+
+def when(taker: TakerBody, now: str) -> str:
+    """``now``, or from when on."""
+    begins = str(taker.from_)
+    return "now" if begins <= now else f"from {begins} (in {age(now, begins)})"

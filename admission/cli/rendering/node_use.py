@@ -1,143 +1,120 @@
 """Nodes with what is free on them and who has seats there, as ``kubectl muster nodes`` shows them. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
+
+from msgspec.structs import replace
 
 from admission.cli.closures.closed_nodes import Closure, closed_state
+from admission.cli.output import Output
+from admission.cli.rendering.fitting import TableColumn, item_table
+from admission.cli.rendering.node_line import Accelerator, NodeLine
 from admission.cli.rendering.nodes import is_whole_gpu
 from admission.cli.rendering.racks import Racks
-from admission.cli.rendering.table import Cell, printable, short_resource
-from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table
+from admission.cli.rendering.table import printable, short_resource
 from admission.read_api.bodies import NodeBody, NodeWorkloadsBody, SeatedBody
-
-Document = Mapping[str, Any]
-Line = Mapping[str, Any]
+from admission.wire import Quantity, WireNode
 
 #: Workloads of a node that its line names; -o wide has all that the read API names.
 _NAMED: Final = 3
 #: Characters of one cell.
 _LONGEST: Final = 300
-_NUMBERS: Final = "GPUS FREE ILL"
-_NARROW: Final = Narrowing(
-    names={"NODE": 14, "RACK": 8, "STATE": 12}, left_out=("RACK",), rest="WORKLOADS", least_rest=16
-)
 _STATES: Final = {"Ready,SchedulingDisabled": "cordoned", "NotReady,SchedulingDisabled": "NotReady,cordoned"}
 #: Taints that a column of its own shows, or the state does.
 _TOLD: Final = ("node.kubernetes.io/",)
 
 
 def with_use(
-    lines: Iterable[Line],
-    nodes: Iterable[Document],
+    lines: Iterable[NodeLine],
+    nodes: Iterable[WireNode],
     racks: Racks,
     use: Mapping[str, NodeBody] | None,
-    closures: Mapping[str, list[Closure]],
-) -> list[dict[str, Any]]:
+    closures: Mapping[str, Sequence[Closure]],
+) -> list[NodeLine]:
     """The lines of nodes, with rack, taints, what is free of each accelerator, and whose seats are there.
 
     ``use``: what the read API says of each node, None if it is not known. ``closures``: by node.
     """
-    by_name = {node["metadata"]["name"]: node for node in nodes}
-    closed = [{**line, "closures": closures.get(line["name"], [])} for line in lines]
-    return [_with_use(line, by_name[line["name"]], racks, use) for line in closed]
+    by_name = {node.metadata.name: node for node in nodes}
+    closed = [replace(line, closures=tuple(closures.get(line.name, ()))) for line in lines]
+    return [_with_use(line, by_name[line.name], racks, use) for line in closed]
 
 
-def _with_use(line: Line, node: Document, racks: Racks, use: Mapping[str, NodeBody] | None) -> dict[str, Any]:
-    booked = None if use is None else use.get(line["name"])
+def _with_use(line: NodeLine, node: WireNode, racks: Racks, use: Mapping[str, NodeBody] | None) -> NodeLine:
+    booked = None if use is None else use.get(line.name)
     shut = "" if booked is None else printable(booked.closed)
     usable = takes_pods(line) and not shut and (booked is None or booked.usable)
     accelerators = _accelerators(line, node, booked, usable)
-    free = [each["free"] for each in accelerators if each["free"] is not None]
-    return {
-        **line,
-        "rack": printable(racks.of(node)),
-        "usable": usable,
-        "closed": shut,
-        "accelerators": accelerators,
-        "free": sum(free) if free else None,
-        "taints": _taints(node),
-        "workloads": None if booked is None else booked.workloads,
-    }
+    free = [accelerator.free for accelerator in accelerators if accelerator.free is not None]
+    return replace(
+        line,
+        rack=printable(racks.of(node)),
+        usable=usable,
+        closed=shut,
+        accelerators=accelerators,
+        free=sum(free) if free else None,
+        taints=_taints(node),
+        workloads=None if booked is None else booked.workloads,
+    )
 
 
-def takes_pods(line: Line) -> bool:
+def takes_pods(line: NodeLine) -> bool:
     """Whether the node takes new pods with GPUs: it is ready, and neither out of service nor closed."""
-    recovery = line["recovery"]
-    is_out = recovery["phase"] or recovery["byPerson"] or closed_state(line["closures"])
-    return line["state"] == "Ready" and not is_out
+    is_out = line.recovery.phase or line.recovery.by_person or closed_state(line.closures)
+    return line.state == "Ready" and not is_out
 
 
-def _accelerators(line: Line, node: Document, booked: NodeBody | None, usable: bool) -> list[dict[str, Any]]:
+def _accelerators(
+    line: NodeLine, node: WireNode, booked: NodeBody | None, usable: bool
+) -> tuple[Accelerator, ...]:
     """Each kind of whole device of the node: how many there are, and how many new pods may have.
 
     What Muster counts is missing of a node that it does not know, and ``free`` is null then.
     """
-    capacity = (node.get("status") or {}).get("capacity") or {}
+    capacity = node.status.capacity or {}
     free: Mapping[str, int] = {} if booked is None else booked.free_devices
     resources = sorted(
-        {each for each in (*capacity, *free) if is_whole_gpu(each)}, key=lambda each: (each not in free, each)
+        filter(is_whole_gpu, {*capacity, *free}), key=lambda resource: (resource not in free, resource)
     )
-    resources = [each for each in resources if _count(capacity.get(each)) or free.get(each)]
+    resources = [resource for resource in resources if _count(capacity.get(resource)) or free.get(resource)]
     of_several = len(resources) > 1
-    return [
-        {
-            "name": short_resource(resource) if of_several else line["model"] or short_resource(resource),
-            "resource": resource,
-            "total": _count(capacity.get(resource)) if of_several else line["gpus"] or 0,
-            "free": None if booked is None else free.get(resource, 0) if usable else 0,
-        }
+    return tuple(
+        Accelerator(
+            name=short_resource(resource) if of_several else line.model or short_resource(resource),
+            resource=resource,
+            total=_count(capacity.get(resource)) if of_several else line.gpus or 0,
+            free=None if booked is None else free.get(resource, 0) if usable else 0,
+        )
         for resource in resources
-    ] or [{"name": line["model"] or "gpu", "resource": "", "total": line["gpus"] or 0, "free": None}]
+    ) or (Accelerator(name=line.model or "gpu", resource="", total=line.gpus or 0, free=None),)
 
 
-def _count(text: str | None) -> int:
-    return int(text) if text is not None and text.isdecimal() else 0
+def _count(amount: Quantity | None) -> int:
+    text = str(amount)
+    return int(text) if text.isdecimal() else 0
 
 
-def _taints(node: Document) -> list[str]:
+def _taints(node: WireNode) -> tuple[str, ...]:
     """``key=value:effect``, without those that the state of the node says."""
-    return [
-        printable(
-            f"{each.get('key')}{'=' if each.get('value') else ''}{each.get('value') or ''}:{each.get('effect')}"
-        )
-        for each in (node.get("spec") or {}).get("taints") or ()
-        if not str(each.get("key")).startswith(_TOLD)
-    ]
+    return tuple(
+        printable(f"{taint.key}{'=' if taint.value else ''}{taint.value or ''}:{taint.effect}")
+        for taint in node.spec.taints or ()
+        if not taint.key.startswith(_TOLD)
+    )
 
 
-def use_table(lines: Sequence[Line], *, wide: bool, headers: bool, width: int | None = None) -> str:
+def use_table(lines: Sequence[NodeLine], output: Output) -> str:
     """One line for each node."""
-    columns = ["NODE", "RACK", "STATE", "GPUS", "FREE", "ILL", "WORKLOADS"]
-    if wide:
-        columns[3:3] = ["MODEL"]
-        columns[-1:] = ["TAINTS", "WORKLOADS"]
-    rows: list[list[Cell]] = []
-    for line in lines:
-        ill = None if line["healthy"] is None else (line["gpus"] or 0) - line["healthy"]
-        rows.append(
-            [
-                line["name"],
-                line["rack"] or None,
-                state_of(line),
-                *([line["model"] or None] if wide else []),
-                line["gpus"],
-                line["free"],
-                ill,
-                *([_cut(",".join(line["taints"])) or None] if wide else []),
-                _workloads(line["workloads"], None if wide else _NAMED),
-            ]
-        )
-    return fitted_table(columns, rows, _NARROW, width=width, headers=headers, right=_NUMBERS)
+    return item_table(_COLUMNS, lines, output)
 
 
-def state_of(line: Line) -> str:
+def state_of(line: NodeLine) -> str:
     """``Ready``, ``cordoned``, ``drained``, ``reserved``, or how far its recovery is."""
-    recovery = line["recovery"]
     parts = (
-        _STATES.get(line["state"], line["state"]),
-        closed_state(line["closures"]),
-        recovery["phase"] or ("closed" if line["closed"] else ""),
-        "no GPU work" if recovery["byPerson"] else "",
+        _STATES.get(line.state, line.state),
+        closed_state(line.closures),
+        line.recovery.phase or ("closed" if line.closed else ""),
+        "no GPU work" if line.recovery.by_person else "",
     )
     told = [each for each in parts if each]
     return ",".join(told[1:] if told[0] == "Ready" and told[1:] else told)
@@ -175,3 +152,19 @@ def _gpus(held: Mapping[str, str]) -> float:
 
 def _cut(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+_COLUMNS: Final[Sequence[TableColumn[NodeLine]]] = (
+    TableColumn("NODE", lambda line: line.name, least=14),
+    TableColumn("RACK", lambda line: line.rack or None, least=8, goes=1),
+    TableColumn("STATE", state_of, least=12),
+    TableColumn("MODEL", lambda line: line.model or None, wide=True),
+    TableColumn("GPUS", lambda line: line.gpus, right=True),
+    TableColumn("FREE", lambda line: line.free, right=True),
+    TableColumn(
+        "ILL", lambda line: None if line.healthy is None else (line.gpus or 0) - line.healthy, right=True
+    ),
+    TableColumn("TAINTS", lambda line: _cut(",".join(line.taints)) or None, wide=True),
+    TableColumn("WORKLOADS", lambda line: _workloads(line.workloads, _NAMED), least_rest=16, wide=False),
+    TableColumn("WORKLOADS", lambda line: _workloads(line.workloads, None), wide=True),
+)

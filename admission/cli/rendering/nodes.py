@@ -2,20 +2,26 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, NamedTuple
 
-from admission.cli.rendering.slice_gpus import SliceGpus
+from admission.cli.output import Output
+from admission.cli.rendering.fitting import TableColumn, item_table
+from admission.cli.rendering.node_line import DeviceFaultLine, NodeLine, Recovery
 from admission.cli.rendering.table import NONE, Cell, age, printable
-from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table
+from admission.wire import (
+    Quantity,
+    WireCondition,
+    WireNode,
+    WireNodeDevices,
+    WireNodeStatus,
+    WireReportedDevice,
+    WireResourceSlice,
+    WireSliceDevice,
+    WireSliceSpec,
+)
 from queues.api import names
 
-Document = Mapping[str, Any]
-
-_RIGHT: Final = "GPUS HEALTHY HELD ISLANDS"
-_NARROW: Final = Narrowing(
-    names={"NODE": 14, "STATE": 10, "RECOVERY": 10}, left_out=("HELD", "AGENT"), rest="FAULTS", least_rest=18
-)
 #: Resources of whole devices, the usual one first.
 _DEVICES: Final = ("nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/xe", "gpu.intel.com/i915")
 #: Resources of one model, as NVIDIA's plugin names them where it is set up so. Others of its domain are parts of
@@ -27,39 +33,50 @@ _OF_A_MODEL: Final = re.compile(
 _PARTS: Final = re.compile(r"nvidia\.com/mig-.+|volcano\.sh/vgpu-number")
 #: Value of the taint ``muster.dev/gpu-fault`` that Muster itself sets.
 _MUSTER: Final = "muster"
-#: Nodes that one sentence names.
-_MOST_NAMES: Final = 8
 #: Lines of faults of one node, and characters of one cell: a Device may report any number of devices, and any texts.
 _MOST_FAULTS: Final = 16
 _LONGEST_CELL: Final = 300
+#: What names of drivers of GPUs begin with: ``gpu.nvidia.com``, ``gpu.amd.com``, ``gpu.intel.com``.
+_GPU_DRIVER: Final = "gpu."
+#: What the attribute ``type`` of a whole device is, where it has one. Parts have another one.
+_WHOLE: Final = (None, "gpu", "amdgpu")
+_KEEPS_OFF: Final = ("NoSchedule", "NoExecute")
+
+
+class SliceGpus(NamedTuple):
+    """Numbers of GPUs in the ResourceSlices of a node."""
+
+    #: Whole ones.
+    whole: int = 0
+    #: Those of them with a taint that keeps pods off.
+    tainted: int = 0
 
 
 def node_lines(
-    nodes: Iterable[Document],
-    devices: Iterable[Document],
+    nodes: Iterable[WireNode],
+    devices: Iterable[WireNodeDevices],
     slices: Mapping[str, SliceGpus] | None = None,
     agents: Mapping[str, str] | None = None,
-) -> list[dict[str, Any]]:
-    """What is shown of each node with devices, by name; the form of ``-o json``. Devices without a node are left out.
+) -> list[NodeLine]:
+    """What nodes with devices and their agents say, by name. Devices without a node are left out.
 
     ``slices``: GPUs in ResourceSlices, by node. ``agents``: when the agent of each node was last heard of, None if that
     may not be read.
     """
-    by_node = {each["metadata"]["name"]: each for each in devices}
-    found = []
+    by_node = {reported.metadata.name: reported for reported in devices}
+    lines = []
     for node in nodes:
-        name = node["metadata"]["name"]
+        name = node.metadata.name
         claimed = (slices or {}).get(name, SliceGpus())
         if name in by_node or claimed.whole or has_gpus(node):
             heard = None if agents is None else _clean(agents.get(name))
-            found.append({**_line(node, by_node.get(name), claimed), "agent": heard})
-    return sorted(found, key=lambda line: str(line["name"]))
+            lines.append(_line(node, by_node.get(name), claimed, heard))
+    return sorted(lines, key=lambda line: line.name)
 
 
-def has_gpus(node: Document) -> bool:
+def has_gpus(node: WireNode) -> bool:
     """Whether a node itself says that it has GPUs, or parts of them."""
-    status = node.get("status", {})
-    return bool(_plugin_gpus(status)[0] or _amounts(status, _named(status, _PARTS))[0])
+    return bool(_plugin_gpus(node.status)[0] or _amounts(node.status, _named(node.status, _PARTS))[0])
 
 
 def whole_gpus(amounts: Mapping[str, str]) -> int:
@@ -75,102 +92,75 @@ def is_whole_gpu(resource: str) -> bool:
     return resource in _DEVICES or _OF_A_MODEL.fullmatch(resource) is not None
 
 
-def is_faulty(line: Mapping[str, Any]) -> bool:
+def is_faulty(line: NodeLine) -> bool:
     """Whether a node has an unhealthy device, or is out of service for GPU work, or waits for being so."""
-    recovery = line["recovery"]
-    out = recovery["phase"] or recovery["waits"] or recovery["byPerson"]
-    return bool(line["faults"] or (line["healthy"] or 0) < (line["gpus"] or 0) or out)
+    recovery = line.recovery
+    out = recovery.phase or recovery.waits or recovery.by_person
+    return bool(line.faults or (line.healthy or 0) < (line.gpus or 0) or out)
 
 
-def _line(node: Document, device: Document | None, claimed: SliceGpus) -> dict[str, Any]:
-    metadata, status = node["metadata"], node.get("status", {})
-    labels = metadata.get("labels") or {}
-    reported = [] if device is None else _devices(device)
-    faults = [_fault(each) for each in reported if not each.get("health")]
-    by_resource = {} if device is None else _by_resource(device, reported)
-    by_plugin, offered = _plugin_gpus(status)
-    gpus = len(reported) or by_plugin or claimed.whole
-    is_known = bool(gpus) or device is not None
+def _line(
+    node: WireNode, reported: WireNodeDevices | None, claimed: SliceGpus, heard: str | None
+) -> NodeLine:
+    labels = node.metadata.labels or {}
+    devices = [] if reported is None else _devices(reported)
+    faults = tuple(_fault(device) for device in devices if not device.health)
+    by_resource = {} if reported is None else _by_resource(reported, devices)
+    by_plugin, offered = _plugin_gpus(node.status)
+    gpus = len(devices) or by_plugin or claimed.whole
+    is_known = bool(gpus) or reported is not None
     if by_resource:
-        not_offered = _not_offered(status, by_resource)
+        not_offered = _not_offered(node.status, by_resource)
     else:
         not_offered = max(0, by_plugin - offered) if by_plugin else claimed.tainted
-    return {
-        "name": metadata["name"],
-        "state": _state(node),
-        "recovery": _recovery(node),
-        "model": _clean(labels.get(names.GPU_MODEL)) or _models(reported),
-        "driver": _clean(labels.get(names.GPU_DRIVER)),
-        "gpus": gpus if is_known else None,
-        "healthy": max(0, gpus - max(len(faults), not_offered)) if is_known else None,
-        "notOffered": not_offered,
-        "reported": device is not None,
-        "held": None if device is None else len(_held(device, reported)),
-        "mixedResources": _mixed(status, by_resource),
-        "islands": _islands(reported),
-        "faults": faults,
-    }
+    return NodeLine(
+        name=node.metadata.name,
+        state=_state(node),
+        recovery=_recovery(node),
+        model=_clean(labels.get(names.GPU_MODEL)) or ",".join(_models(devices)),
+        driver=_clean(labels.get(names.GPU_DRIVER)),
+        gpus=gpus if is_known else None,
+        healthy=max(0, gpus - max(len(faults), not_offered)) if is_known else None,
+        not_offered=not_offered,
+        reported=reported is not None,
+        held=None if reported is None else len(_held(reported, devices)),
+        islands=_islands(devices),
+        faults=faults,
+        agent=heard,
+    )
 
 
-def _devices(device: Document) -> list[Document]:
-    return [each for each in device.get("spec", {}).get("devices") or () if each.get("type") == "gpu"]
+def _devices(reported: WireNodeDevices) -> list[WireReportedDevice]:
+    return [device for device in reported.spec.devices or () if device.type == "gpu"]
 
 
-def _by_resource(device: Document, reported: Iterable[Document]) -> dict[str, list[Document]]:
+def _by_resource(
+    reported: WireNodeDevices, devices: Iterable[WireReportedDevice]
+) -> dict[str, list[WireReportedDevice]]:
     """The devices by the resource that each counts as while it is whole."""
     from queues.resources import usual_resource
 
-    of_node = (device["metadata"].get("labels") or {}).get(names.KOORDINATOR_GPU_VENDOR)
-    found: dict[str, list[Document]] = {}
-    for each in reported:
-        labels = each.get("labels") or {}
+    of_node = (reported.metadata.labels or {}).get(names.KOORDINATOR_GPU_VENDOR)
+    found: dict[str, list[WireReportedDevice]] = {}
+    for device in devices:
+        labels = device.labels or {}
         vendor = labels.get(names.KOORDINATOR_GPU_VENDOR) or of_node or "nvidia"
-        found.setdefault(labels.get(names.DEVICE_RESOURCE) or usual_resource(vendor), []).append(each)
+        found.setdefault(labels.get(names.DEVICE_RESOURCE) or usual_resource(vendor), []).append(device)
     return found
 
 
-def _mixed(status: Document, by_resource: Mapping[str, list[Document]]) -> list[dict[str, Any]]:
-    """Resources of the node that devices of several models count as: no pod can ask for one of the models."""
-    mixed = []
-    for resource, devices in sorted(by_resource.items()):
-        whole = [each for each in devices if (each.get("labels") or {}).get(names.MIG_MODE) != "enabled"]
-        models = sorted({_clean((each.get("labels") or {}).get(names.GPU_MODEL)) for each in whole} - {""})
-        if len(models) > 1 and _amounts(status, (resource,))[0] > 0:
-            mixed.append({"resource": _clean(resource), "models": models})
-    return mixed
-
-
-def mixed_notes(lines: Iterable[Mapping[str, Any]]) -> list[str]:
-    """A sentence for each resource that stands for several models, with the nodes on which it does."""
-    nodes: dict[tuple[str, tuple[str, ...]], list[str]] = {}
-    for line in lines:
-        for each in line["mixedResources"]:
-            nodes.setdefault((each["resource"], tuple(each["models"])), []).append(line["name"])
-    return [
-        f"{resource} is {' or '.join(models)} on {_some(found)}: a pod that asks for it may get any of them. "
-        'To tell them apart, see "Nodes with several models" in docs/how-to/gpu-nodes.md.'
-        for (resource, models), found in sorted(nodes.items())
-    ]
-
-
-def _some(found: list[str]) -> str:
-    """The first names of many."""
-    more = len(found) - _MOST_NAMES
-    return f"{', '.join(found[:_MOST_NAMES])} and {more} more" if more > 0 else ", ".join(found)
-
-
-def _amounts(status: Document, resources: Iterable[str] = _DEVICES) -> tuple[int, int]:
+def _amounts(status: WireNodeStatus, resources: Iterable[str] = _DEVICES) -> tuple[int, int]:
     """Capacity and allocatable amount of the first of these resources that the node has. (0, 0): it has none."""
     for resource in resources:
         capacity, allocatable = (
-            _amount((status.get(which) or {}).get(resource, "0")) for which in ("capacity", "allocatable")
+            _amount((amounts or {}).get(resource, "0")) for amounts in (status.capacity, status.allocatable)
         )
         if capacity > 0:
             return capacity, allocatable
     return 0, 0
 
 
-def _plugin_gpus(status: Document) -> tuple[int, int]:
+def _plugin_gpus(status: WireNodeStatus) -> tuple[int, int]:
     """Capacity and allocatable amount of whole devices: of the usual resource, or of those of all models."""
     usual = _amounts(status)
     if usual[0]:
@@ -179,11 +169,11 @@ def _plugin_gpus(status: Document) -> tuple[int, int]:
     return sum(each for each, _ in found), sum(each for _, each in found)
 
 
-def _named(status: Document, names: re.Pattern[str]) -> list[str]:
-    return [resource for resource in status.get("capacity") or () if names.fullmatch(resource)]
+def _named(status: WireNodeStatus, names: re.Pattern[str]) -> list[str]:
+    return [resource for resource in status.capacity or () if names.fullmatch(resource)]
 
 
-def _amount(text: str) -> int:
+def _amount(text: Quantity) -> int:
     """Whole devices of a quantity, such as ``8`` or ``1k``; 0: it cannot be read."""
     from queues.errors import InvalidQuantity
     from queues.resources import quantity
@@ -194,7 +184,7 @@ def _amount(text: str) -> int:
         return 0
 
 
-def _not_offered(status: Document, by_resource: Mapping[str, list[Document]]) -> int:
+def _not_offered(status: WireNodeStatus, by_resource: Mapping[str, list[WireReportedDevice]]) -> int:
     """Devices that the device plugin holds back. Where it shares devices, each counts several times in the amounts."""
     found = 0
     for resource, devices in by_resource.items():
@@ -207,26 +197,23 @@ def _not_offered(status: Document, by_resource: Mapping[str, list[Document]]) ->
     return found
 
 
-def _state(node: Document) -> str:
+def _state(node: WireNode) -> str:
     """The state of the node in the words of ``kubectl get nodes``."""
-    conditions = {each["type"]: each["status"] for each in node.get("status", {}).get("conditions") or ()}
+    conditions = {condition.type: condition.status for condition in node.status.conditions or ()}
     ready = {"True": "Ready", None: "Unknown"}.get(conditions.get("Ready"), "NotReady")
-    return f"{ready},SchedulingDisabled" if node.get("spec", {}).get("unschedulable") else ready
+    return f"{ready},SchedulingDisabled" if node.spec.unschedulable else ready
 
 
-def _recovery(node: Document) -> dict[str, Any]:
-    """How far the recovery of the node is. ``byPerson``: a person keeps GPU work off the node, by a taint."""
-    annotations = node["metadata"].get("annotations") or {}
-    told = _told(annotations.get(names.RECOVERY, ""))
+def _recovery(node: WireNode) -> Recovery:
+    """How far the recovery of the node is."""
+    told = _told((node.metadata.annotations or {}).get(names.RECOVERY, ""))
     phase = told.get("phase", "")
-    taints = node.get("spec", {}).get("taints") or ()
-    return {
-        "phase": "" if phase == "none" else phase,
-        "waits": told.get("waits", ""),
-        "byPerson": any(
-            each.get("key") == names.GPU_FAULT and each.get("value") != _MUSTER for each in taints
-        ),
-    }
+    taints = node.spec.taints or ()
+    return Recovery(
+        phase="" if phase == "none" else phase,
+        waits=told.get("waits", ""),
+        by_person=any(taint.key == names.GPU_FAULT and taint.value != _MUSTER for taint in taints),
+    )
 
 
 def _told(annotation: str) -> dict[str, str]:
@@ -244,75 +231,70 @@ def _clean(text: str | None) -> str:
     return printable(" ".join((text or "").split()))
 
 
-def _models(devices: Iterable[Document]) -> str:
-    found = sorted({_clean((each.get("labels") or {}).get(names.GPU_MODEL)) for each in devices} - {""})
-    return ",".join(found)
+def _models(devices: Iterable[WireReportedDevice]) -> list[str]:
+    return sorted({_clean((device.labels or {}).get(names.GPU_MODEL)) for device in devices} - {""})
 
 
-def _number(device: Document) -> int | None:
+def _number(device: WireReportedDevice) -> int | None:
     """The number by which pods and people name a device. None if it has none."""
-    text = (device.get("labels") or {}).get(names.DEVICE_INDEX, "")
-    minor: int | None = device.get("minor")
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 4 else minor
+    text = (device.labels or {}).get(names.DEVICE_INDEX, "")
+    if text.isascii() and text.isdecimal() and len(text) < 4:
+        return int(text)
+    return device.minor if device.minor >= 0 else None
 
 
-def _held(device: Document, reported: Iterable[Document]) -> set[int]:
+def _held(reported: WireNodeDevices, devices: Iterable[WireReportedDevice]) -> set[int]:
     """Numbers of the devices that pods have. The allocations name devices by their minors."""
-    allocations = (device.get("status") or {}).get("allocations") or ()
-    entries = (
-        entry for each in allocations if each.get("type") == "gpu" for entry in each.get("entries") or ()
-    )
-    minors = {minor for entry in entries for minor in entry.get("minors") or ()}
-    numbers = (_number(each) for each in reported if each.get("minor") in minors)
+    allocations = reported.status.allocations or ()
+    entries = (entry for held in allocations if held.type == "gpu" for entry in held.entries or ())
+    minors = {minor for entry in entries for minor in entry.minors or ()}
+    numbers = (_number(device) for device in devices if device.minor in minors)
     return {number for number in numbers if number is not None}
 
 
-def _islands(devices: Iterable[Document]) -> int | None:
+def _islands(devices: Iterable[WireReportedDevice]) -> int | None:
     """Number of sets of devices that NVLinks join. None if not reported."""
-    found = {(each.get("labels") or {}).get(names.NVLINK_ISLAND) for each in devices} - {None}
+    found = {(device.labels or {}).get(names.NVLINK_ISLAND) for device in devices} - {None}
     return len(found) or None
 
 
-def _fault(device: Document) -> dict[str, Any]:
-    told: Document = next(
-        (each for each in device.get("conditions") or () if each.get("type") == "Healthy"), {}
+def _fault(device: WireReportedDevice) -> DeviceFaultLine:
+    conditions = (condition for condition in device.conditions or () if condition.type == "Healthy")
+    told = next(conditions, WireCondition())
+    return DeviceFaultLine(
+        number=_number(device),
+        id=_clean(device.id),
+        reason=_clean(told.reason) or "Unhealthy",
+        message=_clean(told.message),
+        since=_clean(told.last_transition_time) or None,
     )
-    return {
-        "number": _number(device),
-        "id": _clean(device.get("id")),
-        "reason": _clean(told.get("reason")) or "Unhealthy",
-        "message": _clean(told.get("message")),
-        "since": _clean(told.get("lastTransitionTime")) or None,
-    }
 
 
-def node_table(
-    lines: Iterable[Mapping[str, Any]], now: str, *, wide: bool, headers: bool, width: int | None = None
-) -> str:
+def node_table(lines: Iterable[NodeLine], now: str, output: Output) -> str:
     """One line for each node, and one more for each further fault, up to a bound."""
-    columns = ["NODE", "STATE", "RECOVERY", "AGENT", "GPUS", "HEALTHY", "HELD", "FAULTS"]
-    if wide:
-        columns[4:4] = ["MODEL", "DRIVER", "ISLANDS"]
-    rows: list[list[Cell]] = []
-    for line in lines:
-        faults = _faults(line, now, wide=wide) or [NONE]
-        more: list[Cell] = [line["model"] or None, line["driver"] or None, line["islands"]] if wide else []
-        counts: list[Cell] = [line["gpus"], line["healthy"], line["held"]]
-        rows.append(
-            [
-                line["name"],
-                line["state"],
-                _recovery_text(line["recovery"]),
-                _agent_text(line["agent"], now),
-                *more,
-                *counts,
-                faults[0],
-            ]
-        )
-        blank: list[Cell] = [""] * (len(columns) - 1)
-        rows += [[*blank, fault] for fault in faults[1:]]
-    cut = [[*map(_cut, row)] for row in rows]
-    return fitted_table(columns, cut, _NARROW, width=width, headers=headers, right=_RIGHT)
+
+    def first(cell: Callable[[NodeLine], Cell]) -> Callable[[tuple[NodeLine, str, bool]], Cell]:
+        return lambda row: _cut(cell(row[0])) if row[2] else ""
+
+    columns: list[TableColumn[tuple[NodeLine, str, bool]]] = [
+        TableColumn("NODE", first(lambda line: line.name), least=14),
+        TableColumn("STATE", first(lambda line: line.state), least=10),
+        TableColumn("RECOVERY", first(lambda line: _recovery_text(line.recovery)), least=10),
+        TableColumn("AGENT", first(lambda line: _agent_text(line.agent, now)), goes=2),
+        TableColumn("MODEL", first(lambda line: line.model or None), wide=True),
+        TableColumn("DRIVER", first(lambda line: line.driver or None), wide=True),
+        TableColumn("ISLANDS", first(lambda line: line.islands), right=True, wide=True),
+        TableColumn("GPUS", first(lambda line: line.gpus), right=True),
+        TableColumn("HEALTHY", first(lambda line: line.healthy), right=True),
+        TableColumn("HELD", first(lambda line: line.held), right=True, goes=1),
+        TableColumn("FAULTS", lambda row: _cut(row[1]), least_rest=18),
+    ]
+    rows = [
+        (line, fault, index == 0)
+        for line in lines
+        for index, fault in enumerate(_faults(line, now, wide=output.is_wide) or [NONE])
+    ]
+    return item_table(columns, rows, output)
 
 
 def _cut(cell: Cell) -> Cell:
@@ -321,12 +303,12 @@ def _cut(cell: Cell) -> Cell:
     return f"{str(cell)[: _LONGEST_CELL - 1]}…" if too_long else cell
 
 
-def _recovery_text(recovery: Mapping[str, Any]) -> str:
+def _recovery_text(recovery: Recovery) -> str:
     """``draining, waits for foreign-pods``."""
     parts = (
-        recovery["phase"],
-        "no GPU work" if recovery["byPerson"] else "",
-        f"waits for {recovery['waits']}" if recovery["waits"] else "",
+        recovery.phase,
+        "no GPU work" if recovery.by_person else "",
+        f"waits for {recovery.waits}" if recovery.waits else "",
     )
     return ", ".join(filter(None, parts)) or NONE
 
@@ -336,22 +318,22 @@ def _agent_text(heard: str | None, now: str) -> str:
     return NONE if heard == "" else _age(heard, now) or "?"
 
 
-def _faults(line: Mapping[str, Any], now: str, *, wide: bool) -> list[str]:
+def _faults(line: NodeLine, now: str, *, wide: bool) -> list[str]:
     """The first faults that the agent reports, and devices that only the device plugin or the driver holds back."""
-    faults = line["faults"]
+    faults = line.faults
     told = [_fault_text(fault, now, wide=wide) for fault in faults[:_MOST_FAULTS]]
     if len(faults) > _MOST_FAULTS:
         told.append(f"and {len(faults) - _MOST_FAULTS} more")
-    more = line["notOffered"] - len(faults)
+    more = line.not_offered - len(faults)
     return [*told, f"{more} not offered by the device plugin or driver"] if more > 0 else told
 
 
-def _fault_text(fault: Mapping[str, Any], now: str, *, wide: bool) -> str:
+def _fault_text(fault: DeviceFaultLine, now: str, *, wide: bool) -> str:
     """``GPU 3 Xid79 (5m)``, and in the wide form the message."""
-    since = f" ({told})" if (told := _age(fault["since"], now)) else ""
-    name = fault["id"] if fault["number"] is None else f"GPU {fault['number']}"
-    text = f"{name} {fault['reason']}{since}"
-    return f"{text}: {fault['message']}" if wide and fault["message"] else text
+    since = f" ({told})" if (told := _age(fault.since, now)) else ""
+    name = fault.id if fault.number is None else f"GPU {fault.number}"
+    text = f"{name} {fault.reason}{since}"
+    return f"{text}: {fault.message}" if wide and fault.message else text
 
 
 def _age(since: str | None, now: str) -> str:
@@ -360,3 +342,32 @@ def _age(since: str | None, now: str) -> str:
         return age(since, now) if since else ""
     except (ValueError, TypeError, OverflowError):
         return ""
+
+
+def slice_gpus(slices: Iterable[WireResourceSlice]) -> dict[str, SliceGpus]:
+    """Whole GPUs by node, in slices of the newest generation of each pool."""
+    specs = [published.spec for published in slices if published.spec.driver.startswith(_GPU_DRIVER)]
+    newest: dict[tuple[str, str], int] = {}
+    for spec in specs:
+        newest[_pool(spec)] = max(newest.get(_pool(spec), 0), spec.pool.generation)
+    found: dict[str, SliceGpus] = {}
+    for spec in specs:
+        if spec.node_name and spec.pool.generation == newest[_pool(spec)]:
+            devices = [device for device in spec.devices or () if _type(device) in _WHOLE]
+            whole, tainted = found.get(spec.node_name, SliceGpus())
+            tainted += sum(map(_is_tainted, devices))
+            found[spec.node_name] = SliceGpus(whole + len(devices), tainted)
+    return found
+
+
+def _pool(spec: WireSliceSpec) -> tuple[str, str]:
+    return spec.driver, spec.pool.name
+
+
+def _type(device: WireSliceDevice) -> str | None:
+    attributes = (device.attributes or {}).items()
+    return next((value.get("string") for key, value in attributes if key.rpartition("/")[2] == "type"), None)
+
+
+def _is_tainted(device: WireSliceDevice) -> bool:
+    return any(taint.effect in _KEEPS_OFF for taint in device.taints or ())

@@ -1,15 +1,23 @@
-"""Quota of queues as tables: limits now or at a time, their history, and what differs between two times."""
+"""Quota of queues as tables: limits now or at a time, and their history."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
-from admission.cli.rendering.table import NONE, Cell, moment, one_line, short_names, short_resource, table
-from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table, with_text_below
+from admission.cli.output import Output
+from admission.cli.rendering.fitting import (
+    Narrowing,
+    TableColumn,
+    fits,
+    fitted_table,
+    item_table,
+    with_texts_below,
+)
+from admission.cli.rendering.table import Cell, moment, one_line, short_names, short_resource, table
 from admission.read_api.bodies import (
     AccessLimitsBody,
     AccountBody,
-    FieldChangeBody,
     LimitBody,
     LoanBody,
     LoanInForceBody,
@@ -19,20 +27,9 @@ from admission.read_api.bodies import (
 )
 from queues.text_format import span
 
-_NUMBERS: Final = "GUARANTEE DESERVED CAPABILITY USED BEFORE AFTER"
-#: What of a queue is compared between two times, besides its limits.
-_OF_QUEUE: Final = "queue"
 _NOTHING: Final = LimitBody(flavor="", resource="", guarantee=None, deserved=None, capability=None)
-_NARROW: Final = Narrowing(names={"QUEUE": 12, "RESOURCE": 12, "FLAVOR": 6})
-_NARROW_LOANS: Final = Narrowing(names={"FROM": 8, "TO": 8, "RESOURCE": 8}, rest="REASON", least_rest=12)
-_NARROW_DIFFERENCES: Final = Narrowing(names={"QUEUE": 12, "FIELD": 24, "BEFORE": 8, "AFTER": 8})
+_NARROW_CHANGES: Final = Narrowing(names={"QUEUE": 12, "FIELD": 24, "BEFORE": 8, "AFTER": 8})
 _NARROW_HISTORY: Final = Narrowing(names={"BY": 8, "CHANGE": 18, "BEFORE": 8, "AFTER": 8})
-
-
-class QuotaDifference(FieldChangeBody, frozen=True, kw_only=True):
-    """A limit, or a queue, that differs between two times."""
-
-    queue: str
 
 
 def lines_of(queue: QueueBody | QueueAtBody) -> tuple[AccountBody, ...] | tuple[LimitBody, ...]:
@@ -41,63 +38,52 @@ def lines_of(queue: QueueBody | QueueAtBody) -> tuple[AccountBody, ...] | tuple[
 
 
 def limits_table(
-    queues: Iterable[QueueBody | QueueAtBody],
-    *,
-    resource: str | None,
-    used: bool,
-    headers: bool,
-    width: int | None = None,
+    queues: Iterable[QueueBody | QueueAtBody], output: Output, *, resource: str | None, used: bool
 ) -> str:
     """One line per queue, flavor and resource. ``used``: with a column for what is used now."""
-    columns = [
-        "QUEUE",
-        "FLAVOR",
-        "RESOURCE",
-        "GUARANTEE",
-        "DESERVED",
-        "CAPABILITY",
-        *(["USED"] if used else []),
-    ]
-    rows: list[list[Cell]] = []
-    for queue in queues:
-        chosen = [line for line in lines_of(queue) if resource in (None, line.resource)]
-        for line in chosen or (_NOTHING,):
-            stated = [_unless_zero(line.guarantee), line.deserved, line.capability]
-            rows.append(
-                [
-                    queue.name,
-                    line.flavor or None,
-                    line.resource or None,
-                    *stated,
-                    *([line.used if isinstance(line, AccountBody) else None] if used else []),
-                ]
-            )
-    if width is not None and max(map(len, table(columns, rows).splitlines())) > width:
-        index = columns.index("RESOURCE")
-        rows = [[*row[:index], short_names(str(row[index] or NONE)), *row[index + 1 :]] for row in rows]
-    return fitted_table(columns, rows, _NARROW, width=width, headers=headers, right=_NUMBERS)
-
-
-def access_table(
-    queues: Iterable[QueueBody | QueueAtBody], *, headers: bool, width: int | None = None
-) -> str:
-    """One line per queue that limits users, gangs or run times; "": none does."""
-    rows: list[list[Cell]] = [
-        [
-            queue.name,
-            None if (seconds := stated.max_run_time_seconds) is None else span(seconds),
-            stated.max_gang,
-            _pending_limit(stated),
-            ", ".join(f"{text} {short_resource(name)}" for name, text in stated.max_per_user.items()) or None,
-        ]
+    lines = [
+        (queue.name, line)
         for queue in queues
-        if (stated := queue.access_limits) is not None
+        for line in [line for line in lines_of(queue) if resource in (None, line.resource)] or [_NOTHING]
     ]
-    columns = ["QUEUE", "MAX-RUN-TIME", "MAX-GANG", "MAX-PENDING", "MAX-PER-USER"]
-    if not rows:
-        return ""
-    narrow, right = Narrowing(names={"QUEUE": 12}, rest="MAX-PER-USER"), "MAX-RUN-TIME MAX-GANG"
-    return fitted_table(columns, rows, narrow, width=width, headers=headers, right=right)
+
+    def columns(short: bool) -> list[TableColumn[tuple[str, AccountBody | LimitBody]]]:
+        def resource_of(line: AccountBody | LimitBody) -> str | None:
+            return (short_names(line.resource) if short else line.resource) or None
+
+        return [
+            TableColumn("QUEUE", lambda row: row[0], least=12),
+            TableColumn("FLAVOR", lambda row: row[1].flavor or None, least=6),
+            TableColumn("RESOURCE", lambda row: resource_of(row[1]), least=12),
+            TableColumn("GUARANTEE", lambda row: unless_zero(row[1].guarantee), right=True),
+            TableColumn("DESERVED", lambda row: row[1].deserved, right=True),
+            TableColumn("CAPABILITY", lambda row: row[1].capability, right=True),
+            *([TableColumn("USED", lambda row: getattr(row[1], "used", None), right=True)] if used else []),
+        ]
+
+    text = item_table(columns(short=False), lines, replace(output, width=None))
+    return text if fits(text, output.room) else item_table(columns(short=True), lines, output)
+
+
+def access_table(queues: Iterable[QueueBody | QueueAtBody], output: Output) -> str:
+    """One line per queue that limits users, gangs or run times; "": none does."""
+    stated = [(queue.name, queue.access_limits) for queue in queues if queue.access_limits is not None]
+    columns: list[TableColumn[tuple[str, AccessLimitsBody]]] = [
+        TableColumn("QUEUE", lambda row: row[0], least=12),
+        TableColumn("MAX-RUN-TIME", lambda row: _run_time(row[1]), right=True),
+        TableColumn("MAX-GANG", lambda row: row[1].max_gang, right=True),
+        TableColumn("MAX-PENDING", lambda row: _pending_limit(row[1])),
+        TableColumn("MAX-PER-USER", lambda row: _per_user(row[1]), least_rest=16),
+    ]
+    return item_table(columns, stated, output) if stated else ""
+
+
+def _run_time(stated: AccessLimitsBody) -> str | None:
+    return None if stated.max_run_time_seconds is None else span(stated.max_run_time_seconds)
+
+
+def _per_user(stated: AccessLimitsBody) -> str | None:
+    return ", ".join(f"{text} {short_resource(name)}" for name, text in stated.max_per_user.items()) or None
 
 
 def _pending_limit(stated: AccessLimitsBody) -> str | None:
@@ -107,28 +93,20 @@ def _pending_limit(stated: AccessLimitsBody) -> str | None:
     return ", ".join(parts) or None
 
 
-def loans_table(
-    queues: Iterable[QueueBody], *, resource: str | None, headers: bool, width: int | None = None
-) -> str:
+def loans_table(queues: Iterable[QueueBody], output: Output, *, resource: str | None) -> str:
     """One line per loan in which one of the queues takes part; "": there is none."""
     loans = loans_of_queues(queues, resource)
     in_part = any(loan.counts != loan.amount for loan in loans)
-    rows: list[list[Cell]] = [
-        [
-            loan.from_,
-            loan.to,
-            account_text(loan),
-            loan.amount,
-            *([loan.counts] if in_part else []),
-            loan.until,
-            loan.reason or None,
-        ]
-        for loan in loans
+    columns: list[TableColumn[LoanInForceBody]] = [
+        TableColumn("FROM", lambda loan: loan.from_, least=8),
+        TableColumn("TO", lambda loan: loan.to, least=8),
+        TableColumn("RESOURCE", account_text, least=8),
+        TableColumn("LENT", lambda loan: loan.amount, right=True),
+        *([TableColumn[LoanInForceBody]("COUNTS", lambda loan: loan.counts, right=True)] if in_part else []),
+        TableColumn("UNTIL", lambda loan: loan.until),
+        TableColumn("REASON", lambda loan: loan.reason or None, least_rest=12),
     ]
-    columns = ["FROM", "TO", "RESOURCE", "LENT", *(["COUNTS"] if in_part else []), "UNTIL", "REASON"]
-    if not rows:
-        return ""
-    return fitted_table(columns, rows, _NARROW_LOANS, width=width, headers=headers, right="LENT COUNTS")
+    return item_table(columns, loans, output) if loans else ""
 
 
 def loan_problems(queues: Iterable[QueueBody]) -> list[str]:
@@ -138,28 +116,6 @@ def loan_problems(queues: Iterable[QueueBody]) -> list[str]:
         for loan in loans_of_queues(queues, None)
         if loan.problem
     ]
-
-
-def without_loans(queues: Iterable[QueueBody], resource: str | None) -> str:
-    """What queues with loans state that they deserve, which is what `quota set` changes; "": none has any."""
-    told = []
-    for queue in queues:
-        for line in queue.accounts:
-            account = (line.flavor, line.resource)
-            loans = [loan for loan in queue.loans if (loan.flavor, loan.resource) == account]
-            if loans and line.deserved is not None and resource in (None, line.resource):
-                told.append(f"queue {queue.name} {_stated_amount(queue.name, line, line.deserved, loans)}")
-    return f"Without loans these deserve: {', '.join(told)}.\n" if told else ""
-
-
-def _stated_amount(name: str, line: AccountBody, deserved: str, loans: Iterable[LoanInForceBody]) -> str:
-    """The deserved amount of a line before loans were reckoned in, with its resource."""
-    from queues.resources import amount, show
-
-    units = amount(line.resource, deserved)
-    for loan in loans:
-        units += amount(line.resource, loan.counts) * (1 if loan.from_ == name else -1)
-    return f"{show(line.resource, units)} {account_text(line)}"
 
 
 def loans_of_queues(queues: Iterable[QueueBody], resource: str | None) -> list[LoanInForceBody]:
@@ -191,68 +147,39 @@ def ended_by_themselves(versions: Sequence[QueueVersionBody], now: str) -> list[
 
 def changes_table(rows: Sequence[Sequence[Cell]], *, width: int | None) -> str:
     """What a command is about to change: the queue, the field, its value before, an arrow, and its value after."""
-    return _of_fields(["QUEUE", "FIELD", "BEFORE", "", "AFTER"], rows, headers=True, width=width)
-
-
-def _of_fields(
-    columns: Sequence[str], rows: Sequence[Sequence[Cell]], *, headers: bool, width: int | None
-) -> str:
-    """A table with fields in its second column: without room, resources in them have their short names."""
-    text = table(columns, rows, headers=headers, right=_NUMBERS)
-    if width is None or max(map(len, text.splitlines()), default=0) <= width:
+    columns = ["QUEUE", "FIELD", "BEFORE", "", "AFTER"]
+    text = table(columns, rows, right="BEFORE AFTER")
+    if fits(text, width):
         return text
     short = [[row[0], short_names(str(row[1])), *row[2:]] for row in rows]
-    return fitted_table(columns, short, _NARROW_DIFFERENCES, width=width, headers=headers, right=_NUMBERS)
+    return fitted_table(columns, short, _NARROW_CHANGES, width=width, right="BEFORE AFTER")
 
 
-def history_table(
-    versions: Iterable[QueueVersionBody | LoanBody], *, headers: bool, width: int | None = None
-) -> str:
+def history_table(versions: Iterable[QueueVersionBody | LoanBody], output: Output) -> str:
     """One line per field that was changed, with author and reason in the first of each version.
 
-    On a terminal of ``width`` characters (None if there is no terminal) without room for reasons these are below.
+    On a terminal without room for reasons these are below.
     """
     columns = ["AT", "BY", "CHANGE", "BEFORE", "AFTER", "REASON"]
     rows: list[list[Cell]] = []
     for version in versions:
         if isinstance(version, LoanBody):
-            what = f"loan to {version.to} ended"
-            rows.append(
-                [
-                    version.until,
-                    None,
-                    what,
-                    f"{version.amount} {account_text(version)}",
-                    None,
-                    "its time was over",
-                ]
-            )
+            was = f"{version.amount} {account_text(version)}"
+            ended = f"loan to {version.to} ended"
+            rows.append([version.until, None, ended, was, None, "its time was over"])
             continue
-        lines = _changes(version)
-        for index, (field, before, after) in enumerate(lines):
-            first = index == 0
-            rows.append(
-                [
-                    version.at if first else "",
-                    (version.by or None) if first else "",
-                    field,
-                    value_words(before),
-                    value_words(after),
-                    (version.reason or None) if first else "",
-                ]
-            )
-    text = table(columns, rows, headers=headers)
-    if width is None or max(map(len, text.splitlines()), default=0) <= width:
+        first: list[Cell] = [version.at, version.by or None, version.reason or None]
+        for field, before, after in _changes(version):
+            at, by, reason = first
+            rows.append([at, by, field, value_words(before), value_words(after), reason])
+            first = ["", "", ""]
+    text, width = table(columns, rows, headers=output.headers), output.room
+    if fits(text, width):
         return text
     fields = [[_minute(row[0]), row[1], short_names(str(row[2])), *row[3:-1]] for row in rows]
     columns = ["AT(UTC)", *columns[1:-1]]
-    shown = fitted_table(columns, fields, _NARROW_HISTORY, width=width, headers=headers).splitlines()
-    head = shown[: len(shown) - len(rows)]
-    told = (
-        with_text_below(line, f"({row[-1]})" if row[-1] else "", width)
-        for line, row in zip(shown[len(head) :], rows, strict=True)
-    )
-    return "".join((*(f"{line}\n" for line in head), *told))
+    shown = fitted_table(columns, fields, _NARROW_HISTORY, width=width, headers=output.headers)
+    return with_texts_below(shown, [f"({row[-1]})" if row[-1] else "" for row in rows], width)
 
 
 def value_words(text: str | None) -> str | None:
@@ -292,55 +219,6 @@ def _changes(version: QueueVersionBody) -> list[tuple[str, str | None, str | Non
     return changes or [("nothing of its spec", None, None)]
 
 
-def differences(before: Sequence[QueueAtBody], after: Sequence[QueueAtBody]) -> list[QuotaDifference]:
-    """What differs between the queues of two times: limits field by field, and queues that came or went."""
-    old = {queue.name: _stated(queue) for queue in before}
-    new = {queue.name: _stated(queue) for queue in after}
-    found: list[QuotaDifference] = []
-    for name in dict.fromkeys([*old, *new]):
-        was, now = old.get(name), new.get(name)
-        if was is None or now is None:
-            found.append(
-                QuotaDifference(
-                    queue=name,
-                    field=_OF_QUEUE,
-                    before=None if was is None else "present",
-                    after=None if now is None else "present",
-                )
-            )
-        was, now = was or {}, now or {}
-        found += [
-            QuotaDifference(queue=name, field=field, before=was.get(field), after=now.get(field))
-            for field in dict.fromkeys([*was, *now])
-            if was.get(field) != now.get(field)
-        ]
-    return found
-
-
-def differences_table(found: Iterable[QuotaDifference], *, headers: bool, width: int | None = None) -> str:
-    """One line per field."""
-    columns = ["QUEUE", "FIELD", "BEFORE", "AFTER"]
-    rows = [[each.queue, each.field, each.before, each.after] for each in found]
-    return _of_fields(columns, rows, headers=headers, width=width)
-
-
-def _stated(queue: QueueAtBody) -> dict[str, str]:
-    """What a queue states, by field."""
-    return {
-        f"{_place(line.flavor)}{name}[{line.resource}]": text
-        for line in queue.limits
-        for name, text in (
-            ("guarantee", line.guarantee),
-            ("deserved", line.deserved),
-            ("capability", line.capability),
-        )
-        if text is not None
-    }
-
-
-def _place(flavor: str) -> str:
-    return f"flavors[{flavor}]." if flavor else ""
-
-
-def _unless_zero(text: str | None) -> str | None:
+def unless_zero(text: str | None) -> str | None:
+    """An amount. None for nothing, and where there is none."""
     return None if text in (None, "0") else text

@@ -4,17 +4,17 @@ A rack is a domain of one topology level, as the engine has it: nodes with the s
 to that one.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from admission.cli.rendering.table import Cell
-from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table
+from admission.cli.access.object_forms import HOST, TopologyObject, levels_of
+from admission.cli.output import Output
+from admission.cli.rendering.fitting import TableColumn, item_table
+from admission.cli.rendering.node_line import Accelerator, NodeLine
+from admission.read_api.bodies import Body
+from admission.wire import WireNode
 
-Document = Mapping[str, Any]
-Line = Mapping[str, Any]
-
-HOST: Final = "kubernetes.io/hostname"
 #: Labels of racks where no Topology names any; the first that some node has.
 USUAL_LABELS: Final = (
     "topology.muster.dev/rack",
@@ -22,8 +22,23 @@ USUAL_LABELS: Final = (
     "muster.dev/rack",
     "topology.kubernetes.io/zone",
 )
-_NUMBERS: Final = "NODES OUT GPUS FREE EMPTY SPLIT ILL"
-_NARROW: Final = Narrowing(names={"RACK": 12, "ACCELERATOR": 11}, left_out=("ILL", "OUT"))
+
+
+class RackLine(Body, frozen=True, kw_only=True):
+    """What is shown of one kind of accelerator in a rack, as ``-o json`` has it. Null: not known."""
+
+    #: "": of nodes in no rack.
+    rack: str
+    accelerator: str
+    nodes: int
+    #: Nodes that take no pods.
+    out_of_service: int
+    gpus: int
+    free: int | None
+    empty_nodes: int | None
+    #: The part of the free GPUs that is on nodes with others in use.
+    split: float | None
+    unhealthy: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,30 +49,28 @@ class Racks:
     labels: tuple[str, ...] = ()
 
     @classmethod
-    def known(cls, topologies: Iterable[Document], nodes: Iterable[Document], level: str | None) -> "Racks":
+    def known(
+        cls, topologies: Iterable[TopologyObject], nodes: Iterable[WireNode], level: str | None
+    ) -> "Racks":
         """By a Topology, the first by name: its innermost level above the host, or ``level``.
 
         Without a Topology that has it: by ``level`` alone, or by the first of the usual labels that a node has.
         """
-        found = [
-            [each.get("nodeLabel") or "" for each in (topology.get("spec") or {}).get("levels") or ()]
-            for topology in sorted(topologies, key=lambda each: str(each["metadata"]["name"]))
-        ]
-        for keys in found:
+        for keys in levels_of(topologies):
             above = [key for key in keys if key != HOST]
             if level in keys:
                 return cls(tuple(keys[: keys.index(level) + 1]))
             if level is None and above:
                 return cls(tuple(above))
-        there = {key for node in nodes for key in node["metadata"].get("labels") or ()}
-        usual = next((key for key in USUAL_LABELS if key in there), None)
+        labels = {key for node in nodes for key in node.metadata.labels or ()}
+        usual = next((key for key in USUAL_LABELS if key in labels), None)
         chosen = level or usual
         return cls() if chosen is None else cls((chosen,))
 
-    def of(self, node: Document) -> str:
+    def of(self, node: WireNode) -> str:
         """The name of a node's rack: values of the labels, joined by "/"; "": it is in none."""
-        labels = node["metadata"].get("labels") or {}
-        values = [str(labels.get(key) or "") for key in self.labels]
+        labels = node.metadata.labels or {}
+        values = [labels.get(key, "") for key in self.labels]
         return "/".join(values) if values and all(values) else ""
 
 
@@ -66,74 +79,71 @@ def is_in(rack: str, wanted: str) -> bool:
     return bool(rack) and (rack == wanted or rack.rpartition("/")[2] == wanted)
 
 
-def rack_lines(lines: Sequence[Line]) -> list[dict[str, Any]]:
-    """What is shown of each rack and kind of accelerator, by name; nodes without a rack last. As ``-o json``."""
-    found: dict[tuple[bool, str, str], list[tuple[Line, Mapping[str, Any]]]] = {}
+def rack_lines(lines: Sequence[NodeLine]) -> list[RackLine]:
+    """What is shown of each rack and kind of accelerator, by name; nodes without a rack last."""
+    nodes: dict[tuple[bool, str, str], list[tuple[NodeLine, Accelerator]]] = {}
     for line in lines:
-        for each in line["accelerators"]:
-            key = (not line["rack"], line["rack"], each["name"])
-            found.setdefault(key, []).append((line, each))
-    return [
-        _rack(rack, name, nodes) for (_, rack, name), nodes in sorted(found.items(), key=lambda kv: kv[0])
-    ]
+        for accelerator in line.accelerators:
+            key = (not line.rack, line.rack, accelerator.name)
+            nodes.setdefault(key, []).append((line, accelerator))
+    return [_rack(rack, name, nodes[outside, rack, name]) for outside, rack, name in sorted(nodes)]
 
 
-def _rack(rack: str, accelerator: str, nodes: Sequence[tuple[Line, Mapping[str, Any]]]) -> dict[str, Any]:
-    known = [each for _, each in nodes if each["free"] is not None]
-    free = sum(each["free"] for each in known) if known else None
-    empty = [each for each in known if each["free"] and each["free"] == each["total"]]
-    whole = sum(each["free"] for each in empty)
-    return {
-        "rack": rack,
-        "accelerator": accelerator,
-        "nodes": len(nodes),
-        "outOfService": sum(not line["usable"] for line, _ in nodes),
-        "gpus": sum(each["total"] for _, each in nodes),
-        "free": free,
-        "emptyNodes": len(empty) if known else None,
-        "split": round(1 - whole / free, 4) if free else None,
-        "unhealthy": sum(max(0, (line["gpus"] or 0) - (line["healthy"] or 0)) for line, _ in nodes),
-    }
+def _rack(rack: str, name: str, nodes: Sequence[tuple[NodeLine, Accelerator]]) -> RackLine:
+    known = [(held.free, held.total) for _, held in nodes if held.free is not None]
+    free = sum(free for free, _ in known) if known else None
+    empty = [total for free, total in known if free and free == total]
+    return RackLine(
+        rack=rack,
+        accelerator=name,
+        nodes=len(nodes),
+        out_of_service=sum(not line.usable for line, _ in nodes),
+        gpus=sum(held.total for _, held in nodes),
+        free=free,
+        empty_nodes=len(empty) if known else None,
+        split=round(1 - sum(empty) / free, 4) if free else None,
+        unhealthy=sum(max(0, (line.gpus or 0) - (line.healthy or 0)) for line, _ in nodes),
+    )
 
 
-def rack_table(racks: Iterable[Line], *, headers: bool, width: int | None = None) -> str:
+_COLUMNS: Final[Sequence[TableColumn[RackLine]]] = (
+    TableColumn("RACK", lambda rack: rack.rack or None, least=12),
+    TableColumn("ACCELERATOR", lambda rack: rack.accelerator, least=11),
+    TableColumn("NODES", lambda rack: rack.nodes, right=True),
+    TableColumn("OUT", lambda rack: rack.out_of_service, right=True, goes=2),
+    TableColumn("GPUS", lambda rack: rack.gpus, right=True),
+    TableColumn("FREE", lambda rack: rack.free, right=True),
+    TableColumn("EMPTY", lambda rack: rack.empty_nodes, right=True),
+    TableColumn("SPLIT", lambda rack: None if rack.split is None else f"{rack.split:.0%}", right=True),
+    TableColumn("ILL", lambda rack: rack.unhealthy, right=True, goes=1),
+)
+
+
+def rack_table(racks: Iterable[RackLine], output: Output) -> str:
     """One line for each rack and kind of accelerator."""
-    columns = ["RACK", "ACCELERATOR", "NODES", "OUT", "GPUS", "FREE", "EMPTY", "SPLIT", "ILL"]
-    rows: list[list[Cell]] = [
-        [
-            each["rack"] or None,
-            each["accelerator"],
-            each["nodes"],
-            each["outOfService"],
-            each["gpus"],
-            each["free"],
-            each["emptyNodes"],
-            None if each["split"] is None else f"{each['split']:.0%}",
-            each["unhealthy"],
-        ]
-        for each in racks
-    ]
-    return fitted_table(columns, rows, _NARROW, width=width, headers=headers, right=_NUMBERS)
+    return item_table(_COLUMNS, racks, output)
 
 
-def largest_gangs(racks: Sequence[Line]) -> list[str]:
+def largest_gangs(racks: Sequence[RackLine]) -> list[str]:
     """For each kind of accelerator the largest gangs that fit on all of these nodes, and in one rack.
 
     Exact for gangs whose pods ask for one GPU each, or for all GPUs of a node, as far as GPUs decide: CPU, memory,
     taints of nodes and limits of queues may allow less.
     """
-    told = []
-    for name in dict.fromkeys(each["accelerator"] for each in racks):
-        known = [each for each in racks if each["accelerator"] == name and each["free"] is not None]
+    sentences = []
+    for name in dict.fromkeys(rack.accelerator for rack in racks):
+        known = [rack for rack in racks if rack.accelerator == name and rack.free is not None]
         if known:
-            told.append(f"Largest gang on {name}, of pods with one GPU: {_best(known, 'free')}.")
-            told.append(f"Largest gang on {name}, of pods with a whole node: {_best(known, 'emptyNodes')}.")
-    return told
+            free = _best([(rack.rack, rack.free or 0) for rack in known])
+            empty = _best([(rack.rack, rack.empty_nodes or 0) for rack in known])
+            sentences.append(f"Largest gang on {name}, of pods with one GPU: {free}.")
+            sentences.append(f"Largest gang on {name}, of pods with a whole node: {empty}.")
+    return sentences
 
 
-def _best(racks: Sequence[Line], what: str) -> str:
-    """``212; in one rack 64 (r7)``: over all racks, and in the best one."""
-    total = sum(each[what] for each in racks)
-    named = [each for each in racks if each["rack"]]
-    best = max(named, key=lambda each: each[what], default=None)
-    return f"{total}" if best is None else f"{total}; in one rack {best[what]} ({best['rack']})"
+def _best(amounts: Sequence[tuple[str, int]]) -> str:
+    """``212; in one rack 64 (r7)``: over all racks, and in the best one. ``amounts``: by rack."""
+    total = sum(amount for _, amount in amounts)
+    named = [(rack, amount) for rack, amount in amounts if rack]
+    best = max(named, key=lambda rack: rack[1], default=None)
+    return f"{total}" if best is None else f"{total}; in one rack {best[1]} ({best[0]})"

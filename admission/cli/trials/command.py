@@ -11,7 +11,7 @@ from admission.cli.failures import WRONGLY_CALLED, CommandFailed
 from admission.cli.options import namespace, route
 from admission.cli.output import Output, output
 from admission.cli.removed import removed_option
-from admission.cli.rendering.terminal.sentences import filled, say
+from admission.cli.rendering.sentences import filled, say
 from admission.cli.trials.dry_runs import create_in_dry_run, with_dry_runs
 from admission.cli.trials.files import MOST_BYTES, documents_of_files
 from admission.kube.client.kubeconfig import current_namespace
@@ -83,10 +83,9 @@ def try_(
         body = with_dry_runs(body, question, create)
     text = output.document(body)
     if text is None:
-        from admission.cli.rendering.trials.trial import trial_text
+        from admission.cli.trials.trial import trial_text
 
-        shown = trial_text(body, wide=output.is_wide, headers=output.headers, width=output.room)
-        text = filled(shown, output.room)
+        text = filled(trial_text(body, output), output.room)
     click.echo(text, nl=False)
     for warning in body.comparison.warnings if body.comparison is not None else ():
         say(f"Warning: {warning}", err=True)

@@ -1,4 +1,4 @@
-"""``kubectl muster usage``: GPU-hours, or hours of another resource, between two times, and what they cost."""
+"""``kubectl muster usage``: GPU-hours, or hours of another resource, between two times."""
 
 import re
 import time
@@ -14,21 +14,18 @@ from admission.cli.access.age import told_age
 from admission.cli.access.read_api import Route, ask
 from admission.cli.failures import CommandFailed
 from admission.cli.options import route
-from admission.cli.output import Output, list_output_with
+from admission.cli.output import Output, output_with
+from admission.cli.removed import removed_option
+from admission.cli.rendering.sentences import say
 from admission.cli.rendering.table import short_resource
-from admission.cli.rendering.terminal.sentences import say
 from admission.cli.resource_names import full_resource
 from admission.cli.times import EXPECTED, as_text, past_time
 from admission.cli.usage.used_time import (
     OTHERS,
-    PRICE,
-    Prices,
     UsedTime,
-    decimal,
     folded,
     total,
     used_time,
-    with_quotas,
 )
 from admission.read_api.usage import UsageBody, UsageList
 from queues.api.resource_names import usual_name
@@ -40,17 +37,17 @@ _MOST: Final = 200_000
 #: Lines of a table.
 USUAL_LIMIT: Final = 500
 _GPU: Final = "nvidia.com/gpu"
-#: Columns by which use can be shown next to what queues owned.
-_WITH_QUOTAS: Final = (("queue",), ("tenant",))
-#: Flavors that one line names.
-_MOST_NAMED: Final = 10
 #: How times are written.
 TIME: Final = "TIME"
 _MONTH: Final = re.compile(r"(\d{4})-(\d{2})")
 _PLAIN: Final = ("cpu", "memory", "ephemeral-storage", "pods")
 
 
-@click.command(short_help="GPU-hours by queue, user, flavor, and what they cost.")
+#: Instead of costs.
+_PRICES: Final = "`--by flavor -o csv` has the hours of each flavor, to be multiplied by its price"
+
+
+@click.command(short_help="GPU-hours by queue, user and flavor.")
 @click.option("--from", "begins", metavar=TIME, help="Since when [the first of this month].")
 @click.option("--to", "ends", metavar=TIME, help="Until when [now].")
 @click.option("--month", "of_month", metavar="YYYY-MM", help="A whole month, or this, or last.")
@@ -59,12 +56,12 @@ _PLAIN: Final = ("cpu", "memory", "ephemeral-storage", "pods")
 )
 @click.option("--resource", metavar="NAME", help="Resource to count [nvidia.com/gpu, or what was used].")
 @click.option("-q", "--queue", metavar="QUEUE", help="Only this queue and what is below it.")
-@click.option("--price", "prices", metavar=PRICE, multiple=True, help="Price of an hour; may be repeated.")
-@click.option("--currency", metavar="CODE", default="", help="Currency of the prices, such as EUR.")
+@removed_option("--price", _PRICES)
+@removed_option("--currency", _PRICES)
 @click.option(
     "--limit", type=click.IntRange(1, _MOST), metavar="N", help="Most lines of a table [500, the largest]."
 )
-@list_output_with("csv")
+@output_with("csv")
 @route
 def usage(route: Route, **given: Any) -> int:
     """Add up what workloads held between two times: amount × time, from the ledger, exact to the second.
@@ -72,18 +69,10 @@ def usage(route: Route, **given: Any) -> int:
     Use counts from the admission of a workload until its seats are given back; what runs counts until now. Times are
     in UTC. You see your own use, and that of the queues that you may get.
 
-    -o wide also tells what was borrowed, what was idle of guarantees, and what was held by workloads that were
-    evicted. -o csv is for programs; json and yaml are the answer of the read API with all lines, and with
-    prices a cost, by flavor.
+    -o wide also shows what was held by workloads that were evicted. -o csv is for programs; json and yaml are the
+    answer of the read API with all lines.
     """
     return _show(_Asked(**given), route)
-
-
-class PricedUsage(UsageBody, frozen=True, kw_only=True):
-    """Use, with what it costs by the prices of the command line."""
-
-    #: null: it has no price.
-    cost: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,8 +85,6 @@ class _Asked:
     by: str | None
     resource: str | None
     queue: str | None
-    prices: tuple[str, ...]
-    currency: str
     limit: int | None
     output: Output
 
@@ -119,17 +106,6 @@ class _Asked:
             )
         return first, last
 
-    def check_currency(self) -> None:
-        """Raises UsageError: it is no code of a currency, or there is no price in it."""
-        if not self.currency:
-            return
-        if re.fullmatch("[A-Z]{3}", self.currency) is None:
-            raise click.UsageError(
-                f"--currency: found {self.currency[:40]!r}, expected the code of a currency (ISO 4217): EUR."
-            )
-        if not self.prices:
-            raise click.UsageError("--currency says what prices are in, and needs --price.")
-
     def columns(self) -> tuple[str, ...]:
         """The columns by which use is shown, in the order in which they were asked for. Raises UsageError."""
         if self.by is None:
@@ -143,15 +119,12 @@ class _Asked:
 
 def _show(asked: _Asked, route: Route) -> int:
     begins, ends = asked.period(datetime.fromtimestamp(int(time.time()), UTC))
-    asked.check_currency()
-    by, prices = asked.columns(), Prices(asked.prices)
+    by = asked.columns()
     query = {
         "from": as_text(begins),
         "to": None if ends is None else as_text(ends),
-        # Costs follow from the flavor, whether it is shown or not.
-        "by": ",".join(dict.fromkeys((*by, "flavor"))) if prices else ",".join(by),
+        "by": ",".join(by),
         "queue": asked.queue,
-        "quotas": "true" if asked.output.form != "table" and not prices and by in _WITH_QUOTAS else None,
     }
     resource, body, used = _used_answer(route, query, asked.resource)
     if asked.resource is not None and resource == asked.resource:
@@ -159,13 +132,6 @@ def _show(asked: _Asked, route: Route) -> int:
     code = told_age(body)
     _tell_what_is_missing(body)
     lines = [used_time(item, body.by) for item in body.items]
-    if prices:
-        _tell_unused(prices, lines)
-        lines = prices.applied(lines)
-        priced = tuple(_with_cost(*each) for each in zip(body.items, lines, strict=True))
-        body = structs.replace(body, items=priced)
-    if _is_document(asked.output):
-        body = structs.replace(body, items=tuple(asked.output.sorted(body.items)))
     text = asked.output.document(body, name=lambda item: _name(item, by))
     if text is None:
         if not lines and asked.output.form in ("table", "wide"):
@@ -174,11 +140,6 @@ def _show(asked: _Asked, route: Route) -> int:
         text = _form(asked, by, body, lines)
     click.echo(asked.output.fitted(text), nl=False)
     return code
-
-
-def _is_document(output: Output) -> bool:
-    """Whether the items of the answer are shown, not the lines of a report."""
-    return output.form in ("json", "yaml", "name")
 
 
 def _name(item: UsageBody, by: Sequence[str]) -> str:
@@ -224,8 +185,7 @@ def _pages(route: Route, query: Mapping[str, str | None]) -> UsageList:
                 found=f"more than {_MOST} lines",
                 hint="Ask for fewer columns, a queue or a shorter time.",
             )
-        # What the first page has shown is not worked out again.
-        more = {**query, "quotas": None, "limit": str(LARGEST_PAGE), "continue": page}
+        more = {**query, "limit": str(LARGEST_PAGE), "continue": page}
         body = ask(route, "usage", UsageList, more)
         items += body.items
         page = body.continue_
@@ -236,50 +196,14 @@ def _form(asked: _Asked, by: Sequence[str], body: UsageList, lines: Sequence[Use
     from admission.cli.usage.forms import usage_csv, usage_table
 
     report, headers, period = folded(lines, by), asked.output.headers, (body.from_, body.to)
-    quotas = body.quotas
-    if quotas is not None and report and asked.output.form in ("wide", "csv"):
-        report = with_quotas(report, quotas, by[0])
     if asked.output.form == "csv":
-        return usage_csv(
-            _sorted(report, asked.output),
-            by,
-            period,
-            quotas=quotas is not None,
-            headers=headers,
-            currency=asked.currency,
-        )
+        return usage_csv(report, by, period, headers=headers)
     most = asked.limit or USUAL_LIMIT
     if len(report) > most:
         say(f"The largest {most} of {len(report)} lines; --limit shows more.", err=True)
-    text = usage_table(
-        _sorted(report[:most], asked.output),
-        total(report[0].resource, report),
-        by,
-        wide=asked.output.is_wide,
-        quotas=quotas is not None,
-        headers=headers,
-        currency=asked.currency,
-        width=asked.output.room,
-    )
+    whole = total(report[0].resource, report)
+    text = usage_table(report[:most], whole, by, asked.output)
     return f"{_period(body)}\n\n{text}" if headers else text
-
-
-def _sorted(report: Sequence[UsedTime], output: Output) -> list[UsedTime]:
-    """The lines in the order that the user wants, by the columns that they have, or by a field of the items."""
-    items = [
-        {
-            **line.columns,
-            "hours": float(line.hours),
-            "amountSeconds": float(line.hours),
-            "cost": None if line.cost is None else float(line.cost),
-            "preempted": float(line.preempted),
-            "faulted": float(line.faulted),
-            "maintenance": float(line.maintenance),
-        }
-        for line in report
-    ]
-    lines = {id(item): line for item, line in zip(items, report, strict=True)}
-    return [lines[id(item)] for item in output.sorted(items)]
 
 
 def _period(body: UsageList) -> str:
@@ -289,30 +213,11 @@ def _period(body: UsageList) -> str:
     return f"From {begins} to {ends} UTC"
 
 
-def _with_cost(item: UsageBody, line: UsedTime) -> PricedUsage:
-    cost = None if line.cost is None else decimal(line.cost, 6)
-    return PricedUsage(**structs.asdict(item), cost=cost)
-
-
 def _tell_what_is_missing(body: UsageList) -> None:
     if body.history_begins is not None:
         say(f"Use before {body.history_begins} is not counted: its postings were dropped.", err=True)
     if body.workloads_begin is not None and "workload" in body.by:
         say(f"Workloads that ended before {body.workloads_begin} are not known by name.", err=True)
-
-
-def _tell_unused(prices: Prices, lines: Sequence[UsedTime]) -> None:
-    """Of prices that count nowhere, so that a misspelt flavor is no surprise on the bill."""
-    unused = prices.unused(lines)
-    if not unused or not lines:
-        return
-    flavors = sorted({line.columns["flavor"] or "" for line in lines} - {""})
-    instead = f" Used were: {', '.join(flavors[:_MOST_NAMED])}." if flavors else ""
-    named = ", ".join(name or "(none)" for name in unused[:_MOST_NAMED])
-    say(
-        f"--price: no use of flavor {named} that you may see, so this price counts nowhere.{instead}",
-        err=True,
-    )
 
 
 def _nothing_used(resource: str, body: UsageList, used: Sequence[str]) -> str:

@@ -2,15 +2,15 @@
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Final
 
-from admission.cli.rendering.table import Cell
-from admission.cli.rendering.terminal.fitting import Narrowing, fitted_table
+from admission.cli.output import Output
+from admission.cli.rendering.fitting import TableColumn, item_table
 from admission.cli.usage.used_time import UsedTime, decimal, unit
 
-#: Digits of hours and costs after the point: for people, and for programs.
+#: Digits of hours after the point: for people, and for programs.
 _SHOWN: Final = 2
 _WRITTEN: Final = 6
 _CSV_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -18,75 +18,32 @@ _CSV_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-def usage_table(
-    lines: Sequence[UsedTime],
-    whole: UsedTime,
-    by: Sequence[str],
-    *,
-    wide: bool,
-    quotas: bool,
-    headers: bool,
-    currency: str,
-    width: int | None = None,
-) -> str:
-    """One line for each line of the report, and the total. ``quotas``: with what was borrowed and kept idle."""
-    hours = f"{unit(whole.resource).upper()}-HOURS"
-    columns = [name.upper() for name in by] + [hours]
-    if wide:
-        columns += [
-            *(["BORROWED", "IDLE-GUARANTEE"] if quotas else []),
-            "PREEMPTED",
-            "FAULTED",
-            "MAINTENANCE",
-        ]
-    if whole.cost is not None:
-        columns.append(f"COST-{currency}" if currency else "COST")
-    rows: list[list[Cell]] = [
-        [*(line.columns[name] for name in by), *_numbers(line, wide, quotas)] for line in lines
+def usage_table(lines: Sequence[UsedTime], whole: UsedTime, by: Sequence[str], output: Output) -> str:
+    """One line for each line of the report, and the total."""
+
+    def column_of(index: int, name: str) -> TableColumn[UsedTime]:
+        def cell(line: UsedTime) -> str | None:
+            return line.columns[name] if line is not whole else "" if index else "TOTAL"
+
+        return TableColumn(name.upper(), cell, least=12)
+
+    def number(name: str, of: Callable[[UsedTime], Fraction], wide: bool | None) -> TableColumn[UsedTime]:
+        return TableColumn(name, lambda line: decimal(of(line), _SHOWN), right=True, wide=wide)
+
+    columns = [
+        *(column_of(index, name) for index, name in enumerate(by)),
+        number(f"{unit(whole.resource).upper()}-HOURS", lambda line: line.hours, None),
+        number("PREEMPTED", lambda line: line.preempted, True),
+        number("FAULTED", lambda line: line.faulted, True),
+        number("MAINTENANCE", lambda line: line.maintenance, True),
     ]
-    first: list[Cell] = ["TOTAL", *("" for _ in by[1:])] if by else []
-    if by:
-        rows.append([*first, *_numbers(whole, wide, quotas)])
-    else:
-        rows = [[*_numbers(whole, wide, quotas)]]
-    narrow = Narrowing(names={name.upper(): 12 for name in by})
-    right = " ".join(columns[len(by) :])
-    return fitted_table(columns, rows, narrow, width=width, headers=headers, right=right)
+    return item_table(columns, [*lines, whole] if by else [whole], output)
 
 
-def _numbers(line: UsedTime, wide: bool, quotas: bool) -> list[Cell]:
-    numbers: list[Fraction | None] = [line.hours]
-    if wide:
-        numbers += [
-            *([line.borrowed, line.idle] if quotas else []),
-            line.preempted,
-            line.faulted,
-            line.maintenance,
-        ]
-    cells: list[Cell] = [None if each is None else decimal(each, _SHOWN) for each in numbers]
-    if line.cost is not None:
-        cells.append(decimal(line.cost, _SHOWN))
-    return cells
-
-
-def usage_csv(
-    lines: Sequence[UsedTime],
-    by: Sequence[str],
-    period: tuple[str, str],
-    *,
-    quotas: bool,
-    headers: bool,
-    currency: str,
-) -> str:
+def usage_csv(lines: Sequence[UsedTime], by: Sequence[str], period: tuple[str, str], *, headers: bool) -> str:
     """A row for each line of the report, without a total. Columns: docs/reference/cli-output.md."""
     columns = ["from", "to", *(part for name in by for part in _CSV_COLUMNS.get(name, (name,)))]
-    columns += ["resource", "unit", "hours", "preempted_hours", "faulted_hours"]
-    if quotas:
-        columns += ["borrowed_hours", "idle_guarantee_hours"]
-    priced = any(line.cost is not None for line in lines)
-    if priced:
-        columns += ["cost", "currency"]
-    columns.append("maintenance_hours")  # last, for those who read by position
+    columns += ["resource", "unit", "hours", "preempted_hours", "faulted_hours", "maintenance_hours"]
     rows = []
     for line in lines:
         row: list[str] = [*period]
@@ -94,10 +51,6 @@ def usage_csv(
             row += _workload_cells(line) if name == "workload" else [line.columns[name] or ""]
         row += [line.resource, f"{unit(line.resource)}-Hours"]
         row += [decimal(each, _WRITTEN) for each in (line.hours, line.preempted, line.faulted)]
-        if quotas:
-            row += ["" if each is None else decimal(each, _WRITTEN) for each in (line.borrowed, line.idle)]
-        if line.cost is not None:
-            row += [decimal(line.cost, _WRITTEN), currency]
         rows.append([*row, decimal(line.maintenance, _WRITTEN)])
     return _csv(columns, rows, headers)
 

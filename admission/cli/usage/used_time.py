@@ -1,23 +1,16 @@
-"""Use in a period: hours of a resource as exact fractions, and what they cost. Only what is shown is rounded."""
+"""Use in a period: hours of a resource as exact fractions. Only what is shown is rounded."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from decimal import Decimal, InvalidOperation
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Final
 
-import click
-
 from admission.read_api.bodies import WorkloadBody
-from admission.read_api.usage import UsageBody, UsageQuotaBody
+from admission.read_api.usage import UsageBody
 
-#: How a price is written.
-PRICE: Final = "[FLAVOR=]AMOUNT"
 #: In place of the name of users and workloads that may not be seen.
 OTHERS: Final = "(others)"
 _GIB: Final = 2**30
-#: The highest price, so that no report is pages of digits.
-_MOST: Final = 10**12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,12 +29,6 @@ class UsedTime:
     faulted: Fraction
     #: The same because nodes were drained or reserved.
     maintenance: Fraction = Fraction()
-    #: None if no prices are given.
-    cost: Fraction | None = None
-    #: The part of ``hours`` beyond what the queue deserved at the time. None if it is not known.
-    borrowed: Fraction | None = None
-    #: What the queue did not use of its guarantee. None if it is not known.
-    idle: Fraction | None = None
 
 
 def unit(resource: str) -> str:
@@ -84,95 +71,6 @@ def _hours(resource: str, amount_seconds: str) -> Fraction:
     return Fraction(quantity(amount_seconds)) / (3600 * (_GIB if in_bytes(resource) else 1))
 
 
-def with_quotas(lines: Sequence[UsedTime], quotas: Iterable[UsageQuotaBody], column: str) -> list[UsedTime]:
-    """Lines of one resource with what their queues borrowed and kept idle, and lines of queues that used nothing."""
-    found, resource = [], lines[0].resource
-    beside = {each.queue: each for each in quotas}
-    for line in lines:
-        quota = beside.pop(line.columns[column] or "", None)
-        # Of a queue that stands for others below it, which the user may not see, only the own use would be compared.
-        if quota is not None and _hours(resource, quota.amount_seconds) == line.hours:
-            found.append(_beside(line, quota))
-        else:
-            found.append(line)
-    unused = [each for each in beside.values() if each.amount_seconds == "0"]
-    return found + [
-        _beside(
-            UsedTime(
-                columns={column: each.queue},
-                resource=resource,
-                hours=Fraction(),
-                preempted=Fraction(),
-                faulted=Fraction(),
-            ),
-            each,
-        )
-        for each in unused
-    ]
-
-
-def _beside(line: UsedTime, quota: UsageQuotaBody) -> UsedTime:
-    borrowed = quota.borrowed_seconds
-    return replace(
-        line,
-        borrowed=None if borrowed is None else _hours(line.resource, borrowed),
-        idle=_hours(line.resource, quota.idle_guarantee_seconds),
-    )
-
-
-class Prices:
-    """Prices of an hour, by flavor."""
-
-    def __init__(self, said: Iterable[str]) -> None:
-        """``said``: as ``PRICE`` says. Raises UsageError."""
-        #: The key None is for all flavors that are not named.
-        self._by_flavor: dict[str | None, Fraction] = {}
-        for text in said:
-            flavor, equals, amount = text.rpartition("=")
-            name = flavor if equals else None
-            if name in self._by_flavor:
-                raise click.UsageError(
-                    f"--price: found two prices of {name or 'all other flavors'}, expected one."
-                )
-            self._by_flavor[name] = _price(text, amount)
-
-    def __bool__(self) -> bool:
-        return bool(self._by_flavor)
-
-    def of(self, flavor: str | None) -> Fraction:
-        """The price of a flavor; None or "": of use without a flavor. Raises ClickException: it has none."""
-        found = self._by_flavor.get(flavor or "", self._by_flavor.get(None))
-        if found is None:
-            named = (
-                f"flavor {flavor} was used and has no price"
-                if flavor
-                else "use without a flavor has no price"
-            )
-            raise click.ClickException(
-                f"--price: {named}; add --price {flavor or ''}=AMOUNT, or --price AMOUNT for all others."
-            )
-        return found
-
-    def unused(self, lines: Iterable[UsedTime]) -> list[str]:
-        """Flavors that have a price and that none of these lines is of; "" where use without a flavor has one."""
-        used = {line.columns["flavor"] or "" for line in lines}
-        return [name for name in self._by_flavor if name is not None and name not in used]
-
-    def applied(self, lines: Iterable[UsedTime]) -> list[UsedTime]:
-        """Lines that have the column ``flavor``, with their costs."""
-        return [replace(line, cost=line.hours * self.of(line.columns["flavor"])) for line in lines]
-
-
-def _price(text: str, amount: str) -> Fraction:
-    try:
-        price = Decimal(amount)
-    except InvalidOperation:
-        price = Decimal(-1)
-    if not price.is_finite() or not 0 <= price <= _MOST:
-        raise click.UsageError(f"--price: found {text!r}, expected {PRICE}, a plain number: h100=2.75.")
-    return Fraction(price)
-
-
 def folded(lines: Iterable[UsedTime], by: Sequence[str]) -> list[UsedTime]:
     """Lines that agree in these columns, added up: the largest first."""
     sums: dict[tuple[Any, ...], list[UsedTime]] = {}
@@ -185,7 +83,6 @@ def folded(lines: Iterable[UsedTime], by: Sequence[str]) -> list[UsedTime]:
 
 def total(resource: str, lines: Sequence[UsedTime], by: Sequence[str] = ()) -> UsedTime:
     """Lines of one resource as one, with the columns that they have in common."""
-    costs = [line.cost for line in lines if line.cost is not None]
     return UsedTime(
         columns={name: lines[0].columns[name] for name in by},
         workload=lines[0].workload if "workload" in by else None,
@@ -194,17 +91,7 @@ def total(resource: str, lines: Sequence[UsedTime], by: Sequence[str] = ()) -> U
         preempted=sum((line.preempted for line in lines), Fraction()),
         faulted=sum((line.faulted for line in lines), Fraction()),
         maintenance=sum((line.maintenance for line in lines), Fraction()),
-        cost=sum(costs, Fraction()) if costs else None,
-        borrowed=_sum_of_known(line.borrowed for line in lines),
-        idle=_sum_of_known(line.idle for line in lines),
     )
-
-
-def _sum_of_known(values: Iterable[Fraction | None]) -> Fraction | None:
-    """The sum. None if one of them is not known."""
-    found = list(values)
-    known = [each for each in found if each is not None]
-    return sum(known, Fraction()) if len(known) == len(found) else None
 
 
 def decimal(value: Fraction, digits: int) -> str:

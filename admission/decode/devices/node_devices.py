@@ -10,8 +10,13 @@ from typing import Any, Final
 import msgspec
 
 from admission.decode.devices.device_faults import device_fault
-from admission.facts.devices import NodeDevicesFact, ReportedDevice, ReportedMismatch
-from admission.wire import Int64, WireCondition, WireMetadata, WireStruct
+from admission.facts.devices import NodeDevicesFact, ReportedDevice
+from admission.wire import (
+    WireDeviceAllocation,
+    WireDeviceTopology,
+    WireNodeDevices,
+    WireReportedDevice,
+)
 from queues.api import names
 from queues.api.resource_names import is_extended
 from queues.resources import usual_resource
@@ -23,49 +28,6 @@ _OFFERED: Final = {"true": True, "false": False}
 _MOST_DEVICES: Final = 64
 _MOST_ENTRIES: Final = 1024
 _LONGEST: Final = 256
-
-
-class _Topology(WireStruct):
-    #: NUMA node.
-    node_id: Int64 = msgspec.field(name="nodeID", default=-1)
-    pcie_id: str = msgspec.field(name="pcieID", default="")
-    bus_id: str = msgspec.field(name="busID", default="")
-
-
-class _Device(WireStruct):
-    type: str = ""
-    id: str = ""
-    minor: Int64 = -1
-    health: bool = False
-    labels: dict[str, str] | None = None
-    topology: _Topology | None = None
-    conditions: tuple[WireCondition, ...] | None = None
-
-
-class _Spec(WireStruct):
-    devices: tuple[_Device, ...] | None = None
-
-
-class _Entry(WireStruct):
-    uuid: str = ""
-    minors: tuple[Int64, ...] | None = None
-
-
-class _Allocation(WireStruct):
-    type: str = ""
-    entries: tuple[_Entry, ...] | None = None
-
-
-class _Status(WireStruct):
-    allocations: tuple[_Allocation, ...] | None = None
-
-
-class WireNodeDevices(WireStruct):
-    """A Device object."""
-
-    metadata: WireMetadata
-    spec: _Spec = msgspec.field(default_factory=_Spec)
-    status: _Status = msgspec.field(default_factory=_Status)
 
 
 def node_devices_fact(found: WireNodeDevices) -> NodeDevicesFact:
@@ -89,34 +51,6 @@ def node_devices_fact(found: WireNodeDevices) -> NodeDevicesFact:
         node=NodeName(metadata.name),
         devices=tuple(sorted(devices, key=lambda each: each.number)),
         holders=_holders(found.status.allocations or (), numbers),
-        mismatches=_mismatches((metadata.annotations or {}).get(names.DEVICE_MISMATCHES, "")),
-    )
-
-
-class _Mismatch(WireStruct):
-    pod: str
-    kind: str
-    found: tuple[Int64, ...]
-    expected: tuple[Int64, ...]
-
-
-_MISMATCHES: Final = msgspec.json.Decoder(tuple[_Mismatch, ...])
-
-
-def _mismatches(text: str) -> tuple[ReportedMismatch, ...]:
-    """Pods whose devices are not as they should be. Empty if there are none, or what is written cannot be read."""
-    try:
-        entries = _MISMATCHES.decode(text or "[]")
-    except (msgspec.DecodeError, RecursionError):
-        return ()
-    return tuple(
-        ReportedMismatch(
-            entry.pod[:_LONGEST],
-            entry.kind[:_LONGEST],
-            entry.found[:_MOST_DEVICES],
-            entry.expected[:_MOST_DEVICES],
-        )
-        for entry in entries[:_MOST_ENTRIES]
     )
 
 
@@ -135,15 +69,17 @@ def _number(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 4 else None
 
 
-def _place(device: _Device) -> int:
+def _place(device: WireReportedDevice) -> int:
     """The number by which pods name a device: its place on the node where the agent reports it, else its minor."""
     told = _number((device.labels or {}).get(names.DEVICE_INDEX, ""))
     return device.minor if told is None else told
 
 
-def _device(device: _Device, number: int, instances: Mapping[str, int], of_node: str) -> ReportedDevice:
+def _device(
+    device: WireReportedDevice, number: int, instances: Mapping[str, int], of_node: str
+) -> ReportedDevice:
     """A device. ``of_node``: the vendor of all devices of the node; "": each states its own."""
-    labels, topology = device.labels or {}, device.topology or _Topology()
+    labels, topology = device.labels or {}, device.topology or WireDeviceTopology()
     return ReportedDevice(
         id=device.id[:_LONGEST],
         number=number,
@@ -177,7 +113,9 @@ def _instances(text: str) -> dict[str, dict[str, int]]:
         return {}
 
 
-def _holders(allocations: tuple[_Allocation, ...], numbers: Mapping[int, int]) -> dict[str, frozenset[int]]:
+def _holders(
+    allocations: tuple[WireDeviceAllocation, ...], numbers: Mapping[int, int]
+) -> dict[str, frozenset[int]]:
     """Numbers of devices by the uid of the pod that has them. ``numbers``: by minor."""
     held: dict[str, frozenset[int]] = {}
     for allocation in allocations:

@@ -12,7 +12,7 @@ import msgspec
 
 from admission.decode.fields import one
 from admission.facts.devices import DeviceClassFact, ResourceSliceFact, SliceDevice
-from admission.wire import Int64, WireMetadata, WireStruct
+from admission.wire import WireMetadata, WireResourceSlice, WireSliceDevice, WireStruct
 from queues.api.reading.user_values import LONGEST_NAME, is_dns_name, shortened
 from queues.workload import NodeName
 
@@ -36,37 +36,6 @@ _ATTRIBUTE: Final = re.compile(
     rf"device\.attributes\[ ?({_TEXT}) ?\]\.([A-Za-z_]\w*)(?: ?== ?({_TEXT}|true|false|-?\d{{1,19}}))?"
 )
 _EXPECTED: Final = "device.driver == '…' and device.attributes['…'].… == …, joined by &&"
-
-
-class _Pool(WireStruct):
-    name: str = ""
-    generation: Int64 = 0
-
-
-class _Taint(WireStruct):
-    effect: str = ""
-
-
-class _Device(WireStruct):
-    name: str = ""
-    attributes: dict[str, dict[str, Any]] | None = None
-    taints: tuple[_Taint, ...] | None = None
-    consumes_counters: tuple[msgspec.Raw, ...] | None = None
-    node_name: str | None = None
-
-
-class _SliceSpec(WireStruct):
-    driver: str = ""
-    pool: _Pool = msgspec.field(default_factory=_Pool)
-    node_name: str | None = None
-    devices: tuple[_Device, ...] | None = None
-
-
-class WireResourceSlice(WireStruct):
-    """A ResourceSlice."""
-
-    metadata: WireMetadata
-    spec: _SliceSpec = msgspec.field(default_factory=_SliceSpec)
 
 
 class _Cel(WireStruct):
@@ -117,11 +86,11 @@ def resource_slice_fact(slice_: WireResourceSlice) -> ResourceSliceFact | None:
     )
 
 
-def _is_tainted(device: _Device) -> bool:
+def _is_tainted(device: WireSliceDevice) -> bool:
     return any(taint.effect in ("NoSchedule", "NoExecute") for taint in device.taints or ())
 
 
-def _ids(device: _Device) -> tuple[str, ...]:
+def _ids(device: WireSliceDevice) -> tuple[str, ...]:
     found = set()
     for key, typed in (device.attributes or {}).items():
         text = typed.get("string")
@@ -130,7 +99,7 @@ def _ids(device: _Device) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def _attributes(device: _Device, driver: str) -> frozenset[tuple[str, str]]:
+def _attributes(device: WireSliceDevice, driver: str) -> frozenset[tuple[str, str]]:
     found: set[tuple[str, str]] = set()
     for key, typed in (device.attributes or {}).items():
         domain, _, name = key.rpartition("/")

@@ -1,19 +1,17 @@
 """Kubeconfig files and service accounts as kubectl reads them: files merged, certificates, tokens, exec plugins.
 
-The command line takes its access from here: standard library and PyYAML only, because a plugin call should take no
-longer than the answer. The controller asks here which files are meant and whether a plugin gives the credentials;
-credentials that expire are renewed by kubernetes_asyncio (``admission.kube.client.credentials``).
+The command line, the controller and the node agent take their access from here: standard library and PyYAML only,
+because a call of the plugin should take no longer than the answer.
 """
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from queues.errors import MusterError
+from admission.api_access import SERVICE_ACCOUNT, Access, UnusableAccess
 
-_SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 #: Fields that hold a path, by section; relative ones start at the file they are in.
 _PATHS: Final = {
     "clusters": ("certificate-authority",),
@@ -22,45 +20,19 @@ _PATHS: Final = {
 _EXEC_SECONDS: Final = 60
 
 
-class InvalidKubeconfig(MusterError):
-    """{tried}: {found}. {hint}"""
-
-    def __init__(self, *, tried: str, found: str, hint: str = "") -> None:
-        super().__init__(f"{tried}: {found}".rstrip(".") + "." + (f"\n{hint}" if hint else ""))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
-    """How to reach one API server as one user."""
-
-    #: https://host:port, perhaps with a path.
-    server: str
-    #: Namespace of the context.
-    namespace: str = "default"
-    #: PEM texts. None for the system's authorities, or for no certificate.
-    authority: str | None = None
-    certificate: str | None = field(default=None, repr=False)
-    key: str | None = field(default=None, repr=False)
-    insecure: bool = False
-    server_name: str | None = None
-    proxy: str | None = None
-    #: Authorization and impersonation.
-    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-
-
 def load(path: str | None, context: str | None, environment: Mapping[str, str] | None = None) -> Access:
-    """The access that kubectl would use. Raises InvalidKubeconfig with what was tried and what to do."""
+    """The access that kubectl would use. Raises UnusableAccess with what was tried and what to do."""
     variables = os.environ if environment is None else environment
     files = files_named(path, variables)
     existing = [file for file in files if file.is_file()]
     if not existing:
         if (
             path is None
-            and (_SERVICE_ACCOUNT / "token").is_file()
+            and (SERVICE_ACCOUNT / "token").is_file()
             and variables.get("KUBERNETES_SERVICE_HOST")
         ):
-            return _in_cluster(variables)
-        raise InvalidKubeconfig(
+            return Access.in_pod(variables)
+        raise UnusableAccess(
             tried="Looking for a kubeconfig",
             found=f"no file at {', '.join(map(str, files))}",
             hint="Name one with --kubeconfig or KUBECONFIG, or ask Muster directly with --server URL.",
@@ -72,22 +44,11 @@ def load(path: str | None, context: str | None, environment: Mapping[str, str] |
 def current_namespace(path: str | None, context: str | None) -> str:
     """Namespace of the context, ``default`` when there is none to be found."""
     try:
-        _, chosen = _context(path, context)
-    except InvalidKubeconfig:
+        merged = merge(_document(file) for file in files_named(path, os.environ) if file.is_file())
+    except UnusableAccess:
         return "default"
+    chosen = _named(merged, "contexts").get(context or merged.get("current-context") or "", {})
     return str(chosen.get("namespace") or "default")
-
-
-def uses_plugin(path: str | None, context: str | None) -> bool:
-    """Whether a credential plugin speaks for the user of a context. Raises InvalidKubeconfig."""
-    merged, chosen = _context(path, context)
-    return bool(_named(merged, "users").get(str(chosen.get("user")), {}).get("exec"))
-
-
-def _context(path: str | None, context: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
-    """All files as one, and the context in it; an empty one if there is none of that name."""
-    merged = merge(_document(file) for file in files_named(path, os.environ) if file.is_file())
-    return merged, _named(merged, "contexts").get(context or merged.get("current-context") or "", {})
 
 
 def files_named(path: str | None, variables: Mapping[str, str]) -> list[Path]:
@@ -107,18 +68,18 @@ def _document(path: Path) -> dict[str, Any]:
         document = yaml.load(path.read_text(encoding="utf-8"), loader)
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         found = " ".join(str(error).split())
-        raise InvalidKubeconfig(tried=f"Reading the kubeconfig {path}", found=found) from error
+        raise UnusableAccess(tried=f"Reading the kubeconfig {path}", found=found) from error
     if document is None:
         return {}
     if not isinstance(document, dict):
-        raise InvalidKubeconfig(
+        raise UnusableAccess(
             tried=f"Reading the kubeconfig {path}",
             found=f"a {type(document).__name__} instead of a mapping with clusters, users and contexts",
         )
     for section in ("clusters", "users", "contexts"):
         entries = document.get(section) or []
         if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-            raise InvalidKubeconfig(
+            raise UnusableAccess(
                 tried=f"Reading the kubeconfig {path}", found=f"{section} is not a list of mappings"
             )
     for section, fields in _PATHS.items():
@@ -154,7 +115,7 @@ def _access(merged: dict[str, Any], context: str | None, variables: Mapping[str,
     contexts = _named(merged, "contexts")
     name = context or merged.get("current-context")
     if not name or name not in contexts:
-        raise InvalidKubeconfig(
+        raise UnusableAccess(
             tried="Choosing a context of the kubeconfig",
             found=f"there is no context {name}" if name else "no current-context is set",
             hint=f"Name one with --context; there are: {', '.join(sorted(contexts)) or 'none'}.",
@@ -163,8 +124,14 @@ def _access(merged: dict[str, Any], context: str | None, variables: Mapping[str,
     cluster = _referred(merged, "clusters", str(chosen.get("cluster")), name)
     user = _referred(merged, "users", str(chosen["user"]), name) if chosen.get("user") else {}
     if not cluster.get("server"):
-        raise InvalidKubeconfig(
+        raise UnusableAccess(
             tried=f"Reading cluster {chosen.get('cluster')} of the kubeconfig", found="it has no server"
+        )
+    if user.get("auth-provider"):
+        raise UnusableAccess(
+            tried=f"Reading user {chosen['user']} of the kubeconfig",
+            found="an auth-provider, expected a token, a certificate or exec",
+            hint="Use the credential plugin of your provider (exec), such as kubelogin for OpenID Connect.",
         )
     if user.get("exec"):
         user = {**user, **_from_plugin(user["exec"], cluster, variables)}
@@ -177,14 +144,17 @@ def _access(merged: dict[str, Any], context: str | None, variables: Mapping[str,
         insecure=bool(cluster.get("insecure-skip-tls-verify")),
         server_name=cluster.get("tls-server-name"),
         proxy=cluster.get("proxy-url"),
+        token_file=Path(user["tokenFile"]) if user.get("tokenFile") and not user.get("token") else None,
         headers=_headers(user),
+        by_plugin=bool(user.get("exec")),
+        expires=user.get("expires"),
     )
 
 
 def _referred(merged: Mapping[str, Any], section: str, name: str, context: str) -> dict[str, Any]:
     entries = _named(merged, section)
     if name not in entries:
-        raise InvalidKubeconfig(
+        raise UnusableAccess(
             tried=f"Reading context {context} of the kubeconfig",
             found=f"it names {section[:-1]} {name}, which is not there",
             hint=f"There are: {', '.join(sorted(entries)) or 'none'}.",
@@ -202,7 +172,7 @@ def _pem(body: Mapping[str, Any], name: str) -> str | None:
         return Path(path).read_text(encoding="ascii") if path else None
     except (OSError, ValueError) as error:
         field = f"{name}-data" if encoded else name
-        raise InvalidKubeconfig(tried=f"Reading {field} of the kubeconfig", found=f"{error}") from error
+        raise UnusableAccess(tried=f"Reading {field} of the kubeconfig", found=f"{error}") from error
 
 
 def _headers(user: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
@@ -210,11 +180,9 @@ def _headers(user: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
 
     headers: list[tuple[str, str]] = []
     token = user.get("token")
-    if not token and user.get("tokenFile"):
-        token = Path(user["tokenFile"]).read_text(encoding="utf-8").strip()
     if token:
         headers.append(("Authorization", f"Bearer {token}"))
-    elif user.get("username"):
+    elif user.get("username") and not user.get("tokenFile"):
         pair = f"{user['username']}:{user.get('password', '')}"
         headers.append(("Authorization", "Basic " + base64.b64encode(pair.encode()).decode()))
     if user.get("as"):
@@ -251,22 +219,13 @@ def _from_plugin(
         status = json.loads(done.stdout)["status"] if done.returncode == 0 else None
     except (OSError, subprocess.TimeoutExpired, ValueError, KeyError, TypeError) as error:
         found = f"{type(error).__name__}: {error}"
-        raise InvalidKubeconfig(tried=tried, found=found, hint=str(spec.get("installHint") or "")) from error
+        raise UnusableAccess(tried=tried, found=found, hint=str(spec.get("installHint") or "")) from error
     if status is None:
-        raise InvalidKubeconfig(tried=tried, found=f"it ended with exit code {done.returncode}")
-    given = {"token": status.get("token")}
+        raise UnusableAccess(tried=tried, found=f"it ended with exit code {done.returncode}")
+    given: dict[str, Any] = {"token": status.get("token")}
+    if status.get("expirationTimestamp"):
+        given["expires"] = datetime.fromisoformat(status["expirationTimestamp"]).timestamp()
     for name, key in (("client-certificate", "clientCertificateData"), ("client-key", "clientKeyData")):
         if status.get(key):
             given[f"{name}-data"] = base64.b64encode(status[key].encode()).decode()
     return given
-
-
-def _in_cluster(variables: Mapping[str, str]) -> Access:
-    host, port = variables["KUBERNETES_SERVICE_HOST"], variables.get("KUBERNETES_SERVICE_PORT", "443")
-    host = f"[{host}]" if ":" in host else host
-    return Access(
-        server=f"https://{host}:{port}",
-        namespace=(_SERVICE_ACCOUNT / "namespace").read_text(encoding="utf-8").strip(),
-        authority=(_SERVICE_ACCOUNT / "ca.crt").read_text(encoding="ascii"),
-        headers=_headers({"tokenFile": _SERVICE_ACCOUNT / "token"}),
-    )

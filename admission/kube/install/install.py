@@ -13,7 +13,6 @@ from typing import Any, Final
 import msgspec
 
 from admission.kube.client.client import Client
-from admission.kube.install.agent_pods import AGENTS_MAY
 from admission.kube.install.crds import apply_definitions
 from admission.kube.install.existing_installation import InstalledByHelm, existing_installation
 from admission.kube.install.queues import create_first_queue, first_queue
@@ -67,6 +66,9 @@ from queues.errors import ApiError, MusterError
 
 #: MutatingAdmissionPolicy is stable from here on.
 OLDEST_MINOR: Final = 36
+#: Labels of the namespace of the node agents: host paths and the host's processes are beyond the levels "baseline" and
+#: "restricted".
+AGENTS_MAY: Final = {"pod-security.kubernetes.io/enforce": "privileged"}
 #: Seconds until the API server must evaluate new policies.
 _PATIENCE: Final = 30.0
 

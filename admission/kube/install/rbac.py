@@ -1,20 +1,17 @@
 """Rights at the API server: of Muster itself, with nothing that it does not use, and ready-made roles for people.
 
-Pure: options in, documents out. Each rule serves one purpose and says which; a test takes them away one by one
-and expects what the purpose names to fail. In Kubernetes users grant only rights that they have, so an
-administrator who installs Muster needs all of these as well (cluster-admin has).
+Pure: options in, documents out. The rules are in ``rights.yaml``: each serves one purpose and says which. In Kubernetes
+users grant only rights that they have, so an administrator who installs Muster needs all of these as well
+(cluster-admin has).
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from importlib.resources import files
 from typing import Final
 
+import msgspec
+
 from admission.kube.policies.policy_forms import ADMINISTER
-from admission.kube.webhook.configuration import (
-    CONFIGURATION,
-    SECRET,
-    TENANT_CONFIGURATION,
-)
 from admission.workloads.kinds import OPERATOR_KINDS
 from queues.api.api_resources import (
     CLUSTER_ROLE_BINDINGS,
@@ -23,7 +20,6 @@ from queues.api.api_resources import (
     ROLES,
     SERVICE_ACCOUNTS,
     Document,
-    api_service_name,
 )
 from queues.api.names import AGENT_NAMESPACE, READ_API
 
@@ -48,16 +44,15 @@ _KOORDINATOR: Final = "scheduling.koordinator.sh"
 _SEE: Final = ("list", "watch")
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyRule:
+class PolicyRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One purpose, and what it takes."""
 
     #: A word for it, unique; tests and messages use it.
     purpose: str
     why: str
-    group: str
     resources: tuple[str, ...]
     verbs: tuple[str, ...]
+    group: str = ""
     #: Only objects of these names.
     names: tuple[str, ...] = ()
 
@@ -71,243 +66,8 @@ def _rule(group: str, resources: Sequence[str], verbs: Sequence[str], names: Seq
     return rule | ({"resourceNames": list(names)} if names else {})
 
 
-_OWN_RULES: Final = (
-    PolicyRule("see-nodes", "places and their size", "", ("nodes",), _SEE),
-    PolicyRule(
-        "see-namespaces",
-        "the queue that a namespace defaults to, and the queues it may use",
-        "",
-        ("namespaces",),
-        _SEE,
-    ),
-    PolicyRule("see-pods", "members of gangs, and what others take on nodes", "", ("pods",), _SEE),
-    PolicyRule(
-        "see-priorities",
-        "the value of a priority class",
-        "scheduling.k8s.io",
-        ("priorityclasses",),
-        _SEE,
-    ),
-    PolicyRule("see-jobs", "Jobs that wait or run", "batch", ("jobs",), _SEE),
-    PolicyRule("see-volcano-jobs", "Volcano Jobs that wait or run", _VOLCANO_BATCH, ("jobs",), _SEE),
-    PolicyRule("see-cron-jobs", "when Volcano Jobs start", _VOLCANO_BATCH, ("cronjobs",), _SEE),
-    PolicyRule(
-        "see-flows",
-        "which Volcano Jobs start after which",
-        _VOLCANO_FLOW,
-        ("jobflows", "jobtemplates"),
-        _SEE,
-    ),
-    PolicyRule("see-groups", "gangs made of pods", _VOLCANO_SCHEDULING, ("podgroups",), _SEE),
-    PolicyRule("see-queues", "tenants and their quota", _VOLCANO_SCHEDULING, ("queues",), _SEE),
-    PolicyRule("see-commands", "what people ask of Jobs and queues", _VOLCANO_BUS, ("commands",), _SEE),
-    PolicyRule("delete-commands", "those that were carried out", _VOLCANO_BUS, ("commands",), ("delete",)),
-    PolicyRule("see-flavors", "kinds of hardware", _OWN, ("resourceflavors",), _SEE),
-    PolicyRule("see-topologies", "racks and blocks", _OWN, ("topologies",), _SEE),
-    PolicyRule(
-        "see-closures",
-        "nodes that are kept for a queue, or taken out of service",
-        _OWN,
-        ("reservations", "nodedrains"),
-        _SEE,
-    ),
-    PolicyRule(
-        "tell-closures",
-        "phase and nodes",
-        _OWN,
-        ("reservations/status", "nodedrains/status"),
-        ("patch",),
-    ),
-    PolicyRule(
-        "read-a-closure", "the status about to be changed", _OWN, ("reservations", "nodedrains"), ("get",)
-    ),
-    PolicyRule(
-        "see-budgets", "how many pods of an application may go", "policy", ("poddisruptionbudgets",), _SEE
-    ),
-    PolicyRule("see-quotas", "what a namespace lets its pods ask", "", ("resourcequotas",), _SEE),
-    PolicyRule("see-limits", "what a namespace adds to its pods", "", ("limitranges",), _SEE),
-    PolicyRule("see-runtimes", "what a runtime adds to its pods", "node.k8s.io", ("runtimeclasses",), _SEE),
-    PolicyRule(
-        "see-webhooks",
-        "when pods may be changed otherwise than before",
-        "admissionregistration.k8s.io",
-        ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"),
-        _SEE,
-    ),
-    PolicyRule(
-        "see-devices",
-        "devices that pods claim, and those that nodes have",
-        "resource.k8s.io",
-        ("deviceclasses", "resourceslices", "resourceclaimtemplates", "resourceclaims"),
-        _SEE,
-    ),
-    PolicyRule(
-        "see-volumes",
-        "where pods that wait can use their volumes",
-        "",
-        ("persistentvolumeclaims", "persistentvolumes"),
-        _SEE,
-    ),
-    PolicyRule(
-        "see-storage",
-        "where volumes can be made, and how many a node can attach",
-        "storage.k8s.io",
-        ("storageclasses", "csinodes"),
-        _SEE,
-    ),
-    PolicyRule("see-node-devices", "unhealthy GPUs", _KOORDINATOR, ("devices",), _SEE),
-    PolicyRule(
-        "take-nodes-out",
-        "the taint of nodes that are recovered, and how far that is",
-        "",
-        ("nodes",),
-        ("get", "patch"),
-    ),
-    PolicyRule("recover-nodes", "Jobs that recover and test nodes", "batch", ("jobs",), ("create", "delete")),
-    PolicyRule("read-recoveries", "what these Jobs are made from", "batch", ("cronjobs",), ("get",)),
-    PolicyRule(
-        "read-heartbeats",
-        "when the agent of a node was heard last",
-        "coordination.k8s.io",
-        ("leases",),
-        ("get",),
-    ),
-    PolicyRule("see-hypernodes", "the network, as Volcano has it", _VOLCANO_TOPOLOGY, ("hypernodes",), _SEE),
-    PolicyRule(
-        "create-pods",
-        "members of Volcano Jobs; pods without an owner that go back; dry runs of pod templates",
-        "",
-        ("pods",),
-        ("create",),
-    ),
-    PolicyRule("patch-pods", "take the gate off and pin; take the finalizer off", "", ("pods",), ("patch",)),
-    PolicyRule(
-        "evict-pods", "victims, as their disruption budgets allow", "", ("pods/eviction",), ("create",)
-    ),
-    PolicyRule("delete-pods", "take back what cannot start; what is lost", "", ("pods",), ("delete",)),
-    PolicyRule("read-a-pod", "whose it is, if a pod of that name exists already", "", ("pods",), ("get",)),
-    PolicyRule("tell-pods", "why a pod of its own waits", "", ("pods/status",), ("patch",)),
-    PolicyRule("patch-jobs", "resume admitted Jobs, suspend evicted ones", "batch", ("jobs",), ("patch",)),
-    PolicyRule("tell-jobs", "why a Job waits", "batch", ("jobs/status",), ("patch",)),
-    PolicyRule("read-a-job", "the status that is about to be changed", "batch", ("jobs",), ("get",)),
-    PolicyRule("tell-volcano-jobs", "phase and counts", _VOLCANO_BATCH, ("jobs/status",), ("patch",)),
-    PolicyRule("read-a-volcano-job", "the status about to be changed", _VOLCANO_BATCH, ("jobs",), ("get",)),
-    PolicyRule(
-        "own-for-volcano-jobs",
-        "objects that block their Job's deletion, where the cluster asks for the right to say so",
-        _VOLCANO_BATCH,
-        ("jobs/finalizers",),
-        ("update",),
-    ),
-    PolicyRule(
-        "start-volcano-jobs",
-        "Jobs of CronJobs and JobFlows: they start, are replaced, and are not kept for ever",
-        _VOLCANO_BATCH,
-        ("jobs",),
-        ("create", "delete"),
-    ),
-    PolicyRule(
-        "tell-cron-jobs", "their Jobs and last times", _VOLCANO_BATCH, ("cronjobs/status",), ("patch",)
-    ),
-    PolicyRule("read-a-cron-job", "the status about to be changed", _VOLCANO_BATCH, ("cronjobs",), ("get",)),
-    PolicyRule(
-        "tell-flows",
-        "phase, and Jobs by phase",
-        _VOLCANO_FLOW,
-        ("jobflows/status", "jobtemplates/status"),
-        ("patch",),
-    ),
-    PolicyRule(
-        "read-a-flow",
-        "the status about to be changed",
-        _VOLCANO_FLOW,
-        ("jobflows", "jobtemplates"),
-        ("get",),
-    ),
-    PolicyRule(
-        "create-groups",
-        "the PodGroup of a Volcano Job, or of another owner of pods",
-        _VOLCANO_SCHEDULING,
-        ("podgroups",),
-        ("create",),
-    ),
-    PolicyRule(
-        "resize-groups",
-        "the PodGroup of a Volcano Job or another owner that says another number of pods now",
-        _VOLCANO_SCHEDULING,
-        ("podgroups",),
-        ("patch",),
-    ),
-    PolicyRule(
-        "remove-groups",
-        "the PodGroup of pods without an owner, when none of them is left",
-        _VOLCANO_SCHEDULING,
-        ("podgroups",),
-        ("delete",),
-    ),
-    PolicyRule(
-        "read-owners",
-        "whose pods are one gang",
-        "apps",
-        ("replicasets", "statefulsets"),
-        ("get",),
-    ),
-    PolicyRule("tell-groups", "phase and counts", _VOLCANO_SCHEDULING, ("podgroups/status",), ("patch",)),
-    PolicyRule(
-        "read-a-group", "the status about to be changed", _VOLCANO_SCHEDULING, ("podgroups",), ("get",)
-    ),
-    PolicyRule("tell-queues", "state and use", _VOLCANO_SCHEDULING, ("queues/status",), ("patch",)),
-    PolicyRule(
-        "read-a-queue",
-        "one too young for the watch; the status about to be changed",
-        _VOLCANO_SCHEDULING,
-        ("queues",),
-        ("get",),
-    ),
-    PolicyRule("create-services", "plugin svc: names of members", "", ("services",), ("create", "get")),
-    PolicyRule(
-        "create-config-maps", "plugin svc: lists of members", "", ("configmaps",), ("create", "get", "patch")
-    ),
-    PolicyRule("create-secrets", "plugin ssh: keys of a Job; it reads none", "", ("secrets",), ("create",)),
-    PolicyRule("create-claims", "volumes of a Job", "", ("persistentvolumeclaims",), ("create", "get")),
-    PolicyRule(
-        "create-network-policies",
-        "plugin svc: members reach one another",
-        "networking.k8s.io",
-        ("networkpolicies",),
-        ("create", "get"),
-    ),
-    PolicyRule("tell-events", "what happened, for `kubectl describe`", "", ("events",), ("create",)),
-    PolicyRule(
-        "publish-certificates",
-        "the bundle by which the API server believes the webhook",
-        "admissionregistration.k8s.io",
-        ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"),
-        ("get", "patch"),
-        (CONFIGURATION, TENANT_CONFIGURATION),
-    ),
-    PolicyRule(
-        "publish-read-api",
-        "the bundle by which the API server believes the read API",
-        "apiregistration.k8s.io",
-        ("apiservices",),
-        ("get", "patch"),
-        (api_service_name(READ_API),),
-    ),
-    PolicyRule(
-        "know-users",
-        "who asks the read API with a token",
-        "authentication.k8s.io",
-        ("tokenreviews",),
-        ("create",),
-    ),
-    PolicyRule(
-        "ask-rights",
-        "what a user of the read API may see",
-        "authorization.k8s.io",
-        ("subjectaccessreviews",),
-        ("create",),
-    ),
+_RIGHTS: Final = msgspec.yaml.decode(
+    files(__package__).joinpath("rights.yaml").read_bytes(), type=dict[str, tuple[PolicyRule, ...]]
 )
 
 
@@ -318,79 +78,28 @@ def _operator_rules() -> Iterator[PolicyRule]:
         groups.setdefault(description.resource.group, []).append(description.resource.plural)
         for maker in description.suspended_with:
             why = "suspend and resume it with what its operator makes of it"
-            yield PolicyRule(f"patch-{maker.group}", why, maker.group, (maker.plural,), ("patch",))
+            yield PolicyRule(f"patch-{maker.group}", why, (maker.plural,), ("patch",), maker.group)
     for group, found in groups.items():
         plurals = tuple(found)
-        yield PolicyRule(f"see-{group}", "what waits or runs", group, plurals, _SEE)
-        yield PolicyRule(
-            f"patch-{group}", "resume what is admitted, suspend what is evicted", group, plurals, ("patch",)
-        )
-        yield PolicyRule(f"read-{group}", "the status that is about to be changed", group, plurals, ("get",))
+        yield PolicyRule(f"see-{group}", "what waits or runs", plurals, _SEE, group)
+        why = "resume what is admitted, suspend what is evicted"
+        yield PolicyRule(f"patch-{group}", why, plurals, ("patch",), group)
+        yield PolicyRule(f"read-{group}", "the status that is about to be changed", plurals, ("get",), group)
         statuses = tuple(f"{plural}/status" for plural in plurals)
-        yield PolicyRule(f"tell-{group}", "why it waits", group, statuses, ("patch",))
+        yield PolicyRule(f"tell-{group}", "why it waits", statuses, ("patch",), group)
 
 
 #: Cluster-wide rights of Muster, those for kinds of other projects included.
-CONTROLLER: Final = (*_OWN_RULES, *_operator_rules())
+CONTROLLER: Final = (*_RIGHTS["controller"], *_operator_rules())
 #: Rights in Muster's own namespace.
-AT_HOME: Final = (
-    PolicyRule("make-certificates", "the first keyring", "", ("secrets",), ("create",)),
-    PolicyRule("keep-certificates", "the shared keyring", "", ("secrets",), ("get", "update"), (SECRET,)),
-)
-
+AT_HOME: Final = _RIGHTS["at-home"]
 #: Cluster-wide rights for requests to cluster autoscalers (``policy.provisioning``), granted only where that is wanted.
-PROVISIONING: Final = (
-    PolicyRule(
-        "see-requests", "how far they are", "autoscaling.x-k8s.io", ("provisioningrequests",), ("list",)
-    ),
-    PolicyRule(
-        "ask-for-nodes",
-        "requests of gangs that wait for nodes",
-        "autoscaling.x-k8s.io",
-        ("provisioningrequests",),
-        ("create", "delete"),
-    ),
-    PolicyRule(
-        "describe-pods",
-        "what these requests are about; read before they are deleted, since users make some too",
-        "",
-        ("podtemplates",),
-        ("create", "get", "delete"),
-    ),
-)
-
+PROVISIONING: Final = _RIGHTS["provisioning"]
 #: Cluster-wide rights of the node agents. A policy holds what they write to the Node that their token names
 #: (``admission.kube.policies.agents``).
-AGENT: Final = (
-    PolicyRule("read-device", "what was reported before", _KOORDINATOR, ("devices",), ("get",)),
-    PolicyRule(
-        "report-devices",
-        "devices, links and health of the node, and which pod uses which",
-        _KOORDINATOR,
-        ("devices",),
-        ("create", "update"),
-    ),
-    PolicyRule(
-        "watch-node",
-        "its uid and labels, and a person's word that a device is unhealthy",
-        "",
-        ("nodes",),
-        _SEE,
-    ),
-    PolicyRule("label-node", "vendor, model and driver", "", ("nodes",), ("patch",)),
-    PolicyRule(
-        "own-by-node",
-        "Devices go with their Node, where the cluster asks for the right to say so",
-        "",
-        ("nodes/finalizers",),
-        ("update",),
-    ),
-    PolicyRule("watch-pods", "whose devices are used, and what was admitted", "", ("pods",), _SEE),
-)
+AGENT: Final = _RIGHTS["agent"]
 #: Rights of the node agents in their namespace.
-AGENT_AT_HOME: Final = (
-    PolicyRule("beat", "the agent of a node lives", "coordination.k8s.io", ("leases",), ("create", "patch")),
-)
+AGENT_AT_HOME: Final = _RIGHTS["agent-at-home"]
 
 #: For people, bound by administrators or by way of Kubernetes' own view, edit and admin.
 _QUEUED: Final = (

@@ -4,13 +4,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from admission.facts.devices import NodeDevicesFact
 from admission.kube.node_recovery.marked_nodes import MarkedNodes
 from admission.kube.node_recovery.recovery_jobs import RecoveryJobs
 from admission.kube.node_recovery.retry_pauses import RetryPauses
 from admission.node_recovery.black_hole import BlackHoleDetector
-from admission.node_recovery.step import known_state, lacks_devices
-from admission.node_recovery.view import LACKS_DEVICES, GangOnNode, NodeView, TaintOwner
+from admission.node_recovery.step import known_state, reports_known_devices
+from admission.node_recovery.view import GangOnNode, NodeView, TaintOwner
 from admission.workloads.seats import is_live
 from admission.world.world import World
 from queues.admissions import AdmissionState
@@ -37,15 +36,8 @@ class NodeViews:
         self._quiet: dict[NodeName, NodeView] = {}
         #: Why the API server refused the Job of a node the last time.
         self.refused: dict[NodeName, str] = {}
-        #: When the agents of nodes last renewed their leases: ``renewTime`` (seconds). Reporters of nodes that are left
-        #: out have no lease: now.
-        self.leases_renewed: dict[NodeName, int] = {}
         #: Nodes whose view is unknown for now, because it could not be made.
         self.put_off = RetryPauses("recovery of a node")
-
-    def in_recovery(self, name: NodeName) -> bool:
-        """Whether Muster remembers something of a node."""
-        return bool(self.marks.of(name).annotation)
 
     def interesting(self, holes: Iterable[NodeName], namespaces: frozenset[str]) -> set[NodeName]:
         """Nodes with something to look at. ``namespaces``: those that recovery Jobs are made in."""
@@ -102,7 +94,7 @@ class NodeViews:
                 fault._replace(since=fault.since or now) for fault in world.node_inventory.nodes[name].faults
             ),
             black_hole=self._detector.black_hole(name, now),
-            lease_renewed_at=self._lease_renewed_at(name, reported, now),
+            is_reported=reports_known_devices(marks.annotation, () if reported is None else reported.devices),
             taint=marks.taint,
             annotation=marks.annotation,
             gangs=tuple(self._gangs(name, holders)),
@@ -110,17 +102,6 @@ class NodeViews:
             jobs=self._jobs.of(name, namespaces),
             refused=self.refused.get(name, ""),
         )
-
-    def _lease_renewed_at(self, name: NodeName, reported: NodeDevicesFact | None, now: int) -> int | None:
-        """When the agent last renewed its lease; LACKS_DEVICES: it does not report a device that had a fault.
-
-        None if no device is reported.
-        """
-        if reported is None or not reported.devices:
-            return None
-        if lacks_devices(self.marks.of(name).annotation, reported.devices):
-            return LACKS_DEVICES
-        return self.leases_renewed.get(name, now)
 
     def _gangs(self, name: NodeName, holders: Holders) -> list[GangOnNode]:
         seated = sorted(self._world.admission_index.seated_on(name))

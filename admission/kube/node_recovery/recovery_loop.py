@@ -9,11 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
-import msgspec
-
-from admission.decode.fields import seconds
 from admission.facts.changes import Change, FactKind
 from admission.facts.cluster import NodeRecoveryFact
 from admission.kube.client.client import Client
@@ -30,16 +27,12 @@ from admission.node_recovery.state import RecoveryPhase, read_state
 from admission.node_recovery.step import NodeEvent, NodeTurn, plan
 from admission.node_recovery.view import NodeHealth, NodeView
 from admission.world.world import World
-from queues.api.api_resources import CRON_JOBS, LEASES
-from queues.api.names import AGENT_NAMESPACE
-from queues.errors import ApiUnavailable, Fenced, NotFound
+from queues.errors import Fenced
 from queues.quota.queue import ROOT, Queue
 from queues.workload import NodeName, QueueName, WorkloadKey
 
 #: Seconds between two looks.
 PERIOD: Final = 0.5
-#: Seconds for which it is remembered that a template exists, and when an agent renewed its lease.
-_REMEMBERED: Final = 10
 
 
 class NodeRecovery:
@@ -71,16 +64,10 @@ class NodeRecovery:
         self._held_back: frozenset[NodeName] = frozenset()
         #: What was handed in last, by node.
         self._asked: dict[NodeName, NodeRecoveryFact] = {}
-        #: When templates of the policy were seen (seconds).
-        self._templates: dict[str, int] = {}
-        self._leases_read_at: dict[NodeName, int] = {}
         #: Looks as a whole; nodes for which nothing is asked of the API server; and nodes for which no Job is.
         self._looks = RetryPauses("recovery of nodes")
         self._put_off = RetryPauses("recovery of a node")
         self._refusals = RetryPauses("Job for a node")
-        #: Templates and leases that cannot be read.
-        self._unread_templates = RetryPauses("reading of a template")
-        self._unread_leases = RetryPauses("reading of an agent's lease")
         self._wake = asyncio.Event()
         marks.changed = jobs.changed = self._wake.set
 
@@ -106,10 +93,8 @@ class NodeRecovery:
         interesting = self._views.interesting(closed, namespaces)
         if not (interesting or self._asked):
             return
-        await self._read_leases(interesting, now)
         views = self._views.all(interesting, namespaces, now)
-        templates = await self._known_templates(policy, now)
-        turns = plan(views, policy, now, templates=templates, failed=partial(self._step_failed, now))
+        turns = plan(views, policy, now, failed=partial(self._step_failed, now))
         evicted: dict[NodeName, dict[WorkloadKey, str]] = {}
         for name, turn in turns.items():
             await self._carry_out(views[name], turn, evicted, now)
@@ -212,55 +197,3 @@ class NodeRecovery:
             )
             await self._writer.tell(name, NodeEvent("EvictionHeldBack", message, True))
         self._held_back = held_back
-
-    async def _known_templates(self, policy: FaultPolicy, now: int) -> frozenset[str]:
-        """Templates of the policy that exist. One that cannot be read stops only what needs it."""
-        named = {each for each in (policy.job, policy.verify_job) if each}
-        seen = {each: at for each, at in self._templates.items() if each in named and now < at + _REMEMBERED}
-        for each in sorted(named - seen.keys()):
-            if self._unread_templates.holds(each, now):
-                continue
-            namespace, _, name = each.partition("/")
-            try:
-                await self._client.get(CRON_JOBS.path(namespace, name))
-                seen[each] = now
-            except NotFound:
-                pass
-            except Exception as error:
-                self._unread_templates.failed(each, error, now)
-                continue
-            self._unread_templates.succeeded(each)
-        self._templates = seen
-        return frozenset(seen)
-
-    async def _read_leases(self, nodes: set[NodeName], now: int) -> None:
-        """Note when the agents of nodes in recovery renewed their leases. Other reporters have none."""
-        unavailable = False
-        for name in sorted(nodes):
-            if not self._views.in_recovery(name) or self._leases_read_at.get(name, 0) > now - _REMEMBERED:
-                continue
-            if unavailable or self._unread_leases.holds(name, now):
-                # It is not known that its agent has run, so what waits for that goes on waiting.
-                self._views.leases_renewed.setdefault(name, 0)
-                continue
-            try:
-                await self._read_lease(name)
-            except Exception as error:
-                unavailable = isinstance(
-                    error, ApiUnavailable
-                )  # each further call may last until its timeout
-                self._views.leases_renewed.setdefault(name, 0)
-                self._unread_leases.failed(name, error, now)
-            else:
-                self._leases_read_at[name] = now
-                self._unread_leases.succeeded(name)
-
-    async def _read_lease(self, name: NodeName) -> None:
-        renewed: int | None = None
-        with suppress(NotFound):
-            content = await self._client.get(LEASES.path(AGENT_NAMESPACE, name))
-            lease: dict[str, Any] = msgspec.json.decode(content)
-            renewed = seconds(lease.get("spec", {}).get("renewTime"))
-        self._views.leases_renewed.pop(name, None)
-        if renewed is not None:
-            self._views.leases_renewed[name] = renewed

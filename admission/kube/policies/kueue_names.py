@@ -13,13 +13,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from admission.kube.policies.cel import add, annotation, join, label, map_exists, only_if, remove, text, texts
+from admission.kube.policies.cel import add, annotation, join, label, map_exists, only_if, remove, text
 from admission.kube.policies.policy_forms import binding, policy, queue_of
 from admission.workloads.kinds.operators import OPERATOR_KINDS
 from admission.workloads.kinds.operators.json_parts import Path
 from admission.workloads.kinds.operators.support import Each, OperatorKind, Templates
 from queues.api.api_resources import (
-    APP_WRAPPERS,
     DEPLOYMENTS,
     JOBS,
     LEADER_WORKER_SETS,
@@ -95,28 +94,23 @@ def kueue_policies() -> list[Document]:
         _Translated(
             name="jobs",
             kinds=[JOBS],
-            templates=_one(("spec", "template"), _Holder()),
+            templates=_one(("spec", "template")),
             says=f"{_about_pods('object.spec.template')} || {label(KUEUE_PRIORITY)} != ''",
         ),
         _Translated(
             name="owners",
             kinds=[DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS],
-            templates=_one(("spec", "template"), _Holder()),
+            templates=_one(("spec", "template")),
         ),
         _Translated(
             name="leader-worker-sets",
             kinds=[LEADER_WORKER_SETS],
-            templates=_of_leader_worker_set(_Holder()),
+            templates=_of_leader_worker_set(),
         ),
         _Translated(
             name="operators",
             kinds=[description.resource for description in operators],
-            templates=_of_operators(operators, _Holder()),
-        ),
-        _Translated(
-            name="app-wrappers",
-            kinds=[APP_WRAPPERS],
-            templates=_of_components(operators),
+            templates=_of_operators(operators),
         ),
     )
     return [document for each in translated for document in _documents(each)] + list(_priority_of_pods())
@@ -243,65 +237,27 @@ def _has_templates(templates: Sequence[Templates]) -> bool:
     return bool(templates) and all(each.written is None for each in templates)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Holder:
-    """An object with pod templates."""
-
-    #: Expression: the object.
-    of: str = "object"
-    #: Expression: where it is in the object that is written, as a JSON pointer; "": it is that object.
-    at: str = ""
-
-    def place(self, pointer: str) -> str:
-        """Expression: a place in it."""
-        return f"{self.at} + {text(pointer)}" if self.at else text(pointer)
-
-
-def _of_leader_worker_set(holder: _Holder) -> str:
+def _of_leader_worker_set() -> str:
     places = (("spec", "leaderWorkerTemplate", each) for each in ("leaderTemplate", "workerTemplate"))
-    return " + ".join(_one(place, holder) for place in places)
+    return " + ".join(_one(place) for place in places)
 
 
-def _of_operators(operators: Sequence[OperatorKind], holder: _Holder) -> str:
+def _of_operators(operators: Sequence[OperatorKind]) -> str:
     return " + ".join(
         only_if(
-            f"{holder.of}.kind == {text(description.resource.kind)}",
-            " + ".join(_at(each, holder) for each in description.templates),
+            f"object.kind == {text(description.resource.kind)}",
+            " + ".join(_at(each) for each in description.templates),
         )
         for description in operators
     )
 
 
-def _of_components(operators: Sequence[OperatorKind]) -> str:
-    """Expression: the templates in the components of an AppWrapper, of the kinds whose templates are known."""
-    holder = _Holder(
-        of="object.spec.components[i].template", at="'/spec/components/' + string(i) + '/template'"
-    )
-
-    def of(kinds: Sequence[ApiResource], templates: str) -> str:
-        return only_if(f"{holder.of}.kind in {texts([kind.kind for kind in kinds])}", templates)
-
-    each = " + ".join(
-        (
-            of([PODS], f"[{_template(holder.at, holder.of)}]"),
-            of([JOBS, DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS], _one(("spec", "template"), holder)),
-            of([LEADER_WORKER_SETS], _of_leader_worker_set(holder)),
-            _of_operators(operators, holder),
-        )
-    )
-    components = "object.spec.?components.orValue([])"
-    with_kind = (
-        f"lists.range({components}.size()).filter(i, object.spec.components[i].?template.?kind.hasValue())"
-    )
-    return f"{with_kind}.map(i, {each}).flatten()"
-
-
-def _at(templates: Templates, holder: _Holder) -> str:
+def _at(templates: Templates) -> str:
     """A list of the templates at one place."""
-    whole = _optional(holder.of, templates.at)
+    whole = _optional("object", templates.at)
     if templates.each is Each.ONE:
-        return _one((*templates.at, *templates.template), holder)
-    at, below = holder.place("/" + "/".join(templates.at) + "/"), "/" + "/".join(templates.template)
+        return _one((*templates.at, *templates.template))
+    at, below = text("/" + "/".join(templates.at) + "/"), "/" + "/".join(templates.template)
     if templates.each is Each.ELEMENT:
         found = f"{whole}.orValue([])"
         keys, key, element = f"lists.range({found}.size())", "string(k)", f"{found}[k]"
@@ -313,8 +269,8 @@ def _at(templates: Templates, holder: _Holder) -> str:
     return f"{keys}.filter(k, {there}.hasValue()).map(k, {_template(path, f'{there}.value()')})"
 
 
-def _one(path: Path, holder: _Holder) -> str:
-    found, at = _optional(holder.of, path), holder.place("/" + "/".join(path))
+def _one(path: Path) -> str:
+    found, at = _optional("object", path), text("/" + "/".join(path))
     return only_if(f"{found}.hasValue()", f"[{_template(at, f'{found}.value()')}]")
 
 

@@ -22,7 +22,7 @@ from admission.kube.policies.policy_forms import (
 )
 from admission.workloads.kinds.operators import OPERATOR_KINDS, OperatorKind
 from admission.workloads.kinds.operators.json_parts import Path
-from queues.api.api_resources import APP_WRAPPERS, TRAIN_JOBS, ApiResource, Document
+from queues.api.api_resources import TRAIN_JOBS, ApiResource, Document
 from queues.api.json_patch import escaped
 from queues.api.names import CREATED_SUSPENDED, QUEUE_LABEL, USER
 
@@ -44,7 +44,7 @@ def operator_policies(identity: str) -> list[Document]:
         document
         for noun, path in GROUPS.items()
         for document in (*_waiting(noun, path, identity), *_restored(noun, path, identity))
-    ] + list(_restored_infos(identity))
+    ]
 
 
 def kinds_by(path: Path) -> list[OperatorKind]:
@@ -135,36 +135,6 @@ def _restored(noun: str, path: Path, identity: str) -> Iterator[Document]:
     document = policy(
         name, [each.resource.rule(["UPDATE"]) for each in kinds], patches, conditions=conditions
     )
-    document["spec"]["variables"] = variables
-    yield document
-    yield binding(name, name, {})
-
-
-def _restored_infos(identity: str) -> Iterator[Document]:
-    """The same of AppWrappers: what was written for the pods of a component, which its operator may create again."""
-    runs = f"!{suspended('oldObject', SUSPENDED)} && !{suspended('object', SUSPENDED)}"
-    variables = [
-        {"name": "before", "expression": "oldObject.spec.?components.orValue([])"},
-        {"name": "now", "expression": "object.spec.?components.orValue([])"},
-    ]
-    lost = "i < size({before}) && {before}[i].?podSetInfos.hasValue()"
-    lost += " && e.?podSetInfos.orValue([]) != {before}[i].podSetInfos"
-    in_condition = lost.format(before="oldObject.spec.components")
-    conditions = [
-        not_by(identity),
-        {"name": "runs-from-a-queue", "expression": f"{runs} && {label(QUEUE_LABEL, 'oldObject')} != ''"},
-        {
-            "name": "lost-something",
-            "expression": "oldObject.spec.?components.hasValue()"
-            f" && object.spec.?components.orValue([]).exists(i, e, {in_condition})",
-        },
-    ]
-    patches = (
-        f"variables.now.transformList(i, e, {lost.format(before='variables.before')}, JSONPatch{{op: 'add',"
-        " path: '/spec/components/' + string(i) + '/podSetInfos', value: variables.before[i].podSetInfos})"
-    )
-    name = "muster-restore-appwrappers"
-    document = policy(name, [APP_WRAPPERS.rule(["UPDATE"])], patches, conditions=conditions)
     document["spec"]["variables"] = variables
     yield document
     yield binding(name, name, {})

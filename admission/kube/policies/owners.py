@@ -17,13 +17,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from admission.kube.policies.cel import add, annotation, join, label, only_if, text
-from admission.kube.policies.policy_forms import local_queue_of
+from admission.kube.policies.policy_forms import binding, local_queue_of, policy
 from queues.api.api_resources import (
     CRON_JOBS,
     DEPLOYMENTS,
     LEADER_WORKER_SETS,
-    POLICIES,
-    POLICY_BINDINGS,
     REPLICA_SETS,
     STATEFUL_SETS,
     ApiResource,
@@ -89,21 +87,13 @@ def owner_policies() -> list[Document]:
 
 def _documents(owners: _Owners) -> Iterator[Document]:
     patches = join(*(patch for template in owners.templates for patch in _patches(owners, template)))
-    spec = {
-        "failurePolicy": "Fail",
-        "reinvocationPolicy": "IfNeeded",
-        "matchConstraints": {
-            "matchPolicy": "Equivalent",
-            "resourceRules": [kind.rule(["CREATE", "UPDATE"]) for kind in owners.kinds],
-        },
-        "matchConditions": [
-            {"name": "names-a-queue-or-a-gang", "expression": _concerns(owners)},
-            {"name": "not-controlled", "expression": is_uncontrolled()},
-        ],
-        "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": patches}}],
-    }
-    yield POLICIES[0].document(owners.name, spec=spec)
-    yield POLICY_BINDINGS[0].document(owners.name, spec={"policyName": owners.name})
+    conditions = [
+        {"name": "names-a-queue-or-a-gang", "expression": _concerns(owners)},
+        {"name": "not-controlled", "expression": is_uncontrolled()},
+    ]
+    rules = [kind.rule(["CREATE", "UPDATE"]) for kind in owners.kinds]
+    yield policy(owners.name, rules, patches, conditions=conditions)
+    yield binding(owners.name, owners.name, {})
 
 
 def _concerns(owners: _Owners) -> str:

@@ -6,7 +6,7 @@ requests, plans (``admission.provisioning.plan``) and carries out. What fails is
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NoReturn
 
 import msgspec
@@ -14,20 +14,17 @@ import msgspec
 from admission.kube.client.client import Client
 from admission.kube.node_recovery.retry_pauses import RetryPauses
 from admission.kube.provisioning.waiting_gangs import asking_queues, waiting_gangs
-from admission.kube.writers.events import write_event
 from admission.provisioning.found_requests import (
     FoundRequest,
     found_request,
     is_made_by_muster,
     is_template_of,
 )
-from admission.provisioning.plan import CreateRequest, DeleteRequest, NotAsked, TellOwner, plan
+from admission.provisioning.plan import CreateRequest, DeleteRequest, NotAsked, WhyNot, plan
 from admission.provisioning.request_progress import NodesAsked, no_requests, progress_of
-from admission.provisioning.wishes import pod_templates, request_document
-from admission.reconcile.named_workloads import told_in
-from admission.reconcile.status import EventNote
+from admission.provisioning.wishes import NodeWish, pod_templates, request_document
 from admission.world.world import World
-from queues.api.api_resources import POD_TEMPLATES, PROVISIONING_REQUESTS, ObjectRef
+from queues.api.api_resources import POD_TEMPLATES, PROVISIONING_REQUESTS
 from queues.api.names import PROVISIONING_FOR
 from queues.errors import ApiRefused, Conflict, Fenced, NotFound
 from queues.workload import WorkloadKey
@@ -60,21 +57,18 @@ class ProvisioningLoop:
         world: World,
         *,
         now: Callable[[], float],
-        instance: str,
         tell: Callable[[Mapping[WorkloadKey, NodesAsked]], None],
     ) -> None:
-        """``now``: seconds since the epoch; ``instance``: the replica, as events name it; ``tell``: is given after each
-        look how far the requests of gangs are."""
+        """``now``: seconds since the epoch; ``tell``: is given after each look how far the requests of gangs are."""
         self._client = client
         self._check_lease = check_lease
         self._world = world
         self._now = now
-        self._instance = instance
         self._tell_progress = tell
         self._looks = RetryPauses("requests for nodes")
         self._put_off = RetryPauses("request for nodes")
-        #: What was reported in this term (``TellOwner.about``), of requests that exist.
-        self._told: set[str] = set()
+        #: Owners whose request the API server refuses, with its words.
+        self._refused: dict[str, str] = {}
         #: What was logged in this term about requests of others with the label.
         self._warned: set[str] = set()
         #: Requests of others with the label that have a name as Muster's have, by namespace and name.
@@ -112,11 +106,11 @@ class ProvisioningLoop:
         put_off = {each.owner for each in gangs.wishes if self._put_off.holds(each.owner, now)}
         effects = plan(gangs.wishes, gangs.undecided, found, now, put_off)
         self._any = bool(found)
-        self._told = {each for each in self._told if each.partition("/")[0] in {one.uid for one in found}}
         waits = [each for each in effects if isinstance(each, NotAsked)]
         for effect in effects:
             if not isinstance(effect, NotAsked):
                 await self._carry_out(effect, now)
+        waits += self._refusals(gangs.wishes)
         # What was made in this look is seen in the next one.
         self._tell_progress(no_requests(waits) | progress_of(gangs.wishes, found, now))
 
@@ -162,17 +156,20 @@ class ProvisioningLoop:
             self._warned.add(text)
             _log.warning(text, extra={"count": count, "object": example})
 
-    async def _carry_out(self, effect: CreateRequest | DeleteRequest | TellOwner, now: int) -> None:
-        match effect:
-            case TellOwner():
-                await self._tell(effect)
-                return
-            case CreateRequest():
-                name = effect.wish.owner
-            case DeleteRequest():
-                name = effect.request.uid
+    def _refusals(self, wishes: Sequence[NodeWish]) -> list[NotAsked]:
+        """The gangs whose request the API server refuses."""
+        wished = {wish.owner: wish for wish in wishes}
+        self._refused = {owner: why for owner, why in self._refused.items() if owner in wished}
+        return [
+            NotAsked(wish=wished[owner], why=WhyNot.REFUSED, message=why)
+            for owner, why in self._refused.items()
+        ]
+
+    async def _carry_out(self, effect: CreateRequest | DeleteRequest, now: int) -> None:
+        name = effect.wish.owner if isinstance(effect, CreateRequest) else effect.request.uid
         if self._put_off.holds(name, now):
             return
+        self._refused.pop(name, None)
         try:
             if isinstance(effect, CreateRequest):
                 await self._create(effect)
@@ -183,7 +180,7 @@ class ProvisioningLoop:
         except Exception as error:
             self._put_off.failed(name, error, now)
             if isinstance(effect, CreateRequest) and isinstance(error, ApiRefused):
-                await self._tell(_refused(effect, str(error)))
+                self._refused[name] = str(error)
         else:
             self._put_off.succeeded(name)
 
@@ -233,28 +230,3 @@ class ProvisioningLoop:
             await self._client.delete(path, uid=uid, check_lease=self._check_lease)
         except (NotFound, Conflict):
             return  # gone, or another one has its name
-
-    async def _tell(self, told: TellOwner) -> None:
-        """An event of the workload. That it cannot be written stops nothing."""
-        if told.about in self._told:
-            return
-        self._told.add(told.about)
-        ref: ObjectRef = told.ref
-        note = EventNote(
-            ref=ref,
-            reason=told.reason,
-            message=told_in(ref.namespace, told.message),
-            action="Provision",
-            warning=told.warning,
-        )
-        await write_event(self._client, note, self._instance, self._check_lease)
-
-
-def _refused(effect: CreateRequest, why: str) -> TellOwner:
-    return TellOwner(
-        ref=effect.wish.ref,
-        about=f"{effect.wish.key.uid}/refused",
-        reason="ProvisioningRefused",
-        message=f"the API server refuses a request for nodes: {why}",
-        warning=True,
-    )

@@ -27,7 +27,7 @@ from admission.decode.admin_documents import (
     topology_fact,
 )
 from admission.decode.closures import closure_fact
-from admission.decode.devices.node_devices import WireNodeDevices, node_devices_fact
+from admission.decode.devices.node_devices import node_devices_fact
 from admission.decode.devices.resource_claims import (
     WireResourceClaim,
     WireResourceClaimTemplate,
@@ -36,7 +36,6 @@ from admission.decode.devices.resource_claims import (
 )
 from admission.decode.devices.resource_slices import (
     WireDeviceClass,
-    WireResourceSlice,
     device_class_fact,
     resource_slice_fact,
 )
@@ -59,10 +58,12 @@ from admission.wire import (
     WireCommand,
     WireNamespace,
     WireNode,
+    WireNodeDevices,
     WirePod,
     WirePodDisruptionBudget,
     WirePriorityClass,
     WireResourceQuota,
+    WireResourceSlice,
 )
 from admission.workloads.context import Context, ContextChange, in_context
 from admission.workloads.kinds import KINDS, KindSupport, ObjectReader, controller_of, read_pod

@@ -13,7 +13,6 @@ from admission.reconcile.closure_status import closure_statuses
 from admission.reconcile.events import (
     HyperNodeEvents,
     IgnoredValueEvents,
-    MismatchEvents,
     UnreadEvents,
     acted_events,
     admitted_events,
@@ -62,7 +61,6 @@ class StatusLoop:
         self._queue_statuses = QueueStatuses(statuses.world)
         self._hypernode_events = HyperNodeEvents()
         self._unread_events = UnreadEvents()
-        self._mismatch_events = MismatchEvents()
         self._ignored_values = IgnoredValueEvents()
         self._busy = busy
         self._dirty_workloads: set[WorkloadKey] = set()
@@ -95,7 +93,6 @@ class StatusLoop:
                 self._events.tell(note)
             self._statuses.starts.forget(admit.workload for _, admit in applied.admitted)
         self._tell_of_objects_of_administrators()
-        self._tell_of_mismatches()
         if dirty or applied is not None:
             self._dirty_workloads.update(dirty)
             self._dirty_queues = True
@@ -217,10 +214,6 @@ class StatusLoop:
         for about in (*ignored, ending, overruled):
             if about is not None:
                 self._events.tell(about)
-
-    def _tell_of_mismatches(self) -> None:
-        for note in self._mismatch_events.new(self._world):
-            self._events.tell(note)
 
     def _tell_of_objects_of_administrators(self) -> None:
         for note in self._hypernode_events.new(self._world.node_inventory.hypernodes.values()):

@@ -3,19 +3,23 @@
 import base64
 import binascii
 import json
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, TypeVar
+
+import msgspec
 
 from admission.read_api import bodies
 from admission.web.quantities import facts_with_quantities, quantities
+from admission.web.tree import names_alike
 from queues.admissions import LastEviction
-from queues.reason_codes import NEVER
+from queues.reason_codes import NEVER, ReasonCode
 from queues.resources import amount, is_device, show
 from queues.sql.read import views
 from queues.sql.read.listed import ListPlace
 from queues.sql.read.rows import ListedLine, UserLine
 from queues.text_format import rfc3339
 
+Item = TypeVar("Item", bound=bodies.WaitingBody)
 #: Nodes of one workload, or of one admission, that are named.
 MOST_NODES: Final = 20
 #: Past use of users is that of a week.
@@ -67,6 +71,17 @@ def reason_body(stored: views.StoredReason | None, last: LastEviction | None) ->
         facts=facts,
         since=rfc3339(stored.since) if stored.since else None,
     )
+
+
+def with_meant_queue(item: Item, names: Iterable[str]) -> Item:
+    """The item, with names that look alike in its reason if its queue does not exist. ``names``: of queues that the
+    user may see."""
+    reason = item.reason
+    if reason is None or reason.code != ReasonCode.UNKNOWN_QUEUE:
+        return item
+    near = names_alike(item.queue, names)
+    message = f"{reason.message.rstrip('.')}. Did you mean {' or '.join(near)}?" if near else reason.message
+    return msgspec.structs.replace(item, reason=msgspec.structs.replace(reason, message=message))
 
 
 def listed_body(line: ListedLine) -> bodies.ListedBody:

@@ -13,7 +13,6 @@ from admission.facts.cluster import FlavorFact, NodeFact
 from admission.facts.devices import (
     DeviceClassFact,
     NodeDevicesFact,
-    ReportedMismatch,
     ResourceClaimFact,
     ResourceSliceFact,
 )
@@ -51,8 +50,6 @@ class DeviceFacts:
         self._claimed = ClaimedDevices()
         #: What agents report, by node.
         self._reported: dict[NodeName, NodeDevicesFact] = {}
-        #: Nodes whose agents report mismatches.
-        self._mismatched: dict[NodeName, None] = {}
         #: Nodes as they were seen.
         self._nodes: dict[NodeName, Change] = {}
 
@@ -96,12 +93,6 @@ class DeviceFacts:
     def pod_with_claims_counted(self, pod: PodFact) -> PodFact:
         """The same of a pod."""
         return self._claims.in_pod(pod) if pod.claims else pod
-
-    def mismatches(self) -> Iterator[tuple[NodeName, ReportedMismatch]]:
-        """Pods whose devices are not as they should be, with the nodes whose agents say so."""
-        for node in self._mismatched:
-            for mismatch in self._reported[node].mismatches:
-                yield node, mismatch
 
     def reported(self, node: NodeName) -> NodeDevicesFact | None:
         """What the agent of a node reports, with the pods that have its devices by claims; None if it has no agent."""
@@ -187,11 +178,8 @@ class DeviceFacts:
         seen = self._nodes.get(node)
         before = None if seen is None else self._on_node(seen)
         self._reported.pop(node, None)
-        self._mismatched.pop(node, None)
         if fact is not None:
             self._reported[node] = fact
-            if fact.mismatches:
-                self._mismatched[node] = None
         # Agents report each pod that gets devices. Nothing follows from that unless one of them is unhealthy.
         if seen is not None and (after := self._on_node(seen)) != before:
             yield after

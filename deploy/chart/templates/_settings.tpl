@@ -1,4 +1,4 @@
-{{- /* Written by `python -m deploy.manifests`; do not edit. Muster refuses these when it starts. */}}
+{{- /* Refuses settings that fit one by one, and not together, as Muster does when it starts; a test compares the two. */}}
 {{- define "muster.checkSettings" -}}
 {{- $lease := (float64 ((.Values.settings).leaseSeconds | default 8)) }}
 {{- $retry := (float64 ((.Values.settings).retrySeconds | default 2)) }}

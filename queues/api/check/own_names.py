@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from queues.api import names
 from queues.api.api_resources import (
-    APP_WRAPPERS,
     CRON_JOBS,
     DEPLOYMENTS,
     JOB_SETS,
@@ -60,7 +59,7 @@ _PLACES: Final = {
 _JUDGED_AS_JOBS: Final = ((names.BATCH_VOLCANO, "CronJob"), (names.FLOW_VOLCANO, "JobTemplate"))
 #: API groups whose jobs wait.
 _GROUPS_OF_OPERATORS: Final = frozenset(
-    each.group for each in (JOB_SETS, PYTORCH_JOBS, RAY_JOBS, SPARK_APPLICATIONS, TRAIN_JOBS, APP_WRAPPERS)
+    each.group for each in (JOB_SETS, PYTORCH_JOBS, RAY_JOBS, SPARK_APPLICATIONS, TRAIN_JOBS)
 )
 
 #: Fields that hold a template, or (as in a Workflow) an entry of a list of templates.

@@ -54,6 +54,8 @@ class ReservedNodesStatus(Model):
     message: Text = ""
     #: Nodes that are kept. None are before the lead time.
     nodes: NodeNames = ()
+    #: When its nodes begin to take only work that is known to end in time.
+    closes_from: Text = ""
 
 
 class Reservation(Model):
@@ -112,6 +114,8 @@ class NodeDrainStatus(Model):
     message: Text = ""
     #: Nodes that it is about.
     nodes: NodeNames = ()
+    #: When its nodes begin to take only work that is known to end in time.
+    closes_from: Text = ""
 
 
 class NodeDrain(Model):

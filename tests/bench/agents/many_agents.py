@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from admission.agent.agent import Agent, Parts, parts
-from admission.agent.cluster.api_client import ApiClient, Endpoint
+from admission.agent.cluster.api_client import ApiClient
 from admission.agent.readings import DeviceEvent, EventKind
 from admission.agent.settings import AgentSettings
+from admission.api_access import Access
 from deploy.local.cluster import LocalCluster
 from queues.api.api_resources import DEVICES, NODES
 from tests.bench import processes
@@ -77,7 +78,7 @@ class _Fleet:
             for number, name in enumerate(names):
                 token = folder / name
                 token.write_text(agent_token(admin, admin.get(NODES.path(name=name))))
-                endpoint = Endpoint(server=cluster.url, authority=trust, token_file=token)
+                endpoint = Access(server=cluster.url, authority=trust, token_file=token)
                 self.clients.append(ApiClient(endpoint))
                 settings = AgentSettings(node_name=name, kubelet_dir=str(folder))
                 vendors = {"nvidia": ScriptedDevices(reading(8))}

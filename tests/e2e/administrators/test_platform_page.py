@@ -57,7 +57,7 @@ def test_who_has_the_roles_of_the_page_can_follow_it(sandbox: Sandbox) -> None:
         sandbox.wait(lambda: run("kubectl muster nodes --faulty", kubeconfig).returncode == 0, "the bindings")
         for each in commands:
             # It asks first, and here is no terminal.
-            done = run(f"{each} --yes" if " quota move " in each else each, kubeconfig)
+            done = run(f"{each} --yes" if " quota set " in each else each, kubeconfig)
             assert done.returncode == 0, (each, done)
             told = done.stdout + done.stderr
             assert not re.search("may not|are unknown|not told|not known", told), (each, told)

@@ -199,9 +199,12 @@ def test_a_drained_node_takes_no_gang_and_loses_what_it_has_at_the_time(
     (pod,) = sandbox.wait_running("small", 1)
     assert pod["spec"]["nodeName"] == second_node
     sandbox.wait(
-        lambda: status(sandbox, "NodeDrain", sandbox.name) == {"phase": "Active", "nodes": [first]},
+        lambda: status(sandbox, "NodeDrain", sandbox.name).keys() == {"phase", "nodes", "closesFrom"},
         "an empty node",
     )
+    drained = status(sandbox, "NodeDrain", sandbox.name)
+    assert (drained["phase"], drained["nodes"]) == ("Active", [first])
+    assert drained["closesFrom"] <= rfc3339(time.time())
     code, told = admin.muster("reservations")
     assert "maintenance" in told
 

@@ -9,7 +9,7 @@ import pytest
 from tests.e2e.support.api_paths import Document, condition, path
 from tests.e2e.support.gang_kinds import finish_all
 from tests.e2e.support.manifests import bare_pod, template
-from tests.e2e.support.operators import JobSetOperator, Operator, Template, pods_of_app_wrapper, value_at
+from tests.e2e.support.operators import JobSetOperator, Operator, Template, value_at
 from tests.e2e.support.sandbox import GPU, SANDBOX, Sandbox
 from tests.node_affinity import pinned_nodes
 
@@ -80,12 +80,13 @@ class Played(NamedTuple):
     spec: Callable[[Sandbox], Document]
     pods: Callable[[Document], list[Template]]
     suspend: tuple[str, ...]
-    #: The status by which it has ended; None: it ends when it is deleted.
-    ended: Document | None
+    #: The status by which it has ended.
+    ended: Document
 
 
 SUCCEEDED = {"conditions": [{"type": "Succeeded", "status": "True"}]}
 RUN_POLICY = ("spec", "runPolicy", "suspend")
+#: One for each way in which objects say what pods they have, and that they wait.
 PLAYED = (
     Played(
         "MPIJob",
@@ -104,29 +105,6 @@ PLAYED = (
         SUCCEEDED,
     ),
     Played(
-        "TFJob",
-        "kubeflow.org/v1",
-        lambda sandbox: {"tfReplicaSpecs": roles(sandbox, PS=2, Worker=2)},
-        pods_of_roles("tfReplicaSpecs"),
-        RUN_POLICY,
-        SUCCEEDED,
-    ),
-    *(
-        Played(
-            kind,
-            "kubeflow.org/v1",
-            lambda sandbox, field=field: {field: roles(sandbox, Worker=4)},
-            pods_of_roles(field),
-            RUN_POLICY,
-            SUCCEEDED,
-        )
-        for kind, field in (
-            ("XGBoostJob", "xgbReplicaSpecs"),
-            ("PaddleJob", "paddleReplicaSpecs"),
-            ("JAXJob", "jaxReplicaSpecs"),
-        )
-    ),
-    Played(
         "SparkApplication",
         "sparkoperator.k8s.io/v1beta2",
         lambda sandbox: {
@@ -140,14 +118,6 @@ PLAYED = (
         {"applicationState": {"state": "COMPLETED"}},
     ),
     Played(
-        "RayCluster",
-        "ray.io/v1",
-        ray,
-        lambda document: pods_of_ray(document["spec"]),
-        ("spec", "suspend"),
-        None,
-    ),
-    Played(
         "RayJob",
         "ray.io/v1",
         lambda sandbox: {
@@ -159,40 +129,11 @@ PLAYED = (
         ("spec", "suspend"),
         {"jobDeploymentStatus": "Complete"},
     ),
-    Played(
-        "AppWrapper",
-        "workload.codeflare.dev/v1beta2",
-        lambda sandbox: {
-            "components": [
-                {"template": {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"}}},
-                {
-                    "template": {
-                        "apiVersion": "kubeflow.org/v1",
-                        "kind": "PyTorchJob",
-                        "metadata": {"name": "a"},
-                        "spec": {"pytorchReplicaSpecs": roles(sandbox, Master=1, Worker=2)},
-                    }
-                },
-                {
-                    "podSets": [{"path": "template.spec.of[0]"}],
-                    "template": {
-                        "apiVersion": "example.com/v1",
-                        "kind": "Other",
-                        "metadata": {"name": "a"},
-                        "spec": {"of": [template(sandbox.name, 4)]},
-                    },
-                },
-            ]
-        },
-        pods_of_app_wrapper,
-        ("spec", "suspend"),
-        {"phase": "Succeeded"},
-    ),
 )
 
 
 @pytest.mark.parametrize("played", PLAYED, ids=lambda played: played.kind)
-def test_each_kind_waits_runs_whole_and_gives_everything_back(
+def test_objects_of_operators_wait_run_whole_and_give_everything_back(
     sandbox: Sandbox, operators: None, played: Played
 ) -> None:
     sandbox.add_nodes(2)
@@ -214,12 +155,8 @@ def test_each_kind_waits_runs_whole_and_gives_everything_back(
         resumed = sandbox.get(played.kind, "train")["spec"]
         assert resumed.get("runPolicy", {}).get("ttl") == spec.get("runPolicy", {}).get("ttl")
         assert f"{played.kind.lower()}/" in sandbox.explain("train")
-        if played.ended is None:
-            sandbox.delete(played.kind, "train")
-            sandbox.wait(lambda: not sandbox.pods("train-"), "its pods to go")
-        else:
-            finish_all(sandbox, "train-")
-            sandbox.api.merge(path(played.kind, sandbox.name, "train") + "/status", {"status": played.ended})
+        finish_all(sandbox, "train-")
+        sandbox.api.merge(path(played.kind, sandbox.name, "train") + "/status", {"status": played.ended})
         sandbox.wait_free()
 
 

@@ -126,8 +126,9 @@ def attempts(sandbox: Sandbox, name: str = "train") -> int:
     return len(sandbox.ledger.admissions(sandbox.name, name))
 
 
-@pytest.mark.parametrize("mode", ["Immediate", "WaitForFirstConsumer"])
-@pytest.mark.parametrize("gang", [as_volcano_job, as_batch_job, as_pod_group])
+@pytest.mark.parametrize(
+    ("gang", "mode"), [(as_volcano_job, "Immediate"), (as_batch_job, "WaitForFirstConsumer")]
+)
 def test_a_gang_with_a_local_volume_starts_on_its_node_at_once(
     sandbox: Sandbox, storage: Storage, gang: GangMaker, mode: str
 ) -> None:
@@ -188,10 +189,7 @@ def test_a_job_whose_claim_comes_later_holds_nothing_and_says_what_it_waits_for(
     assert attempts(sandbox) == 1
 
 
-@pytest.mark.parametrize("gang", [as_volcano_job, as_batch_job, as_pod_group])
-def test_a_node_gets_no_more_volumes_than_it_can_attach(
-    sandbox: Sandbox, storage: Storage, gang: GangMaker
-) -> None:
+def test_a_node_gets_no_more_volumes_than_it_can_attach(sandbox: Sandbox, storage: Storage) -> None:
     driver = "disk.example"
     sandbox.add_nodes(2)
     sandbox.add_queue()
@@ -203,7 +201,7 @@ def test_a_node_gets_no_more_volumes_than_it_can_attach(
     sandbox.add(
         *(
             with_disk_each(each, class_) if each["kind"] != "PodGroup" else each
-            for each in gang(sandbox, "train", 4, 1)
+            for each in as_pod_group(sandbox, "train", 4, 1)
         )
     )
     sandbox.wait_running("train-", 4)

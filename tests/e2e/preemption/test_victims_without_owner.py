@@ -1,9 +1,5 @@
 """Pods without an owner that run and have to go: stored, deleted, made again gated, and run again later."""
 
-from collections.abc import Callable
-
-import pytest
-
 from tests.e2e.preemption.test_preemption import (
     check_that_everybody_tells_who_took_the_place,
     evicted,
@@ -11,7 +7,7 @@ from tests.e2e.preemption.test_preemption import (
 )
 from tests.e2e.support.api_paths import Document
 from tests.e2e.support.gang_kinds import finish_all
-from tests.e2e.support.manifests import bare_pod, grouped, pod_group, volcano_job
+from tests.e2e.support.manifests import grouped, pod_group, volcano_job
 from tests.e2e.support.sandbox import Sandbox
 
 __all__ = ["urgent"]
@@ -25,15 +21,6 @@ def as_group(sandbox: Sandbox, name: str) -> list[Document]:
     for each in members:
         each["metadata"]["annotations"] |= MAY_GO
     return [pod_group(sandbox, name, 2), *members]
-
-
-def as_pods(sandbox: Sandbox, name: str) -> list[Document]:
-    return [bare_pod(sandbox, f"{name}-{index}", 8, annotations=dict(MAY_GO)) for index in range(2)]
-
-
-def workloads_of(sandbox: Sandbox, name: str, alike: object) -> list[str]:
-    """Names of the workloads: one group, or each pod."""
-    return [name] if alike is as_group else [f"{name}-0", f"{name}-1"]
 
 
 def uids(sandbox: Sandbox, prefix: str) -> dict[str, str]:
@@ -67,25 +54,22 @@ def check_made_once(sandbox: Sandbox, names: dict[str, str]) -> None:
     assert sandbox.ledger.ask("SELECT * FROM recreations WHERE namespace = $1", sandbox.name) == []
 
 
-@pytest.mark.parametrize("victims", [as_group, as_pods])
 def test_running_pods_without_an_owner_go_for_a_more_urgent_gang_and_run_again(
-    sandbox: Sandbox, urgent: str, victims: Callable[[Sandbox, str], list[Document]]
+    sandbox: Sandbox, urgent: str
 ) -> None:
     sandbox.add_nodes(2)
     sandbox.add_queue()
-    sandbox.add(*victims(sandbox, "calm"))
+    sandbox.add(*as_group(sandbox, "calm"))
     sandbox.wait_running("calm-", 2)
     before = uids(sandbox, "calm-")
 
     sandbox.add(volcano_job(sandbox, "urgent", 2, 8, priorityClassName=urgent))
     sandbox.wait_running("urgent-", 2)
     wait_made_again(sandbox, "calm-", before)
-    for name in workloads_of(sandbox, "calm", victims):
-        assert [code for code, _ in evicted(sandbox, name)] == ["Preempted"]
-        sandbox.wait_reason(name, "NoFit")
-        kind = "PodGroup" if victims is as_group else "Pod"
-        told = f"(Preempted) for vcjob/{sandbox.name}/urgent"
-        check_that_everybody_tells_who_took_the_place(sandbox, kind, name, told)
+    assert [code for code, _ in evicted(sandbox, "calm")] == ["Preempted"]
+    sandbox.wait_reason("calm", "NoFit")
+    told = f"(Preempted) for vcjob/{sandbox.name}/urgent"
+    check_that_everybody_tells_who_took_the_place(sandbox, "PodGroup", "calm", told)
 
     finish_all(sandbox, "urgent-")
     sandbox.wait_running("calm-", 2)

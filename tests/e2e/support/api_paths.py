@@ -32,7 +32,6 @@ _PATHS = {
     "SparkApplication": "/apis/sparkoperator.k8s.io/v1beta2/namespaces/{}/sparkapplications",
     "RayCluster": "/apis/ray.io/v1/namespaces/{}/rayclusters",
     "RayJob": "/apis/ray.io/v1/namespaces/{}/rayjobs",
-    "AppWrapper": "/apis/workload.codeflare.dev/v1beta2/namespaces/{}/appwrappers",
     "TrainJob": "/apis/trainer.kubeflow.org/v1alpha1/namespaces/{}/trainjobs",
     "RayService": "/apis/ray.io/v1/namespaces/{}/rayservices",
     "LeaderWorkerSet": "/apis/leaderworkerset.x-k8s.io/v1/namespaces/{}/leaderworkersets",

@@ -14,7 +14,6 @@ from typing import Any
 
 from admission.kube.writers.status import BETWEEN_WRITES, COALESCE
 from deploy.local.client import LocalClient
-from deploy.local.history import Moment
 from deploy.local.stack import MUSTER, Replica, Stack
 from queues.resources import Resources
 from tests.cluster_faults import leads
@@ -22,6 +21,7 @@ from tests.e2e.support.api_paths import Document, condition, path
 from tests.e2e.support.ledger_queries import LedgerQueries
 from tests.e2e.support.manifests import bare_pod, batch_job, pod, pod_group, volcano_job
 from tests.e2e.support.namespace_history import NamespaceHistory
+from tests.e2e.support.pod_history import Moment
 from tests.e2e.support.sandbox import Sandbox
 from tests.waiting import until
 

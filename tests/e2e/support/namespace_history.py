@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from deploy.local.history import Moment, PodHistory
+from tests.e2e.support.pod_history import Moment, PodHistory
 
 
 class NamespaceHistory(PodHistory):

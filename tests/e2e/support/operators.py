@@ -1,6 +1,5 @@
 """Operators of other projects, played: their definitions without schemas, and what each would make of its objects."""
 
-import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -56,40 +55,6 @@ class Template(NamedTuple):
     name: str
     count: int
     template: Mapping[str, Any]
-
-
-def pods_of_app_wrapper(document: Document) -> list[Template]:
-    """As the operator of AppWrappers has them: known kinds need not say where their templates are, and what stands in
-    ``podSetInfos`` goes into these, in the order in which they are found."""
-    found = []
-    for index, component in enumerate(document["spec"]["components"]):
-        content = component["template"]
-        roles = content.get("spec", {}).get("pytorchReplicaSpecs", {})
-        templates = [
-            (each.get("replicas", 1), each["template"])
-            for each in map(roles.get, ("Master", "Worker"))
-            if each is not None
-        ]
-        templates += [
-            (each.get("replicas", 1), _walk(content, each["path"])) for each in component.get("podSets", ())
-        ]
-        infos = component.get("podSetInfos") or [{}] * len(templates)
-        for position, ((count, template), info) in enumerate(zip(templates, infos, strict=True)):
-            metadata = template.get("metadata", {})
-            written = {
-                field: {**metadata.get(field, {}), **info.get(field, {})}
-                for field in ("labels", "annotations")
-            }
-            found.append(
-                Template(f"{index}-{position}", count, {**template, "metadata": {**metadata, **written}})
-            )
-    return found
-
-
-def _walk(content: Any, where: str) -> Any:
-    for step in re.findall(r"\.(\w+)|\[(\d+)\]", where):
-        content = content[step[0]] if step[0] else content[int(step[1])]
-    return content
 
 
 def value_at(document: Mapping[str, Any], fields: Sequence[str], default: Any = None) -> Any:

@@ -18,9 +18,9 @@ from types import TracebackType
 from typing import Final, Self
 
 from deploy.local.client import LocalClient
-from deploy.local.history import Moment, PodHistory
 from tests.e2e.support.api_paths import Document, kind_of, path
 from tests.e2e.support.manifests import batch_job, grouped, pod, pod_group, volcano_job
+from tests.e2e.support.pod_history import Moment, PodHistory
 from tests.e2e.support.sandbox import Sandbox
 from tests.waiting import until
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from deploy.local.history import Moment
 from tests.e2e.support.namespace_history import admission_id
+from tests.e2e.support.pod_history import Moment
 
 _ENDED = ("Succeeded", "Failed")
 

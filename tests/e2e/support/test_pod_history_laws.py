@@ -1,6 +1,6 @@
 """The laws that end-to-end tests hold the history of pods against do notice breaches."""
 
-from deploy.local.history import Moment
+from tests.e2e.support.pod_history import Moment
 from tests.e2e.support.pod_history_laws import breaches
 
 

@@ -134,11 +134,6 @@ def test_the_demo_shows_what_the_tutorial_says(kept_demo: Demo) -> None:
     assert TUTORIAL[0].matches(kept_demo.text), kept_demo.text
 
 
-def test_the_demo_proves_that_both_gangs_were_whole(kept_demo: Demo) -> None:
-    checked = re.findall(r"^Checked +(\S+) against \d+ watch events", kept_demo.text, re.M)
-    assert checked == ["vcjob/pytorch-distributed", "podgroup/distributed-training"]
-
-
 def test_the_demo_goes_on_without_its_leader(kept_demo: Demo) -> None:
     assert re.search(r"The second one took over: \d+ s later the small pod", kept_demo.text), kept_demo.text
 
@@ -146,7 +141,7 @@ def test_the_demo_goes_on_without_its_leader(kept_demo: Demo) -> None:
 def test_the_demo_gets_back_what_was_lent_and_no_more(kept_demo: Demo) -> None:
     night = kept_demo.text.partition("22:00  Robotics")[2].partition("has ended")[0]
     assert "vcjob/night-batch runs with 6 of 7 pods" in night, kept_demo.text
-    assert "job/evaluation runs" in night, kept_demo.text
+    assert "job/evaluation runs with 1 of 1 pods" in night, kept_demo.text
 
 
 def test_the_demo_has_a_page_to_look_at(kept_demo: Demo) -> None:
@@ -159,11 +154,6 @@ def test_the_demo_has_a_page_to_look_at(kept_demo: Demo) -> None:
 
 def test_the_demo_shows_a_job_that_leaves_a_node_whose_gpu_fails(kept_demo: Demo) -> None:
     assert re.search(r"GPU 0 of \S+ fails \(XID 79\) under job/tune\.", kept_demo.text, re.M), kept_demo.text
-
-
-def test_the_demo_can_be_read_in_100_columns(kept_demo: Demo) -> None:
-    told = [line for line in kept_demo.lines if not line.startswith("export ")]
-    assert max(map(len, told)) <= 110, max(told, key=len)
 
 
 def run(exchange: Exchange, environment: dict[str, str]) -> str:

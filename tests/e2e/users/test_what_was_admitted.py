@@ -8,7 +8,7 @@ import pytest
 from deploy.local.client import LocalClient
 from queues.errors import ApiError
 from tests.e2e.support.api_paths import Document, path
-from tests.e2e.support.gang_kinds import GangMaker, as_batch_job, as_volcano_job, finish, finish_all
+from tests.e2e.support.gang_kinds import finish, finish_all
 from tests.e2e.support.manifests import batch_job, container, pod_spec, volcano_job
 from tests.e2e.support.namespace_history import admission_id
 from tests.e2e.support.sandbox import GPU, Sandbox
@@ -112,9 +112,8 @@ def test_a_pod_gets_no_seat_of_a_job_in_another_namespace_whose_uid_it_names(
     assert str(admission) not in seats
 
 
-@pytest.mark.parametrize("gang", [as_volcano_job, as_batch_job])
 def test_a_gang_whose_pods_are_enlarged_on_their_way_is_admitted_with_what_they_will_ask(
-    sandbox: Sandbox, gang: GangMaker
+    sandbox: Sandbox,
 ) -> None:
     defaults = {"type": "Container", "default": {"cpu": "2"}, "defaultRequest": {"cpu": "500m"}}
     limits = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "defaults"}}
@@ -123,7 +122,7 @@ def test_a_gang_whose_pods_are_enlarged_on_their_way_is_admitted_with_what_they_
     )
     sandbox.add_nodes(2)
     sandbox.add_queue()
-    sandbox.add(*gang(sandbox, "train", 2, 5))
+    sandbox.add(volcano_job(sandbox, "train", 2, 5))
     sandbox.wait_running("train-", 2)
     assert sandbox.held()[f"queue {sandbox.name} cpu"] == 1_000
     assert [kind for kind, _, _ in sandbox.ledger.decisions(sandbox.name, "train") if kind == "evict"] == []

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from admission.read_api.usage import TimeSeriesList
 from admission.web.reader import EVERYTHING, Sight
-from admission.web.usage.time_series import (
+from admission.web.time_series import (
     StatedLimits,
     TimeSeriesRequest,
     series_of_queues,

@@ -5,11 +5,9 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from msgspec import structs
-
-from admission.read_api.usage import UsageList, UsageQuotaBody
+from admission.read_api.usage import UsageList
 from admission.web.reader import EVERYTHING, Sight, UnknownName
-from admission.web.usage.report import UsageRequest, usage_list
+from admission.web.usage_report import UsageRequest, usage_list
 from queues.sql.read.rows import KindIn
 from queues.sql.read.usage import KnownSince, UsageColumn, UsageLine, UsagePage, key_length
 from tests.fakes.read_api.fake_lists import GPU, NOW, FakeLists
@@ -23,28 +21,6 @@ USED = (
     ("team-a", "dev", "", "old", "", GPU, 1800, 0, 0, 0),
     ("team-b", "team-b", "bert", "llama-pretrain", "h100", GPU, 400 * 3600, 0, 0, 0),
     ("team-b", "team-b", "bert", "llama-pretrain", "", "cpu", 64 * 400 * 3600, 0, 0, 0),
-)
-
-
-def quota(name: str, hours: str, borrowed: str | None, idle: str) -> UsageQuotaBody:
-    """In half hours, to have whole numbers."""
-    used, kept = (int(each) * 1800 for each in (hours, idle))
-    over = None if borrowed is None else int(borrowed) * 1800
-    return UsageQuotaBody(
-        queue=name,
-        amount_seconds=str(used + (7 if name == "train" else 0)),
-        owned_seconds=None if over is None else str(used - over),
-        borrowed_seconds=None if over is None else str(over),
-        idle_guarantee_seconds=str(kept),
-    )
-
-
-#: What queues owned beside that; spare used nothing.
-QUOTAS = (
-    quota("dev", "1", None, "0"),
-    quota("spare", "0", "0", "300"),
-    quota("team-b", "800", "50", "12"),
-    quota("train", "2204", "0", "0"),
 )
 
 
@@ -103,9 +79,7 @@ class FakeUsage(FakeLists):
         now = int(datetime.fromisoformat(NOW).timestamp())
         history = KnownSince(postings=self.postings_begin, workloads=self.postings_begin)
         age = {"now": NOW, "as_of": self.as_of, "behind": self.behind}
-        found = usage_list(request, request.question(now, history), page, history, age)
-        told = request.quotas and request.by == {UsageColumn.QUEUE} and request.resource == GPU
-        return structs.replace(found, quotas=QUOTAS if told else None)
+        return usage_list(request, request.question(now, history), page, history, age)
 
     async def used_kinds_in_namespaces(self, since: int, limit: int) -> tuple[KindIn, ...]:
         return (KindIn("job", "ml"),)

@@ -24,8 +24,7 @@ from deploy.local.client import LocalClient
 from deploy.local.cluster import LocalCluster
 from deploy.local.processes import free_port
 from queues.api.api_resources import DEVICES, LEASES, NODES, PODS
-from queues.api.names import AGENT_NAMESPACE, DEVICE_MISMATCHES
-from queues.api.names import DEVICES as DEVICES_ANNOTATION
+from queues.api.names import AGENT_NAMESPACE
 from queues.errors import ApiError
 from tests.fakes.nvml.fake_nvml import FakeNvml
 from tests.fakes.stepped_agent import ScriptedDevices, reading
@@ -198,26 +197,18 @@ def test_what_a_person_says_of_a_device_counts_until_it_is_taken_back(agent: Run
     until(lambda: agent.health() == [True, True], "the mark taken back")
 
 
-def test_a_pod_with_other_devices_than_it_was_admitted_to_is_told_so(
-    agent: RunningAgent, agents_cluster: LocalCluster
-) -> None:
-    document = pod("other-devices", annotations={DEVICES_ANNOTATION: "0"}, nodeName=agent.name)
+def test_the_devices_of_a_pod_are_reported(agent: RunningAgent, agents_cluster: LocalCluster) -> None:
+    document = pod("with-a-device", nodeName=agent.name)
     with LocalClient(agents_cluster.kubeconfig_for(MUSTER, ("system:masters",))) as muster:
         made = muster.create(PODS.path("default"), document)
     agent.gives(made["metadata"]["uid"], "GPU-1")
 
-    def mismatches() -> list[dict[str, Any]]:
-        device = agent.device() or {"metadata": {}}
-        return json.loads(device["metadata"].get("annotations", {}).get(DEVICE_MISMATCHES, "[]"))
+    def entries() -> list[dict[str, Any]]:
+        found = (agent.device() or {}).get("status", {}).get("allocations", [])
+        return [entry for allocation in found for entry in allocation["entries"]]
 
-    until(lambda: bool(mismatches()), "the mismatch")
-    assert mismatches() == [
-        {"pod": made["metadata"]["uid"], "kind": "not-as-admitted", "found": [1], "expected": [0]}
-    ]
-    device = agent.device()
-    assert device is not None
-    (entry,) = device["status"]["allocations"][0]["entries"]
-    assert (entry["name"], entry["minors"]) == ("other-devices", [1])
+    until(lambda: bool(entries()), "the allocation")
+    assert [(entry["name"], entry["minors"]) for entry in entries()] == [("with-a-device", [1])]
 
 
 # ── as a process ────────────────────────────────────────────────────────────────────────────────────────────────

@@ -180,7 +180,7 @@ def _event(host: str) -> dict[str, Any]:
     return {
         "metadata": {"name": f"a.{host}", "namespace": "default"},
         "involvedObject": {"kind": "Pod", "namespace": "default", "name": "a"},
-        "reason": "DevicesNotGiven",
+        "reason": "GpuFault",
         "type": "Warning",
         "source": {"component": "muster-agent", "host": host},
     }

@@ -10,7 +10,6 @@ import pytest_asyncio
 
 from deploy.local.cluster import LocalCluster
 from queues.api.api_resources import (
-    APP_WRAPPERS,
     DEPLOYMENTS,
     JOB_SETS,
     LEADER_WORKER_SETS,
@@ -286,32 +285,7 @@ def specs(annotations: dict[str, str]) -> dict[ApiResource, tuple[dict[str, Any]
             {"leaderWorkerTemplate": {"workerTemplate": template}},
             ["leaderWorkerTemplate.workerTemplate"],
         ),
-        APP_WRAPPERS: (
-            {
-                "components": [
-                    component("ConfigMap"),
-                    {},
-                    {"template": {"apiVersion": "v1", "kind": "Pod", **template}},
-                    component("Deployment", template=template),
-                    component("PyTorchJob", pytorchReplicaSpecs={"Worker": {"template": template}}),
-                    component("JobSet", replicatedJobs=[{"name": "a", "template": job}]),
-                    component("LeaderWorkerSet", leaderWorkerTemplate={"workerTemplate": template}),
-                ]
-            },
-            [
-                "components.2.template",
-                "components.3.template.spec.template",
-                "components.4.template.spec.pytorchReplicaSpecs.Worker.template",
-                "components.5.template.spec.replicatedJobs.0.template.spec.template",
-                "components.6.template.spec.leaderWorkerTemplate.workerTemplate",
-            ],
-        ),
     }
-
-
-def component(kind: str, **spec: Any) -> dict[str, Any]:
-    """One of an AppWrapper."""
-    return {"template": {"apiVersion": "v1", "kind": kind, "metadata": {}, "spec": spec}}
 
 
 def at(value: Any, path: str) -> Any:

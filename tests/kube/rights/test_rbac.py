@@ -99,7 +99,6 @@ PURPOSES: dict[str, list[Ask]] = {
     "take-nodes-out": [_at(_in(api_resources.NODES)), _patches(_in(api_resources.NODES))],
     "recover-nodes": [_creates(api_resources.JOBS.path("default")), _deletes(_in(api_resources.JOBS))],
     "read-recoveries": [_at(_in(api_resources.CRON_JOBS))],
-    "read-heartbeats": [_at(_in(api_resources.LEASES))],
     "see-node-devices": _sees(api_resources.DEVICES),
     "see-hypernodes": _sees(api_resources.HYPERNODES),
     "see-budgets": _sees(api_resources.BUDGETS),

@@ -8,7 +8,8 @@ from typing import Any
 
 import yaml
 
-from admission.agent.cluster.api_client import ApiClient, Endpoint
+from admission.agent.cluster.api_client import ApiClient
+from admission.api_access import Access
 from admission.kube.install.rbac import AGENT_ACCOUNT
 from deploy.local.client import LocalClient
 from deploy.local.cluster import LocalCluster
@@ -20,14 +21,14 @@ _numbers = itertools.count(1)
 _TOKENS = f"/api/v1/namespaces/{AGENT_NAMESPACE}/serviceaccounts/{AGENT_ACCOUNT}/token"
 
 
-def agent_endpoint(cluster: LocalCluster, folder: Path, node: Mapping[str, Any] | None) -> Endpoint:
+def agent_endpoint(cluster: LocalCluster, folder: Path, node: Mapping[str, Any] | None) -> Access:
     """The access of the agent of a Node, with a token in a file; None: a token that names no node."""
     with cluster.client() as admin:
         token = agent_token(admin, node)
     name = "unbound" if node is None else node["metadata"]["name"]
     file = folder / f"{name}.token"
     file.write_text(token)
-    return Endpoint(server=cluster.url, authority=authority(cluster), token_file=file)
+    return Access(server=cluster.url, authority=authority(cluster), token_file=file)
 
 
 def agent_client(cluster: LocalCluster, folder: Path, node: Mapping[str, Any] | None) -> ApiClient:

@@ -10,7 +10,7 @@ import msgspec
 
 from admission.facts.pods import PodFact, PodPhase, PodShape
 from admission.kube.client.client import Client
-from admission.kube.writers.finalizers import FinalizerRemover
+from admission.kube.writers.repeated_writes import RepeatedWrites, finalizer_removed
 from admission.kube.writers.volcano_jobs import JobReport, VolcanoJobWriter
 from admission.volcano_jobs.job import JobSpec, read_job
 from admission.volcano_jobs.pod_changes import JobWork, work_for
@@ -162,11 +162,12 @@ class ReportingWriter(VolcanoJobWriter):
 
 async def removing_finalizers(api: Client, namespace: str) -> NoReturn:
     """Take Muster's finalizer off pods that are being deleted, as Muster does, until cancelled."""
-    remover = FinalizerRemover(api, lambda: None, requeue=lambda: None)
+    remover = RepeatedWrites(lambda: None)
     try:
         while True:
             pods = msgspec.json.decode(await api.get(f"/api/v1/namespaces/{namespace}/pods"), type=_Pods)
-            remover.reconcile([each for each in map(read_pod, pods.items) if each.kept and each.deleting])
+            leaving = [each for each in map(read_pod, pods.items) if each.kept and each.deleting]
+            remover.reconcile(finalizer_removed(api, lambda: None, each) for each in leaving)
             await asyncio.sleep(0.05)
     finally:
         await remover.stop()

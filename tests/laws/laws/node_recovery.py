@@ -17,11 +17,9 @@ def remembered(view: NodeView) -> RecoveryState:
     return read_state(view.annotation) or RecoveryState()
 
 
-def agent_has_run(view: NodeView, known: RecoveryState) -> bool:
-    """Whether the agent of a node has run in its phase, as far as anything ever reported devices."""
-    if view.lease_renewed_at is None:
-        return not known.devices
-    return view.lease_renewed_at > known.since
+def is_reported(view: NodeView, known: RecoveryState) -> bool:
+    """Whether the devices for which a node was closed are reported, if it was closed for devices."""
+    return view.is_reported or not known.devices
 
 
 def no_more_nodes_out_than_allowed(views: Views, turns: Turns, most: int) -> None:
@@ -67,7 +65,7 @@ def no_more_attempts_than_allowed(views: Views, turns: Turns) -> None:
 
 
 def nodes_come_back_only_when_well(views: Views, turns: Turns, policy: FaultPolicy) -> None:
-    """A node comes back after its agent has run, its devices are healthy and the test Job has succeeded.
+    """A node comes back after its devices are reported as healthy and the test Job has succeeded.
 
     The test is left out where pods run, and where a person or the policy takes the node back.
     """
@@ -76,7 +74,7 @@ def nodes_come_back_only_when_well(views: Views, turns: Turns, policy: FaultPoli
         by_itself = view.taint is not TaintOwner.ABSENT and policy.recovers
         if by_itself and known.phase.is_out and not turn.state.phase.is_out:
             assert known.phase is RecoveryPhase.VERIFYING, (name, known)
-            assert agent_has_run(view, known), (name, known, view)
+            assert is_reported(view, known), (name, known, view)
             assert all(fault.beyond(known.accepted) is None for fault in view.faults), (name, known, view)
             tested = any(
                 job.progress is JobProgress.SUCCEEDED and job.name.startswith(f"muster-verify-{name}-")
@@ -112,7 +110,7 @@ def taints_have_a_reason(views: Views) -> None:
         faulty = view.black_hole or any(fault.beyond(known.accepted) for fault in view.faults)
         is_open = known.phase is RecoveryPhase.VERIFYING or known.test_failed
         runs = any(job.progress is JobProgress.RUNNING for job in view.jobs.values())
-        assert faulty or is_open or runs or not agent_has_run(view, known), (name, known, view)
+        assert faulty or is_open or runs or not is_reported(view, known), (name, known, view)
 
 
 def nothing_but_the_annotation_is_remembered(turn: NodeTurn) -> None:
@@ -123,7 +121,7 @@ def nothing_but_the_annotation_is_remembered(turn: NodeTurn) -> None:
 
 
 def time_alone_changes_nothing_before_it_says(
-    views: Views, turns: Turns, policy: FaultPolicy, now: int, templates: frozenset[str]
+    views: Views, turns: Turns, policy: FaultPolicy, now: int
 ) -> None:
     """At rest, a step does nothing until the time at which it asked to be called again."""
     for name, turn in turns.items():
@@ -134,5 +132,5 @@ def time_alone_changes_nothing_before_it_says(
         for later in {now + 1, (now + ends) // 2, ends - 1}:
             if now < later < ends:
                 breaker = circuit_breaker(views, policy, later)
-                again = step(views[name], breaker, policy, later, templates)
+                again = step(views[name], breaker, policy, later)
                 assert again.is_idle, (name, later - now, ends - now, again)

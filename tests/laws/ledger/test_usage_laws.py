@@ -24,11 +24,10 @@ from queues.sql.read.usage import (
     usage,
     usage_history,
 )
-from queues.sql.read.usage_quota import OwnedAmounts, QuotaQueue, quota_use
 from queues.workload import AdmissionId, FlavorName, NodeName
 from tests.builders.empty_ledger import empty_ledger
-from tests.laws.worlds.usage import Owned, PostedAmount, kept_idle, split, used_time
-from tests.sql.ledger_harness import GPU, NOW, LedgerHarness, admit, eviction, freeing, gpus, key, queue
+from tests.laws.worlds.usage import PostedAmount, used_time
+from tests.sql.ledger_harness import NOW, LedgerHarness, admit, eviction, freeing, gpus, key, queue
 
 DAY = 86_400
 QUEUES = ("a", "b", "c")
@@ -64,10 +63,6 @@ class World(NamedTuple):
     begins: tuple[int, int]
     ends: tuple[int, int]
     partitioned: bool
-    #: Queue, seconds from NOW on, for so long, deserved and guaranteed GPUs, in thousandths.
-    owned: list[tuple[str, int, int, int | None, int]]
-    #: The queue above each queue; "": none.
-    above: dict[str, str]
 
 
 WORLDS = st.builds(
@@ -77,19 +72,6 @@ WORLDS = st.builds(
     st.tuples(st.integers(0, 6), st.sampled_from([-DAY, -3_600, -1, 0, 1, 1_800])),
     st.tuples(st.integers(3, 12), st.sampled_from([-1_800, -1, 0, 1, 5_000, 9 * DAY])),
     st.booleans(),
-    st.lists(
-        st.tuples(
-            st.sampled_from(QUEUES),
-            st.integers(0, 12 * DAY),
-            st.integers(1, 9 * DAY),
-            st.one_of(st.none(), st.integers(0, 9000)),
-            st.integers(0, 5000),
-        ),
-        max_size=6,
-    ),
-    st.fixed_dictionaries(
-        {"a": st.just(""), "b": st.sampled_from(["", "a"]), "c": st.sampled_from(["", "a", "b"])}
-    ),
 )
 
 
@@ -131,7 +113,6 @@ async def play(muster: Database, world: World) -> None:
     begins, ends = (times[min(number, len(times) - 1)] + more for number, more in (world.begins, world.ends))
     ends = min(ends, now + world.rest)
     await check(harness, begins, ends, dropped)
-    await check_split(harness, world, begins, ends)
 
 
 async def act(
@@ -231,58 +212,6 @@ async def check(harness: LedgerHarness, begins: int, ends: int, dropped: list[Po
             assert {each.resource: each.units for each in page.totals} == used_time(
                 kept, begins, ends, lambda each: each.resource
             )
-
-
-async def check_split(harness: LedgerHarness, world: World, begins: int, ends: int) -> None:
-    """Use is split exactly into what was owned and what was borrowed, by queue and by all queues as one.
-
-    What is idle of guarantees is what the tree keeps, told once.
-    """
-    owned = owned_by(world)
-    async with harness.muster.snapshot() as tx:
-        kept = [each for each in await _postings(tx) if each.resource == GPU]
-        begins = max(begins, (await usage_history(tx)).postings)
-        ends = max(begins, ends)
-        idle = kept_idle(kept, owned, world.above, begins, ends)
-        for counts_as in ({name: name for name in QUEUES}, dict.fromkeys(QUEUES, "a")):
-            found = await quota_use(
-                tx,
-                begins=begins,
-                ends=ends,
-                resource=GPU,
-                queues=[
-                    QuotaQueue(
-                        name, world.above[name], levels_above(world, name), counts_as[name], counts_as[name]
-                    )
-                    for name in QUEUES
-                ],
-                owned=[OwnedAmounts(*each) for each in owned],
-            )
-            counted = [each._replace(queue=counts_as[each.queue]) for each in kept]
-            assert {
-                name: (each.used, each.stated, each.borrowed, each.idle) for name, each in found.items()
-            } == {
-                name: (
-                    *split(counted, owned, name, begins, ends),
-                    sum(idle[each] for each in QUEUES if counts_as[each] == name),
-                )
-                for name in set(counts_as.values())
-            }
-
-
-def levels_above(world: World, name: str) -> int:
-    above = world.above[name]
-    return 1 + levels_above(world, above) if above else 0
-
-
-def owned_by(world: World) -> list[Owned]:
-    """What queues own, each from when the one before it ends."""
-    free_from, found = dict.fromkeys(QUEUES, NOW), []
-    for name, since, seconds, deserved, guarantee in world.owned:
-        begins = max(free_from[name], NOW + since)
-        free_from[name] = begins + seconds
-        found.append(Owned(name, begins, begins + seconds, deserved, guarantee))
-    return found
 
 
 def everything(*names: str) -> UsageViewer:

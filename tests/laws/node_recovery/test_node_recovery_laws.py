@@ -84,10 +84,6 @@ class NodesUnderFaults(RuleBasedStateMachine):
     def jobs_are_gone(self, node: NodeName) -> None:
         self.cluster.nodes[node].jobs.clear()
 
-    @rule(node=nodes, runs=st.booleans())
-    def an_agent_starts_or_stops(self, node: NodeName, runs: bool) -> None:
-        self.cluster.nodes[node].agent_runs = runs
-
     @rule(node=nodes, ready=st.sampled_from((True, True, False)))
     def a_node_is_ready_or_not(self, node: NodeName, ready: bool) -> None:
         self.cluster.nodes[node].ready = ready
@@ -110,10 +106,6 @@ class NodesUnderFaults(RuleBasedStateMachine):
         self.cluster.nodes[node].annotation = annotation
         self.seen -= {job for job in self.seen if f"-{node}-" in job}
         self.made.pop(node, None)
-
-    @rule(there=st.sets(st.sampled_from((RECOVER, VERIFY))))
-    def templates_come_and_go(self, there: set[str]) -> None:
-        self.cluster.templates = frozenset(there)
 
     @rule(
         recovers=st.booleans(),
@@ -142,7 +134,7 @@ class NodesUnderFaults(RuleBasedStateMachine):
         laws.taints_have_a_reason(cluster.views())
         laws.only_the_job_of_the_phase_runs(cluster.views())
         laws.time_alone_changes_nothing_before_it_says(
-            cluster.views(), self._plan(), cluster.policy, cluster.now, cluster.templates
+            cluster.views(), self._plan(), cluster.policy, cluster.now
         )
 
     @rule(seconds=st.sampled_from((1, 601, 1501, 1801)), succeeds=st.booleans(), heals=st.booleans())
@@ -173,15 +165,26 @@ class NodesUnderFaults(RuleBasedStateMachine):
         self.devices_are_reported_or_not(node, reports=False)
         self.life_goes_on(1, succeeds=True, heals=False)
 
+    @rule(node=nodes)
+    def a_gang_comes_before_the_repair_job(self, node: NodeName) -> None:
+        """Its node is not ready when the repair begins, so that the Job waits."""
+        played = self.cluster.nodes[node]
+        played.ready, played.foreign_pods = False, 0
+        played.gangs.clear()
+        self.a_device_fails(node, 0, "Xid79")
+        self.turns_come_to_rest()
+        self.cluster.gang_comes(node, frozenset({1}))
+        played.ready = True
+        self.turns_come_to_rest()
+
     @precondition(lambda self: any(node.annotation for node in self.cluster.nodes.values()))
     @rule()
     def everything_heals(self) -> None:
         """Every node comes back, but those whose test failed; and those by a person's hand."""
         cluster = self.cluster
-        cluster.templates = frozenset({RECOVER, VERIFY})
         for node in cluster.nodes.values():
             node.faults.clear()
-            node.black_hole, node.foreign_pods, node.agent_runs, node.ready = None, 0, True, True
+            node.black_hole, node.foreign_pods, node.ready = None, 0, True
             cluster.is_reported(node.name, reports=True)
         for _ in range(8):
             for node in cluster.nodes.values():
@@ -200,7 +203,7 @@ class NodesUnderFaults(RuleBasedStateMachine):
 
     def _plan(self) -> Any:
         cluster = self.cluster
-        return plan(cluster.views(), cluster.policy, cluster.now, templates=cluster.templates)
+        return plan(cluster.views(), cluster.policy, cluster.now)
 
     def _turn(self, done: int | None = None) -> bool:
         """One turn; whether it did anything."""

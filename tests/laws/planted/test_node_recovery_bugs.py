@@ -95,9 +95,7 @@ BUGS = (
     Bug("a Job is made under gangs that came late", PHASES, RecoveryPhase.RECOVERING, _job_under_pods),
     Bug("Jobs of phases that are over go on", step, "_leftovers", lambda view, state: ()),
     Bug("a Job is tried for what only a person ends", _Step, "for_person", ()),
-    Bug("a lease that was renewed long ago is believed", _Step, "agent_ran_after", lambda self, moment: True),
-    Bug("the end of a fault is believed of nobody", _Step, "agent_ran_after",
-        lambda self, moment: self.view.lease_renewed_at is None or self.view.lease_renewed_at > moment),
+    Bug("the end of a fault is believed of nobody", _Step, "is_unreported", False),
     Bug("nodes come back without a test", step, "_runs_pods_well", lambda here: True),
     Bug("the end of a Job's time is not told", step, "_while_job_runs", _forgets_the_end),
 )  # fmt: skip

@@ -33,8 +33,7 @@ class PlayedNode:
     name: NodeName
     faults: dict[int, DeviceFault] = field(default_factory=dict)
     black_hole: BlackHole | None = None
-    lease_renewed_at: int | None = 0
-    agent_runs: bool = True
+    is_reported: bool = True
     ready: bool = True
     cordoned: bool = False
     taint: TaintOwner = TaintOwner.ABSENT
@@ -49,7 +48,7 @@ class PlayedNode:
             name=self.name,
             faults=tuple(fault for _, fault in sorted(self.faults.items())),
             black_hole=self.black_hole,
-            lease_renewed_at=self.lease_renewed_at,
+            is_reported=self.is_reported,
             ready=self.ready,
             cordoned=self.cordoned,
             taint=self.taint,
@@ -66,8 +65,7 @@ class PlayedCluster:
     def __init__(self, policy: FaultPolicy = POLICY) -> None:
         self.now = 1_800_000_000
         self.policy = policy
-        self.nodes = {name: PlayedNode(name, lease_renewed_at=self.now) for name in NODES}
-        self.templates = frozenset({RECOVER, VERIFY})
+        self.nodes = {name: PlayedNode(name) for name in NODES}
         self._gangs = 0
 
     def views(self) -> Mapping[NodeName, NodeView]:
@@ -75,11 +73,8 @@ class PlayedCluster:
         return {name: node.view() for name, node in self.nodes.items()}
 
     def passes(self, seconds: int) -> None:
-        """Time goes on, and agents that run renew their leases at the end of it."""
+        """Time goes on."""
         self.now += seconds
-        for node in self.nodes.values():
-            if node.agent_runs and node.lease_renewed_at is not None:
-                node.lease_renewed_at = self.now
 
     def becomes_faulty(self, name: NodeName, index: int, reason: str) -> None:
         """A device gets a fault, beside those that it has."""
@@ -102,7 +97,7 @@ class PlayedCluster:
     def is_reported(self, name: NodeName, reports: bool) -> None:
         """The node's Device object is there, or is gone with all faults."""
         node = self.nodes[name]
-        node.lease_renewed_at = self.now if reports else None
+        node.is_reported = reports
         if not reports:
             node.faults.clear()
 

@@ -3,14 +3,13 @@
 from datetime import UTC, datetime
 
 import pytest
-from sqlalchemy import delete, insert, text
+from sqlalchemy import text
 
 from admission.read_api.usage import UsageBody, UsageList
 from admission.web.http import BadQuery
 from admission.web.reader import EVERYTHING, PeriodTooLarge, Sight, UnknownName
 from admission.web.sql_reader import SqlReader
-from admission.web.usage.quotas import owned_amounts
-from admission.web.usage.report import usage_request
+from admission.web.usage_report import usage_request
 from queues.errors import DatabaseTooSlow
 from queues.plan import Admit
 from queues.reason_codes import ReasonCode
@@ -18,8 +17,6 @@ from queues.sql import ledger
 from queues.sql.database import Database
 from queues.sql.history.partitions import ensure_partitions
 from queues.sql.observed.rows import NodeLimit
-from queues.sql.read.usage_quota import OwnedAmounts, StoredVersion
-from queues.sql.tables import queue_versions
 from queues.text_format import rfc3339
 from queues.workload import AdmissionId, FlavorName
 from tests.builders.explained_statements import LOOKED, explained
@@ -83,9 +80,7 @@ async def told(
     **given: str,
 ) -> UsageList:
     reader = SqlReader(muster, clock=lambda: float(now))
-    asked = usage_request(
-        {"from": rfc3339(NOW), "quotas": "true", **{name.rstrip("_"): said for name, said in given.items()}}
-    )
+    asked = usage_request({"from": rfc3339(NOW), **{name.rstrip("_"): said for name, said in given.items()}})
     return await reader.usage(asked, user=user, sight=sight)
 
 
@@ -312,211 +307,3 @@ async def test_what_was_posted_before_the_period_is_not_read(
     assert await looked(later - HOUR) < 60
     assert await looked(NOW - HOUR) > 300
     await muster.close()
-
-
-# ── beside what queues own
-
-
-async def version(
-    muster: Database, name: str, at: int, spec: dict[str, object] | None, *, changed_by: str = ""
-) -> None:
-    """A queue as it was from a second on; None: it was removed."""
-    async with muster.transaction() as tx:
-        await tx.execute(
-            insert(queue_versions).values(
-                queue=name,
-                uid="",
-                generation=1,
-                changed_by=changed_by,
-                document={} if spec is None else {"spec": spec},
-                removed=spec is None,
-                recorded_at=datetime.fromtimestamp(at, UTC),
-            )
-        )
-
-
-def deserves(gpus: int, guarantee: int = 0) -> dict[str, object]:
-    return {"deserved": {GPU: gpus}, "guarantee": {"resource": {GPU: guarantee}}}
-
-
-def quotas(body: UsageList) -> dict[str, tuple[str | None, ...]]:
-    """By queue: use, of that owned and borrowed, and idle guarantee, in GPU-hours."""
-
-    def hours(text: str | None) -> str | None:
-        return None if text is None else f"{int(text) / HOUR:g}"
-
-    return {
-        each.queue: (
-            hours(each.amount_seconds),
-            hours(each.owned_seconds),
-            hours(each.borrowed_seconds),
-            hours(each.idle_guarantee_seconds),
-        )
-        for each in body.quotas or ()
-    }
-
-
-async def test_use_is_split_by_what_a_queue_deserved_at_the_time(muster: Database) -> None:
-    await three_teams(muster)
-    async with muster.transaction() as tx:
-        await tx.execute(delete(queue_versions))
-    # train uses 8 in the first hour, 5 in the second, and nothing after it.
-    await version(muster, "train", NOW - HOUR, deserves(4, guarantee=1))
-    await version(muster, "train", NOW + HOUR // 2, deserves(6, guarantee=2))
-    await version(muster, "train", NOW + HOUR, deserves(6, guarantee=2), changed_by="ada")
-    await version(muster, "train", NOW + 3 * HOUR, None)
-    # dev never said what it deserves; team-b only after a while.
-    await version(muster, "dev", NOW - HOUR, {"weight": 2})
-    await version(muster, "team-b", NOW + HOUR, deserves(1))
-    await version(muster, "team-a", NOW - HOUR, deserves(7))
-
-    assert quotas(await told(muster, resource=GPU)) == {
-        "dev": ("1", None, None, "0"),
-        "team-b": ("4", None, None, "0"),
-        "train": ("13", "10", "3", "2"),
-    }
-    later = await told(muster, resource=GPU, now=NOW + 8 * HOUR, **{"from": rfc3339(NOW + HOUR)})
-    assert quotas(later)["team-b"] == ("7", "7", "0", "0")
-    assert quotas(await told(muster, resource=GPU, by="tenant")) == {
-        # 10 in the first half hour, 8 in the second, 5 in the hour after it; 7 deserved.
-        # Its queue train had a guarantee of 2 in the third hour, and used none of it.
-        "team-a": ("14", "12", "2", "2"),
-        "team-b": ("4", None, None, "0"),
-    }
-
-
-async def test_what_queues_below_use_of_a_guarantee_is_not_idle_and_what_they_keep_is_told_once(
-    muster: Database,
-) -> None:
-    await three_teams(muster)
-    async with muster.transaction() as tx:
-        await tx.execute(delete(queue_versions))
-    # train uses 8 in the first hour, 5 in the second; dev 2 in the first half hour.
-    await version(muster, "team-a", NOW - HOUR, deserves(20, guarantee=9))
-    await version(muster, "train", NOW - HOUR, {**deserves(8, guarantee=6), "parent": "team-a"})
-    await version(muster, "dev", NOW - HOUR, {**deserves(2, guarantee=1), "parent": "team-a"})
-    # By hour: train keeps 0, 1, 6, 6; dev 0 and then 1; and team-a what is left of 9: 0, 2, 2, 2.
-    by_queue = quotas(await told(muster, resource=GPU, queue="team-a"))
-    assert {name: each[3] for name, each in by_queue.items()} == {"team-a": "6", "train": "13", "dev": "3.5"}
-    assert by_queue["team-a"][:3] == ("0", "0", "0")
-    assert quotas(await told(muster, resource=GPU, by="tenant"))["team-a"][3] == "22.5"
-    # Of queues that the user may not see it is told of the one above.
-    assert quotas(await told(muster, resource=GPU, user="eve", sight=EVE))["team-a"][3] == "9.5"
-
-
-async def test_what_is_lent_is_no_borrowing_of_the_queue_that_has_it(muster: Database) -> None:
-    await three_teams(muster)
-    async with muster.transaction() as tx:
-        await tx.execute(delete(queue_versions))
-    lent = {"to": "train", "resources": {GPU: 3}, "until": rfc3339(NOW + HOUR)}
-    await version(muster, "root", NOW - HOUR, {})
-    await version(muster, "team-a", NOW - HOUR, {"parent": "root", **deserves(7)})
-    await version(muster, "train", NOW - HOUR, {"parent": "team-a", **deserves(5)})
-    await version(muster, "dev", NOW - HOUR, {"parent": "team-a", **deserves(2)})
-    await version(muster, "team-b", NOW - HOUR, {"parent": "root", **deserves(3), "loans": [lent]})
-    # train uses 8 in the first hour, of which 3 are lent, and 5 then; team-b 1 all the time.
-    assert quotas(await told(muster, resource=GPU, queue="train")) == {"train": ("13", "13", "0", "0")}
-    assert quotas(await told(muster, resource=GPU))["team-b"] == ("4", "3", "1", "0")
-    assert quotas(await told(muster, resource=GPU, by="tenant")) == {
-        "team-a": ("14", "14", "0", "0"),
-        "team-b": ("4", "3", "1", "0"),
-    }
-    # A user who may not see the queue that lends is told the same.
-    assert quotas(await told(muster, resource=GPU, user="tim", sight=TIM)) == {
-        "train": ("13", "13", "0", "0")
-    }
-
-
-async def test_the_split_is_told_of_queues_that_the_user_may_see_and_of_nothing_else(
-    muster: Database,
-) -> None:
-    await three_teams(muster)
-    assert (await told(muster)).quotas is None, "of all resources together nothing is deserved"
-    assert (await told(muster, resource=GPU, by="queue,user")).quotas is None
-    assert (await told(muster, resource=GPU, by="user")).quotas is None
-    assert quotas(await told(muster, resource=GPU, user="eve", sight=EVE)).keys() == {"train"}
-    assert quotas(await told(muster, resource=GPU, user="eve", sight=EVE, by="tenant")).keys() == {"team-a"}
-    assert (await told(muster, resource=GPU, user="nora", sight=NORA)).quotas is None
-    assert (await told(muster, resource=GPU, quotas="false")).quotas is None
-
-
-async def test_more_versions_than_are_read_leave_the_split_out(
-    muster: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await three_teams(muster)
-    assert (await told(muster, resource=GPU)).quotas is not None
-    monkeypatch.setattr("queues.sql.read.usage_quota.MOST_VERSIONS", 3)
-    assert (await told(muster, resource=GPU)).quotas is None
-
-
-async def test_a_split_that_takes_too_long_is_left_out(
-    muster: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def late(*_: object, **__: object) -> None:
-        raise DatabaseTooSlow(reason="canceling statement due to statement timeout", sqlstate="57014")
-
-    await three_teams(muster)
-    monkeypatch.setattr("admission.web.sql_reader.quota_use", late)
-    body = await told(muster, resource=GPU)
-    assert (body.quotas, len(body.items)) == (None, 3)
-
-
-def test_versions_that_change_nothing_of_a_resource_are_one_time() -> None:
-    versions = [
-        StoredVersion("a", 10, {"spec": deserves(4)}),
-        StoredVersion("a", 20, {"spec": {**deserves(4), "weight": 2}}),
-        StoredVersion("a", 30, {"spec": {"deserved": "much"}}),
-        StoredVersion("a", 40, {"spec": deserves(4, guarantee=1)}),
-        StoredVersion("a", 40, {"spec": deserves(5)}),
-        StoredVersion("b", 5, {}),
-        StoredVersion("b", 6, None),
-        StoredVersion("b", 70, {"spec": deserves(1)}),
-    ]
-    assert owned_amounts(versions, GPU, 99) == [
-        OwnedAmounts("a", 10, 30, 4000, 0),
-        OwnedAmounts("a", 30, 40, None, 0),
-        OwnedAmounts("a", 40, 99, 5000, 0),
-        OwnedAmounts("b", 5, 6, None, 0),
-        OwnedAmounts("b", 70, 99, 1000, 0),
-    ]
-
-
-def test_a_loan_counts_from_its_version_to_its_end_or_until_a_queue_is_gone() -> None:
-    def stated(deserved: int, *loans: dict[str, object]) -> dict[str, object]:
-        return {"spec": {"parent": "root", **deserves(deserved), "loans": list(loans)}}
-
-    def until(at: int) -> dict[str, object]:
-        return {"to": "b", "resources": {GPU: 2}, "until": rfc3339(at)}
-
-    versions = [
-        StoredVersion("a", 10, stated(4, until(30))),
-        StoredVersion("a", 35, stated(4, until(60), until(70))),
-        StoredVersion("b", 5, stated(1)),
-        StoredVersion("b", 50, None),
-    ]
-    assert owned_amounts(versions, GPU, 99) == [
-        OwnedAmounts("a", 10, 30, 2000, 0),
-        OwnedAmounts("a", 30, 35, 4000, 0),
-        OwnedAmounts("a", 35, 50, 0, 0),
-        OwnedAmounts("a", 50, 99, 4000, 0),
-        OwnedAmounts("b", 5, 10, 1000, 0),
-        OwnedAmounts("b", 10, 30, 3000, 0),
-        OwnedAmounts("b", 30, 35, 1000, 0),
-        OwnedAmounts("b", 35, 50, 5000, 0),
-    ]
-    assert owned_amounts(versions, GPU, 40, begins=20) == [
-        OwnedAmounts("a", 20, 30, 2000, 0),
-        OwnedAmounts("a", 30, 35, 4000, 0),
-        OwnedAmounts("a", 35, 40, 0, 0),
-        OwnedAmounts("b", 20, 30, 3000, 0),
-        OwnedAmounts("b", 30, 35, 1000, 0),
-        OwnedAmounts("b", 35, 40, 5000, 0),
-    ]
-
-
-def test_loans_that_change_too_often_leave_the_split_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    loan = {"to": "b", "resources": {GPU: 1}, "until": rfc3339(90)}
-    versions = [StoredVersion("a", at, {"spec": {**deserves(at), "loans": [loan]}}) for at in range(1, 6)]
-    monkeypatch.setattr("admission.web.usage.quotas.MOST_LOAN_STEPS", 4)
-    assert owned_amounts(versions, GPU, 99) is None
-    assert owned_amounts(versions, GPU, 99, begins=2) is not None

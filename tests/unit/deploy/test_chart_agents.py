@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from admission.agent.settings import AgentSettings
+from queues.api.names import RUNS_AGENT
 from tests.unit.deploy.chart_rendering import SECRET, Key, refused, rendered, values_file
 
 QUOTA = ("ResourceQuota", "muster-agents", "muster-agent")
@@ -13,6 +15,23 @@ QUOTA = ("ResourceQuota", "muster-agents", "muster-agent")
 def agent_pod(made: dict[Key, Any]) -> Any:
     """Spec of the agents' pods."""
     return made["DaemonSet", "muster-agents", "muster-agent"]["spec"]["template"]["spec"]
+
+
+def test_agents_are_found_by_their_label_and_port_and_see_the_devices_of_the_kubelet(
+    helm_program: Path,
+) -> None:
+    pod = agent_pod(rendered(helm_program, *SECRET))
+    terms = pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][
+        "nodeSelectorTerms"
+    ]
+    marks = [term["matchExpressions"][0] for term in terms]
+    assert {"key": RUNS_AGENT, "operator": "In", "values": ["true"]} in marks
+    (container,) = pod["containers"]
+    assert container["image"] == "muster:0.1.0"
+    settings = AgentSettings(node_name="node")
+    assert settings.metrics_listen == f":{container['ports'][0]['containerPort']}"
+    assert container["volumeMounts"][0]["mountPath"] == f"{settings.kubelet_dir}/device-plugins"
+    assert pod["tolerations"] == [{"operator": "Exists"}], "agents of tainted nodes see the recovery"
 
 
 @pytest.mark.parametrize("empty", ["null", "[]"])

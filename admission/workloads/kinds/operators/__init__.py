@@ -2,7 +2,6 @@
 
 from typing import Final
 
-from admission.workloads.kinds.operators.app_wrapper import APP_WRAPPER
 from admission.workloads.kinds.operators.job_set import JOB_SET
 from admission.workloads.kinds.operators.kubeflow import KUBEFLOW
 from admission.workloads.kinds.operators.ray import RAY_CLUSTER, RAY_JOB
@@ -15,7 +14,6 @@ OPERATOR_KINDS: Final[tuple[OperatorKind, ...]] = (
     RAY_CLUSTER,
     RAY_JOB,
     SPARK_APPLICATION,
-    APP_WRAPPER,
 )
 
 __all__ = ["OPERATOR_KINDS", "OperatorKind"]

@@ -153,8 +153,6 @@ class OperatorKind:
     #: Fields from the object to the one that suspends it.
     suspend: Path = ("spec", "suspend")
     templates: tuple[Templates, ...] = ()
-    #: Finds its templates, if it says itself where they are. Raises UnexpectedPart.
-    held: "Callable[[WireOperatorJob, UserValues], Iterator[HeldTemplate]] | None" = None
     #: Conditions that say that it has ended.
     ended_by: tuple[str, ...] = ()
     #: Fields of the status that say so, with the values by which they do.
@@ -431,8 +429,7 @@ def _found(description: OperatorKind, job: WireOperatorJob, values: UserValues) 
 def _named(description: OperatorKind, job: WireOperatorJob, values: UserValues) -> Iterator[HeldTemplate]:
     """All templates of an object that have different names. Raises UnexpectedPart."""
     seen: set[str] = set()
-    held = _held(description, job, values) if description.held is None else description.held(job, values)
-    for each in held:
+    for each in _held(description, job, values):
         if each.content is None:
             values.refuse(each.where, "none", "a pod template")
             continue
@@ -467,7 +464,7 @@ def written_templates(description: OperatorKind, job: WireOperatorJob) -> list[H
     values = UserValues()
     own = replace(description, templates=tuple(each for each in description.templates if each.made is None))
     with suppress(UnexpectedPart):  # the object says so itself
-        found.extend(_held(own, job, values) if own.held is None else own.held(job, values))
+        found.extend(_held(own, job, values))
     return [each for each in found if each.content is not None]
 
 
@@ -486,11 +483,11 @@ def _held(description: OperatorKind, job: WireOperatorJob, values: UserValues) -
             count = prod(_factors(templates.counts, raw, path, values))
             content = bytes(template) if templates.made is None else templates.made(job, raw)
             existing = tuple(_existing(raw, path, templates.written_at()))
-            is_marked = says_it_is_resumed(part(raw, templates.written_at(), path), inner, job.metadata.uid)
+            is_marked = _says_it_is_resumed(part(raw, templates.written_at(), path), inner, job.metadata.uid)
             yield HeldTemplate(name, content, where, path, count, inner, existing, is_marked)
 
 
-def says_it_is_resumed(written: msgspec.Raw | None, where: Path, uid: str) -> bool:
+def _says_it_is_resumed(written: msgspec.Raw | None, where: Path, uid: str) -> bool:
     """Whether labels and annotations at a place say that the pods are members of the object with this uid."""
     place = ("annotations", names.MEMBER_OF)
     return f"/{uid}/" in text(part(written, place, where), (*where, *place))

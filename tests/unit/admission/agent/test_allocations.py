@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from admission.agent.allocations import Allocation, DeviceMismatch, MismatchKind, allocations, mismatches
+from admission.agent.allocations import Allocation, allocations
 from admission.agent.kubelet.checkpoint import GivenDevices
 from admission.agent.pod_info import PodInfo
 from admission.agent.readings import DeviceReading, MigInstance, NodeReading, Process
@@ -61,7 +61,7 @@ def test_a_lost_device_stays_with_the_pod_that_had_it_while_the_pod_runs():
     assert kept.devices == ("GPU-0", "GPU-1")
     (kept,) = allocations(node(gpu(0), gpu(1, lost=True)), pods(TRAIN), [], PIDS.get, [kept])
     assert kept.devices == ("GPU-1",)
-    assert allocations(without, pods(replace(TRAIN, ended=True), SERVE), [], PIDS.get, [kept]) == ()
+    assert allocations(without, pods(SERVE), [], PIDS.get, [kept]) == ()
     assert allocations(node(gpu(0), gpu(1)), pods(TRAIN), [], PIDS.get, [kept]) == (), "it tells by itself"
 
 
@@ -77,12 +77,10 @@ def test_what_processes_use_beside_what_was_given_is_no_allocation():
     assert [one.devices for one in found] == [("GPU-0",)]
 
 
-def test_pods_that_are_gone_or_have_ended_have_nothing():
+def test_pods_that_are_gone_have_nothing():
     readings = node(gpu(0, 100), gpu(1, 300))
     gone = GivenDevices(pod_uid="u-gone", container="main", resource="nvidia.com/gpu", ids=("GPU-1",))
-    ended = replace(TRAIN, ended=True)
-    assert allocations(readings, pods(ended), [gone, gave(TRAIN, "GPU-0")], PIDS.get) == ()
-    assert mismatches(readings, pods(ended), [gone, gave(TRAIN, "GPU-0")], PIDS.get) == ()
+    assert allocations(readings, pods(), [gone, gave(TRAIN, "GPU-0")], PIDS.get) == ()
 
 
 def test_allocations_are_by_namespace_and_name_whatever_the_order_of_what_is_known():
@@ -152,73 +150,3 @@ def test_each_process_is_looked_up_once():
 
     allocations(node(gpu(0, 100), gpu(1, 100)), pods(TRAIN), [], pod_of_pid)
     assert asked == [100]
-
-
-def test_a_pod_whose_devices_are_as_admitted_and_used_is_no_mismatch():
-    admitted = replace(TRAIN, devices=(0, 1))
-    given = [gave(TRAIN, "GPU-0", "GPU-1")]
-    assert mismatches(node(gpu(0, 100), gpu(1), gpu(2, 7)), pods(admitted), given, PIDS.get) == ()
-
-
-def test_other_devices_than_admitted_are_told_as_found_and_expected():
-    admitted = replace(TRAIN, devices=(0, 1))
-    found = mismatches(
-        node(gpu(0), gpu(1), gpu(2), gpu(3)), pods(admitted), [gave(TRAIN, "GPU-2", "GPU-3")], PIDS.get
-    )
-    assert found == (
-        DeviceMismatch(
-            kind=MismatchKind.NOT_AS_ADMITTED,
-            pod_uid="u-train",
-            namespace="team-a",
-            name="train-0",
-            found=(2, 3),
-            expected=(0, 1),
-        ),
-    )
-
-
-def test_computing_on_a_device_that_was_not_given_is_told():
-    found = mismatches(node(gpu(0, 100), gpu(1, 100), gpu(2)), pods(TRAIN), [gave(TRAIN, "GPU-0")], PIDS.get)
-    assert [(one.kind, one.found, one.expected) for one in found] == [(MismatchKind.NOT_GIVEN, (1,), (0,))]
-
-
-def test_computing_without_any_device_is_told():
-    (found,) = mismatches(node(gpu(0, 100)), pods(TRAIN), [], PIDS.get)
-    assert (found.found, found.expected) == ((0,), ())
-
-
-def test_a_pod_with_parts_of_devices_may_compute_on_what_it_was_admitted_to():
-    shared = replace(TRAIN, devices=(1,))
-    assert mismatches(node(gpu(0), gpu(1, 100)), pods(shared), [], PIDS.get) == ()
-    (found,) = mismatches(node(gpu(0, 100), gpu(1)), pods(shared), [], PIDS.get)
-    assert (found.kind, found.found, found.expected) == (MismatchKind.NOT_GIVEN, (0,), (1,))
-
-
-def test_another_mig_instance_of_the_same_device_is_told():
-    on_other = replace(MIG, processes=(Process(pid=100, instance="MIG-0"),))
-    given = [gave(TRAIN, "MIG-1", resource="nvidia.com/mig-1g.10gb")]
-    (found,) = mismatches(node(on_other), pods(TRAIN), given, PIDS.get)
-    assert (found.kind, found.found, found.expected) == (MismatchKind.NOT_GIVEN, (0,), (0,))
-
-
-@pytest.mark.parametrize("instance", ["MIG-1", None])
-def test_its_own_mig_instance_is_no_mismatch_nor_is_an_unknown_one(instance):
-    own = replace(MIG, processes=(Process(pid=100, instance=instance),))
-    assert mismatches(node(own), pods(TRAIN), [gave(TRAIN, "MIG-1")], PIDS.get) == ()
-
-
-def test_a_whole_device_covers_its_mig_instances():
-    used = replace(MIG, processes=(Process(pid=100, instance="MIG-0"),))
-    assert mismatches(node(used), pods(TRAIN), [gave(TRAIN, "GPU-0")], PIDS.get) == ()
-
-
-def test_pods_with_resource_claims_or_with_devices_of_unknown_ids_are_not_judged():
-    readings = node(gpu(0, 100))
-    assert mismatches(readings, pods(replace(TRAIN, has_claims=True)), [], PIDS.get) == ()
-    assert mismatches(readings, pods(TRAIN), [gave(TRAIN, "novel-id")], PIDS.get) == ()
-    judged = mismatches(readings, pods(TRAIN), [gave(TRAIN, "nic0", resource="rdma/hca")], PIDS.get)
-    assert [one.kind for one in judged] == [MismatchKind.NOT_GIVEN]
-
-
-def test_processes_of_the_node_and_of_unknown_pods_are_no_mismatch():
-    assert mismatches(node(gpu(0, 7, 300)), pods(TRAIN), [], PIDS.get) == ()

@@ -12,7 +12,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from admission.agent.allocations import Allocation, DeviceMismatch, MismatchKind
+from admission.agent.allocations import Allocation
 from admission.agent.device_watch import Seen
 from admission.agent.health import Condition, ConditionType, DeviceHealth
 from admission.agent.metrics import AgentMetrics, MetricsServer, NodeObservation
@@ -205,20 +205,10 @@ def test_xids_are_counted_by_class(told: _Told) -> None:
     assert list(counts.values()) == [1]
 
 
-def test_links_and_mismatches_are_told(told: _Told) -> None:
+def test_links_are_told(told: _Told) -> None:
     link = Link(between=(0, 1), nvlinks=18, version=4, switched=True)
-    mismatch = DeviceMismatch(
-        kind=MismatchKind.NOT_GIVEN,
-        pod_uid=POD.uid,
-        namespace="ml",
-        name="train-0",
-        found=(1,),
-        expected=(0,),
-    )
-    told.observe(replace(reading(), links=(link,)), 0, mismatches=[mismatch])
+    told.observe(replace(reading(), links=(link,)), 0)
     assert told.series("muster_gpu_links") == {(("gpu", "0"), ("peer", "1"), ("switched", "true")): 18}
-    labels = (("kind", "not-given"), ("namespace", "ml"), ("pod", "train-0"))
-    assert told.series("muster_gpu_mismatch") == {labels: 1}
 
 
 def test_what_the_agent_itself_does_is_counted(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admission.agent.pod_info import PodInfo, device_numbers, pod_info
+from admission.agent.pod_info import PodInfo, pod_info
 from queues.api import names
 from tests.tables import with_rows
 
@@ -27,15 +27,13 @@ def document(*, labels=None, annotations=None, spec=None, status=None, **metadat
     }
 
 
-def test_a_pod_that_muster_admitted_has_its_queue_gang_user_admission_and_devices():
+def test_a_pod_that_muster_admitted_has_its_queue_gang_and_user():
     pod = pod_info(
         document(
             labels={names.QUEUE_LABEL: "research"},
             annotations={
                 names.GROUP_ANNOTATION: "train",
                 names.USER: "ada",
-                names.ADMISSION_ID: "42",
-                names.DEVICES: "3,0",
             },
             status={"phase": "Running"},
         )
@@ -47,16 +45,13 @@ def test_a_pod_that_muster_admitted_has_its_queue_gang_user_admission_and_device
         queue="research",
         group="train",
         user="ada",
-        admission=42,
-        devices=(0, 3),
         kubelet_uid=UID,
     )
 
 
-def test_a_pod_of_nobody_has_no_names_and_no_devices():
+def test_a_pod_of_nobody_has_no_names():
     pod = pod_info(document())
     assert pod == PodInfo(uid=UID, namespace="team-a", name="train-0", kubelet_uid=UID)
-    assert (pod.admission, pod.devices, pod.ended, pod.has_claims) == (None, None, False, False)
 
 
 @pytest.mark.parametrize(
@@ -76,34 +71,6 @@ def test_names_are_taken_from_where_the_field_writes_them(labels, annotations, q
     pod = pod_info(document(labels=labels, annotations=annotations))
     assert pod is not None
     assert (pod.queue, pod.group) == (queue, group)
-
-
-@pytest.mark.parametrize(
-    ("found", "expected"),
-    [
-        ("0", (0,)),
-        ("1,0,1", (0, 1)),
-        ("", None),
-        (" 0", None),
-        ("0,", None),
-        ("-1", None),
-        ("٣", None),
-        ("12345", None),
-        (0, None),
-        (None, None),
-        ("0\n", None),
-        (",".join(["1"] * 600), None),
-    ],
-)
-def test_numbers_of_devices_are_read_exactly_or_not_at_all(found, expected):
-    assert device_numbers(found) == expected
-
-
-@pytest.mark.parametrize("value", ["", "x", "-1", "1.5", "9" * 19, 7, None])
-def test_an_admission_that_is_no_number_counts_as_none(value):
-    pod = pod_info(document(annotations={names.ADMISSION_ID: value}))
-    assert pod is not None
-    assert pod.admission is None
 
 
 @pytest.mark.parametrize("missing", ["uid", "namespace", "name"])
@@ -129,14 +96,6 @@ def test_a_pod_cannot_take_the_uid_of_another_one_by_annotations(annotations, ow
     pod = pod_info(document(annotations=annotations, ownerReferences=owners))
     assert pod is not None
     assert pod.kubelet_uid == UID
-
-
-def test_a_pod_that_has_ended_or_has_claims_says_so():
-    ended = pod_info(document(status={"phase": "Failed"}))
-    claims = pod_info(document(spec={"resourceClaims": [{"name": "gpu"}]}))
-    assert ended is not None
-    assert claims is not None
-    assert (ended.ended, claims.has_claims) == (True, True)
 
 
 JSON = st.recursive(

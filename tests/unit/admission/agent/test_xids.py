@@ -2,14 +2,14 @@
 
 import pytest
 
-from admission.agent.xids import _ROWS, DEVICE_PLUGIN, XIDS, XidClass, xid, xid_class
+from admission.agent.xids import XIDS, XidClass, _table, xid, xid_class
 
 #: NVIDIA's device plugin leaves these out of its health checks.
 APPLICATION_ERRORS = {13, 31, 43, 45, 68, 109}
 
 
 def test_the_device_plugins_application_errors_leave_a_device_healthy() -> None:
-    assert {code for code, known in XIDS.items() if known.source == DEVICE_PLUGIN} == APPLICATION_ERRORS
+    assert {code for code, known in XIDS.items() if "device plugin" in known.source} == APPLICATION_ERRORS
     assert {xid_class(code) for code in APPLICATION_ERRORS} == {XidClass.APPLICATION}
 
 
@@ -36,7 +36,7 @@ def test_only_application_faults_and_notices_leave_a_device_healthy() -> None:
 
 
 def test_every_code_is_there_once_with_a_sentence_and_a_source() -> None:
-    assert len(XIDS) == len(_ROWS)
+    assert len(XIDS) == len(list(_table()))
     assert all(known.code == code for code, known in XIDS.items())
     assert all(known.meaning.endswith(".") and known.source for known in XIDS.values())
     assert all(known.xid_class is not XidClass.UNKNOWN for known in XIDS.values())

@@ -23,9 +23,9 @@ async def offered(*words: str) -> list[str]:
 
 async def test_subcommands_come_first() -> None:
     assert await offered("") == [
-        *("drain", "events", "explain", "job", "jobflow", "jobs", "nodes"),
+        *("drain", "events", "explain", "job", "jobs", "nodes"),
         *("page", "pending", "queue", "queues", "quota", "reservations", "reserve"),
-        *("top", "try", "undrain", "usage", "version", "who"),
+        *("try", "undrain", "usage", "version", "who"),
     ]
     assert await offered("q") == ["queue", "queues", "quota"]
     assert await offered("job", "") == ["delete", "logs", "resume", "run", "suspend", "view"]
@@ -42,7 +42,7 @@ async def test_names_of_queues_workloads_and_namespaces_come_from_muster() -> No
     assert await offered("queue", "close", "t") == ["team-a", "team-b", "train"]
     live = ["job/tune-3", "vcjob/bert", "vcjob/llama-pretrain"]
     assert await offered("job", "view", "-n", "ml", "") == live
-    assert await offered("quota", "move", "team-a", "t") == ["team-a", "team-b", "train"]
+    assert await offered("quota", "lend", "team-a", "t") == ["team-a", "team-b", "train"]
     assert await offered("pending", "-q", "lo") == ["lost"]
     assert await offered("pending", "-n", "") == ["lab", "ml"]
     assert await offered("explain", "-n", "ml", "") == live

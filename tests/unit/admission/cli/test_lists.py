@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
+from admission.cli.output import Output
 from admission.cli.questions.jobs import jobs_table
 from admission.cli.rendering.table import devices
 from admission.read_api.bodies import WorkloadList
@@ -86,7 +87,7 @@ def test_names_of_users_are_shortened_where_lines_are_too_long(user: str, shown:
     one = structs.replace(LISTED[1], user=user, name="n" * 60)
     body = WorkloadList(now=NOW_TOLD, total=1, total_everywhere=1, items=(one,))
 
-    [line] = jobs_table(body, everywhere=False, wide=False, headers=False).splitlines()
+    [line] = jobs_table(body, Output(headers=False), everywhere=False).splitlines()
     assert line.split()[3] == (shown or "-")
 
 

@@ -1,12 +1,17 @@
 """``kubectl muster nodes``: what it makes of Node and Device objects."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from msgspec import convert, to_builtins
 
-from admission.cli.rendering.nodes import is_faulty, mixed_notes, node_lines, node_table
-from admission.cli.rendering.slice_gpus import slice_gpus
+from admission.cli.output import Output
+from admission.cli.rendering import nodes as shown_nodes
+from admission.cli.rendering.node_line import NodeLine
+from admission.cli.rendering.nodes import is_faulty, node_table, slice_gpus
+from admission.wire import WireNode, WireNodeDevices, WireResourceSlice
 from queues.api import names
 from tests.builders import devices
 from tests.builders.node_agents.node_devices import Document, device, device_object
@@ -34,14 +39,20 @@ def node(name: str, gpus: int = 8, offered: int | None = None, **more: Any) -> D
     }
 
 
+def node_lines(nodes: Sequence[Document], devices: Sequence[Document], *more: Any) -> list[NodeLine]:
+    return shown_nodes.node_lines(
+        convert(nodes, list[WireNode]), convert(devices, list[WireNodeDevices]), *more
+    )
+
+
 def shown(*documents: Document, wide: bool = False) -> str:
     nodes = [each for each in documents if "kind" not in each]
     devices = [each for each in documents if "kind" in each]
     agents = {"a": "2027-01-15T08:04:15.000000Z", "silent": "2027-01-15T06:00:00.000000Z"}
-    return node_table(node_lines(nodes, devices, {}, agents), NOW, wide=wide, headers=True)
+    return node_table(node_lines(nodes, devices, {}, agents), NOW, Output(form="wide" if wide else "table"))
 
 
-def only(*documents: Document) -> dict[str, Any]:
+def only(*documents: Document) -> NodeLine:
     """The line of the only node."""
     [line] = node_lines(
         [each for each in documents if "kind" not in each], [each for each in documents if "kind" in each]
@@ -76,21 +87,21 @@ def test_wide_shows_model_driver_islands_and_what_is_wrong_in_full(golden: Any) 
 
 @with_rows("fields", "state")
 def test_the_state_is_told_in_the_words_of_kubectl(fields: dict[str, Any], state: str) -> None:
-    assert only(node("a", **fields))["state"] == state
+    assert only(node("a", **fields)).state == state
 
 
 def test_a_node_without_a_condition_is_unknown_as_kubectl_says() -> None:
     silent = node("a")
     silent["status"]["conditions"] = []
-    assert only(silent)["state"] == "Unknown"
+    assert only(silent).state == "Unknown"
 
 
 def test_how_long_ago_an_agent_was_heard_of_is_told_and_that_there_is_none() -> None:
     lines = shown(node("a"), node("silent"), node("none")).splitlines()[1:]
     assert [line.split()[3] for line in lines] == ["45s", "-", "125m"]
     [unread] = node_lines([node("a")], [])
-    assert unread["agent"] is None
-    assert node_table([unread], NOW, wide=False, headers=False).split()[3] == "?"
+    assert unread.agent is None
+    assert node_table([unread], NOW, Output(headers=False)).split()[3] == "?"
 
 
 @with_rows("capacity", "gpus", "healthy")
@@ -100,14 +111,14 @@ def test_a_node_without_an_agent_that_names_its_gpus_in_another_way_is_shown(
     told = node("a")
     told["status"] |= {"capacity": capacity, "allocatable": capacity}
     line = only(told)
-    assert (line["gpus"], line["healthy"]) == (gpus, healthy)
+    assert (line.gpus, line.healthy) == (gpus, healthy)
     assert not is_faulty(line)
 
 
 def test_of_gpus_that_are_named_by_model_the_plugin_may_hold_some_back() -> None:
     told = node("a")
     told["status"] |= {"capacity": {"nvidia.com/h100": "4"}, "allocatable": {"nvidia.com/h100": "3"}}
-    assert (only(told)["healthy"], only(told)["notOffered"]) == (3, 1)
+    assert (only(told).healthy, only(told).not_offered) == (3, 1)
 
 
 @pytest.mark.parametrize("resource", ["nvidia.com/hostdev", "nvidia.com/rdma_shared_device_a", "cpu"])
@@ -122,8 +133,10 @@ def test_a_node_that_has_its_gpus_only_in_slices_is_shown_with_those_that_are_no
     new = devices.resource_slice("a", *published, name="new", generation=2)
     network = devices.gpus_of("b", 2)
     network["spec"]["driver"] = "dra.net"
-    [line] = node_lines([node("a", 0), node("b", 0)], [], slice_gpus([old, new, network]))
-    assert (line["name"], line["gpus"], line["healthy"], line["notOffered"]) == ("a", 2, 1, 1)
+    [line] = node_lines(
+        [node("a", 0), node("b", 0)], [], slice_gpus(convert([old, new, network], list[WireResourceSlice]))
+    )
+    assert (line.name, line.gpus, line.healthy, line.not_offered) == ("a", 2, 1, 1)
     assert is_faulty(line)
 
 
@@ -161,14 +174,14 @@ def test_recovery_tells_the_phase_and_what_keeps_it_from_going_on(
 
 def test_what_the_device_plugin_holds_back_is_not_healthy_where_no_agent_tells() -> None:
     line = only(node("a", 8, offered=7))
-    assert (line["gpus"], line["healthy"], line["held"]) == (8, 7, None)
+    assert (line.gpus, line.healthy, line.held) == (8, 7, None)
     assert is_faulty(line)
 
 
 def test_a_device_that_agent_and_device_plugin_hold_back_counts_once() -> None:
     devices = [device(0, health=False), *EIGHT[1:]]
     line = only(node("a", 8, offered=7), device_object("a", *devices))
-    assert (line["healthy"], line["notOffered"]) == (7, 1)
+    assert (line.healthy, line.not_offered) == (7, 1)
 
 
 @with_rows("capacity", "offered")
@@ -178,14 +191,14 @@ def test_devices_that_are_offered_in_another_way_are_healthy(
     told = node("a")
     told["status"] |= {"capacity": capacity, "allocatable": capacity | offered}
     line = only(told, device_object("a", *EIGHT))
-    assert (line["gpus"], line["healthy"]) == (8, 8)
+    assert (line.gpus, line.healthy) == (8, 8)
     assert not is_faulty(line)
 
 
 def test_of_shared_devices_the_plugin_holds_back_all_shares_of_one() -> None:
     told = node("a")
     told["status"] |= {"capacity": {"nvidia.com/gpu": "1k"}, "allocatable": {"nvidia.com/gpu": "875"}}
-    assert only(told, device_object("a", *EIGHT))["healthy"] == 7
+    assert only(told, device_object("a", *EIGHT)).healthy == 7
 
 
 def test_devices_have_the_numbers_by_which_pods_name_them() -> None:
@@ -195,17 +208,17 @@ def test_devices_have_the_numbers_by_which_pods_name_them() -> None:
         device(7, health=False),
     ]
     line = only(node("a", 3), device_object("a", *swapped, holders={"x": [1, 9], "y": [1]}))
-    assert [fault["number"] for fault in line["faults"]] == [1, 7]
-    assert line["held"] == 1, "minor 9 is no device of the node"
+    assert [fault.number for fault in line.faults] == [1, 7]
+    assert line.held == 1, "minor 9 is no device of the node"
 
 
 def test_gpus_of_other_vendors_are_counted_by_their_resource() -> None:
-    assert only(node("a", 4, resource="amd.com/gpu"))["gpus"] == 4
+    assert only(node("a", 4, resource="amd.com/gpu")).gpus == 4
 
 
 def test_a_mixed_node_names_its_models() -> None:
     models = [device(0, labels={names.GPU_MODEL: "H100"}), device(1, labels={names.GPU_MODEL: "A100"})]
-    assert only(node("a", 2), device_object("a", *models))["model"] == "A100,H100"
+    assert only(node("a", 2), device_object("a", *models)).model == "A100,H100"
 
 
 def of_model(minor: int, model: str, resource: str = "", **labels: str) -> Document:
@@ -213,62 +226,11 @@ def of_model(minor: int, model: str, resource: str = "", **labels: str) -> Docum
     return device(minor, labels=found)
 
 
-TWO_MODELS = [of_model(0, "L40S"), of_model(1, "H100")]
-
-
-def test_a_resource_that_stands_for_several_models_is_told_with_what_to_do() -> None:
-    lines = node_lines([node("b", 2), node("a", 2)], [device_object(name, *TWO_MODELS) for name in "ab"])
-    assert [line["mixedResources"] for line in lines] == [
-        [{"resource": "nvidia.com/gpu", "models": ["H100", "L40S"]}]
-    ] * 2
-    assert mixed_notes(lines) == [
-        "nvidia.com/gpu is H100 or L40S on a, b: a pod that asks for it may get any of them. "
-        'To tell them apart, see "Nodes with several models" in docs/how-to/gpu-nodes.md.'
-    ]
-    assert not any(map(is_faulty, lines))
-
-
-@pytest.mark.parametrize(
-    ("devices", "capacity"),
-    [
-        (
-            [of_model(0, "H100", "nvidia.com/h100"), of_model(1, "L40S", "nvidia.com/l40s")],
-            {"nvidia.com/h100": "1", "nvidia.com/l40s": "1"},
-        ),
-        ([of_model(0, "H100"), of_model(1, "H100")], {"nvidia.com/gpu": "2"}),
-        (
-            [of_model(0, "H100", **{names.MIG_MODE: "enabled"}), of_model(1, "L40S")],
-            {"nvidia.com/gpu": "1", "nvidia.com/mig-1g.10gb": "7"},
-        ),
-        (TWO_MODELS, {"cpu": "64"}),
-    ],
-    ids=["a resource each", "one model", "one of them with MIG", "dynamic resource allocation"],
-)
-def test_models_that_can_be_told_apart_are_not_told(
-    devices: list[Document], capacity: dict[str, str]
-) -> None:
-    told = node("a")
-    told["status"] |= {"capacity": capacity, "allocatable": capacity}
-    assert only(told, device_object("a", *devices))["mixedResources"] == []
-
-
-def test_models_are_those_of_one_vendor_and_what_a_plugin_holds_back_is_of_its_vendor() -> None:
+def test_what_a_plugin_holds_back_is_of_its_vendor() -> None:
     vendor = {names.KOORDINATOR_GPU_VENDOR: "amd"}
-    amd = [of_model(0, "MI300X"), of_model(1, "MI210")]
     both = [of_model(0, "H100"), *(of_model(minor, "MI300X", **vendor) for minor in (1, 2))]
     told = node("a", 2, offered=1, resource="amd.com/gpu")
-    found = only(told, device_object("a", *amd, labels=vendor))["mixedResources"]
-    assert found == [{"resource": "amd.com/gpu", "models": ["MI210", "MI300X"]}]
-    line = only(told, device_object("a", *both))
-    assert (line["mixedResources"], line["notOffered"]) == ([], 1)
-
-
-def test_of_many_nodes_with_several_models_the_first_are_named() -> None:
-    found = [f"n{number:02}" for number in range(20)]
-    [note] = mixed_notes(
-        node_lines([node(name, 2) for name in found], [device_object(name, *TWO_MODELS) for name in found])
-    )
-    assert "on n00, n01, n02, n03, n04, n05, n06, n07 and 12 more:" in note
+    assert only(told, device_object("a", *both)).not_offered == 1
 
 
 def test_what_the_plugin_holds_back_is_counted_for_each_model() -> None:
@@ -280,7 +242,7 @@ def test_what_the_plugin_holds_back_is_counted_for_each_model() -> None:
         "allocatable": {"nvidia.com/h100": "3", "nvidia.com/l40s": "12"},
     }
     line = only(told, device_object("a", *devices))
-    assert (line["gpus"], line["notOffered"], line["healthy"]) == (8, 2, 6)
+    assert (line.gpus, line.not_offered, line.healthy) == (8, 2, 6)
 
 
 @pytest.mark.parametrize(
@@ -299,7 +261,7 @@ def test_amounts_are_quantities_and_what_is_none_counts_as_none(capacity: str, g
     told = node("a")
     told["status"] |= {"capacity": {"nvidia.com/gpu": capacity}, "allocatable": {"nvidia.com/gpu": capacity}}
     lines = node_lines([told], [device_object("a")])
-    assert [line["gpus"] for line in lines] == [gpus]
+    assert [line.gpus for line in lines] == [gpus]
 
 
 #: Of a text that clears the screen, writes a line of its own, and is no UTF-8.
@@ -310,7 +272,8 @@ CLEAN = "a\ufffd[2J\ufffd1m\ufffd b\ufffd"
 def test_texts_of_others_do_not_command_the_terminal() -> None:
     condition = {"type": "Healthy", "status": "False", "reason": ODD, "message": ODD}
     labels = {names.GPU_MODEL: ODD}
-    faulty = device(0, health=False, id=ODD, labels=labels, conditions=[condition]) | {"minor": None}
+    faulty = device(0, health=False, id=ODD, labels=labels, conditions=[condition])
+    del faulty["minor"]
     documents = (
         node("a", annotations=recovery(phase=ODD, waits=ODD)),
         device_object("a", faulty),
@@ -319,7 +282,7 @@ def test_texts_of_others_do_not_command_the_terminal() -> None:
     assert len(text.splitlines()) == 2
     assert all(each.isprintable() for each in text.splitlines())
     assert text.count(CLEAN) == 6, "phase, what it waits for, model, id, reason and message"
-    in_json = json.dumps(only(*documents), ensure_ascii=False)
+    in_json = json.dumps(to_builtins(only(*documents)), ensure_ascii=False)
     assert in_json.isprintable()
 
 
@@ -336,7 +299,7 @@ def test_of_many_faults_the_first_are_shown_and_json_has_all() -> None:
     assert len(lines) == 17
     assert lines[-2].endswith("GPU 15 XidFault (5m)")
     assert lines[-1].strip() == "and 19984 more"
-    assert len(only(*documents)["faults"]) == 20_000
+    assert len(only(*documents).faults) == 20_000
 
 
 def test_sixteen_faults_are_all_shown() -> None:
@@ -351,4 +314,4 @@ def test_a_long_text_does_not_widen_all_lines() -> None:
 
 def test_a_number_of_a_device_that_nothing_can_have_is_left_out() -> None:
     faulty = device(3, health=False, labels={names.DEVICE_INDEX: "9" * 5000})
-    assert only(node("a", 1), device_object("a", faulty))["faults"][0]["number"] == 3
+    assert only(node("a", 1), device_object("a", faulty)).faults[0].number == 3

@@ -1,4 +1,4 @@
-"""Forms of an answer beyond tables: what scripts read, order, width, and answers that are shown again."""
+"""Forms of an answer beyond tables: what scripts read, width, and answers that are shown again."""
 
 import os
 import pty
@@ -9,14 +9,12 @@ import termios
 from collections.abc import Iterator
 from fcntl import ioctl
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
 from click.testing import CliRunner
 
-from admission.cli import output as output_module
-from admission.cli.output import Output, list_output
+from admission.cli.output import Output, output
 from tests.waiting import LIMIT
 
 ITEMS = [
@@ -28,9 +26,9 @@ KINDS = {item["name"]: item["kind"] for item in ITEMS}
 
 
 @click.command()
-@list_output
+@output
 def show(output: Output) -> None:
-    body = {"items": output.sorted(ITEMS)}
+    body = {"items": ITEMS}
     text = output.document(body)
     click.echo(text if text is not None else output.fitted("NAME\n" + "x" * 50 + "\n"), nl=False)
 
@@ -50,23 +48,6 @@ def refused(*words: str) -> str:
 
 def test_names_are_what_other_commands_take() -> None:
     assert said("-o", "name") == "vcjob/a\npod/b\npod/c\n"
-
-
-@pytest.mark.parametrize(
-    ("path", "order"),
-    [
-        (".name", "abc"),
-        (r"{.asks.nvidia\.com/gpu}", "cba"),
-        (".reason.code", "acb"),
-        ("kind", "bca"),
-    ],
-)
-def test_items_are_sorted_by_numbers_amounts_and_text(path: str, order: str) -> None:
-    assert said("-o", "name", "--sort-by", path) == "".join(f"{KINDS[name]}/{name}\n" for name in order)
-
-
-def test_a_field_that_no_item_has_is_refused_with_those_that_there_are() -> None:
-    assert "no item has .nmae. Fields: asks, kind, name, reason." in refused("--sort-by", ".nmae")
 
 
 @pytest.mark.parametrize(
@@ -90,11 +71,11 @@ def script(tmp_path: Path) -> Path:
     path.write_text(
         "import click, os, signal\n"
         "from admission.cli import output as module\n"
-        "from admission.cli.output import list_output\n"
+        "from admission.cli.output import output\n"
         "module._EVERY = 0.01\n"
         "answers = iter(['one', 'one', 'two', 'x' * 100])\n"
         "@click.command()\n"
-        "@list_output\n"
+        "@output\n"
         "def show(output):\n"
         "    text = next(answers, None)\n"
         "    if text is None:\n"
@@ -160,11 +141,3 @@ def test_wide_tables_and_documents_are_never_cut() -> None:
     assert Output(form="table", width=100).fitted(long) == long
     for form in ("wide", "json", "yaml"):
         assert Output(form=form, width=40).fitted(long) == long
-
-
-def test_values_of_any_kind_can_be_compared() -> None:
-    items: list[Any] = [{"v": "b"}, {"v": 2}, {"v": None}, {}, {"v": "1Gi"}, {"v": [1]}, {"v": True}]
-    found = Output(sort_by=".v").sorted(items)
-    assert found[:2] == [{"v": None}, {}]
-    assert len(found) == len(items)
-    assert output_module.Output(sort_by="").sorted(items) == items

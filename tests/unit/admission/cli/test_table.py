@@ -2,7 +2,8 @@
 
 from msgspec import structs
 
-from admission.cli.page.list_views import waiting as waiting_view
+from admission.cli.output import Output
+from admission.cli.page.layout import render
 from admission.cli.questions.pending import pending_table
 from admission.cli.rendering.table import amounts, short_names, table
 from admission.read_api.bodies import PendingList, ReasonBody
@@ -38,7 +39,7 @@ def test_a_list_of_waiting_work_tells_gpus_of_two_makers_apart_and_wrong_names_i
         ),
     )
     body = PendingList(now="2026-11-21T10:00:00Z", total=2, total_everywhere=2, items=items)
-    first, second = pending_table(body, everywhere=False, wide=False, headers=False).splitlines()
+    first, second = pending_table(body, Output(headers=False), everywhere=False).splitlines()
     assert " 1 amd.com/gpu " in first
     assert " 1 nvidia.com/gpu " in second
     assert second.endswith(unknown)
@@ -49,7 +50,8 @@ def test_the_page_tells_gpus_of_two_makers_apart_too() -> None:
         structs.replace(waiting(each, 1), asks={f"{each}.com/gpu": "1"}) for each in ("amd", "nvidia")
     )
     body = PendingList(now="2026-11-21T10:00:00Z", total=2, total_everywhere=2, items=items)
-    shown = waiting_view(body, queue=None, namespace=None)
+    whole = {"queue": None, "namespace": None, "first": None, "next": None}
+    shown = render("pending.html", body=body, **whole)
     assert "1 amd.com/gpu" in shown
     assert "1 nvidia.com/gpu" in shown
-    assert "1 gpu" in waiting_view(structs.replace(body, items=items[:1]), queue=None, namespace=None)
+    assert "1 gpu" in render("pending.html", body=structs.replace(body, items=items[:1]), **whole)

@@ -14,7 +14,6 @@ from admission.decode.devices.resource_claims import (
 )
 from admission.decode.devices.resource_slices import (
     WireDeviceClass,
-    WireResourceSlice,
     device_class_fact,
     resource_slice_fact,
 )
@@ -27,7 +26,7 @@ from admission.facts.devices import (
     SliceDevice,
 )
 from admission.facts.pods import PodFact
-from admission.wire import WirePod
+from admission.wire import WirePod, WireResourceSlice
 from admission.workloads.kinds import read_pod
 from tests.builders.devices import (
     CLASS,

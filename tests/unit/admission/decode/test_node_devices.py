@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from admission.decode.devices.node_devices import WireNodeDevices, node_devices_fact
+from admission.decode.devices.node_devices import node_devices_fact
 from admission.decode.nodes import node_fact
 from admission.facts.devices import NodeDevicesFact
-from admission.wire import WireNode
+from admission.wire import WireNode, WireNodeDevices
 from queues.api import names
 from queues.resources import GPU, Resources
 from tests.builders.node_agents.node_devices import Document, device, device_object

@@ -22,7 +22,6 @@ SINCE, NOW = 1_800_000_000, 1_800_000_100
 RECOVER, VERIFY = "ops/recover-gpu", "ops/test-gpu"
 POLICY = FaultPolicy(recovers=True, job=RECOVER, verify_job=VERIFY)
 BREAKER = CircuitBreaker(granted=frozenset({NODE}), most_out=1)
-TEMPLATES = frozenset({RECOVER, VERIFY})
 XID = DeviceFault(device="GPU-3", number=3, reason="Xid79", message="fallen off the bus", since=SINCE - 60)
 LOST = FaultCondition("Lost", "FallenOffTheBus", "does not answer", SINCE - 60)
 MARKED = FaultCondition("MarkedUnhealthy", "MarkedByPerson", "fans", SINCE - 30, needs_person=True)
@@ -63,7 +62,7 @@ def state(phase: RecoveryPhase, **more: Any) -> RecoveryState:
 def view(known: RecoveryState, **more: Any) -> NodeView:
     """The node in this state, with its taint, and devices that were read just now."""
     taint = TaintOwner.MUSTER if known.phase.is_out else TaintOwner.ABSENT
-    shown: dict[str, Any] = {"taint": taint, "lease_renewed_at": NOW - 1, "annotation": known.annotation()}
+    shown: dict[str, Any] = {"taint": taint, "annotation": known.annotation()}
     return NodeView(name=NODE, **(shown | more))
 
 
@@ -80,7 +79,6 @@ def turn(
     now: int = NOW,
     *,
     breaker: CircuitBreaker = BREAKER,
-    templates: frozenset[str] = TEMPLATES,
 ) -> NodeTurn:
     """What follows for the node."""
-    return step(seen, breaker, policy, now, templates)
+    return step(seen, breaker, policy, now)

@@ -35,7 +35,7 @@ class Seen(NamedTuple):
 
 
 def _see(policy: FaultPolicy = POLICY, now: int = NOW, **more: Any) -> Callable[[RecoveryState], Seen]:
-    return lambda known: Seen(view(known, **({"lease_renewed_at": now} | more)), policy, now)
+    return lambda known: Seen(view(known, **more), policy, now)
 
 
 def _job(progress: JobProgress, now: int = NOW, **more: Any) -> Callable[[RecoveryState], Seen]:
@@ -52,8 +52,7 @@ TIMED_OUT: Final = SINCE + 1 + JOB_TIMEOUT
 SEEN: Final[dict[str, Callable[[RecoveryState], Seen]]] = {
     "well": _see(),
     "well, with a gang": _see(gangs=(gang("on", 3),)),
-    "well, its agent has not run since": _see(lease_renewed_at=SINCE),
-    "well, no agent reports": _see(lease_renewed_at=None),
+    "well, no agent reports": _see(is_reported=False),
     "well, its test failed": _known(_see(), test_failed=True),
     "well, its test failed, no repair Job in the policy": _known(
         _see(replace(POLICY, job=None)), test_failed=True

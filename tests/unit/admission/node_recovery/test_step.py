@@ -15,11 +15,10 @@ from admission.node_recovery.step import (
     CircuitBreaker,
     NodeEvent,
     NodeTurn,
-    lacks_devices,
+    reports_known_devices,
 )
 from admission.node_recovery.view import (
     KILLS_PODS,
-    LACKS_DEVICES,
     BlackHole,
     JobProgress,
     RecoveryJob,
@@ -94,15 +93,6 @@ def test_a_job_that_was_seen_and_is_gone_is_not_made_again() -> None:
     assert (gone.state.phase, gone.creates) == (RecoveryPhase.VERIFYING, None)
 
 
-def test_a_missing_template_is_said_once_and_costs_no_attempt() -> None:
-    known = state(RecoveryPhase.RECOVERING)
-    first = turn(view(known, faults=(XID,)), templates=frozenset())
-    assert first.state == replace(known, waits="template")
-    assert said(first) == "waits for CronJob ops/recover-gpu, which does not exist or cannot be read"
-    assert turn(view(first.state, faults=(XID,)), now=NOW + 9999, templates=frozenset()).is_idle
-    assert turn(view(first.state, faults=(XID,))).creates
-
-
 def test_a_refused_job_is_said_and_tried_again() -> None:
     found = turn(view(state(RecoveryPhase.RECOVERING), faults=(XID,), refused="exceeded quota"))
     assert found.state.waits == "job-refused"
@@ -136,14 +126,9 @@ def test_what_is_waited_for_while_a_node_is_verified_is_said() -> None:
 
 def test_why_the_agent_is_waited_for_is_said() -> None:
     known, late = state(RecoveryPhase.VERIFYING), SINCE + SETTLE_TIMEOUT
-    for renewed, expected in (
-        (SINCE, "the agent has not renewed its lease since then"),
-        (LACKS_DEVICES, "the agent does not report a device any more that was unhealthy"),
-        (None, "no agent reports the devices any more"),
-    ):
-        found = turn(view(known, lease_renewed_at=renewed), now=late)
-        assert (found.state.phase, found.state.waits) == (RecoveryPhase.VERIFYING, "agent")
-        assert said(found) == f"{expected}: waits for it"
+    found = turn(view(known, is_reported=False), now=late)
+    assert (found.state.phase, found.state.waits) == (RecoveryPhase.VERIFYING, "agent")
+    assert said(found) == "a device that was unhealthy is not reported any more: waits for the agent"
 
 
 def test_foreign_pods_are_waited_for() -> None:
@@ -155,14 +140,14 @@ def test_foreign_pods_are_waited_for() -> None:
 def test_a_node_that_only_killed_pods_is_not_kept_closed_by_an_agent_that_it_never_had() -> None:
     known = state(RecoveryPhase.VERIFYING, devices=())
     policy = replace(POLICY, verify_job=None)
-    assert turn(view(known, lease_renewed_at=None), policy).state.phase is RecoveryPhase.NONE
+    assert turn(view(known, is_reported=False), policy).state.phase is RecoveryPhase.NONE
 
 
 def test_another_fault_does_not_hide_the_one_whose_device_is_not_reported() -> None:
     known = state(RecoveryPhase.DRAINING, fault="GPU 5: Xid79", devices=("GPU-5",))
     for seen in (
-        view(known, lease_renewed_at=LACKS_DEVICES, faults=(XID,)),
-        view(known, lease_renewed_at=None, black_hole=HOLE),
+        view(known, is_reported=False, faults=(XID,)),
+        view(known, is_reported=False, black_hole=HOLE),
     ):
         entered = turn(seen).state
         assert entered.phase is RecoveryPhase.RECOVERING
@@ -173,21 +158,22 @@ def test_every_device_with_a_fault_is_remembered_and_none_by_the_words_of_a_mess
     lost = [fault_of(LOST, number=number) for number in range(8)]
     closed = turn(view(RecoveryState(), faults=tuple(lost))).state
     assert closed.devices == tuple(f"GPU-{number}" for number in range(8))
-    assert lacks_devices(closed.annotation(), map(reported, range(7)))
+    assert not reports_known_devices(closed.annotation(), map(reported, range(7)))
     words = XID._replace(message="see RMA 12, GPU 9: bad fan")
     for device, known in (("GPU-3", reported(3)), ("", reported(3, id=""))):
         seen = turn(view(RecoveryState(), faults=(words._replace(device=device),))).state
-        assert not lacks_devices(seen.annotation(), [known])
-        assert lacks_devices(seen.annotation(), [reported(4), reported(9)])
+        assert reports_known_devices(seen.annotation(), [known])
+        assert not reports_known_devices(seen.annotation(), [reported(4), reported(9)])
 
 
 def test_a_device_with_a_fault_is_known_by_its_uuid() -> None:
     known = state(RecoveryPhase.RECOVERING).annotation()
-    assert lacks_devices(known, [reported(3, id="GPU-4")])
-    assert not lacks_devices(known, [reported(1, id="GPU-3")])
+    assert not reports_known_devices(known, [reported(3, id="GPU-4")])
+    assert reports_known_devices(known, [reported(1, id="GPU-3")])
     well = replace(state(RecoveryPhase.NONE, attempts=1), devices=("GPU-3",)).annotation()
     for annotation in (well, "spoiled", ""):
-        assert not lacks_devices(annotation, ())
+        assert reports_known_devices(annotation, [reported(1)])
+        assert not reports_known_devices(annotation, ())
 
 
 def test_a_fault_that_soon_comes_back_goes_on_counting_attempts() -> None:
@@ -265,7 +251,7 @@ def test_a_failed_test_is_not_taken_for_a_fault_that_is_gone() -> None:
     known = state(RecoveryPhase.VERIFYING, attempts=ATTEMPTS)
     failed = turn(view(known, jobs=job_of(known, JobProgress.FAILED))).state
     assert (failed.phase, failed.test_failed) == (RecoveryPhase.FAILED, True)
-    assert turn(view(failed, lease_renewed_at=NOW + 99), now=NOW + 100).is_idle
+    assert turn(view(failed), now=NOW + 100).is_idle
 
 
 def test_a_node_whose_annotation_a_person_removes_is_tried_again() -> None:

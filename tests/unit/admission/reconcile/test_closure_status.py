@@ -9,6 +9,7 @@ from admission.reconcile.closure_status import closure_statuses
 from queues.node_closures import ClosureKind, NodeClosure
 from queues.quota.queue import Limits
 from queues.resources import GPU, Resources
+from queues.text_format import rfc3339
 from queues.workload import NodeName, QueueName
 from tests.builders.facts import JOB, NOW, TEAM, admission, job, node, queue, released, world
 
@@ -30,6 +31,29 @@ def reserved(*nodes: str, of_tenant: bool = True, start: int = NOW) -> ClosureFa
         nodes=tuple(NodeName(each) for each in nodes),
     )
     return ClosureFact(kind=ClosureKind.RESERVATION, name="night", uid="night", closure=closure)
+
+
+@pytest.mark.parametrize(
+    ("change", "closes_from"),
+    [
+        ({}, rfc3339(NOW - 600)),
+        ({"start": NOW + 3000, "lead_from": NOW + 2400}, rfc3339(NOW + 2400)),
+        ({"start": NOW + 3000, "lead_from": NOW + 3000}, rfc3339(NOW + 3000)),
+        ({"start": NOW - 600, "end": NOW - 1}, None),
+    ],
+    ids=["closed now", "later", "without lead time", "ended"],
+)
+def test_the_status_says_from_when_on_nodes_are_closed(
+    change: dict[str, int], closes_from: str | None
+) -> None:
+    fact = reserved("n1", of_tenant=False)
+    assert fact.closure is not None
+    known = world([queue(HOLDER), node("n1")])
+    known.node_inventory.closures.put(
+        fact.kind, fact.name, replace(fact, closure=replace(fact.closure, **change))
+    )
+    (wanted,) = closure_statuses(known, NOW)
+    assert wanted.fields.get("closesFrom") == closes_from
 
 
 def told(fact: ClosureFact, of: QueueName = TEAM) -> tuple[object, object]:

@@ -2,16 +2,9 @@
 
 from dataclasses import replace
 
-import pytest
-
-from admission.facts.changes import Change, FactKind
 from admission.facts.cluster import FlavorFact, HyperNodeFact, HyperNodeMember, TopologyFact
-from admission.facts.devices import ReportedMismatch
-from admission.reconcile.events import HyperNodeEvents, MismatchEvents, UnreadEvents
+from admission.reconcile.events import HyperNodeEvents, UnreadEvents
 from admission.world.hypernodes import problems_of
-from queues.api.api_resources import PODS
-from tests.builders.facts import node, pod, world
-from tests.builders.node_agents.node_devices import node_devices
 
 
 def hypernode(name: str, *inner: str, problems: tuple[str, ...] = ()) -> HyperNodeFact:
@@ -51,61 +44,6 @@ def test_hypernodes_inside_one_another_are_told_the_way_around() -> None:
     assert problems_of(around).keys() == {"a"}
     assert "a → b → c → a" in problems_of(around)["a"]
     assert problems_of(around[:2]) == {}
-
-
-@pytest.mark.parametrize(
-    ("mismatch", "reason", "message"),
-    [
-        (
-            ("not-as-admitted", (2, 3), (0,)),
-            "DevicesNotAsAdmitted",
-            "the kubelet gave devices 2, 3 of the node to the pod; expected device 0, which Muster admitted it to "
-            "(muster.dev/devices)",
-        ),
-        (
-            ("not-given", (1,), (0,)),
-            "DevicesNotGiven",
-            "the pod computes on device 1 of the node; expected only device 0, which it was given",
-        ),
-        (
-            ("not-given", (0,), ()),
-            "DevicesNotGiven",
-            "the pod computes on device 0 of the node; expected none: it was given no device",
-        ),
-        (
-            ("not-given", (0,), (0, 1)),
-            "DevicesNotGiven",
-            "the pod computes on other MIG instances of device 0 of the node than it was given",
-        ),
-    ],
-)
-def test_a_pod_whose_devices_are_not_as_they_should_be_has_one_event(
-    mismatch: tuple[str, tuple[int, ...], tuple[int, ...]], reason: str, message: str
-) -> None:
-    here = world((node("n1"), node("n2"), pod("a", "n1")))
-    events, report = MismatchEvents(), ReportedMismatch("a", *mismatch)
-    here.observe([Change(FactKind.NODE_DEVICES, "n1", node_devices("n1", mismatches=(report,)))])
-    (note,) = events.new(here)
-    assert (note.ref.resource, note.ref.name, note.ref.uid, note.reason) == (PODS, "a", "a", reason)
-    assert (note.message, note.warning) == (message, True)
-    assert events.new(here) == []
-    here.observe([Change(FactKind.NODE_DEVICES, "n1", node_devices("n1"))])
-    assert events.new(here) == []
-
-
-@pytest.mark.parametrize(
-    "report",
-    [
-        ReportedMismatch("a", "not-given", (1,), ()),
-        ReportedMismatch("unknown", "not-given", (1,), ()),
-        ReportedMismatch("b", "something else", (1,), ()),
-    ],
-    ids=["of a pod on another node", "of no pod", "of an unknown kind"],
-)
-def test_an_agent_is_believed_about_pods_of_its_node_only(report: ReportedMismatch) -> None:
-    here = world((node("n1"), node("n2"), pod("a", "n1"), pod("b", "n2")))
-    here.observe([Change(FactKind.NODE_DEVICES, "n2", node_devices("n2", mismatches=(report,)))])
-    assert MismatchEvents().new(here) == []
 
 
 def test_a_flavor_or_topology_that_is_not_read_whole_gets_an_event_whenever_that_changes() -> None:

@@ -226,7 +226,7 @@ async def test_rights_to_name_users_are_asked_about_namespaces_of_the_past(
             400,
             {
                 "error": "per is not a parameter of /apis/read.muster.dev/v1/usage.",
-                "expected": "from, to, by, resource, queue, quotas, limit, continue",
+                "expected": "from, to, by, resource, queue, limit, continue",
                 "hint": "",
             },
         ),
@@ -245,7 +245,7 @@ async def test_rights_to_name_users_are_asked_about_namespaces_of_the_past(
             {
                 "error": "kind is 'deployment'.",
                 "expected": "one of vcjob, job, podgroup, pod, jobset, mpijob, pytorchjob, tfjob, xgboostjob, "
-                "paddlejob, jaxjob, raycluster, rayjob, sparkapplication, appwrapper",
+                "paddlejob, jaxjob, raycluster, rayjob, sparkapplication",
                 "hint": "",
             },
         ),

@@ -23,7 +23,7 @@ FORMS: Final[dict[str, tuple[Any, str]]] = {
     "/users": (bodies.UserList, ""),
     "/decisions": (bodies.DecisionList, "?since=2020-01-01T00:00:00Z"),
     "/nodes": (bodies.NodeList, "?workloads=true"),
-    "/usage": (usage.UsageList, "?from=2026-11-01T00:00:00Z&quotas=true"),
+    "/usage": (usage.UsageList, "?from=2026-11-01T00:00:00Z"),
     "/timeseries": (usage.TimeSeriesList, "?from=2026-11-21T00:00:00Z"),
     WORKLOAD: (tuple[bodies.ExplanationBody, ...], ""),
     f"{WORKLOAD}/outlook": (tuple[bodies.OutlookBody, ...], ""),

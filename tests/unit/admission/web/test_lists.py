@@ -1,13 +1,23 @@
 """Lines of workloads and users become what people read."""
 
 import pytest
+from msgspec import structs
 
 from admission.read_api import bodies
-from admission.web.lists.lines import continued, hours, listed_body, place_of, share_of, user_bodies
+from admission.web.lists.lines import (
+    continued,
+    hours,
+    listed_body,
+    place_of,
+    share_of,
+    user_bodies,
+    with_meant_queue,
+)
+from queues.reason_codes import ReasonCode
 from queues.sql.read.listed import ListPlace
 from queues.sql.read.rows import ListedLine, PendingLine, SeatTotals, StoredReason, UserLine
 from queues.workload import QueueName, Result, WorkloadKey, WorkloadKind
-from tests.fakes.fake_reader import account, queue
+from tests.fakes.fake_reader import account, queue, waiting
 
 GPU = "nvidia.com/gpu"
 ROOT = queue("root", None, account("8", None, "64"), account("8", None, "32", flavor="h100"))
@@ -92,3 +102,15 @@ def test_the_user_who_asks_is_always_told_and_without_all_work_nobody_is_ranked(
 
 def test_single_devices_are_no_hours() -> None:
     assert hours({GPU: 3_600_000, f"{GPU}#n1/0": 3_600_000, "rdma/hca": 0}) == {GPU: 1.0}
+
+
+def test_a_queue_that_does_not_exist_is_said_with_the_one_that_was_meant() -> None:
+    told = "queue trian does not exist; create it or name another one"
+    reason = bodies.ReasonBody(code=ReasonCode.UNKNOWN_QUEUE, message=told)
+    lost = structs.replace(waiting("a", 1), queue="trian", reason=reason)
+    meant = with_meant_queue(lost, ["train", "dev"]).reason
+    assert meant is not None
+    assert meant.message == f"{told}. Did you mean train?"
+    # One that the user may not see is not named, and other reasons stay as they are.
+    assert with_meant_queue(lost, ["dev"]) == lost
+    assert with_meant_queue(waiting("a", 1), ["train"]) == waiting("a", 1)

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from admission.agent.cluster.api_client import ApiClient, Endpoint, Form
+from admission.agent.cluster.api_client import ApiClient, Form
+from admission.api_access import Access, UnusableAccess
 from queues.errors import (
     ApiRefused,
     ApiUnavailable,
     Conflict,
     Gone,
-    InvalidSettings,
     NotFound,
     TooManyRequests,
 )
@@ -28,7 +28,7 @@ def server() -> Iterator[ScriptedServer]:
 
 @pytest.fixture
 def client(server: ScriptedServer) -> Iterator[ApiClient]:
-    client = ApiClient(Endpoint(server=server.url), timeout=LIMIT)
+    client = ApiClient(Access(server=server.url), timeout=LIMIT)
     yield client
     client.close()
 
@@ -64,7 +64,7 @@ def test_nobody_who_answers_is_told_as_unavailable() -> None:
     with scripted_server() as server:
         url = server.url
     with pytest.raises(ApiUnavailable, match="refused"):
-        ApiClient(Endpoint(server=url)).get("/a")
+        ApiClient(Access(server=url)).get("/a")
 
 
 @pytest.mark.parametrize(
@@ -106,14 +106,14 @@ def test_a_server_that_does_not_answer_in_time_is_told_as_unavailable(server: Sc
     done = threading.Event()
     server.answers.append(lambda _: done.wait(LIMIT))
     with pytest.raises(ApiUnavailable, match="timed out"):
-        ApiClient(Endpoint(server=server.url), timeout=0.1).get("/a")
+        ApiClient(Access(server=server.url), timeout=0.1).get("/a")
     done.set()
 
 
 def test_a_token_is_read_again_when_its_file_changes(server: ScriptedServer, tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("first\n")
-    client = ApiClient(Endpoint(server=server.url, token_file=file))
+    client = ApiClient(Access(server=server.url, token_file=file))
     for token in ("first", "second"):
         renewed = tmp_path / "renewed"
         renewed.write_text(token)
@@ -126,7 +126,7 @@ def test_a_token_is_read_again_when_its_file_changes(server: ScriptedServer, tmp
 
 def test_a_token_that_is_gone_is_told_as_unavailable(server: ScriptedServer, tmp_path: Path) -> None:
     with pytest.raises(ApiUnavailable):
-        ApiClient(Endpoint(server=server.url, token_file=tmp_path / "none")).get("/a")
+        ApiClient(Access(server=server.url, token_file=tmp_path / "none")).get("/a")
 
 
 def test_metadata_is_asked_for_where_nothing_else_is_needed(
@@ -197,13 +197,11 @@ def test_requests_are_counted_by_verb_and_status(server: ScriptedServer, client:
 def test_a_pod_is_told_where_the_api_server_is_by_its_environment(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("t")
     (tmp_path / "ca.crt").write_text("PEM")
-    found = Endpoint.in_pod(
-        {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "6443"}, tmp_path
-    )
+    found = Access.in_pod({"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "6443"}, tmp_path)
     assert (found.server, found.authority) == ("https://[fd00::1]:6443", "PEM")
     assert found.token_file == tmp_path / "token"
 
 
 def test_outside_of_a_pod_the_error_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(InvalidSettings, match="name a kubeconfig by --kubeconfig"):
-        Endpoint.in_pod({}, tmp_path)
+    with pytest.raises(UnusableAccess, match="name a kubeconfig by --kubeconfig"):
+        Access.in_pod({}, tmp_path)

@@ -44,7 +44,6 @@ class _Watch:
             cast(ApiClient, api),
             "/p",
             "metadata.name=a",
-            only_metadata=True,
             value=_text,
             changed=self._changed,
             rng=random.Random(1),
@@ -62,6 +61,17 @@ def api() -> AgentApi:
 @pytest.fixture
 def tried(api: AgentApi) -> _Watch:
     return _Watch(api)
+
+
+def test_a_list_without_objects_may_be_null(
+    api: AgentApi, tried: _Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the API server says it of metadata."""
+    monkeypatch.setattr(
+        api, "get", lambda path, **rest: {"metadata": {"resourceVersion": "7"}, "items": None}
+    )
+    assert tried.watch.list() == "7"
+    assert tried.watch.objects == {}
 
 
 def test_a_list_is_read_in_pages_and_what_has_no_value_is_left_out(api: AgentApi, tried: _Watch) -> None:

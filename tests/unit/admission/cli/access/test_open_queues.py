@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from admission.cli.access.queue_objects import QueueObject, is_open_to_all
-from admission.cli.page.layout import Markup
-from admission.cli.page.list_views import one_queue
+from admission.cli.page.layout import render
 from admission.read_api.bodies import PendingList
 from tests.fakes.fake_reader import queue
 
@@ -41,5 +40,7 @@ def test_a_queue_is_open_to_every_namespace_if_nothing_on_its_path_selects(
 @pytest.mark.parametrize("is_open", [True, False])
 def test_the_page_of_a_queue_says_so(is_open: bool) -> None:
     waiting = PendingList(now="2026-11-21T10:00:00Z", total=0, total_everywhere=0, items=())
-    html = one_queue([queue("a", "root")], "a", waiting, "cpu", Markup(""), is_open=is_open)
+    one = queue("a", "root")
+    more = {"resource": "cpu", "planned": "", "is_open": is_open}
+    html = render("queue.html", queue=one, queues=[one], below=[one], waiting=waiting, **more)
     assert ("every namespace: no namespaceSelector here or above" in html) == is_open

@@ -18,10 +18,10 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from admission.api_access import Access, UnusableAccess
+from admission.api_connection import Connection
 from admission.cli.access.read_api import Route, ask, fetch
-from admission.cli.access.transport import _connection
 from admission.cli.failures import CommandFailed
-from admission.kube.client.kubeconfig import Access
 from tests.fakes.fake_reader import FakeLeader, FakeReader, served
 from tests.tables import with_rows
 
@@ -232,11 +232,11 @@ async def test_a_question_that_only_the_leader_answers_is_asked_once() -> None:
     ],
 )
 def test_a_port_is_never_taken_from_an_ipv6_address(url: str, found: tuple[str, int]) -> None:
-    connection = _connection(Access(server=url), 1)
+    connection = Connection(Access(server=url), timeout=1)
     assert (connection.host, connection.port) == found
 
 
 @pytest.mark.parametrize("url", ["https://fd00::1:8443", "https://[fd00::1", "https://muster:x", "ftp://a"])
 def test_an_address_that_cannot_be_read_is_told(url: str) -> None:
-    with pytest.raises(CommandFailed, match="an IPv6 address in brackets"):
-        _connection(Access(server=url), 1)
+    with pytest.raises(UnusableAccess, match="an IPv6 address in brackets"):
+        Connection(Access(server=url), timeout=1)

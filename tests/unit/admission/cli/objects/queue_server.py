@@ -116,12 +116,3 @@ async def answers_after_all(server: FakeApiServer, request: web.Request) -> web.
     """As usual: for the requests before one that misbehaves."""
     assert isinstance(server, QueueServer)
     return await server.patched(request)
-
-
-async def does_it_and_breaks(server: FakeApiServer, request: web.Request) -> web.StreamResponse:
-    """The change is made, and its answer gets lost."""
-    assert isinstance(server, QueueServer)
-    await server.patched(request)
-    assert request.transport is not None
-    request.transport.abort()
-    return web.Response()

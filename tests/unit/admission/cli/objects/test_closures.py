@@ -5,9 +5,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
+import msgspec
 import pytest
 
+from admission.cli.access import objects as access_objects
 from admission.cli.access import queue_objects
+from admission.cli.access.object_forms import ClosureObject
 from admission.cli.access.objects import Refused
 from admission.cli.closures import drain as draining
 from admission.cli.closures import objects
@@ -30,8 +33,10 @@ class Server:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, **answers: Any) -> None:
         self.sent: list[tuple[str, str, Any, dict[str, str]]] = []
         self._answers = answers
-        for module in (objects, draining, queue_objects):
+        for module in (objects, queue_objects):
             monkeypatch.setattr(module, "send", self.send)
+        monkeypatch.setattr(access_objects, "read", self.read)
+        monkeypatch.setattr(draining, "read", self.read)
 
     def send(self, route: Any, method: str, path: str, body: Any = None, *, tried: str, **query: str) -> Any:
         self.sent.append((method, path, body, query))
@@ -39,6 +44,11 @@ class Server:
         if isinstance(answer, int):
             raise Refused(status=answer, tried=tried, found=f"HTTP {answer}", hint="")
         return answer
+
+    def read(self, route: Any, path: str, form: Any, *, tried: str, **query: str) -> Any:
+        return msgspec.json.decode(
+            msgspec.json.encode(self.send(route, "GET", path, tried=tried, **query)), type=form
+        )
 
 
 def run(command: click.Command, *arguments: str) -> None:
@@ -177,25 +187,26 @@ def test_nodes_are_told_with_what_they_are_kept_for(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize(
-    ("kind", "hours", "spec", "phase", "state"),
+    ("kind", "closes_in", "phase", "state"),
     [
-        ("NodeDrain", 1.5, {}, "Planned", ""),
-        ("NodeDrain", 0.5, {}, "Planned", "drain planned"),
-        ("NodeDrain", 1.5, {"leadTime": "1h45m"}, "Planned", "drain planned"),
-        ("NodeDrain", 1.5, {"leadTime": "0s"}, "", ""),
-        ("NodeDrain", -1, {}, "Active", "drained"),
-        ("NodeDrain", 0.5, {"leadTime": "soon"}, "Planned", "drain planned"),
-        ("Reservation", 0.5, {}, "Planned", "reserved"),
-        ("Reservation", -1, {}, "Active", "reserved"),
+        ("NodeDrain", 0.5, "Planned", ""),
+        ("NodeDrain", -0.25, "Planned", "drain planned"),
+        ("NodeDrain", None, "", ""),
+        ("NodeDrain", -2, "Active", "drained"),
+        ("NodeDrain", None, "Active", "drained"),
+        ("Reservation", -0.5, "Planned", "reserved"),
+        ("Reservation", -2, "Active", "reserved"),
     ],
 )
-def test_a_node_is_closed_from_the_lead_time_on(
-    kind: str, hours: float, spec: dict[str, str], phase: str, state: str
+def test_a_node_is_closed_from_the_second_on_that_muster_says(
+    kind: str, closes_in: float | None, phase: str, state: str
 ) -> None:
-    one = {
+    """``closes_in``: hours. None: Muster has not said it yet, whatever the lead time is."""
+    said = {} if closes_in is None else {"closesFrom": in_hours(closes_in)}
+    document = {
         "metadata": {"name": "x"},
-        "spec": {"at" if kind == "NodeDrain" else "from": in_hours(hours), **spec},
-        "status": {"phase": phase, "nodes": ["n1"]},
+        "spec": {"at" if kind == "NodeDrain" else "from": in_hours(0.5), "leadTime": "0"},
+        "status": {"phase": phase, "nodes": ["n1"], **said},
     }
-    found = closures_of([one], kind, time.time())
+    found = closures_of([msgspec.convert(document, ClosureObject)], kind, time.time())
     assert closed_state(found["n1"]) == state

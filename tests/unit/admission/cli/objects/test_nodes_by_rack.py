@@ -6,12 +6,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import convert
 from msgspec.structs import replace
 
+from admission.cli.access.object_forms import TopologyObject
+from admission.cli.closures.closed_nodes import Closure
+from admission.cli.output import Output
+from admission.cli.rendering.node_line import Accelerator, NodeLine
 from admission.cli.rendering.node_use import use_table, with_use
 from admission.cli.rendering.nodes import node_lines
 from admission.cli.rendering.racks import Racks, is_in, largest_gangs, rack_lines, rack_table
 from admission.read_api.bodies import NodeBody, NodeWorkloadsBody, SeatedBody
+from admission.wire import WireNode
 from queues.api.api_resources import NODE_DRAINS, NODES, TOPOLOGIES
 from tests.fakes import fake_reader
 from tests.fakes.fake_api_server import FakeApiServer
@@ -129,17 +135,10 @@ async def test_many_nodes_are_shown_by_rack(server: FakeApiServer, ask: Asking) 
     assert len(out.splitlines()) == 45, "what programs read does not depend on how many there are"
 
 
-def line(name: str, rack: str, left: int | None, **more: Any) -> dict[str, Any]:
-    accelerator = {"name": more.get("model", "H100"), "resource": "nvidia.com/gpu", "total": 8, "free": left}
-    return {
-        "name": name,
-        "rack": rack,
-        "usable": True,
-        "gpus": 8,
-        "healthy": 8,
-        "accelerators": [accelerator],
-        **more,
-    }
+def line(name: str, rack: str, left: int | None, model: str = "H100", **more: Any) -> NodeLine:
+    accelerators = (Accelerator(name=model, resource="nvidia.com/gpu", total=8, free=left),)
+    known = {"state": "Ready", "usable": True, "gpus": 8, "healthy": 8, "accelerators": accelerators}
+    return NodeLine(name=name, rack=rack, model=model, **{**known, **more})
 
 
 def test_of_a_rack_the_free_devices_the_empty_nodes_and_what_is_split_are_told() -> None:
@@ -151,30 +150,32 @@ def test_of_a_rack_the_free_devices_the_empty_nodes_and_what_is_split_are_told()
         line("e", "r2", 8, model="A100"),
     ]
     racks = rack_lines(lines)
-    assert [(each["rack"], each["accelerator"]) for each in racks] == [
+    assert [(rack.rack, rack.accelerator) for rack in racks] == [
         ("r1", "H100"),
         ("r2", "A100"),
         ("r2", "H100"),
     ]
     first = racks[0]
-    assert (first["nodes"], first["outOfService"], first["gpus"], first["unhealthy"]) == (3, 1, 24, 2)
-    assert (first["free"], first["emptyNodes"], first["split"]) == (10, 1, 0.2)
+    assert (first.nodes, first.out_of_service, first.gpus, first.unhealthy) == (3, 1, 24, 2)
+    assert (first.free, first.empty_nodes, first.split) == (10, 1, 0.2)
     assert largest_gangs(racks) == [
         "Largest gang on H100, of pods with one GPU: 14; in one rack 10 (r1).",
         "Largest gang on H100, of pods with a whole node: 1; in one rack 1 (r1).",
         "Largest gang on A100, of pods with one GPU: 8; in one rack 8 (r2).",
         "Largest gang on A100, of pods with a whole node: 1; in one rack 1 (r2).",
     ]
-    assert "20%" in rack_table(racks, headers=False)
+    assert "20%" in rack_table(racks, Output(headers=False))
     assert largest_gangs(rack_lines([line("a", "r1", None)])) == []
 
 
 def test_racks_are_those_of_a_topology_or_of_a_usual_label() -> None:
-    one, other, alone = node("a", "r1"), node("b", "r2"), node("c", None)
-    alone["metadata"]["labels"][RACK] = "r3"
-    racks = Racks.known([TOPOLOGY], [one], None)
+    documents = [node("a", "r1"), node("b", "r2"), node("c", None)]
+    documents[2]["metadata"]["labels"][RACK] = "r3"
+    one, other, alone = convert(documents, list[WireNode])
+    topology = convert(TOPOLOGY, TopologyObject)
+    racks = Racks.known([topology], [one], None)
     assert [racks.of(each) for each in (one, other, alone)] == ["b1/r1", "b1/r2", ""]
-    assert Racks.known([TOPOLOGY], [one], BLOCK).of(one) == "b1"
+    assert Racks.known([topology], [one], BLOCK).of(one) == "b1"
     assert Racks.known([], [one], None).of(alone) == "r3"
     assert Racks.known([], [one], "zone").of(one) == ""
     assert (is_in("b1/r1", "r1"), is_in("b1/r1", "b1/r1"), is_in("b1/r1", "b1"), is_in("", "")) == (
@@ -198,28 +199,28 @@ def use_of(name: str, *, usable: bool = True) -> NodeBody:
 
 
 def test_of_a_node_that_takes_no_pods_nothing_is_free() -> None:
-    documents = [node("gpu-1", "r1"), node("gpu-2", "r1", unschedulable=True)]
+    documents = convert([node("gpu-1", "r1"), node("gpu-2", "r1", unschedulable=True)], list[WireNode])
     use = {name: use_of(name, usable=usable) for name, usable in (("gpu-1", False), ("gpu-2", True))}
     lines = with_use(node_lines(documents, []), documents, Racks(), use, {})
-    assert [(each["usable"], each["free"]) for each in lines] == [(False, 0), (False, 0)]
+    assert [(line.usable, line.free) for line in lines] == [(False, 0), (False, 0)]
 
 
 def test_drained_and_reserved_nodes_are_told_and_nothing_is_free_there() -> None:
-    documents = [node(f"gpu-{number}", "r1") for number in range(1, 4)]
-    use = {each["metadata"]["name"]: use_of(each["metadata"]["name"]) for each in documents}
-    closed = {"kind": "NodeDrain", "phase": "Active", "closed": True}
-    planned = {"kind": "Reservation", "phase": "Planned", "closed": True}
+    documents = convert([node(f"gpu-{number}", "r1") for number in range(1, 4)], list[WireNode])
+    use = {known.metadata.name: use_of(known.metadata.name) for known in documents}
+    closed = Closure(kind="NodeDrain", name="fix", phase="Active", closed=True)
+    planned = Closure(kind="Reservation", name="night", phase="Planned", closed=True)
     closures = {"gpu-1": [closed], "gpu-2": [planned]}
     racks = Racks.known([], documents, None)
     lines = with_use(node_lines(documents, []), documents, racks, use, closures)
-    text = use_table(lines, wide=False, headers=False)
+    text = use_table(lines, Output(headers=False))
     assert [line.split()[2:5] for line in text.splitlines()] == [
         ["drained", "8", "0"],
         ["reserved", "8", "0"],
         ["Ready", "8", "8"],
     ]
     [rack] = rack_lines(lines)
-    assert (rack["outOfService"], rack["free"], rack["emptyNodes"]) == (2, 8, 1)
+    assert (rack.out_of_service, rack.free, rack.empty_nodes) == (2, 8, 1)
     assert largest_gangs([rack])[0] == "Largest gang on gpu, of pods with one GPU: 8; in one rack 8 (r1)."
 
 
@@ -245,12 +246,10 @@ def test_a_node_names_few_workloads_and_counts_the_others() -> None:
 
     jobs = [seated(f"job-{gpus}", {"nvidia.com/gpu": str(gpus)}, evicting=gpus == 2) for gpus in (1, 2, 4)]
     there = NodeWorkloadsBody(items=(*jobs, seated("etl", {"cpu": "4"})), total=7, hidden=2)
-    quiet = {"phase": "", "byPerson": False}
-    told = {"state": "Ready", "recovery": quiet, "closures": [], "closed": "", "model": "H100", "taints": []}
-    shown = line("a", "r1", 1, free=1, **told, workloads=there)
-    short = use_table([shown], wide=False, headers=False)
+    shown = line("a", "r1", 1, free=1, workloads=there)
+    short = use_table([shown], Output(headers=False))
     assert short.endswith("ml/job-4(4), ml/job-2(2, evicting), ml/job-1(1), +4, 2 hidden\n")
-    assert "ml/etl, +3, 2 hidden" in use_table([shown], wide=True, headers=False)
+    assert "ml/etl, +3, 2 hidden" in use_table([shown], Output(form="wide", headers=False))
 
 
 async def test_a_node_that_is_closed_to_gangs_says_so_and_why(

@@ -61,17 +61,6 @@ async def test_faulty_ones_alone_are_shown(server: FakeApiServer, ask: Asking) -
     assert len(out.splitlines()) == 1
 
 
-async def test_models_that_cannot_be_told_apart_are_told_beside_the_table(
-    server: FakeApiServer, ask: Asking
-) -> None:
-    models = (device(minor, labels={names.GPU_MODEL: model}) for minor, model in enumerate(("H100", "L40S")))
-    await server.put(DEVICES.path(), device_object("gpu-1", *models))
-    code, out, err = await ask("--health", "--no-headers")
-    assert (code, len(out.splitlines())) == (0, 2)
-    assert err.startswith("nvidia.com/gpu is H100 or L40S on gpu-1: ")
-    assert (await ask("--faulty"))[2] == "No node is faulty.\n"
-
-
 async def test_where_nothing_is_faulty_that_is_said(server: FakeApiServer, ask: Asking) -> None:
     await report(server, "gpu-1")
     assert await ask("--faulty") == (0, "", "No node is faulty.\n")

@@ -11,10 +11,9 @@ from msgspec import structs
 from admission.cli.failures import finish
 from admission.cli.kubectl_muster import kubectl_muster
 from admission.cli.muster import muster
-from admission.cli.objects import pausing
 from admission.cli.objects.queues import overview_table, queue_table
+from admission.cli.output import Output
 from admission.read_api.bodies import QueueBody
-from queues.api.api_resources import COMMANDS, QUEUES
 from queues.api.names import CHANGE_REASON
 from tests.fakes.fake_api_server import answers
 from tests.fakes.fake_reader import queue as shown_queue
@@ -174,30 +173,6 @@ async def test_nothing_is_deleted_where_one_of_the_names_is_wrong(server: QueueS
     assert "There is no queue simm" in err
 
 
-@pytest.fixture
-def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No patience with a Muster that does not act."""
-    monkeypatch.setattr(pausing, "_PATIENCE", 0.3)
-    monkeypatch.setattr(pausing, "_PAUSE", 0.0)
-
-
-@pytest.mark.usefixtures("hurried")
-async def test_a_queue_that_nobody_closes_is_told_as_not_closed_yet(
-    server: QueueServer, queue: Asking
-) -> None:
-    code, out, err = await queue("close", "sim")
-    assert (code, out) == (0, "queue sim is being closed\n")
-    assert " ".join(err.split()).startswith(
-        "Queue sim is not closed yet: no replica of Muster has carried this out."
-    )
-    # The Command waits, so that what the queue says now does not stay.
-    command = {"metadata": {"name": "sim-closequeue-1", "namespace": "default"}}
-    await server.put(COMMANDS.path("default"), {**command, "target": {"kind": QUEUES.kind, "name": "sim"}})
-    code, out, err = await queue("open", "sim")
-    assert (code, out, err) == (0, "queue sim is being opened\n", "")
-    assert len(server.writes()) == 2
-
-
 async def test_a_queue_that_is_so_already_is_not_asked_for(server: QueueServer, queue: Asking) -> None:
     by_parent = [{"type": "ClosedByParent", "status": "True"}]
     await server.add("shut", status={"state": "Closing"})
@@ -252,10 +227,10 @@ def stopped(*, paused: bool) -> QueueBody:
 
 def test_a_queue_that_is_closed_and_paused_says_both() -> None:
     both, closed = stopped(paused=True), stopped(paused=False)
-    for wide in (False, True):
-        assert " closed,paused " in queue_table([both], resource="pods", wide=wide, headers=False)
-        assert " closed " in queue_table([closed], resource="pods", wide=wide, headers=False)
-    assert "dev (closed,paused)" in overview_table([both], resource="pods", width=80)
+    for shown in (Output(headers=False), Output(form="wide", headers=False)):
+        assert " closed,paused " in queue_table([both], shown, resource="pods")
+        assert " closed " in queue_table([closed], shown, resource="pods")
+    assert "dev (closed,paused)" in overview_table([both], Output(width=80), resource="pods")
 
 
 async def test_rights_are_asked_for_before_anything_else_is_told_or_asked(

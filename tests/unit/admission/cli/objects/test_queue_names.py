@@ -12,8 +12,6 @@ from tests.unit.admission.cli.objects.queue_server import QueueServer
     "words",
     [
         "quota set visoin --deserved gpu=8 --yes",
-        "quota move visoin language 8 --yes",
-        "quota move language visoin 8 --yes",
         "quota lend language visoin 8 --for 2h --yes",
         "quota lend visoin language --end --yes",
         "queue pause visoin",

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from admission.cli.objects import loans, quota_set
-from admission.read_api.bodies import QueueBody
+from admission.cli.objects import quota_set
 from queues.api.names import CHANGE_REASON, CHANGED_BY
 from tests.fakes.fake_api_server import FakeApiServer, answers
 from tests.fakes.fake_reader import account, queue
@@ -109,8 +108,8 @@ async def test_a_loan_that_would_not_count_is_refused_before_anything_is_written
         ("vision language 16 --until 2020-01-01", "found '2020-01-01', which is past."),
         ("vision language 16 --until soon", "found 'soon', expected how far ahead"),
         ("vision language 16 --until now", "found 'now', which is past."),
-        ("vision language 16 --for friday", "found 'friday', expected for how long"),
-        ("vision language 16 --for 0s", "found '0s', expected for how long"),
+        ("vision language 16 --for friday", "found 'friday', expected a duration"),
+        ("vision language 16 --for 0s", "found '0s', expected a duration"),
         ("vision language 16 --for 900w", "expected ten years at most"),
         ("vision language 16 --end", "--end takes neither AMOUNT nor --until nor --for"),
     ],
@@ -188,70 +187,6 @@ async def test_a_refusal_of_the_api_server_is_one_line(server: QueueServer, ask:
     assert (code, err) == (1, "Error: Change of queue vision: no.\n")
 
 
-# -- what a change does ---------------------------------------------------------------------------------------
-
-
-def shown(name: str, used: str, pending: int) -> QueueBody:
-    return queue(name, "lab", account(used, None, None), pending=pending, admitted=1)
-
-
-@pytest.fixture
-def use(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Vision uses 60 GPUs, and nine workloads wait."""
-    found = {each.name: each for each in (shown("vision", "60", 2), shown("language", "32", 7))}
-    for module in (loans, quota_set):
-        monkeypatch.setattr(module, "queues_in_use", lambda _: found)
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        LEND,
-        ("quota", "move", "vision", "language", "16"),
-        ("quota", "set", "vision", "--deserved", f"{GPU}=48"),
-    ],
-)
-async def test_who_may_be_reclaimed_from_and_what_waits_is_told_before(
-    server: QueueServer, use: None, ask: Asking, words: tuple[str, ...]
-) -> None:
-    _, out, _ = await ask(*words, "--dry-run=client")
-    borrowed = f"queue vision uses 60 {GPU} now: 12 of that would be borrowed, and may be reclaimed"
-    waiting = (
-        "2 workloads in vision" if words[1] == "set" else "2 workloads in vision, 7 workloads in language"
-    )
-    lines = out.splitlines()
-    assert borrowed in lines
-    assert any(
-        line.startswith("waiting now: ") and set(line[13:].split(", ")) == set(waiting.split(", "))
-        for line in lines
-    )
-
-
-async def test_nothing_is_told_of_who_keeps_what_they_use(
-    server: QueueServer, use: None, ask: Asking
-) -> None:
-    _, out, _ = await ask("quota", "set", "vision", "--deserved", f"{GPU}=60", "--dry-run=client")
-    assert "borrowed" not in out
-
-
-async def test_loans_that_count_less_after_a_change_of_the_lender_are_told(
-    server: QueueServer, ask: Asking
-) -> None:
-    await server.add("vision", parent="lab", deserved={GPU: 64}, loans=[loan("language", 16)])
-    _, out, _ = await ask("quota", "set", "vision", "--deserved", f"{GPU}=10", "--dry-run=client")
-    assert f"of the 16 {GPU} that vision lends to language 10 would count, not 16" in out.splitlines()
-
-
-async def test_a_change_tells_what_counts_with_the_loans_that_last(server: QueueServer, ask: Asking) -> None:
-    await server.add("vision", parent="lab", deserved={GPU: 64}, loans=[loan("language", 16)])
-    _, out, _ = await ask("quota", "set", "vision", "--deserved", f"{GPU}=60", "--dry-run=client")
-    assert f"with the loans that last queue vision deserves 48 → 44 {GPU}" in out.splitlines()
-    _, out, _ = await ask("quota", "set", "language", "--deserved", f"{GPU}=20", "--dry-run=client")
-    assert f"with the loans that last queue language deserves 48 → 36 {GPU}" in out.splitlines()
-    _, out, _ = await ask("quota", "set", "other", "--deserved", f"{GPU}=2", "--dry-run=client")
-    assert "with the loans" not in out
-
-
 # -- names of resources ---------------------------------------------------------------------------------------
 
 
@@ -261,13 +196,11 @@ async def test_a_change_tells_what_counts_with_the_loans_that_last(server: Queue
         ("quota set vision --deserved gpx=8", "--deserved"),
         ("quota set vision --guarantee cpu=1,gpx=8", "--guarantee"),
         ("quota set vision --guarantee gpx=", "--guarantee"),
-        ("quota move vision language 8 --resource gpx", "--resource"),
         ("quota lend vision language 8 --resource gpx --for 2h", "--resource"),
         ("queue create new --capability gpx=8", "--capability"),
         ("job run j --image img -L gpx=8", "--limits"),
         ("reserve vision --resources gpx=8 --from 2h --for 1h", "--resources"),
         ("queues --resource gpx", "--resource"),
-        ("top --once --resource gpx", "--resource"),
     ],
 )
 async def test_a_name_that_no_node_can_have_is_refused_with_the_one_that_was_meant(
@@ -286,7 +219,6 @@ async def test_a_name_that_no_node_can_have_is_refused_with_the_one_that_was_mea
         ("quota set vision --deserved GPU=8", f"vision deserved[{GPU}] 64 → 8"),
         ("quota set vision --deserved gpu=", f"vision deserved[{GPU}] 64 → -"),
         ("quota set vision --capability mem=8Gi", "vision capability[memory] - → 8Gi"),
-        ("quota move vision language 8 --resource gpu", f"vision deserved[{GPU}] 64 → 56"),
         ("quota lend vision language 8 --resource gpu --for 2h", f"vision deserved[{GPU}] 64 → 56"),
         ("reserve vision --resources gpu=8 --from 2h --for 1h", f"created: 8 {GPU} for queue vision"),
     ],

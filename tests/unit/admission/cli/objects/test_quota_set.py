@@ -11,7 +11,6 @@ from tests.unit.admission.cli.objects.queue_server import (
     GPU,
     QueueServer,
     answers_after_all,
-    does_it_and_breaks,
     first_does,
 )
 
@@ -20,12 +19,9 @@ Asking = Callable[..., Awaitable[Said]]
 
 
 SET = ("quota", "set", "vision", "--deserved", f"{GPU}=72")
-MOVE = ("quota", "move", "vision", "language", "16")
 
 
-async def test_what_changes_and_what_is_left_is_told_before_it_is_written(
-    server: QueueServer, ask: Asking
-) -> None:
+async def test_what_changes_is_told_before_it_is_written(server: QueueServer, ask: Asking) -> None:
     code, out, err = await ask(*SET, "--reason", "new nodes", "--yes")
 
     assert (code, err) == (0, "")
@@ -34,7 +30,6 @@ async def test_what_changes_and_what_is_left_is_told_before_it_is_written(
         ["vision", f"deserved[{GPU}]", "64", "→", "72"],
     ]
     assert out.splitlines()[2:] == [
-        f"queues below lab: 96 → 104 deserved {GPU} of 128, 24 left",
         "queue vision changed",
     ]
     assert server.queue("vision")["spec"] == {
@@ -71,20 +66,18 @@ async def test_nothing_is_written_where_nothing_changes(server: QueueServer, ask
 async def test_without_a_terminal_nothing_is_changed_unless_the_user_says_yes(
     server: QueueServer, ask: Asking
 ) -> None:
-    for words in (SET, MOVE):
-        code, _, err = await ask(*words)
-        assert (code, "Say --yes" in err) == (1, True)
+    code, _, err = await ask(*SET)
+    assert (code, "Say --yes" in err) == (1, True)
     assert server.writes() == []
 
 
-@pytest.mark.parametrize("words", [SET, MOVE])
 async def test_a_dry_run_of_the_client_sends_nothing_and_one_of_the_server_a_dry_run(
-    server: QueueServer, ask: Asking, words: tuple[str, ...]
+    server: QueueServer, ask: Asking
 ) -> None:
-    code, out, _ = await ask(*words, "--dry-run=client")
+    code, out, _ = await ask(*SET, "--dry-run=client")
     assert (code, "(client dry run)" in out, server.seen("PATCH")) == (0, True, [])
 
-    code, out, _ = await ask(*words, "--dry-run=server")
+    code, out, _ = await ask(*SET, "--dry-run=server")
     assert (code, "(server dry run)" in out, server.writes()) == (0, True, [])
     assert {each.query.get("dryRun") for each in server.seen("PATCH")} == {"All"}
 
@@ -125,10 +118,6 @@ async def test_what_the_webhook_would_refuse_is_refused_in_its_words_before(
         ),
         ("set vision --deserved 32", "--deserved: found '32', expected NAME=AMOUNT[,…]"),
         (f"set vision --deserved {GPU}=+8", "expected NAME=AMOUNT[,…]"),
-        ("move vision vision 8", "FROM and TO are the same queue."),
-        ("move vision language lots", "AMOUNT: "),
-        ("move vision language 0", "AMOUNT: found '0', expected an amount above 0"),
-        ("move vision language -- -8", "expected an amount above 0"),
     ],
 )
 async def test_a_wrong_command_line_is_answered_with_what_was_found(
@@ -144,7 +133,7 @@ async def test_a_queue_that_there_is_not_is_told_with_one_that_looks_alike(
 ) -> None:
     wrong = (1, "", "Error: There is no queue visoin.\nDid you mean vision?\n")
     assert await ask("quota", "set", "visoin", "--deserved", "gpu=8") == wrong
-    assert await ask("quota", "move", "language", "visoin", "8") == wrong
+    assert await ask("quota", "lend", "language", "visoin", "8", "--for", "2h") == wrong
     _, _, err = await ask("quota", "set", "zzz", "--deserved", "gpu=8")
     assert err.endswith("There is no queue zzz.\nYou may see: lab, language, other, root, vision.\n")
 
@@ -201,125 +190,15 @@ async def test_a_user_without_the_right_gets_one_line(server: QueueServer, ask: 
     assert (code, err) == (1, f"Error: Change of queue vision: {told} muster-queue-admin has.\n")
 
 
-# -- moves ----------------------------------------------------------------------------------------------------
-
-
-async def test_a_move_lowers_first_and_raises_then(server: QueueServer, ask: Asking) -> None:
-    code, out, err = await ask(*MOVE, "--reason", "for the demo", "--yes")
-
-    assert (code, err) == (0, "")
-    assert [line.split() for line in out.splitlines()[1:-1]] == [
-        ["vision", f"deserved[{GPU}]", "64", "→", "48"],
-        ["language", f"deserved[{GPU}]", "32", "→", "48"],
-        ["language", f"capability[{GPU}]", "40", "→", "48"],
-    ]
-    assert out.endswith(f"16 {GPU} moved from queue vision to queue language\n")
-    first, second = server.writes()
-    assert (first.path.endswith("/vision"), second.path.endswith("/language")) == (True, True)
-    assert {each.body["metadata"]["annotations"][CHANGE_REASON] for each in (first, second)} == {
-        "for the demo"
-    }
-    assert server.queue("language")["spec"]["capability"] == {GPU: "48"}
-
-
-@pytest.mark.parametrize(
-    ("words", "refusal"),
-    [
-        (("vision", "language", "65"), f"vision deserves 64 {GPU}, not 65"),
-        (("vision", "other", "1"), "other states no deserved"),
-        (("vision", "lab", "1"), "Queue lab is above vision"),
-        (("lab", "vision", "1"), "Queue lab is above vision"),
-        (("vision", "nowhere", "1"), "There is no queue nowhere"),
-    ],
-)
-async def test_what_cannot_be_moved_is_refused(
-    server: QueueServer, ask: Asking, words: tuple[str, ...], refusal: str
-) -> None:
-    code, _, err = await ask("quota", "move", *words, "--yes")
-    assert (code, server.writes()) == (1, [])
-    assert refusal in err
-
-
-def after_dry_runs(server: QueueServer, writes: int) -> None:
-    """The dry run and so many writes go well."""
-    server.once("PATCH", answers_after_all, times=1 + writes)
-
-
-async def test_a_move_of_which_a_half_would_be_refused_writes_nothing(
-    server: QueueServer, ask: Asking
-) -> None:
-    await server.add("next", deserved={GPU: 8})
+async def test_an_outcome_that_is_not_known_is_told(server: QueueServer, ask: Asking) -> None:
     server.once("PATCH", answers_after_all)
-    server.once("PATCH", answers(422, "queue next is full", "Invalid"))
-    code, _, err = await ask("quota", "move", "vision", "next", "16", "--yes")
-    assert (code, server.writes()) == (1, [])
-    assert err == "Error: Change of queue next: queue next is full.\n"
-
-
-async def test_of_siblings_that_share_all_that_their_parent_has_only_the_lowering_is_tried(
-    server: QueueServer, ask: Asking
-) -> None:
-    code, _, _ = await ask(*MOVE, "--yes")
-    tried = [each.path.rpartition("/")[2] for each in server.seen("PATCH") if "dryRun" in each.query]
-    assert (code, tried) == (0, ["vision"])
-
-
-async def test_a_move_of_which_the_second_half_is_refused_is_undone(server: QueueServer, ask: Asking) -> None:
-    before = server.deserved()
-    after_dry_runs(server, 1)
-    server.once("PATCH", answers(403, "no", "Forbidden"))
-
-    code, _, err = await ask(*MOVE, "--yes")
-
+    server.once("PATCH", breaks_before_answering)
+    code, _, err = await ask(*SET, "--yes")
     assert code == 1
-    assert "Queue language was not changed: Change of queue language: no." in err
-    assert "The change of queue vision was undone: both have what they had." in err
-    assert {name: str(units) for name, units in server.deserved().items()} == {
-        name: str(units) for name, units in before.items()
-    }
+    assert "Change of queue vision: it is not known whether it was made" in err
 
 
-async def test_where_the_undoing_fails_too_the_command_that_repairs_it_is_told(
-    server: QueueServer, ask: Asking
-) -> None:
-    await server.add("vision", parent="lab", deserved={GPU: 16}, guarantee={"resource": {GPU: 8}})
-    after_dry_runs(server, 1)
-    server.once("PATCH", answers(403, "no", "Forbidden"), times=2)
-
-    code, _, err = await ask(*MOVE, "--yes")
-
-    assert code == 1
-    assert f"Queue vision has deserved[{GPU}] 0, guarantee[{GPU}] 0, and had deserved[{GPU}] 16" in err
-    repair = err.splitlines()[-1].strip()
-    assert repair == f"kubectl muster quota set vision --deserved {GPU}=16 --guarantee {GPU}=8"
-    assert server.deserved()["vision"] == "0"
-    assert (await ask(*repair.split()[2:], "--yes"))[0] == 0
-    assert server.deserved()["vision"] == "16"
-
-
-@pytest.mark.parametrize("lost", [0, 1])
-@pytest.mark.parametrize("how", [breaks_before_answering, does_it_and_breaks])
-async def test_a_write_whose_answer_is_lost_is_made_once(
-    server: QueueServer, ask: Asking, lost: int, how: object
-) -> None:
-    after_dry_runs(server, lost)
-    server.once("PATCH", how)  # type: ignore[arg-type]
-
-    code, _, err = await ask(*MOVE, "--yes")
-
-    assert (code, err) == (0, "")
-    assert (server.deserved()["vision"], server.deserved()["language"]) == ("48", "48")
-
-
-async def test_an_outcome_that_stays_unknown_is_told_with_both_ways_out(
-    server: QueueServer, ask: Asking
-) -> None:
-    after_dry_runs(server, 1)
-    server.once("PATCH", breaks_before_answering, times=2)
-
-    code, _, err = await ask(*MOVE, "--yes")
-
-    assert code == 1
-    assert f"Queue vision was changed (deserved[{GPU}] 48), and of queue language it is not known" in err
-    assert f"kubectl muster quota set language --deserved {GPU}=48 --capability {GPU}=48" in err
-    assert f"kubectl muster quota set vision --deserved {GPU}=64" in err
+async def test_a_command_that_was_removed_names_what_to_use_instead(server: QueueServer, ask: Asking) -> None:
+    code, _, err = await ask("quota", "move", "vision", "language", "16", "--yes")
+    assert (code, server.requests) == (2, [])
+    assert "kubectl muster quota move was removed: `kubectl muster quota set FROM" in " ".join(err.split())

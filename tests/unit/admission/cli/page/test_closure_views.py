@@ -3,10 +3,11 @@
 from datetime import datetime
 from typing import Any
 
-from msgspec import structs
+from msgspec import convert, structs
 
-from admission.cli.closures.reservations import closure_line
-from admission.cli.page.closure_views import Planned, in_order, planned_of_queue, planned_view
+from admission.cli.access.object_forms import ClosureObject
+from admission.cli.closures.reservations import ClosureLine, closure_line, in_order
+from admission.cli.page.views import Planned, planned_of_queue, planned_view
 from admission.read_api.bodies import LoanInForceBody, QueueBody
 from queues.api.api_resources import NODE_DRAINS, RESERVATIONS
 from queues.api.names import CHANGED_BY
@@ -16,20 +17,19 @@ GPU = "nvidia.com/gpu"
 NOW = datetime.fromisoformat("2026-11-21T10:00:00+00:00").timestamp()
 
 
-def reservation(name: str, queue: str, begins: str, phase: str = "Planned", **status: Any) -> dict[str, Any]:
-    return closure_line(
-        {
-            "metadata": {"name": name, "annotations": {CHANGED_BY: "ada"}},
-            "spec": {"queue": queue, "resources": {GPU: "64"}, "from": begins, "for": "4h"},
-            "status": {"phase": phase, **status},
-        },
-        RESERVATIONS,
-    )
+def reservation(name: str, queue: str, begins: str, phase: str = "Planned", **status: Any) -> ClosureLine:
+    document = {
+        "metadata": {"name": name, "annotations": {CHANGED_BY: "ada"}},
+        "spec": {"queue": queue, "resources": {GPU: "64"}, "from": begins, "for": "4h"},
+        "status": {"phase": phase, **status},
+    }
+    return closure_line(convert(document, ClosureObject), RESERVATIONS)
 
 
-def drain(name: str, begins: str) -> dict[str, Any]:
+def drain(name: str, begins: str) -> ClosureLine:
     spec = {"nodeSelector": {"rack": "<r7>"}, "at": begins}
-    return closure_line({"metadata": {"name": name}, "spec": spec, "status": {}}, NODE_DRAINS)
+    document = {"metadata": {"name": name}, "spec": spec, "status": {}}
+    return closure_line(convert(document, ClosureObject), NODE_DRAINS)
 
 
 def queue(name: str, parent: str | None, *loans: LoanInForceBody) -> QueueBody:

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from msgspec import to_builtins
 
+from admission.api_access import Access
 from admission.cli.commands.page import page
 from admission.cli.failures import finish
 from admission.cli.page import shared
 from admission.cli.page.shared import SharedPageServer
-from admission.kube.client.kubeconfig import Access
 from tests.fakes.fake_reader import queue
 from tests.tables import with_rows
 from tests.waiting import LIMIT

@@ -4,6 +4,7 @@ from typing import Any
 
 from msgspec import structs
 
+from admission.cli.output import Output
 from admission.cli.questions.pending import ignored_lines
 from admission.cli.rendering.explanation import workload_text
 from tests.fakes.fake_reader import STORY, waiting
@@ -18,4 +19,4 @@ def test_what_waits_is_told_with_warnings_and_many_of_them_are_counted(golden: A
 
 def test_one_workload_is_told_with_them() -> None:
     story = structs.replace(STORY, ignored_values=("one: found 1",))
-    assert "Values that cannot be read\n  one: found 1\n" in workload_text(story, wide=False)
+    assert "Values that cannot be read\n  one: found 1\n" in workload_text(story, Output())

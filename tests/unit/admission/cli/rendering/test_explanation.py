@@ -2,8 +2,9 @@
 
 import msgspec
 
+from admission.cli.output import Output
 from admission.cli.rendering.explanation import workload_text
-from admission.cli.rendering.explanations.history import is_suspended, numbers_of
+from admission.cli.rendering.history import is_suspended, numbers_of
 from admission.read_api import bodies
 from tests.fakes.read_api.fake_lists import ENDED
 from tests.fakes.read_api.fake_outlooks import OUTLOOK
@@ -20,23 +21,23 @@ def admission(number: int, begins: str, ends: str, seats: int) -> bodies.Admissi
 
 
 def facts(*admissions: bodies.AdmissionBody) -> dict[str, str]:
-    told = workload_text(msgspec.structs.replace(ENDED, admissions=admissions), wide=False)
+    told = workload_text(msgspec.structs.replace(ENDED, admissions=admissions), Output())
     lines = told.split("\n\n")[1].splitlines()
     return {line.split()[0]: " ".join(line.split()[1:]) for line in lines}
 
 
-def test_admissions_beside_one_another_are_one_run_with_its_largest_size() -> None:
+def test_admissions_beside_one_another_are_one_run() -> None:
     told = facts(
         admission(3, "08:40", "08:50", 1),
         admission(2, "08:20", "08:30", 4),
         admission(1, "08:10", "09:10", 2),
     )
-    assert told["Ran"] == "60m, at most 6 pods at a time"
+    assert told["Ran"] == "60m"
 
 
 def test_admissions_after_one_another_are_added_up() -> None:
     told = facts(admission(2, "08:50", "09:10", 4), admission(1, "08:10", "08:30", 4))
-    assert told["Ran"] == "40m in 2 admissions, at most 4 pods at a time"
+    assert told["Ran"] == "40m in 2 admissions"
     assert facts(admission(1, "08:10", "08:30", 4))["Ran"] == "20m"
 
 
@@ -52,7 +53,7 @@ def test_numbers_have_units() -> None:
 def test_a_workload_that_was_stopped_and_may_go_on_is_suspended_not_finished() -> None:
     stopped = msgspec.structs.replace(ENDED, result="", gone=False)
     assert "State     suspended; it waits for its place again when it is resumed\n" in workload_text(
-        stopped, wide=False
+        stopped, Output()
     )
     event = bodies.EventBody(
         at="2026-11-21T09:10:00Z",
@@ -64,8 +65,8 @@ def test_a_workload_that_was_stopped_and_may_go_on_is_suspended_not_finished() -
         numbers={"seats": 1},
     )
     replace = msgspec.structs.replace
-    assert "suspended: 1 seat" in workload_text(replace(stopped, history=(event,)), wide=False)
-    assert "failed: 1 seat" in workload_text(replace(stopped, result="failed", history=(event,)), wide=False)
+    assert "suspended: 1 seat" in workload_text(replace(stopped, history=(event,)), Output())
+    assert "failed: 1 seat" in workload_text(replace(stopped, result="failed", history=(event,)), Output())
     assert is_suspended(stopped)
     assert is_suspended(replace(stopped, state="suspended"))
     assert not is_suspended(replace(stopped, gone=True))
@@ -91,7 +92,7 @@ def test_what_an_admission_gave_back_is_told_in_the_words_of_events() -> None:
     story = msgspec.structs.replace(
         ENDED, admissions=(admission(11, "08:30", "08:50", 1), first), history=history
     )
-    told = workload_text(story, wide=False).split("History\n")[1].splitlines()
+    told = workload_text(story, Output()).split("History\n")[1].splitlines()
     assert [line.split("   ")[-1] for line in told[1:]] == ["evicted: 1 seat", "failed: 1 seat"]
 
 
@@ -101,7 +102,7 @@ def test_a_place_is_counted_as_the_list_of_waiting_work_counts_it() -> None:
     tried = msgspec.structs.replace(OUTLOOK, position=4, queue_length=4)
 
     def state(outlook: bodies.OutlookBody | None) -> str:
-        return workload_text(msgspec.structs.replace(one, outlook=outlook), wide=False)
+        return workload_text(msgspec.structs.replace(one, outlook=outlook), Output())
 
     assert "waiting, place 6 of 6 in queue dev, counted by arrival\n" in state(tried)
     assert "waiting, place 6 of 6 in queue dev\n" in state(

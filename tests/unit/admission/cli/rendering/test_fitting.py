@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from admission.cli.rendering.terminal.fitting import (
+from admission.cli.rendering.fitting import (
     Narrowing,
     fitted_table,
     shortened_name,
     with_text_below,
     with_texts,
 )
-from admission.cli.rendering.terminal.sentences import filled
+from admission.cli.rendering.sentences import filled
 
 COLUMNS = ["NAMESPACE", "NAME", "KIND", "AGE", "REASON"]
 ROWS = [

@@ -4,7 +4,8 @@ from typing import Any
 
 from msgspec import structs
 
-from admission.cli.rendering.wanted_nodes import wanted_lines, wanted_table
+from admission.cli.output import Output
+from admission.cli.questions.wanted_nodes import wanted_lines, wanted_table
 from admission.read_api.bodies import ReasonBody, WaitingBody
 from tests.fakes.fake_reader import waiting as pending
 
@@ -73,10 +74,10 @@ def test_parts_of_a_gang_count_with_their_pods_and_unequal_pods_as_a_gang() -> N
 def test_the_table_fits_80_columns_and_wide_has_all_that_a_pod_asks() -> None:
     long = "research-and-development-of-large-models-in-the-north"
     lines = wanted_lines([waiting(queue=long, **of("8", 4)), waiting("TopologyNoFit", sets={}, level=RACK)])
-    text = wanted_table(lines, NOW, wide=False, headers=True, width=80)
+    text = wanted_table(lines, NOW, Output(width=80))
     assert all(len(line) <= 80 for line in text.splitlines())
     assert text.splitlines()[0].split() == ["QUEUE", "EACH", "PODS", "LARGEST", "GANGS", "IN-ONE", "WAIT"]
     assert text.splitlines()[2].split() == ["train", "unequal", "pods", "5", "5", "1", "rack", "60m"]
-    wide = wanted_table(lines, NOW, wide=True, headers=False)
+    wide = wanted_table(lines, NOW, Output(form="wide", headers=False))
     assert f"{long}   8 {GPU}, 8 cpu" in wide
     assert RACK in wide

@@ -15,7 +15,7 @@ from aiohttp import web
 from admission.cli.examples import commands_of
 from admission.cli.failures import finish
 from admission.cli.kubectl_muster import kubectl_muster
-from admission.cli.rendering.terminal import sentences
+from admission.cli.rendering import sentences
 from queues.api.api_resources import JOB_FLOWS, NODE_DRAINS, NODES, RESERVATIONS, VOLCANO_JOBS
 from tests.builders.trials.worlds_in_memory import batch_job
 from tests.fakes.fake_reader import FakeLeader, FakeReader, served
@@ -48,23 +48,17 @@ LINES: Final[dict[str, tuple[str, ...]]] = {
         "quota show team-a --at 2026-01-01",
     ),
     "quota history": ("quota history team-a", "quota history team-a --since 2026-11-21"),
-    "quota diff": (
-        "quota diff team-a --from 2026-11-01 --to 2026-11-20T10:00",
-        "quota diff team-a --from 2026-11-01 --to 2026-11-02",
-    ),
     "quota set": (
         f"quota set {TEAM} --deserved gpu=8 --capability gpu=8 --max-run-time 72h --yes",
         f"quota set {TEAM} --deserved gpu=12 --reason 'two nodes fewer until the repair' --dry-run server",
         f"quota set {TEAM} --deserved gpu=1000",
         f"quota set {TEAM} --deserved gpus",
     ),
-    "quota move": (f"quota move {TEAM} {OTHER} 4 --yes",),
     "quota lend": (
         f"quota lend {TEAM} {OTHER} 4 --until 2d --reason 'paper deadline' --yes",
         f"quota lend {TEAM} {OTHER} --end --yes",
     ),
     "nodes": ("nodes", "nodes --racks", "nodes --wanted", "nodes --faulty", f"nodes {NODE}-1"),
-    "top": ("top --once",),
     "usage": ("usage --month last", "usage --from 2026-11-01 --to 2026-11-15 --by queue,user"),
     "reserve": (
         f"reserve {TEAM} --gpus 64 --from 2h --for 4h --dry-run server",
@@ -85,9 +79,6 @@ LINES: Final[dict[str, tuple[str, ...]]] = {
     "job suspend": ("job suspend a-training-with-a-long-name a-sweep -n ml",),
     "job resume": ("job resume a-training-with-a-long-name -n ml",),
     "job delete": ("job delete a-training-with-a-long-name -n ml",),
-    "jobflow list": ("jobflow list -A", "jobflow list -n ml"),
-    "jobflow get": ("jobflow get weekly -n ml",),
-    "jobflow delete": ("jobflow delete weekly -n ml",),
     "job view": ("job view weekly-prepare -n ml",),
     "queue list": ("queue list",),
     "queue get": ("queue get dev",),

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from admission.api_access import Access
 from admission.cli.access.objects import Refused
 from admission.cli.access.read_api import Route
 from admission.cli.failures import CommandFailed
 from admission.cli.trials.dry_runs import create_in_dry_run, with_dry_runs
-from admission.kube.client.kubeconfig import Access
 from admission.read_api.trials import PlaceBody, SkippedBody, TrialBody, TrialList, TrialRequestBody
 from tests.builders.trials.worlds_in_memory import batch_job, volcano_job
 from tests.fakes.scripted_server import scripted_server

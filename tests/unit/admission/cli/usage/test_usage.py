@@ -1,4 +1,4 @@
-"""``kubectl muster usage``: which period is asked for, how use is shown, and what it costs."""
+"""``kubectl muster usage``: which period is asked for, and how use is shown."""
 
 import csv
 import io
@@ -11,12 +11,10 @@ from typing import Any
 import click
 import pytest
 import yaml
-from msgspec import structs
 
 from admission.cli.times import as_text
 from admission.cli.usage.command import moment, month
-from admission.cli.usage.used_time import Prices, decimal, unit, used_time, with_quotas
-from admission.read_api.usage import UsageBody, UsageQuotaBody
+from admission.cli.usage.used_time import decimal, unit
 from tests.fakes.fake_reader import GPU, FakeReader
 from tests.fakes.plugin import Asking, Plugin
 from tests.fakes.read_api.fake_usage import USED
@@ -72,53 +70,6 @@ async def test_columns_come_in_the_order_in_which_they_were_asked_for(golden: An
     assert [line.split() for line in said.out.splitlines()[2:]] == golden
 
 
-async def test_use_by_queue_is_shown_beside_what_queues_owned(ask: Asking) -> None:
-    wide = [line.split() for line in (await ask("-o", "wide", "--no-headers")).out.splitlines()]
-    assert wide == [
-        ["train", "1102.00", "0.00", "0.00", "8.00", "1.00", "4.00"],
-        ["team-b", "400.00", "25.00", "6.00", "0.00", "0.00", "0.00"],
-        ["dev", "0.50", "-", "0.00", "0.00", "0.00", "0.00"],
-        ["spare", "0.00", "0.00", "150.00", "0.00", "0.00", "0.00"],
-        ["TOTAL", "1502.50", "-", "156.00", "8.00", "1.00", "4.00"],
-    ]
-    rows = list(csv.DictReader(io.StringIO((await ask("-o", "csv")).out)))
-    assert [(row["queue"], row["borrowed_hours"], row["idle_guarantee_hours"]) for row in rows] == [
-        ("train", "0.000000", "0.000000"),
-        ("team-b", "25.000000", "6.000000"),
-        ("dev", "", "0.000000"),
-        ("spare", "0.000000", "150.000000"),
-    ]
-    assert "BORROWED" not in (await ask("-o", "wide", "--price", "1")).out
-
-
-def test_a_queue_that_stands_for_hidden_ones_is_not_compared() -> None:
-    item = UsageBody(
-        resource=GPU,
-        tenant=None,
-        queue="team-a",
-        user=None,
-        workload=None,
-        flavor=None,
-        others=False,
-        amount_seconds="7200",
-        hours=2.0,
-        preempted_seconds="0",
-        faulted_seconds="0",
-    )
-    line = used_time(item, ["queue"])
-    quota = UsageQuotaBody(
-        queue="team-a",
-        amount_seconds="3600",
-        owned_seconds=None,
-        borrowed_seconds="0",
-        idle_guarantee_seconds="0",
-    )
-    (found,) = with_quotas([line], [quota], "queue")
-    assert (found.borrowed, found.idle) == (None, None)
-    (found,) = with_quotas([line], [structs.replace(quota, amount_seconds="7200")], "queue")
-    assert (found.borrowed, found.idle) == (0, 0)
-
-
 async def test_all_pages_are_added_up(ask: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = await ask("--by", "queue,user,workload,flavor")
     monkeypatch.setattr("admission.cli.usage.command.LARGEST_PAGE", 1)
@@ -137,36 +88,11 @@ async def test_another_resource_is_chosen_where_no_gpu_was_used(
     assert "CPU-HOURS" in (await ask()).out
 
 
-async def test_a_price_of_a_flavor_that_was_not_used_is_told(ask: Asking) -> None:
-    said = await ask("--by", "flavor", "--price", "1", "--price", "h1000=4")
-    assert (said.code, said.err) == (
-        0,
-        "--price: no use of flavor h1000 that you may see, so this price counts nowhere. Used were: h100, l4.\n",
-    )
-
-
-async def test_prices_are_by_flavor_also_where_flavors_are_not_shown(ask: Asking) -> None:
-    said = await ask("--by", "tenant", "--price", "h100=2.75", "--price", "0.333", "--currency", "EUR")
-    # 800 × 2.75 + 302.001944… × 0.333 + 0.5 × 0.333
-    assert [line.split() for line in said.out.splitlines()[2:]] == [
-        ["TENANT", "GPU-HOURS", "COST-EUR"],
-        ["team-a", "1102.50", "2300.73"],
-        ["team-b", "400.00", "1100.00"],
-        ["TOTAL", "1502.50", "3400.73"],
-    ]
-
-
 @pytest.mark.parametrize(
     ("words", "code", "line"),
     [
-        ("--price h100=2 --price l4=1", 1, "use without a flavor has no price; add --price =AMOUNT"),
-        ("--price h100=2 --price =1", 1, "flavor l4 was used and has no price; add --price l4=AMOUNT"),
-        ("--price h100=cheap", 2, "--price: found 'h100=cheap', expected [FLAVOR=]AMOUNT"),
-        ("--price h100=-1", 2, "--price: found 'h100=-1'"),
-        ("--price nan", 2, "--price: found 'nan'"),
-        ("--price 1 --price 2", 2, "found two prices of all other flavors"),
-        ("--currency EUR", 2, "--currency says what prices are in, and needs --price."),
-        ("--currency euros --price 1", 2, "--currency: found 'euros', expected the code of a currency"),
+        ("--price h100=2", 2, "--price was removed: `--by flavor -o csv` has the hours of each flavor"),
+        ("--sort-by .hours", 2, "--sort-by was removed: `-o json | jq"),
         ("-o focus", 2, "found 'focus', expected one of table, wide, csv, json, yaml, name"),
         ("--by queue,node", 2, "--by: found 'node', expected some of tenant, queue, user, workload, flavor"),
         ("--from -7d --to -8d", 2, "--to: found 2026-11-13T10:30:15Z, expected a time after --from"),
@@ -183,9 +109,7 @@ async def test_what_is_wrong_is_told_in_a_line(ask: Asking, words: str, code: in
 
 
 async def test_csv_has_the_columns_that_were_asked_for_and_no_total(ask: Asking) -> None:
-    said = await ask(
-        "--by", "user,workload", "-o", "csv", "--price", "2", "--currency", "USD", "-q", "team-b"
-    )
+    said = await ask("--by", "user,workload", "-o", "csv", "-q", "team-b")
     assert list(csv.DictReader(io.StringIO(said.out))) == [
         {
             "from": "2026-11-01T00:00:00Z",
@@ -200,8 +124,6 @@ async def test_csv_has_the_columns_that_were_asked_for_and_no_total(ask: Asking)
             "hours": "400.000000",
             "preempted_hours": "0.000000",
             "faulted_hours": "0.000000",
-            "cost": "800.000000",
-            "currency": "USD",
             "maintenance_hours": "0.000000",
         }
     ]
@@ -227,8 +149,6 @@ async def test_what_is_missing_of_a_period_is_told(golden: Any, ask: Asking, rea
 
 
 def test_nothing_is_rounded_before_it_is_shown() -> None:
-    prices = Prices(["0.1"])
-    assert prices.of("h100") * 3 == Fraction(3, 10)
     assert [decimal(Fraction(each), 2) for each in (0, "1/3", "-1/3", "2/3", 1000)] == [
         "0.00",
         "0.33",
@@ -250,14 +170,3 @@ async def test_the_forms_of_other_commands_are_those_of_usage_too(ask: Asking) -
         "Error: -o name: what this shows has no names. -o json has all of it.\n"
     )
     assert json.loads((await ask("-o", "json")).out)["totals"][0]["resource"] == GPU
-
-
-async def test_lines_are_sorted_by_what_they_show_and_the_total_stays_last(ask: Asking) -> None:
-    largest = [line.split()[0] for line in (await ask("--no-headers")).out.splitlines()]
-    smallest = [
-        line.split()[0] for line in (await ask("--no-headers", "--sort-by", ".hours")).out.splitlines()
-    ]
-    assert smallest == [*largest[:-1][::-1], "TOTAL"]
-    items = json.loads((await ask("-o", "json", "--sort-by", ".amountSeconds")).out)["items"]
-    assert [item["queue"] for item in items] == [None if name == "-" else name for name in smallest[:-1]]
-    assert (await ask("--sort-by", ".what")).code == 2

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from admission.kube.client.kubeconfig import InvalidKubeconfig, current_namespace, load, uses_plugin
+from admission.api_access import UnusableAccess
+from admission.kube.client.kubeconfig import current_namespace, load
 
 
 def write(path: Path, **sections: Any) -> str:
@@ -117,7 +118,7 @@ def test_a_credential_plugin_is_asked_and_told_about_the_cluster(tmp_path: Path)
     ],
 )
 def test_a_credential_plugin_that_fails_is_named(tmp_path: Path, plugin: dict[str, Any], found: str) -> None:
-    with pytest.raises(InvalidKubeconfig) as caught:
+    with pytest.raises(UnusableAccess) as caught:
         load(config(tmp_path / "config", user={"exec": plugin}), None)
 
     assert f"Running the credential plugin {plugin['command']}" in str(caught.value)
@@ -153,17 +154,24 @@ def test_a_broken_kubeconfig_is_told_in_words(tmp_path: Path, text: str, complai
     file = tmp_path / "config"
     file.write_text(text, encoding="utf-8")
 
-    with pytest.raises(InvalidKubeconfig, match=complaint):
+    with pytest.raises(UnusableAccess, match=complaint):
         load(str(file), None)
 
 
 def test_an_unknown_context_names_the_known_ones(tmp_path: Path) -> None:
-    with pytest.raises(InvalidKubeconfig, match="there are: x"):
+    with pytest.raises(UnusableAccess, match="there are: x"):
         load(config(tmp_path / "config", user={}), "y")
 
 
-def test_whether_a_plugin_speaks_for_the_user_is_told_without_running_it(tmp_path: Path) -> None:
-    plugin = config(tmp_path / "plugin", user={"exec": {"command": "/no/such/plugin"}})
-    assert uses_plugin(plugin, None)
-    assert not uses_plugin(plugin, "no-such-context")
-    assert not uses_plugin(config(tmp_path / "token", user={"token": "abc"}), None)
+def test_the_end_of_a_plugins_answer_is_known(tmp_path: Path) -> None:
+    status = {"token": "abc", "expirationTimestamp": "2026-11-20T09:00:00Z"}
+    plugin = {"command": sys.executable, "args": ["-c", f"print({json.dumps({'status': status})!r})"]}
+    access = load(config(tmp_path / "config", user={"exec": plugin}), None)
+    assert (access.by_plugin, access.expires) == (True, 1_795_165_200.0)
+    access = load(config(tmp_path / "token", user={"token": "abc"}), None)
+    assert (access.by_plugin, access.expires) == (False, None)
+
+
+def test_a_provider_that_kubectl_has_dropped_is_refused_with_what_takes_its_place(tmp_path: Path) -> None:
+    with pytest.raises(UnusableAccess, match=r"auth-provider, expected .*\n.*\(exec\)"):
+        load(config(tmp_path / "config", user={"auth-provider": {"name": "oidc"}}), None)

@@ -17,9 +17,8 @@ from admission.node_recovery.policy import FaultPolicy
 from admission.node_recovery.step import NodeEvent, step
 from admission.wire import WireNode
 from queues.api import names
-from queues.api.api_resources import CRON_JOBS, JOBS, LEASES, NODES
-from queues.api.names import AGENT_NAMESPACE
-from queues.errors import ApiError, ApiRefused, ApiUnavailable, Fenced
+from queues.api.api_resources import CRON_JOBS, JOBS, NODES
+from queues.errors import ApiRefused, Fenced
 from queues.workload import NodeName
 from tests.builders.facts import NOW, VOLCANO, admission, volcano_job
 from tests.builders.node_agents.node_devices import node_devices
@@ -213,65 +212,16 @@ async def test_an_event_that_cannot_be_written_stops_nothing() -> None:
     assert len(rounds.made()) == 2
 
 
-@pytest.mark.parametrize("status", [403, 500])
-async def test_a_template_that_cannot_be_read_stops_only_its_job(
-    status: int, caplog: pytest.LogCaptureFixture
-) -> None:
-    held = admission(VOLCANO, "n1", started=True)
-    rounds = Rounds(recover(), volcano_job(1), runs("a"), admissions=[held])
-    path = CRON_JOBS.path("ops", "repair")
-    error = ApiError(method="GET", path=path, status=status, reason="no")
-    times = answers(rounds, "get", path, error)
-    rounds.report(3, holders={"a": frozenset((3,))})
-    await rounds.look(60)
-    assert rounds.taints() == [TAINT]
-    assert set(rounds.world.states[VOLCANO].evictable) == {held.id}
-    assert len(times) <= 8
-    assert told(caplog) == ["reading of a template put off"]
-
-
 async def test_a_node_waits_for_a_template_that_cannot_be_read_and_goes_on_when_it_can() -> None:
     rounds = Rounds(recover())
     path, real = CRON_JOBS.path("ops", "repair"), rounds.api.get
     answers(rounds, "get", path, refused(path))
     rounds.report(3)
     await rounds.look(10)
-    assert json.loads(rounds.node()["metadata"]["annotations"][names.RECOVERY])["waits"] == "template"
+    assert json.loads(rounds.node()["metadata"]["annotations"][names.RECOVERY])["waits"] == "job-refused"
     rounds.api.get = real  # type: ignore[method-assign]
     await rounds.look(60)
     assert len(rounds.made()) == 1
-
-
-async def test_an_agent_whose_lease_cannot_be_read_has_not_run() -> None:
-    rounds = Rounds(recover())
-    path, real = LEASES.path(AGENT_NAMESPACE, "n1"), rounds.api.get
-    rounds.report(3)
-    times = answers(rounds, "get", path, refused(path))
-    await rounds.look(5)
-    assert len(rounds.made()) == 1
-    rounds.end(rounds.made()[0], "Complete")
-    rounds.report()
-    await rounds.look(60)
-    assert (rounds.phase(), rounds.taints()) == ("verifying", [TAINT])
-    assert len(times) <= 8
-    rounds.api.get = real  # type: ignore[method-assign]
-    await rounds.look(65)
-    assert rounds.taints() == []
-
-
-async def test_an_api_server_that_cannot_be_reached_is_asked_for_one_lease() -> None:
-    rounds = with_two_faulty_nodes()
-    await rounds.look(5)
-    rounds.now += 60
-    path = LEASES.path(AGENT_NAMESPACE, "n1")
-    error = ApiUnavailable(method="GET", path=path, status=0, reason="no answer")
-    times = [answers(rounds, "get", LEASES.path(AGENT_NAMESPACE, name), error) for name in ("n1", "n2")]
-    await rounds.look(1)
-    assert [len(each) for each in times] == [1, 0]
-    assert rounds.loop._views.leases_renewed == {"n1": 0, "n2": 0}
-    rounds.loop._unread_leases.failed("n1", error, rounds.now)
-    await rounds.look(1)
-    assert [len(each) for each in times] == [1, 1]
 
 
 async def test_a_job_that_is_refused_is_tried_again_after_growing_pauses(

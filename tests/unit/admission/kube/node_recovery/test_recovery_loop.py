@@ -19,11 +19,10 @@ from admission.wire import WireNode
 from admission.workloads.kinds.batch_job import WireJob
 from admission.world.world import World
 from queues.api import names
-from queues.api.api_resources import CRON_JOBS, JOBS, LEASES, NODES
+from queues.api.api_resources import CRON_JOBS, JOBS, NODES
 from queues.errors import ApiError
 from queues.quota.queue import NodeRecoveryRules, QueuePolicy
 from queues.resources import Resources
-from queues.text_format import rfc3339
 from queues.workload import (
     DeviceShare,
     NodeFilter,
@@ -473,19 +472,3 @@ async def test_only_a_gang_with_devices_is_a_trial(takes: Mapping[str, int], clo
     rounds.world.put_admissions([replace(held, seats=seats)])
     await rounds.look(2)
     assert bool(asked(rounds)) is closed
-
-
-@pytest.mark.parametrize("age", [90, 500])
-async def test_a_node_comes_back_only_after_its_agent_has_run_again(age: int) -> None:
-    rounds = Rounds(recover(replace(RULES, job=None)))
-    rounds.report()
-    rounds.node()["spec"]["taints"] = [TAINT]
-    lease = LEASES.path(names.AGENT_NAMESPACE, "n1")
-    rounds.api.documents[lease] = {"metadata": {"name": "n1"}, "spec": {"renewTime": rfc3339(NOW - age)}}
-    rounds.marks.written(json.dumps(rounds.node()).encode())
-    await rounds.look(4)
-    assert rounds.taints() == [TAINT]
-    rounds.now += 30
-    rounds.api.documents[lease]["spec"]["renewTime"] = rfc3339(rounds.now)
-    await rounds.look(3)
-    assert rounds.taints() == []

@@ -13,7 +13,7 @@ from admission.provisioning.found_requests import RequestPhase
 from admission.provisioning.plan import MOST_REFUSALS, pause_after
 from admission.provisioning.request_progress import NodesAsked
 from admission.world.learned.told_requests import ToldRequests
-from queues.api.api_resources import EVENTS, POD_TEMPLATES, PROVISIONING_REQUESTS
+from queues.api.api_resources import POD_TEMPLATES, PROVISIONING_REQUESTS
 from queues.errors import ApiRefused, Conflict, NotFound
 from queues.plan import NODES_REFUSED, Reason
 from queues.quota.queue import Limits, ProvisioningRules
@@ -60,10 +60,6 @@ class Documents(FakeDocuments):
     def under(self, collection: str) -> list[str]:
         return [each for each in self.documents if each.startswith(f"{collection}/")]
 
-    def events(self) -> list[str]:
-        made = [self.documents[each] for each in self.under(EVENTS.path("ns"))]
-        return [each["reason"] for each in made]
-
 
 class Looks:
     """A gang of a queue that asks for nodes, the loop, and its clock."""
@@ -82,7 +78,6 @@ class Looks:
             lambda: None,
             self.world,
             now=lambda: self.now,
-            instance="test",
             tell=self.told.append,
         )
 
@@ -103,9 +98,6 @@ async def test_a_gang_that_waits_for_nodes_only_has_a_request_until_it_does_not(
     looks.waits(ReasonCode.NO_FIT)
     assert await looks.look() == (1, 1)
     assert await looks.look() == (1, 1)
-    assert looks.api.events() == ["ProvisioningRequested"]
-    assert await looks.look() == (1, 1)
-    assert [path for _, path in looks.api.writes].count(EVENTS.path("ns")) == 1, "told once"
     looks.waits(ReasonCode.MAKING_ROOM)
     assert await looks.look() == (1, 1), "it may go on waiting for nodes"
     looks.waits(ReasonCode.RESERVED)
@@ -220,7 +212,7 @@ async def test_a_new_leader_goes_on_with_the_requests_that_there_are() -> None:
     successor.waits(ReasonCode.NO_FIT)
     writes = len(looks.api.writes)
     assert await successor.look() == (1, 1)
-    assert [each for each in looks.api.writes[writes:] if "events" not in each[1]] == []
+    assert looks.api.writes[writes:] == []
 
 
 async def test_a_cluster_without_the_definition_is_told_once_and_left_alone_for_a_while(
@@ -243,11 +235,15 @@ async def test_a_refusal_is_told_to_the_user_and_tried_again_later() -> None:
     looks.waits(ReasonCode.NO_FIT)
     looks.api.failures[REQUESTS] = ApiRefused(method="POST", path=REQUESTS, status=403, reason="no quota")
     assert await looks.look() == (0, 1)
-    assert looks.api.events() == ["ProvisioningRefused"]
-    assert await looks.look() == (0, 1)
+    for _ in range(2):
+        said = looks.told[-1][VOLCANO].told(Reason(code=ReasonCode.NO_FIT, message="0 of 4 pods fit")).message
+        assert said.startswith("0 of 4 pods fit; nodes are not asked for yet: the API server refuses")
+        assert "no quota" in said
+        assert await looks.look() == (0, 1)
     looks.now += 2
     # The template is there already.
     assert await looks.look() == (1, 1)
+    assert "refuses" not in str(looks.told[-1])
 
 
 async def test_a_gang_that_is_gone_takes_its_request_with_it() -> None:
@@ -299,12 +295,7 @@ async def test_who_finds_the_name_of_a_request_taken_is_told() -> None:
     [path] = looks.api.under(REQUESTS)
     looks.api.documents[path]["metadata"]["ownerReferences"] = []
     assert await looks.look() == (1, 1)
-    [told] = [
-        each
-        for each in looks.api.under(EVENTS.path("ns"))
-        if "Refused" in looks.api.documents[each]["reason"]
-    ]
-    assert "Muster did not make it" in looks.api.documents[told]["message"]
+    assert "Muster did not make it" in str(looks.told[-1][VOLCANO])
 
 
 async def test_a_template_of_a_requests_name_goes_only_if_it_was_made_for_it() -> None:
@@ -343,9 +334,7 @@ async def test_requests_of_others_hide_none_of_musters() -> None:
     assert await looks.look() == (351, 1)
     writes = len(looks.api.writes)
     await looks.look()
-    assert {path for _, path in looks.api.writes[writes:]} == {EVENTS.path("ns")}, (
-        "it is found, and not made again"
-    )
+    assert looks.api.writes[writes:] == [], "it is found, and not made again"
     assert (
         looks.told[-1][VOLCANO].told(Reason(code=ReasonCode.NO_FIT, message="")).code
         is ReasonCode.PROVISIONING

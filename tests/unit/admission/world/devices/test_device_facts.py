@@ -17,7 +17,6 @@ from admission.decode.devices.resource_claims import (
 )
 from admission.decode.devices.resource_slices import (
     WireDeviceClass,
-    WireResourceSlice,
     device_class_fact,
     resource_slice_fact,
 )
@@ -26,6 +25,7 @@ from admission.facts.cluster import NodeFact
 from admission.facts.devices import NodeDevicesFact, PodResourceClaim
 from admission.facts.pods import PodFact
 from admission.facts.workloads import WorkloadFact
+from admission.wire import WireResourceSlice
 from admission.workloads.inputs import Timeouts
 from admission.world.devices.device_facts import DeviceFacts
 from admission.world.world import World

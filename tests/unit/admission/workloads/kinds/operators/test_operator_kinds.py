@@ -285,8 +285,6 @@ def test_it_is_resumed_with_its_queue_in_every_template_if_it_is_still_the_same(
     at_first = {step["path"]: step["value"] for step in steps if step["path"].startswith(place + "/")}
     if kind is WorkloadKind.SPARK_APPLICATION:
         assert at_first == {f"{place}/{field}": value for field, value in written.items()}
-    elif kind is WorkloadKind.APP_WRAPPER:
-        assert at_first == {f"{place}/podSetInfos": [written]}
     else:
         assert at_first == {f"{place}/metadata": written}
     assert sum("member-of" in str(step) for step in steps) == len(SPECS[kind][1])

@@ -1,0 +1,100 @@
+"""Writes that are named again in every turn until their effect is seen, so that one that fails is only tried again.
+
+Pods whose end is stored lose the finalizer ``muster.dev/outcome``, one patch each, and so may disappear; Commands that
+were carried out are deleted.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from admission.facts.pods import PodFact
+from admission.kube.client.client import Client
+from admission.kube.writers.work_queue import EXPECTATION_SECONDS, WorkQueue
+from queues.api.api_resources import COMMANDS, PODS
+from queues.api.names import FINALIZER
+from queues.command import Command
+from queues.errors import ApiError, Conflict, NotFound
+
+_log = logging.getLogger(__name__)
+
+#: Writes of one kind at a time. Pods that are not being deleted can wait, and starting other pods comes first.
+AT_A_TIME: Final = 32
+AT_LEISURE: Final = 4
+_COMMANDS_AT_A_TIME: Final = 8
+#: Seconds before a write that failed is tried again.
+_PAUSE: Final = 1.0
+#: The queue has one key, all writes: whichever has to be named again, all are.
+_ALL: Final = "all"
+
+
+class RepeatedWrite(NamedTuple):
+    """One write, for the object with this uid."""
+
+    uid: str
+    path: str
+    #: So many may be under way when it begins.
+    at_a_time: int
+    send: Callable[[], Awaitable[Any]]
+
+
+class RepeatedWrites:
+    """Writes of one kind, for one term."""
+
+    def __init__(self, requeue: Callable[[], None]) -> None:
+        """``requeue`` is called when the writes have to be named again though nothing changes."""
+        self._queue: WorkQueue[str] = WorkQueue(lambda _: requeue(), lambda _: self._start())
+        self._waiting: deque[RepeatedWrite] = deque()
+
+    def reconcile(self, writes: Iterable[RepeatedWrite]) -> None:
+        """Carry out these writes, in this order, and no others; returns at once."""
+        named = {write.uid: write for write in writes}
+        self._queue.keep_expectations(_ALL, named.keys())
+        self._waiting = deque(
+            write
+            for uid, write in named.items()
+            if not self._queue.is_under_way(uid) and not self._queue.is_expected(_ALL, _ALL, uid)
+        )
+        self._start()
+
+    def _start(self) -> None:
+        while self._waiting and self._queue.under_way() < self._waiting[0].at_a_time:
+            write = self._waiting.popleft()
+            self._queue.start(_ALL, write.uid, partial(self._write, write), f"write {write.path}")
+
+    async def _write(self, write: RepeatedWrite) -> None:
+        seconds = EXPECTATION_SECONDS
+        try:
+            await write.send()
+        except NotFound:
+            pass  # the informer is about to show it
+        except Conflict:
+            seconds = _PAUSE  # another object has its name, or too many write to it
+        except ApiError as error:
+            seconds = _PAUSE
+            _log.warning("write failed, and is tried again", extra={"object": write.path, "why": str(error)})
+        self._queue.expect(_ALL, write.uid, seconds)
+        if seconds < EXPECTATION_SECONDS:
+            self._queue.requeue_after(_ALL, seconds)
+
+    async def stop(self) -> None:
+        """Cancel the writes under way."""
+        self._waiting.clear()
+        await self._queue.stop()
+
+
+def finalizer_removed(client: Client, check_lease: Callable[[], None], pod: PodFact) -> RepeatedWrite:
+    """A pod may disappear. Other finalizers stay, whether they are there now or come meanwhile."""
+    path = PODS.path(pod.namespace, pod.name)
+    body = {"metadata": {"uid": pod.uid, "$deleteFromPrimitiveList/finalizers": [FINALIZER]}}
+    send = partial(client.patch, path, body, kind="strategic", brief=True, check_lease=check_lease)
+    return RepeatedWrite(pod.uid, path, AT_A_TIME if pod.deleting else AT_LEISURE, send)
+
+
+def command_deleted(client: Client, check_lease: Callable[[], None], command: Command) -> RepeatedWrite:
+    """A Command that was carried out goes."""
+    path = COMMANDS.path(command.namespace, command.name)
+    send = partial(client.delete, path, uid=command.uid, check_lease=check_lease)
+    return RepeatedWrite(command.uid, path, _COMMANDS_AT_A_TIME, send)

@@ -1,0 +1,239 @@
+"""Use in a period as the read API shows it: what was asked, which queues the user sees, and the answer."""
+
+import base64
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+
+from admission.read_api import bodies
+from admission.read_api.usage import UsageBody, UsageList
+from admission.web.http import BadQuery, whole_number
+from admission.web.reader import Sight, UnknownName
+from admission.web.tree import names_alike
+from queues.quota.queue import ROOT
+from queues.resources import scale, show
+from queues.sql.read.usage import (
+    KnownSince,
+    UsageColumn,
+    UsageLine,
+    UsagePage,
+    UsageQuestion,
+    UsageQueue,
+    UsageViewer,
+    key_length,
+)
+from queues.text_format import rfc3339
+
+#: Lines in one answer: unless asked otherwise, and at most. Each page is added up anew.
+USUAL_PAGE: Final = 1000
+LARGEST_PAGE: Final = 10_000
+#: Parameters of a question.
+PARAMETERS: Final = ("from", "to", "by", "resource", "queue", "limit", "continue")
+#: How times are written, for people.
+TIMES: Final = "a time such as 2026-11-01T00:00:00Z, or a day, which begins at midnight UTC: 2026-11-01"
+#: The year 9999: what comes after cannot be written.
+_LAST: Final = 253_402_300_799
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageRequest:
+    """The parameters of a question. Times are seconds since the epoch."""
+
+    begins: int
+    #: None for now.
+    ends: int | None
+    by: frozenset[UsageColumn]
+    #: None for all resources.
+    resource: str | None
+    #: With all queues below it. None for all queues.
+    queue: str | None
+    limit: int
+    #: Key of the last line of the page before.
+    after: tuple[str, ...] | None
+
+    def names_workloads(self) -> bool:
+        """Whether the answer would name users or workloads."""
+        return bool(self.by & {UsageColumn.USER, UsageColumn.WORKLOAD})
+
+    def question(self, now: int, history: KnownSince) -> UsageQuestion:
+        """What Postgres is asked: the part of the period that is over, and whose postings are kept.
+
+        Raises BadQuery: none of it has begun.
+        """
+        if self.begins > now:
+            raise BadQuery(
+                f"from is {rfc3339(self.begins)}, and now it is {rfc3339(now)}", expected="a past time"
+            )
+        ends = now if self.ends is None else min(self.ends, now)
+        begins = max(self.begins, history.postings)
+        return UsageQuestion(
+            begins=begins,
+            ends=max(begins, ends),
+            by=self.by,
+            resource=self.resource,
+            limit=self.limit,
+            after=self.after,
+        )
+
+
+def usage_request(given: Mapping[str, str]) -> UsageRequest:
+    """The parameters of a question as they came. Raises BadQuery."""
+    begins, ends = time_of("from", given), time_of("to", given)
+    if begins is None:
+        raise BadQuery("from is missing", expected=TIMES)
+    by = _columns(given.get("by") or "queue")
+    after = None
+    if continue_ := given.get("continue"):
+        ends, after = _place(continue_, key_length(by))
+    if ends is not None and ends <= begins:
+        raise BadQuery(f"to is {rfc3339(ends)}", expected=f"a time after from, {rfc3339(begins)}")
+    resource = given.get("resource") or None
+    if resource is not None and not resource.isprintable():
+        raise BadQuery(
+            f"resource is {resource[:80]!r}", expected="the name of a resource, such as nvidia.com/gpu"
+        )
+    limit = whole_number("limit", given.get("limit") or str(USUAL_PAGE), LARGEST_PAGE)
+    return UsageRequest(
+        begins=begins,
+        ends=ends,
+        by=by,
+        resource=resource,
+        queue=given.get("queue") or None,
+        limit=limit,
+        after=after,
+    )
+
+
+def time_of(name: str, given: Mapping[str, str]) -> int | None:
+    """A parameter as seconds since the epoch. None if it is not given. Raises BadQuery."""
+    said = given.get(name)
+    if not said:
+        return None
+    try:
+        moment = datetime.fromisoformat(said)
+        seconds = int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
+    except (ValueError, OverflowError):
+        seconds = -1
+    if not 0 <= seconds <= _LAST:
+        raise BadQuery(f"{name} is {said[:80]!r}", expected=TIMES)
+    return seconds
+
+
+def _columns(said: str) -> frozenset[UsageColumn]:
+    columns = set[UsageColumn]()
+    for name in said.split(","):
+        if name not in UsageColumn.__members__.values():
+            raise BadQuery(
+                f"by is {said!r}", expected=f"some of {', '.join(UsageColumn)}, with commas between"
+            )
+        columns.add(UsageColumn(name))
+    return frozenset(columns)
+
+
+def _place(continue_: str, length: int) -> tuple[int, tuple[str, ...]]:
+    """End of the period, and key of the last line, of the page before."""
+    try:
+        found = msgspec.json.decode(base64.urlsafe_b64decode(continue_), type=tuple[int, tuple[str, ...]])
+    except (ValueError, msgspec.MsgspecError):
+        found = (-1, ())
+    ends, key = found
+    if not 0 <= ends <= _LAST or len(key) != length or any("\0" in part for part in key):
+        raise BadQuery(f"continue is {continue_[:80]!r}", expected="what the page before gave")
+    return ends, key
+
+
+def _continue(ends: int, key: tuple[str, ...]) -> str:
+    return base64.urlsafe_b64encode(msgspec.json.encode((ends, key))).decode()
+
+
+def usage_viewer(parents: Mapping[str, str | None], top: str | None, user: str, sight: Sight) -> UsageViewer:
+    """The queues of a question as a user sees them. Raises UnknownName: there is no queue of that name.
+
+    Use of a queue that the user may not see is shown as use of the nearest one above it that the user may see: the
+    numbers of a queue contain those of all queues below it.
+    """
+    if top is not None and top not in parents:
+        near = names_alike(top, filter(sight.shows_queue, parents))
+        raise UnknownName(what="queue", name=top, near=near)
+    queues = []
+    for queue in parents:
+        path = path_upwards(parents, queue)
+        if top is not None and top not in path:
+            continue
+        tenant = next((each for each in reversed(path) if each != ROOT), ROOT)
+        queues.append(
+            UsageQueue(
+                queue=queue,
+                tenant=tenant if sight.shows_queue(tenant) else "",
+                shown_as=next((each for each in path if sight.shows_queue(each)), None),
+            )
+        )
+    return UsageViewer(user=user, queues=tuple(queues), is_narrowed=top is not None, seen=sight.workloads)
+
+
+def path_upwards(parents: Mapping[str, str | None], queue: str) -> list[str]:
+    """The queue and those above it, as far as there are any."""
+    path: list[str] = []
+    name: str | None = queue
+    while name is not None and name in parents and name not in path:
+        path.append(name)
+        name = parents[name]
+    return path
+
+
+def usage_list(
+    request: UsageRequest,
+    question: UsageQuestion,
+    page: UsagePage,
+    history: KnownSince,
+    age: Mapping[str, str | None],
+) -> UsageList:
+    """The answer. ``age``: fields of ``AgedBody``."""
+    is_full = request.limit > 0 and len(page.lines) == request.limit
+    said = sorted(request.by, key=list(UsageColumn).index)
+    return UsageList(
+        **age,  # type: ignore[arg-type]
+        from_=rfc3339(request.begins),
+        to=rfc3339(question.ends),
+        by=tuple(map(str, said)),
+        history_begins=_begins(history.postings, request.begins),
+        workloads_begin=_begins(history.workloads, request.begins),
+        totals=tuple(_line(line, frozenset()) for line in page.totals),
+        items=tuple(_line(line, request.by) for line in page.lines),
+        continue_=_continue(question.ends, page.lines[-1].key) if is_full else "",
+    )
+
+
+def _begins(at: int, asked: int) -> str | None:
+    return rfc3339(at) if at > asked else None
+
+
+def _line(line: UsageLine, by: Iterable[UsageColumn]) -> UsageBody:
+    def asked(column: UsageColumn, text: str) -> str | None:
+        return text if column in by else None
+
+    named = line.is_named
+    return UsageBody(
+        resource=line.resource,
+        tenant=asked(UsageColumn.TENANT, line.tenant),
+        queue=asked(UsageColumn.QUEUE, line.queue),
+        user=asked(UsageColumn.USER, line.user) if named else None,
+        workload=bodies.WorkloadBody(kind=line.kind, namespace=line.namespace, name=line.name, uid=line.uid)
+        if line.kind
+        else None,
+        flavor=asked(UsageColumn.FLAVOR, line.flavor),
+        others=not named,
+        amount_seconds=show(line.resource, line.units),
+        hours=hours(line.resource, line.units),
+        preempted_seconds=show(line.resource, line.preempted),
+        faulted_seconds=show(line.resource, line.faulted),
+        maintenance_seconds=show(line.resource, line.maintenance),
+    )
+
+
+def hours(resource: str, units: int) -> float:
+    """Units × seconds as hours of one GPU, CPU or byte, to six digits after the point."""
+    return round(units / (scale(resource) * 3600), 6)

@@ -1,1 +1,0 @@
-"""The documentation as a site, of one version next to others."""
