@@ -25,23 +25,7 @@ from tests.tables import with_rows
 GOLDEN = Path(__file__).parent / "golden"
 
 
-@pytest.mark.parametrize(
-    ("golden", "words"),
-    [
-        ("queues", "queues"),
-        ("queues of one subtree, resource cpu, no headers", "queues team-a --resource cpu --no-headers"),
-        ("queues wide", "queues team-a team-b -o wide"),
-        ("quota of a queue", "quota show team-a"),
-        ("quota of a queue at a time", "quota show team-a --at 2026-11-01 --resource nvidia.com/gpu"),
-        ("quota history", "quota history team-a"),
-        ("quota history wide since a time", "quota history team-a --since 2026-10-01 -o wide"),
-        ("pending in a namespace", "pending -n ml"),
-        ("pending everywhere in a queue, wide", "pending -A -o wide -q team-b"),
-        ("explain a waiting job", "explain tune-3 -n ml"),
-        ("explain a waiting job, wide", "explain tune-3 -n ml -o wide"),
-        ("explain a running job", "explain jobs.batch.volcano.sh/bert -n ml"),
-    ],
-)
+@with_rows("golden", "words")
 async def test_the_text_is_the_golden_one(ask: Asking, golden: str, words: str) -> None:
     said = await ask(*words.split())
 
@@ -173,22 +157,7 @@ async def test_a_history_that_is_cut_says_so_and_one_since_a_time_is_not(
     assert [each["version"] for each in whole["items"]] == [41, 37, 23, 9]
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "complaint"),
-    [
-        ("quota show team-x", 1, "There is no queue team-x.\nDid you mean team-b or team-a?\n"),
-        ("quota history tran", 1, "There is no queue tran.\nDid you mean train?\n"),
-        ("quota show team-a --at 2026-01-01", 1, "its first version is of 2026-09-01T08:00:00Z"),
-        ("quota show team-a --resource gpx", 2, "--resource: found resource 'gpx', expected gpu, cpu,"),
-        ("quota show team-a --at soon", 2, "found 'soon', expected how long ago (90m, 12h, 1h30m, 30d, 2w)"),
-        ("quota show team-a --at 2999-01-01", 2, "which is not past yet"),
-        (
-            "quota diff team-a --from 2026-11-10",
-            2,
-            "kubectl muster quota diff was removed: `kubectl muster quota",
-        ),
-    ],
-)
+@with_rows("words", "code", "complaint")
 async def test_wrong_questions_about_quota_get_one_clear_line(
     ask: Asking, words: str, code: int, complaint: str
 ) -> None:
@@ -238,36 +207,7 @@ async def test_flags_may_stand_before_the_subcommand(ask: Asking, monkeypatch: p
     assert (await ask("--server", url, "queues")).code == 0
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "complaint"),
-    [
-        (
-            ["explain", "tune-4", "-n", "ml"],
-            1,
-            "Error: There is no workload tune-4 in namespace ml.\nDid you mean tune-3?\n",
-        ),
-        (["pending", "-q", "trian"], 1, "Error: There is no queue trian.\nDid you mean train?\n"),
-        (
-            ["queues", "trian"],
-            1,
-            "Error: There is no queue trian.\nDid you mean train?\n",
-        ),
-        (
-            ["explain", "service/x"],
-            2,
-            "Error: 'service' is no kind of workload. Expected one of vcjob, job, podgroup, pod, jobset, mpijob, "
-            "pytorchjob, tfjob, xgboostjob, paddlejob, jaxjob, raycluster, rayjob, sparkapplication.\n",
-        ),
-        (
-            ["explain", "deployments/web"],
-            2,
-            "sparkapplication. Its pods wait: `kubectl muster pending --pods` names them; together as "
-            "podgroup/podgroup-deployment-web.\n",
-        ),
-        (["explain", "trainjob/tune"], 2, "sparkapplication. It waits as jobset/tune.\n"),
-        (["pending", "-A", "-n", "ml"], 2, "Error: -n and -A exclude each other.\n"),
-    ],
-)
+@with_rows("words", "code", "complaint")
 async def test_errors_are_sentences_and_codes(
     ask: Asking, words: list[str], code: int, complaint: str
 ) -> None:

@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from admission.cli.output import Output, output
+from tests.tables import with_rows
 from tests.waiting import LIMIT
 
 ITEMS = [
@@ -50,16 +51,7 @@ def test_names_are_what_other_commands_take() -> None:
     assert said("-o", "name") == "vcjob/a\npod/b\npod/c\n"
 
 
-@pytest.mark.parametrize(
-    ("form", "sentence"),
-    [
-        ("yml", "found 'yml', expected one of table, wide, json, yaml, name"),
-        ("jsonpath={.items[*].reason.code}", "Use -o json | jq -r '.items[].reason.code'"),
-        ("jsonpath={range .items[*]}{.name}{end}", "Use -o json | jq -r"),
-        ("custom-columns=A:.name", "Use -o json | jq -r '.items[] | [.name] | @tsv'"),
-        (r"custom-columns=A:.name,B:.asks.nvidia\.com/gpu", '[.name, .asks["nvidia.com/gpu"]]'),
-    ],
-)
+@with_rows("form", "sentence")
 def test_a_form_that_does_not_exist_is_refused(form: str, sentence: str) -> None:
     assert sentence in refused("-o", form)
 

@@ -19,6 +19,7 @@ from admission.web.reader import EVERYTHING, Sight
 from admission.web.sql_reader import SqlReader
 from queues.errors import DatabaseUnavailable
 from tests.fakes.fake_reader import FakeLeader, FakeReader, FakeRights, fake_api, served
+from tests.tables import with_rows
 
 
 @pytest.fixture
@@ -175,82 +176,7 @@ async def test_rights_to_name_users_are_asked_about_namespaces_of_the_past(
     assert asked == [("alice", (("job", "ml"),)), ("jo", (("job", "ml"),))]
 
 
-@pytest.mark.parametrize(
-    ("path", "status", "problem"),
-    [
-        (
-            "/apis/read.muster.dev/v1/namespaces/ml/workloads/tune-4",
-            404,
-            {
-                "error": "There is no workload tune-4 in namespace ml.",
-                "expected": "",
-                "hint": "Did you mean tune-3?",
-            },
-        ),
-        (
-            "/apis/read.muster.dev/v1/pending?queue=trian",
-            404,
-            {"error": "There is no queue trian.", "expected": "", "hint": "Did you mean train?"},
-        ),
-        (
-            "/apis/read.muster.dev/v1/pending?limit=many",
-            400,
-            {"error": "limit is 'many'.", "expected": "a whole number from 0 to 1000", "hint": ""},
-        ),
-        (
-            "/apis/read.muster.dev/v1/pending?limit=1&limit=2",
-            400,
-            {"error": "limit is given more than once.", "expected": "each parameter once", "hint": ""},
-        ),
-        (
-            "/apis/read.muster.dev/v1/pending?continue=yes",
-            400,
-            {"error": "continue is 'yes'.", "expected": "what the page before gave", "hint": ""},
-        ),
-        (
-            "/apis/read.muster.dev/v1/usage",
-            400,
-            {
-                "error": "from is missing.",
-                "expected": "a time such as 2026-11-01T00:00:00Z, or a day, which begins at midnight UTC: 2026-11-01",
-                "hint": "",
-            },
-        ),
-        (
-            "/apis/read.muster.dev/v1/usage?from=2026-11-01&queue=trian",
-            404,
-            {"error": "There is no queue trian.", "expected": "", "hint": "Did you mean train?"},
-        ),
-        (
-            "/apis/read.muster.dev/v1/usage?from=2026-11-01&per=user",
-            400,
-            {
-                "error": "per is not a parameter of /apis/read.muster.dev/v1/usage.",
-                "expected": "from, to, by, resource, queue, limit, continue",
-                "hint": "",
-            },
-        ),
-        (
-            "/apis/read.muster.dev/v1/pending?que=train",
-            400,
-            {
-                "error": "que is not a parameter of /apis/read.muster.dev/v1/pending.",
-                "expected": "queue, namespace, limit, continue",
-                "hint": "",
-            },
-        ),
-        (
-            "/apis/read.muster.dev/v1/namespaces/ml/workloads/tune-3?kind=deployment",
-            400,
-            {
-                "error": "kind is 'deployment'.",
-                "expected": "one of vcjob, job, podgroup, pod, jobset, mpijob, pytorchjob, tfjob, xgboostjob, "
-                "paddlejob, jaxjob, raycluster, rayjob, sparkapplication",
-                "hint": "",
-            },
-        ),
-    ],
-)
+@with_rows("path", "status", "problem")
 async def test_a_wrong_question_is_answered_with_what_was_expected(
     server: str, path: str, status: int, problem: Mapping[str, str]
 ) -> None:
@@ -293,22 +219,7 @@ async def test_the_past_of_a_queue_is_for_those_who_may_get_it(server: str, path
     assert problem["error"] == f"jo may not get queue {path.split('/')[1]}."
 
 
-@pytest.mark.parametrize(
-    ("path", "status", "error"),
-    [
-        ("queues/team-a/versions?limit=101", 400, "limit is '101'."),
-        ("queues/team-a/versions?limit=%C2%B2", 400, "limit is '²'."),
-        ("queues/team-a/versions?continue=-1", 400, "continue is '-1'."),
-        ("queues/team-a/quota?at=yesterday", 400, "at is 'yesterday'."),
-        ("queues/team-a/quota?at=2026-11-20T14:00:00", 400, "at is '2026-11-20T14:00:00'."),
-        ("queues/nowhere/versions", 404, "There is no queue nowhere."),
-        ("queues/A%00/quota", 400, "there is a NUL in the question."),
-        ("queues/team-a/quota?at=0001-01-01T00:00:00%2B14:00", 400, "at is '0001-01-01T00:00:00+14:00'."),
-        ("queues/team-a/quota?at=9999-12-31T23:59:59Z", 400, "at is '9999-12-31T23:59:59Z'."),
-        ("workloads?namespace=%00", 400, "there is a NUL in the question."),
-        ("namespaces/a/workloads/%00", 400, "there is a NUL in the question."),
-    ],
-)
+@with_rows("path", "status", "error")
 async def test_wrong_questions_about_the_past_are_answered_with_what_was_found(
     server: str, path: str, status: int, error: str
 ) -> None:

@@ -186,18 +186,7 @@ def test_nodes_are_told_with_what_they_are_kept_for(monkeypatch: pytest.MonkeyPa
     assert found.unread == ("nodedrains",)
 
 
-@pytest.mark.parametrize(
-    ("kind", "closes_in", "phase", "state"),
-    [
-        ("NodeDrain", 0.5, "Planned", ""),
-        ("NodeDrain", -0.25, "Planned", "drain planned"),
-        ("NodeDrain", None, "", ""),
-        ("NodeDrain", -2, "Active", "drained"),
-        ("NodeDrain", None, "Active", "drained"),
-        ("Reservation", -0.5, "Planned", "reserved"),
-        ("Reservation", -2, "Active", "reserved"),
-    ],
-)
+@with_rows("kind", "closes_in", "phase", "state")
 def test_a_node_is_closed_from_the_second_on_that_muster_says(
     kind: str, closes_in: float | None, phase: str, state: str
 ) -> None:

@@ -1,29 +1,13 @@
 """A queue that there is not gets one answer from every command: which name was meant, or which there are."""
 
-import pytest
-
 from admission.cli.queue_names import queue_hint
 from tests.fakes.fake_api_server import answers
 from tests.fakes.plugin import Asking
+from tests.tables import with_rows
 from tests.unit.admission.cli.objects.queue_server import QueueServer
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        "quota set visoin --deserved gpu=8 --yes",
-        "quota lend language visoin 8 --for 2h --yes",
-        "quota lend visoin language --end --yes",
-        "queue pause visoin",
-        "queue resume visoin",
-        "queue close visoin",
-        "queue open visoin",
-        "queue delete visoin --yes",
-        "queue create new --parent visoin",
-        "reserve visoin --gpus 8 --from 2h --for 1h",
-        "reservations -q visoin",
-    ],
-)
+@with_rows("words")
 async def test_a_misspelt_queue_is_told_with_the_name_that_was_meant(
     server: QueueServer, ask: Asking, words: str
 ) -> None:

@@ -10,6 +10,7 @@ from admission.cli.objects import quota_set
 from queues.api.names import CHANGE_REASON, CHANGED_BY
 from tests.fakes.fake_api_server import FakeApiServer, answers
 from tests.fakes.fake_reader import account, queue
+from tests.tables import with_rows
 from tests.unit.admission.cli.objects.queue_server import GPU, QueueServer, first_does
 
 Said = tuple[int, str, str]
@@ -96,24 +97,7 @@ async def test_a_loan_that_would_not_count_is_refused_before_anything_is_written
     assert len(err.splitlines()) <= 2
 
 
-@pytest.mark.parametrize(
-    ("words", "complaint"),
-    [
-        ("vision language 16", "Say when the loan ends, by one of --until friday and --for 12h."),
-        ("vision language 16 --until friday --for 2h", "Say when the loan ends, by one of"),
-        ("vision language --for 2h", "Missing AMOUNT"),
-        ("vision vision 16 --for 2h", "FROM and TO are the same queue."),
-        ("vision language 0 --for 2h", "AMOUNT: found '0', expected an amount above 0"),
-        ("vision language lots --for 2h", "AMOUNT: "),
-        ("vision language 16 --until 2020-01-01", "found '2020-01-01', which is past."),
-        ("vision language 16 --until soon", "found 'soon', expected how far ahead"),
-        ("vision language 16 --until now", "found 'now', which is past."),
-        ("vision language 16 --for friday", "found 'friday', expected a duration"),
-        ("vision language 16 --for 0s", "found '0s', expected a duration"),
-        ("vision language 16 --for 900w", "expected ten years at most"),
-        ("vision language 16 --end", "--end takes neither AMOUNT nor --until nor --for"),
-    ],
-)
+@with_rows("words", "complaint")
 async def test_a_wrong_command_line_is_answered_with_what_was_found(
     server: QueueServer, ask: Asking, words: str, complaint: str
 ) -> None:
@@ -190,19 +174,7 @@ async def test_a_refusal_of_the_api_server_is_one_line(server: QueueServer, ask:
 # -- names of resources ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("words", "option"),
-    [
-        ("quota set vision --deserved gpx=8", "--deserved"),
-        ("quota set vision --guarantee cpu=1,gpx=8", "--guarantee"),
-        ("quota set vision --guarantee gpx=", "--guarantee"),
-        ("quota lend vision language 8 --resource gpx --for 2h", "--resource"),
-        ("queue create new --capability gpx=8", "--capability"),
-        ("job run j --image img -L gpx=8", "--limits"),
-        ("reserve vision --resources gpx=8 --from 2h --for 1h", "--resources"),
-        ("queues --resource gpx", "--resource"),
-    ],
-)
+@with_rows("words", "option")
 async def test_a_name_that_no_node_can_have_is_refused_with_the_one_that_was_meant(
     server: QueueServer, ask: Asking, words: str, option: str
 ) -> None:

@@ -12,6 +12,7 @@ from admission.cli.rendering.fitting import (
     with_texts,
 )
 from admission.cli.rendering.sentences import filled
+from tests.tables import with_rows
 
 COLUMNS = ["NAMESPACE", "NAME", "KIND", "AGE", "REASON"]
 ROWS = [
@@ -53,17 +54,7 @@ def test_at_last_the_end_of_the_last_column_goes() -> None:
     assert max(map(len, fitted(20))) == 33  # as narrow as it can be
 
 
-@pytest.mark.parametrize(
-    ("text", "length", "shown"),
-    [
-        ("team-vision", 11, "team-vision"),
-        ("team-vision", 10, "team-…sion"),
-        ("team-vision", 5, "te…on"),
-        ("team-vision", 2, "t…"),
-        ("team-vision", 1, "t"),
-        ("├─ team-vision (paused)", 15, "├─ team…paused)"),
-    ],
-)
+@with_rows("text", "length", "shown")
 def test_a_shortened_name_keeps_its_beginning_and_its_end(text: str, length: int, shown: str) -> None:
     assert shortened_name(text, length) == shown
 
@@ -90,15 +81,7 @@ def test_texts_go_on_below_themselves_and_lose_nothing(golden: Any) -> None:
     assert with_texts(lines, TEXTS, 40, title="WHY").splitlines() == golden["second"]
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("queue team-a may use 32 gpu\n", "queue team-a may use\n32 gpu\n"),
-        ("  - when job/ml/day ends, at most 2h", "  - when job/ml/day\n    ends, at most 2h"),
-        ("https://muster.example.com/a/b", "https://muster.example.com/a/b"),
-        ("short", "short"),
-    ],
-)
+@with_rows("text", "shown")
 def test_sentences_are_broken_between_words(text: str, shown: str) -> None:
     assert filled(text, 20) == shown
     assert filled(text, None) == text

@@ -12,6 +12,7 @@ from msgspec import structs
 
 from tests.fakes.fake_reader import TEAM_B, FakeReader, served
 from tests.fakes.read_api.long_names import LongNames
+from tests.tables import with_rows
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.skipif(
@@ -70,14 +71,7 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
 
 
 @pytest.mark.parametrize(("columns", "lines"), SIZES)
-@pytest.mark.parametrize(
-    ("words", "heading", "has"),
-    [
-        ("jobs -A --since 9d", "NAMESPACE", "(NoFit)"),
-        ("queues", "QUEUE", "its ancestors"),
-        ("pending -A", "POS", "not considered yet"),
-    ],
-)
+@with_rows("words", "heading", "has")
 async def test_an_answer_fits_the_screen(
     terminal: Terminal, words: str, heading: str, has: str, columns: int, lines: int
 ) -> None:

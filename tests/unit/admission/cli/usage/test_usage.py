@@ -88,45 +88,16 @@ async def test_another_resource_is_chosen_where_no_gpu_was_used(
     assert "CPU-HOURS" in (await ask()).out
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "line"),
-    [
-        ("--price h100=2", 2, "--price was removed: `--by flavor -o csv` has the hours of each flavor"),
-        ("--sort-by .hours", 2, "--sort-by was removed: `-o json | jq"),
-        ("-o focus", 2, "found 'focus', expected one of table, wide, csv, json, yaml, name"),
-        ("--by queue,node", 2, "--by: found 'node', expected some of tenant, queue, user, workload, flavor"),
-        ("--from -7d --to -8d", 2, "--to: found 2026-11-13T10:30:15Z, expected a time after --from"),
-        ("--month 2026-11 --from -7d", 2, "--month excludes --from and --to"),
-        ("--month soon", 2, "--month: found 'soon', expected a month"),
-        ("-q trian", 1, "There is no queue trian.\nDid you mean train?"),
-        ("--from 2027-01-01", 2, "--from: found '2027-01-01', which is not past yet."),
-    ],
-)
+@with_rows("words", "code", "line")
 async def test_what_is_wrong_is_told_in_a_line(ask: Asking, words: str, code: int, line: str) -> None:
     said = await ask(*words.split())
     assert (said.code, said.out) == (code, "")
     assert line in said.err
 
 
-async def test_csv_has_the_columns_that_were_asked_for_and_no_total(ask: Asking) -> None:
+async def test_csv_has_the_columns_that_were_asked_for_and_no_total(golden: Any, ask: Asking) -> None:
     said = await ask("--by", "user,workload", "-o", "csv", "-q", "team-b")
-    assert list(csv.DictReader(io.StringIO(said.out))) == [
-        {
-            "from": "2026-11-01T00:00:00Z",
-            "to": "2026-11-21T10:00:00Z",
-            "user": "bert",
-            "workload_kind": "vcjob",
-            "workload_namespace": "ml",
-            "workload_name": "llama-pretrain",
-            "workload_uid": "llama-pretrain-uid",
-            "resource": "nvidia.com/gpu",
-            "unit": "GPU-Hours",
-            "hours": "400.000000",
-            "preempted_hours": "0.000000",
-            "faulted_hours": "0.000000",
-            "maintenance_hours": "0.000000",
-        }
-    ]
+    assert list(csv.DictReader(io.StringIO(said.out))) == golden
     assert (await ask("--resource", "memory", "-o", "csv")).out.count("\n") == 1
 
 
@@ -148,19 +119,10 @@ async def test_what_is_missing_of_a_period_is_told(golden: Any, ask: Asking, rea
     assert (await ask("--from", "2026-11-09")).err == ""
 
 
-def test_nothing_is_rounded_before_it_is_shown() -> None:
-    assert [decimal(Fraction(each), 2) for each in (0, "1/3", "-1/3", "2/3", 1000)] == [
-        "0.00",
-        "0.33",
-        "-0.33",
-        "0.67",
-        "1000.00",
-    ]
-    assert [unit(each) for each in ("nvidia.com/gpu", "cpu", "memory", "aliyun.com/gpu-mem")] == [
-        "GPU",
-        "CPU",
-        "GiB",
-        "gpu-mem",
+def test_nothing_is_rounded_before_it_is_shown(golden: Any) -> None:
+    assert [decimal(Fraction(each), 2) for each in (0, "1/3", "-1/3", "2/3", 1000)] == golden["first"]
+    assert [unit(each) for each in ("nvidia.com/gpu", "cpu", "memory", "aliyun.com/gpu-mem")] == golden[
+        "second"
     ]
 
 
