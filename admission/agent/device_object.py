@@ -15,6 +15,7 @@ from admission.agent.health.conditions import DeviceHealth, condition_documents,
 from admission.agent.readings import DeviceId, DeviceReading, Fabric, Link, MigInstance, NodeReading
 from queues.api import names
 from queues.errors import InvalidQuantity
+from queues.json_values import list_at, mapping_at, value_at
 from queues.resources import quantity
 
 Document = dict[str, Any]
@@ -315,19 +316,19 @@ def _place_of_entry(entry: Mapping[str, Any]) -> tuple[str, str, str]:
 
 def _compared(document: Mapping[str, Any], wanted: Document) -> Any:
     """What of an object is the agent's, in a form in which equal meanings are equal."""
-    metadata = _mapping(document.get("metadata"))
+    metadata = mapping_at(document, "metadata")
     own = [_normal_device(each) for each in _devices(document) if each.get("type") == GPU]
     entries = [
-        (*_place_of_entry(entry), sorted(map(str, _list(entry.get("minors")))))
+        (*_place_of_entry(entry), sorted(map(str, list_at(entry, "minors"))))
         for allocation in _allocated(document)
         if allocation.get("type") == GPU
-        for entry in map(_mapping, _list(allocation.get("entries")))
+        for entry in map(mapping_at, list_at(allocation, "entries"))
     ]
     owner = wanted["metadata"]["ownerReferences"][0]
     return (
-        _given(_mapping(metadata.get("labels")), _LABELS),
-        _given(_mapping(metadata.get("annotations")), _ANNOTATIONS),
-        any(owner.items() <= _mapping(each).items() for each in _list(metadata.get("ownerReferences"))),
+        _given(mapping_at(metadata, "labels"), _LABELS),
+        _given(mapping_at(metadata, "annotations"), _ANNOTATIONS),
+        any(owner.items() <= mapping_at(each).items() for each in list_at(metadata, "ownerReferences")),
         sorted(own, key=_json),
         sorted(entries),
     )
@@ -335,8 +336,8 @@ def _compared(document: Mapping[str, Any], wanted: Document) -> Any:
 
 def _normal_device(device: Mapping[str, Any]) -> Document:
     """A device with quantities as exact amounts, and conditions by type; empty fields count as absent."""
-    resources = {name: _amount(value) for name, value in _mapping(device.get("resources")).items()}
-    conditions = sorted(map(_json, _list(device.get("conditions"))))
+    resources = {name: _amount(value) for name, value in mapping_at(device, "resources").items()}
+    conditions = sorted(map(_json, list_at(device, "conditions")))
     normal = {**device, "resources": resources, "conditions": conditions}
     return {key: value for key, value in normal.items() if value not in (None, "", [], {})}
 
@@ -350,39 +351,31 @@ def _amount(value: Any) -> str:
 
 def _merged(stored: Mapping[str, Any], wanted: Document) -> Document:
     """The stored object with what is the agent's as it is wanted."""
-    metadata, new = dict(_mapping(stored.get("metadata"))), wanted["metadata"]
+    metadata, new = dict(mapping_at(stored, "metadata")), wanted["metadata"]
     for field, keys in (("labels", _LABELS), ("annotations", _ANNOTATIONS)):
-        others = {key: value for key, value in _mapping(metadata.get(field)).items() if key not in keys}
+        others = {key: value for key, value in mapping_at(metadata, field).items() if key not in keys}
         metadata[field] = {**others, **new[field]}
-    owners = [each for each in _list(metadata.get("ownerReferences")) if _mapping(each).get("kind") != "Node"]
+    owners = [each for each in list_at(metadata, "ownerReferences") if value_at(each, "kind") != "Node"]
     metadata["ownerReferences"] = [*owners, *new["ownerReferences"]]
     devices = [each for each in _devices(stored) if each.get("type") != GPU]
     allocations = [each for each in _allocated(stored) if each.get("type") != GPU]
     return {
         **stored,
         "metadata": metadata,
-        "spec": {**_mapping(stored.get("spec")), "devices": [*devices, *wanted["spec"]["devices"]]},
+        "spec": {**mapping_at(stored, "spec"), "devices": [*devices, *wanted["spec"]["devices"]]},
         "status": {
-            **_mapping(stored.get("status")),
+            **mapping_at(stored, "status"),
             "allocations": [*allocations, *wanted["status"]["allocations"]],
         },
     }
 
 
 def _devices(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [_mapping(each) for each in _list(_mapping(document.get("spec")).get("devices"))]
+    return [mapping_at(each) for each in list_at(document, "spec", "devices")]
 
 
 def _allocated(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [_mapping(each) for each in _list(_mapping(document.get("status")).get("allocations"))]
-
-
-def _list(found: Any) -> Sequence[Any]:
-    return found if isinstance(found, list | tuple) else ()
-
-
-def _mapping(found: Any) -> Mapping[str, Any]:
-    return found if isinstance(found, Mapping) else {}
+    return [mapping_at(each) for each in list_at(document, "status", "allocations")]
 
 
 def islands(reading: NodeReading) -> Mapping[DeviceId, int]:

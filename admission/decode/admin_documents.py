@@ -76,7 +76,7 @@ def queue_fact(raw: bytes) -> QueueFact:
     try:
         read = QueueDocument.read(document)
         queue, shown = read.to_domain(), read.status.state or ""
-        without_effect = tuple(each.message for each in queue_violations(read, None) if each.may_stay)
+        without_effect = tuple(each.message for each in queue_violations(read) if each.may_stay)
         ledger = read.status.recorded() if meta.name == ROOT else None
         if ledger is not None:  # no news for a turn, however often it changes
             ledger = replace(ledger, nonce="")

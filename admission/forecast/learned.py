@@ -94,6 +94,10 @@ class Learned:
         self._calibration.note(made.snapshot.now, raw)
         return found
 
+    def supposed(self, made: Ensemble) -> dict[WorkloadKey, Interval]:
+        """The same in a world that is only supposed: nothing is learned from it."""
+        return self._calibration.intervals(made.snapshot.now, _waiting_on(made))
+
 
 def _waiting_on(made: Ensemble) -> dict[WorkloadKey, RawInterval]:
     admitted = {admit.workload for admit in made.plan.admits} if made.plan is not None else set()

@@ -11,17 +11,18 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from admission.job_starts.owned_jobs import OwnedJob
 from queues.api.api_resources import VOLCANO_JOBS
 from queues.api.metadata import ObjectMeta
 from queues.api.names import BATCH_VOLCANO, SCHEDULED_TIME, USER
 from queues.api.schedules.cron import MOST_MISSED, Schedule, schedule_of, zone_of
 from queues.api.schedules.cron_job_rules import LONGEST_CRON_NAME, schedule_violations
 from queues.api.schedules.made_jobs import Document, made_job
-from queues.api.schedules.owned_jobs import OwnedJob, seconds_of_time
 from queues.api.types.cron_job import VolcanoCronJob, VolcanoCronJobSpec
 from queues.api.types.volcano_job import JobPhase
 from queues.api.validation.violations import of_model
-from queues.text_format import rfc3339
+from queues.json_values import text_at
+from queues.text_format import rfc3339, second_at
 
 #: Jobs of one CronJob that its status names; more would make it as large as an object may be.
 _MOST_ACTIVE: Final = 1000
@@ -94,10 +95,10 @@ def cron_job_fact(document: Document) -> CronJobFact:
         "namespace": metadata.get("namespace", ""),
         "name": metadata.get("name", ""),
         "uid": metadata.get("uid", ""),
-        "created": seconds_of_time(metadata.get("creationTimestamp")) or 0,
+        "created": second_at(text_at(metadata, "creationTimestamp")) or 0,
         "deleting": metadata.get("deletionTimestamp") is not None,
-        "last_scheduled": seconds_of_time(status.get("lastScheduleTime")),
-        "last_successful": seconds_of_time(status.get("lastSuccessfulTime")),
+        "last_scheduled": second_at(text_at(status, "lastScheduleTime")),
+        "last_successful": second_at(text_at(status, "lastSuccessfulTime")),
         "status": status,
         "active": frozenset(
             uid

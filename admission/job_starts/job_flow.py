@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from admission.job_starts.owned_jobs import OwnedJob
 from queues.api.names import USER
 from queues.api.schedules.job_flow_rules import job_flow_violations
 from queues.api.schedules.made_jobs import Document
-from queues.api.schedules.owned_jobs import OwnedJob
 from queues.api.types.job_flow import (
     Flow,
     HttpGetProbe,

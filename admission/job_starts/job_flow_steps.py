@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from admission.job_starts.job_flow import OVER, JobFlowFact, NetworkProbe, dependencies_of
+from admission.job_starts.owned_jobs import OwnedJob
 from queues.api.names import CREATED_BY_FLOW, CREATED_BY_TEMPLATE, FLOW_VOLCANO
 from queues.api.schedules.job_patch import patched
 from queues.api.schedules.made_jobs import Document, made_job
-from queues.api.schedules.owned_jobs import OwnedJob
 from queues.api.types.job_flow import Flow
 from queues.api.types.volcano_job import JobPhase
 from queues.reason_codes import ReasonCode

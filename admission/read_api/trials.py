@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from admission.read_api.bodies import Body, ChangeBody, ReasonBody
+from admission.read_api.bodies import Body, ChangeBody, ExpectedStartBody, ReasonBody
 
 
 class QueuePatchBody(Body, frozen=True, kw_only=True):
@@ -115,6 +115,8 @@ class TrialBody(Body, frozen=True, kw_only=True):
     changes: tuple[ChangeBody, ...] | None = None
     #: Where it names a queue that there is not: names of queues that look alike, best first.
     nearest_queues: tuple[str, ...] = ()
+    #: When one that waits should start; null: there is no forecast now.
+    expected: ExpectedStartBody | None = None
 
 
 class SkippedBody(Body, frozen=True, kw_only=True):

@@ -23,16 +23,17 @@ from admission.workloads.context import Context, in_context
 from admission.workloads.kinds import KINDS, KindSupport, read_pod
 from queues.api import names
 from queues.api.api_resources import POD_GROUPS, PODS, VOLCANO_JOBS
-from queues.api.check.own_names import pod_templates
-from queues.api.check.pod_templates import pod_problems, template_problems
+from queues.api.check.pod_templates import pod_problems
 from queues.api.kueue_names import KUEUE_QUEUE
 from queues.api.model import excerpt
 from queues.api.reading.user_values import LONGEST_NAME, is_dns_name
 from queues.api.types.batch_job import BatchJob
 from queues.api.types.pod import Pod
 from queues.api.types.volcano_job import VolcanoJob
-from queues.api.validation.validation import Known, defaulted, kind_of, unknown_fields, violations_of
+from queues.api.validation.known import Known
+from queues.api.validation.validation import defaulted, kind_of, unknown_fields, violations_of
 from queues.errors import MusterError
+from queues.json_values import mapping_at, value_at
 from queues.text_format import rfc3339
 from queues.workload import WorkloadKey, WorkloadKind
 
@@ -329,13 +330,13 @@ def _mistyped(asked: Asked) -> list[str]:
     found = [*_mistyped_metadata(document, "")]
     if support.kind not in (WorkloadKind.JOB, WorkloadKind.POD):
         return found
-    spec, at = _mapping(document.get("spec")), "spec"
+    spec, at = mapping_at(document, "spec"), "spec"
     if support.resource is not PODS:
         found += _other_than(Mapping, spec.get("template"), "spec.template")
-        template = _mapping(spec.get("template"))
+        template = mapping_at(spec, "template")
         found += _mistyped_metadata(template, "spec.template.")
         found += _other_than(Mapping, template.get("spec"), "spec.template.spec")
-        spec, at = _mapping(template.get("spec")), "spec.template.spec"
+        spec, at = mapping_at(template, "spec"), "spec.template.spec"
     found += _other_than(list, spec.get("schedulingGates"), f"{at}.schedulingGates")
     return [*found, *_other_than(str, spec.get("schedulerName"), f"{at}.schedulerName")]
 
@@ -344,9 +345,9 @@ def _mistyped_metadata(of: Document, before: str) -> Iterator[str]:
     metadata = of.get("metadata")
     yield from _other_than(Mapping, metadata, f"{before}metadata")
     for field_name in ("labels", "annotations"):
-        said, path = _mapping(metadata).get(field_name), f"{before}metadata.{field_name}"
+        said, path = value_at(metadata, field_name), f"{before}metadata.{field_name}"
         yield from _other_than(Mapping, said, path)
-        for key, value in _mapping(said).items():
+        for key, value in mapping_at(said).items():
             yield from _other_than(str, value, f"{path}[{str(key)[:LONGEST_NAME]}]")
 
 
@@ -427,7 +428,7 @@ def _made_to_wait(document: dict[str, Any], reading: _Reading) -> dict[str, Any]
     metadata, spec = document["metadata"], document.get("spec")
     if not isinstance(spec, Mapping):
         return document  # refused for it
-    of = document if is_pod else _mapping(spec.get("template"))
+    of = document if is_pod else mapping_at(spec, "template")
     labels, annotations = metadata["labels"], metadata["annotations"]
     cluster = reading.cluster
     of_namespace = cluster.snapshot.namespaces.get(reading.asked.namespace, {})
@@ -478,16 +479,12 @@ def _note_priority(spec: dict[str, Any], reading: _Reading) -> None:
 
 def _is_of_volcano(of: Document, cluster: Cluster) -> bool:
     """Whether a pod, or a template, asks for an aliased scheduler; or for ours, and names a Volcano queue or group."""
-    metadata, spec = _mapping(of.get("metadata")), _mapping(of.get("spec"))
-    labels, annotations = _mapping(metadata.get("labels")), _mapping(metadata.get("annotations"))
+    metadata, spec = mapping_at(of, "metadata"), mapping_at(of, "spec")
+    labels, annotations = mapping_at(metadata, "labels"), mapping_at(metadata, "annotations")
     scheduler = spec.get("schedulerName") or cluster.scheduler
     keys = (names.QUEUE_ANNOTATION, names.GROUP_ANNOTATION, names.GROUP_ANNOTATION_VOLCANO)
     named = any(key in annotations for key in keys) or bool(labels.get(names.QUEUE_ANNOTATION))
     return scheduler in cluster.aliases or (scheduler == cluster.scheduler and named)
-
-
-def _mapping(value: Any) -> Document:
-    return value if isinstance(value, Mapping) else {}
 
 
 def _first(sentences: Sequence[str]) -> tuple[str, ...]:
@@ -513,10 +510,5 @@ def unknown_fields_of(document: dict[str, Any]) -> tuple[str, ...]:
 
 def _unknown(document: dict[str, Any]) -> Iterator[str]:
     yield from unknown_fields(document)
-    model = kind_of(document)
-    if model is Pod:
-        yield from (each.path for each in pod_problems(document) if each.is_unknown)
-    elif model in (BatchJob, VolcanoJob):
-        for place, template in pod_templates(document):
-            problems = template_problems(template, place.rstrip("."))
-            yield from (each.path for each in problems if each.is_unknown)
+    if kind_of(document) in (BatchJob, VolcanoJob, Pod):
+        yield from (each.path for each in pod_problems(document) if each.tolerable)

@@ -5,7 +5,7 @@ beyond them, and lets what is stored already stay as long as it is not changed; 
 Parts of free form (pod templates, selectors) have no schema, and are bounded by their bytes.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
@@ -76,15 +76,14 @@ def _with_bounds(schema: dict[str, Any], *, in_map: bool = False) -> dict[str, A
 
 def excesses(document: Mapping[str, Any], model: type[Model]) -> list[Excess]:
     """Parts of a document that are beyond their bounds. Its metadata and its status are not looked at."""
-    return list(_excesses(_written(document), _schema_of(model), ""))
+    return within_bounds(document, model)[1]
 
 
 def within_bounds(document: Mapping[str, Any], model: type[Model]) -> tuple[dict[str, Any], list[Excess]]:
     """A document as far as it is read: lists and maps up to their bounds. And what is beyond them."""
-    found = excesses(document, model)
-    if not any(excess.unit == "entries" for excess in found):
-        return dict(document), found
-    return {**document, **_cut(_written(document), _schema_of(model))}, found
+    found: list[Excess] = []
+    cut = _cut(_written(document), _schema_of(model), "", found)
+    return ({**document, **cut} if found else dict(document)), found
 
 
 def _written(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -97,36 +96,31 @@ def _schema_of(model: type[Model]) -> Mapping[str, Any]:
     return bounded(structural(json_schema, json_schema.get("$defs", {})))
 
 
-def _excesses(value: Any, schema: Mapping[str, Any], path: str) -> Iterator[Excess]:
+def _cut(value: Any, schema: Mapping[str, Any], path: str, found: list[Excess]) -> Any:
+    """A value with its lists and maps up to their bounds. What is beyond a bound is added to ``found``."""
+
+    def most(size: int, bound: str, unit: str) -> int | None:
+        limit: int | None = schema.get(bound)
+        if limit is not None and size > limit:
+            found.append(Excess(path, size, limit, unit, value))
+        return limit
+
     if isinstance(value, str):
-        if (most := schema.get("maxLength")) is not None and len(value) > most:
-            yield Excess(path, len(value), most, "characters", value)
+        most(len(value), "maxLength", "characters")
     elif isinstance(value, list):
-        if (most := schema.get("maxItems")) is not None and len(value) > most:
-            yield Excess(path, len(value), most, "entries", value)
+        entries = value[: most(len(value), "maxItems", "entries")]
         items = schema.get("items", {})
-        for index, entry in enumerate(value[:most]):
-            yield from _excesses(entry, items, f"{path}[{index}]")
+        return [_cut(entry, items, f"{path}[{index}]", found) for index, entry in enumerate(entries)]
+    elif isinstance(value, dict) and schema.get(_FREE) and "properties" not in schema:
+        if (size := len(msgspec.json.encode(value))) > LARGEST_PART:
+            found.append(Excess(path, size, LARGEST_PART, "bytes", value))
     elif isinstance(value, dict):
-        if schema.get(_FREE) and "properties" not in schema:
-            size = len(msgspec.json.encode(value))
-            if size > LARGEST_PART:
-                yield Excess(path, size, LARGEST_PART, "bytes", value)
-            return
-        if (most := schema.get("maxProperties")) is not None and len(value) > most:
-            yield Excess(path, len(value), most, "entries", value)
+        names = sorted(value)[: most(len(value), "maxProperties", "entries")]
         properties, inner = schema.get("properties", {}), schema.get("additionalProperties", {})
-        for name in sorted(value)[:most]:
-            yield from _excesses(value[name], properties.get(name, inner), f"{path}.{name}" if path else name)
-
-
-def _cut(value: Any, schema: Mapping[str, Any]) -> Any:
-    if isinstance(value, list) and "items" in schema:
-        return [_cut(entry, schema["items"]) for entry in value[: schema["maxItems"]]]
-    if isinstance(value, dict) and ("properties" in schema or "additionalProperties" in schema):
-        properties, inner = schema.get("properties", {}), schema.get("additionalProperties", {})
-        names = sorted(value)[: schema["maxProperties"]] if "maxProperties" in schema else value
-        return {name: _cut(value[name], properties.get(name, inner)) for name in names}
+        return {
+            name: _cut(value[name], properties.get(name, inner), f"{path}.{name}" if path else name, found)
+            for name in names
+        }
     return value
 
 

@@ -5,50 +5,26 @@ cannot overwrite a newer status, and ``metadata.generation`` counts changes of t
 Schemas are structural and small (pod templates are kept whole), so client-side ``kubectl apply`` works.
 """
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Any, Final
 
+import msgspec
 import yaml
 
-from queues.api.api_resources import (
-    COMMANDS,
-    DEVICES,
-    FLAVORS,
-    HYPERNODES,
-    JOB_FLOWS,
-    JOB_TEMPLATES,
-    NODE_DRAINS,
-    POD_GROUPS,
-    QUEUES,
-    RESERVATIONS,
-    TOPOLOGIES,
-    VOLCANO_CRON_JOBS,
-    VOLCANO_JOBS,
-    ApiResource,
-)
+from queues.api.api_resources import ApiResource, resource_of
 from queues.api.bounds import bounded, structural
 from queues.api.descriptions import with_descriptions
 from queues.api.model import Model
-from queues.api.names import MANAGED_BY_LABEL
-from queues.api.types.command import CommandDocument
-from queues.api.types.cron_job import VolcanoCronJob
+from queues.api.names import KOORDINATOR_SCHEDULING, MANAGED_BY_LABEL
 from queues.api.types.device import Device
-from queues.api.types.flavor import ResourceFlavor
-from queues.api.types.hypernode import HyperNode
-from queues.api.types.job_flow import JobFlow
-from queues.api.types.job_template import JobTemplate
-from queues.api.types.node_closures import NodeDrain, Reservation
-from queues.api.types.podgroup import PodGroup
-from queues.api.types.queue import QueueDocument
-from queues.api.types.topology import Topology
-from queues.api.types.volcano_job import VolcanoJob
+from queues.api.validation.validation import KINDS
 
 #: Label of every definition of Muster. An existing definition without it belongs to another product (Volcano).
 OWNER_LABEL = {MANAGED_BY_LABEL: "muster"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
+class Column(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A column of ``kubectl get``."""
 
     name: str
@@ -58,152 +34,37 @@ class Column:
     priority: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CrdResource:
-    """A custom resource: its model, and how the API server serves it."""
+class CrdResource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A custom resource, and how the API server serves it: an entry of ``crds.toml``."""
 
-    model: type[Model]
-    served: ApiResource
+    api_version: str
+    kind: str
     short: tuple[str, ...] = ()
     status: bool = False
     columns: tuple[Column, ...] = ()
     #: Whether a definition of the kind that another product has installed does as well, and is left as it is.
     shared: bool = False
 
+    @property
+    def served(self) -> ApiResource:
+        """Where the API server has its objects."""
+        served = resource_of(self.api_version, self.kind)
+        assert served is not None
+        return served
 
-_AGE = Column(name="AGE", path=".metadata.creationTimestamp", type="date")
-_QUEUE = Column(name="QUEUE", path=".spec.queue", priority=1)
-
-RESOURCES = (
-    CrdResource(
-        model=VolcanoJob,
-        served=VOLCANO_JOBS,
-        short=("vcjob", "vj"),
-        status=True,
-        columns=(
-            Column(name="STATUS", path=".status.state.phase"),
-            Column(name="minAvailable", path=".status.minAvailable", type="integer"),
-            Column(name="RUNNINGS", path=".status.running", type="integer"),
-            _AGE,
-            _QUEUE,
-        ),
-    ),
-    CrdResource(
-        model=VolcanoCronJob,
-        served=VOLCANO_CRON_JOBS,
-        short=("cronvcjob", "cronvj"),
-        status=True,
-        columns=(
-            Column(name="SCHEDULE", path=".spec.schedule"),
-            Column(name="TIMEZONE", path=".spec.timeZone", priority=1),
-            Column(name="SUSPEND", path=".spec.suspend", type="boolean"),
-            Column(name="LAST SCHEDULE", path=".status.lastScheduleTime", type="date"),
-            _AGE,
-        ),
-    ),
-    CrdResource(
-        model=JobFlow,
-        served=JOB_FLOWS,
-        short=("jf",),
-        status=True,
-        columns=(Column(name="STATUS", path=".status.state.phase"), _AGE),
-    ),
-    CrdResource(
-        model=JobTemplate,
-        served=JOB_TEMPLATES,
-        short=("jt",),
-        status=True,
-    ),
-    CrdResource(
-        model=PodGroup,
-        served=POD_GROUPS,
-        short=("pg", "podgroup-v1beta1"),
-        status=True,
-        columns=(
-            Column(name="STATUS", path=".status.phase"),
-            Column(name="minMember", path=".spec.minMember", type="integer"),
-            Column(name="RUNNINGS", path=".status.running", type="integer"),
-            _AGE,
-            _QUEUE,
-        ),
-    ),
-    CrdResource(
-        model=QueueDocument,
-        served=QUEUES,
-        short=("q", "queue-v1beta1"),
-        status=True,
-        columns=(
-            Column(name="PARENT", path=".spec.parent"),
-            Column(name="STATE", path=".status.state"),
-            Column(name="WEIGHT", path=".spec.weight", type="integer", priority=1),
-            Column(name="PAUSED", path=".spec.policy.paused", type="boolean", priority=1),
-        ),
-    ),
-    CrdResource(
-        model=HyperNode,
-        served=HYPERNODES,
-        short=("hn",),
-        columns=(
-            Column(name="TIER", path=".spec.tier", type="integer"),
-            Column(name="TIERNAME", path=".spec.tierName"),
-            _AGE,
-        ),
-    ),
-    CrdResource(
-        model=CommandDocument,
-        served=COMMANDS,
-        columns=(
-            Column(name="ACTION", path=".action"),
-            Column(name="TARGET", path=".target.name"),
-            _AGE,
-        ),
-    ),
-    CrdResource(
-        model=ResourceFlavor,
-        served=FLAVORS,
-        short=("rf",),
-        columns=(_AGE,),
-    ),
-    CrdResource(
-        model=Topology,
-        served=TOPOLOGIES,
-        columns=(_AGE,),
-    ),
-    CrdResource(
-        model=Reservation,
-        served=RESERVATIONS,
-        short=("rsv",),
-        status=True,
-        columns=(
-            Column(name="QUEUE", path=".spec.queue"),
-            Column(name="FROM", path=".spec.from"),
-            Column(name="FOR", path=".spec.for"),
-            Column(name="PHASE", path=".status.phase"),
-            _AGE,
-        ),
-    ),
-    CrdResource(
-        model=NodeDrain,
-        served=NODE_DRAINS,
-        short=("nd",),
-        status=True,
-        columns=(
-            Column(name="AT", path=".spec.at"),
-            Column(name="FOR", path=".spec.for"),
-            Column(name="PHASE", path=".status.phase"),
-            _AGE,
-        ),
-    ),
-    # As Koordinator defines it, without a status subresource.
-    CrdResource(
-        model=Device,
-        served=DEVICES,
-        columns=(_AGE,),
-        shared=True,
-    ),
-)
+    @property
+    def model(self) -> type[Model]:
+        """What is read of its objects, and so its schema."""
+        return _MODELS[self.api_version, self.kind]
 
 
+_MODELS: Final[Mapping[tuple[str, str], type[Model]]] = {
+    **KINDS,
+    (KOORDINATOR_SCHEDULING, "Device"): Device,
+}
+RESOURCES: Final = msgspec.toml.decode(
+    files(__package__).joinpath("crds.toml").read_bytes(), type=dict[str, tuple[CrdResource, ...]]
+)["resources"]
 #: Names of the definitions that may be another product's.
 SHARED = frozenset(f"{each.served.plural}.{each.served.group}" for each in RESOURCES if each.shared)
 

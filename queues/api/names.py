@@ -153,10 +153,6 @@ HOLD_MIN_RESOURCES: Final = "muster.dev/hold-min-resources"
 #: Whether the workload may be evicted for a beneficiary.
 PREEMPTABLE: Final = "volcano.sh/preemptable"
 
-#: Annotations of a Queue, Volcano's: checked for form, without effect.
-HIERARCHY: Final = "volcano.sh/hierarchy"
-HIERARCHY_WEIGHTS: Final = "volcano.sh/hierarchy-weights"
-
 #: Label of pods and Jobs: ``"true"`` if Muster created or released them, ``"false"`` if it made them wait.
 RELEASED: Final = "muster.dev/released"
 #: Annotation of pods: the id of the admission that holds their seat.

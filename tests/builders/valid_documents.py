@@ -2,7 +2,8 @@
 
 import yaml
 
-from queues.api.validation.validation import Known, violations_of
+from queues.api.validation.known import Known
+from queues.api.validation.validation import violations_of
 from queues.quota.queue import Limits, Queue
 from queues.resources import Resources
 

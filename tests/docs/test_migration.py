@@ -20,7 +20,7 @@ def test_commands_print_what_the_page_says(page: str, tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text, encoding="utf-8")
     commands = list(exchanges(HOW_TO / page))
-    assert len(commands) >= 2
+    assert commands
     path = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     for exchange in commands:
         done = subprocess.run(

@@ -8,6 +8,7 @@ from typing import Any
 from aiohttp import web
 from msgspec import structs
 
+from admission.forecast.learned import Learned
 from admission.kube.access_reviews import AccessRequest, Caller
 from admission.read_api import bodies
 from admission.settings import Address
@@ -356,6 +357,8 @@ class FakeLeader:
     def __init__(self, world: WorldInMemory | None = None) -> None:
         self.lost = False
         self._world = world
+        #: What forecasts of trials go by.
+        self.learned: Learned | None = None
         self.expected = EXPECTED
 
     async def ask(
@@ -371,7 +374,7 @@ class FakeLeader:
             raise NotLeading(identity="b", leader="a")
         if body is not None and self._world is not None:
             last = Decided(snapshot=self._world.snapshot, plan=self._world.plan)
-            return await trial(body, last, self._world.view(), asyncio.to_thread)
+            return await trial(body, last, self._world.view(), asyncio.to_thread, lambda: self.learned)
         if path == "/expected":
             return encode(self.expected)
         if path == "/snapshot":

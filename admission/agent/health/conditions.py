@@ -10,6 +10,7 @@ from typing import Any, Final, Self
 
 from admission.agent.readings import DeviceId, EventKind, NodeReading
 from queues.api.names import HEALTH_MEMORY
+from queues.json_values import list_at, mapping_at, text_at, value_at
 
 
 class ConditionType(StrEnum):
@@ -127,21 +128,19 @@ class HealthState:
 
         ``document``: None for an empty state. What cannot be read counts as absent.
         """
-        found = _json(_at(document, "metadata", "annotations", HEALTH_MEMORY))
-        memory = _mapping(found)
+        found = _json(value_at(document, "metadata", "annotations", HEALTH_MEMORY))
+        memory = mapping_at(found)
         # Without an annotation nothing is known; a device that it leaves out has nothing to be remembered.
         nothing = {"idleLinks": ()} if isinstance(found, Mapping) else {}
-        remembered = _mapping(memory.get("devices"))
+        remembered = mapping_at(memory, "devices")
         starts = {
-            vendor: start
-            for vendor, start in _mapping(memory.get("drivers")).items()
-            if isinstance(start, str)
+            vendor: start for vendor, start in mapping_at(memory, "drivers").items() if isinstance(start, str)
         }
         devices: dict[DeviceId, DeviceHealth] = {}
-        for device in _list(_at(document, "spec", "devices")):
-            conditions = tuple(_read_conditions(_mapping(device).get("conditions")))
-            if conditions and isinstance(identity := _mapping(device).get("id"), str):
-                devices[identity] = _remembered(conditions, {**nothing, **_mapping(remembered.get(identity))})
+        for device in list_at(document, "spec", "devices"):
+            conditions = tuple(_read_conditions(value_at(device, "conditions")))
+            if conditions and isinstance(identity := value_at(device, "id"), str):
+                devices[identity] = _remembered(conditions, {**nothing, **mapping_at(remembered, identity)})
         return cls(devices=devices, driver_starts=starts)
 
 
@@ -217,18 +216,18 @@ def _with_fault_of_condition(health: DeviceHealth) -> DeviceHealth:
 def _read_conditions(found: Any) -> Iterator[Condition]:
     """The conditions of known types, by type; of two of one type the first."""
     read: dict[str, Condition] = {}
-    for each in map(_mapping, _list(found)):
-        kind, status = _TYPES.get(_text(each.get("type"))), _STATUSES.get(_text(each.get("status")))
+    for each in map(mapping_at, list_at(found)):
+        kind, status = _TYPES.get(text_at(each, "type")), _STATUSES.get(text_at(each, "status"))
         since = _seconds(each.get("lastTransitionTime"))
         if kind is not None and status is not None and since is not None and kind not in read:
-            reason, message = _text(each.get("reason")), _text(each.get("message"))
+            reason, message = text_at(each, "reason"), text_at(each, "message")
             read[kind] = Condition(type=kind, status=status, reason=reason, message=message, since=since)
     return (read[kind] for kind in sorted(read))
 
 
 def _read_faults(found: Any) -> Iterator[Fault]:
-    for each in map(_mapping, _list(found)):
-        kind, xid = _KINDS.get(_text(each.get("kind"))), each.get("xid")
+    for each in map(mapping_at, list_at(found)):
+        kind, xid = _KINDS.get(text_at(each, "kind")), each.get("xid")
         numbered = isinstance(xid, int) if kind is EventKind.XID else xid is None
         if kind is not None and numbered and isinstance(last := each.get("last"), int):
             yield Fault(kind=kind, xid=xid, last=last, asked=each.get("asked") is True)
@@ -236,26 +235,14 @@ def _read_faults(found: Any) -> Iterator[Fault]:
 
 def _seconds(found: Any) -> int | None:
     try:
-        told = datetime.fromisoformat(_text(found))
+        told = datetime.fromisoformat(text_at(found))
         return int((told if told.tzinfo else told.replace(tzinfo=UTC)).timestamp())
     except (ValueError, OverflowError):
         return None
 
 
 def _numbers(found: Any) -> tuple[int, ...]:
-    return tuple(each for each in _list(found) if isinstance(each, int) and not isinstance(each, bool))
-
-
-def _text(found: Any) -> str:
-    return found if isinstance(found, str) else ""
-
-
-def _list(found: Any) -> Sequence[Any]:
-    return found if isinstance(found, list | tuple) else ()
-
-
-def _mapping(found: Any) -> Mapping[str, Any]:
-    return found if isinstance(found, Mapping) else {}
+    return tuple(each for each in list_at(found) if isinstance(each, int) and not isinstance(each, bool))
 
 
 def _json(found: Any) -> Any:
@@ -263,9 +250,3 @@ def _json(found: Any) -> Any:
         return json.loads(found) if isinstance(found, str) else None
     except (ValueError, RecursionError):
         return None
-
-
-def _at(found: Any, *path: str) -> Any:
-    for key in path:
-        found = _mapping(found).get(key)
-    return found

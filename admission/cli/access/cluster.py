@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -17,10 +18,10 @@ _REQUEST_TIMEOUT: Final = 120.0
 async def connected(settings: "Settings") -> "AsyncIterator[Client]":
     """A client for the cluster of the settings. Raises ApiUnavailable."""
     from admission.kube.client.client import Client
+    from admission.kube.install.user_access import user_access
 
-    async with await Client.connect(
-        settings.kubeconfig, settings.context, request_timeout=_REQUEST_TIMEOUT
-    ) as client:
+    read = partial(user_access, settings.kubeconfig, settings.context)
+    async with await Client.connect(read=read, request_timeout=_REQUEST_TIMEOUT) as client:
         yield client
 
 

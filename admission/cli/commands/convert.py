@@ -1,11 +1,11 @@
-"""``muster convert``: queues of Kueue and Volcano as Muster's, without a cluster."""
+"""``muster convert``: queues of Kueue as Muster's, without a cluster."""
 
 import click
 
 from admission.cli.document_files import document_files
 
 
-@click.command(short_help="Turn queues of Kueue or Volcano into Muster's.")
+@click.command(short_help="Turn queues of Kueue into Muster's.")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @click.option(
     "--kueue-names",
@@ -13,10 +13,10 @@ from admission.cli.document_files import document_files
     help="Have Kueue's labels count in the namespaces of its LocalQueues, where Kueue no longer runs.",
 )
 def convert(files: tuple[str, ...], kueue_names: bool) -> int:
-    """Print Muster's Queues, ResourceFlavors, Topologies, PriorityClasses and Namespaces for those of Kueue or Volcano.
+    """Print Muster's Queues, ResourceFlavors, Topologies, PriorityClasses and Namespaces for those of Kueue.
 
-    Reads Kueue's ClusterQueues, Cohorts, LocalQueues, ResourceFlavors, Topologies and WorkloadPriorityClasses, and
-    Volcano's Queues. FILE is YAML or JSON with any number of documents, a directory of such files, or - for standard
+    Reads ClusterQueues, Cohorts, LocalQueues, ResourceFlavors, Topologies and WorkloadPriorityClasses. Volcano's Queues
+    need no conversion. FILE is YAML or JSON with any number of documents, a directory of such files, or - for standard
     input; give all that belong together at once. What has no counterpart is printed to standard error, line by line.
     Exit code 1 if something cannot be converted; nothing is printed then.
     """

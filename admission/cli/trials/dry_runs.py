@@ -19,7 +19,7 @@ from admission.cli.failures import CommandFailed
 from admission.read_api.trials import TrialBody, TrialList, TrialRequestBody
 from queues.api import names
 from queues.api.api_resources import PODS, VOLCANO_JOBS, ApiResource, Document, resource_of
-from queues.api.check.own_names import pod_templates
+from queues.api.validation.queued_work import pod_templates
 from queues.errors import UnusableName
 
 #: Dry runs at a time: each is a connection of its own.
@@ -140,7 +140,7 @@ def _of_pods(document: Document, namespace: str, create: Create, about: DryRun) 
             said = _judged(error, PODS, namespace, "", about)
             if said.refusal and not said.is_of_fields:
                 wording = "the API server would refuse them, and it would wait with TemplateRefused"
-                yield replace(about, warning=f"pods of {where.rstrip('.')}: {wording}: {error.found}")
+                yield replace(about, warning=f"pods of {where}: {wording}: {error.found}")
         except (CommandFailed, UnusableName):
             continue
 

@@ -3,6 +3,7 @@
 from typing import Final
 
 from admission.cli.output import Output
+from admission.cli.rendering.expected import expected_sentence
 from admission.cli.rendering.fitting import TableColumn
 from admission.cli.rendering.table import amounts, one_line, printable, short_resource
 from admission.cli.trials.comparison import HIDDEN, comparison_text, cut_table
@@ -24,14 +25,14 @@ def trial_text(body: TrialList, output: Output) -> str:
     parts = []
     if body.comparison is not None:
         parts.append(comparison_text(body.comparison, output))
-    parts += [_object_text(one, output) for one in body.items]
+    parts += [_object_text(one, body.now, output) for one in body.items]
     if body.skipped:
         kinds = ", ".join(dict.fromkeys(f"{one.api_version} {one.kind}" for one in body.skipped))
         parts.append(f"Not tried, for objects of these kinds wait in no queue: {printable(kinds)}\n")
     return "\n".join(parts)
 
 
-def _object_text(one: TrialBody, output: Output) -> str:
+def _object_text(one: TrialBody, now: str, output: Output) -> str:
     lines = [_title(one)]
     lines += [f"  {one_line(text)}" for text in one.refusals]
     if one.refusals and one.nearest_queues:
@@ -40,6 +41,8 @@ def _object_text(one: TrialBody, output: Output) -> str:
     lines += [f"  Warning: {one_line(path)}: {_UNKNOWN_FIELD}" for path in one.unknown_fields]
     if one.pods:
         lines.append(f"  {_asks(one)}")
+    if one.state == "waits" and one.expected is not None:
+        lines.append(f"  Expected start {expected_sentence(one.expected, now)}")
     sections = [
         ("Waits because", _because(one)),
         ("What would let it in", _changes(one)),

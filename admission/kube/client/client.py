@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, Self
 
 import msgspec
 
+from admission.api_access import Access
 from admission.kube.client.credentials import Credentials
 from admission.kube.client.session import Query, Request, Session
 
@@ -46,15 +47,19 @@ class Client:
         kubeconfig: Path | None = None,
         context: str | None = None,
         *,
+        read: Callable[[], Access] | None = None,
         concurrency: int = 64,
         request_timeout: float = 30.0,
     ) -> Self:
         """A client for the cluster that the kubeconfig or the pod's service account names. Sends nothing yet.
 
-        ``concurrency`` bounds requests in flight, watches not counted; ``request_timeout`` is seconds per
-        attempt. Raises ApiUnavailable.
+        ``read``: reads the access in place of Muster's own reader. ``concurrency`` bounds requests in flight, watches
+        not counted; ``request_timeout`` is seconds per attempt. Raises ApiUnavailable.
         """
-        credentials = await Credentials.load(kubeconfig, context)
+        if read is not None:
+            credentials = await Credentials.by(read)
+        else:
+            credentials = await Credentials.load(kubeconfig, context)
         return cls(Session(credentials, concurrency=concurrency, request_timeout=request_timeout))
 
     @property

@@ -47,6 +47,11 @@ class Credentials:
         read = partial(load, None if kubeconfig is None else str(kubeconfig), context)
         if kubeconfig is None and context is None and "KUBERNETES_SERVICE_HOST" in os.environ:
             read = partial(Access.in_pod, os.environ)
+        return await cls.by(read)
+
+    @classmethod
+    async def by(cls, read: Callable[[], Access]) -> "Credentials":
+        """From what reads the access, as often as it expires. Raises ApiUnavailable when there is nothing usable."""
         return cls(await _access_now(read), read)
 
     async def authorization(self, *, rejected: bool = False) -> str | None:

@@ -5,10 +5,10 @@ from dataclasses import replace
 from typing import Final
 
 from admission.job_starts.cron_job_steps import CronJobFact, CronNote, JobStart, job_document, status_of, step
+from admission.job_starts.owned_jobs import OwnedJob
 from admission.kube.job_starts.job_writer import ForeignJob, JobWriter, StartRefused
 from admission.kube.job_starts.started_jobs import StartedJobs
 from admission.kube.job_starts.starter_status import StarterStatus
-from queues.api.schedules.owned_jobs import OwnedJob
 from queues.reason_codes import ReasonCode
 
 _ACTION: Final = "Start"

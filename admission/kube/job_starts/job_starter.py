@@ -12,6 +12,7 @@ from typing import Any, Final, NoReturn
 
 from admission.job_starts.cron_job_steps import CronJobFact
 from admission.job_starts.job_flow import JobFlowFact
+from admission.job_starts.owned_jobs import OwnedJob
 from admission.kube.client.client import Client
 from admission.kube.job_starts.cron_job_starts import CronJobStarts
 from admission.kube.job_starts.flow_starts import FlowStarts
@@ -20,7 +21,6 @@ from admission.kube.job_starts.started_jobs import StartedJobs
 from admission.kube.job_starts.starter_status import StarterStatus
 from admission.kube.job_starts.watched_kinds import JobTemplateFact, StarterFact, StarterInformers
 from admission.kube.writers.work_queue import WorkQueue
-from queues.api.schedules.owned_jobs import OwnedJob
 from queues.errors import ApiError
 
 _log = logging.getLogger(__name__)

@@ -3,10 +3,10 @@
 import logging
 from collections.abc import Callable
 
+from admission.job_starts.owned_jobs import OwnedJob, owned_job
 from admission.kube.client.client import Client
 from queues.api.api_resources import VOLCANO_JOBS
 from queues.api.schedules.made_jobs import Document, made_job_violations, signed
-from queues.api.schedules.owned_jobs import OwnedJob, owned_job
 from queues.errors import ApiRefused, Conflict, MusterError, NotFound
 
 _log = logging.getLogger(__name__)

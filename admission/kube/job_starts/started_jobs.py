@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from queues.api.schedules.owned_jobs import OWNER_KINDS, OwnedJob, owned_job
+from admission.job_starts.owned_jobs import OWNER_KINDS, OwnedJob, owned_job
 
 #: Seconds in which the informer has to show a Job that was created; else it is gone again.
 SHOWN_WITHIN: Final = 60.0

@@ -1,8 +1,8 @@
 """The admission webhook: answers what needs knowledge of other objects than the one in the request.
 
-``mutate`` fills in the defaults of Queues, ``validate`` refuses what could never run, in Volcano's words. Any replica
-answers. A review that cannot be read is answered with 400 and a sentence; should an answer fail, 500 leaves the
-decision to the configuration's ``failurePolicy`` (Ignore: the controller checks every object again).
+``mutate`` fills in the defaults of Queues, ``validate`` refuses what could never run. Any replica answers. A review
+that cannot be read is answered with 400 and a sentence; should an answer fail, 500 leaves the decision to the
+configuration's ``failurePolicy`` (Ignore: the controller checks every object again).
 
 ``authorize`` says whether a user who is no platform administrator may change a Queue. It is asked by a webhook of its
 own that fails closed: see docs/decisions/quota-and-tenants.md.
@@ -25,7 +25,7 @@ from queues.api.api_resources import COMMANDS, QUEUES, RESERVATIONS
 from queues.api.types.queue import QueueDocument
 from queues.api.validation.closures.reservation_rights import ReservationChange, reservation_refusals
 from queues.api.validation.closures.whole_nodes import NodeShape
-from queues.api.validation.defaults import patch_between
+from queues.api.validation.known import Known
 from queues.api.validation.queue_rules import queue_deletion_violations
 from queues.api.validation.tenant_rules import (
     QueueChange,
@@ -34,15 +34,10 @@ from queues.api.validation.tenant_rules import (
     command_refusals,
     status_refusals,
 )
-from queues.api.validation.validation import (
-    NAMESPACE,
-    Known,
-    defaulted,
-    kind_of,
-    violations_of,
-)
+from queues.api.validation.validation import NAMESPACE, defaulted, kind_of, violations_of
 from queues.api.validation.violations import Violation
 from queues.errors import MusterError
+from queues.json_values import text_at
 from queues.quota.queue import Queue
 
 _log = logging.getLogger(__name__)
@@ -161,8 +156,10 @@ def mutate(body: bytes) -> ReviewAnswer:
     document = _document(request.object)
     if document is None or kind_of(document) is not QueueDocument:
         return ReviewAnswer(uid=request.uid)
-    complete = defaulted(document)
-    return ReviewAnswer(uid=request.uid, patch=patch_between(document, complete))
+    spec = defaulted(document).get("spec")
+    if spec == document.get("spec"):
+        return ReviewAnswer(uid=request.uid)
+    return ReviewAnswer(uid=request.uid, patch=[{"op": "add", "path": "/spec", "value": spec}])
 
 
 async def validate(body: bytes, surroundings: ReviewContext) -> ReviewAnswer:
@@ -204,9 +201,9 @@ async def authorize(body: bytes, surroundings: ReviewContext) -> ReviewAnswer:
     document, old = _document(request.object), _document(request.oldObject)
     written = document or old or {}
     by = Requester(request.userInfo.username, frozenset(request.userInfo.groups))
-    name = request.name or _text_at(written, "metadata", "name")
+    name = request.name or text_at(written, "metadata", "name")
     if written.get("kind") == COMMANDS.kind:
-        target = _text_at(written, "target", "name")
+        target = text_at(written, "target", "name")
         refusals = command_refusals(target, by, await surroundings.list_queue_documents())
     elif written.get("kind") == RESERVATIONS.kind:
         planned = ReservationChange(name, old, document, is_status=bool(request.subResource))
@@ -227,13 +224,6 @@ async def authorize(body: bytes, surroundings: ReviewContext) -> ReviewAnswer:
         # Of thousands of queues it takes a while, in which other reviews are answered.
         refusals = await asyncio.to_thread(change_refusals, change, by, queues, time())
     return ReviewAnswer(uid=request.uid, refusals=_first(refusals), is_forbidden=True)
-
-
-def _text_at(document: Document, part: str, key: str) -> str:
-    """A text in a part of a document; "": there is none."""
-    found = document.get(part)
-    value = found.get(key) if isinstance(found, dict) else None
-    return value if isinstance(value, str) else ""
 
 
 async def _queue_violations(

@@ -36,8 +36,8 @@ from queues.api.api_resources import (
 )
 from queues.api.reading.user_values import is_dns_name
 from queues.api.validation.closures.whole_nodes import NodeShape, node_shapes
+from queues.api.validation.known import Known
 from queues.api.validation.size_rules import NodeAmounts
-from queues.api.validation.validation import Known
 from queues.errors import ApiError, InvalidDocument, NotFound
 from queues.flavor_growth import FlavorGrowth
 from queues.node_closures import ClosureKind, NodeClosure

@@ -127,7 +127,7 @@ class LeaderAnswers:
         content = await request.read()
 
         def work(in_thread: InThread) -> Awaitable[bytes]:
-            return trial(content, last, view, in_thread)
+            return trial(content, last, view, in_thread, lambda: self.forecasts.learned)
 
         return json_answer(await self._computed(_asker(request), work))
 

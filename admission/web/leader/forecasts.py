@@ -117,6 +117,8 @@ class Forecasts:
         self._tell = tell
         self._unknown = unknown
         self._told = _NOTHING
+        #: What was learned in this term. None if this replica does not lead.
+        self.learned: Learned | None = None
 
     def encoded(self) -> bytes:
         """All expected starts, as JSON."""
@@ -141,7 +143,7 @@ class Forecasts:
                 _log.exception("the forecast of starts failed; it begins anew")
                 await asyncio.sleep(_EVERY)
             finally:
-                self._told = _NOTHING
+                self._told, self.learned = _NOTHING, None
             await asyncio.sleep(_LOOK)
 
     async def _term(self, last: Decided) -> None:
@@ -155,6 +157,7 @@ class Forecasts:
             )
             for each in await self._ended_runs()
         )
+        self.learned = learned
         due, latest = monotonic(), self._last()
         while latest is not None:
             learned.observe(latest.snapshot)

@@ -1,14 +1,14 @@
 """A trial as the read API shows it, from the leader's memory. Names of others are left out on the way to the user."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from msgspec import structs
 
 from admission.engine.nodes.table import Layout
 from admission.read_api import trials as bodies
-from admission.read_api.bodies import ChangeBody, ReasonBody
+from admission.read_api.bodies import ChangeBody, ExpectedStartBody, ReasonBody
 from admission.trials.submitted import Skipped
 from admission.trials.trial import DecidedTrial, Outcome, QuotaTaken, explained
 from admission.web.leader.outlook import facts_of
@@ -16,8 +16,10 @@ from admission.web.quantities import facts_with_quantities, quantities
 from admission.web.tree import names_alike
 from queues.admissions import Seat
 from queues.plan import Evict, Reason
+from queues.reason_codes import NEEDS_A_CHANGE
 from queues.resources import show
 from queues.text_format import rfc3339
+from queues.workload import WorkloadKey
 
 #: Places and victims that are shown of one workload.
 MOST_PLACES: Final = 100
@@ -28,16 +30,30 @@ def trial_list(
     decided: DecidedTrial,
     skipped: Sequence[Skipped],
     has_time: Callable[[], bool],
+    expected: Mapping[WorkloadKey, ExpectedStartBody],
 ) -> bodies.TrialList:
-    """The answer. ``has_time``: whether there is time to work out what would let the next workload in."""
+    """The answer. ``has_time``: whether there is time to work out what would let the next workload in. ``expected``:
+    when workloads should start that wait."""
     return bodies.TrialList(
         now=rfc3339(decided.snapshot.now),
-        items=tuple(_trial(decided, each) for each in explained(decided, has_time)),
+        items=tuple(
+            structs.replace(_trial(decided, each), expected=_expected(each, expected))
+            for each in explained(decided, has_time)
+        ),
         skipped=tuple(
             bodies.SkippedBody(api_version=each.api_version, kind=each.kind, name=each.name)
             for each in skipped
         ),
     )
+
+
+def _expected(
+    outcome: Outcome, expected: Mapping[WorkloadKey, ExpectedStartBody]
+) -> ExpectedStartBody | None:
+    """When it should start. None if that is not known, or time alone does not let it in."""
+    if outcome.reason is not None and outcome.reason.code in NEEDS_A_CHANGE:
+        return None
+    return expected.get(outcome.submitted.key)
 
 
 def _trial(decided: DecidedTrial, outcome: Outcome) -> bodies.TrialBody:

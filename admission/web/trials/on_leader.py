@@ -1,6 +1,6 @@
 """A trial in the process that leads: read and decided in the thread of questions, with what the loop lends between."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
 from typing import Final, Protocol, TypeVar
@@ -9,6 +9,8 @@ import msgspec
 from msgspec import structs
 
 from admission.engine.snapshot import Snapshot
+from admission.forecast.learned import Learned
+from admission.read_api.bodies import ExpectedStartBody
 from admission.read_api.trials import (
     ComparisonBody,
     ToldTrialList,
@@ -28,22 +30,24 @@ from admission.trials.quota_changes import (
     with_quota,
 )
 from admission.trials.submitted import Question, Submitted, asked_of, submitted
-from admission.trials.trial import DecidedTrial, Ground, tried
+from admission.trials.trial import DecidedTrial, Ground, TrialState, tried
 from admission.trials.world_view import WorldView
 from admission.turn_report import Decided
 from admission.web.http import encode
 from admission.web.tree import names_alike
 from admission.web.trials.answer import trial_list
 from admission.web.trials.comparison import comparison_body
+from admission.web.trials.foreseen import Foreseen
 from admission.web.trials.hidden_queues import named_in
 from admission.workloads.inputs import WorkloadInputs
 from queues.api.validation.tenant_rules import Requester
 from queues.plan import Plan
-from queues.workload import QueueName
+from queues.workload import QueueName, WorkloadKey
 
 T = TypeVar("T")
 
-#: Seconds after which what would let further workloads in is left out.
+#: Seconds after which nothing more is worked out than what was asked: no starts are foreseen, and what would let
+#: further workloads in is left out.
 _ENOUGH: Final = 4.0
 _BODY: Final = msgspec.json.Decoder(TrialRequestBody)
 
@@ -61,8 +65,10 @@ async def trial(
     last: Decided,
     view: WorldView,
     in_thread: InThread,
+    learned: Callable[[], Learned | None] = lambda: None,
 ) -> bytes:
-    """The answer as JSON. ``content``: a question that the process which serves users has checked."""
+    """The answer as JSON. ``content``: a question that the process which serves users has checked. ``learned``: what
+    forecasts go by. None if there are none now."""
     body = _BODY.decode(content)
     if body.queue and body.queue not in last.snapshot.queues:
         return encode(_no_queue(body.queue, last.snapshot))
@@ -91,9 +97,15 @@ async def trial(
         return encode(TrialFailureBody(status=403, failure=str(error), queue=error.facts["queue"]))
     except NoQueueToChange as error:
         return encode(_no_queue(error.facts["queue"], last.snapshot))
+    expected: Mapping[WorkloadKey, ExpectedStartBody] = {}
+    known = learned()
+    if known is not None and decided.awaits_starts() and monotonic() - began < _ENOUGH:
+        foreseen = Foreseen.begin(known, decided.trial)
+        await in_thread(foreseen.work)
+        expected = foreseen.expected(known)
 
     def told() -> bytes:
-        answer = trial_list(decided.trial, skipped, lambda: monotonic() - began < _ENOUGH)
+        answer = trial_list(decided.trial, skipped, lambda: monotonic() - began < _ENOUGH, expected)
         return encode(_told(structs.replace(answer, comparison=decided.comparison), decided.trial.snapshot))
 
     return await in_thread(told)
@@ -106,6 +118,10 @@ class _Decided:
     trial: DecidedTrial
     #: None if no other quota was asked for.
     comparison: ComparisonBody | None
+
+    def awaits_starts(self) -> bool:
+        """Whether an object of the question waits."""
+        return any(each.state is TrialState.WAITS for each in self.trial.outcomes)
 
 
 def _decided(

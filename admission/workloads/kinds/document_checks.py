@@ -10,7 +10,8 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.decode.devices.document_checks import check_device_kind
+from admission.decode.devices.resource_claims import WireResourceClaimTemplate, resource_claim_template_fact
+from admission.decode.devices.resource_slices import WireDeviceClass, device_class_fact
 from admission.decode.volumes import volumes_of
 from admission.facts.volumes import PodVolume, unseen_volumes
 from admission.facts.workloads import WorkloadFact
@@ -33,14 +34,21 @@ from admission.workloads.kinds.operators.support import (
     written_templates,
 )
 from queues.api import names
-from queues.api.api_resources import RAY_SERVICES, TRAIN_JOBS
+from queues.api.api_resources import (
+    CLAIM_TEMPLATES,
+    DEVICE_CLASSES,
+    RAY_SERVICES,
+    RESOURCE_CLAIMS,
+    TRAIN_JOBS,
+)
 from queues.api.check.finding import Finding, Severity, Subject
 from queues.api.model import excerpt
+from queues.api.validation.known import Known
 from queues.api.validation.pod_rules import template_violations
 from queues.api.validation.queued_work import ONLY_MUSTER, template_violations_in_queue
 from queues.api.validation.scheduler_fields import reported_violations
 from queues.api.validation.size_rules import EqualPods
-from queues.api.validation.validation import Known, defaulted, waiting_violations
+from queues.api.validation.validation import defaulted, waiting_violations
 from queues.reason_codes import ReasonCode
 from queues.resources import PODS, show
 from queues.text_format import counted
@@ -70,6 +78,8 @@ _OWN: Final = {
 #: What passes without a change of the object.
 _PASSING: Final = (ReasonCode.NOT_ENOUGH_PODS, ReasonCode.OTHER_GATES)
 
+_OF_PODS: Final = "; no pod in a queue is admitted with %s"
+
 _SENTENCE: Final = re.compile(r"(?P<path>[^:]+): found (?P<found>.*), expected (?P<expected>.*)", re.DOTALL)
 
 
@@ -79,7 +89,7 @@ def check_as_in_cluster(subject: Subject, inherited: str, known: Known) -> list[
     ``inherited``: the queue of objects in its namespace that name none; "": these do not wait. ``known``: what the
     documents define.
     """
-    if (of_devices := check_device_kind(subject)) is not None:
+    if (of_devices := _of_device_kind(subject)) is not None:
         return of_devices
     version, kind = subject.value["apiVersion"], subject.value["kind"]
     if (support := _OWN.get((version, kind))) is not None:
@@ -87,6 +97,34 @@ def check_as_in_cluster(subject: Subject, inherited: str, known: Known) -> list[
     if (description := _BY_KIND.get((version, kind))) is not None:
         return list(_of_operator(subject, description, inherited, known))
     return _of_another_kind(subject, inherited)
+
+
+def _of_device_kind(subject: Subject) -> list[Finding] | None:
+    """Findings about what pods claim devices by: why it cannot be counted. None if it is another kind."""
+    match subject.value["apiVersion"], subject.value["kind"]:
+        case DEVICE_CLASSES.api_version, DEVICE_CLASSES.kind:
+            return _problem_of(subject, WireDeviceClass, device_class_fact, "spec.selectors", "this class")
+        case CLAIM_TEMPLATES.api_version, CLAIM_TEMPLATES.kind:
+            place = "spec.spec.devices.requests"
+            read = resource_claim_template_fact
+            return _problem_of(subject, WireResourceClaimTemplate, read, place, "this template")
+        case RESOURCE_CLAIMS.api_version, RESOURCE_CLAIMS.kind:
+            expected = f"a ResourceClaimTemplate{_OF_PODS % 'a claim that others may share'}"
+            return [subject.finding("warning", "kind", RESOURCE_CLAIMS.kind, expected)]
+    return None
+
+
+def _problem_of(subject: Subject, struct: Any, read: Any, path: str, what: str) -> list[Finding]:
+    """A warning: pods outside of queues may use it all the same."""
+    try:
+        fact = read(msgspec.json.decode(json.dumps(subject.value).encode(), type=struct))
+    except (msgspec.DecodeError, TypeError, ValueError) as error:
+        return [subject.finding("error", "", str(error), f"a {subject.value['kind']}")]
+    before, _, problem = fact.problem.partition("found ")
+    if not problem:
+        return []
+    found, _, expected = problem.partition(", expected ")
+    return [subject.finding("warning", path, f"{before}{found}", f"{expected}{_OF_PODS % what}")]
 
 
 def _of_another_kind(subject: Subject, inherited: str) -> list[Finding] | None:
@@ -180,7 +218,7 @@ def _waiting(subject: Subject, queue: str, fact: WorkloadFact, known: Known) -> 
         for pods in fact.pod_sets
     ]
     for found in waiting_violations(queue, fact.namespace, sets, fact.minimum, known):
-        yield subject.finding("warning", found.path, found.found, found.expected)
+        yield subject.finding_of(found)
 
 
 def _without_effect(subject: Subject, description: OperatorKind, fact: WorkloadFact) -> Iterator[Finding]:
@@ -229,9 +267,8 @@ def _of_template(subject: Subject, held: HeldTemplate, told: str, *, in_queue: b
         violations += template_violations_in_queue(template, where)
         violations += reported_violations(template.get("spec"), f"{where}.spec")
     for found in violations:
-        severity: Severity = "warning" if found.tolerable else "error"
         if found.expected != ONLY_MUSTER and f"found {found.found}, expected {found.expected}" not in told:
-            yield subject.finding(severity, found.path, found.found, found.expected)
+            yield subject.finding_of(found)
 
 
 def _shown(path: Sequence[str]) -> str:

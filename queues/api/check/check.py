@@ -5,7 +5,7 @@ to one of them is a warning, not an error.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -35,11 +35,11 @@ from queues.api.check.cross_checks import (
     unknown_priority_classes,
 )
 from queues.api.check.document import Document, ReadingProblem, documents_of
-from queues.api.check.finding import Finding, Severity, Subject
+from queues.api.check.finding import Finding, Subject
 from queues.api.check.kueue_documents import translated
-from queues.api.check.own_names import names_queue, own_names, pod_templates
-from queues.api.check.owners import is_owner, owner_findings, template_finding
-from queues.api.check.pod_templates import TemplateProblem, pod_problems, template_problems
+from queues.api.check.own_names import names_queue, own_names
+from queues.api.check.owners import is_owner, owner_findings
+from queues.api.check.pod_templates import pod_problems
 from queues.api.check.readable_part import readable_part
 from queues.api.convert.kueue_types import KUEUE_GROUP, KUEUE_KINDS
 from queues.api.metadata_keys import KeyUse
@@ -51,15 +51,16 @@ from queues.api.types.job_template import JobTemplate
 from queues.api.types.pod import Pod
 from queues.api.types.queue import QueueDocument
 from queues.api.types.volcano_job import VolcanoJob
+from queues.api.validation.known import Known
 from queues.api.validation.queued_work import (
-    NO_SYSTEM_CLASS,
     ONLY_MUSTER,
-    spec_violations,
+    job_violations_in_queue,
     template_violations_in_queue,
 )
 from queues.api.validation.unsupported import unsupported, unsupported_in_flavor, unsupported_in_queue
-from queues.api.validation.validation import KINDS, Known, kind_of, unknown_fields, violations_of
+from queues.api.validation.validation import KINDS, kind_of, unknown_fields, violations_of
 from queues.api.validation.violations import Violation
+from queues.json_values import mapping_at, value_at
 
 #: The most that etcd stores of one object, and that ``kubectl apply`` can copy into an annotation.
 MOST_BYTES = 1_572_864
@@ -210,14 +211,13 @@ def _by_rules(subject: Subject, definitions: Definitions) -> Iterator[Finding]:
                 expected = f"{violation.expected}: it is not among these documents"
                 yield subject.finding("warning", violation.path, violation.found, expected)
             continue
-        severity: Severity = "warning" if violation.tolerable else "error"
-        yield subject.finding(severity, violation.path, violation.found, violation.expected)
-    for problem in _template_problems(document):
+        yield subject.finding_of(violation)
+    for problem in pod_problems(document) if kind_of(document) in (BatchJob, VolcanoJob, Pod) else ():
         if problem.path not in told:
-            yield template_finding(subject, problem)
+            yield subject.finding_of(problem)
     for violation in _in_queue_violations(subject, definitions):
         if violation.path not in told and violation.expected != ONLY_MUSTER:  # own_names reports these
-            yield subject.finding("error", violation.path, violation.found, violation.expected)
+            yield subject.finding_of(violation)
     yield from _without_queue(subject, definitions)
     yield from uncounted_devices(subject, definitions)
     yield from open_queues(subject, definitions)
@@ -254,34 +254,20 @@ def _readable(document: dict[str, Any]) -> dict[str, Any]:
     return readable_part(KINDS[document["apiVersion"], document["kind"]], document)[0]
 
 
-def _template_problems(document: dict[str, Any]) -> Iterator[TemplateProblem]:
-    """Problems of the pod templates of a Job or Volcano Job, or of a Pod."""
-    model = kind_of(document)
-    if model is Pod:
-        yield from pod_problems(document)
-    elif model in (BatchJob, VolcanoJob):
-        for place, template in pod_templates(document):
-            yield from template_problems(template, place.rstrip("."))
-
-
 def _in_queue_violations(subject: Subject, definitions: Definitions) -> Iterator[Violation]:
     """Violations of the rules for work in queues, if a Job, a Volcano Job or a Pod waits."""
     model = kind_of(subject.value)
     if model is Pod and _waits(subject, definitions):
         yield from template_violations_in_queue(subject.value, "")
     elif model is VolcanoJob or (model is BatchJob and _waits(subject, definitions)):
-        yield from spec_violations(subject.value.get("spec"), "spec", (NO_SYSTEM_CLASS,))
-        for place, template in pod_templates(subject.value):
-            yield from template_violations_in_queue(template, place.rstrip("."))
+        yield from job_violations_in_queue(subject.value)
 
 
 def _waits(subject: Subject, definitions: Definitions) -> bool:
     """Whether an object waits in a queue, as far as the documents say."""
-    spec = subject.value.get("spec")
-    scheduler = spec.get("schedulerName") if isinstance(spec, Mapping) else None
     return (
         names_queue(subject.metadata, kueue=False)
-        or scheduler == names.VOLCANO_SCHEDULER
+        or value_at(subject.value, "spec", "schedulerName") == names.VOLCANO_SCHEDULER
         or definitions.queue_of_namespace(_namespace(subject)) != ""
     )
 
@@ -289,8 +275,7 @@ def _waits(subject: Subject, definitions: Definitions) -> bool:
 def _without_queue(subject: Subject, definitions: Definitions) -> Iterator[Finding]:
     """A Job or Pod that does not wait, unless its namespace says so, and a Job that would wait for ever."""
     document, metadata = subject.value, subject.metadata
-    spec = document.get("spec")
-    spec = spec if isinstance(spec, dict) else {}
+    spec = mapping_at(document, "spec")
     if kind_of(document) not in (BatchJob, Pod) or spec.get("schedulerName") == names.VOLCANO_SCHEDULER:
         return
     if definitions.queue_of_namespace(_namespace(subject)):

@@ -9,7 +9,6 @@ from pydantic import ValidationError
 from queues.api import names
 from queues.api.api_resources import CLAIM_TEMPLATES, ApiResource
 from queues.api.check.finding import Finding, Subject
-from queues.api.check.own_names import pod_templates
 from queues.api.kueue_names import LOCAL_QUEUE
 from queues.api.metadata import ObjectMeta
 from queues.api.model import excerpt
@@ -22,8 +21,12 @@ from queues.api.types.topology import Topology
 from queues.api.validation.cycles import cycles
 from queues.api.validation.defaults import namespace_queue
 from queues.api.validation.hypernode_rules import inner_hypernodes
-from queues.api.validation.validation import Known, defaulted, kind_of
+from queues.api.validation.known import Known
+from queues.api.validation.queued_work import pod_templates
+from queues.api.validation.validation import defaulted, kind_of
+from queues.json_values import list_at, text_at, value_at
 from queues.quota.queue import Queue as DomainQueue
+from queues.quota.queue import path_upwards
 from queues.workload import QueueName
 
 #: Label that the API server puts on every Namespace.
@@ -116,8 +119,7 @@ class Definitions:
 
     def known_to(self, document: Mapping[str, Any]) -> Known:
         """The definitions that count for one document: all queues and levels, and the queue of its namespace."""
-        metadata = document.get("metadata")
-        namespace = metadata.get("namespace") if isinstance(metadata, Mapping) else None
+        namespace = value_at(document, "metadata", "namespace")
         if not isinstance(namespace, str):
             return Known(queues=self.queues, levels=self.levels, flavors=self.flavors)
         return Known(
@@ -142,13 +144,12 @@ def uncounted_devices(subject: Subject, definitions: Definitions) -> Iterator[Fi
     """ResourceClaimTemplates of pods that the documents do not define, and classes of devices that no flavor counts,
     where they define any."""
     namespace = str(subject.metadata.get("namespace") or "default")
-    for path, spec in [("spec.", subject.value.get("spec")), *_pod_specs(subject.value)]:
-        claims = spec.get("resourceClaims") if isinstance(spec, Mapping) else None
-        for index, claim in enumerate(claims if isinstance(claims, list) else ()):
-            name = claim.get("resourceClaimTemplateName") if isinstance(claim, Mapping) else None
-            if not isinstance(name, str) or not definitions.claim_templates:
+    for path, spec in _specs(subject.value):
+        for index, claim in enumerate(list_at(spec, "resourceClaims")):
+            name = text_at(claim, "resourceClaimTemplateName")
+            if not name or not definitions.claim_templates:
                 continue
-            where = f"{path}resourceClaims[{index}].resourceClaimTemplateName"
+            where = f"{path}.resourceClaims[{index}].resourceClaimTemplateName"
             classes = definitions.claim_templates.get((namespace, name))
             if classes is None:
                 expected = (
@@ -169,14 +170,12 @@ def open_queues(subject: Subject, definitions: Definitions) -> Iterator[Finding]
     """A note about a Queue that any namespace may use, as far as the documents say."""
     if kind_of(subject.value) is not QueueDocument:
         return
-    name: QueueName | None = QueueName(str(subject.metadata.get("name")))
-    seen: set[str] = set()
-    while name is not None and name != names.ROOT_QUEUE:
-        queue = definitions.queues.get(name)
-        if name in seen or queue is None or queue.namespace_selector is not None:
-            return
-        seen.add(name)
-        name = queue.parent
+    name = QueueName(str(subject.metadata.get("name")))
+    path = list(path_upwards(name, definitions.queues.get))
+    if not path or path[-1].name != names.ROOT_QUEUE:
+        return  # a queue above is not among the documents
+    if any(queue.namespace_selector is not None for queue in path):
+        return
     found = "nothing here or in a queue above: every namespace may use the queue"
     yield subject.finding("note", "spec.access.namespaceSelector", found, "")
 
@@ -198,17 +197,18 @@ def unknown_priority_classes(subject: Subject, definitions: Definitions) -> Iter
     """Priority classes that an object names and the documents do not define, where they define any."""
     if not definitions.priority_classes:
         return
-    for path, spec in [("spec.", subject.value.get("spec")), *_pod_specs(subject.value)]:
-        name = spec.get("priorityClassName") if isinstance(spec, Mapping) else None
-        if isinstance(name, str) and name and name not in definitions.priority_classes | _SYSTEM_CLASSES:
+    for path, spec in _specs(subject.value):
+        name = text_at(spec, "priorityClassName")
+        if name and name not in definitions.priority_classes | _SYSTEM_CLASSES:
             expected = "the name of a PriorityClass: it is not among these documents"
-            yield subject.finding("warning", f"{path}priorityClassName", excerpt(name), expected)
+            yield subject.finding("warning", f"{path}.priorityClassName", excerpt(name), expected)
 
 
-def _pod_specs(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    for place, template in pod_templates(document):
-        if isinstance(template, Mapping):
-            yield f"{place}spec.", template.get("spec")
+def _specs(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The spec of an object, and those of its pod templates, with their paths."""
+    yield "spec", document.get("spec")
+    for path, template in pod_templates(document):
+        yield f"{path}.spec", value_at(template, "spec")
 
 
 def hypernode_cycles(subjects: Iterable[Subject]) -> Iterator[Finding]:

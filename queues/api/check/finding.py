@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from queues.api.check.document import Document
+from queues.api.validation.violations import Violation
+from queues.json_values import mapping_at
 
 Severity = Literal["error", "warning", "note"]
 
@@ -47,8 +49,7 @@ class Subject:
     @property
     def metadata(self) -> Mapping[str, Any]:
         """The object's metadata. Empty: it has none that can be read."""
-        metadata = self.value.get("metadata")
-        return metadata if isinstance(metadata, Mapping) else {}
+        return mapping_at(self.value, "metadata")
 
     @property
     def name(self) -> str:
@@ -59,6 +60,11 @@ class Subject:
         name = metadata.get("name") or metadata.get("generateName") or "?"
         namespace = metadata.get("namespace")
         return f"{self.value.get('kind')} {f'{namespace}/' if namespace else ''}{name}"[:160]
+
+    def finding_of(self, violation: Violation) -> Finding:
+        """The finding about a violation of this object."""
+        severity: Severity = "warning" if violation.tolerable else "error"
+        return self.finding(severity, violation.path, violation.found, violation.expected)
 
     def finding(self, severity: Severity, path: str, found: str, expected: str) -> Finding:
         """A finding about the field at a path of this object."""

@@ -38,11 +38,14 @@ from queues.api.metadata_keys import (
     known_key,
 )
 from queues.api.validation.queued_work import ONLY_MUSTER
+from queues.json_values import mapping_at
 
 #: Names that only Muster and Volcano use: an unknown one is misspelt, or has no effect.
 _PREFIXES: Final = ("muster.dev/", "volcano.sh/", "scheduling.volcano.sh/")
 _MUSTER: Final = "muster.dev/"
 
+#: Kinds of other projects that make pods, and may name their queue.
+POD_OWNERS: Final = (DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, CRON_JOBS, LEADER_WORKER_SETS)
 #: Places of the metadata of objects, by API version and kind. Others are called by their kind.
 _PLACES: Final = {
     (names.BATCH, "Job"): JOB,
@@ -50,10 +53,7 @@ _PLACES: Final = {
     (names.CORE, "Pod"): POD,
     (names.SCHEDULING_VOLCANO, "PodGroup"): POD_GROUP,
     (names.SCHEDULING_VOLCANO, "Queue"): QUEUE,
-    **{
-        (each.api_version, each.kind): POD_OWNER
-        for each in (DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, CRON_JOBS, LEADER_WORKER_SETS)
-    },
+    **{(each.api_version, each.kind): POD_OWNER for each in POD_OWNERS},
 }
 #: Kinds whose templates are judged as the Volcano Jobs that Muster makes of them.
 _JUDGED_AS_JOBS: Final = ((names.BATCH_VOLCANO, "CronJob"), (names.FLOW_VOLCANO, "JobTemplate"))
@@ -95,8 +95,7 @@ def own_names(subject: Subject, understood: Container[KeyUse], *, waits: bool) -
     """
     for place in metadata_of(subject.value):
         for field in (LABEL, ANNOTATION):
-            keys = _member(place.metadata, field)
-            for key in keys if isinstance(keys, Mapping) else ():
+            for key in mapping_at(place.metadata, field):
                 if isinstance(key, str):
                     yield from _of_key(subject, place, field, key, understood, waits=waits)
 
@@ -177,8 +176,7 @@ def _similar(key: str) -> str:
 
 def names_queue(metadata: Mapping[str, Any], *, kueue: bool = True) -> bool:
     """Whether metadata has a queue's name, or that of a PodGroup. ``kueue``: a LocalQueue's counts too."""
-    fields = [_member(metadata, field) for field in (LABEL, ANNOTATION)]
-    keys = {key for field in fields if isinstance(field, Mapping) for key in field}
+    keys = {key for field in (LABEL, ANNOTATION) for key in mapping_at(metadata, field)}
     return not keys.isdisjoint(_QUEUE_KEYS) or (kueue and KUEUE_QUEUE in keys)
 
 
@@ -212,17 +210,3 @@ def _place_of_template(spec: Any) -> str:
     if not isinstance(spec, Mapping):
         return ""
     return TEMPLATE if "containers" in spec else JOB if "template" in spec and "tasks" not in spec else ""
-
-
-def pod_templates(value: Any) -> list[tuple[str, Any]]:
-    """The pod templates of a Job or Volcano Job, with their paths (``spec.template.``)."""
-    spec = _member(value, "spec")
-    tasks = _member(spec, "tasks")
-    return [("spec.template.", _member(spec, "template"))] + [
-        (f"spec.tasks[{number}].template.", _member(task, "template"))
-        for number, task in enumerate(tasks if isinstance(tasks, list) else ())
-    ]
-
-
-def _member(value: Any, name: str) -> Any:
-    return value.get(name) if isinstance(value, Mapping) else None

@@ -10,7 +10,8 @@ from queues.api import names
 from queues.api.api_resources import CRON_JOBS, DEPLOYMENTS, LEADER_WORKER_SETS, REPLICA_SETS, STATEFUL_SETS
 from queues.api.check.cross_checks import Definitions
 from queues.api.check.finding import Finding, Subject
-from queues.api.check.pod_templates import TemplateProblem, template_problems
+from queues.api.check.own_names import POD_OWNERS
+from queues.api.check.pod_templates import template_problems
 from queues.api.model import excerpt
 from queues.api.reading.user_values import number
 from queues.api.types.batch_job import BatchJob
@@ -20,6 +21,7 @@ from queues.api.validation.queued_work import ONLY_MUSTER, template_violations_i
 from queues.api.validation.scheduler_fields import reported_violations
 from queues.api.validation.size_rules import EqualPods, pods_of
 from queues.api.validation.validation import waiting_violations
+from queues.json_values import list_at, mapping_at, text_at, value_at
 from queues.resources import Resources
 from queues.text_format import counted
 
@@ -42,10 +44,7 @@ _TEMPLATES: Final = {
 #: Where a kind has the claims of volumes that it gives each of its pods, if not as a StatefulSet.
 _CLAIMS: Final = {_LEADER_WORKER_SET: "spec.leaderWorkerTemplate.volumeClaimTemplates"}
 #: Whose own queue a policy writes into the template.
-_WITH_OWN_QUEUE: Final = frozenset(
-    (each.api_version, each.kind)
-    for each in (DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, CRON_JOBS, LEADER_WORKER_SETS)
-)
+_WITH_OWN_QUEUE: Final = frozenset((each.api_version, each.kind) for each in POD_OWNERS)
 
 
 def is_owner(document: Mapping[str, Any]) -> bool:
@@ -57,17 +56,12 @@ def owner_findings(subject: Subject, definitions: Definitions) -> Iterator[Findi
     """Findings in the pod templates, and which of the pods wait."""
     document = subject.value
     kind = (document["apiVersion"], document["kind"])
-    claims = _at(document, _CLAIMS.get(kind, "spec.volumeClaimTemplates"))
-    volumes = (
-        [_at(claim, "metadata.name") for claim in claims if isinstance(claim, Mapping)]
-        if isinstance(claims, list)
-        else []
-    )
+    claims = list_at(document, *_CLAIMS.get(kind, "spec.volumeClaimTemplates").split("."))
+    volumes = [name for claim in claims if (name := text_at(claim, "metadata", "name"))]
     paths = [path for path in _TEMPLATES[kind] if isinstance(_at(document, path), Mapping)]
     for path in paths:
-        known = [name for name in volumes if isinstance(name, str)]
-        for problem in template_problems(_at(document, path), path, known):
-            yield template_finding(subject, problem)
+        for problem in template_problems(_at(document, path), path, volumes):
+            yield subject.finding_of(problem)
     yield from _waiting(subject, definitions, kind, (paths or _TEMPLATES[kind])[0])
 
 
@@ -84,10 +78,8 @@ def _waiting(
         place, queue = _queue_of(document, "")
     if not queue:
         place, queue = "metadata.namespace", definitions.queue_of_namespace(_namespace(subject))
-    annotations = _at(template, "metadata.annotations")
-    group = None
-    if isinstance(annotations, Mapping):
-        group = annotations.get(names.GROUP_ANNOTATION) or annotations.get(names.GROUP_ANNOTATION_VOLCANO)
+    annotations = mapping_at(template, "metadata", "annotations")
+    group = annotations.get(names.GROUP_ANNOTATION) or annotations.get(names.GROUP_ANNOTATION_VOLCANO)
     if group:
         found = f"PodGroup {excerpt(group)}: the pods wait with it"
         yield subject.finding("note", f"{path}.metadata.annotations", found, "")
@@ -99,7 +91,7 @@ def _waiting(
         together = sum(pods.minimum for pods in sets)
         known = definitions.known_to(document)
         for each in waiting_violations(queue, _namespace(subject), sets, together, known):
-            yield subject.finding("warning", each.path, each.found, each.expected)
+            yield subject.finding_of(each)
         yield from _against_rules(document, kind, subject)
         if kind == (DEPLOYMENTS.api_version, DEPLOYMENTS.kind):
             yield from _stuck_update(subject)
@@ -158,17 +150,18 @@ def _group_of_provider(subject: Subject, queue: str) -> Iterator[Finding]:
 
 def _stuck_update(subject: Subject) -> Iterator[Finding]:
     """A Deployment whose updates need room for a pod more, since it may have none less."""
-    replicas, strategy = (_at(subject.value, f"spec.{field}") for field in ("replicas", "strategy"))
+    replicas, strategy = (
+        value_at(subject.value, "spec", "replicas"),
+        mapping_at(subject.value, "spec", "strategy"),
+    )
     replicas = 1 if replicas is None else replicas
-    strategy = strategy if isinstance(strategy, Mapping) else {}
     if (
         strategy.get("type", "RollingUpdate") != "RollingUpdate"
         or not isinstance(replicas, int)
         or replicas < 1
     ):
         return
-    rolling = strategy.get("rollingUpdate")
-    rolling = rolling if isinstance(rolling, Mapping) else {}
+    rolling = mapping_at(strategy, "rollingUpdate")
     less = _pods_of(rolling.get("maxUnavailable", "25%"), replicas)
     more = _pods_of(rolling.get("maxSurge", "25%"), replicas, rounded_up=True)
     if less == 0 and more:
@@ -195,9 +188,9 @@ def _against_rules(document: Mapping[str, Any], kind: tuple[str, str], subject: 
     for path in _TEMPLATES[kind]:
         for found in template_violations_in_queue(_at(document, path), path):
             if found.expected != ONLY_MUSTER:  # own_names reports these
-                yield subject.finding("error", found.path, found.found, found.expected)
+                yield subject.finding_of(found)
         for found in reported_violations(_at(document, f"{path}.spec"), f"{path}.spec"):
-            yield subject.finding("warning", found.path, found.found, found.expected)
+            yield subject.finding_of(found)
 
 
 def _start(document: Mapping[str, Any], kind: tuple[str, str], place: str) -> str:
@@ -218,8 +211,7 @@ def _start(document: Mapping[str, Any], kind: tuple[str, str], place: str) -> st
 
 
 def _unreadable_size(subject: Subject) -> Iterator[Finding]:
-    wanted = _at(subject.value, "metadata.annotations") or {}
-    least = wanted.get(names.GROUP_MIN_MEMBER) if isinstance(wanted, Mapping) else None
+    least = value_at(subject.value, "metadata", "annotations", names.GROUP_MIN_MEMBER)
     if least is not None and _min_member(subject.value) is None:
         place = f"metadata.annotations[{names.GROUP_MIN_MEMBER}]"
         yield subject.finding("warning", place, excerpt(least), 'a number, such as "4"')
@@ -227,16 +219,8 @@ def _unreadable_size(subject: Subject) -> Iterator[Finding]:
 
 def _min_member(document: Mapping[str, Any]) -> int | None:
     """How many pods are a gang, by annotation; None if there is no annotation, or it is no number."""
-    wanted = _at(document, "metadata.annotations")
-    least = wanted.get(names.GROUP_MIN_MEMBER) if isinstance(wanted, Mapping) else None
-    size = number(least) if isinstance(least, str) else None
+    size = number(text_at(document, "metadata", "annotations", names.GROUP_MIN_MEMBER))
     return size if size is not None and size >= 1 else None
-
-
-def template_finding(subject: Subject, problem: TemplateProblem) -> Finding:
-    """An unknown field is dropped by the API server; all else makes it refuse the pods."""
-    severity: Any = "warning" if problem.is_unknown else "error"
-    return subject.finding(severity, problem.path, problem.found, problem.expected)
 
 
 def _in_queue(
@@ -245,7 +229,7 @@ def _in_queue(
     yield subject.finding("note", place, f"queue {excerpt(queue)}: {how}", "")
     if not definitions.has_queues:
         return
-    for violation in queue_reference_violations(queue, definitions.queues, place, what="workload"):
+    for violation in queue_reference_violations(queue, definitions.queues, place):
         expected = violation.expected
         if violation.missing:
             expected = f"{expected}: it is not among these documents"
@@ -259,9 +243,7 @@ def _queue_of(template: Any, path: str) -> tuple[str, str]:
         ("annotations", names.QUEUE_ANNOTATION),
         ("labels", names.QUEUE_ANNOTATION),
     ):
-        keys = _at(template, f"metadata.{field}")
-        queue = keys.get(key) if isinstance(keys, Mapping) else None
-        if isinstance(queue, str) and queue:
+        if queue := text_at(template, "metadata", field, key):
             return f"{path}.metadata.{field}[{key}]".removeprefix("."), queue
     return "", ""
 
@@ -271,7 +253,5 @@ def _namespace(subject: Subject) -> str:
 
 
 def _at(value: Any, path: str) -> Any:
-    """The value at a path of keys; None if there is none."""
-    for key in path.split("."):
-        value = value.get(key) if isinstance(value, Mapping) else None
-    return value
+    """The value at a path of keys, joined by dots; None if there is none."""
+    return value_at(value, *path.split("."))

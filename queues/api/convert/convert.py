@@ -1,4 +1,4 @@
-"""``muster convert``: Kueue's and Volcano's queues as Muster's, without a cluster."""
+"""``muster convert``: Kueue's queues as Muster's, without a cluster. Volcano's are read as they are."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -23,12 +23,12 @@ from queues.api.convert.kueue_types import (
     WorkloadPriorityClass,
 )
 from queues.api.convert.namespaces import by_namespace, namespaces
-from queues.api.convert.volcano_queues import convert_volcano_queues
 from queues.api.crd import PlainDumper
 from queues.api.model import excerpt
 from queues.api.names import SCHEDULING_VOLCANO
 from queues.api.types.queue import QueueDocument
-from queues.api.validation.validation import NOTHING_KNOWN, Known, defaulted, unknown_parts, violations_of
+from queues.api.validation.known import NOTHING_KNOWN, Known
+from queues.api.validation.validation import defaulted, unknown_parts, violations_of
 from queues.api.validation.violations import of_model
 from queues.quota.queue import HIGHEST_USER_PRIORITY, Queue
 
@@ -83,14 +83,11 @@ def convert_documents(files: Iterable[tuple[str, str]], *, kueue_names: bool = F
             )
         )
     read: dict[type, dict[str, tuple[Subject, Any]]] = {model: {} for model in KUEUE_KINDS.values()}
-    volcano: list[Subject] = []
     others: list[Subject] = []
     for subject in subjects:
         group = str(subject.value.get("apiVersion")).partition("/")[0]
         kind = str(subject.value.get("kind"))
-        if subject.value.get("apiVersion") == SCHEDULING_VOLCANO and kind == "Queue":
-            volcano.append(subject)
-        elif group != KUEUE_GROUP:
+        if group != KUEUE_GROUP:
             others.append(subject)
         elif kind in KUEUE_KINDS:
             _read(subject, KUEUE_KINDS[kind], read, done)
@@ -102,7 +99,7 @@ def convert_documents(files: Iterable[tuple[str, str]], *, kueue_names: bool = F
             done.differences.append(
                 difference(subject, "note", "", excerpt(kind), "left out: nothing that administrators write")
             )
-    _convert(read, volcano, done, kueue_names)
+    _convert(read, done, kueue_names)
     _tell_others(others, done)
     for document in done.documents:
         done.differences += _wrong(document, NOTHING_KNOWN)
@@ -174,12 +171,7 @@ def _wrong(document: dict[str, Any], known: Known) -> Iterator[ConversionDiffere
         )
 
 
-def _convert(
-    read: dict[type, dict[str, tuple[Subject, Any]]],
-    volcano: list[Subject],
-    done: Conversion,
-    kueue_names: bool,
-) -> None:
+def _convert(read: dict[type, dict[str, tuple[Subject, Any]]], done: Conversion, kueue_names: bool) -> None:
     local: dict[str, tuple[Subject, LocalQueue]] = read[LocalQueue]
     by_queue: dict[str, list[LocalQueue]] = {}
     for _, queue in local.values():
@@ -196,28 +188,16 @@ def _convert(
             as_flavors=converted.as_flavors,
         )
     )
-    of_volcano = convert_volcano_queues(volcano, [each["metadata"]["name"] for each in queues.documents])
     topologies: dict[str, tuple[Subject, KueueTopology]] = read[KueueTopology]
     done.documents += converted.documents
     done.documents += [convert_topology(topology) for _, topology in topologies.values()]
     done.documents += [
         _priority_class(*each, done, kueue_names) for each in read[WorkloadPriorityClass].values()
     ]
-    done.documents += queues.documents + of_volcano.documents
-    done.differences += [*converted.differences, *queues.differences, *of_volcano.differences]
-    _tell_same_names(queues.documents, volcano, done)
+    done.documents += queues.documents
+    done.differences += [*converted.differences, *queues.differences]
     members = by_namespace(local.values())
     done.documents += namespaces(members, queues.names, done.differences, kueue_names=kueue_names)
-
-
-def _tell_same_names(documents: list[dict[str, Any]], volcano: list[Subject], done: Conversion) -> None:
-    """A Queue of Volcano and one that a ClusterQueue or Cohort becomes cannot have one name."""
-    names = {document["metadata"]["name"] for document in documents}
-    for subject in volcano:
-        name = subject.metadata.get("name")
-        if isinstance(name, str) and name in names:
-            instead = "rename one: a ClusterQueue or Cohort of the same name becomes a Queue too"
-            done.differences.append(difference(subject, "error", "metadata.name", excerpt(name), instead))
 
 
 def _priority_class(
@@ -247,6 +227,11 @@ def _priority_class(
 
 def _tell_others(others: list[Subject], done: Conversion) -> None:
     for subject in others:
-        instead = "left out: not a queue; `muster check` says what to change in it"
+        is_queue = (subject.value.get("apiVersion"), subject.value.get("kind")) == (
+            SCHEDULING_VOLCANO,
+            "Queue",
+        )
+        what = "Muster reads Volcano's Queues as they are" if is_queue else "not a queue"
+        instead = f"left out: {what}; `muster check` says what to change in it"
         found = f"{subject.value.get('apiVersion')} {subject.value.get('kind')}"[:120]
         done.differences.append(difference(subject, "note", "", found, instead))

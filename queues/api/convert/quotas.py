@@ -6,17 +6,12 @@ cohort is an inner queue, whose numbers contain those below it.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-from math import lcm
-from typing import Any, Final
+from typing import Any
 
 from queues.api.convert.kueue_types import ResourceGroup
 from queues.quota.accounts import Account
-from queues.resources import amount, quantity, show
+from queues.resources import amount, show
 from queues.workload import NO_FLAVOR, FlavorName
-
-#: The largest weight of a Queue.
-HIGHEST_WEIGHT: Final = 65535
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,16 +137,3 @@ def _fields(limits: Mapping[str, AccountLimits]) -> dict[str, Any]:
     }
     fields = {"guarantee": guarantee, "deserved": deserved, "capability": capability}
     return {name: amounts for name, amounts in fields.items() if amounts}
-
-
-def whole_weights(weights: Mapping[str, Any]) -> dict[str, int]:
-    """Weights of siblings, decimal quantities, as whole numbers in the same proportions, as far as a Queue has them.
-
-    A weight of 0 becomes 1, the smallest that there is. Raises InvalidQuantity.
-    """
-    exact = {name: Fraction(quantity(text)) for name, text in weights.items()}
-    factor = Fraction(lcm(1, *(each.denominator for each in exact.values())))
-    largest = max(exact.values(), default=Fraction(1)) * factor
-    if largest > HIGHEST_WEIGHT:
-        factor *= HIGHEST_WEIGHT / largest
-    return {name: max(1, round(each * factor)) for name, each in exact.items()}

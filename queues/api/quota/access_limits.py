@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from queues.api.quota.quota_document import SHOWN_CHARACTERS, Spec, shown_amount
+from queues.json_values import mapping_at
 
 #: Limits that are one value. ``maxPerUser`` has one for each resource.
 PLAIN_LIMITS: Final = ("maxRunTime", "maxGang", "maxPending", "maxPendingPerUser")
@@ -24,10 +25,9 @@ def field_of(limit: str, resource: str = "") -> str:
 
 def access_limits_of(spec: Spec) -> dict[str, str]:
     """The limits that a spec states, by field, as they are written; amounts in their usual form."""
-    access = _access(spec)
+    access = mapping_at(spec, "access")
     found = {field_of(name): _text(access[name]) for name in PLAIN_LIMITS if access.get(name) is not None}
-    per_user = access.get(PER_USER)
-    for resource, text in sorted(per_user.items()) if isinstance(per_user, Mapping) else ():
+    for resource, text in sorted(mapping_at(access, PER_USER).items()):
         found[field_of(PER_USER, str(resource))] = shown_amount(str(resource), text)
     return found
 
@@ -42,11 +42,6 @@ def access_patch(changes: AccessChanges) -> dict[str, Any]:
         else:
             access[limit] = value
     return {"access": access} if access else {}
-
-
-def _access(spec: Spec) -> Mapping[str, Any]:
-    found = spec.get("access")
-    return found if isinstance(found, Mapping) else {}
 
 
 def _text(value: Any) -> str:

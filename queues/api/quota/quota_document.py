@@ -5,13 +5,14 @@ long ago may break today's rules, and a command line has no time to load models.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from queues.api.names import ROOT_QUEUE
 from queues.api.quota.quota_loans import entries
 from queues.errors import InvalidQuantity
+from queues.json_values import list_at, mapping_at, text_at
 from queues.resources import amount, show
 
 #: What a queue may state for a resource, from the smallest to the largest.
@@ -74,8 +75,7 @@ def parent_of(name: str, spec: Spec) -> str | None:
     """The queue above; None if this is root."""
     if name == ROOT_QUEUE:
         return None
-    parent = spec.get("parent")
-    return parent if isinstance(parent, str) and parent else ROOT_QUEUE
+    return text_at(spec, "parent") or ROOT_QUEUE
 
 
 def patch_for(spec: Spec, changes: Mapping[QuotaField, str | None]) -> dict[str, Any]:
@@ -148,17 +148,13 @@ def _order(field: QuotaField) -> tuple[str, str, int]:
 def _parts(spec: Spec) -> Iterator[tuple[str, Spec]]:
     """The plain fields under "", then each flavor under its name."""
     yield "", spec
-    flavors = spec.get("flavors")
-    for part in flavors if isinstance(flavors, Sequence) and not isinstance(flavors, str) else ():
-        if isinstance(part, Mapping) and isinstance(part.get("name"), str) and part["name"]:
-            yield part["name"], part
+    for part in list_at(spec, "flavors"):
+        if name := text_at(part, "name"):
+            yield name, part
 
 
 def _amounts(part: Spec, limit: str, *, plain: bool) -> Mapping[str, Any]:
-    stated = part.get(limit)
-    if plain and limit == "guarantee" and isinstance(stated, Mapping):
-        stated = stated.get("resource")
-    return stated if isinstance(stated, Mapping) else {}
+    return mapping_at(part, *(("guarantee", "resource") if plain and limit == "guarantee" else (limit,)))
 
 
 def _rest(spec: Spec) -> Iterator[tuple[str, str]]:
@@ -179,8 +175,8 @@ def _loans(spec: Spec) -> Iterator[tuple[str, str]]:
     """The amounts that are lent, by queue and resource, each with its end; several to one queue one after the other."""
     found: dict[str, list[str]] = {}
     for entry in entries(spec):
-        flavor, resources = entry.get("flavor") or "", entry.get("resources")
-        for resource, text in sorted(resources.items()) if isinstance(resources, Mapping) else ():
+        flavor = entry.get("flavor") or ""
+        for resource, text in sorted(mapping_at(entry, "resources").items()):
             field = (
                 f"loans[{_value(entry.get('to'))}].{QuotaField(_value(flavor), 'deserved', str(resource))}"
             )

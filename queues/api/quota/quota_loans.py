@@ -6,6 +6,7 @@ Works on plain JSON data, whatever is in it, as ``quota_document`` does, and loa
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from queues.json_values import list_at
 from queues.text_format import second_at
 
 #: Entries of ``spec.loans``; further ones are not read, and the API server refuses them.
@@ -16,10 +17,7 @@ Entry = dict[str, Any]
 
 def entries(spec: Mapping[str, Any]) -> list[Entry]:
     """The entries of ``spec.loans``, as they are written."""
-    stated = spec.get("loans")
-    if not isinstance(stated, Sequence) or isinstance(stated, str):
-        return []
-    return [dict(entry) for entry in stated[:MOST_LOANS] if isinstance(entry, Mapping)]
+    return [dict(entry) for entry in list_at(spec, "loans")[:MOST_LOANS] if isinstance(entry, Mapping)]
 
 
 def lasting(spec: Mapping[str, Any], now: float) -> list[Entry]:

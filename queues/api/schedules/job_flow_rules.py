@@ -1,4 +1,4 @@
-"""Rules for JobFlows and JobTemplates, with the wording of Volcano's validating webhook where it has one."""
+"""Rules for JobFlows and JobTemplates, those of Volcano's validating webhook among them."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
@@ -10,23 +10,20 @@ from queues.api.schedules.made_jobs import guard_violations, made_job, made_job_
 from queues.api.types.job_flow import Flow, JobFlow
 from queues.api.types.job_template import JobTemplate
 from queues.api.validation.cycles import cycles
+from queues.api.validation.known import NOTHING_KNOWN, Known
 from queues.api.validation.violations import NOT_A_LABEL, Violation
-from queues.quota.queue import Queue
 
-_NOT_A_DAG: Final = "jobflow Flow is not DAG"
 #: Phases that a probe of a task may ask for, as Kubernetes has them.
 PHASES: Final = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
 
 
-def job_template_violations(
-    template: JobTemplate, queues: Mapping[str, Queue] | None, levels: Collection[str] | None
-) -> list[Violation]:
-    """Violations of a JobTemplate: those of a Job with its spec. ``queues``, ``levels``: as for ``job_violations``."""
+def job_template_violations(template: JobTemplate, known: Known) -> list[Violation]:
+    """Violations of a JobTemplate: those of a Job with its spec."""
     metadata = {"name": template.metadata.name, "namespace": template.metadata.namespace}
-    return made_job_violations(made_job(metadata, template.spec.document()), queues, levels)
+    return made_job_violations(made_job(metadata, template.spec.document()), known)
 
 
-def job_flow_violations(flow: JobFlow) -> list[Violation]:
+def job_flow_violations(flow: JobFlow, _: Known = NOTHING_KNOWN) -> list[Violation]:
     """Violations of a JobFlow. Whether its JobTemplates exist is not asked: they may come later."""
     found = list(_names(flow))
     defined = {one.name for one in flow.spec.flows}
@@ -35,7 +32,7 @@ def job_flow_violations(flow: JobFlow) -> list[Violation]:
         found += _patch(one, f"spec.flows[{index}].patch")
     for cycle in cycles({one.name: one.targets for one in flow.spec.flows}):
         ring = f"flows that depend on one another in a cycle: {' → '.join(cycle)}"
-        found.append(Violation("spec.flows", ring, "no cycle", f"{_NOT_A_DAG}: {ring}"))
+        found.append(Violation("spec.flows", ring, "no cycle"))
     return found
 
 
@@ -61,8 +58,7 @@ def _dependencies(one: Flow, defined: Collection[str], path: str) -> Iterator[Vi
     path = f"{path}.dependsOn"
     for name in one.targets:
         if name not in defined:
-            wording = f"{_NOT_A_DAG}: vertex is not defined: {name}"
-            yield Violation(f"{path}.targets", excerpt(name), "the name of a flow of this JobFlow", wording)
+            yield Violation(f"{path}.targets", excerpt(name), "the name of a flow of this JobFlow")
     probe = one.depends_on.probe if one.depends_on is not None else None
     if probe is None:
         return

@@ -4,7 +4,7 @@ The API server's policies do not look at what Muster itself creates, and the web
 that they hold are held here, before a Job is made and where its template is written.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -14,14 +14,12 @@ from queues.api import names
 from queues.api.types.volcano_job import VolcanoJob
 from queues.api.validation.defaults import defaulted_job
 from queues.api.validation.job_rules import job_violations
+from queues.api.validation.known import NOTHING_KNOWN, Known
 from queues.api.validation.queued_work import (
-    NO_SYSTEM_CLASS,
+    job_violations_in_queue,
     own_name_violations,
-    spec_violations,
-    template_violations_in_queue,
 )
 from queues.api.validation.violations import Violation, of_model
-from queues.quota.queue import Queue
 
 Document = dict[str, Any]
 
@@ -51,20 +49,15 @@ def signed(job: Document, user: str) -> Document:
     return {**job, "metadata": {**metadata, "annotations": annotations}}
 
 
-def made_job_violations(
-    job: Document, queues: Mapping[str, Queue] | None = None, levels: Collection[str] | None = None
-) -> list[Violation]:
-    """Violations of a Job that is to be made. A queue that is missing or closed is tolerable: the Job waits for it.
-
-    ``queues``, ``levels``: as for ``job_violations``.
-    """
+def made_job_violations(job: Document, known: Known = NOTHING_KNOWN) -> list[Violation]:
+    """Violations of a Job that is to be made. A queue that is missing or closed is tolerable: the Job waits for it."""
     try:
         parsed = VolcanoJob.parse(job)
     except ValidationError as error:
         return of_model(error)
     found = [
         replace(each, tolerable=True) if each.path == _QUEUE else each
-        for each in job_violations(parsed, queues, levels)
+        for each in job_violations(parsed, known)
     ]
     return [*found, *guard_violations(job)]
 
@@ -72,8 +65,4 @@ def made_job_violations(
 def guard_violations(job: Document) -> Iterator[Violation]:
     """Where a Job says what only Muster may say, or asks for what no work in a queue may ask for."""
     yield from own_name_violations(job, "")
-    yield from spec_violations(job["spec"], "spec", (NO_SYSTEM_CLASS,))
-    tasks = job["spec"].get("tasks")
-    for index, task in enumerate(tasks if isinstance(tasks, list) else ()):
-        if isinstance(task, Mapping):
-            yield from template_violations_in_queue(task.get("template"), f"spec.tasks[{index}].template")
+    yield from job_violations_in_queue(job)

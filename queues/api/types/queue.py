@@ -17,11 +17,10 @@ from queues.api.model import (
     Quantities,
     Text,
     Time,
-    seconds_of,
 )
 from queues.api.names import SCHEDULING_VOLCANO
 from queues.api.quota.quota_loans import MOST_LOANS
-from queues.api.reading.user_values import MOST_LIMITS, is_label_key, resource_problem
+from queues.api.reading.user_values import MOST_LIMITS, duration, is_label_key, resource_problem
 from queues.api.types.volcano_job import Whole
 from queues.api.validation.violations import selector_violations
 from queues.errors import InvalidDocument, InvalidQuantity
@@ -383,7 +382,7 @@ class QueueDocument(Model):
             max_pending=spec.access.max_pending,
             max_pending_per_user=spec.access.max_pending_per_user,
             max_per_user=per_user,
-            max_run_time=_seconds(spec.access.max_run_time) or None,
+            max_run_time=duration(spec.access.max_run_time) or None,
             namespace_selector=selector,
             policy=_policy(policy),
             node_recovery=_node_recovery(policy.health),
@@ -417,15 +416,15 @@ def _policy(spec: QueuePolicySpec) -> DomainPolicy:
         within_queue=preemption.within_queue,
         reclaim=preemption.reclaim,
         borrow_max_priority=None if borrow is None else borrow.max_priority,
-        clear_after=None if spec.starvation is None else _seconds(spec.starvation.clear_after),
-        min_run_time=_seconds(spec.min_run_time),
+        clear_after=None if spec.starvation is None else duration(spec.starvation.clear_after),
+        min_run_time=duration(spec.min_run_time),
         max_evictions=spec.max_evictions,
-        ready_within=_seconds(spec.ready_within),
+        ready_within=duration(spec.ready_within),
         ready_backoff_limit=spec.ready_backoff_limit,
         max_priority=spec.max_priority,
-        max_protection=_seconds(spec.max_protection),
+        max_protection=duration(spec.max_protection),
         on_fault=None if spec.health is None else spec.health.on_fault,
-        usage_half_life=_seconds(spec.usage_half_life),
+        usage_half_life=duration(spec.usage_half_life),
         before_borrowing=choice.before_borrowing,
         before_preempting=choice.before_preempting,
     )
@@ -439,7 +438,7 @@ def _node_recovery(health: HealthPolicy | None) -> NodeRecoveryRules:
         job=told.job,
         verify_job=told.verify_job,
         max_nodes_out=told.max_nodes_out,
-        drain_timeout=_seconds(told.drain_timeout),
+        drain_timeout=duration(told.drain_timeout),
         black_hole_gangs=told.black_hole_gangs,
     )
 
@@ -447,7 +446,7 @@ def _node_recovery(health: HealthPolicy | None) -> NodeRecoveryRules:
 def _provisioning(policy: ProvisioningPolicy | None) -> ProvisioningRules | None:
     if policy is None:
         return None
-    timeout, most = _seconds(policy.timeout), policy.max_open
+    timeout, most = duration(policy.timeout), policy.max_open
     return ProvisioningRules(
         class_name=policy.class_name,
         parameters=tuple(sorted(policy.parameters.items())),
@@ -475,11 +474,6 @@ def _requirements(selector: Mapping[str, Any] | None) -> tuple[Requirement, ...]
             for each in selector.get("matchExpressions") or ()
         ),
     )
-
-
-def _seconds(text: str | None) -> int | None:
-    seconds = None if text is None else seconds_of(text)
-    return None if seconds is None else int(seconds)
 
 
 def _limits(guarantee: Quantities, deserved: Quantities, capability: Quantities) -> Limits:

@@ -100,31 +100,6 @@ def namespace_queue(annotations: Mapping[str, str] | None) -> str | None:
     return annotations.get(QUEUE_LABEL) or annotations.get(QUEUE_ANNOTATION) or None
 
 
-def patch_between(before: Any, after: Any, path: str = "") -> list[dict[str, Any]]:
-    """A JSON patch (RFC 6902) that turns ``before`` into ``after``; it replaces as small parts as possible."""
-    if before == after and type(before) is type(after):
-        return []
-    if isinstance(before, Mapping) and isinstance(after, Mapping):
-        steps: list[dict[str, Any]] = []
-        for key in before:
-            if key not in after:
-                steps.append({"op": "remove", "path": f"{path}/{_pointer(key)}"})
-        for key, value in after.items():
-            here = f"{path}/{_pointer(key)}"
-            if key not in before:
-                steps.append({"op": "add", "path": here, "value": value})
-            else:
-                steps.extend(patch_between(before[key], value, here))
-        return steps
-    if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
-        return [
-            step
-            for index, (old, new) in enumerate(zip(before, after, strict=True))
-            for step in patch_between(old, new, f"{path}/{index}")
-        ]
-    return [{"op": "replace", "path": path, "value": after}]
-
-
 def _task(task: Any, index: int) -> Any:
     if not isinstance(task, Mapping):
         return task
@@ -179,7 +154,3 @@ def _queue_of(document: Document, spec: Document, inherited: str | None) -> Any:
     metadata = _mapping(document.get("metadata")) or {}
     labels, annotations = (_mapping(metadata.get(field)) or {} for field in ("labels", "annotations"))
     return queue_named(spec.get("queue"), labels=labels, annotations=annotations, inherited=inherited)
-
-
-def _pointer(key: str) -> str:
-    return str(key).replace("~", "~0").replace("/", "~1")

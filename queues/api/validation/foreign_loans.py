@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from queues.api.quota.loan_values import loans_of
 from queues.api.types.queue import QueueDocument
 from queues.errors import InvalidDocument
+from queues.json_values import mapping_at
 from queues.quota.accounts import Account
 from queues.quota.loans import Loan, loans_in_force
 from queues.quota.queue import Queue
@@ -50,8 +51,7 @@ def weakened_loans(
 
 
 def _lasting(document: Document, now: float) -> list[Loan]:
-    spec = document.get("spec")
-    return [each for each in loans_of(spec) if each.until > now] if isinstance(spec, Mapping) else []
+    return [each for each in loans_of(mapping_at(document, "spec")) if each.until > now]
 
 
 def _counting(documents: Documents, now: float) -> dict[_Known, int]:

@@ -4,14 +4,16 @@ from collections.abc import Iterator
 from typing import Final
 
 from queues.api.types.volcano_job import VolcanoJob, VolcanoTaskSpec
+from queues.api.validation.defaults import NEED_SVC
 from queues.api.validation.violations import Violation
+from queues.json_values import text_at
 
 #: Bytes of one variable of a process, ``NAME=value`` and its end: Linux starts no process with a longer one.
 LONGEST_VARIABLE: Final = 131_072
 #: Bytes of all keys and values of a ConfigMap: the API server takes no more.
 LARGEST_CONFIG_MAP: Final = 1024 * 1024
 #: Plugins that write hosts: those of frameworks bring ``svc`` with them.
-_WITH_HOSTS: Final = frozenset({"svc", "mpi", "pytorch", "tensorflow", "ray"})
+_WITH_HOSTS: Final = frozenset({"svc", *NEED_SVC})
 
 
 def hosts_variable(task: str) -> str:
@@ -61,10 +63,7 @@ def size_of_hosts(job: str, task: str, replicas: int, hostname: str, subdomain: 
 
 
 def _size_of(job: str, name: str, task: VolcanoTaskSpec) -> int:
-    spec = task.template.get("spec")
-    hostname, subdomain = (
-        str(spec.get(field) or "") if isinstance(spec, dict) else "" for field in ("hostname", "subdomain")
-    )
+    hostname, subdomain = (text_at(task.template, "spec", field) for field in ("hostname", "subdomain"))
     return size_of_hosts(job, name, task.replicas, hostname, subdomain)
 
 

@@ -5,10 +5,10 @@ from typing import Any
 
 from queues.api.model import excerpt
 from queues.api.quota.quota_loans import end_of, lasting
-from queues.api.reading.user_values import MOST_RESOURCES
 from queues.api.types.queue import QueueDocument
 from queues.api.validation.violations import Violation, limit_violations
 from queues.errors import InvalidQuantity
+from queues.json_values import mapping_at
 from queues.quota.queue import ROOT
 from queues.quota.queue import Queue as DomainQueue
 from queues.resources import amount
@@ -40,9 +40,6 @@ def loan_violations(queue: QueueDocument, queues: Mapping[str, DomainQueue] | No
 def _amounts(resources: Mapping[str, Any], path: str) -> Iterator[Violation]:
     if not resources:
         yield Violation(path, "nothing", "amounts by resource, such as nvidia.com/gpu: 16")
-    if len(resources) > MOST_RESOURCES:
-        yield Violation(path, f"{len(resources)} resources", f"at most {MOST_RESOURCES}")
-        return
     yield from limit_violations(resources, path)
     for resource, text in resources.items():
         try:
@@ -82,7 +79,7 @@ def loan_refusals(
     seconds since the epoch; loans that have ended by then may be taken out by any user. Equal entries each count: a
     loan that is there twice lends twice as much.
     """
-    old, new = _lasting(before or {}, now), _lasting(after, now)
+    old, new = (lasting(mapping_at(document, "spec"), now) for document in (before, after))
     changed = [each for each in (*new, *old) if new.count(each) != old.count(each)]
     return [
         f"queue {name}: found a loan to {receiver[:60]} that is made, changed or ended, expected one between queues "
@@ -90,8 +87,3 @@ def loan_refusals(
         for receiver in dict.fromkeys(str(each.get("to")) for each in changed)
         if not administers(name, receiver)
     ]
-
-
-def _lasting(document: Document, now: float) -> list[dict[str, Any]]:
-    spec = document.get("spec")
-    return lasting(spec, now) if isinstance(spec, Mapping) else []

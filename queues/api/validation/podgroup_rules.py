@@ -1,6 +1,6 @@
-"""Rules for PodGroups, with Volcano's wording where it has one."""
+"""Rules for PodGroups, those of Volcano among them."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 from queues.api.model import excerpt
 from queues.api.names import HOLD_MIN_RESOURCES
@@ -12,23 +12,22 @@ from queues.api.validation.job_rules import (
     queue_reference_violations,
     size_warnings,
 )
+from queues.api.validation.known import Known
 from queues.api.validation.pod_rules import annotation_violations
 from queues.api.validation.violations import Violation, entry_path, quantity_violations, selector_violations
-from queues.quota.queue import Queue
 
 
-def podgroup_violations(group: PodGroup, queues: Mapping[str, Queue] | None) -> list[Violation]:
-    """Violations of a PodGroup with its defaults filled in. ``queues``: the queues that exist; None if not known."""
+def podgroup_violations(group: PodGroup, known: Known) -> list[Violation]:
+    """Violations of a PodGroup with its defaults filled in."""
     spec = group.spec
-    found = list(queue_reference_violations(spec.queue, queues, "spec.queue", what="workload"))
+    found = list(queue_reference_violations(spec.queue, known.queues, "spec.queue"))
     found += quantity_violations(spec.min_resources, "spec.minResources")
     found += size_warnings(spec.min_member, "spec.minMember")
     found += resource_name_violations(spec.min_resources)
     found += network_topology_violations(spec.network_topology, "spec.networkTopology")
     for index, policy in enumerate(spec.sub_group_policy):
         path = f"spec.subGroupPolicy[{index}]"
-        lead = f"in subGroupPolicy '{policy.name}': "
-        found += network_topology_violations(policy.network_topology, f"{path}.networkTopology", lead)
+        found += network_topology_violations(policy.network_topology, f"{path}.networkTopology")
         found += selector_violations(policy.label_selector, f"{path}.labelSelector")
     found += annotation_violations(group.metadata.annotations, "metadata.annotations", None)
     text = group.metadata.annotations.get(HOLD_MIN_RESOURCES)

@@ -1,31 +1,25 @@
 """Rules for Queues: guarantee ≤ deserved ≤ capability, and parents that form a tree."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import combinations
 
 from queues.api.model import excerpt
-from queues.api.names import DEFAULT_QUEUE, HIERARCHY, HIERARCHY_WEIGHTS
+from queues.api.names import DEFAULT_QUEUE
 from queues.api.reading.user_values import LONGEST_LABEL_VALUE, SUBDOMAIN
 from queues.api.types.queue import FlavorLimits, QueueDocument
+from queues.api.validation.known import NOTHING_KNOWN, Known
 from queues.api.validation.loan_rules import loan_violations
 from queues.api.validation.violations import Violation, in_order, limit_violations, selector_violations
-from queues.errors import GuaranteesExceedParent, QueueCycle, QueueTooDeep, UnknownParent
 from queues.quota.queue import MOST_LEVELS, ROOT
 from queues.quota.queue import Queue as DomainQueue
 from queues.resources import Resources, show
+from queues.text_format import counted
 from queues.workload import QueueName
 
 
-def queue_violations(
-    queue: QueueDocument,
-    queues: Mapping[str, DomainQueue] | None,
-    flavors: Collection[str] | None = None,
-) -> list[Violation]:
-    """Violations of a Queue.
-
-    ``queues``: the queues that exist, an older version of this one possibly among them; None if not known: the tree is
-    then not checked. ``flavors``: names of ResourceFlavors, likewise.
-    """
+def queue_violations(queue: QueueDocument, known: Known = NOTHING_KNOWN) -> list[Violation]:
+    """Violations of a Queue. An older version of it may be among those that are known."""
+    queues, flavors = known.queues, known.flavors
     found = list(_name(queue))
     spec = queue.spec
     plain = FlavorLimits(
@@ -40,18 +34,12 @@ def queue_violations(
             found.append(Violation(path, excerpt(flavor.name), "a flavor that is not listed before"))
         elif flavors is not None and flavor.name not in flavors:
             path = f"spec.flavors[{index}].name"
-            wording = (
-                f"{path}: there is no ResourceFlavor {flavor.name}; until there is, no node is of this flavor"
-            )
-            expected = "the name of a ResourceFlavor that exists"
-            found.append(
-                Violation(path, excerpt(flavor.name), expected, wording, tolerable=True, missing=flavor.name)
-            )
+            expected = "the name of a ResourceFlavor that exists; until it does, no node is of this flavor"
+            found.append(Violation(path, excerpt(flavor.name), expected, tolerable=True, missing=flavor.name))
         names.add(flavor.name)
     found += _access(queue)
     found += loan_violations(queue, queues)
     found += _provisioning(queue)
-    found += _hierarchy(queue)
     if queue.metadata.name == ROOT:
         found += _root(queue)
     elif queues is not None and all(violation.tolerable for violation in found):
@@ -62,12 +50,11 @@ def queue_violations(
 def queue_deletion_violations(name: str, queues: Mapping[str, DomainQueue]) -> list[Violation]:
     """Violations of the deletion of a Queue: first queues and queues with children stay."""
     if name in (DEFAULT_QUEUE, ROOT):
-        return [Violation("metadata.name", name, "another queue", f"`{name}` queue can not be deleted")]
+        return [Violation("metadata.name", name, "another queue: this one cannot be deleted")]
     children = sorted(other.name for other in queues.values() if other.parent == name)
     if children:
-        names = ", ".join(children)
-        wording = f"queue {name} can not be deleted because it has {len(children)} child queues: {names}"
-        return [Violation("metadata.name", name, "a queue without children", wording)]
+        found = f"{name}, which has {counted(len(children), 'queue')} below it: {', '.join(children)}"
+        return [Violation("metadata.name", found, "a queue without children: delete or move them first")]
     return []
 
 
@@ -84,8 +71,7 @@ def _name(queue: QueueDocument) -> Iterator[Violation]:
     if not name:
         yield Violation("metadata.name", "nothing", "a name")
     elif parent == name:
-        wording = str(QueueCycle(queue=name, path=f"{name} → {name}"))
-        yield Violation("spec.parent", excerpt(parent), "another queue", wording)
+        yield Violation("spec.parent", excerpt(parent), "another queue than this one itself")
 
 
 def _limits(
@@ -126,30 +112,6 @@ def _provisioning(queue: QueueDocument) -> Iterator[Violation]:
         yield Violation("spec.policy.provisioning.timeout", "0", expected)
 
 
-def _hierarchy(queue: QueueDocument) -> Iterator[Violation]:
-    annotations = queue.metadata.annotations
-    path, weights = annotations.get(HIERARCHY, ""), annotations.get(HIERARCHY_WEIGHTS, "")
-    if not path and not weights:
-        return
-    here = f"metadata.annotations[{HIERARCHY}]"
-    if len(path.split("/")) != len(weights.split("/")):
-        wording = f"{HIERARCHY} must have the same length with {HIERARCHY_WEIGHTS}"
-        yield Violation(here, f"{path!r} and {weights!r}", "as many weights as steps of the path", wording)
-        return
-    for weight in weights.split("/"):
-        try:
-            positive = float(weight) > 0
-        except ValueError:
-            wording = f"{weight} in the {weights} is invalid number"
-        else:
-            wording = f"{weight} in the {weights} must be larger than 0"
-            if positive:
-                continue
-        yield Violation(
-            f"metadata.annotations[{HIERARCHY_WEIGHTS}]", excerpt(weight), "a number above 0", wording
-        )
-
-
 def _root(queue: QueueDocument) -> Iterator[Violation]:
     spec = queue.spec
     if spec.parent:
@@ -169,16 +131,15 @@ def _tree(queue: DomainQueue, queues: Mapping[str, DomainQueue]) -> Iterator[Vio
     above = queues.get(parent)
     cycle = _path_to_cycle(queue, queues)
     if cycle:
-        wording = str(QueueCycle(queue=queue.name, path=" → ".join(cycle)))
-        yield Violation("spec.parent", excerpt(str(parent)), "a queue that is not below this one", wording)
+        found = f"{excerpt(str(parent))}, by way of {' → '.join(cycle)}"
+        yield Violation("spec.parent", found, "a queue that is not below this one")
         return
     yield from _levels(queue, queues)
     # Root has no guarantee of its own: its children's guarantees are not checked against it.
     if parent != ROOT:
         if above is None:
-            wording = str(UnknownParent(queue=queue.name, parent=parent))
             expected = "the name of a Queue that exists"
-            yield Violation("spec.parent", excerpt(str(parent)), expected, wording, missing=parent)
+            yield Violation("spec.parent", excerpt(str(parent)), expected, missing=parent)
         else:
             siblings = [
                 other for other in queues.values() if other.parent == parent and other.name != queue.name
@@ -203,9 +164,9 @@ def _levels(queue: DomainQueue, queues: Mapping[str, DomainQueue]) -> Iterator[V
     known = queues.get(queue.name)
     stays = known is not None and (known.parent or ROOT) == (queue.parent or ROOT)
     if last > MOST_LEVELS and not stays:
-        wording = str(QueueTooDeep(queue=deepest, level=last, most=MOST_LEVELS))
+        found = f"{excerpt(str(queue.parent or ROOT))}, with which queue {deepest} is at level {last}"
         expected = f"a queue at level {MOST_LEVELS - (last - level) - 1} below root at most"
-        yield Violation("spec.parent", excerpt(str(queue.parent or ROOT)), expected, wording)
+        yield Violation("spec.parent", found, expected)
 
 
 def _children(queues: Iterable[DomainQueue]) -> dict[str, list[QueueName]]:
@@ -245,12 +206,9 @@ def _guarantees(parent: DomainQueue, children: list[DomainQueue], path: str) -> 
                 total, most = show(resource, together), show(resource, own[resource])
                 if resource not in own:
                     most = f"{most} (it states no guarantee of this, which counts as 0)"
-                error = GuaranteesExceedParent(
-                    queue=parent.name, children=total, resource=resource_name, own=most
-                )
-                found = f"guarantees of {total} {resource_name}"
-                expected = f"at most {most}, the guarantee of {parent.name}"
-                yield Violation(path, found, expected, str(error))
+                found = f"guarantees of {total} {resource_name} of the queues below {parent.name} together"
+                expected = f"at most {most}, its own guarantee: lower theirs or raise it"
+                yield Violation(path, found, expected)
 
 
 def _ceiling(queue: DomainQueue, queues: Mapping[str, DomainQueue]) -> Iterator[Violation]:

@@ -11,6 +11,7 @@ from typing import Any, Final
 from queues.api import names
 from queues.api.model import excerpt
 from queues.api.validation.violations import Violation
+from queues.json_values import list_at, mapping_at, value_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +45,20 @@ FIELD_RULES: Final = (NO_NODE_NAME, NO_SYSTEM_CLASS)
 ONLY_MUSTER: Final = "nothing: only Muster writes it"
 
 
+def pod_templates(document: Any) -> list[tuple[str, Any]]:
+    """The pod templates of a Job or Volcano Job, with their paths."""
+    tasks = enumerate(list_at(document, "spec", "tasks"))
+    of_tasks = [(f"spec.tasks[{index}].template", value_at(task, "template")) for index, task in tasks]
+    return [("spec.template", value_at(document, "spec", "template")), *of_tasks]
+
+
+def job_violations_in_queue(document: Mapping[str, Any]) -> Iterator[Violation]:
+    """Violations of a Job or Volcano Job in a queue."""
+    yield from spec_violations(document.get("spec"), "spec", (NO_SYSTEM_CLASS,))
+    for path, template in pod_templates(document):
+        yield from template_violations_in_queue(template, path)
+
+
 def template_violations_in_queue(template: Any, path: str) -> Iterator[Violation]:
     """Violations of a pod template whose pods are in a queue, or of a Pod there. ``path``: "" of a Pod."""
     if not isinstance(template, Mapping):
@@ -62,9 +77,8 @@ def spec_violations(spec: Any, path: str, rules: tuple[FieldRule, ...]) -> Itera
 
 def own_name_violations(holder: Mapping[str, Any], below: str) -> Iterator[Violation]:
     """Labels and annotations that only Muster writes, in the metadata of an object or a template."""
-    metadata = holder.get("metadata")
     for field in ("labels", "annotations"):
-        pairs = metadata.get(field) if isinstance(metadata, Mapping) else None
+        pairs = mapping_at(holder, "metadata", field)
         for key in names.OWN_NAMES:
-            if isinstance(pairs, Mapping) and key in pairs:
+            if key in pairs:
                 yield Violation(f"{below}metadata.{field}[{key}]", key, ONLY_MUSTER)

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from queues.api.quota.quota_document import merged
-from queues.api.validation.validation import Known, violations_of
+from queues.api.validation.known import Known
+from queues.api.validation.validation import violations_of
 from queues.api.validation.violations import Violation
 from queues.quota.queue import Queue
 

@@ -13,6 +13,7 @@ from queues.api.validation.violations import Violation
 from queues.quota.access import run_limit
 from queues.quota.queue import Queue
 from queues.text_format import duration as duration_text
+from queues.text_format import span
 
 
 class DeclaredRunTime(NamedTuple):
@@ -50,8 +51,6 @@ def run_time_violations(document: Any, queues: Sequence[Queue], *, tolerable: bo
     limit, declared = run_limit(queues), declared_run_time(document)
     if limit is None or declared is None or declared.seconds <= limit.seconds:
         return
-    wording = (
-        f"{declared.path}: {limit.refusal(declared.seconds)}; declare a shorter one, or use another queue"
-    )
-    expected = f"at most {duration_text(limit.seconds)}"
-    yield Violation(declared.path, declared.found, expected, wording, tolerable=tolerable)
+    most = f"at most {span(limit.seconds)}, access.maxRunTime of queue {limit.queue}"
+    expected = f"{most}: declare a shorter one, or use another queue"
+    yield Violation(declared.path, declared.found, expected, tolerable=tolerable)

@@ -112,8 +112,8 @@ def _too_large(where: str, count: int, path: Sequence[Queue]) -> Violation | Non
     limit, name = min(limits, default=(count, ""))
     if count <= limit:
         return None
-    wording = f"{where}: it never fits: {count} pods asked, and queue {name} allows {limit} in one gang"
-    return Violation(where, f"{count} pods", f"at most {limit}", wording, tolerable=True)
+    expected = f"at most {limit}: it never fits, for queue {name} allows no more in one gang"
+    return Violation(where, f"{count} pods", expected, tolerable=True)
 
 
 def _beyond_limits(sets: Sequence[EqualPods], asked: Resources, path: Sequence[Queue]) -> Iterator[Violation]:
@@ -156,9 +156,8 @@ def _capability_in(flavor: FlavorName, path: Sequence[Queue]) -> Mapping[str, in
 
 def _never(path: str, resource: str, units: int, what: str, most: str) -> Violation:
     """``what``: what is asked; ``most``: and how much there is."""
-    wording = f"{path}: it never fits: {show(resource, units)} {what}, {most}"
     found, expected = f"{show(resource, units)} {what}", f"less: it never fits, {most}"
-    return Violation(path, found, expected, wording, tolerable=True)
+    return Violation(path, found, expected, tolerable=True)
 
 
 def _at_least(sets: Sequence[EqualPods], together: int) -> Resources:

@@ -15,6 +15,7 @@ from queues.api.types.queue import QueueAccess, QueueDocument, QueueSpec
 from queues.api.validation.foreign_loans import weakened_loans
 from queues.api.validation.loan_rules import loan_refusals
 from queues.errors import InvalidDocument
+from queues.json_values import mapping_at, text_at, value_at
 from queues.quota.accounts import Account
 from queues.quota.effective_limits import Numbers, numbers_of
 from queues.quota.queue import ROOT, Queue
@@ -225,12 +226,10 @@ class TenantTree:
 
     def loans(self, now: float) -> list[tuple[str, str]]:
         """Lender and receiver of each loan that has not ended."""
-        specs = ((name, _part(queue, "spec")) for name, queue in sorted(self.queues.items()))
         return [
             (name, str(loan.get("to")))
-            for name, spec in specs
-            if isinstance(spec, Mapping)
-            for loan in lasting(spec, now)
+            for name, queue in sorted(self.queues.items())
+            for loan in lasting(mapping_at(queue, "spec"), now)
         ]
 
     def changed(self, name: str, after: Document) -> "TenantTree":
@@ -238,22 +237,14 @@ class TenantTree:
         return TenantTree({**self.queues, name: after})
 
 
-def _part(document: Any, *keys: str) -> Any:
-    """A part of a document that may have any form; None if there is none."""
-    for key in keys:
-        document = document.get(key) if isinstance(document, Mapping) else None
-    return document
-
-
 def _parent_of(queue: Document) -> str:
-    parent = _part(queue, "spec", "parent")
-    return parent if isinstance(parent, str) else ""
+    return text_at(queue, "spec", "parent")
 
 
 def _access_of(queue: Document) -> QueueAccess | None:
     """What a queue states under ``access``; None if it cannot be read."""
     try:
-        return QueueAccess.read(_part(queue, "spec", "access") or {})
+        return QueueAccess.read(value_at(queue, "spec", "access") or {})
     except InvalidDocument:
         return None
 

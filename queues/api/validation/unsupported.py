@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from queues.api.names import HIERARCHY
 from queues.api.types.flavor import ResourceFlavor
 from queues.api.types.queue import QueueDocument, QueueSpec
 from queues.api.types.volcano_job import VolcanoJob, VolcanoJobSpec
@@ -68,7 +67,6 @@ def unsupported_in_queue(queue: QueueDocument) -> tuple[str, ...]:
         ("spec.dequeueStrategy", spec.dequeue_strategy == "fifo"),
         ("spec.access.admins", queue.metadata.name == ROOT and access.admins),
         ("spec.policy.health.recovery", queue.metadata.name != ROOT and _recovery(spec) is not None),
-        (f"metadata.annotations[{HIERARCHY}]", HIERARCHY in queue.metadata.annotations),
     )
     return tuple(path for path, given in fields if given)
 

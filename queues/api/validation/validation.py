@@ -1,8 +1,8 @@
 """The rules of every kind, behind one function: a document → its violations. Pure: the cluster is an argument."""
 
-from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from typing import Any, Final
 
@@ -43,19 +43,16 @@ from queues.api.types.queue import QueueDocument
 from queues.api.types.topology import Topology
 from queues.api.types.volcano_job import VolcanoJob
 from queues.api.validation import defaults
-from queues.api.validation.closures.closure_rules import (
-    ClosureSurroundings,
-    drain_violations,
-    reservation_violations,
-)
+from queues.api.validation.closures.closure_rules import drain_violations, reservation_violations
 from queues.api.validation.command_rules import command_violations
 from queues.api.validation.hypernode_rules import hypernode_violations
 from queues.api.validation.job_rules import (
-    job_change_violations,
     job_violations,
+    misread_zeros,
     queue_reference_violations,
     size_warnings,
 )
+from queues.api.validation.known import NOTHING_KNOWN, Known
 from queues.api.validation.pod_rules import annotation_violations, pod_spec_violations, template_violations
 from queues.api.validation.podgroup_rules import podgroup_violations
 from queues.api.validation.queue_rules import queue_violations
@@ -63,40 +60,10 @@ from queues.api.validation.run_time_rules import run_time_violations
 from queues.api.validation.scheduler_fields import other_scheduler, reported_violations
 from queues.api.validation.size_rules import EqualPods, NodeAmounts, pods_of, size_violations
 from queues.api.validation.violations import Violation, label_violations, limit_violations, of_model
-from queues.api.validation.zero_fields import zero_field_warnings
-from queues.flavor_growth import FlavorGrowth
-from queues.node_closures import NodeClosure
+from queues.json_values import value_at
 from queues.quota.access import access_refusal
 from queues.quota.queue import ROOT
 from queues.quota.queue import Queue as DomainQueue
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
-    """The cluster, as far as it is known when a document is checked. None for what is not known, and not checked."""
-
-    queues: Mapping[str, DomainQueue] | None = None
-    #: Node label keys that are topology levels.
-    levels: frozenset[str] | None = None
-    #: Names of ResourceFlavors.
-    flavors: Collection[str] | None = None
-    #: The default queue of the object's namespace; None if it has none.
-    namespace_queue: str | None = None
-    #: Labels of that namespace.
-    namespace_labels: Mapping[str, str] | None = None
-    #: Seconds since the epoch.
-    now: int | None = None
-    #: Reservations and NodeDrains, and names of nodes.
-    closures: Sequence[NodeClosure] | None = None
-    nodes: Container[str] | None = None
-    #: What the nodes have; and what can be added, of all ResourceFlavors.
-    amounts: Callable[[], NodeAmounts] | None = None
-    growth: Sequence[FlavorGrowth] | None = None
-    #: Names of the stock scheduler.
-    schedulers: Collection[str] | None = None
-
-
-NOTHING_KNOWN = Known()
 
 #: (apiVersion, kind) → model.
 KINDS: Mapping[tuple[str, str], type[Model]] = {
@@ -173,7 +140,7 @@ def violations_of(
     if found and model not in _OF_ADMINISTRATORS:
         before = set(_violations_within(old, model, known, old))
         found = [violation for violation in found if violation.tolerable or violation not in before]
-    return [*warned, *found, *_violations_of_change(model, old, document)]
+    return [*warned, *found]
 
 
 def _violations_within(
@@ -184,14 +151,13 @@ def _violations_within(
         parsed = model.parse(defaulted(document, known))
     except ValidationError as error:
         return of_model(error)
-    zeros = misread_zeros(document)
     if (
         old is not None
         and isinstance(parsed, VolcanoJob | PodGroup)
-        and _queue_field(old) == _queue_field(document)
+        and value_at(old, "spec", "queue") == value_at(document, "spec", "queue")
     ):
         known = replace(known, queues=None)  # it is in that queue already, even if the queue is closed by now
-    found = [*_metadata(parsed), *zeros]
+    found = [*_metadata(parsed), *(misread_zeros(document) if model in _MAKES_JOBS else ())]
     if isinstance(parsed, Reservation | NodeDrain):
         found += _closure_violations(parsed, known, document, old)
     else:
@@ -214,32 +180,8 @@ def _but_for_old(found: Sequence[Violation], old: dict[str, Any]) -> list[Violat
     ]
 
 
-def misread_zeros(document: dict[str, Any]) -> list[Violation]:
-    """Warnings about each 0 that a user wrote and for which a default will be filled in."""
-    return list(zero_field_warnings(document)) if kind_of(document) in _MAKES_JOBS else []
-
-
 def _beyond(excess: Excess) -> Violation:
     return Violation(excess.path, f"{excess.found} {excess.unit}", f"at most {excess.most}")
-
-
-def _queue_field(document: dict[str, Any]) -> Any:
-    spec = document.get("spec")
-    return spec.get("queue") if isinstance(spec, dict) else None
-
-
-def _violations_of_change(
-    model: type[Model], old: dict[str, Any], document: dict[str, Any]
-) -> Iterator[Violation]:
-    """Violations of a change from one state to another. A stored object that cannot be read may be repaired."""
-    if model is not VolcanoJob:
-        return
-    try:
-        for each in (old, document):
-            model.parse(each)
-    except ValidationError:
-        return
-    yield from job_change_violations(old["spec"], document["spec"])
 
 
 def unknown_fields(document: dict[str, Any]) -> tuple[str, ...]:
@@ -272,25 +214,10 @@ def _closure_violations(
 ) -> Iterator[Violation]:
     is_new = old is None
     # What is moved has to begin later, as what is made; what has begun may be made longer.
-    is_moved = _begin_of(document) != _begin_of(old or {})
-    around = ClosureSurroundings(
-        now=known.now,
-        queues=known.queues,
-        levels=known.levels,
-        flavors=known.flavors,
-        closures=known.closures,
-        nodes=known.nodes,
-        capacity=None if known.amounts is None else known.amounts().together,
-    )
+    is_moved = any(value_at(old, "spec", key) != value_at(document, "spec", key) for key in ("from", "at"))
     if isinstance(parsed, Reservation):
-        return reservation_violations(parsed, around, is_new=is_new, is_moved=is_moved)
-    return drain_violations(parsed, around, is_new=is_new, is_moved=is_moved)
-
-
-def _begin_of(document: dict[str, Any]) -> tuple[Any, Any]:
-    """When a Reservation or NodeDrain begins, as it is written."""
-    spec = document.get("spec")
-    return (spec.get("from"), spec.get("at")) if isinstance(spec, dict) else (None, None)
+        return reservation_violations(parsed, known, is_new=is_new, is_moved=is_moved)
+    return drain_violations(parsed, known, is_new=is_new, is_moved=is_moved)
 
 
 def _metadata(document: Any) -> Iterator[Violation]:
@@ -360,9 +287,12 @@ def access_violations(
         return
     refusal = access_refusal(path, known.namespace_labels)
     if refusal is not None:
-        expected = f"labels that queue {refusal.by} asks for: {refusal.selector}"
-        wording = refusal.message(namespace, path[0].name)
-        yield Violation(NAMESPACE, refusal.labels, expected, wording, tolerable=tolerable)
+        found = f"{namespace}, which has {refusal.labels}"
+        expected = (
+            f"a namespace with {refusal.selector}, as access.namespaceSelector of queue {refusal.by} says; name another"
+            " queue, or ask an administrator to label the namespace or to change the selector"
+        )
+        yield Violation(NAMESPACE, found, expected, tolerable=tolerable)
 
 
 def _nodes(known: Known, path: Sequence[DomainQueue]) -> NodeAmounts | None:
@@ -386,9 +316,7 @@ def _reported(document: Mapping[str, Any], parsed: Model, known: Known) -> Itera
     if isinstance(parsed, BatchJob | Pod) and _queue_of(parsed, known) is None:
         return
     at = "spec.jobTemplate.spec" if isinstance(parsed, VolcanoCronJob) else "spec"
-    spec: Any = document
-    for key in at.split("."):
-        spec = spec.get(key) if isinstance(spec, Mapping) else None
+    spec = value_at(document, *at.split("."))
     if not isinstance(spec, Mapping):
         return
     if isinstance(parsed, Pod):
@@ -418,8 +346,7 @@ def _batch_job(job: BatchJob, known: Known) -> Iterator[Violation]:
     yield from _named_queue(job, known)
     yield from annotation_violations(job.metadata.annotations, "metadata.annotations", known.levels)
     yield from template_violations(job.spec.template, "spec.template", job.metadata.namespace, known.levels)
-    spec = job.spec.template.get("spec")
-    policy = spec.get("restartPolicy") if isinstance(spec, Mapping) else None
+    policy = value_at(job.spec.template, "spec", "restartPolicy")
     if policy not in ("OnFailure", "Never"):
         yield Violation("spec.template.spec.restartPolicy", excerpt(policy), "OnFailure or Never")
     if job.spec.completion_mode == "Indexed" and job.spec.completions is None:
@@ -436,7 +363,7 @@ def _named_queue(document: BatchJob | Pod, known: Known) -> Iterator[Violation]:
     for field, key in _QUEUE_NAMES:
         if name := getattr(document.metadata, field).get(key):
             path = f"metadata.{field}[{key}]"
-            return queue_reference_violations(name, known.queues, path, what="workload")
+            return queue_reference_violations(name, known.queues, path)
     return iter(())
 
 
@@ -474,12 +401,12 @@ def _topology(topology: Topology, known: Known) -> Iterator[Violation]:
 
 
 _RULES: Mapping[type[Model], Callable[[Any, Known], Any]] = {
-    VolcanoJob: lambda job, known: job_violations(job, known.queues, known.levels),
-    VolcanoCronJob: lambda cron, known: cron_job_violations(cron, known.queues, known.levels),
-    JobFlow: lambda flow, _: job_flow_violations(flow),
-    JobTemplate: lambda template, known: job_template_violations(template, known.queues, known.levels),
-    PodGroup: lambda group, known: podgroup_violations(group, known.queues),
-    QueueDocument: lambda queue, known: queue_violations(queue, known.queues, known.flavors),
+    VolcanoJob: job_violations,
+    VolcanoCronJob: cron_job_violations,
+    JobFlow: job_flow_violations,
+    JobTemplate: job_template_violations,
+    PodGroup: podgroup_violations,
+    QueueDocument: queue_violations,
     CommandDocument: lambda command, _: command_violations(command),
     HyperNode: lambda hypernode, _: hypernode_violations(hypernode),
     ResourceFlavor: _flavor,

@@ -33,8 +33,6 @@ class Violation:
     path: str
     found: str
     expected: str
-    #: The whole message, where Volcano has one that users know; "": made from path, found and expected.
-    wording: str = ""
     #: A warning only: the document is accepted.
     tolerable: bool = False
     #: Name of the object that is referred to and does not exist (yet); "": no such reference.
@@ -45,16 +43,11 @@ class Violation:
     @property
     def message(self) -> str:
         """The message that a user gets from the API server."""
-        return self.wording or f"{self.path}: found {self.found}, expected {self.expected}"
+        return f"{self.path}: found {self.found}, expected {self.expected}"
 
     def below(self, path: str) -> "Violation":
         """The same violation in the document that has this part at ``path``."""
-        if not path:
-            return self
-        whole, wording = f"{path}.{self.path}" if self.path else path, self.wording
-        if self.path and wording.startswith(f"{self.path}: "):
-            wording = whole + wording.removeprefix(self.path)
-        return replace(self, path=whole, wording=wording)
+        return replace(self, path=".".join(filter(None, (path, self.path))))
 
 
 def of_model(error: ValidationError, path: str = "") -> list[Violation]:
@@ -120,7 +113,6 @@ def quantity_violations(quantities: Mapping[str, Any], path: str) -> Iterator[Vi
     """Violations of a map of quantities: unreadable or negative amounts, and parts of devices."""
     for name, text in quantities.items():
         here, found = entry_path(path, name), excerpt(text)
-        invalid = f"{here}: Invalid value: {found}: must be "
         try:
             units = amount(name, text)
         except QuantityTooLarge as error:
@@ -130,11 +122,9 @@ def quantity_violations(quantities: Mapping[str, Any], path: str) -> Iterator[Vi
             yield Violation(here, found, error.facts["expected"])
             continue
         if units < 0:
-            wording = f"{invalid}greater than or equal to 0"
-            yield Violation(here, found, "an amount of at least 0", wording)
+            yield Violation(here, found, "an amount of at least 0")
         elif is_extended(name) and units % 1000:
-            wording = f"{invalid}an integer"
-            yield Violation(here, found, "a whole number: a device is given whole", wording)
+            yield Violation(here, found, "a whole number: a device is given whole")
         elif in_bytes(name) and isinstance(text, str) and text.endswith("m"):
             expected = f"bytes; m means thousandths of a byte, so this is {show(name, units)}: M or Mi?"
             yield Violation(here, found, expected, tolerable=True)

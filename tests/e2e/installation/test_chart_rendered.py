@@ -92,7 +92,7 @@ def test_the_api_server_asks_the_webhook_by_its_service(
         return bool(told)
 
     until(refused, "the webhook to answer")
-    assert "unable to find job queue" in told
+    assert "expected the name of a Queue" in told
 
 
 def test_the_api_server_passes_questions_on_to_the_read_api(deployed: Deployed, submitter: Path) -> None:

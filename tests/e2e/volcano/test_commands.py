@@ -102,7 +102,7 @@ def test_a_closed_queue_takes_nothing_new_and_what_runs_goes_on(sandbox: Sandbox
     sandbox.wait_running("train-", 1)
     ask(sandbox, "CloseQueue", "Queue", queue)
     wait_state(sandbox, queue, "Closing")
-    with pytest.raises(ApiError, match="can only submit job to queue with state"):
+    with pytest.raises(ApiError, match="which is closed, expected a queue that is open"):
         sandbox.add(volcano_job(sandbox, "late", 1, 8))
     assert len(sandbox.running("train-")) == 1
     finish(sandbox, ["train-worker-0"])

@@ -287,8 +287,11 @@ async def test_a_gang_without_a_minimum_of_its_own_follows_its_replicas(
             lambda s: s["tasks"][0].update(replicas=10),
             "totalPartitions times partitionSize equal to the task's 10",
         ),
-        (lambda s: s.update(minAvailable=9), "job 'minAvailable' should not be greater than total replicas"),
-        (lambda s: s["tasks"][0].update(minAvailable=5), "'minAvailable' is greater than 'replicas' in task"),
+        (lambda s: s.update(minAvailable=9), "spec.minAvailable: found 9, expected at most"),
+        (
+            lambda s: s["tasks"][0].update(minAvailable=5),
+            "spec.tasks[0].minAvailable: found 5, expected at most",
+        ),
         (
             lambda s: s["tasks"].append(task(name="more")),
             "job updates may not add or remove tasks: found 2 tasks",
@@ -319,7 +322,7 @@ async def test_a_job_cannot_grow_to_pods_whose_names_are_too_long(place: tuple[C
     document = File("", VOLCANO_JOBS, vcjob(task(name="w", replicas=10), plugins={"svc": []})).named(name)
     await writer.apply(document)
     document["spec"]["tasks"][0]["replicas"] = 11
-    with pytest.raises(ApiRefused, match="must be no more than 63 characters"):
+    with pytest.raises(ApiRefused, match="at most 63 characters"):
         await writer.apply(document)
 
 

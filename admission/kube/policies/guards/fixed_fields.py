@@ -1,4 +1,9 @@
-"""The comparison of ``queues.api.validation.fixed_fields`` as CEL: what a policy finds changed. Pure.
+"""Fields that an update of a Volcano Job may not change, compared by what they mean: tables, and the CEL made of them.
+
+A client writes the same object in other words: absent, ``null`` and an empty list or mapping are one thing; so are a
+field's default and its absence, and amounts of equal value (``1`` and ``1000m``). Only fields that are known to be so
+are the same as absent when they are zero, and some are not when they are empty: ``runAsUser: 0`` is root, and
+``labelSelector: {}`` selects all pods.
 
 CEL has no recursion, so the expression holds one level in another. Where two values are equal byte for byte it goes no
 further, so its cost follows what was written in other words. The API server compiles it whenever the policy changes,
@@ -9,24 +14,71 @@ from collections.abc import Mapping
 from typing import Final
 
 from admission.kube.policies.cel import text, texts
-from queues.api.validation.defaults import HOST_DNS, NEED_SVC, TASK_NAME
-from queues.api.validation.fixed_fields import (
-    ABSENT_WHEN_ZERO,
-    AMOUNTS_FROM,
-    DEFAULTS,
-    FREE_OF_JOB,
-    FREE_OF_TASK,
-    KEPT_FROM,
-    KEPT_WHEN_EMPTY,
-    KEYS_OF_USERS,
-    LEVELS,
-    NUMBER_OR_TEXT,
-    POD_DEFAULTS,
-    POD_FIELD,
-    PORTS_FROM,
-    QUANTITIES,
-    QUANTITY_MAPS,
+from queues.api.validation.defaults import HOST_DNS, MAX_RETRY, NEED_SVC, TASK_NAME
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+#: Fields below a spec that are looked at one by one; what lies deeper is equal, or not. The deepest amount is
+#: ``spec.tasks[0].template.spec.volumes[0].ephemeral.volumeClaimTemplate.spec.resources.requests.storage``.
+LEVELS: Final = 12
+#: Levels of the first fields that are an amount, a port, or another thing when they are empty; and of fields of a pod.
+AMOUNTS_FROM: Final = 6
+PORTS_FROM: Final = 9
+KEPT_FROM: Final = 4
+POD_FIELD: Final = 5
+#: Mappings with keys that users choose: no field is meant there, whatever the key.
+KEYS_OF_USERS: Final = _names(
+    "labels annotations nodeSelector matchLabels limits requests capacity overhead volumeAttributes options"
 )
+#: Mappings of quantities, and fields that are one.
+QUANTITY_MAPS: Final = ("limits", "requests", "capacity", "overhead")
+QUANTITIES: Final = ("sizeLimit", "divisor")
+#: Numbers that may be written as text.
+NUMBER_OR_TEXT: Final = ("port",)
+#: Empty is something else than absent.
+KEPT_WHEN_EMPTY: Final = ("labelSelector", "namespaceSelector", "selector", "projected")
+#: "", 0 and false are the same as absent: fields that Kubernetes' and Volcano's own types leave out then.
+ABSENT_WHEN_ZERO: Final = _names(
+    "apiVersion audience chapAuthDiscovery chapAuthSession containerName dnsPolicy driver effect failureThreshold"
+    " fsType group highestTierName host hostIP hostIPC hostNetwork hostPID hostPort hostname imagePullPolicy"
+    " initialDelaySeconds iteration key keyring level maxRetry medium minPartitions mode name nodeName operator"
+    " optional partition path periodSeconds pool prefix priorityClassName protocol pullPolicy queue readOnly reference"
+    " registry request restartPolicy revision role schedulerName scheme secretFile secretName serviceAccount"
+    " serviceAccountName sslEnabled stdin stdinOnce storageMode storagePool subPath subPathExpr subdomain"
+    " runningEstimate successThreshold targetContainerName tenant terminationMessagePath terminationMessagePolicy"
+    " timeoutSeconds topologyPolicy tty type user value volumeClaimName volumeName workingDir"
+)
+#: What absence means.
+DEFAULTS: Final[Mapping[str, str | int]] = {
+    "defaultMode": 420,
+    "dnsPolicy": "ClusterFirst",
+    "failureThreshold": 3,
+    "iteration": "all",
+    "maxRetry": MAX_RETRY,
+    "mode": "hard",
+    "operator": "Equal",
+    "periodSeconds": 10,
+    "protocol": "TCP",
+    "queue": "default",
+    "schedulerName": "volcano",
+    "scheme": "HTTP",
+    "successThreshold": 1,
+    "terminationMessagePath": "/dev/termination-log",
+    "terminationMessagePolicy": "File",
+    "timeoutSeconds": 1,
+    "topologyPolicy": "none",
+}
+#: The same, in the spec of a pod only.
+POD_DEFAULTS: Final[Mapping[str, str | int]] = {
+    "restartPolicy": "Always",
+    "terminationGracePeriodSeconds": 30,
+}
+#: Fields of a Volcano Job, and of its tasks, that may change.
+FREE_OF_JOB: Final = ("minAvailable", "priorityClassName")
+FREE_OF_TASK: Final = ("replicas", "minAvailable")
 
 
 def _map(values: Mapping[str, str | int]) -> str:

@@ -1,11 +1,12 @@
 """Guards of Volcano's kinds: what was admitted stays as it is, also while no webhook answers. Pure.
 
 A Volcano Job's pods are made from its document as it is then, so a document that changes after the admission would
-give pods of another size to seats that are taken. The webhook refuses such a change in Volcano's words, and fails
-open; these policies are evaluated by the API server itself, and fail closed.
+give pods of another size to seats that are taken. A policy refuses such a change in Volcano's words: it is evaluated by
+the API server itself, and fails closed.
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 from admission.kube.policies.cel import annotation, text, texts
 from admission.kube.policies.guards.fixed_fields import job_change
@@ -30,9 +31,13 @@ from queues.api.validation.command_rules import (
     QUEUE_COMMANDS,
     TARGET_EXPECTED,
 )
-from queues.api.validation.job_rules import TASKS_UPDATE_REFUSED, UPDATE_REFUSED
 from queues.api.validation.queued_work import NO_NODE_NAME, NO_SYSTEM_CLASS
 
+_UPDATE_REFUSED: Final = (
+    "job updates may not change fields other than `minAvailable`, `tasks[*].replicas under spec` and "
+    "`PriorityClassName`"
+)
+_TASKS_UPDATE_REFUSED: Final = "job updates may not add or remove tasks"
 _TASKS = "object.spec.?tasks.orValue([])"
 _TASKS_BEFORE = "oldObject.spec.?tasks.orValue([])"
 
@@ -107,12 +112,12 @@ def _job_rules() -> list[Document]:
         unchanged("Annotation", USER, annotation),
         rule(
             f"{CREATED} || {as_many}",
-            f"'{TASKS_UPDATE_REFUSED}: found ' + string(size({_TASKS})) + ' tasks, expected '"
+            f"'{_TASKS_UPDATE_REFUSED}: found ' + string(size({_TASKS})) + ' tasks, expected '"
             f" + string(size({_TASKS_BEFORE})) + '. Delete the Job and create it again.'",
         ),
         rule(
             f"{CREATED} || !({as_many}) || variables.change == ''",
-            f"'{UPDATE_REFUSED}: ' + variables.change + '. Delete the Job and create it again.'",
+            f"'{_UPDATE_REFUSED}: ' + variables.change + '. Delete the Job and create it again.'",
         ),
     ]
 

@@ -1,20 +1,19 @@
 """Rules of Reservations and NodeDrains. Pure: the cluster and the time are arguments."""
 
 from collections import Counter
-from collections.abc import Collection, Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from queues.api.model import excerpt
 from queues.api.reading.user_values import is_dns_name
 from queues.api.types.node_closures import NodeDrain, Reservation, duration_of
+from queues.api.validation.known import Known
 from queues.api.validation.violations import Violation, label_violations, limit_violations
 from queues.errors import InvalidDocument, InvalidQuantity
 from queues.node_closures import NodeClosure
-from queues.quota.queue import ROOT, Queue
-from queues.resources import Resources, show
+from queues.quota.queue import ROOT, path_upwards
+from queues.resources import show
 from queues.text_format import go_duration, rfc3339
-from queues.workload import QueueName
 
 #: Objects of each of the two kinds in a cluster that have not ended. Ended ones cost a turn nothing.
 MOST_CLOSURES: Final = 200
@@ -28,25 +27,8 @@ _LONGEST_LEAD: Final = 7 * 86_400
 _FARTHEST: Final = 366 * 86_400
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClosureSurroundings:
-    """The cluster, as far as it is known. None for what is not known, and not checked."""
-
-    now: int | None = None
-    queues: Mapping[str, Queue] | None = None
-    levels: frozenset[str] | None = None
-    #: Names of ResourceFlavors.
-    flavors: Collection[str] | None = None
-    #: Those that there are.
-    closures: Sequence[NodeClosure] | None = None
-    #: Names of nodes.
-    nodes: Container[str] | None = None
-    #: What all nodes have together.
-    capacity: Resources | None = None
-
-
 def reservation_violations(
-    reservation: Reservation, around: ClosureSurroundings, *, is_new: bool, is_moved: bool
+    reservation: Reservation, known: Known, *, is_new: bool, is_moved: bool
 ) -> Iterator[Violation]:
     """Violations of a Reservation. ``is_new``: it is being created. ``is_moved``: it begins at another time."""
     spec = reservation.spec
@@ -67,23 +49,21 @@ def reservation_violations(
     if any(not each.tolerable for each in wrong):
         yield from wrong
         return
-    yield from _queue_violations(spec.queue, around)
-    if spec.flavor and around.flavors is not None and spec.flavor not in around.flavors:
-        yield Violation("spec.flavor", excerpt(spec.flavor), _one_of(around.flavors))
-    if spec.topology and around.levels is not None and spec.topology not in around.levels:
+    yield from _queue_violations(spec.queue, known)
+    if spec.flavor and known.flavors is not None and spec.flavor not in known.flavors:
+        yield Violation("spec.flavor", excerpt(spec.flavor), _one_of(known.flavors))
+    if spec.topology and known.levels is not None and spec.topology not in known.levels:
         yield Violation("spec.topology", excerpt(spec.topology), "a level of a Topology")
     if duration_of(spec.clear_before, "") > duration_of(spec.lead_time, ""):
         yield Violation("spec.clearBefore", excerpt(spec.clear_before), "at most spec.leadTime")
     yield from _no_time(spec.for_)
     said = {"spec.leadTime": spec.lead_time, "spec.clearBefore": spec.clear_before, "spec.for": spec.for_}
-    yield from _time_violations(closure, "spec.from", around, said, is_moved=is_new or is_moved)
-    yield from [*_beyond_capability(closure, around)] or _beyond_cluster(closure, around)
-    yield from _count_violations(closure, around, is_new=is_new)
+    yield from _time_violations(closure, "spec.from", known, said, is_moved=is_new or is_moved)
+    yield from [*_beyond_capability(closure, known)] or _beyond_cluster(closure, known)
+    yield from _count_violations(closure, known, is_new=is_new)
 
 
-def drain_violations(
-    drain: NodeDrain, around: ClosureSurroundings, *, is_new: bool, is_moved: bool
-) -> Iterator[Violation]:
+def drain_violations(drain: NodeDrain, known: Known, *, is_new: bool, is_moved: bool) -> Iterator[Violation]:
     """Violations of a NodeDrain. ``is_new``: it is being created. ``is_moved``: it begins at another time."""
     spec = drain.spec
     try:
@@ -94,19 +74,19 @@ def drain_violations(
     if not spec.nodes and not spec.node_selector:
         yield Violation("spec.nodes", "nothing", "names of nodes, or labels in spec.nodeSelector")
     for index, name in enumerate(spec.nodes):
-        if not is_dns_name(name) or (around.nodes is not None and is_new and name not in around.nodes):
+        if not is_dns_name(name) or (known.nodes is not None and is_new and name not in known.nodes):
             yield Violation(f"spec.nodes[{index}]", excerpt(name), "the name of a node of the cluster")
     yield from label_violations(spec.node_selector, "spec.nodeSelector", "a node label key")
     yield from _no_time(spec.for_)
     said = {"spec.leadTime": spec.lead_time, "spec.for": spec.for_}
-    yield from _time_violations(closure, "spec.at", around, said, is_moved=is_new or is_moved)
-    yield from _count_violations(closure, around, is_new=is_new)
+    yield from _time_violations(closure, "spec.at", known, said, is_moved=is_new or is_moved)
+    yield from _count_violations(closure, known, is_new=is_new)
 
 
-def _queue_violations(name: str, around: ClosureSurroundings) -> Iterator[Violation]:
+def _queue_violations(name: str, known: Known) -> Iterator[Violation]:
     if name == ROOT:
         yield Violation("spec.queue", excerpt(name), "a queue below root: all work is root's")
-    elif around.queues is not None and name not in around.queues:
+    elif known.queues is not None and name not in known.queues:
         yield Violation("spec.queue", excerpt(name), "the name of a Queue", missing=name)
 
 
@@ -125,7 +105,7 @@ def _no_time(lasts: str | None) -> Iterator[Violation]:
 def _time_violations(
     closure: NodeClosure,
     path: str,
-    around: ClosureSurroundings,
+    known: Known,
     said: Mapping[str, str | None],
     *,
     is_moved: bool,
@@ -143,18 +123,19 @@ def _time_violations(
         yield beyond("spec.leadTime", _LONGEST_LEAD)
     if closure.end is not None and closure.end - closure.start > _LONGEST:
         yield beyond("spec.for", _LONGEST)
-    if around.now is None or not is_moved:
+    if known.now is None or not is_moved:
         return
     found = rfc3339(closure.start)
-    if closure.start < around.now - _LATE:
-        yield Violation(path, found, f"a time to come; now it is {rfc3339(around.now)}")
-    elif closure.start > around.now + _FARTHEST:
+    if closure.start < known.now - _LATE:
+        yield Violation(path, found, f"a time to come; now it is {rfc3339(known.now)}")
+    elif closure.start > known.now + _FARTHEST:
         yield Violation(path, found, "a time within a year")
 
 
-def _beyond_capability(closure: NodeClosure, around: ClosureSurroundings) -> Iterator[Violation]:
+def _beyond_capability(closure: NodeClosure, known: Known) -> Iterator[Violation]:
     """More than the queue may use."""
-    for queue in _path(closure.queue, around.queues or {}):
+    queues = known.queues or {}
+    for queue in path_upwards(closure.queue, queues.get) if closure.queue is not None else ():
         for name, units in sorted(closure.amounts.items()):
             limit = queue.limits.capability.get(name)
             if limit is not None and units > limit:
@@ -165,17 +146,17 @@ def _beyond_capability(closure: NodeClosure, around: ClosureSurroundings) -> Ite
                 )
 
 
-def _beyond_cluster(closure: NodeClosure, around: ClosureSurroundings) -> Iterator[Violation]:
+def _beyond_cluster(closure: NodeClosure, known: Known) -> Iterator[Violation]:
     """More than there is, or than is left besides other reservations."""
-    if around.capacity is None:
+    if known.amounts is None:
         return
     others = Counter[str]()
     names: list[str] = []
-    for other in around.closures or ():
+    for other in known.closures or ():
         if other.id != closure.id and other.queue is not None and closure.closes_beside(other):
             others.update(dict(other.amounts))
             names.append(other.name)
-    capacity = around.capacity
+    capacity = known.amounts().together
     for name, units in sorted(closure.amounts.items()):
         has, taken = capacity.get(name), others[name]
         if units > has:
@@ -193,13 +174,11 @@ def _beyond_cluster(closure: NodeClosure, around: ClosureSurroundings) -> Iterat
             )
 
 
-def _count_violations(
-    closure: NodeClosure, around: ClosureSurroundings, *, is_new: bool
-) -> Iterator[Violation]:
+def _count_violations(closure: NodeClosure, known: Known, *, is_new: bool) -> Iterator[Violation]:
     def lasts(other: NodeClosure) -> bool:
-        return around.now is None or not other.has_ended(around.now)
+        return known.now is None or not other.has_ended(known.now)
 
-    same = [each for each in around.closures or () if each.kind is closure.kind and lasts(each)]
+    same = [each for each in known.closures or () if each.kind is closure.kind and lasts(each)]
     # One that has ended counts again when it is made longer.
     is_more = is_new or not any(each.id == closure.id for each in same)
     if is_more and sum(each.id != closure.id for each in same) >= MOST_CLOSURES:
@@ -208,14 +187,6 @@ def _count_violations(
             f"{len(same)} {closure.kind}s already",
             f"fewer than {MOST_CLOSURES} that have not ended",
         )
-
-
-def _path(name: QueueName | None, queues: Mapping[str, Queue]) -> Iterator[Queue]:
-    seen: set[str] = set()
-    while name is not None and name in queues and name not in seen:
-        seen.add(name)
-        yield queues[name]
-        name = queues[name].parent
 
 
 def _some(names: Sequence[str]) -> str:

@@ -15,6 +15,7 @@ from queues.api.types.queue import QueueDocument
 from queues.api.validation.closures.whole_nodes import NodeShape, kept_devices
 from queues.api.validation.tenant_rules import Requester, TenantTree
 from queues.errors import InvalidDocument, InvalidQuantity
+from queues.json_values import mapping_at, text_at
 from queues.node_closures import NodeClosure
 from queues.quota.loans import DeservedOverTime, Loan
 from queues.quota.queue import Queue
@@ -57,7 +58,7 @@ def reservation_refusals(
         return [f"reservation {change.name}: found a status written by {by.name}, {_EVERYBODY_ELSE}"]
     tree = TenantTree(queues)
     for document in (change.before, change.after):
-        queue = "" if document is None else _queue_of(document)
+        queue = text_at(document, "spec", "queue")
         if document is not None and tree.administered(queue, by) is None:
             return [
                 f"reservation {change.name}: {by.name} may not reserve for queue {queue or '(none)'}, being neither a "
@@ -103,7 +104,11 @@ def _of_same_tenant(closure: NodeClosure, tree: TenantTree, others: Mapping[str,
     0 if this one is stored: it may be changed however many there are.
     """
     tenant = tree.path(closure.queue or "")[-1:]
-    same = [name for name, document in others.items() if tree.path(_queue_of(document))[-1:] == tenant]
+    same = [
+        name
+        for name, document in others.items()
+        if tree.path(text_at(document, "spec", "queue"))[-1:] == tenant
+    ]
     return 0 if closure.name in same else len(same)
 
 
@@ -173,14 +178,7 @@ def _deserved_over_time(tree: TenantTree, path: Collection[str], now: float) -> 
 
 
 def _loans(document: Document, now: float) -> list[Loan]:
-    spec = document.get("spec")
-    return [each for each in loans_of(spec) if each.until > now] if isinstance(spec, Mapping) else []
-
-
-def _queue_of(document: Document) -> str:
-    spec = document.get("spec")
-    queue = spec.get("queue") if isinstance(spec, Mapping) else None
-    return queue if isinstance(queue, str) else ""
+    return [each for each in loans_of(mapping_at(document, "spec")) if each.until > now]
 
 
 def _closure(document: Document) -> NodeClosure | None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from admission.job_starts.cron_job_steps import CronJobFact, cron_job_fact, job_document, status_of, step
-from queues.api.schedules.owned_jobs import OwnedJob, owned_job
+from admission.job_starts.owned_jobs import OwnedJob, owned_job
 from tests.tables import with_rows
 
 

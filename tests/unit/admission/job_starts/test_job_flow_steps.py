@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from admission.job_starts.job_flow import JobFlowFact, NetworkProbe, job_flow_fact
 from admission.job_starts.job_flow_steps import FlowStep, step
-from queues.api.schedules.owned_jobs import OwnedJob
+from admission.job_starts.owned_jobs import OwnedJob
 from tests.tables import with_rows
 
 TEMPLATE = {"tasks": [{"name": "w", "template": {"spec": {"containers": [{"name": "c"}]}}}]}
@@ -101,7 +101,7 @@ def test_what_is_missing_is_told() -> None:
 def test_a_flow_that_cannot_be_used_starts_nothing_and_says_why() -> None:
     found = step(flow({"a": ("b",), "b": ("a",)}), {}, TEMPLATES)
     assert (started(found), phase(found)) == ([], "Pending")
-    assert "jobflow Flow is not DAG" in told(found, "f")
+    assert "flows that depend on one another in a cycle" in told(found, "f")
     assert "expected one of" in told(step(flow(jobRetainPolicy="keep"), {}, TEMPLATES), "f")
 
 

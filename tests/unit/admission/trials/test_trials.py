@@ -154,7 +154,7 @@ def test_another_queue_can_be_tried(cluster: WorldInMemory, document: dict[str, 
 def test_what_the_webhook_refuses_is_told_in_its_words(cluster: WorldInMemory) -> None:
     found = one(cluster, volcano_job("a", 2, queue="nowhere", gpu=1))
     assert found.state is TrialState.REFUSED
-    assert "unable to find job queue" in found.submitted.refusals[0]
+    assert "expected the name of a Queue" in found.submitted.refusals[0]
     assert "nowhere" in found.submitted.refusals[0]
     missing = one(cluster, batch_job("a", 1, queue="team", gpu=1), namespace="nowhere")
     assert missing.submitted.refusals == ("there is no namespace nowhere",)

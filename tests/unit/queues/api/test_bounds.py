@@ -12,7 +12,8 @@ from queues.api.bounds import LARGEST_PART, excesses, within_bounds
 from queues.api.crd import RESOURCES, crds
 from queues.api.model import MOST_AMOUNTS, Model
 from queues.api.types.queue import MOST_FLAVORS
-from queues.api.validation.validation import KINDS, Known, violations_of
+from queues.api.validation.known import Known
+from queues.api.validation.validation import KINDS, violations_of
 from queues.node_closures import ClosureKind
 
 _NOT_OF_USERS = ("apiVersion", "kind", "metadata", "status")

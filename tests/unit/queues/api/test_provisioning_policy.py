@@ -30,12 +30,12 @@ def test_what_is_stated_counts_and_the_rest_has_defaults() -> None:
 
 @with_rows("provisioning", "path")
 def test_what_no_autoscaler_could_do_is_told(provisioning: dict[str, Any], path: str) -> None:
-    assert [each.path for each in queue_violations(document(**provisioning), None)] == [path]
+    assert [each.path for each in queue_violations(document(**provisioning))] == [path]
 
 
 @pytest.mark.parametrize("name", ["", CLASS])
 def test_a_class_or_none_is_right(name: str) -> None:
-    assert queue_violations(document(className=name), None) == []
+    assert queue_violations(document(className=name)) == []
 
 
 def test_the_nearest_queue_that_states_something_counts() -> None:

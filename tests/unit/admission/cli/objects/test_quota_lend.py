@@ -85,7 +85,7 @@ async def test_a_loan_of_a_flavor_is_of_the_flavor(server: QueueServer, ask: Ask
         ("lab vision 1", "Queue lab is above vision"),
         ("vision nowhere 1", "There is no queue nowhere"),
         ("nowhere vision 1", "There is no queue nowhere"),
-        ("vision language 1.5", "must be an integer"),
+        ("vision language 1.5", "expected a whole number"),
     ],
 )
 async def test_a_loan_that_would_not_count_is_refused_before_anything_is_written(

@@ -91,12 +91,12 @@ async def test_a_dry_run_of_the_client_sends_nothing_and_one_of_the_server_a_dry
         ),
         (
             f"vision --guarantee {GPU}=20",
-            f"The children of queue lab are guaranteed 20 {GPU} together, but lab itself has only 16",
+            f"guarantees of 20 {GPU} of the queues below lab together, expected at most 16",
         ),
-        (f"lab --guarantee {GPU}=4", f"The children of queue lab are guaranteed 8 {GPU} together"),
+        (f"lab --guarantee {GPU}=4", f"guarantees of 8 {GPU} of the queues below lab together"),
         (f"vision --deserved {GPU}=many", "found 'many', expected a quantity"),
-        (f"vision --deserved {GPU}=-4", "must be greater than or equal to 0"),
-        (f"vision --deserved {GPU}=0.5", "must be an integer"),
+        (f"vision --deserved {GPU}=-4", "expected an amount of at least 0"),
+        (f"vision --deserved {GPU}=0.5", "expected a whole number"),
     ],
 )
 async def test_what_the_webhook_would_refuse_is_refused_in_its_words_before(

@@ -1,6 +1,7 @@
 """``kubectl muster try``: what people see, and how wrong files are told."""
 
 import json
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from admission.forecast.learned import Learned
 from tests.builders.trials.worlds_in_memory import WorldInMemory, batch_job, stored, two_racks, volcano_job
 from tests.fakes.fake_reader import FakeLeader, FakeReader
 from tests.fakes.plugin import Asking, Plugin
@@ -60,6 +62,7 @@ async def test_one_that_waits_is_told_why_and_what_would_let_it_in(ask: Asking, 
     assert code == 0
     lines = out.splitlines()
     assert lines[0] == "job/a (namespace ml, queue team) would wait", "what never fits is not in line"
+    assert "Expected start" not in out
     assert "  NeverFits: 32 nvidia.com/gpu asked, queue team may use 24" in lines
     assert "  - 3 pods instead of 4" in lines
     assert "  - 8 nvidia.com/gpu more capability in team" in lines
@@ -92,7 +95,7 @@ async def test_what_would_be_refused_is_told_with_its_exit_code(ask: Asking, tmp
 
     assert code == 1
     assert out.splitlines()[0] == "vcjob/a (namespace ml) would be refused"
-    assert "unable to find job queue" in out
+    assert "expected the name of a Queue" in out
 
 
 @pytest.mark.parametrize(
@@ -185,3 +188,33 @@ async def test_wrong_changes_are_told_in_one_line(ask: Asking, words: list[str],
     assert (code, out) == (2, "")
     assert told in err
     assert "Traceback" not in err
+
+
+@pytest.fixture
+async def foretold(plugin: Plugin, world: WorldInMemory) -> AsyncIterator[Asking]:
+    """Of a cluster that is full: its Job declares to run for an hour, and another one waits for it."""
+    for name, hours in (("long", "1h"), ("next", "30m")):
+        document = batch_job(
+            name, 4, queue="other", gpu=8, meta={"annotations": {"muster.dev/run-time": hours}}
+        )
+        document["metadata"]["labels"] = {"muster.dev/queue-name": "other"}
+        world.store(stored(document, name))
+        world.settle()
+    leader = FakeLeader(world)
+    leader.learned = Learned(world.snapshot)
+    async with plugin.served(FakeReader(), "try", leader=leader) as ask:
+        yield ask
+
+
+async def test_when_one_that_waits_should_start_is_told(foretold: Asking, tmp_path: Path) -> None:
+    file = written(tmp_path, batch_job("a", 4, queue="other", gpu=8))
+
+    _, out, _ = await foretold("-f", file, "-n", "ml")
+    assert re.search(
+        r"^  Expected start (between )?\d\d:\d\d .*, with no ended runs to go by; .*assum.*$", out, re.M
+    )
+
+    _, out, _ = await foretold("-f", file, "-n", "ml", "-o", "json")
+    (item,) = json.loads(out)["items"]
+    assert item["expected"]["basis"] == "prior"
+    assert item["expected"]["earliest"] > json.loads(out)["now"]

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from admission.job_starts import cron_job_steps as cron_steps
 from admission.job_starts import job_flow_steps as flow_steps
 from admission.job_starts.job_flow import job_flow_fact
+from admission.job_starts.owned_jobs import owned_job
 from admission.kube.job_starts.watched_kinds import template_fact
 from queues.api.schedules.made_jobs import made_job_violations
-from queues.api.schedules.owned_jobs import owned_job
 from queues.api.validation.validation import violations_of
 
 #: What a document may hold where its definition does not look, or an older definition did not.

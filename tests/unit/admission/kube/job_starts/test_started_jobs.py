@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from admission.job_starts.owned_jobs import OwnedJob, owned_job
 from admission.kube.job_starts import started_jobs
 from admission.kube.job_starts.started_jobs import StartedJobs
 from admission.workloads.kinds.volcano_job import WireVolcanoJob
-from queues.api.schedules.owned_jobs import OwnedJob, owned_job
 from tests.waiting import LIMIT
 
 DECODER = msgspec.json.Decoder(WireVolcanoJob)

@@ -19,7 +19,7 @@ from admission.kube.webhook.review import (
     mutate,
     validate,
 )
-from queues.api.validation.validation import Known
+from queues.api.validation.known import Known
 from tests.waiting import LIMIT
 
 NOBODY = cast(ReviewContext, None)

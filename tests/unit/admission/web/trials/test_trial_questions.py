@@ -11,6 +11,7 @@ import aiohttp
 import pytest
 
 from admission.facts.cluster import QueueFact
+from admission.forecast.learned import Learned
 from admission.web.app import PREFIX
 from admission.web.leader.forwarding import FORWARDED
 from admission.web.leader.question_line import OF_ONE
@@ -127,6 +128,7 @@ async def test_one_that_waits_is_told_what_would_let_it_in(server: str) -> None:
 
     (item,) = body["items"]
     assert (item["state"], item["reason"]["code"], item["position"]) == ("waits", "NeverFits", None)
+    assert item["expected"] is None
     assert item["changes"]
     assert item["places"] == []
     assert "secret" not in json.dumps(body)
@@ -226,7 +228,9 @@ async def of_a_tenant() -> AsyncIterator[str]:
     world.store(stored(batch_job("hers", 1, queue="below", gpu=8), "hers"))
     world.settle()
     sights = {"alice": Sight(workloads={"job": {"ml"}}, queues=frozenset({"tenant", "below"}))}
-    async with served(FakeReader(), leader=FakeLeader(world), sights=sights) as url:
+    leader = FakeLeader(world)
+    leader.learned = Learned(world.snapshot)
+    async with served(FakeReader(), leader=leader, sights=sights) as url:
         yield url
 
 

@@ -20,8 +20,9 @@ from queues.api.api_resources import (
 from queues.api.check import owners
 from queues.api.check.check import check_documents
 from queues.api.types.queue import QueueDocument
+from queues.api.validation.known import Known
 from queues.api.validation.size_rules import NodeAmounts
-from queues.api.validation.validation import Known, violations_of
+from queues.api.validation.validation import violations_of
 from queues.resources import GPU, Resources
 from tests.builders.operator_jobs import SPECS
 
@@ -126,7 +127,9 @@ def test_a_queue_that_its_namespace_may_not_use_is_said_of_it(kind: tuple[str, s
     team = queue("team", access={"namespaceSelector": {"matchLabels": {"tenant": "vision"}}})
     text = "\n---\n".join(map(json.dumps, (NAMESPACE, team, document(kind))))
     found = check_documents([("f.yaml", text)], check_as_in_cluster)
-    [about] = [each for each in found if each.path == "metadata.namespace" and "queue team asks" in str(each)]
+    [about] = [
+        each for each in found if each.path == "metadata.namespace" and "of queue team says" in str(each)
+    ]
     refused = kind[1] in ("PodGroup", "Job") and kind[0] != "batch/v1"
     assert about.severity == ("error" if refused else "warning")
 
@@ -149,8 +152,10 @@ def test_the_webhook_warns_of_it_at_its_place(kind: ApiResource, place: str) -> 
     )
     found = violations_of(document((kind.api_version, kind.kind)), known)
     assert [each.message for each in found] == [
-        f"{place}.replicas: it never fits: 36 nvidia.com/gpu asked, queue team may use 30",
-        f"{place}.template: it never fits: 9 nvidia.com/gpu asked in one pod, the largest node has 8",
+        f"{place}.replicas: found 36 nvidia.com/gpu asked, "
+        f"expected less: it never fits, queue team may use 30",
+        f"{place}.template: found 9 nvidia.com/gpu asked in one pod, "
+        f"expected less: it never fits, the largest node has 8",
     ]
     assert all(each.tolerable for each in found)
 
@@ -160,11 +165,15 @@ def test_the_minimum_of_a_podgroup_without_pods_is_compared_with_its_queue() -> 
     group = document((POD_GROUPS.api_version, POD_GROUPS.kind))
     [found] = violations_of(group, Known(queues={"team": team}))
     assert found.message == (
-        "spec.minResources: it never fits: 36 nvidia.com/gpu asked, queue team may use 30"
+        "spec.minResources: found 36 nvidia.com/gpu asked, "
+        "expected less: it never fits, queue team may use 30"
     )
     small = QueueDocument.parse(queue("team", access={"maxGang": 3})).to_domain()
     [found] = violations_of(group, Known(queues={"team": small}))
-    assert found.message == "spec.minMember: it never fits: 4 pods asked, and queue team allows 3 in one gang"
+    assert (
+        found.message
+        == "spec.minMember: found 4 pods, expected at most 3: it never fits, for queue team allows no more in one gang"
+    )
 
 
 FLAVORED = queue("team", flavors=[{"name": "h100"}])

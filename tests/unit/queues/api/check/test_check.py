@@ -303,7 +303,7 @@ def test_what_would_have_no_effect_or_never_run_is_worth_a_warning(text, warning
 def test_a_job_for_a_queue_that_its_namespace_may_not_use_is_an_error_as_the_webhook_refuses_it():
     queue = QUEUE.replace("spec: {}", "spec: {access: {namespaceSelector: {matchLabels: {team: a}}}}")
     job = JOB.replace("metadata:\n  name: train", "metadata: {name: train, namespace: ours}", 1)
-    expected = "metadata.namespace: found team=b, expected labels that queue team asks for: team=a"
+    expected = "metadata.namespace: found ours, which has team=b, expected a namespace with team=a"
     assert expected in " ".join(told(f"{queue}---\n{NAMESPACE}---\n{job}"))
 
 

@@ -11,9 +11,10 @@ from queues.api.validation.closures.reservation_rights import (
     reservation_refusals,
 )
 from queues.api.validation.closures.whole_nodes import node_shapes
+from queues.api.validation.known import Known
 from queues.api.validation.size_rules import NodeAmounts
 from queues.api.validation.tenant_rules import Requester
-from queues.api.validation.validation import Known, violations_of
+from queues.api.validation.validation import violations_of
 from queues.node_closures import ClosureKind, NodeClosure
 from queues.quota.queue import Limits, Queue
 from queues.resources import Resources

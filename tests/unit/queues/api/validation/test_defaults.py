@@ -3,15 +3,12 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from queues.api.validation.defaults import (
     defaulted_job,
     defaulted_podgroup,
     defaulted_queue,
     namespace_queue,
-    patch_between,
 )
 from tests.tables import with_rows
 
@@ -106,44 +103,3 @@ def test_what_has_the_wrong_type_is_left_for_validation(spec):
     for fill in (defaulted_job, defaulted_podgroup, defaulted_queue):
         fill({"metadata": {}, "spec": spec})
         fill({"metadata": None, "spec": spec})
-
-
-def applied(document, patch):
-    """RFC 6902, as far as patches here go."""
-    for step in patch:
-        *way, last = [part.replace("~1", "/").replace("~0", "~") for part in step["path"].split("/")[1:]] or [
-            None
-        ]
-        if last is None:
-            document = step["value"]
-            continue
-        place = document
-        for part in way:
-            place = place[int(part)] if isinstance(place, list) else place[part]
-        key = int(last) if isinstance(place, list) else last
-        if step["op"] == "remove":
-            del place[key]
-        else:
-            assert (key in place) == (step["op"] == "replace") or isinstance(place, list)
-            place[key] = step["value"]
-    return document
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(0, 3) | st.text("a/~", max_size=2),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text("a/~", max_size=2), inner, max_size=3)
-    ),
-    max_leaves=8,
-)
-
-
-@given(before=JSON, after=JSON)
-def test_a_patch_turns_one_document_into_the_other(before, after):
-    assert applied(before, patch_between(before, after)) == after
-
-
-def test_a_patch_touches_only_what_changes():
-    before = job({"tasks": [{"name": "a", "replicas": 1, "minAvailable": 1, "maxRetry": 3, "template": {}}]})
-    paths = {step["path"] for step in patch_between(before, defaulted_job(before))}
-    assert paths == {"/spec/queue", "/spec/schedulerName", "/spec/maxRetry", "/spec/minAvailable"}

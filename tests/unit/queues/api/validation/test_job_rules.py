@@ -1,8 +1,9 @@
-"""Jobs and PodGroups that are refused, and changes of them, in the words that Volcano's users know."""
+"""Jobs and PodGroups that are refused, and changes of them, each with field, found and expected."""
 
 import pytest
 
-from queues.api.validation.validation import Known, violations_of
+from queues.api.validation.known import Known
+from queues.api.validation.validation import violations_of
 from tests.builders.valid_documents import CONTAINERS, JOB, POD_GROUP, TREE, changed, messages
 from tests.tables import with_rows
 
@@ -56,30 +57,36 @@ def test_anti_affinity_against_pods_of_other_namespaces_is_accepted_with_a_warni
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("spec", "tasks", []), "No task specified in job spec"),
+        (("spec", "tasks", []), "spec.tasks: found no task, expected at least one task"),
         (
             ("spec", "tasks", 0, "minAvailable", 3),
-            " 'minAvailable' is greater than 'replicas' in task: worker, job: train;",
+            "spec.tasks[0].minAvailable: found 3, expected at most 2, the task's replicas",
         ),
         (
             ("spec", "minAvailable", 3),
-            " job 'minAvailable' should not be greater than total replicas in tasks;",
+            "spec.minAvailable: found 3, expected at most 2, the replicas of all tasks",
         ),
-        (("spec", "tasks", [task(), task()]), " duplicated task name worker;"),
-        (("spec", "plugins", {"typo": []}), " unable to find job plugin: typo;"),
-        (("spec", "plugins", {"mpi": []}), "The specified mpi master task was not found"),
-        (("spec", "volumes", [{"mountPath": ""}]), " mountPath is required;"),
+        (("spec", "tasks", [task(), task()]), "spec.tasks[1].name: found 'worker', expected a name that no"),
+        (("spec", "plugins", {"typo": []}), "spec.plugins.typo: found 'typo', expected one of env, svc"),
+        (
+            ("spec", "plugins", {"mpi": []}),
+            "spec.plugins.mpi: found no task master, expected a task master for",
+        ),
+        (
+            ("spec", "volumes", [{"mountPath": ""}]),
+            "spec.volumes[0].mountPath: found nothing, expected a path",
+        ),
         (
             ("spec", "volumes", [{"mountPath": "/a", "volumeClaimName": "x"}] * 2),
-            " duplicated mountPath: /a;",
+            "spec.volumes[1].mountPath: found '/a', expected a path of its own",
         ),
         (
             ("spec", "volumes", [{"mountPath": "/a"}]),
-            " either VolumeClaim or VolumeClaimName must be specified;",
+            "spec.volumes[0]: found neither volumeClaim nor volumeClaimName, expected one",
         ),
         (
             ("spec", "networkTopology", {"highestTierAllowed": 1, "highestTierName": "rack"}),
-            "must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously",
+            "spec.networkTopology: found highestTierAllowed and highestTierName, expected one",
         ),
         (
             (
@@ -87,16 +94,16 @@ def test_anti_affinity_against_pods_of_other_namespaces_is_accepted_with_a_warni
                 "tasks",
                 [task(dependsOn={"name": ["other"]}), task("other", dependsOn={"name": ["worker"]})],
             ),
-            " job has dependencies between tasks, but doesn't form a directed acyclic graph(DAG);",
+            "spec.tasks: found tasks that depend on one another in a cycle: other, worker, expected no cycle",
         ),
         (
             ("spec", "tasks", [task(dependsOn={"name": ["nobody"]})]),
-            " job has dependencies between tasks, but doesn't form a directed acyclic graph(DAG);",
+            "spec.tasks[0].dependsOn: found 'nobody', expected the name of a task",
         ),
     ],
 )
-def test_a_job_is_refused_in_volcanos_words(change, message):
-    assert message in messages(changed(JOB, change))
+def test_a_job_is_refused_with_the_field(change, message):
+    assert any(each.startswith(message) for each in messages(changed(JOB, change)))
 
 
 @pytest.mark.parametrize(
@@ -104,28 +111,31 @@ def test_a_job_is_refused_in_volcanos_words(change, message):
     [
         (
             [{"event": "PodFailed", "exitCode": 1, "action": "AbortJob"}],
-            "must not specify event and exitCode simultaneously",
+            "found event and exitCode, expected one of them",
         ),
-        ([{"action": "AbortJob"}], "either event and exitCode should be specified"),
-        ([{"event": "PodRunning", "action": "AbortJob"}], "invalid policy event"),
-        ([{"event": "PodFailed", "action": "SyncJob"}], "invalid policy action"),
+        ([{"action": "AbortJob"}], "found neither event nor exitCode, expected one of them"),
+        (
+            [{"event": "PodRunning", "action": "AbortJob"}],
+            ".event: found 'PodRunning', expected one of *, PodFailed",
+        ),
+        ([{"event": "PodFailed", "action": "SyncJob"}], ".action: found 'SyncJob', expected one of AbortJob"),
         (
             [{"event": "PodFailed", "action": "AbortJob"}, {"events": ["PodFailed"], "action": "RestartJob"}],
-            "duplicate event PodFailed  across different policy",
+            "found 'PodFailed', expected an event that no other policy has",
         ),
-        ([{"exitCode": 0, "action": "AbortJob"}], "0 is not a valid error code"),
+        ([{"exitCode": 0, "action": "AbortJob"}], ".exitCode: found 0, expected another code than 0"),
         (
             [{"exitCode": 1, "action": "AbortJob"}, {"exitCode": 1, "action": "RestartJob"}],
-            "duplicate exitCode 1",
+            ".exitCode: found 1, expected a code that no other policy has",
         ),
         (
             [{"event": "*", "action": "AbortJob"}, {"event": "PodFailed", "action": "RestartJob"}],
-            "if there's * here, no other policy should be here",
+            "found *, PodFailed, expected * alone",
         ),
     ],
 )
 @pytest.mark.parametrize("place", [("spec",), ("spec", "tasks", 0)])
-def test_policies_are_refused_in_volcanos_words(place, policies, message):
+def test_policies_are_refused_with_the_field(place, policies, message):
     assert any(message in one for one in messages(changed(JOB, (*place, "policies", policies))))
 
 
@@ -138,8 +148,8 @@ def test_partitions_must_make_up_the_task():
 @pytest.mark.parametrize(
     ("quantity", "message"),
     [
-        (-1, "must be greater than or equal to 0"),
-        ("0.5", "must be an integer"),
+        (-1, "an amount of at least 0"),
+        ("0.5", "a whole number"),
         ("1x", "expected a quantity"),
     ],
 )
@@ -167,7 +177,7 @@ def test_requests_and_limits_must_agree(resources):
 def test_a_name_that_would_make_an_invalid_pod_name_is_refused(job):
     found = messages(changed(JOB, ("metadata", "name", job)))
     assert len(found) == 1
-    assert "validate failed" in found[0]
+    assert "label" in found[0] or "63 characters" in found[0]
 
 
 def test_a_name_with_a_dot_is_a_pod_name_but_not_a_host_name():
@@ -185,10 +195,10 @@ def test_the_longest_pod_name_counts():
 @pytest.mark.parametrize(
     ("queue", "message"),
     [
-        ("nobody", ' unable to find job queue: queues.scheduling.volcano.sh "nobody" not found;'),
-        ("shut", " can only submit job to queue with state `Open`, queue `shut` status is `Closed`;"),
-        ("root", " can not submit job to root queue;"),
-        ("inner", " can only submit job to leaf queue, queue `inner` has 1 child queues;"),
+        ("nobody", "spec.queue: found 'nobody', expected the name of a Queue that exists"),
+        ("shut", "spec.queue: found 'shut', which is closed, expected a queue that is open"),
+        ("root", "spec.queue: found 'root', expected a queue below root"),
+        ("inner", "spec.queue: found 'inner', which has queues below it, expected a queue without children"),
     ],
 )
 def test_a_jobs_queue_must_exist_be_open_and_a_leaf(queue, message):
@@ -197,7 +207,7 @@ def test_a_jobs_queue_must_exist_be_open_and_a_leaf(queue, message):
 
 
 def test_a_pod_groups_queue_must_exist():
-    assert "unable to find queue" in messages(changed(POD_GROUP, ("spec", "queue", "nobody")), queues=TREE)[0]
+    assert "the name of a Queue" in messages(changed(POD_GROUP, ("spec", "queue", "nobody")), queues=TREE)[0]
 
 
 def test_a_pod_group_can_be_changed_while_its_queue_is_closed():
@@ -262,17 +272,14 @@ def test_counts_and_priority_of_a_job_may_change(change):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("spec", "minAvailable", 9), "job 'minAvailable' should not be greater than total replicas"),
+        (("spec", "minAvailable", 9), "spec.minAvailable: found 9, expected at most"),
         (
             ("spec", "tasks", 0, "minAvailable", 9),
-            "'minAvailable' is greater than 'replicas' in task: worker",
+            "spec.tasks[0].minAvailable: found 9, expected at most",
         ),
-        (("spec", "tasks", [task(), task("more")]), "job updates may not add or remove tasks"),
-        (("spec", "queue", "other"), 'spec.queue: found "other", expected "'),
-        ((*CONTAINERS, 0, "image", "other"), 'containers[0].image: found "other", expected "'),
     ],
 )
-def test_other_changes_of_a_job_are_refused(change, message):
+def test_a_change_is_judged_as_the_job_would_be(change, message):
     found = violations_of(changed(JOB, change), old=changed(JOB))
     assert [message in one.message for one in found] == [True]
 

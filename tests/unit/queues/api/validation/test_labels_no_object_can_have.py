@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from queues.api.validation.validation import NOTHING_KNOWN, violations_of
+from queues.api.validation.known import NOTHING_KNOWN
+from queues.api.validation.validation import violations_of
 
 Document = dict[str, Any]
 

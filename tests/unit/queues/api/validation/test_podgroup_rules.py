@@ -3,6 +3,7 @@
 import pytest
 
 from queues.api.types.podgroup import PodGroup
+from queues.api.validation.known import NOTHING_KNOWN
 from queues.api.validation.podgroup_rules import podgroup_violations
 from queues.api.validation.violations import Violation
 
@@ -12,7 +13,7 @@ GPU = {"nvidia.com/gpu": "8"}
 
 def found(annotations: dict[str, str], **spec: object) -> list[Violation]:
     document = {"metadata": {"name": "g", "annotations": annotations}, "spec": {"minMember": 2, **spec}}
-    return podgroup_violations(PodGroup.model_validate(document), None)
+    return podgroup_violations(PodGroup.model_validate(document), NOTHING_KNOWN)
 
 
 @pytest.mark.parametrize("text", ["10m", "1h", "1s"])

@@ -2,8 +2,9 @@
 
 import pytest
 
+from queues.api.validation.known import Known
 from queues.api.validation.queue_rules import queue_deletion_violations
-from queues.api.validation.validation import Known, violations_of
+from queues.api.validation.validation import violations_of
 from queues.quota.queue import Queue
 from tests.builders.valid_documents import QUEUE, TREE, changed, messages
 from tests.tables import with_rows
@@ -35,30 +36,21 @@ def test_a_circle_of_parents_is_refused_with_the_way_round():
 def test_a_queue_cannot_shrink_below_what_its_children_are_guaranteed(guarantee, fine):
     spec = {"parent": "root", "guarantee": {"resource": {"cpu": guarantee}}}
     smaller = changed(QUEUE, ("metadata", "name", "inner"), ("spec", spec))
-    assert any("guaranteed 3 cpu together" in one for one in messages(smaller, queues=TREE)) is not fine
+    assert any("guarantees of 3 cpu" in one for one in messages(smaller, queues=TREE)) is not fine
 
 
 def test_a_parent_without_a_guarantee_is_said_to_count_as_one_of_nothing():
     spec = {"parent": "inner", "guarantee": {"resource": {"nvidia.com/gpu": 2}}}
     [message] = messages(changed(QUEUE, ("spec", spec)), queues=TREE)
-    assert "inner itself has only 0 (it states no guarantee of this, which counts as 0)" in message
+    assert "at most 0 (it states no guarantee of this, which counts as 0)" in message
 
 
 def test_queues_that_others_need_cannot_be_deleted():
     assert queue_deletion_violations("leaf", TREE) == []
     assert [one.message for one in queue_deletion_violations("default", TREE)] == [
-        "`default` queue can not be deleted"
+        "metadata.name: found default, expected another queue: this one cannot be deleted"
     ]
     assert "leaf" in queue_deletion_violations("inner", TREE)[0].message
-
-
-@pytest.mark.parametrize(
-    ("path", "weights", "fine"),
-    [("root/a", "1/2", True), ("root/a", "1", False), ("root/a", "1/0", False), ("root/a", "1/x", False)],
-)
-def test_hierarchy_annotations_have_a_weight_for_each_step(path, weights, fine):
-    annotations = {"volcano.sh/hierarchy": path, "volcano.sh/hierarchy-weights": weights}
-    assert (messages(changed(QUEUE, ("metadata", "annotations", annotations))) == []) is fine
 
 
 def deep(levels: int) -> dict[str, Queue]:
@@ -76,7 +68,8 @@ def below(parent: str, name: str = "new") -> dict[str, object]:
 def test_a_tree_has_thirty_two_levels_at_most():
     assert messages(below("q31"), queues=deep(32)) == []
     assert messages(below("q32"), queues=deep(32)) == [
-        "Queue new: found at level 33 below root, expected at most 32. Move it, or one above it, further up."
+        "spec.parent: found 'q32', with which queue new is at level 33, "
+        "expected a queue at level 31 below root at most"
     ]
 
 
@@ -84,7 +77,8 @@ def test_a_queue_is_not_moved_to_where_those_below_it_are_too_deep():
     queues = {**deep(31), "top": Queue(name="top"), "leaf": Queue(name="leaf", parent="top")}
     assert messages(below("q30", "top"), queues=queues) == []
     assert messages(below("q31", "top"), queues=queues) == [
-        "Queue leaf: found at level 33 below root, expected at most 32. Move it, or one above it, further up."
+        "spec.parent: found 'q31', with which queue leaf is at level 33, "
+        "expected a queue at level 30 below root at most"
     ]
 
 

@@ -8,8 +8,9 @@ import pytest
 import yaml
 
 from queues.api.check.check import check_documents
+from queues.api.validation.known import Known
 from queues.api.validation.size_rules import NodeAmounts
-from queues.api.validation.validation import Known, violations_of
+from queues.api.validation.validation import violations_of
 from queues.flavor_growth import FlavorGrowth
 from queues.quota.queue import ROOT, Limits, ProvisioningRules, Queue
 from queues.resources import GPU, MEMORY, Resources
@@ -69,22 +70,30 @@ def told(
 @pytest.mark.parametrize(
     ("document", "message"),
     [
-        (pod(9), "spec: it never fits: 9 nvidia.com/gpu asked in one pod, the largest node has 8"),
+        (
+            pod(9),
+            "spec: found 9 nvidia.com/gpu asked in one pod, "
+            "expected less: it never fits, the largest node has 8",
+        ),
         (
             batch_job(36, template()),
-            "spec.parallelism: it never fits: 36 nvidia.com/gpu asked, one user may use 25 in queue team",
+            "spec.parallelism: found 36 nvidia.com/gpu asked, "
+            "expected less: it never fits, one user may use 25 in queue team",
         ),
         (
             volcano_job((1, template(0, memory="1Ti")), (1, template())),
-            "spec.tasks[0].template: it never fits: 1Ti memory asked in one pod, the largest node has 512Gi",
+            "spec.tasks[0].template: found 1Ti memory asked in one pod, "
+            "expected less: it never fits, the largest node has 512Gi",
         ),
         (
             volcano_job((13, template(2)), (13, template(0))),
-            "spec.tasks[0].replicas: it never fits: 26 nvidia.com/gpu asked, one user may use 25 in queue team",
+            "spec.tasks[0].replicas: found 26 nvidia.com/gpu asked, "
+            "expected less: it never fits, one user may use 25 in queue team",
         ),
         (
             batch_job(600, template(0)),
-            "spec.parallelism: it never fits: 600 pods asked, and queue above allows 500 in one gang",
+            "spec.parallelism: found 600 pods, "
+            "expected at most 500: it never fits, for queue above allows no more in one gang",
         ),
     ],
 )
@@ -94,7 +103,7 @@ def test_a_warning_has_both_numbers(document: dict[str, Any], message: str) -> N
 
 def test_more_than_all_nodes_have_is_said() -> None:
     queues = {**QUEUES, TEAM: Queue(name=TEAM)}
-    said = "it never fits: 25 nvidia.com/gpu asked, all nodes together have 24"
+    said = "found 25 nvidia.com/gpu asked, expected less: it never fits, all nodes together have 24"
     gang = volcano_job((24, template()), (1, template()))
     assert told(gang, queues, nodes=4) == []
     assert told(gang, queues, nodes=3) == [f"spec.tasks[0].replicas: {said}"]
@@ -108,7 +117,8 @@ def test_more_than_all_nodes_have_is_said() -> None:
 def test_a_queue_above_with_less_counts() -> None:
     queues = {**QUEUES, TEAM: Queue(name=TEAM, parent=ABOVE, limits=Limits(capability={GPU: 40_000}))}
     assert told(batch_job(36, template()), queues) == [
-        "spec.parallelism: it never fits: 36 nvidia.com/gpu asked, queue above may use 30"
+        "spec.parallelism: found 36 nvidia.com/gpu asked, "
+        "expected less: it never fits, queue above may use 30"
     ]
 
 
@@ -141,12 +151,13 @@ def test_the_largest_node_that_can_be_added_counts_too() -> None:
     for queues in both:
         assert told(pod(16), queues, [sixteen]) == []
         assert told(pod(17), queues, [sixteen]) == [
-            "spec: it never fits: 17 nvidia.com/gpu asked in one pod, the largest node has 8, "
+            "spec: found 17 nvidia.com/gpu asked in one pod, "
+            "expected less: it never fits, the largest node has 8, "
             "the largest that can be added has 16"
         ]
     without, with_requests = both
     assert told(pod(9), without, [nothing]) == [
-        "spec: it never fits: 9 nvidia.com/gpu asked in one pod, the largest node has 8"
+        "spec: found 9 nvidia.com/gpu asked in one pod, expected less: it never fits, the largest node has 8"
     ]
     assert told(pod(9), with_requests, [nothing]) == []
     # Flavors that were not listed yet are not known.

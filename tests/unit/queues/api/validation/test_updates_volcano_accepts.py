@@ -12,7 +12,8 @@ from admission.kube.policies.validating import validating_policies
 from queues.api.check.document import documents_of
 from queues.api.types.podgroup import PodGroup
 from queues.api.types.volcano_job import VolcanoJob
-from queues.api.validation.validation import Known, kind_of, violations_of
+from queues.api.validation.known import Known
+from queues.api.validation.validation import kind_of, violations_of
 from tests.builders.valid_documents import JOB as JOB_TEXT
 from tests.builders.valid_documents import POD_GROUP as POD_GROUP_TEXT
 from tests.builders.valid_documents import TREE

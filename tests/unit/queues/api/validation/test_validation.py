@@ -3,7 +3,8 @@
 import pytest
 import yaml
 
-from queues.api.validation.validation import KINDS, Known, violations_of
+from queues.api.validation.known import Known
+from queues.api.validation.validation import KINDS, violations_of
 from queues.quota.queue import Queue
 from queues.workload import Requirement
 from tests.builders.valid_documents import HYPERNODE, JOB, POD_GROUP, QUEUE, TREE, changed, messages
@@ -57,7 +58,7 @@ def test_new_work_of_a_namespace_that_may_not_use_the_queue_is_refused_or_warned
 
     (violation,) = found({"tier": "tin"})
     assert violation.message.startswith(
-        "namespace ns may not use queue gold: access.namespaceSelector of queue gold is tier=gold"
+        "metadata.namespace: found ns, which has tier=tin, expected a namespace with tier=gold, as access."
     )
     assert violation.tolerable is not refused
     assert found({"tier": "gold"}) == []
@@ -88,9 +89,9 @@ def test_new_work_that_declares_to_run_too_long_is_refused_or_warned(document, p
         path = "metadata.annotations[muster.dev/run-time]"
         document["metadata"]["annotations"] = {"muster.dev/run-time": "2h"}
     (violation,) = violations_of(document, Known(queues=LIMITED))
-    assert violation.message == (
-        f"{path}: a run time of 2h is declared, longer than the 1h that queue top allows (access.maxRunTime); "
-        "declare a shorter one, or use another queue"
+    assert violation.path == path
+    assert violation.expected == (
+        "at most 1h, access.maxRunTime of queue top: declare a shorter one, or use another queue"
     )
     assert violation.tolerable is not refused
     longer = LIMITED | {"top": Queue(name="top", max_run_time=7200)}
@@ -106,7 +107,7 @@ def test_what_is_declared_first_counts_whatever_else_the_object_says():
 def test_root_limits_queues_that_name_no_parent():
     queues = {"root": Queue(name="root", max_run_time=60), "gold": Queue(name="gold")}
     (violation,) = violations_of(changed(BATCH, ("spec", "activeDeadlineSeconds", 61)), Known(queues=queues))
-    assert "queue root allows" in violation.message
+    assert "access.maxRunTime of queue root" in violation.message
 
 
 def test_work_that_is_there_may_change_though_its_namespace_has_lost_the_queue():

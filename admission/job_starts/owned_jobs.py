@@ -2,20 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
-from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
+from admission.wire import WireMetadata, WireStruct
 from queues.api.names import CREATED_BY_TEMPLATE, SCHEDULED_TIME
 from queues.api.reading.user_values import number
 from queues.api.types.volcano_job import JobPhase
+from queues.text_format import second_at
 
 #: Phases in which a Job does nothing any more. An aborted one may be resumed.
 ENDED: Final = frozenset({JobPhase.COMPLETED, JobPhase.FAILED, JobPhase.TERMINATED})
-#: Characters of a time, with a fraction of a second.
-_LONGEST_TIME: Final = 40
 #: Kinds of their owners.
 OWNER_KINDS: Final = ("CronJob", "JobFlow")
 
@@ -52,50 +50,34 @@ class OwnedJob:
         return self.phase in ENDED
 
 
-class _Owner(msgspec.Struct, gc=False, rename="camel"):
-    kind: str = ""
-    uid: str = ""
-    controller: bool | None = None
-
-
-class _Metadata(msgspec.Struct, gc=False, rename="camel"):
-    name: str = ""
-    namespace: str = ""
-    uid: str = ""
-    creation_timestamp: str | None = None
-    deletion_timestamp: str | None = None
-    annotations: dict[str, str] | None = None
-    owner_references: tuple[_Owner, ...] | None = None
-
-
-class _Task(msgspec.Struct, gc=False, rename="camel"):
+class _Task(WireStruct):
     name: str = ""
     replicas: int = 1
     min_available: int | None = None
 
 
-class _Spec(msgspec.Struct, gc=False):
+class _Spec(WireStruct):
     tasks: tuple[_Task, ...] | None = None
 
 
-class _State(msgspec.Struct, gc=False, rename="camel"):
+class _State(WireStruct):
     phase: str | None = None
     last_transition_time: str | None = None
 
 
-class _TaskCounts(msgspec.Struct, gc=False):
+class _TaskCounts(WireStruct):
     phase: dict[str, int] | None = None
 
 
-class _Status(msgspec.Struct, gc=False, rename="camel"):
+class _Status(WireStruct):
     state: _State = msgspec.field(default_factory=_State)
     task_status_count: dict[str, _TaskCounts] | None = None
     retry_count: int = 0
     running_duration: str | None = None
 
 
-class _Job(msgspec.Struct, gc=False):
-    metadata: _Metadata
+class _Job(WireStruct):
+    metadata: WireMetadata
     spec: _Spec = msgspec.field(default_factory=_Spec)
     status: _Status = msgspec.field(default_factory=_Status)
 
@@ -123,8 +105,8 @@ def owned_job(document: bytes | msgspec.Raw) -> OwnedJob | None:
         uid=metadata.uid,
         owner=owner.uid,
         phase=status.state.phase or "",
-        created=seconds_of_time(metadata.creation_timestamp) or 0,
-        changed=seconds_of_time(status.state.last_transition_time) or 0,
+        created=second_at(metadata.creation_timestamp or "") or 0,
+        changed=second_at(status.state.last_transition_time or "") or 0,
         deleting=metadata.deletion_timestamp is not None,
         scheduled=_scheduled(metadata.name, annotations) if owner.kind == "CronJob" else None,
         template=annotations.get(CREATED_BY_TEMPLATE, "").removeprefix(f"{metadata.namespace}."),
@@ -140,22 +122,8 @@ def owned_job(document: bytes | msgspec.Raw) -> OwnedJob | None:
 
 def _scheduled(name: str, annotations: Mapping[str, str]) -> int | None:
     """Of the annotation; else of the name, which ends with the minutes since 1970."""
-    time = seconds_of_time(annotations.get(SCHEDULED_TIME))
+    time = second_at(annotations.get(SCHEDULED_TIME, ""))
     if time is not None:
         return time
     minutes = number(name.rpartition("-")[2])
     return None if minutes is None else 60 * minutes
-
-
-def seconds_of_time(text: Any) -> int | None:
-    """Seconds since the epoch of an RFC 3339 time; None if the text is no such time."""
-    return _seconds(text) if isinstance(text, str) and len(text) <= _LONGEST_TIME else None
-
-
-@lru_cache(maxsize=8192)
-def _seconds(text: str) -> int | None:
-    try:
-        time = datetime.fromisoformat(text)
-        return int(time.timestamp()) if time.tzinfo is not None else None
-    except (ValueError, OverflowError):
-        return None
