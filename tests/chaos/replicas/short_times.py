@@ -19,9 +19,9 @@ from admission.kube.writers import (
     awaited_seats,
     companion_objects,
     dry_runs,
-    finalizers,
     recreate,
     release,
+    repeated_writes,
     status,
     status_loop,
     volcano_jobs,
@@ -64,7 +64,7 @@ _MARGIN: Final = 0.3 * PACE
 
 _CONSTANTS: Final[tuple[tuple[ModuleType, str, Any], ...]] = (
     (awaited_seats, "ASKED_AFTER", ASKED_AFTER),
-    (finalizers, "EXPECTATION_SECONDS", _EXPECTED),
+    (repeated_writes, "EXPECTATION_SECONDS", _EXPECTED),
     (work_queue, "LONGEST_PAUSE", _PAUSE),
     (dry_runs, "LONGEST_PAUSE", _PAUSE),
     (release, "LONGEST_PAUSE", _PAUSE),
