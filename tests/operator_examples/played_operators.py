@@ -10,7 +10,6 @@ from typing import Any, Final, NamedTuple
 
 from deploy.local.client import LocalClient
 from queues.api.api_resources import (
-    APP_WRAPPERS,
     CRON_JOBS,
     DEPLOYMENTS,
     JAX_JOBS,
@@ -188,11 +187,6 @@ def _labelled(template: Mapping[str, Any], name: str, group: str, size: int) -> 
     return {"metadata": metadata, "spec": template["spec"]}
 
 
-def _of_app_wrapper(document: Document) -> list[Document]:
-    """Its components, with what stands in ``podSetInfos`` in their templates."""
-    return [_informed(component) for component in document["spec"]["components"]]
-
-
 def _informed(component: Document) -> Document:
     content = copy.deepcopy(component["template"])
     shape = content.get("spec", {})
@@ -240,7 +234,6 @@ PLAYED: Final[Mapping[ApiResource, Played]] = {
     RAY_SERVICES: Played(_of_ray_service, ()),
     SPARK_APPLICATIONS: Played(_of_spark_application),
     LEADER_WORKER_SETS: Played(_of_leader_worker_set, ()),
-    APP_WRAPPERS: Played(_of_app_wrapper),
 }
 _BUILT_IN: Final = (PODS, JOBS, CRON_JOBS, DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, SERVICES)
 #: Kinds of Volcano that are Muster's own here.
