@@ -1,7 +1,7 @@
 """Prometheus metrics, read off turn reports.
 
 The only file that knows prometheus_client. Names, labels and help are those of ``admission.figures.catalogue``, which
-docs/reference/metrics.md is written from. What has many series is written by ``admission.figures.wide_metrics``.
+docs/reference/metrics.md is written from. What has many series is written by ``admission.figures.queue_metrics``.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from prometheus_client.registry import Collector
 
 from admission.engine.snapshot import Snapshot
 from admission.figures.catalogue import BY_NAME, Kind
-from admission.figures.wide_metrics import QueueBooks, WideMetrics
+from admission.figures.queue_metrics import QueueBooks, WideMetrics
 from admission.kube.webhook.validity import Validity
 from admission.node_recovery.view import NodeHealth
 from admission.turn_report import EvictionCost, TurnReport

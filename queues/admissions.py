@@ -156,17 +156,6 @@ CAUSES_TOLD: Final = frozenset((ReasonCode.REFUSED, ReasonCode.MAX_RUN_TIME, *CO
 NEVER_AGAIN: Final = 1 << 62
 
 
-#: Seconds for which a workload is left alone after its start if it was evicted once; a day at most.
-_AFTER_EVICTION: Final = 3600
-DAY: Final = 86_400
-
-
-def rest_after(evictions: int) -> int:
-    """Seconds for which a workload is left alone after its next start: an hour, then two, four, and so on, a day at
-    most. 0: it was never evicted."""
-    return min(_AFTER_EVICTION << min(evictions - 1, DAY.bit_length()), DAY) if evictions else 0
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastEviction:
     """The last eviction of a workload, if it was not admitted since and its cause helps to understand the wait.

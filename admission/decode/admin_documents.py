@@ -1,4 +1,7 @@
-"""Documents of administrators → facts: Queues, ResourceFlavors, Commands … Pure; what cannot be used says why."""
+"""Documents of administrators → facts: Queues, ResourceFlavors, Topologies, HyperNodes, disruption budgets, Commands …
+
+Pure; what cannot be used says why.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -26,12 +29,11 @@ from admission.wire import (
     WireOwnerReference,
     WirePodDisruptionBudget,
     WirePriorityClass,
-    WireResourceQuota,
 )
 from queues.api import names
 from queues.api.api_resources import QUEUES, VOLCANO_JOBS
 from queues.api.bounds import Excess, within_bounds
-from queues.api.quota.loan_values import loans_of
+from queues.api.quota.loans import loans_of
 from queues.api.reading.user_values import (
     LONGEST_MESSAGE,
     UserValues,
@@ -52,9 +54,8 @@ from queues.api.validation.queue_rules import queue_violations
 from queues.command import Command
 from queues.errors import InvalidDocument, InvalidQuantity
 from queues.ledger_record import LedgerRecord
-from queues.quota.namespace_quota import NamespaceQuota, QuotaLimit
 from queues.quota.queue import ROOT, Queue
-from queues.resources import PODS, amount
+from queues.resources import amount
 from queues.workload import QueueName, Requirement
 
 #: Parts beyond their bounds that a condition names.
@@ -198,24 +199,6 @@ def budget_fact(budget: WirePodDisruptionBudget) -> BudgetFact:
     )
 
 
-def namespace_quota(quota: WireResourceQuota) -> NamespaceQuota | None:
-    """A ResourceQuota; None if it counts no pods, or only those of a scope, which are not distinguished here."""
-    if quota.spec.scopes or quota.spec.scope_selector:
-        return None
-    used, limits = quota.status.used or {}, []
-    for name, hard in (quota.status.hard or {}).items():
-        resource = _limited_by(name)
-        if resource is None:
-            continue
-        try:
-            units = amount(resource, hard), amount(resource, used.get(name, 0))
-        except InvalidQuantity:
-            continue
-        limits.append(QuotaLimit(name, resource, *units))
-    meta = quota.metadata
-    return NamespaceQuota(namespace=meta.namespace, name=meta.name, limits=tuple(limits)) if limits else None
-
-
 def command_of(command: WireCommand) -> Command:
     """The Command, with the kind of its target if it is one that Commands are about, in any version."""
     meta, target = command.metadata, command.target or WireOwnerReference()
@@ -236,16 +219,6 @@ def command_of(command: WireCommand) -> Command:
 
 #: Groups and kinds of what Commands are about.
 _COMMANDED = {(resource.group, resource.kind) for resource in (VOLCANO_JOBS, QUEUES)}
-
-
-def _limited_by(name: str) -> str | None:
-    """The resource of pods that a line of a ResourceQuota limits; None if it limits something else."""
-    if name in ("pods", "count/pods"):
-        return PODS
-    if name in ("cpu", "memory", "ephemeral-storage") or name.startswith("hugepages-"):
-        return name
-    resource = name.removeprefix("requests.")
-    return None if resource in (name, "storage") else resource
 
 
 def priority_class_fact(found: WirePriorityClass) -> PriorityClassFact:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from admission.engine.snapshot import Snapshot
 from admission.facts.cluster import QueueFact
 from queues.api.names import SCHEDULING_VOLCANO
-from queues.api.quota.loan_values import loans_of
+from queues.api.quota.loans import loans_of
 from queues.api.quota.quota_changes import ROOT_HAS_NO_LIMITS, Changes, limit_asked, with_whole_names
 from queues.api.quota.quota_document import LIMITS, QuotaField, merged, patch_for, quota_of
 from queues.api.resource_names import NoSuchResource, usual_name

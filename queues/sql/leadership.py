@@ -30,13 +30,11 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.errors import Fenced
-from queues.sql.lease_times import LEASE_SECONDS
+from queues.sql.lease_times import LEASE_SECONDS, MARGIN_SECONDS
 from queues.sql.tables import fences, heartbeats, leases
 
 #: Name of the lease that the controller holds.
 CONTROLLER = "controller"
-#: Seconds the leader stops trusting its lease before the database does.
-MARGIN_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

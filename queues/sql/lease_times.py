@@ -6,3 +6,5 @@ from typing import Final
 LEASE_SECONDS: Final = 8.0
 #: Seconds between two attempts to be elected, or (of the leader) to renew.
 RETRY_SECONDS: Final = 2.0
+#: Seconds the leader stops trusting its lease before the database does.
+MARGIN_SECONDS: Final = 1.0

@@ -8,7 +8,6 @@ from sqlalchemy import text
 from queues.errors import DatabaseError
 from queues.sql.database import Database
 from queues.sql.leadership import (
-    MARGIN_SECONDS,
     LeaseTrust,
     Term,
     check_term,
@@ -17,7 +16,7 @@ from queues.sql.leadership import (
     renew,
     resign,
 )
-from queues.sql.lease_times import LEASE_SECONDS, RETRY_SECONDS
+from queues.sql.lease_times import LEASE_SECONDS, MARGIN_SECONDS, RETRY_SECONDS
 
 
 async def let_it_expire(muster: Database) -> None:

@@ -24,9 +24,8 @@ from admission.cli.rendering.quota import changes_table
 from admission.cli.rendering.sentences import columns_of, say
 from admission.cli.rendering.table import Cell
 from admission.cli.resource_names import full_resource
-from queues.api.quota.loan_values import entry_of, loans_of
+from queues.api.quota.loans import MOST_LOANS, Entry, end_of, entry_of, lasting, loans_of, without
 from queues.api.quota.quota_document import QuotaField
-from queues.api.quota.quota_loans import MOST_LOANS, Entry, end_of, lasting, without
 from queues.api.resource_names import usual_name
 from queues.api.types.queue import QueueDocument
 from queues.errors import InvalidDocument

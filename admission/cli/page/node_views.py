@@ -106,7 +106,7 @@ def node_racks(lines: Sequence[NodeOnPage]) -> Markup:
     if any(line.use is None for line in lines):
         legend.append(("unknown", "not known whether free"))
     return render(
-        "nodes.html",
+        "rack_map.html",
         lines=lines,
         racks=[_rack(name, nodes) for name, nodes in sorted(racks.items())],
         summary=_told_holes(racks) if racks else "",
@@ -126,7 +126,7 @@ def one_rack(lines: Sequence[NodeOnPage], name: str) -> Markup:
         raise unknown("rack or node with GPUs", name, {*racks, *(line.name for line in lines)}, "nodes")
     here = sorted(here, key=lambda line: line.name)[:_ROWS]
     return render(
-        "rack.html",
+        "one_rack.html",
         title=f"Node {name}" if is_node else "Nodes in no rack" if name == NO_RACK else f"Rack {name}",
         is_node=is_node,
         rack=here[0].rack,

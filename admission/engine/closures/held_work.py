@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from admission.engine.nodes.closed_nodes import longest_run
 from admission.engine.nodes.table import Amounts
 from admission.engine.snapshot import Snapshot
-from queues.admissions import Admission, AdmissionState, Seat, rest_after
+from queues.admissions import Admission, AdmissionState, Seat
+from queues.eviction_rest import rest_after
 from queues.versioned_map import differing, same_rows
 from queues.workload import AdmissionId, QueueName, WorkloadKey
 

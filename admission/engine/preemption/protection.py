@@ -39,7 +39,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from admission.engine.preemption.candidates import Candidate
-from queues.admissions import DAY, rest_after
+from queues.eviction_rest import DAY, rest_after
 from queues.quota.accounts import Account
 from queues.quota.queue import QueuePolicy
 from queues.quota.tree import QueueTree

@@ -17,6 +17,7 @@ from admission.kube.client.client import Client
 from admission.kube.job_starts.cron_job_starts import CronJobStarts
 from admission.kube.job_starts.flow_starts import FlowStarts
 from admission.kube.job_starts.job_writer import JobWriter, StartRefused
+from admission.kube.job_starts.probes import PROBE_EVERY
 from admission.kube.job_starts.started_jobs import StartedJobs
 from admission.kube.job_starts.starter_status import StarterStatus
 from admission.kube.job_starts.watched_kinds import JobTemplateFact, StarterFact, StarterInformers
@@ -27,8 +28,6 @@ _log = logging.getLogger(__name__)
 
 #: Seconds after which an object is looked at again at the latest while something is due later: clocks may be set.
 LOOK_AT_LEAST_EVERY: Final = 60.0
-#: Seconds between two rounds of probes of one JobFlow.
-PROBE_EVERY: Final = 5.0
 
 
 class JobStarter:

@@ -21,6 +21,8 @@ from queues.errors import ApiError
 
 _log = logging.getLogger(__name__)
 
+#: Seconds between two rounds of probes of one JobFlow.
+PROBE_EVERY: Final = 5.0
 #: Seconds for one answer, and for all that is asked at a time.
 ANSWER_SECONDS: Final = 2.0
 ROUND_SECONDS: Final = 20.0

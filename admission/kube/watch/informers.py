@@ -21,7 +21,6 @@ from admission.decode.admin_documents import (
     flavor_fact,
     hypernode_fact,
     namespace_fact,
-    namespace_quota,
     priority_class_fact,
     queue_fact,
     topology_fact,
@@ -40,6 +39,7 @@ from admission.decode.devices.resource_slices import (
     resource_slice_fact,
 )
 from admission.decode.fields import defect
+from admission.decode.namespace_quotas import namespace_quota
 from admission.decode.nodes import node_fact
 from admission.decode.pod_defaults import pod_defaults_fact
 from admission.decode.pods import minimal_pod_fact

@@ -6,7 +6,7 @@ import msgspec
 
 from admission.read_api import bodies
 from admission.web.reader import Sight
-from queues.api.quota.loan_values import loans_of
+from queues.api.quota.loans import loans_of
 from queues.api.quota.quota_document import Spec
 from queues.quota.loans import Loan, LoanInForce, loans_in_force
 from queues.quota.queue import Queue

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from queues.api.names import ROOT_QUEUE
-from queues.api.quota.quota_loans import entries
+from queues.api.quota.loans import entries
 from queues.errors import InvalidQuantity
 from queues.json_values import list_at, mapping_at, text_at
 from queues.resources import amount, show

@@ -19,7 +19,7 @@ from queues.api.model import (
     Time,
 )
 from queues.api.names import SCHEDULING_VOLCANO
-from queues.api.quota.quota_loans import MOST_LOANS
+from queues.api.quota.loans import MOST_LOANS
 from queues.api.reading.user_values import MOST_LIMITS, duration, is_label_key, resource_problem
 from queues.api.types.volcano_job import Whole
 from queues.api.validation.violations import selector_violations

@@ -8,7 +8,7 @@ same amount.
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from queues.api.quota.loan_values import loans_of
+from queues.api.quota.loans import loans_of
 from queues.api.types.queue import QueueDocument
 from queues.errors import InvalidDocument
 from queues.json_values import mapping_at

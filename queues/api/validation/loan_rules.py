@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from queues.api.model import excerpt
-from queues.api.quota.quota_loans import end_of, lasting
+from queues.api.quota.loans import end_of, lasting
 from queues.api.types.queue import QueueDocument
 from queues.api.validation.violations import Violation, limit_violations
 from queues.errors import InvalidQuantity

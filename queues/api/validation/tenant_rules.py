@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
 from queues.api.model import excerpt
-from queues.api.quota.quota_loans import lasting
+from queues.api.quota.loans import lasting
 from queues.api.types.queue import QueueAccess, QueueDocument, QueueSpec
 from queues.api.validation.foreign_loans import weakened_loans
 from queues.api.validation.loan_rules import loan_refusals

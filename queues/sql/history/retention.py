@@ -28,10 +28,10 @@ PAGE: Final = 50_000
 class Retention:
     """For how many days each kind of history is kept; 0: for ever."""
 
-    decisions: int = 90
+    decisions: int
     #: Workloads whose object is gone, and closed admissions.
-    ended_work: int = 90
-    postings: int = 400
+    ended_work: int
+    postings: int
 
     def of(self, table: str) -> timedelta | None:
         """For how long rows of a partitioned table are kept; None for ever."""

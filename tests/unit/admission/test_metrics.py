@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from admission.figures.wide_metrics import WideMetrics
+from admission.figures.queue_metrics import WideMetrics
 from admission.metrics import Metrics, ProcessFigures, Watching
 from admission.node_recovery.view import NodeHealth
 from admission.turn_report import EvictionCost, TurnReport

@@ -128,7 +128,7 @@ async def leading(
             rules=PodRules(),
             patience=Timeouts(),
             dry_runs=True,
-            retention=Retention(),
+            retention=Retention(decisions=90, ended_work=90, postings=400),
             configuration="",
             turn_every=0.05,
             observe=lambda report: None,

@@ -8,7 +8,7 @@ second from the lead time to the end, with the loans that last then.
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from queues.api.quota.loan_values import loans_of
+from queues.api.quota.loans import loans_of
 from queues.api.resource_names import is_extended
 from queues.api.types.node_closures import Reservation
 from queues.api.types.queue import QueueDocument

@@ -78,9 +78,9 @@ USED: dict[type[BaseModel], dict[str, str]] = {
         "policy.preemption.borrowWhilePreempting policy.starvation policy.health policy.health.recovery access "
         "policy.provisioning",
         "queues/quota/loans.py": "loans.to loans.flavor loans.until",
-        # It checks what ``queues/api/quota/loan_values.py`` reads by key.
+        # It checks what ``queues/api/quota/loans.py`` reads by key.
         "queues/api/validation/loan_rules.py": "loans loans.resources",
-        "queues/api/quota/loan_values.py": "loans.reason",
+        "queues/api/quota/loans.py": "loans.reason",
         "admission/workloads/rollback.py": "policy.health.onFault",
         "queues/api/validation/tenant_rules.py": "access.admins access.admins.user access.admins.group "
         "access.maxQueues",

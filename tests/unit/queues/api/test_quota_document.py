@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from queues.api.quota.loans import end_of
 from queues.api.quota.quota_document import (
     SHOWN_CHANGES,
     SHOWN_CHARACTERS,
@@ -15,7 +16,6 @@ from queues.api.quota.quota_document import (
     patch_for,
     quota_of,
 )
-from queues.api.quota.quota_loans import end_of
 from tests.tables import with_rows
 
 GPU = "nvidia.com/gpu"
