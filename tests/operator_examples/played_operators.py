@@ -1,8 +1,6 @@
 """Operators of other projects, played: what each makes of one of its objects. Deployments, StatefulSets and Jobs are
 Kubernetes' own, whose controllers make pods of what is made here."""
 
-import copy
-import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -185,26 +183,6 @@ def _labelled(template: Mapping[str, Any], name: str, group: str, size: int) -> 
     metadata["labels"] = {**metadata.get("labels", {}), **labels}
     metadata["annotations"] = {**metadata.get("annotations", {}), f"{_LEADER_WORKER}/size": str(size)}
     return {"metadata": metadata, "spec": template["spec"]}
-
-
-def _informed(component: Document) -> Document:
-    content = copy.deepcopy(component["template"])
-    shape = content.get("spec", {})
-    templates = [_walk({"template": content}, each["path"]) for each in component.get("podSets", ())] or [
-        *([shape["template"]] if "template" in shape else []),
-        *(each["template"] for each in shape.get("pytorchReplicaSpecs", {}).values()),
-    ]
-    for template, info in zip(templates, component.get("podSetInfos", []), strict=False):
-        metadata = template.setdefault("metadata", {})
-        for field in ("labels", "annotations"):
-            metadata[field] = {**metadata.get(field, {}), **info.get(field, {})}
-    return content
-
-
-def _walk(content: Any, where: str) -> Any:
-    for field, index in re.findall(r"(\w+)|\[(\d+)\]", where):
-        content = content[field] if field else content[int(index)]
-    return content
 
 
 def _job(name: str) -> Document:
