@@ -82,7 +82,6 @@ GPU_RUNTIME: Final = "muster.dev/gpu-runtime"
 AGENT_NAMESPACE: Final = "muster-agents"
 #: Seconds for which such a lease counts.
 AGENT_LEASE_SECONDS: Final = 180
-#: Annotation of a Device: pods of the node whose devices are not as they should be, as JSON.
 #: Label of a node, by a person: ``"true"``, and the agent runs there though no other label says that there are devices.
 RUNS_AGENT: Final = "muster.dev/agent"
 #: Label of nodes and of devices: the NVLink domain across nodes, ``<cluster uuid>.<clique>``.

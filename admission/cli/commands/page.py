@@ -4,7 +4,7 @@ import ipaddress
 import signal
 import sys
 from pathlib import Path
-from typing import NoReturn
+from threading import Thread
 
 import click
 
@@ -54,8 +54,9 @@ def page(listen: str, api_server: str, ca_file: str | None, cluster_name: str, t
         raise CommandFailed(
             tried=f"Listening on {listen}", found=found, hint="Another address: --listen HOST:PORT."
         ) from error
-    # The first process of a container has no handler for it unless it sets one.
-    signal.signal(signal.SIGTERM, _end)
+    # The first process of a container has no handler for it unless it sets one. No exception ends the loop: one that a
+    # handler raises is lost where it meets a finalizer.
+    signal.signal(signal.SIGTERM, lambda *_: Thread(target=server.shutdown, daemon=True).start())
     click.echo(f"The page is at http://{host}:{server.server_port}, for requests with a bearer token.")
     sys.stdout.flush()
     try:
@@ -64,10 +65,6 @@ def page(listen: str, api_server: str, ca_file: str | None, cluster_name: str, t
         pass
     finally:
         server.server_close()
-
-
-def _end(*_: object) -> NoReturn:
-    raise KeyboardInterrupt
 
 
 def _address(text: str) -> tuple[str, int]:

@@ -51,7 +51,10 @@ def served(sandbox: Sandbox, folder: Path) -> Iterator[Ask]:
             yield ask
         finally:
             process.send_signal(signal.SIGTERM)
-            assert process.wait(LIMIT) == 0
+            try:
+                assert process.wait(LIMIT) == 0
+            finally:
+                process.kill()
 
 
 def person(sandbox: Sandbox, name: str, *roles: tuple[str, str]) -> str:
