@@ -20,6 +20,7 @@ from queues.quota.queue import DEFAULT_POLICY, Queue
 _DECIDING: Final = (
     "admission.engine",
     "queues.admissions",
+    "queues.eviction_rest",
     "queues.flavor_growth",
     "queues.label_selectors",
     "queues.node_closures",

@@ -157,9 +157,9 @@ class DemoSteps:
 
     def wait_no_groups(self) -> None:
         """Wait until no PodGroup is left: the garbage collector looks for new kinds every half minute only."""
-        self.until(lambda: not self.api.get(POD_GROUPS.path())["items"], "PodGroups to be gone", seconds=90.0)
+        self.until(lambda: not self.api.get(POD_GROUPS.path())["items"], "PodGroups to be gone")
 
-    def until(self, holds: Callable[[], bool], what: str, *, seconds: float = 60.0) -> None:
+    def until(self, holds: Callable[[], bool], what: str, *, seconds: float = 180.0) -> None:
         """Wait until a condition holds. ``what``: the condition in words. Raises StepFailed, MusterEnded."""
         deadline = time.monotonic() + seconds
         while True:
@@ -177,8 +177,15 @@ class DemoSteps:
                 raise StepFailed(seconds=seconds, what=what, scene=f"The end of Muster's log:\n{self._log()}")
             time.sleep(_INTERVAL)
 
-    def _ask(self, path: str) -> Any:
-        return self.api.get(f"/apis/read.muster.dev/v1/{path}")["items"]
+    def _ask(self, path: str) -> list[Any]:
+        items: list[Any] = []
+
+        def has_answered() -> bool:
+            items[:] = self.api.get(f"/apis/read.muster.dev/v1/{path}")["items"]
+            return True
+
+        self.until(has_answered, f"an answer about {path}")
+        return items
 
     def _reason(self, workload: ExampleWorkload) -> dict[str, str]:
         for item in self._ask("pending"):
