@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from admission.api_access import Access, UnusableAccess
 from admission.api_connection import tls_context
-from admission.kube.client.kubeconfig import load
+from admission.kube.client.kubeconfig import is_in_pod, load
 from queues.errors import ApiUnavailable
 
 #: Seconds after which files are read again: tokens in them are rotated.
@@ -45,7 +45,7 @@ class Credentials:
         Raises ApiUnavailable when there is nothing usable.
         """
         read = partial(load, None if kubeconfig is None else str(kubeconfig), context)
-        if kubeconfig is None and context is None and "KUBERNETES_SERVICE_HOST" in os.environ:
+        if is_in_pod(kubeconfig, context):
             read = partial(Access.in_pod, os.environ)
         return await cls.by(read)
 

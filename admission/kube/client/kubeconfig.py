@@ -41,6 +41,11 @@ def load(path: str | None, context: str | None, environment: Mapping[str, str] |
     return _access(merged, context, variables)
 
 
+def is_in_pod(kubeconfig: Path | None, context: str | None) -> bool:
+    """Whether a process that names no kubeconfig and no context runs in a pod, whose service account it has then."""
+    return kubeconfig is None and context is None and "KUBERNETES_SERVICE_HOST" in os.environ
+
+
 def current_namespace(path: str | None, context: str | None) -> str:
     """Namespace of the context, ``default`` when there is none to be found."""
     try:

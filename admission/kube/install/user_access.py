@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from admission.api_access import Access, UnusableAccess
-from admission.kube.client.kubeconfig import files_named
+from admission.kube.client.kubeconfig import files_named, is_in_pod
 
 
 def user_access(kubeconfig: Path | None, context: str | None) -> Access:
@@ -22,7 +22,7 @@ def user_access(kubeconfig: Path | None, context: str | None) -> Access:
     from kubernetes_asyncio.client import Configuration
     from kubernetes_asyncio.config import load_kube_config
 
-    if kubeconfig is None and context is None and "KUBERNETES_SERVICE_HOST" in os.environ:
+    if is_in_pod(kubeconfig, context):
         return Access.in_pod(os.environ)
     files = files_named(None if kubeconfig is None else str(kubeconfig), os.environ)
     source, configuration = os.pathsep.join(map(str, files)), Configuration()
