@@ -189,9 +189,9 @@ class DryRunWriter:
     async def _try(self, key: TemplateKey) -> None:
         await self._limiter.wait()
         example = self._example(key)
-        if example is None:  # the answer would never be asked for again
-            self.queue.forget(key)
-            self._world.templates.expire(key)
+        if example is None:
+            # One that comes before this step has ended finds the question under way: so it is looked again then.
+            self.queue.requeue_when_finished(key)
             return self._tell(TemplateFact(key=key))
         began = self.queue.now()
         try:

@@ -1,5 +1,6 @@
 """What pods of a template will ask, as the API server itself tells by dry runs that store nothing."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
@@ -11,7 +12,7 @@ from aiohttp import web
 
 from admission.decode.template_trials import DryRunOutcome
 from admission.facts.changes import Change, FactKind
-from admission.facts.pods import PodDefaultsFact, TemplateFact
+from admission.facts.pods import PodDefaultsFact, TemplateFact, TemplateKey
 from admission.facts.workloads import WorkloadFact
 from admission.kube.client.client import Client
 from admission.kube.writers import dry_runs, work_queue
@@ -357,6 +358,27 @@ async def test_an_old_answer_is_asked_for_again_when_a_workload_of_its_template_
     assert len(misled.told) == 1, "the same answer is no news"
     misled.about(fact)
     await eventually(lambda: misled.world.templates.is_current(key), "it to be asked again")
+
+
+async def test_a_workload_that_comes_as_its_template_is_given_up_is_asked_about(
+    misled: Asking, server: FakeApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dry_runs, "ANEW_AFTER", 0.01)
+    fact = volcano("ns")
+    key = next(keys_of(fact))
+    server.once("POST", says(answered("7")), times=100)
+    await misled.answer(fact)
+    expire = misled.world.templates.expire
+
+    def expire_and_come(given_up: TemplateKey) -> None:
+        expire(given_up)
+        asyncio.get_running_loop().call_soon(misled.about, fact)
+
+    monkeypatch.setattr(misled.world.templates, "expire", expire_and_come)
+    await eventually(lambda: misled.writer.queue.is_under_way(key), "it to be asked again")
+    misled.about(replace(fact, finished=True))
+    before = len(server.seen("POST"))
+    await eventually(lambda: len(server.seen("POST")) > before + 1, "it to be asked for the new workload")
 
 
 def answered(cpu: str) -> bytes:
