@@ -81,7 +81,7 @@ def suggestions(snapshot: Snapshot, workload: Workload, reason: Reason) -> list[
     raised = capability_raised(what_if, refused)
     found = [
         *_times(what_if),
-        *_endings(what_if, refused),
+        *_endings(what_if),
         *_less(what_if, refused),
         *_priority(what_if),
         *_preempting(what_if),
@@ -114,7 +114,7 @@ def _more_than_one(what_if: WhatIf, refused: Reason, raised: QuotaRaise | None) 
     raised_what_if, now = WhatIf.of(replace(what_if.snapshot, queues=raised.queues), what_if.workload)
     if now.reason is None:
         return
-    for second in (*_endings(raised_what_if, now.reason), *_nodes(raised_what_if, now.reason)):
+    for second in (*_endings(raised_what_if), *_nodes(raised_what_if, now.reason)):
         yield replace(
             _capability(raised, now),
             message=f"{raised.text}, and {second.message}",
@@ -303,9 +303,9 @@ def _time(what_if: WhatIf) -> Iterator[Suggestion]:
         )
 
 
-def _endings(what_if: WhatIf, refused: Reason) -> Iterator[Suggestion]:
+def _endings(what_if: WhatIf) -> Iterator[Suggestion]:
     """The fewest running workloads that would let the workload in by ending."""
-    found = fewest_endings(what_if, refused)
+    found = fewest_endings(what_if)
     if found is None:
         return
     snapshot = what_if.snapshot
