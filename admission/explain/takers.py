@@ -6,9 +6,9 @@ workload is part of it. It may contain more: whether victims are worth it depend
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
 from admission.engine import claims
 from admission.engine.closures.closing import NOTHING_CLOSED
@@ -46,14 +46,12 @@ class Taker:
     """One rule by which the workload may be evicted."""
 
     rule: TakerRule
-    #: Queue of those who could take the place. None for a fault, where no workload takes it.
-    queue: QueueName | None
+    #: Queues of those who could take the place, the first ones. Empty for a fault, where no workload takes it.
+    queues: tuple[QueueName, ...] = ()
     #: The second from which on; not after ``now``: already.
     begins: int
     #: A sentence without its full stop.
     message: str
-    #: The numbers of the message, JSON-able; amounts in the units of ``queues.resources``.
-    facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,10 +245,9 @@ def _preempting(question: _Question) -> Iterator[Taker]:
     ]
     yield Taker(
         rule=TakerRule.PREEMPTED,
-        queue=queue,
+        queues=(queue,),
         begins=question.own_from,
         message=f"a workload of its own queue {queue} with {which} ({_who_waits(waiting)})",
-        facts={"priority": priority, "waiting": len(waiting)},
     )
 
 
@@ -278,10 +275,8 @@ def _reclaiming(question: _Question) -> Iterator[Taker]:
     if (more := len(found) - MOST_QUEUES) > 0:
         yield Taker(
             rule=TakerRule.RECLAIMED,
-            queue=None,
             begins=question.reclaim_from,
             message=f"{counted(more, 'further queue')} in the same way",
-            facts={"more": more},
         )
 
 
@@ -327,18 +322,7 @@ def _reclaim(question: _Question, name: QueueName, pair: QueuePair, account: Acc
         begins = waiting_longer
         clear_after = span(tree.policy(name).clear_after or 0)
         message += f", for work that has waited for {clear_after}, and since before this one started"
-    return Taker(
-        rule=TakerRule.RECLAIMED,
-        queue=name,
-        begins=begins,
-        message=message,
-        facts={
-            "resource": account.resource,
-            "flavor": account.flavor,
-            "units": max(units, 0),
-            "above": pair.victim_side[-1],
-        },
-    )
+    return Taker(rule=TakerRule.RECLAIMED, queues=(name,), begins=begins, message=message)
 
 
 def _from_when_work_before_it_may(question: _Question, name: QueueName, *, keeps_nothing: bool) -> int | None:
@@ -391,16 +375,10 @@ def _clearing(question: _Question) -> Iterator[Taker]:
     waiting = [gang for _, _, _, some in found for gang in some]
     yield Taker(
         rule=TakerRule.CLEARED,
-        queue=found[0][1] if len(found) == 1 else None,
+        queues=tuple(each[1] for each in found[:MOST_QUEUES]),
         begins=min(each[0] for each in found),
         message=f"a larger gang of {listed([f'queue {each[1]}' for each in found], shown=4)} that has waited for"
         f" {span(after)}, of a priority of at least {question.priority} ({_who_waits(waiting)})",
-        facts={
-            "clearAfter": after,
-            "priority": question.priority,
-            "waiting": len(waiting),
-            "queues": [each[1] for each in found[:MOST_QUEUES]],
-        },
     )
 
 
@@ -409,7 +387,6 @@ def _faults(question: _Question) -> Iterator[Taker]:
     if on_fault not in (None, REPORT):
         yield Taker(
             rule=TakerRule.UNHEALTHY_DEVICE,
-            queue=None,
             begins=question.snapshot.now,
             message=f"an unhealthy device of its nodes (policy.health.onFault: {on_fault})",
         )

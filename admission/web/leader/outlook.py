@@ -79,22 +79,14 @@ def _standing(place: PlaceStanding) -> StandingBody:
         takers=tuple(
             TakerBody(
                 rule=str(each.rule),
-                queue=each.queue,
+                queues=each.queues,
                 from_=rfc3339(each.begins),
                 message=each.message,
-                facts=_with_quantity(each.facts),
             )
             for each in place.takers
         ),
         nobody=place.nobody,
     )
-
-
-def _with_quantity(facts: bodies.Facts) -> bodies.Facts:
-    form = dict(facts)
-    if "units" in form:
-        form["units"] = show(form["resource"], form["units"])
-    return form
 
 
 def _outlook(

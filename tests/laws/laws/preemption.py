@@ -595,9 +595,7 @@ def evictions_were_named(snapshot: Snapshot) -> None:
             told = standing(before, snapshot.admissions[evict.admission].workload)
             assert told is not None
             named = [
-                taker
-                for taker in told.takers
-                if taker.rule == evict.code and claim.queue in (taker.queue, *taker.facts.get("queues", ()))
+                taker for taker in told.takers if taker.rule == evict.code and claim.queue in taker.queues
             ]
             assert [taker.begins <= snapshot.now for taker in named] == [True], (evict, told)
             assert told.protected_until is None
