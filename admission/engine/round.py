@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 
 from admission.engine import reasons
-from admission.engine.backfill.coming_room import FOR_LACK_OF_ROOM, LEAVING_SECONDS, ComingRoom
+from admission.engine.backfill.coming_room import LEAVING_SECONDS, ComingRoom
 from admission.engine.backfill.reservation import Backfill, LongestWaiting
 from admission.engine.claims import HeldClaims, amounts_per_node
 from admission.engine.memo import EngineState
 from admission.engine.nodes.table import Amounts
 from admission.engine.pending.classes import (
+    FOR_LACK_OF_ROOM,
     ClassAnswers,
     ClassRequest,
     PendingWorkload,

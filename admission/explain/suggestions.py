@@ -20,7 +20,7 @@ from queues.api.reading.pod_places import NVLINK
 from queues.node_closures import ClosureKind, NodeClosure
 from queues.plan import Reason
 from queues.quota.accounts import Account
-from queues.quota.queue import ROOT
+from queues.quota.queue import ROOT, path_upwards
 from queues.reason_codes import ReasonCode
 from queues.resources import Resources
 from queues.text_format import counted, duration, listed, rfc3339, span
@@ -216,13 +216,11 @@ def _untried(snapshot: Snapshot, workload: Workload, reason: Reason) -> Suggesti
 def _started_again(snapshot: Snapshot, queue: QueueName) -> str:
     """All that stops a queue, here or above, taken back: it may be closed and paused, and each alone is not enough."""
     parts: list[str] = []
-    name: QueueName | None = queue
-    while name is not None and (found := snapshot.queues.get(name)) is not None:
-        if found.closed:
-            parts.append(f"queue {name} opened again (kubectl muster queue open {name})")
-        if found.paused:
-            parts.append(f"queue {name} resumed (kubectl muster queue resume {name})")
-        name = found.parent
+    for each in path_upwards(queue, snapshot.queues.get):
+        if each.closed:
+            parts.append(f"queue {each.name} opened again (kubectl muster queue open {each.name})")
+        if each.paused:
+            parts.append(f"queue {each.name} resumed (kubectl muster queue resume {each.name})")
     return listed(parts, len(parts))
 
 

@@ -6,6 +6,7 @@ one answer. A placement class is all workload classes that get one answer from t
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from admission.engine import reasons
 from admission.engine.pending.waiting_time import passed_over_from, soonest, starves_at, waits_since
@@ -24,8 +25,12 @@ from queues.plan import Reason
 from queues.quota.access import AccessRefusal
 from queues.quota.accounts import Account
 from queues.quota.tree import QueueTree
+from queues.reason_codes import ReasonCode
 from queues.resources import Resources
 from queues.workload import FlavorName, QueueName, Workload, WorkloadKey
+
+#: Refusals for lack of what others hold: evictions, and seats that come back, may help against them.
+FOR_LACK_OF_ROOM: Final = (ReasonCode.NO_FIT, ReasonCode.TOPOLOGY_NO_FIT, ReasonCode.QUEUE_LIMIT)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

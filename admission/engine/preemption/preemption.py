@@ -12,13 +12,12 @@ pods end: without claims small work that comes meanwhile would take them from a 
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
 from admission.engine import reasons
 from admission.engine.claims import HeldClaims, amounts_per_node
-from admission.engine.pending.classes import RefusedClass
+from admission.engine.pending.classes import FOR_LACK_OF_ROOM, RefusedClass
 from admission.engine.placement import gangs
 from admission.engine.placement.need import is_extended_resource, need_choices
 from admission.engine.preemption.context import FailedRequest, PreemptionContext, PreemptionResult
@@ -27,7 +26,6 @@ from admission.engine.preemption.running import RunningWorkloads
 from admission.engine.preemption.search import VictimSearch, failed_request, searches_by_flavor, starves_now
 from admission.engine.snapshot import Snapshot
 from queues.plan import Admit
-from queues.reason_codes import ReasonCode
 from queues.resources import CPU
 from queues.workload import Workload
 
@@ -81,39 +79,26 @@ class SpareRoom:
         return bool(np.any(freed[rows] > 0))
 
 
-#: Refusals that evictions may help against.
-_FOR_LACK_OF_ROOM = (ReasonCode.QUEUE_LIMIT, ReasonCode.NO_FIT, ReasonCode.TOPOLOGY_NO_FIT)
-
-
-class Refusals(Protocol):
-    """What a turn has refused."""
-
-    def refused_classes(self, prospects: PreemptionProspects) -> Iterable[RefusedClass]:
-        """Classes for which victims may be found, in the order in which their heads were tried."""
-        ...
-
-    def lacking_room(self) -> Iterable[RefusedClass]:
-        """All classes that lack room and that no reservation keeps off, in the order of the line."""
-        ...
-
-
 def make_room(
     snapshot: Snapshot,
-    refusals: Refusals,
+    refused_classes: Iterable[RefusedClass],
+    lacking_room: Callable[[], Iterable[RefusedClass]],
     held_claims: HeldClaims,
     prospects: PreemptionProspects,
     running: RunningWorkloads,
 ) -> PreemptionResult:
     """Evictions and claims for refused classes.
 
-    ``prospects``: of the world after everything else of the turn, with the space of all claims held; the world is
-    left as it was, but for claims that turn out to be of no use.
+    ``refused_classes``: those for which victims may be found, in the order in which their heads were tried.
+    ``lacking_room``: all that lack room and that no reservation keeps off, in the order of the line. ``prospects``: of
+    the world after everything else of the turn, with the space of all claims held; the world is left as it was, but
+    for claims that turn out to be of no use.
     """
     if not (snapshot.holders or held_claims.claims):
         return PreemptionResult()
     context = PreemptionContext(snapshot, held_claims, prospects, running)
-    spare = SpareRoom(context, refusals.lacking_room)
-    for refused in refusals.refused_classes(prospects):
+    spare = SpareRoom(context, lacking_room)
+    for refused in refused_classes:
         if may_evict(refused):
             evicts = len(context.result.evicts)
             _make_room_for_class(context, refused)
@@ -130,7 +115,7 @@ def may_evict(refused: RefusedClass) -> bool:
     in Volcano.
     """
     need = refused.need
-    if need.complete or need.shortfall or refused.reason.code not in _FOR_LACK_OF_ROOM:
+    if need.complete or need.shortfall or refused.reason.code not in FOR_LACK_OF_ROOM:
         return False
     return refused.members[0].workload.preempts
 
