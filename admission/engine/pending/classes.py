@@ -110,22 +110,14 @@ class ClassAnswer:
 
     queue: QueueName
     reason: Reason
-    members: Sequence[LineEntry]
-
-    def workloads(self) -> Iterator[WorkloadKey]:
-        """Keys of the members."""
-        return (each.workload.key for each in self.members)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class RefusedClass:
-    """Workloads of one queue and one shape that were refused together."""
-
     #: In the order in which they would be tried.
     members: Sequence[LineEntry]
     #: What each of them lacks.
     need: MissingMembers
-    reason: Reason
+
+    def workloads(self) -> Iterator[WorkloadKey]:
+        """Keys of the members."""
+        return (each.workload.key for each in self.members)
 
 
 @dataclass(slots=True, eq=False)
@@ -198,12 +190,8 @@ class WorkloadClass:
         known = self.answer
         if known is None or known.reason is not reason:
             members = tuple(self.class_queue.rest()) if known is None else known.members
-            known = self.answer = ClassAnswer(self.queue, reason, members)
+            known = self.answer = ClassAnswer(self.queue, reason, members, self.request.need)
         return known
-
-    def as_refused(self, answer: ClassAnswer) -> RefusedClass:
-        """The last answer, as preemption needs it."""
-        return RefusedClass(members=answer.members, need=self.request.need, reason=answer.reason)
 
 
 @dataclass(slots=True, eq=False)

@@ -17,7 +17,7 @@ import numpy as np
 
 from admission.engine import reasons
 from admission.engine.claims import HeldClaims, amounts_per_node
-from admission.engine.pending.classes import FOR_LACK_OF_ROOM, RefusedClass
+from admission.engine.pending.classes import FOR_LACK_OF_ROOM, ClassAnswer
 from admission.engine.placement import gangs
 from admission.engine.placement.need import is_extended_resource, need_choices
 from admission.engine.preemption.context import FailedRequest, PreemptionContext, PreemptionResult
@@ -39,7 +39,7 @@ class SpareRoom:
 
     context: PreemptionContext
     #: Refused classes that lack room and may have it, in the order of the line.
-    waiting: Callable[[], Iterable[RefusedClass]]
+    waiting: Callable[[], Iterable[ClassAnswer]]
     _tried: int = 0
 
     def claim(self) -> None:
@@ -56,7 +56,7 @@ class SpareRoom:
                 if not self._claimed(entry.workload, refused):
                     break
 
-    def _claimed(self, workload: Workload, refused: RefusedClass) -> bool:
+    def _claimed(self, workload: Workload, refused: ClassAnswer) -> bool:
         """Claim a place for one workload. False: it does not fit, or not because of what is freed."""
         self._tried += 1
         answer = gangs.admit(workload, refused.need, self.context.drained)
@@ -81,8 +81,8 @@ class SpareRoom:
 
 def make_room(
     snapshot: Snapshot,
-    refused_classes: Iterable[RefusedClass],
-    lacking_room: Callable[[], Iterable[RefusedClass]],
+    refused_classes: Iterable[ClassAnswer],
+    lacking_room: Callable[[], Iterable[ClassAnswer]],
     held_claims: HeldClaims,
     prospects: PreemptionProspects,
     running: RunningWorkloads,
@@ -108,7 +108,7 @@ def make_room(
     return context.result
 
 
-def may_evict(refused: RefusedClass) -> bool:
+def may_evict(refused: ClassAnswer) -> bool:
     """True if evictions could help the workloads of a class, and their priority class lets them preempt.
 
     With ``preemptionPolicy: Never`` nothing is evicted for a workload, be it by priority or for its queue's quota, as
@@ -120,7 +120,7 @@ def may_evict(refused: RefusedClass) -> bool:
     return refused.members[0].workload.preempts
 
 
-def _make_room_for_class(context: PreemptionContext, refused: RefusedClass) -> None:
+def _make_room_for_class(context: PreemptionContext, refused: ClassAnswer) -> None:
     """Make room for as many workloads of a class as there are victims for."""
     searches: list[VictimSearch] | None = None
     request: FailedRequest | None = None
