@@ -9,7 +9,6 @@ from msgspec import structs
 from admission.engine.nodes.table import Layout
 from admission.read_api import trials as bodies
 from admission.read_api.bodies import ChangeBody, ExpectedStartBody, ReasonBody
-from admission.trials.submitted import Skipped
 from admission.trials.trial import DecidedTrial, Outcome, QuotaTaken, explained
 from admission.web.leader.outlook import facts_of
 from admission.web.quantities import facts_with_quantities, quantities
@@ -28,7 +27,7 @@ MOST_VICTIMS: Final = 50
 
 def trial_list(
     decided: DecidedTrial,
-    skipped: Sequence[Skipped],
+    skipped: Sequence[bodies.SkippedBody],
     has_time: Callable[[], bool],
     expected: Mapping[WorkloadKey, ExpectedStartBody],
 ) -> bodies.TrialList:
@@ -40,10 +39,7 @@ def trial_list(
             structs.replace(_trial(decided, each), expected=_expected(each, expected))
             for each in explained(decided, has_time)
         ),
-        skipped=tuple(
-            bodies.SkippedBody(api_version=each.api_version, kind=each.kind, name=each.name)
-            for each in skipped
-        ),
+        skipped=tuple(skipped),
     )
 
 
