@@ -10,9 +10,9 @@ import msgspec
 
 from admission.engine.snapshot import Snapshot
 from admission.explain.explain import Explained, explain
-from admission.explain.takers import PlaceStanding, standing
+from admission.explain.takers import standing
 from admission.read_api import bodies
-from admission.read_api.bodies import ChangeBody, ExpectedStartBody, OutlookBody, StandingBody, TakerBody
+from admission.read_api.bodies import ChangeBody, ExpectedStartBody, OutlookBody
 from admission.web.lists.expected import told_at
 from admission.web.quantities import quantities
 from queues.plan import Plan, Reason
@@ -60,7 +60,7 @@ def outlooks(
             found.append(
                 msgspec.structs.replace(
                     outlook,
-                    standing=None if place is None else _standing(place),
+                    standing=place,
                     expected=None if waits_for_people else _told(expected(key), snapshot.now),
                 )
             )
@@ -69,24 +69,6 @@ def outlooks(
 
 def _told(start: ExpectedStartBody | None, now: int) -> ExpectedStartBody | None:
     return None if start is None else told_at(start, rfc3339(now))
-
-
-def _standing(place: PlaceStanding) -> StandingBody:
-    until = place.protected_until
-    return StandingBody(
-        message=place.message,
-        protected_until=None if until is None else rfc3339(until),
-        takers=tuple(
-            TakerBody(
-                rule=str(each.rule),
-                queues=each.queues,
-                from_=rfc3339(each.begins),
-                message=each.message,
-            )
-            for each in place.takers
-        ),
-        nobody=place.nobody,
-    )
 
 
 def _outlook(
