@@ -12,12 +12,10 @@ from admission.engine.snapshot import Snapshot
 from admission.explain.explain import Explained, explain
 from admission.explain.takers import standing
 from admission.read_api import bodies
-from admission.read_api.bodies import ChangeBody, ExpectedStartBody, OutlookBody
+from admission.read_api.bodies import ExpectedStartBody, OutlookBody
 from admission.web.lists.expected import told_at
-from admission.web.quantities import quantities
 from queues.plan import Plan, Reason
 from queues.reason_codes import NEEDS_A_CHANGE
-from queues.resources import show
 from queues.text_format import rfc3339
 from queues.workload import Workload, WorkloadKey
 
@@ -84,19 +82,6 @@ def _outlook(
         queue_length=explained.queue_length,
         ahead=tuple(str(key) for key in explained.ahead),
         behind=explained.behind,
-        changes=tuple(
-            ChangeBody(kind=str(each.kind), message=each.message, facts=facts_of(each.facts))
-            for each in explained.changes
-        ),
+        changes=explained.changes,
         problem=None if problem is None else bodies.ReasonBody(code=problem.code, message=problem.message),
     )
-
-
-def facts_of(facts: bodies.Facts) -> bodies.Facts:
-    """The numbers of a suggestion, with amounts as Kubernetes writes them."""
-    form = dict(facts)
-    if "takes" in form:
-        form["takes"] = quantities(form["takes"])
-    if "more" in form:
-        form["more"] = [{**each, "units": show(each["resource"], each["units"])} for each in form["more"]]
-    return form

@@ -8,9 +8,8 @@ from msgspec import structs
 
 from admission.engine.nodes.table import Layout
 from admission.read_api import trials as bodies
-from admission.read_api.bodies import ChangeBody, ExpectedStartBody, ReasonBody
+from admission.read_api.bodies import ExpectedStartBody, ReasonBody
 from admission.trials.trial import DecidedTrial, Outcome, QuotaTaken, explained
-from admission.web.leader.outlook import facts_of
 from admission.web.quantities import facts_with_quantities, quantities
 from admission.web.tree import names_alike
 from queues.admissions import Seat
@@ -84,16 +83,12 @@ def _trial(decided: DecidedTrial, outcome: Outcome) -> bodies.TrialBody:
     )
     if found is None:
         return body
-    changes = tuple(
-        ChangeBody(kind=str(each.kind), message=each.message, facts=facts_of(each.facts))
-        for each in found.changes
-    )
     return structs.replace(
         body,
         position=found.position,
         queue_length=found.queue_length,
         behind=found.behind,
-        changes=changes,
+        changes=found.changes,
     )
 
 
