@@ -14,6 +14,7 @@ from queues.api.model import excerpt
 from queues.api.names import DEFAULT_QUEUE, QUEUE_LABEL
 from queues.api.reading.user_values import MOST_ENTRIES, MOST_POD_SETS, duration
 from queues.api.validation.defaults import MAX_RETRY, with_needed_plugins
+from queues.api.validation.plugin_flags import unsupported_plugins
 from queues.api.validation.unsupported import UNTIMED, unsupported_fields
 from queues.errors import InvalidDocument
 
@@ -144,6 +145,7 @@ def job_of(metadata: WireMetadata, spec_json: msgspec.Raw) -> JobSpec:
         found = str(error)
         where = found.replace("`$", "`$.spec") if "`$" in found else f"{found} - at `$.spec`"
         raise _invalid(where) from error
+    plugins = {name: tuple(flags) for name, flags in with_needed_plugins(spec.plugins).items()}
     return JobSpec(
         namespace=metadata.namespace,
         name=metadata.name,
@@ -154,7 +156,7 @@ def job_of(metadata: WireMetadata, spec_json: msgspec.Raw) -> JobSpec:
         priority_class=spec.priority_class_name,
         minimum=spec.min_available or sum(task.minimum for task in tasks),
         tasks=tasks,
-        plugins={name: tuple(flags) for name, flags in with_needed_plugins(spec.plugins).items()},
+        plugins=plugins,
         volumes=spec.volumes,
         policies=_policies(spec.policies),
         max_retry=spec.max_retry or MAX_RETRY,
@@ -164,7 +166,7 @@ def job_of(metadata: WireMetadata, spec_json: msgspec.Raw) -> JobSpec:
         annotations=metadata.annotations or {},
         running_estimate=duration(spec.running_estimate),
         network_topology=spec.network_topology,
-        unsupported=unsupported_fields(spec),
+        unsupported=(*unsupported_fields(spec), *unsupported_plugins(plugins)),
     )
 
 

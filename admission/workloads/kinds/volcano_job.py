@@ -19,7 +19,6 @@ from admission.facts.volumes import PodVolume
 from admission.facts.workloads import NOTHING_BY_NAME, GroupRequest, WorkloadFact
 from admission.volcano_jobs.dependencies import contradiction
 from admission.volcano_jobs.job import JobSpec, TaskSpec, job_of
-from admission.volcano_jobs.plugins import unsupported_plugins
 from admission.volcano_jobs.volumes import claim_name
 from admission.wire import WireMetadata, WireNetworkTopology, WireOwnerReference, WireStruct
 from admission.workloads.inputs import WorkloadInputs
@@ -83,7 +82,7 @@ def volcano_job_fact(job: WireVolcanoJob, raw: bytes) -> WorkloadFact:
         # All of the spec: pods are made from it, so a change of any part must be reported.
         generation=blake2b(memoryview(document.spec), digest_size=8).hexdigest(),
         obstacle=values.obstacle,
-        unsupported=(*spec.unsupported, *unsupported_plugins(spec)),
+        unsupported=spec.unsupported,
     )
     return of_possible_size(fact, "spec.tasks")
 

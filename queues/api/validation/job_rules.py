@@ -11,8 +11,8 @@ from queues.api.validation.defaults import MAX_RETRY
 from queues.api.validation.host_rules import host_violations
 from queues.api.validation.known import Known
 from queues.api.validation.lifecycle_rules import policy_violations
+from queues.api.validation.plugin_flags import PLUGINS, written_flags
 from queues.api.validation.pod_rules import annotation_violations, template_violations
-from queues.api.validation.unsupported import ACTING_FLAGS
 from queues.api.validation.violations import NOT_A_LABEL, Violation
 from queues.json_values import list_at, value_at
 from queues.quota.queue import Queue, path_upwards
@@ -163,23 +163,14 @@ def _gang(job: VolcanoJob) -> Iterator[Violation]:
 
 def _plugins(job: VolcanoJob, tasks: Collection[str]) -> Iterator[Violation]:
     for name in job.spec.plugins:
-        if name not in ACTING_FLAGS:
-            yield Violation(f"spec.plugins.{name}", excerpt(name), f"one of {', '.join(ACTING_FLAGS)}")
+        if name not in PLUGINS:
+            yield Violation(f"spec.plugins.{name}", excerpt(name), f"one of {', '.join(PLUGINS)}")
     if "mpi" in job.spec.plugins:
+        written = written_flags("mpi", job.spec.plugins["mpi"])
         for role in ("master", "worker"):
-            task = _flag_value(job.spec.plugins["mpi"], role) or role
+            task = written.get(role) or role
             if task not in tasks:
                 yield Violation("spec.plugins.mpi", f"no task {task}", f"a task {task} for the {role}")
-
-
-def _flag_value(arguments: Collection[str], name: str) -> str | None:
-    """The value of ``--name=value`` or ``--name value`` among a plugin's arguments; None if the flag is absent."""
-    words = [word for argument in arguments for word in argument.split()]
-    for index, word in enumerate(words):
-        key, equals, value = word.lstrip("-").partition("=")
-        if word.startswith("-") and key == name:
-            return value if equals else words[index + 1] if index + 1 < len(words) else ""
-    return None
 
 
 def _dependencies(job: VolcanoJob, names: Collection[str]) -> Iterator[Violation]:

@@ -3,13 +3,9 @@
 import json
 from typing import Any
 
-import pytest
-
 from admission.volcano_jobs.job import JobSpec
-from admission.volcano_jobs.plugins import plugins_of
 from admission.volcano_jobs.pod_changes import companions_of
 from admission.volcano_jobs.pods import PodSettings, PodTemplateRenderer, pod_manifest
-from queues.errors import InvalidDocument
 from queues.workload import AdmissionId, NodeName
 from tests.builders.volcano_jobs import job
 from tests.tables import with_rows
@@ -152,9 +148,3 @@ def test_ranks_of_hccl_count_masters_first_unless_torch_says_another(
     ]
     named = job(plugins=plugins, tasks=tasks, minAvailable=1)
     assert made(named, task, index)["metadata"]["annotations"].get("hccl/rankIndex") == rank
-
-
-@with_rows("plugins", "problem")
-def test_a_flag_that_cannot_be_used_is_refused(plugins: dict[str, list[str]], problem: str) -> None:
-    with pytest.raises(InvalidDocument, match=problem):
-        plugins_of(job(plugins=plugins))
