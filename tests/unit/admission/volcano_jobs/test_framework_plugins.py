@@ -96,15 +96,6 @@ def test_workers_wait_for_their_master_if_asked_to() -> None:
     assert [each["name"] for each in made(named, "master")["spec"]["initContainers"]] == ["init"]
 
 
-def test_an_mpi_master_knows_its_workers_and_nobody_else_does() -> None:
-    named = of("mpi", "--port=2022", master=1, worker=2)
-    master, worker = made(named, "master"), made(named, "worker", 1)
-    assert environment(master, "MPI_HOST") == {"MPI_HOST": "train-worker-0.train,train-worker-1.train"}
-    assert environment(worker, "MPI_HOST") == {}
-    assert worker["spec"]["containers"][0]["ports"] == [{"name": "mpijob-port", "containerPort": 2022}]
-    assert set(named.plugins) == {"mpi", "svc", "ssh"}
-
-
 def test_tensorflow_is_told_its_cluster_and_its_place() -> None:
     named = of("tensorflow", "--ps=server", server=1, worker=11)
     (said,) = environment(made(named, "worker", 10), "TF_CONFIG").values()

@@ -33,10 +33,6 @@ def task(template: dict[str, Any], **fields: Any) -> list[dict[str, Any]]:
     return [{"name": "worker", "replicas": 4, "template": template, **fields}]
 
 
-def environment(pod: dict[str, Any], container: int = 0) -> dict[str, Any]:
-    return {line["name"]: line for line in pod["spec"]["containers"][container].get("env", [])}
-
-
 def test_pods_are_kept_from_autoscalers_where_the_template_says_nothing_of_them() -> None:
     evict, disrupt = KEPT_FROM_AUTOSCALERS
     kept = PodSettings(admission=AdmissionId(7), kept=True)
@@ -106,30 +102,6 @@ def test_a_template_without_a_priority_class_gets_that_of_its_job() -> None:
 def test_no_pod_vanishes_while_its_containers_run(asked: dict[str, int], given: int | None) -> None:
     pod = made(tasks=task({"spec": {"containers": [], **asked}}))
     assert pod["spec"].get("terminationGracePeriodSeconds") == given
-
-
-def test_svc_gives_every_pod_a_host_name_and_every_container_the_hosts() -> None:
-    template = {"spec": {"initContainers": [{"name": "i"}], "containers": [{"name": "a"}, {"name": "b"}]}}
-    pod = made(tasks=task(template), plugins={"svc": []})
-
-    assert (pod["spec"]["hostname"], pod["spec"]["subdomain"]) == ("train-worker-2", "train")
-    assert pod["spec"]["volumes"] == [{"name": "train-svc", "configMap": {"name": "train-svc"}}]
-    for container in (*pod["spec"]["initContainers"], *pod["spec"]["containers"]):
-        assert container["volumeMounts"] == [{"name": "train-svc", "mountPath": "/etc/volcano"}]
-        assert [line["name"] for line in container["env"]] == ["VC_WORKER_HOSTS", "VC_WORKER_NUM"]
-        assert container["env"][0]["valueFrom"] == {
-            "configMapKeyRef": {"name": "train-svc", "key": "VC_WORKER_HOSTS"}
-        }
-
-
-def test_svc_can_leave_the_hosts_out_of_the_environment() -> None:
-    assert environment(made(plugins={"svc": ["--inject-hosts-env=false"]})) == {}
-
-
-def test_env_tells_every_container_its_index(golden: Any) -> None:
-    found = environment(made(plugins={"env": []}))
-
-    assert {name: line["value"] for name, line in found.items()} == golden
 
 
 @pytest.mark.parametrize(("path", "mode"), [("/root/.ssh", 0o600), ("/home/user/.ssh", 0o644)])
