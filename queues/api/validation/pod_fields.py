@@ -51,12 +51,17 @@ def pod_types() -> Mapping[str, Mapping[str, PodField]]:
     return found
 
 
+def type_problems(template: Any, path: str) -> Iterator[Violation]:
+    """What of the fields of a PodTemplateSpec is of a wrong type, is missing, or (tolerable) is not known."""
+    yield from _of_type(template, "PodTemplateSpec", path)
+
+
 def template_problems(template: Any, path: str, other_volumes: Collection[str] = ()) -> Iterator[Violation]:
     """What the API server would refuse of a PodTemplateSpec, or (tolerable) drop, being unknown to it.
 
     ``other_volumes``: names of volumes that the object itself gives its pods.
     """
-    yield from _of_type(template, "PodTemplateSpec", path)
+    yield from type_problems(template, path)
     if isinstance(template, Mapping):
         yield from _volume_problems(template.get("spec"), f"{path}.spec", other_volumes)
 
@@ -107,7 +112,7 @@ def _of_part(value: Any, name: str, path: str) -> Iterator[Violation]:
     for key, entry in value.items():
         field = fields.get(key)
         if field is not None:
-            yield from _of_type(entry, field.type, f"{path}.{key}")
+            yield from _of_type(entry, field.type, f"{path}.{key}".removeprefix("."))
             continue
         close = get_close_matches(str(key), fields, n=1)
         expected = f"{close[0]} (misspelt?)" if close else f"a field of {name} in Kubernetes {KUBERNETES}"
