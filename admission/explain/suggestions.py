@@ -20,13 +20,14 @@ from admission.explain.fewest_endings import fewest_endings, time_left
 from admission.explain.quota_raises import QuotaRaise, capability_raised, deserved_raised
 from admission.explain.what_if import WhatIf, WhatIfOutcome
 from admission.read_api.bodies import ChangeBody
+from admission.read_api.quantities import quantities
 from queues.api.reading.pod_places import NVLINK
 from queues.node_closures import ClosureKind, NodeClosure
 from queues.plan import Reason
 from queues.quota.accounts import Account
 from queues.quota.queue import ROOT, path_upwards
 from queues.reason_codes import ReasonCode
-from queues.resources import Resources, show
+from queues.resources import Resources
 from queues.text_format import counted, duration, listed, rfc3339, span
 from queues.workload import NO_FLAVOR, AdmissionId, PodSet, QueueName, Workload, WorkloadKey
 
@@ -138,11 +139,7 @@ def _nodes(what_if: WhatIf, refused: Reason) -> Iterator[ChangeBody]:
         return
     for pods in workload.pod_sets:
         if wanted := _wanted_nodes(table, pods):
-            yield _change(
-                SuggestionKind.NODES,
-                wanted,
-                {"takes": {name: show(name, units) for name, units in pods.takes.items()}},
-            )
+            yield _change(SuggestionKind.NODES, wanted, {"takes": quantities(pods.takes)})
             return
     if flavors := refused.facts.get("flavors_wanted"):
         yield _change(SuggestionKind.NODES, f"nodes of flavor {' or '.join(flavors)}", {"flavors": flavors})
