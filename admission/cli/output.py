@@ -12,9 +12,11 @@ from typing import Any, Final, TextIO
 
 import click
 
+from admission.cli.access.age import told_age
 from admission.cli.failures import INTERRUPTED
 from admission.cli.removed import removed_option
-from admission.cli.rendering.sentences import columns_of, filled
+from admission.cli.rendering.sentences import columns_of, filled, say
+from admission.read_api.bodies import AgedBody
 from queues.errors import MusterError
 
 Command = Callable[..., Any]
@@ -75,6 +77,34 @@ class Output:
     def filled(self, text: str) -> str:
         """Paragraphs, with sentences broken at the edge of the terminal: what they say at their end is not cut."""
         return filled(text, self.width if self.is_table else None)
+
+    def show(
+        self,
+        body: AgedBody,
+        table: Callable[[], str],
+        *,
+        nothing: str = "",
+        name: Callable[[Any], str] | None = None,
+        document: Any = None,
+    ) -> int:
+        """Print an answer of the read API; the exit code that follows from its age.
+
+        ``table``: makes the form for people. ``nothing``: what people read instead of an empty one. ``document``: what
+        programs get, if it is not the answer itself; ``name``: as for ``document``.
+        """
+        code = told_age(body)
+        shown = body if document is None else document
+        text = self.document(shown, name=name)
+        if text is None and nothing and not _items(shown):
+            say(nothing, err=True)
+            return code
+        if text is None:
+            text = table()
+            total, count = getattr(body, "total", None), len(_items(body))
+            if total is not None and count < total:
+                say(f"{count} of {total} shown; --limit shows more.", err=True)
+        click.echo(self.fitted(text), nl=False)
+        return code
 
     def document(self, body: Any, *, name: Callable[[Any], str] | None = None) -> str | None:
         """The answer as the user wants it. None for a table, which the command makes.

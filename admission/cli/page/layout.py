@@ -8,15 +8,13 @@ from urllib.parse import quote, urlencode
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from admission.cli.closures.closed_nodes import closure_sentence
-from admission.cli.closures.reservations import begins_in, lasting, what_of
-from admission.cli.objects.queues import account_of
-from admission.cli.questions.gang_parts import with_their_parts
+from admission.cli.plugin.queues import account_of
+from admission.cli.plugin.reservations import begins_in, closure_sentence, lasting, what_of
 from admission.cli.rendering.expected import expected_cell, expected_sentence
-from admission.cli.rendering.explanation import took, when
+from admission.cli.rendering.explanation import took, when, with_their_parts
 from admission.cli.rendering.history import event_text
-from admission.cli.rendering.node_line import NodeLine
 from admission.cli.rendering.node_use import state_of
+from admission.cli.rendering.nodes import NodeLine
 from admission.cli.rendering.quota import account_text
 from admission.cli.rendering.table import age as short_age
 from admission.cli.rendering.table import alike_in_short, amounts, branches, short_resource

@@ -7,12 +7,11 @@ from typing import Final, NamedTuple
 
 from markupsafe import Markup
 
-from admission.cli.closures.closed_nodes import closed_state, closure_sentence
 from admission.cli.page.layout import render
 from admission.cli.page.problems import unknown
-from admission.cli.rendering.node_line import NodeLine
+from admission.cli.plugin.reservations import closed_state, closure_sentence
 from admission.cli.rendering.node_use import state_of
-from admission.cli.rendering.nodes import is_whole_gpu, whole_gpus
+from admission.cli.rendering.nodes import NodeLine, is_whole_gpu, whole_gpus
 from admission.cli.rendering.racks import is_in
 from admission.read_api.bodies import NodeBody, SeatedBody
 from queues.text_format import counted

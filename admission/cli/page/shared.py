@@ -16,8 +16,8 @@ from typing import Final
 
 from admission.api_access import Access
 from admission.cli.access.change_feed import ChangeFeed
-from admission.cli.access.objects import ClusterRoute
-from admission.cli.access.read_api import Route, Unanswered, ask
+from admission.cli.access.read_api import Unanswered, ask
+from admission.cli.access.route import Route
 from admission.cli.page.server import Answer, PageRequest, ViewServer, Visitor
 from admission.cli.page.views import Views
 from admission.read_api.bodies import VersionBody
@@ -60,8 +60,7 @@ def visitors_of(api_server: Access, timeout: float) -> Callable[[str], Visitor]:
             api_server, certificate=None, key=None, headers=(("Authorization", f"Bearer {token}"),)
         )
         route = Route(access=access, timeout=timeout)
-        views = Views(route=route, cluster=ClusterRoute(access=access, timeout=timeout))
-        return Visitor(views=views.show, changes=ChangeFeed(route), check=lambda: _check(route))
+        return Visitor(views=Views(route=route).show, changes=ChangeFeed(route), check=lambda: _check(route))
 
     return visitor
 

@@ -95,8 +95,8 @@ NOT_FOR_READING = (
     *("pydantic", "yaml", "sqlalchemy", "aiohttp", "numpy", "asyncio"),
     *("ssl", "http.client", "importlib.metadata", "tempfile", "shutil", "difflib"),
     *("queues.api.api_resources", "admission.cli.access.transport", "admission.cli.access.objects"),
-    *("admission.cli.objects.quota_set", "admission.cli.objects.queue", "admission.cli.objects.job"),
-    *("admission.cli.closures.drain", "admission.cli.trials.command", "admission.cli.examples"),
+    *("admission.cli.plugin.quota_set", "admission.cli.plugin.queue", "admission.cli.plugin.job"),
+    *("admission.cli.plugin.reserve", "admission.cli.plugin.try_objects", "admission.cli.examples"),
 )
 
 

@@ -6,14 +6,15 @@ import pytest
 
 from admission.cli.access import objects
 from admission.cli.access.object_forms import ClosureObject
-from admission.cli.access.objects import ClusterRoute, Refused, listed
+from admission.cli.access.objects import Refused, listed
+from admission.cli.access.route import Route
 from admission.cli.failures import CommandFailed
 from queues.api.api_resources import NODE_DRAINS
 
 
 def answer(monkeypatch: pytest.MonkeyPatch, status: int, content: bytes) -> list[ClosureObject] | None:
     monkeypatch.setattr(objects, "_answered", lambda *_, **__: (status, content))
-    return listed(ClusterRoute(), NODE_DRAINS, ClosureObject)
+    return listed(Route(), NODE_DRAINS, ClosureObject)
 
 
 @pytest.mark.parametrize(
