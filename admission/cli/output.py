@@ -12,12 +12,13 @@ from typing import Any, Final, TextIO
 
 import click
 
-from admission.cli.access.age import told_age
 from admission.cli.failures import INTERRUPTED
 from admission.cli.removed import removed_option
 from admission.cli.rendering.sentences import columns_of, filled, say
-from admission.read_api.bodies import AgedBody
+from admission.cli.rendering.table import moment
+from admission.read_api.bodies import AgedBody, ExplanationBody
 from queues.errors import MusterError
+from queues.text_format import short_duration
 
 Command = Callable[..., Any]
 #: How a command prints one answer; its result is an exit code.
@@ -282,3 +283,35 @@ def watched(print_answer: _Print) -> int:
             time.sleep(_EVERY)
     except KeyboardInterrupt:
         return INTERRUPTED
+
+
+# -- the age of an answer: shown when it matters, and in the exit code when it is too old to rely on ------------
+
+Aged = AgedBody | ExplanationBody
+
+#: Seconds from which the age of an answer is shown. Answers are some seconds old at any time.
+TOLD: Final = 15
+#: Seconds from which the exit code says that the answer is too old.
+TOO_OLD: Final = 60
+#: The exit code then.
+OLD: Final = 3
+
+
+def told_age(body: Aged) -> int:
+    """Print the age of an answer to standard error if it is old; the exit code that follows."""
+    sentence, code = age_of(body)
+    if sentence:
+        say(sentence, err=True)
+    return code
+
+
+def age_of(body: Aged) -> tuple[str, int]:
+    """The age of an answer as a sentence, "" if it is not old, and the exit code that follows."""
+    as_of = body.as_of
+    why = f": {body.behind}" if body.behind else ""
+    if as_of is None:
+        return f"The age of the data is not known{why}.", OLD
+    seconds = int((moment(body.now) - moment(as_of)).total_seconds())
+    if seconds < TOLD:
+        return "", 0
+    return f"The data is {short_duration(seconds)} old{why}.", OLD if seconds > TOO_OLD else 0

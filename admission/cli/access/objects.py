@@ -6,6 +6,7 @@ from typing import Any, Final, TypeVar
 from urllib.parse import urlencode
 
 from admission.cli.access.missing_rights import MissingRight, missing_right
+from admission.cli.access.read_api import decoded
 from admission.cli.access.route import Route
 from admission.cli.failures import UNREACHABLE, CommandFailed
 from admission.cli.rendering.sentences import warn
@@ -56,44 +57,34 @@ _WEBHOOK_AWAY: Final = "failed calling webhook"
 
 
 def send(
-    route: Route,
-    method: str,
-    path: str,
-    body: Any = None,
-    *,
-    tried: str,
-    **query: str,
+    route: Route, method: str, path: str, body: Any = None, *, tried: str, form: Any = Any, **query: str
 ) -> Any:
-    """The answer, parsed. ``tried``: what was tried, for people; the body of a PATCH is a merge patch.
+    """The answer, in its form. ``tried``: what was tried, for people; the body of a PATCH is a merge patch.
 
     Raises CommandFailed, and Refused of an error.
     """
-    status, answer = _answered(route, method, path, body, tried=tried, **query)
-    try:
-        document = json.loads(answer)
-    except ValueError as error:
-        raise _no_json(status, answer, tried) from error
+    from admission.cli.access.transport import request
+
+    access = route.to_cluster()
+    status, answer = request(
+        access,
+        path + (f"?{urlencode(query)}" if query else ""),
+        timeout=route.timeout,
+        tried=f"{tried} at {access.server}",
+        unreachable=UNREACHABLE,
+        method=method,
+        body=None if body is None else json.dumps(body).encode(),
+        headers=_PATCHES if method == "PATCH" else {},
+    )
     if status < 300:
-        return document
-    raise _refused(status, document, method, tried)
+        return decoded(answer, form, tried)
+    raise _refused(status, decoded(answer, Any, tried, f"HTTP status {status} and "), method, tried)
 
 
 def read(route: Route, path: str, form: type[T], *, tried: str, **query: str) -> T:
     """An object, or a list of them, in its form. Raises CommandFailed, and Refused of an error."""
-    import msgspec
-
-    status, answer = _answered(route, "GET", path, tried=tried, **query)
-    try:
-        if status < 300:
-            return msgspec.json.decode(answer, type=form)
-        document = msgspec.json.decode(answer)
-    except msgspec.ValidationError as error:
-        found = f"an object of another form: {error}"
-        hint = "`kubectl muster version` shows whether the plugin and Muster are of one version."
-        raise CommandFailed(tried=tried, found=found, hint=hint) from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise _no_json(status, answer, tried) from error
-    raise _refused(status, document, "GET", tried)
+    found: T = send(route, "GET", path, tried=tried, form=form, **query)
+    return found
 
 
 def all_objects(
@@ -139,38 +130,6 @@ def listed(
         return []
     except Forbidden:
         return None
-
-
-def _answered(
-    route: Route,
-    method: str,
-    path: str,
-    body: Any = None,
-    *,
-    tried: str,
-    **query: str,
-) -> tuple[int, bytes]:
-    """Status and body of the answer. Raises CommandFailed."""
-    from admission.cli.access.transport import request
-
-    access = route.to_cluster()
-    target = path + (f"?{urlencode(query)}" if query else "")
-    sent = None if body is None else json.dumps(body).encode()
-    return request(
-        access,
-        target,
-        timeout=route.timeout,
-        tried=f"{tried} at {access.server}",
-        unreachable=UNREACHABLE,
-        method=method,
-        body=sent,
-        headers=_PATCHES if method == "PATCH" else {},
-    )
-
-
-def _no_json(status: int, answer: bytes, tried: str) -> CommandFailed:
-    found = f"HTTP status {status} and no JSON but {answer[:80].decode(errors='replace')!r}"
-    return CommandFailed(tried=tried, found=found, hint="Something else listens at that address.")
 
 
 def _refused(status: int, document: Any, method: str, tried: str) -> Refused:

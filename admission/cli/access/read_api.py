@@ -48,22 +48,22 @@ def ask(
 ) -> T:
     """The answer, in its form. ``content``: the body of a question that has one. Raises CommandFailed (not reachable,
     or not such an answer) or Unanswered (an error as the answer)."""
-    body = fetch(route, path, query, content=content)
+    return decoded(fetch(route, path, query, content=content), form, f"Asking Muster for {path}")
+
+
+def decoded(body: bytes, form: type[T], tried: str, before: str = "") -> T:
+    """An answer in its form. ``before``: what stands before what was found instead. Raises CommandFailed."""
     import msgspec
 
     try:
         return msgspec.json.decode(body, type=form)
     except msgspec.ValidationError as error:
-        raise CommandFailed(
-            tried=f"Asking Muster for {path}",
-            found=f"an answer of another form: {error}",
-            hint="`kubectl muster version` shows whether the plugin and Muster are of one version.",
-        ) from error
+        hint = "`kubectl muster version` shows whether the plugin and Muster are of one version."
+        raise CommandFailed(tried=tried, found=f"an answer of another form: {error}", hint=hint) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        found = f"{before}no JSON but {body[:80].decode(errors='replace')!r}"
         raise CommandFailed(
-            tried=f"Asking Muster for {path}",
-            found=f"no JSON but {body[:80].decode(errors='replace')!r}",
-            hint="Something else listens at that address.",
+            tried=tried, found=found, hint="Something else listens at that address."
         ) from error
 
 
@@ -140,7 +140,7 @@ def _complaint(status: int, body: bytes, tried: str) -> CommandFailed:
         if status == HTTPStatus.BAD_REQUEST and document.get("expected"):
             answer.exit_code = WRONGLY_CALLED
         if document.get("asOf"):
-            from admission.cli.access.age import age_of
+            from admission.cli.output import age_of
             from admission.read_api.bodies import AgedBody
 
             # What is asked for may be there by now: no answer to rely on.

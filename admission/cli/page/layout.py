@@ -9,7 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from admission.cli.plugin.queues import account_of
-from admission.cli.plugin.reservations import begins_in, closure_sentence, lasting, what_of
+from admission.cli.plugin.reservations import begins_in, closed_state, closure_sentence, lasting, what_of
 from admission.cli.rendering.expected import expected_cell, expected_sentence
 from admission.cli.rendering.explanation import took, when, with_their_parts
 from admission.cli.rendering.history import event_text
@@ -196,6 +196,7 @@ _ENVIRONMENT.globals.update(
     amounts=amounts,
     bar_of=_bar_of,
     begins_in=begins_in,
+    closed_state=closed_state,
     counted=counted,
     device_hours=_device_hours,
     event_text=event_text,

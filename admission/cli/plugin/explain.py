@@ -5,28 +5,22 @@ from typing import Final
 
 import click
 
-from admission.cli.access.age import told_age
 from admission.cli.access.read_api import ask
 from admission.cli.access.route import Route
 from admission.cli.failures import CommandFailed
 from admission.cli.options import namespace, route
-from admission.cli.output import Output, output
+from admission.cli.output import Output, output, told_age
 from admission.cli.rendering.explanation import workload_text
 from admission.cli.rendering.sentences import say
 from admission.read_api.bodies import ExplanationBody
 
-#: Kinds that operators make pods of, by the names of their resources without the s.
-_OF_OPERATORS: Final = (
-    *("jobset", "mpijob", "pytorchjob", "tfjob", "xgboostjob", "paddlejob", "jaxjob"),
-    *("raycluster", "rayjob", "sparkapplication"),
-)
-#: Kinds of workloads, by the names that kubectl knows.
-_KINDS: Final = {
-    **dict.fromkeys(("vcjob", "jobs.batch.volcano.sh"), "vcjob"),
-    **dict.fromkeys(("job", "jobs", "job.batch", "jobs.batch"), "job"),
-    **dict.fromkeys(("podgroup", "podgroups", "pg"), "podgroup"),
-    **dict.fromkeys(("pod", "pods", "po"), "pod"),
-    **{name: kind for kind in _OF_OPERATORS for name in (kind, f"{kind}s")},
+#: Other names that kubectl knows for kinds of workloads.
+_SHORT: Final = {
+    "jobs.batch.volcano.sh": "vcjob",
+    "job.batch": "job",
+    "jobs.batch": "job",
+    "pg": "podgroup",
+    "po": "pod",
 }
 #: Objects that wait as others do that are made of them.
 _WAITS_AS: Final = {
@@ -57,16 +51,12 @@ def explain(job: str, namespace: str | None, output: Output, route: Route) -> in
     about it, of the last workload of that name. If there is no such name, similar names are shown, and namespaces
     that you may see with a workload of that name.
     """
-    kind, _, name = job.rpartition("/")
-    if kind and kind not in _KINDS:
-        known = ", ".join(dict.fromkeys(_KINDS.values()))
-        waits_as = _WAITS_AS.get(kind.removesuffix("s"), "").format(kind=kind.removesuffix("s"), name=name)
-        hint = f" {waits_as}." if waits_as else ""
-        raise click.UsageError(f"{kind!r} is no kind of workload. Expected one of {known}.{hint}")
+    named, _, name = job.rpartition("/")
+    kind = _kind(named, name) if named else None
     here = route.namespace(namespace)
-    if not name or "/" in kind:
+    if not name:
         raise click.UsageError(f"{job!r}: expected NAME or KIND/NAME.")
-    body = ask(route, path_of_workload(here, name), tuple[ExplanationBody, ...], {"kind": _KINDS.get(kind)})
+    body = ask(route, path_of_workload(here, name), tuple[ExplanationBody, ...], {"kind": kind})
     if not body:
         raise CommandFailed(tried=f"Looking for {job} in namespace {here}", found="there is none")
     code = told_age(body[0])
@@ -76,6 +66,20 @@ def explain(job: str, namespace: str | None, output: Output, route: Route) -> in
         text = "\n".join(workload_text(one, output) for one in body)
     click.echo(text, nl=False)
     return code
+
+
+def _kind(named: str, name: str) -> str:
+    """The kind that a name of kubectl means, of the workload ``name``. Raises UsageError: no such kind waits."""
+    from queues.workload import WorkloadKind
+
+    single = named.removesuffix("s")
+    kind = _SHORT.get(named, single)
+    known = list(map(str, WorkloadKind))
+    if kind in known:
+        return kind
+    waits_as = _WAITS_AS.get(single, "").format(kind=single, name=name)
+    hint = f" {waits_as}." if waits_as else ""
+    raise click.UsageError(f"{named!r} is no kind of workload. Expected one of {', '.join(known)}.{hint}")
 
 
 def say_what_is_unknown(workloads: Iterable[ExplanationBody]) -> None:
