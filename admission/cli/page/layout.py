@@ -12,7 +12,7 @@ from admission.cli.plugin.queues import account_of
 from admission.cli.plugin.reservations import begins_in, closed_state, closure_sentence, lasting, what_of
 from admission.cli.rendering.expected import expected_cell, expected_sentence
 from admission.cli.rendering.explanation import took, when, with_their_parts
-from admission.cli.rendering.history import event_text
+from admission.cli.rendering.history import SHOWN_STATES, event_text
 from admission.cli.rendering.node_use import state_of
 from admission.cli.rendering.nodes import NodeLine
 from admission.cli.rendering.quota import account_text
@@ -40,13 +40,6 @@ SECTIONS: Final = (
     ("Charts", "/charts"),
     ("Decisions", "/decisions"),
 )
-#: States of the read API, as all commands show them.
-_WORKLOAD_STATES: Final = {
-    "pending": "waiting",
-    "admitted": "running",
-    "evicting": "evicting",
-    "suspended": "suspended",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +96,7 @@ def pages_of(
 
 def workload_state(one: ListedBody | ExplanationBody) -> str:
     """The state of a workload, or how it ended, in the words of the command line."""
-    return _WORKLOAD_STATES.get(one.state) or one.result or "ended"
+    return SHOWN_STATES.get(one.state) or one.result or ("suspended" if one.state == "suspended" else "ended")
 
 
 def bar(used: int, deserved: int | None, capability: int | None, label: str) -> Markup:

@@ -11,7 +11,7 @@ from admission.cli.access.route import Route
 from admission.cli.options import chosen_namespace, most_lines, namespaces, of_queue, route, without_labels
 from admission.cli.output import Output, output
 from admission.cli.rendering.fitting import TableColumn, fits, item_table
-from admission.cli.rendering.history import is_suspended
+from admission.cli.rendering.history import SHOWN_STATES, is_suspended
 from admission.cli.rendering.sentences import say
 from admission.cli.rendering.table import age, amounts, devices, one_line
 from admission.cli.times import is_duration, since_text
@@ -24,8 +24,6 @@ _STATES: Final = {
     "suspended": ("suspended",),
     "ended": ("finished",),
 }
-#: What the column STATE says of a state of the read API.
-_SHOWN: Final = {"pending": "waiting", "admitted": "running", "evicting": "evicting"}
 _DOES: Final = {"pending": "waits", "admitted": "runs", "suspended": "is suspended", "finished": "has ended"}
 #: How far back ended workloads are listed if nothing else is said.
 _USUAL_SINCE: Final = "24h"
@@ -125,7 +123,7 @@ def _columns(now: str, everywhere: bool, *, short: bool) -> list[TableColumn[Lis
 
 
 def _state(one: ListedBody) -> str:
-    return _SHOWN.get(one.state) or one.result or ("suspended" if is_suspended(one) else "ended")
+    return SHOWN_STATES.get(one.state) or one.result or ("suspended" if is_suspended(one) else "ended")
 
 
 def _nodes_or_reason(one: ListedBody) -> str | None:

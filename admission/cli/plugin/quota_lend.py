@@ -21,7 +21,7 @@ from admission.cli.confirmation import confirm
 from admission.cli.failures import CommandFailed
 from admission.cli.options import cluster
 from admission.cli.plugin.comparison import tell_trial
-from admission.cli.plugin.quota_set import Writing, check, check_places, units_of, writing
+from admission.cli.plugin.quota_set import Writing, check, check_places, units_of, usable_queues, writing
 from admission.cli.rendering.quota import changes_table
 from admission.cli.rendering.sentences import columns_of, say
 from admission.cli.rendering.table import Cell
@@ -30,8 +30,6 @@ from admission.cli.times import FutureTime, LastingTime
 from queues.api.quota.loans import MOST_LOANS, Entry, end_of, entry_of, lasting, loans_of, without
 from queues.api.quota.quota_document import QuotaField
 from queues.api.resource_names import usual_name
-from queues.api.types.queue import QueueDocument
-from queues.errors import InvalidDocument
 from queues.quota.accounts import Account
 from queues.quota.loans import Loan, LoansInForce, loans_in_force
 from queues.quota.queue import Queue
@@ -69,8 +67,6 @@ def lend(
     ends = _ends(amount_, **when)
     if resource is not None:
         resource = full_resource("--resource", resource)
-    # These load the quota tree, for which no other command has to wait.
-
     if ends is None or amount_ is None:
         end_loan(route, lender, receiver, resource, how)
     else:
@@ -113,13 +109,12 @@ def begin_loan(
     """Lend an amount of a resource until a time (``what``). Raises CommandFailed, UsageError."""
     amount_, resource, until = what
     resource = full_resource("--resource", resource)
-    why = checked_reason(how.reason)
     loan = Loan(
         to=QueueName(receiver),
         account=Account(FlavorName(how.flavor), resource),
         units=units_of(resource, amount_),
         until=int(until.timestamp()),
-        reason=why,
+        reason=checked_reason(how.reason),
     )
     one, other = read_queue(route, lender), read_queue(route, receiver)
     check_places(route, one, other)
@@ -128,17 +123,17 @@ def begin_loan(
     _check_number(lender, entries, now)
     asked = _Asked(lender, receiver, loan)
     _tell(route, one, entries, asked, now)
-    _write(route, one, entries, asked, why, how)
+    _write(route, one, entries, asked, how)
 
 
 def end_loan(route: Route, lender: str, receiver: str, resource: str | None, how: Writing) -> None:
     """End what a queue lends to another one. ``resource``: None for all. Raises CommandFailed: it lends nothing."""
-    why, one, now = checked_reason(how.reason), read_queue(route, lender), time.time()
+    one, now = read_queue(route, lender), time.time()
     resource = None if resource is None else usual_name(resource) or resource
     entries = _ended(one, receiver, resource, how.flavor, now)
     asked = _Asked(lender, receiver, None)
     _tell(route, one, entries, asked, now)
-    _write(route, one, entries, asked, why, how)
+    _write(route, one, entries, asked, how)
 
 
 def _ended(one: QueueObject, receiver: str, resource: str | None, flavor: str, now: float) -> list[Entry]:
@@ -174,33 +169,19 @@ def _tell(route: Route, one: QueueObject, entries: list[Entry], asked: _Asked, n
         check(one, {"loans": entries}, None)
         return
     check(one, {"loans": entries}, known)
-    stated = _stated(known)
-    loans = {name: loans_of(each.spec) for name, each in known.items()}
-    after_loans = {**loans, one.name: loans_of({"loans": entries})}
-    before, after = (_in_force(stated, each, int(now)) for each in (loans, after_loans))
+    stated = {QueueName(name): queue for name, queue in usable_queues(known).items()}
+    loans = {QueueName(name): loans_of(queue.spec) for name, queue in known.items()}
+    before = loans_in_force(stated, loans, int(now))
+    after = loans_in_force(stated, {**loans, QueueName(one.name): loans_of({"loans": entries})}, int(now))
     if asked.loan is not None:
         _check_counts(after, asked)
-    click.echo(changes_table(_rows(_changes(stated, before, after)), width=columns_of(sys.stdout)), nl=False)
+    click.echo(
+        changes_table(list(_changed_rows(stated, before, after)), width=columns_of(sys.stdout)), nl=False
+    )
     _tell_others(before, after)
     if asked.loan is not None:
         left = short_duration(round(asked.loan.until - now))
         say(f"ends by itself at {rfc3339(asked.loan.until)}, in {left}")
-
-
-def _stated(known: Mapping[str, QueueObject]) -> dict[QueueName, Queue]:
-    found = {}
-    for name, each in known.items():
-        try:
-            found[QueueName(name)] = QueueDocument.read(each.document).to_domain()
-        except InvalidDocument:  # such a queue neither lends nor gets anything
-            continue
-    return found
-
-
-def _in_force(
-    stated: Mapping[QueueName, Queue], loans: Mapping[str, tuple[Loan, ...]], now: int
-) -> LoansInForce:
-    return loans_in_force(stated, {QueueName(name): each for name, each in loans.items() if each}, now)
 
 
 def _check_counts(after: LoansInForce, asked: _Asked) -> None:
@@ -214,19 +195,10 @@ def _check_counts(after: LoansInForce, asked: _Asked) -> None:
         )
 
 
-class _Change(NamedTuple):
-    queue: str
-    flavor: str
-    resource: str
-    limit: str
-    before: int | None
-    after: int | None
-
-
-def _changes(
+def _changed_rows(
     stated: Mapping[QueueName, Queue], before: LoansInForce, after: LoansInForce
-) -> Iterator[_Change]:
-    """Limits that count otherwise: deserved amounts and capabilities."""
+) -> Iterator[list[Cell]]:
+    """Limits that count otherwise, deserved amounts and capabilities: queue, field, before, an arrow, after."""
     for name in sorted({*before.queues, *after.queues}):
         was, becomes = (each.queues.get(name, stated[name]) for each in (before, after))
         for flavor, old, new in (
@@ -237,23 +209,8 @@ def _changes(
                 now: Mapping[str, int] = getattr(new, limit)
                 for resource, units in getattr(old, limit).items():
                     if units != now[resource]:
-                        yield _Change(name, flavor, resource, limit, units, now[resource])
-
-
-def _rows(changes: Iterator[_Change]) -> list[list[Cell]]:
-    def shown(each: _Change, units: int | None) -> str | None:
-        return None if units is None else show(each.resource, units)
-
-    return [
-        [
-            each.queue,
-            str(QuotaField(each.flavor, each.limit, each.resource)),
-            shown(each, each.before),
-            "→",
-            shown(each, each.after),
-        ]
-        for each in changes
-    ]
+                        field = str(QuotaField(flavor, limit, resource))
+                        yield [name, field, show(resource, units), "→", show(resource, now[resource])]
 
 
 def _tell_others(before: LoansInForce, after: LoansInForce) -> None:
@@ -273,11 +230,9 @@ def _tell_others(before: LoansInForce, after: LoansInForce) -> None:
 # -- the write ------------------------------------------------------------------------------------------------
 
 
-def _write(
-    route: Route, one: QueueObject, entries: list[Entry], asked: _Asked, why: str, how: Writing
-) -> None:
+def _write(route: Route, one: QueueObject, entries: list[Entry], asked: _Asked, how: Writing) -> None:
     """One write, so that the loan begins or ends whole, or not at all. First print what becomes of work."""
-    ends = asked.loan is None
+    ends, why = asked.loan is None, checked_reason(how.reason)
     if how.checks_first:
         change_queue(route, one, {"loans": entries}, reason=why, dry_run=True)
     tell_trial(route, [(one.name, {"loans": entries})], how.trial)

@@ -2,9 +2,10 @@
 
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -28,7 +29,7 @@ from admission.cli.plugin.comparison import tell_trial
 from admission.cli.rendering.quota import changes_table
 from admission.cli.rendering.sentences import columns_of, say
 from admission.cli.rendering.table import Cell, moment, stated_seconds
-from admission.cli.resource_names import full_resource, warn_of_unknown
+from admission.cli.resource_names import full_resource, names_are_usage, warn_of_unknown
 from admission.cli.times import LastingTime
 from admission.read_api.bodies import WorkloadList
 from queues.api.names import ROOT_QUEUE
@@ -40,10 +41,12 @@ from queues.api.quota.quota_changes import (
     with_whole_names,
 )
 from queues.api.quota.quota_document import LIMITS, QuotaField, Spec, patch_for, quota_of, shown_amount
-from queues.api.resource_names import NoSuchResource
-from queues.errors import InvalidQuantity, MusterError
+from queues.errors import InvalidDocument, InvalidQuantity, MusterError
 from queues.resources import amount
 from queues.text_format import counted, listed, span
+
+if TYPE_CHECKING:
+    from queues.quota.queue import Queue
 
 #: What removes a limit.
 _NONE: Final = "none"
@@ -243,11 +246,9 @@ def set_(queue: str, how: Writing, route: Route, **limits: Any) -> None:
     why, object_ = checked_reason(how.reason), read_queue(route, queue)
     known = read_queues(route)
     stated = quota_of(object_.spec)
-    changes = {
-        field: text
-        for field, text in _with_whole_names(object_.spec, changes).items()
-        if stated.get(field) != text
-    }
+    with names_are_usage():
+        changes = with_whole_names(object_.spec, changes)
+    changes = {field: text for field, text in changes.items() if stated.get(field) != text}
     access = changed_access(object_, access)
     if not changes and not access:
         say(f"queue {queue} has these limits already; nothing was changed")
@@ -288,25 +289,12 @@ def _asked(flavor: str, limits: Mapping[str, str | None]) -> dict[QuotaField, st
                 raise click.UsageError(
                     f"--{limit}: found {part!r}, expected {AMOUNTS}: gpu=32,cpu=128; gpu= removes the limit."
                 )
-            field, amount_ = _limit_asked(f"--{limit}", QuotaField(flavor, limit, name), quantity)
+            with names_are_usage():
+                field, amount_ = limit_asked(f"--{limit}", QuotaField(flavor, limit, name), quantity)
             if field in found:
                 raise click.UsageError(f"--{limit}: found {field.resource} twice, expected it once.")
             found[field] = amount_
     return found
-
-
-def _limit_asked(option: str, field: QuotaField, quantity: str) -> tuple[QuotaField, str | None]:
-    try:
-        return limit_asked(option, field, quantity)
-    except NoSuchResource as error:
-        raise click.UsageError(str(error)) from error
-
-
-def _with_whole_names(spec: Spec, changes: Changes) -> Changes:
-    try:
-        return with_whole_names(spec, changes)
-    except NoSuchResource as error:
-        raise click.UsageError(str(error)) from error
 
 
 def units_of(resource: str, text: str) -> int:
@@ -347,19 +335,23 @@ def check(queue: QueueObject, patch: Spec, known: Known | None) -> None:
     The webhook may be down, and a dry run of the client does not ask it. ``patch``: of the spec. ``known``: if None,
     the tree is not checked.
     """
-    from queues.api.types.queue import QueueDocument
     from queues.api.validation.quota_change_rules import refusal_of, violations_of_change
-    from queues.errors import InvalidDocument
 
-    domain = {}
-    for name, each in (known or {}).items():
-        try:
-            domain[name] = QueueDocument.read(each.document).to_domain()
-        except InvalidDocument:  # another queue's fault
-            continue
-    found = violations_of_change(queue.document, patch, None if known is None else domain)
+    domain = None if known is None else usable_queues(known)
+    found = violations_of_change(queue.document, patch, domain)
     if refusal := refusal_of(found):
         raise CommandFailed(tried=f"Change of queue {queue.name}", found=refusal)
     for warning in found:
         if warning.tolerable:
             say(f"Warning: {warning.message}", err=True)
+
+
+def usable_queues(known: Known) -> "dict[str, Queue]":
+    """The queues whose documents can be read, by name."""
+    from queues.api.types.queue import QueueDocument
+
+    found = {}
+    for name, queue in known.items():
+        with suppress(InvalidDocument):
+            found[name] = QueueDocument.read(queue.document).to_domain()
+    return found

@@ -9,7 +9,7 @@ from msgspec import structs
 from admission.cli.output import Output
 from admission.cli.rendering.expected import expected_sentence
 from admission.cli.rendering.fitting import TableColumn, fits, item_table
-from admission.cli.rendering.history import RESULTS, history_text, is_suspended, numbers_of
+from admission.cli.rendering.history import RESULTS, SHOWN_STATES, history_text, is_suspended, numbers_of
 from admission.cli.rendering.limits import limits_text
 from admission.cli.rendering.sentences import filled
 from admission.cli.rendering.table import (
@@ -209,10 +209,6 @@ def _seconds(since: str, until: str) -> int:
     return max(0, int((moment(until) - moment(since)).total_seconds()))
 
 
-#: States of the read API, as all commands show them.
-_STATES: Final = {"pending": "waiting", "admitted": "running"}
-
-
 def _state(one: ExplanationBody) -> str:
     if one.state == "finished":
         return _end_state(one)
@@ -225,7 +221,7 @@ def _state(one: ExplanationBody) -> str:
         return f"waiting, place {one.position} of {one.queue_length} in queue {one.queue}{by}"
     if one.state == "admitted" and one.reason:
         return "running; further members wait"
-    return _STATES.get(one.state, str(one.state))
+    return SHOWN_STATES.get(one.state, str(one.state))
 
 
 def _end_state(one: ExplanationBody) -> str:
