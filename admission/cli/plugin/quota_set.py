@@ -247,8 +247,8 @@ def set_(queue: str, how: Writing, route: Route, **limits: Any) -> None:
     known = read_queues(route)
     stated = quota_of(object_.spec)
     with names_are_usage():
-        changes = with_whole_names(object_.spec, changes)
-    changes = {field: text for field, text in changes.items() if stated.get(field) != text}
+        named = with_whole_names(object_.spec, changes)
+    changes = {field: text for field, text in named.items() if stated.get(field) != text}
     access = changed_access(object_, access)
     if not changes and not access:
         say(f"queue {queue} has these limits already; nothing was changed")
@@ -258,8 +258,8 @@ def set_(queue: str, how: Writing, route: Route, **limits: Any) -> None:
     if how.checks_first:
         change_queue(route, object_, patch, reason=why, dry_run=True)
     _tell(object_, changes, access_rows(object_, access))
-    named = (field.resource for field, text in changes.items() if text is not None)
-    warn_of_unknown(queues_in_use(route), named)
+    resources = (field.resource for field, text in changes.items() if text is not None)
+    warn_of_unknown(queues_in_use(route), resources)
     tell_access(route, object_, access)
     # What is allowed to users (--max-…) is no quota: it counts at their next submission, and nothing is tried.
     tell_trial(route, [(queue, patch_for(object_.spec, changes))], bool(changes) and how.trial)
