@@ -11,7 +11,6 @@ import msgspec
 
 from admission.cli.access.object_forms import ClosureObject
 from admission.cli.access.objects import listed
-from admission.cli.access.queue_objects import check_queue
 from admission.cli.access.route import Route
 from admission.cli.failures import CommandFailed
 from admission.cli.options import cluster
@@ -61,6 +60,9 @@ def reservations(queue: str | None, with_ended: bool, output: Output, route: Rou
     if queue is not None:
         lines = [line for line in lines if line.queue == queue]
         if not lines:
+            # Other commands that name reservations do not wait for what reads queues.
+            from admission.cli.access.queue_objects import check_queue
+
             check_queue(route, queue)
     ended = [line for line in lines if line.phase == "Ended"]
     lines = in_order(lines, with_ended=with_ended)

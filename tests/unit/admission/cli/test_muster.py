@@ -112,6 +112,18 @@ def test_a_command_that_reads_imports_only_what_it_needs_before_it_asks(command:
     assert loaded.stdout.split() == []
 
 
+@pytest.mark.parametrize("command", ["nodes", "reservations"])
+def test_a_command_that_shows_nodes_does_not_wait_for_the_tree_of_queues(command: str) -> None:
+    code = (
+        "import sys; from admission.cli.kubectl_muster import kubectl_muster as group; "
+        f"group.loaded({command!r}); print('queues.quota.tree' in sys.modules)"
+    )
+
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert loaded.stdout == "False\n"
+
+
 def test_a_command_is_found_where_it_is_said_to_be() -> None:
     """Each name leads to the command of that name: a wrong place would be an error of whoever calls it."""
     assert {name: each.name for name, each in kubectl_muster.commands.items()} == {
