@@ -419,7 +419,7 @@ def _own_left_out(said: Any) -> dict[str, Any]:
 
 
 def _made_to_wait(document: dict[str, Any], reading: _Reading) -> dict[str, Any] | None:
-    """A Job suspended, or a pod gated, in its queue, as ``admission.kube.policies.mutating`` does it.
+    """A Job suspended, or a pod gated, in its queue, as ``admission/kube/policies/documents/waiting.yaml`` does it.
 
     None if it does not wait.
     """

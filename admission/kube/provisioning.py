@@ -6,14 +6,16 @@ requests, plans (``admission.provisioning.plan``) and carries out. What fails is
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Final, NoReturn
 
 import msgspec
 
 from admission.kube.client.client import Client
 from admission.kube.node_recovery.retry_pauses import RetryPauses
-from admission.kube.provisioning.waiting_gangs import asking_queues, waiting_gangs
 from admission.provisioning.found_requests import (
     FoundRequest,
     found_request,
@@ -21,13 +23,16 @@ from admission.provisioning.found_requests import (
     is_template_of,
 )
 from admission.provisioning.plan import CreateRequest, DeleteRequest, NotAsked, WhyNot, plan
-from admission.provisioning.request_progress import NodesAsked, no_requests, progress_of
-from admission.provisioning.wishes import NodeWish, pod_templates, request_document
+from admission.provisioning.request_progress import NodesAsked, is_for_nodes, no_requests, progress_of
+from admission.provisioning.wishes import NodeWish, owner_label, pod_templates, pod_wishes, request_document
+from admission.workloads.kinds import object_ref
 from admission.world.world import World
 from queues.api.api_resources import POD_TEMPLATES, PROVISIONING_REQUESTS
 from queues.api.names import PROVISIONING_FOR
 from queues.errors import ApiRefused, Conflict, Fenced, NotFound
-from queues.workload import WorkloadKey
+from queues.quota.queue import ProvisioningRules, Queue, path_upwards, provisioning_rules
+from queues.reason_codes import ReasonCode
+from queues.workload import QueueName, Workload, WorkloadKey, WorkloadKind
 
 _log = logging.getLogger(__name__)
 
@@ -40,6 +45,14 @@ _MOST_PAGES: Final = 100
 _HINT: Final = (
     "a queue states policy.provisioning: install the definition of ProvisioningRequests that your autoscaler has, and "
     "give Muster the rights with `muster install --provisioning`"
+)
+#: It is not known whether the gang goes on waiting for nodes: it was not looked at, or victims leave.
+_UNDECIDED: Final = (
+    ReasonCode.BACKOFF,
+    ReasonCode.DRAINING,
+    ReasonCode.EVICTING,
+    ReasonCode.MAKING_ROOM,
+    ReasonCode.TAKES_TURNS,
 )
 
 
@@ -230,3 +243,106 @@ class ProvisioningLoop:
             await self._client.delete(path, uid=uid, check_lease=self._check_lease)
         except (NotFound, Conflict):
             return  # gone, or another one has its name
+
+
+# ── gangs that wait for nodes only: reads memory, and changes nothing ──
+
+
+@dataclass(slots=True)
+class WaitingGangs:
+    """What gangs wait for now, as far as requests depend on it."""
+
+    wishes: list[NodeWish] = field(default_factory=list)
+    #: Owners of requests (``NodeWish.owner``) for which this is about to be known.
+    undecided: set[str] = field(default_factory=set)
+
+
+def asking_queues(world: World) -> dict[QueueName, ProvisioningRules]:
+    """Queues for which nodes are asked."""
+    if not any(each.queue.provisioning for each in world.queues.values()):
+        return {}
+    found = ((name, provisioning_rules(name, _queue_of(world))) for name in world.queues)
+    return {name: rules for name, rules in found if rules is not None}
+
+
+def waiting_gangs(
+    world: World, asking: dict[QueueName, ProvisioningRules], owners: Collection[str]
+) -> WaitingGangs:
+    """The gangs with requests, and of the others in each queue and namespace as many as may get one, the earliest.
+
+    ``owners``: of the requests that there are (``NodeWish.owner``).
+    """
+    found = WaitingGangs()
+    with_request = set(owners)
+    # By namespace too: gangs of one never hide those of another one.
+    others: defaultdict[tuple[QueueName, str], list[Workload]] = defaultdict(list)
+    for workload in _for_nodes(world, asking):
+        if owner_label(workload.key) in with_request:
+            found.wishes += _wish_of(world, asking, workload)
+        else:
+            others[workload.queue, workload.namespace].append(workload)
+    for (queue, _), workloads in others.items():
+        in_order = sorted(workloads, key=lambda each: each.arrival)
+        wishes = (wish for each in in_order for wish in _wish_of(world, asking, each))
+        found.wishes += islice(wishes, asking[queue].max_open)
+    found.undecided = {owner for owner in with_request if _is_undecided(world, asking, owner)}
+    return found
+
+
+def _wish_of(
+    world: World, asking: Mapping[QueueName, ProvisioningRules], workload: Workload
+) -> Iterator[NodeWish]:
+    """What the gang asks for; nothing: nodes can not be asked for, or would not let it start."""
+    if (pods := pod_wishes(workload)) and _within_limits(world, workload):
+        _, *above = (each.name for each in path_upwards(workload.queue, _queue_of(world)))
+        yield NodeWish(
+            key=workload.key,
+            ref=object_ref(workload.key, workload.namespace, workload.name),
+            queue=workload.queue,
+            arrival=workload.arrival,
+            rules=asking[workload.queue],
+            pods=pods,
+            above=tuple(reversed(above)),
+        )
+
+
+def _queue_of(world: World) -> Callable[[QueueName], Queue | None]:
+    """Queues by name, as ``path_upwards`` asks for them."""
+
+    def queue_of(name: QueueName) -> Queue | None:
+        found = world.queues.get(name)
+        return None if found is None else found.queue
+
+    return queue_of
+
+
+def _for_nodes(world: World, asking: Collection[QueueName]) -> Iterator[Workload]:
+    for key, reason in world.reasons.items():
+        if reason.code is not ReasonCode.PROVISIONING and not is_for_nodes(reason):
+            continue
+        state = world.states.get(key)
+        if state is not None and state.needs_seats and state.workload.queue in asking and not state.seat_maps:
+            yield state.workload
+
+
+def _within_limits(world: World, workload: Workload) -> bool:
+    """Whether the stated limits allow the workload in an idle cluster.
+
+    What no node offers was not compared with them yet; what fits nowhere was, with all that is used.
+    """
+    asks = workload.asks()
+    return all(
+        asks.get(resource, 0) <= most
+        for queue in path_upwards(workload.queue, _queue_of(world))
+        for resource, most in queue.limits.capability.items()
+    )
+
+
+def _is_undecided(world: World, asking: Collection[QueueName], owner: str) -> bool:
+    kind, _, uid = owner.partition(".")
+    if kind not in set(WorkloadKind):
+        return False
+    key = WorkloadKey(WorkloadKind(kind), uid)
+    state, reason = world.states.get(key), world.reasons.get(key)
+    waits = state is not None and state.needs_seats and state.workload.queue in asking and not state.seat_maps
+    return waits and (reason is None or reason.code in _UNDECIDED)

@@ -1,19 +1,48 @@
 """How far a workload came when (the stages of an explanation), and when its admissions end. Pure."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import msgspec
 
 from admission.read_api import bodies
 from queues.admissions import Admission, AdmissionState
 from queues.quota.tree import QueueTree
-from queues.sql.read.rows import AdmissionTimes, ExplanationRows
+from queues.sql.read.rows import Eviction
 from queues.text_format import rfc3339
+from queues.workload import AdmissionId
 
 
-def stages_of(rows: ExplanationRows) -> tuple[bodies.StageBody, ...]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdmissionTimes:
+    """When an admission reached each stage, in seconds since the epoch. None if it has not, or if that is not known."""
+
+    admitted: float
+    released: float | None = None
+    bound: float | None = None
+    running: float | None = None
+    #: Whole seconds.
+    closed: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadTimes:
+    """The admissions of one workload, the oldest first, and when what happened. Times are seconds since the epoch."""
+
+    #: 0: not known.
+    created: int
+    #: When Muster first stored it; None if not known.
+    seen: float | None
+    #: 0: it has not ended.
+    ended: int
+    admissions: tuple[Admission, ...]
+    evictions: Mapping[AdmissionId, Eviction]
+    times: Mapping[AdmissionId, AdmissionTimes]
+
+
+def stages_of(rows: WorkloadTimes) -> tuple[bodies.StageBody, ...]:
     """Creation and arrival, then each admission, the oldest first, then the end. What is not known is left out."""
-    created = rows.workload.created or None
+    created = rows.created or None
     found = []
     if created is not None:
         found.append(_stage("created", created, None))
@@ -41,7 +70,7 @@ def _is_part(admission: Admission, gang: Admission) -> bool:
 
 
 def _stages_of_admission(
-    admission: Admission, rows: ExplanationRows, waits_since: float | None
+    admission: Admission, rows: WorkloadTimes, waits_since: float | None
 ) -> Iterator[bodies.StageBody]:
     """``waits_since``: since when the workload had waited for it. None if others of its admissions were open."""
     times = _times_of(admission, rows)
@@ -67,7 +96,7 @@ def _stages_of_admission(
             last = max(at, last)
 
 
-def _times_of(admission: Admission, rows: ExplanationRows) -> AdmissionTimes:
+def _times_of(admission: Admission, rows: WorkloadTimes) -> AdmissionTimes:
     return rows.times.get(admission.id, AdmissionTimes(admitted=admission.opened_at))
 
 

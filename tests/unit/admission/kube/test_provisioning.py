@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from admission.facts.changes import Change
-from admission.kube.provisioning.provisioning_loop import ProvisioningLoop
+from admission.kube.provisioning import ProvisioningLoop
 from admission.provisioning.found_requests import RequestPhase
 from admission.provisioning.plan import MOST_REFUSALS, pause_after
 from admission.provisioning.request_progress import NodesAsked

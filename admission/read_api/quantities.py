@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from admission.read_api.bodies import Facts
-from queues.resources import Resources, is_device, show
+from queues.resources import WHOLE, Resources, is_device, show
 
 #: Facts of a reason that are amounts of its resource.
 _AMOUNTS: Final = frozenset({"limit", "used", "kept", "asked", "over"})
@@ -14,6 +14,15 @@ def quantities(amounts: Mapping[str, int]) -> dict[str, str]:
     """Amounts as Kubernetes writes them, by resource. Single devices are left out: their resource counts them."""
     return {
         name: show(name, units) for name, units in sorted(Resources(amounts).items()) if not is_device(name)
+    }
+
+
+def hours(unit_seconds: Mapping[str, int]) -> dict[str, float]:
+    """Device-hours by resource; the devices of a node one by one are left out."""
+    return {
+        resource: round(units / WHOLE / 3600, 2)
+        for resource, units in sorted(unit_seconds.items())
+        if not is_device(resource) and units > 0
     }
 
 
