@@ -16,11 +16,12 @@ from admission.engine.plan_limit import SEATS_PER_PLAN
 from admission.engine.snapshot import Snapshot
 from admission.facts.changes import Change
 from admission.failpoints import Failpoint
-from admission.figures.gang_waits import GangWait, devices_of
+from admission.figures.gang_waits import GangWait
 from admission.turn_report import (
     Decided,
     QueueAmounts,
     TurnReport,
+    devices_of,
     evictions_of,
     log_applied,
     log_queue_changes,
@@ -29,9 +30,8 @@ from admission.turn_report import (
 from admission.volcano_jobs.state import JobTransition
 from admission.workloads.inputs import AwaitedSeatsOf
 from admission.world.learned.seen_times import AdmissionStages
-from admission.world.learned.told_requests import ToldRequests
-from admission.world.past_use import without
-from admission.world.reason_changes import REASONS_PER_TURN, ReasonChanges, StoredReasons, counts
+from admission.world.queues import without
+from admission.world.reasons import REASONS_PER_TURN, ReasonChanges, StoredReasons, ToldRequests, counts
 from admission.world.world import World
 from queues.admissions import CAUSES_TOLD, Admission, LastEviction
 from queues.errors import DatabaseError, DatabaseTooSlow, DataRefused, Fenced

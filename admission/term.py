@@ -35,7 +35,6 @@ from admission.kube.watch.lag import Lag, lag_of
 from admission.kube.watch.unseen_pods import UnseenPods
 from admission.kube.watch.volume_informers import VolumeInformers
 from admission.kube.writers.automatic_groups import AutomaticGroups
-from admission.kube.writers.awaited_seats import joined
 from admission.kube.writers.dry_runs import DryRunWriter
 from admission.kube.writers.recreate import RecreationWriter
 from admission.kube.writers.release import ReleaseWriter
@@ -49,7 +48,7 @@ from admission.reconcile.volcano_jobs import VolcanoJobController
 from admission.reconcile.world_status import WorldStatuses
 from admission.turn_report import TurnReport
 from admission.volcano_jobs.pods import PodRules
-from admission.workloads.inputs import Timeouts
+from admission.workloads.inputs import Timeouts, joined
 from admission.world.learned.inherited_seats import InheritedSeats
 from admission.world.world import World
 from queues.errors import AnotherLedger, DatabaseTooSlow, DatabaseUnavailable

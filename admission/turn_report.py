@@ -21,7 +21,7 @@ from queues.quota.usage import Usage
 from queues.reason_codes import ReasonCode
 from queues.resources import WHOLE, Resources, is_device
 from queues.slices import slices
-from queues.workload import AdmissionId, QueueName, WorkloadKey
+from queues.workload import AdmissionId, QueueName, Workload, WorkloadKey
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -54,6 +54,12 @@ def lost_work(admission: Admission, snapshot: Snapshot) -> int:
     ran = max(0, snapshot.now - admission.opened_at)
     devices = sum(_devices(seat.takes) for seat in admission.holding())
     return devices * (ran % interval if interval else ran) // WHOLE
+
+
+def devices_of(workload: Workload) -> int:
+    """Devices that all pods of a workload ask for together, rounded up."""
+    units = sum(_devices(pods.takes) * pods.wanted_count() for pods in workload.pod_sets)
+    return -(-units // WHOLE)
 
 
 def _devices(takes: Resources) -> int:

@@ -26,28 +26,23 @@ from admission.workloads.inputs import (
 )
 from admission.workloads.kinds import support_of
 from admission.workloads.pod_sets import NOTHING_ASKED
-from admission.workloads.run_end import Deadlines
+from admission.workloads.rollback import Deadlines
 from admission.workloads.seats import is_live
-from admission.workloads.set_aside import SetAside, defect_of, endless_reason
 from admission.workloads.state import WorkloadState, derive_state, state_beside
 from admission.world.admissions import AdmissionIndex, ClosedAdmissions
 from admission.world.attached_volumes import AttachedVolumes
 from admission.world.devices.device_facts import DeviceFacts
-from admission.world.disruption_budgets import Budgets
-from admission.world.learned.namespace_quotas import NamespaceQuotas
+from admission.world.learned.held_back import NamespaceQuotas, SetAside, TakenNames, defect_of, endless_reason
 from admission.world.learned.refused_nodes import AvoidedNodes, RefusedNodes
-from admission.world.learned.seen_ends import EndedPods, SeenEnds
-from admission.world.learned.seen_times import SeenTimes
-from admission.world.learned.taken_names import TakenNames
+from admission.world.learned.seen_times import EndedPods, SeenEnds, SeenTimes
 from admission.world.learned.templates import LargerPods, TemplateIndex
-from admission.world.learned.told_requests import without_more_nodes
 from admission.world.nodes import ABOUT_NODES, NodeInventory
-from admission.world.past_use import UsageHistory
 from admission.world.persistence import Recreations, RefusedRows, Unsaved, UnsavedRow, current_outcomes
 from admission.world.pod_relations import PodRelations
 from admission.world.pods import PODS_OF_ONE, PodIndex
-from admission.world.queues import QueueFacts, QueueTotals
-from admission.world.snapshot_rows import SnapshotRows
+from admission.world.queues import QueueFacts, QueueTotals, UsageHistory
+from admission.world.reasons import without_more_nodes
+from admission.world.snapshot_rows import Budgets, SnapshotRows
 from admission.world.volcano_jobs import Commands, JobStates, PodOutcomes, following
 from admission.world.volumes import ABOUT_VOLUMES, VolumeFacts
 from queues.admissions import NO_SETBACKS, Admission, AdmissionState, Claim, LastEviction, Recreation

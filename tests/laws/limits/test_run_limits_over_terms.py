@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from admission.workloads.run_end import RunEnd
+from admission.workloads.rollback import RunEnd
 from queues.errors import OutcomeUnknown
 from queues.sql.database import Database
 from tests.fakes.fake_cluster import FakeCluster

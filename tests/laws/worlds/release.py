@@ -14,13 +14,12 @@ from admission.engine.decide import Memo, decide
 from admission.facts.changes import Change
 from admission.kube.client.client import Client
 from admission.kube.watch.unseen_pods import UnseenPods
-from admission.kube.writers.awaited_seats import joined
 from admission.kube.writers.recreate import RecreationWriter
 from admission.kube.writers.release import ReleaseWriter
 from admission.kube.writers.volcano_jobs import VolcanoJobWriter
 from admission.reconcile.volcano_jobs import VolcanoJobController
 from admission.volcano_jobs.pods import PodRules
-from admission.workloads.inputs import SeatIndices, Timeouts
+from admission.workloads.inputs import SeatIndices, Timeouts, joined
 from admission.world.persistence import UnsavedRow
 from admission.world.world import World
 from queues.admissions import Admission, AdmissionState, ClosedAdmission

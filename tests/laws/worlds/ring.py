@@ -15,12 +15,12 @@ from admission.containment.decision_thread import DecisionThread
 from admission.cycle import Cycle, look_back, recall
 from admission.facts.changes import Change
 from admission.facts.pods import PodPhase
-from admission.kube.writers.awaited_seats import AwaitedSeats, AwaitedWrite, joined
+from admission.kube.writers.awaited_seats import AwaitedSeats, AwaitedWrite
 from admission.kube.writers.work_queue import Step
 from admission.reconcile.volcano_jobs import VolcanoJobController
 from admission.volcano_jobs.pod_changes import JobWork
 from admission.volcano_jobs.pods import PodRules, PodTemplateRenderer
-from admission.workloads.inputs import SeatIndices, Timeouts
+from admission.workloads.inputs import SeatIndices, Timeouts, joined
 from admission.workloads.seats import is_live
 from admission.world.learned.inherited_seats import InheritedSeats
 from admission.world.world import World

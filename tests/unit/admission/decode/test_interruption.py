@@ -18,7 +18,7 @@ from admission.wire import (
     WirePodSpec,
     WireSelectorRequirement,
 )
-from admission.world.disruption_budgets import Budgets
+from admission.world.snapshot_rows import Budgets
 from queues.resources import Resources
 from queues.workload import NodeName, WorkloadKey, WorkloadKind
 

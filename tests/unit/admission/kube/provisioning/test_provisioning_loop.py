@@ -12,7 +12,7 @@ from admission.kube.provisioning.provisioning_loop import ProvisioningLoop
 from admission.provisioning.found_requests import RequestPhase
 from admission.provisioning.plan import MOST_REFUSALS, pause_after
 from admission.provisioning.request_progress import NodesAsked
-from admission.world.learned.told_requests import ToldRequests
+from admission.world.reasons import ToldRequests
 from queues.api.api_resources import POD_TEMPLATES, PROVISIONING_REQUESTS
 from queues.errors import ApiRefused, Conflict, NotFound
 from queues.plan import NODES_REFUSED, Reason
