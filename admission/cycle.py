@@ -87,7 +87,7 @@ class Cycle:
         #: What is not stored yet of how far admissions came; the writers report releases.
         self.stages = AdmissionStages()
         #: What gangs show about their requests for nodes.
-        self.progress = ToldRequests(world.reasons)
+        self.progress = ToldRequests(world.ledger.reasons)
         #: Workloads that may need a write to their objects since the last report.
         self._dirty_workloads: set[WorkloadKey] = set()
         self._amounts = QueueAmounts()
@@ -169,7 +169,7 @@ class Cycle:
             world.mark_dirty(key)
         self.last = Decided(snapshot=snapshot, plan=plan)
         self._failpoint("decided")
-        plan = self.progress.told_in(plan, snapshot.pending, world.reasons)
+        plan = self.progress.told_in(plan, snapshot.pending, world.ledger.reasons)
         reasons = await self._changed_reasons(plan, snapshot.pending)
         turn = self._turn_plan(plan, jobs, reasons, snapshot)
         applied = None
@@ -379,12 +379,12 @@ class Cycle:
         """Bring the world to the state after the commit."""
         world = self.world
         opened = [admit for _, admit in applied.admitted]
-        world.ledger_seq = applied.ledger_seq
+        world.ledger.seq = applied.ledger_seq
         world.usage_history.post(applied.admissions, world.admissions, plan.now)
         async for changed_now in slices(applied.admissions):
             world.put_admissions(changed_now)
-        world.put_claims(applied.claims, dropped=applied.unclaimed)
-        world.put_last_evictions(
+        world.ledger.put_claims(applied.claims, dropped=applied.unclaimed)
+        world.ledger.put_last_evictions(
             [admit.workload for admit in (*opened, *(adopt.admit for _, adopt in applied.adopted))],
             {
                 world.admissions[evict.admission].workload: _last_eviction(evict, plan.now)
@@ -400,14 +400,14 @@ class Cycle:
         for job in applied.jobs:
             world.put_job(job.key, job.new)
         changed = {**reasons.changed, **applied.dropped}
-        world.put_reasons(changed, reasons.gone)
+        world.ledger.put_reasons(changed, reasons.gone)
         self._dirty_workloads.update(changed, reasons.gone)
 
     async def _changed_reasons(self, plan: Plan, pending: Mapping[WorkloadKey, Workload]) -> ReasonChanges:
         """Reasons with another code, now and then also with other numbers, and workloads that wait no more."""
         with_numbers = monotonic() - self._numbers_stored_at >= REASON_NUMBERS_EVERY_SECONDS
         limit = self._halved(REASONS_PER_TURN)
-        stored = self.world.reasons
+        stored = self.world.ledger.reasons
         looking = self._stored_reasons.next(plan, pending, stored, with_numbers=with_numbers, limit=limit)
         return await run_in_slices(looking)
 

@@ -376,13 +376,13 @@ class LeaderTerm:
     ) -> None:
         """Finalizers of pods whose end is stored, and Commands that were carried out."""
         world, client, check = writers.world, self._dependencies.client, self._check_lease
-        leaving = world.pod_outcomes.may_disappear()
+        leaving = world.volcano_jobs.may_disappear()
         writers.finalizers.reconcile(finalizer_removed(client, check, pod) for pod in leaving)
         if world.commands.awaits_queues():
             statuses.look_at_queues()
         now = int(self._lease.now())
         done = world.commands.finished(
-            world.facts, world.jobs, world.queues, now, unreadable=job_controller.problems
+            world.facts, world.volcano_jobs.stored, world.queues, now, unreadable=job_controller.problems
         )
         writers.commands.reconcile(command_deleted(client, check, command) for command in done)
 
@@ -421,7 +421,7 @@ class LeaderTerm:
     def _tell_progress(self, known: Mapping[WorkloadKey, NodesAsked]) -> None:
         """How far requests for nodes are."""
         if self.cycle is not None and self.cycle.progress.put(known):
-            self.cycle.world.without_more_nodes = self.cycle.progress.refused
+            self.cycle.world.ledger.without_more_nodes = self.cycle.progress.refused
             self.cycle.world.snapshot_is_stale = True
             self.informers.changed.set()
 

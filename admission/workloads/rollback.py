@@ -333,7 +333,8 @@ class Deadlines:
         self.policy_dependents: set[WorkloadKey] = set()
 
     def put(self, key: WorkloadKey, at: int | None, *, follows_policy: bool) -> None:
-        """The second at which a workload is to be looked at again; None if not before something changes."""
+        """The second at which a workload is to be looked at again, the next time if it is over; None if not before
+        something changes."""
         (self.policy_dependents.add if follows_policy else self.policy_dependents.discard)(key)
         if at is None:
             self._at.pop(key, None)
@@ -345,7 +346,7 @@ class Deadlines:
         """A workload is gone."""
         self.put(key, None, follows_policy=False)
 
-    def due(self, now: int) -> set[WorkloadKey]:
+    def expire(self, now: int) -> set[WorkloadKey]:
         """Workloads that are to be looked at now, each named once."""
         found = set()
         while self._heap and self._heap[0][0] <= now:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, NamedTuple
 
+from admission.facts.changes import Change
 from admission.facts.cluster import QueueFact
 from admission.facts.pods import PodFact, PodPhase
 from admission.volcano_jobs.state import JobState
@@ -167,6 +168,12 @@ class Recreations:
     def workloads(self) -> set[WorkloadKey]:
         """Workloads with pods to recreate."""
         return set(self._of)
+
+    def observe(self, change: Change) -> tuple[WorkloadKey, ...]:
+        """A writer is about to delete a pod, or has made it again. It is stored first."""
+        assert isinstance(change.fact, Recreation | None)
+        self.put(change.key, change.fact)
+        return ()
 
     def put(self, pod_uid: str, intent: Recreation | None) -> None:
         """A pod is about to be deleted: store how to make it again. None if it was made again, or is not to be."""

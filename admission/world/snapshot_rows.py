@@ -4,7 +4,7 @@ They are kept up to date, so that a frozen copy costs what changed.
 """
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -18,7 +18,7 @@ from admission.world.nodes import NodeInventory
 from admission.world.pod_relations import PodRelations
 from queues.admissions import Admission
 from queues.versioned_map import VersionedMap
-from queues.workload import AdmissionId, Workload, WorkloadKey
+from queues.workload import AdmissionId, HostPort, NodeName, Workload, WorkloadKey
 
 Labels = tuple[tuple[str, str], ...]
 
@@ -145,14 +145,13 @@ class SnapshotRows:
     def __init__(
         self,
         node_inventory: NodeInventory,
-        budgets: Budgets,
         pod_relations: PodRelations,
         attached_volumes: AttachedVolumes,
     ) -> None:
-        self._pod_relations = pod_relations
-        self._attached_volumes = attached_volumes
+        self.pod_relations = pod_relations
+        self.attached_volumes = attached_volumes
+        self.budgets = Budgets()
         self._node_inventory = node_inventory
-        self._budgets = budgets
         self.pending: VersionedMap[WorkloadKey, Workload] = VersionedMap()
         self.holders: VersionedMap[WorkloadKey, Workload] = VersionedMap()
         self.admissions: VersionedMap[AdmissionId, Admission] = VersionedMap()
@@ -181,7 +180,7 @@ class SnapshotRows:
         if after is None:
             self._resolved(before, None)
         if after is None or not after.seat_maps:
-            self._budgets.update(before.key, ())
+            self.budgets.update(before.key, ())
         self.unbooked.pop(before.key, None)
         for place in before.seat_maps:
             self.ended.pop(place.admission.id, None)
@@ -210,16 +209,27 @@ class SnapshotRows:
         self.leaving.update(dict.fromkeys(after.leaving(), after.over_since))
         if after.seat_maps:
             self.holders.put(after.key, workload)
-            self._budgets.update(after.key, after.pods)
+            self.budgets.update(after.key, after.pods)
         else:
             self.holders.pop(after.key)
         self.started.update(dict.fromkeys(after.started))
         self.ready.update(dict.fromkeys(after.ready))
 
+    def put_pod(self, uid: str, fact: PodFact | None) -> bool:
+        """A bound pod without a seat appeared or changed; None if it is gone, or has a seat. True if what counts
+        changed."""
+        is_related = self.pod_relations.put_pod(uid, fact) or self.pod_relations.is_stale
+        return self.attached_volumes.put_pod(uid, fact) or is_related
+
+    def noted_pods(self) -> Iterator[tuple[NodeName, tuple[HostPort, ...]]]:
+        """Pods without a seat: their node, what they count as for rules of others, and their volumes."""
+        yield from self.pod_relations.counted_pods()
+        yield from self.attached_volumes.noted_pods()
+
     def recount(self) -> None:
         """Give the workloads what their pods count as where the rules of other pods have changed, and their volumes
         where these have."""
-        stale = {**dict(self._pod_relations.refresh()), **dict(self._attached_volumes.refresh())}
+        stale = {**dict(self.pod_relations.refresh()), **dict(self.attached_volumes.refresh())}
         for key, state in stale.items():
             if not (state.needs_seats or state.seat_maps):
                 continue
@@ -235,9 +245,9 @@ class SnapshotRows:
 
         ``relevant``: the state; None if it neither waits nor has seats.
         """
-        counted = self._pod_relations.put_workload(state.key, relevant)
+        counted = self.pod_relations.put_workload(state.key, relevant)
         workload = state.workload if counted is None else counted
-        workload = self._attached_volumes.put_workload(state.key, relevant, workload)
+        workload = self.attached_volumes.put_workload(state.key, relevant, workload)
         if workload is not state.workload:
             for rows in (self.pending, self.holders):
                 if (known := rows.get(state.key)) == workload and known is not None:

@@ -84,7 +84,7 @@ class Leaders:
         return {each.name for each in self.cycle.world.admissions.values()}
 
     def waiting(self) -> dict[str, str]:
-        return {key.uid: reason.code for key, reason in self.cycle.world.reasons.items()}
+        return {key.uid: reason.code for key, reason in self.cycle.world.ledger.reasons.items()}
 
 
 @pytest_asyncio.fixture
