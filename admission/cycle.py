@@ -20,6 +20,7 @@ from admission.figures.gang_waits import GangWait
 from admission.turn_report import (
     Decided,
     QueueAmounts,
+    Stage,
     TurnReport,
     devices_of,
     evictions_of,
@@ -182,7 +183,8 @@ class Cycle:
         world.snapshot_is_stale = False
         self._note_stored(reasons)
         world.node_inventory.closures.choose(plan.chosen_nodes)
-        waits = self._waits(snapshot, applied, plan)
+        waits = () if applied is None else self._waits(snapshot, applied)
+        stages = {} if applied is None else self._stages(turn, snapshot.admissions, applied)
         if applied is not None:
             await self._follow(applied, turn, snapshot)
         if applied is not None or decision.culprits or held_back:
@@ -193,11 +195,8 @@ class Cycle:
         return replace(
             self._report(snapshot, plan, applied, changes),
             dirty_workloads=self._take_dirty_workloads(),
-            admitted_after=[wait.seconds for wait in waits[0]],
-            waits=waits[0],
-            bound_after=waits[1],
-            released_after=[] if applied is None else _released_after(turn, snapshot.admissions),
-            ready_after=[] if applied is None else _ready_after(turn, snapshot.admissions),
+            waits=waits,
+            stages={Stage.ADMITTED: [wait.seconds for wait in waits], **stages},
             freeze_seconds=froze - started,
             decide_seconds=decided - froze,
             apply_seconds=perf_counter() - decided,
@@ -355,25 +354,31 @@ class Cycle:
         for key, error in self.world.take_defects().items():
             _log.error("workload cannot be handled", extra={"workload": str(key)}, exc_info=error)
 
-    def _waits(
-        self, snapshot: Snapshot, applied: Applied | None, plan: Plan
-    ) -> tuple[tuple[GangWait, ...], tuple[float, ...]]:
-        """How long gangs took to be admitted, and admissions to be bound."""
-        if applied is None:
-            return (), ()
-        clock, moment = self._clock(), monotonic()
-        bound = []
-        for id_ in plan.starts:
-            since = self._committed.pop(id_, None)
-            bound.append(clock - snapshot.admissions[id_].opened_at if since is None else moment - since)
-        for id_ in applied.closed:
-            self._committed.pop(id_, None)
-        self._committed.update((id_, moment) for id_, _ in applied.admitted)
+    def _waits(self, snapshot: Snapshot, applied: Applied) -> tuple[GangWait, ...]:
+        """How long gangs took to be admitted."""
         gangs = [snapshot.pending[admit.workload] for _, admit in applied.admitted if not admit.elastic]
-        waits = [
+        clock = self._clock()
+        return tuple(
             GangWait(gang.queue, devices_of(gang), clock - gang.created) for gang in gangs if gang.created
-        ]
-        return tuple(waits), tuple(bound)
+        )
+
+    def _stages(
+        self, turn: TurnPlan, admissions: Mapping[AdmissionId, Admission], applied: Applied
+    ) -> dict[Stage, list[float]]:
+        """Seconds from the commit of admissions to the release and the binding of their last pod, of those that are
+        bound now, and until their pods were ready together, of those that are so now."""
+        clock, moment = self._clock(), monotonic()
+        opened = {id_: admissions[id_].opened_at for id_ in (*turn.plan.starts, *turn.plan.ready)}
+        committed = {id_: self._committed.pop(id_, None) for id_ in (*turn.plan.starts, *applied.closed)}
+        self._committed.update((id_, moment) for id_, _ in applied.admitted)
+        since = ((id_, committed[id_]) for id_ in turn.plan.starts)
+        released = ((id_, turn.stages[id_].released) for id_ in turn.plan.starts if id_ in turn.stages)
+        running = ((id_, turn.stages[id_].running) for id_ in turn.plan.ready if id_ in turn.stages)
+        return {
+            Stage.BOUND: [clock - opened[id_] if at is None else moment - at for id_, at in since],
+            Stage.RELEASED: [at - opened[id_] for id_, at in released if at is not None],
+            Stage.READY: [at - opened[id_] for id_, at in running if at is not None],
+        }
 
     async def _update_world(self, applied: Applied, plan: Plan, reasons: Reasons) -> None:
         """Bring the world to the state after the commit."""
@@ -458,18 +463,6 @@ class Cycle:
             set_aside=self.world.set_aside_count(),
             failed_decisions=self._decider.failures,
         )
-
-
-def _released_after(turn: TurnPlan, admissions: Mapping[AdmissionId, Admission]) -> list[float]:
-    """Seconds from the commit of admissions to the release of their last pod, of those that are bound now."""
-    times = ((id_, turn.stages[id_].released) for id_ in turn.plan.starts if id_ in turn.stages)
-    return [at - admissions[id_].opened_at for id_, at in times if at is not None]
-
-
-def _ready_after(turn: TurnPlan, admissions: Mapping[AdmissionId, Admission]) -> list[float]:
-    """Seconds from the commit of admissions until their pods were ready together, of those that are so now."""
-    times = ((id_, turn.stages[id_].running) for id_ in turn.plan.ready if id_ in turn.stages)
-    return [at - admissions[id_].opened_at for id_, at in times if at is not None]
 
 
 def _to_store(changes: ReasonChanges) -> Reasons:

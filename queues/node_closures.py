@@ -6,16 +6,10 @@ until the end only the holder's work, or none, is placed on them. Times are seco
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
 
 from queues.resources import NOTHING, Resources
 from queues.text_format import rfc3339
 from queues.workload import NO_FLAVOR, FlavorName, NodeName, QueueName
-
-#: Seconds before its window from which on nodes are closed to work that does not end in time, and before which a
-#: reservation evicts what is left, if the object does not say it.
-LEAD_TIME: Final = 3600
-CLEAR_TIME: Final = 120
 
 
 class ClosureKind(StrEnum):

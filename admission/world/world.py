@@ -37,9 +37,8 @@ from admission.world.learned.held_back import NamespaceQuotas, SetAside, TakenNa
 from admission.world.learned.refused_nodes import AvoidedNodes, RefusedNodes
 from admission.world.learned.seen_times import EndedPods, SeenEnds, SeenTimes
 from admission.world.learned.templates import LargerPods, TemplateIndex
-from admission.world.ledger_rows import LedgerRows
 from admission.world.nodes import ABOUT_NODES, NodeInventory
-from admission.world.persistence import Recreations, RefusedRows, Unsaved, UnsavedRow
+from admission.world.persistence import LedgerRows, Recreations, RefusedRows, Unsaved, UnsavedRow
 from admission.world.pod_relations import PodRelations
 from admission.world.pods import PODS_OF_ONE, PodIndex
 from admission.world.queues import QueueFacts, QueueTotals, UsageHistory

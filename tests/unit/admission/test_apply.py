@@ -15,7 +15,7 @@ from admission.facts.changes import Change, Fact
 from admission.facts.workloads import WorkloadFact
 from admission.failpoints import armed
 from admission.figures.gang_waits import GangWait
-from admission.turn_report import TurnReport
+from admission.turn_report import Stage, TurnReport
 from queues.admissions import Admission, Seat
 from queues.errors import DatabaseTooSlow, DataRefused, Fenced
 from queues.plan import Admit, Evict, Plan
@@ -391,12 +391,12 @@ async def test_gauges_tell_what_queues_use_and_deserve(ring: Ring) -> None:
         queue("root"), queue("team", parent=ROOT, limits=limits), node("n1"), volcano_job(3, created=NOW - 5)
     )
     report = await ring.turn()
-    assert list(report.admitted_after) == [5]
+    assert report.stages[Stage.ADMITTED] == [5]
     assert list(report.waits) == [GangWait(TEAM, 3, 5)]
     ring.cycle.stages.note_released([ring.admissions[0].id], NOW + 2.0)
     report = await ring.turn(*(released(f"p{i}", f"worker/{i}", "n1", owner=VOLCANO) for i in range(3)))
     assert (report.used[TEAM, GPUS], report.deserved[TEAM, GPUS]) == (3000, 6000)
-    assert (len(report.bound_after), report.released_after) == (1, [2.0])
+    assert (len(report.stages[Stage.BOUND]), report.stages[Stage.RELEASED]) == (1, [2.0])
     assert report.tree is not None
     assert TEAM in report.tree.paths
 
