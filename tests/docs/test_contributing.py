@@ -20,7 +20,6 @@ SMALL_FOLDERS = {
 LONG_FUNCTIONS = {
     "admission/decode/pods.py::pod_fact",
     "admission/engine/decide.py::decide",
-    "admission/world/world.py::__init__",
 }
 
 
