@@ -23,14 +23,13 @@ from admission.workloads.context import Context, in_context
 from admission.workloads.kinds import KINDS, KindSupport, read_pod
 from queues.api import names
 from queues.api.api_resources import POD_GROUPS, PODS, VOLCANO_JOBS
-from queues.api.check.pod_templates import pod_problems
 from queues.api.kueue_names import KUEUE_QUEUE
 from queues.api.model import excerpt
 from queues.api.reading.user_values import LONGEST_NAME, is_dns_name
-from queues.api.types.batch_job import BatchJob
-from queues.api.types.pod import Pod
+from queues.api.types.batch_job import BatchJob, Pod
 from queues.api.types.volcano_job import VolcanoJob
 from queues.api.validation.known import Known
+from queues.api.validation.pod_fields import pod_problems
 from queues.api.validation.validation import defaulted, kind_of, unknown_fields, violations_of
 from queues.errors import MusterError
 from queues.json_values import mapping_at, value_at
@@ -420,7 +419,7 @@ def _own_left_out(said: Any) -> dict[str, Any]:
 
 
 def _made_to_wait(document: dict[str, Any], reading: _Reading) -> dict[str, Any] | None:
-    """A Job suspended, or a pod gated, in its queue, as ``admission.kube.policies.mutating`` does it.
+    """A Job suspended, or a pod gated, in its queue, as ``admission/kube/policies/documents/waiting.yaml`` does it.
 
     None if it does not wait.
     """

@@ -13,8 +13,8 @@ from admission.explain.explain import Explained, explain
 from admission.explain.takers import PlaceStanding, standing
 from admission.read_api import bodies
 from admission.read_api.bodies import ChangeBody, ExpectedStartBody, OutlookBody, StandingBody, TakerBody
+from admission.read_api.quantities import quantities
 from admission.web.lists.expected import told_at
-from admission.web.quantities import quantities
 from queues.plan import Plan, Reason
 from queues.reason_codes import NEEDS_A_CHANGE
 from queues.resources import show

@@ -9,10 +9,10 @@ from msgspec import structs
 from admission.engine.nodes.table import Layout
 from admission.read_api import trials as bodies
 from admission.read_api.bodies import ChangeBody, ExpectedStartBody, ReasonBody
+from admission.read_api.quantities import facts_with_quantities, quantities
 from admission.trials.submitted import Skipped
 from admission.trials.trial import DecidedTrial, Outcome, QuotaTaken, explained
 from admission.web.leader.outlook import facts_of
-from admission.web.quantities import facts_with_quantities, quantities
 from admission.web.tree import names_alike
 from queues.admissions import Seat
 from queues.plan import Evict, Reason

@@ -11,7 +11,7 @@ from aiohttp import web
 from msgspec import structs
 
 from admission.kube.access_reviews import AccessRequest, Caller
-from admission.kube.policies.policy_forms import ADMINISTER
+from admission.kube.policies.cel import ADMINISTER
 from admission.read_api.trials import TrialRequestBody
 from admission.trials.quota_changes import MOST_CHANGES
 from admission.trials.submitted import MOST_DOCUMENTS, Question, asked_of, resources_of
