@@ -16,11 +16,13 @@ from admission.engine.plan_limit import SEATS_PER_PLAN
 from admission.engine.snapshot import Snapshot
 from admission.facts.changes import Change
 from admission.failpoints import Failpoint
-from admission.figures.gang_waits import GangWait, devices_of
+from admission.figures.gang_waits import GangWait
 from admission.turn_report import (
     Decided,
     QueueAmounts,
+    Stage,
     TurnReport,
+    devices_of,
     evictions_of,
     log_applied,
     log_queue_changes,
@@ -29,9 +31,8 @@ from admission.turn_report import (
 from admission.volcano_jobs.state import JobTransition
 from admission.workloads.inputs import AwaitedSeatsOf
 from admission.world.learned.seen_times import AdmissionStages
-from admission.world.learned.told_requests import ToldRequests
-from admission.world.past_use import without
-from admission.world.reason_changes import REASONS_PER_TURN, ReasonChanges, StoredReasons, counts
+from admission.world.queues import without
+from admission.world.reasons import REASONS_PER_TURN, ReasonChanges, StoredReasons, ToldRequests, counts
 from admission.world.world import World
 from queues.admissions import CAUSES_TOLD, Admission, LastEviction
 from queues.errors import DatabaseError, DatabaseTooSlow, DataRefused, Fenced
@@ -87,7 +88,7 @@ class Cycle:
         #: What is not stored yet of how far admissions came; the writers report releases.
         self.stages = AdmissionStages()
         #: What gangs show about their requests for nodes.
-        self.progress = ToldRequests(world.reasons)
+        self.progress = ToldRequests(world.ledger.reasons)
         #: Workloads that may need a write to their objects since the last report.
         self._dirty_workloads: set[WorkloadKey] = set()
         self._amounts = QueueAmounts()
@@ -169,7 +170,7 @@ class Cycle:
             world.mark_dirty(key)
         self.last = Decided(snapshot=snapshot, plan=plan)
         self._failpoint("decided")
-        plan = self.progress.told_in(plan, snapshot.pending, world.reasons)
+        plan = self.progress.told_in(plan, snapshot.pending, world.ledger.reasons)
         reasons = await self._changed_reasons(plan, snapshot.pending)
         turn = self._turn_plan(plan, jobs, reasons, snapshot)
         applied = None
@@ -182,7 +183,8 @@ class Cycle:
         world.snapshot_is_stale = False
         self._note_stored(reasons)
         world.node_inventory.closures.choose(plan.chosen_nodes)
-        waits = self._waits(snapshot, applied, plan)
+        waits = () if applied is None else self._waits(snapshot, applied)
+        stages = {} if applied is None else self._stages(turn, snapshot.admissions, applied)
         if applied is not None:
             await self._follow(applied, turn, snapshot)
         if applied is not None or decision.culprits or held_back:
@@ -193,11 +195,8 @@ class Cycle:
         return replace(
             self._report(snapshot, plan, applied, changes),
             dirty_workloads=self._take_dirty_workloads(),
-            admitted_after=[wait.seconds for wait in waits[0]],
-            waits=waits[0],
-            bound_after=waits[1],
-            released_after=[] if applied is None else _released_after(turn, snapshot.admissions),
-            ready_after=[] if applied is None else _ready_after(turn, snapshot.admissions),
+            waits=waits,
+            stages={Stage.ADMITTED: [wait.seconds for wait in waits], **stages},
             freeze_seconds=froze - started,
             decide_seconds=decided - froze,
             apply_seconds=perf_counter() - decided,
@@ -355,36 +354,42 @@ class Cycle:
         for key, error in self.world.take_defects().items():
             _log.error("workload cannot be handled", extra={"workload": str(key)}, exc_info=error)
 
-    def _waits(
-        self, snapshot: Snapshot, applied: Applied | None, plan: Plan
-    ) -> tuple[tuple[GangWait, ...], tuple[float, ...]]:
-        """How long gangs took to be admitted, and admissions to be bound."""
-        if applied is None:
-            return (), ()
-        clock, moment = self._clock(), monotonic()
-        bound = []
-        for id_ in plan.starts:
-            since = self._committed.pop(id_, None)
-            bound.append(clock - snapshot.admissions[id_].opened_at if since is None else moment - since)
-        for id_ in applied.closed:
-            self._committed.pop(id_, None)
-        self._committed.update((id_, moment) for id_, _ in applied.admitted)
+    def _waits(self, snapshot: Snapshot, applied: Applied) -> tuple[GangWait, ...]:
+        """How long gangs took to be admitted."""
         gangs = [snapshot.pending[admit.workload] for _, admit in applied.admitted if not admit.elastic]
-        waits = [
+        clock = self._clock()
+        return tuple(
             GangWait(gang.queue, devices_of(gang), clock - gang.created) for gang in gangs if gang.created
-        ]
-        return tuple(waits), tuple(bound)
+        )
+
+    def _stages(
+        self, turn: TurnPlan, admissions: Mapping[AdmissionId, Admission], applied: Applied
+    ) -> dict[Stage, list[float]]:
+        """Seconds from the commit of admissions to the release and the binding of their last pod, of those that are
+        bound now, and until their pods were ready together, of those that are so now."""
+        clock, moment = self._clock(), monotonic()
+        opened = {id_: admissions[id_].opened_at for id_ in (*turn.plan.starts, *turn.plan.ready)}
+        committed = {id_: self._committed.pop(id_, None) for id_ in (*turn.plan.starts, *applied.closed)}
+        self._committed.update((id_, moment) for id_, _ in applied.admitted)
+        since = ((id_, committed[id_]) for id_ in turn.plan.starts)
+        released = ((id_, turn.stages[id_].released) for id_ in turn.plan.starts if id_ in turn.stages)
+        running = ((id_, turn.stages[id_].running) for id_ in turn.plan.ready if id_ in turn.stages)
+        return {
+            Stage.BOUND: [clock - opened[id_] if at is None else moment - at for id_, at in since],
+            Stage.RELEASED: [at - opened[id_] for id_, at in released if at is not None],
+            Stage.READY: [at - opened[id_] for id_, at in running if at is not None],
+        }
 
     async def _update_world(self, applied: Applied, plan: Plan, reasons: Reasons) -> None:
         """Bring the world to the state after the commit."""
         world = self.world
         opened = [admit for _, admit in applied.admitted]
-        world.ledger_seq = applied.ledger_seq
+        world.ledger.seq = applied.ledger_seq
         world.usage_history.post(applied.admissions, world.admissions, plan.now)
         async for changed_now in slices(applied.admissions):
             world.put_admissions(changed_now)
-        world.put_claims(applied.claims, dropped=applied.unclaimed)
-        world.put_last_evictions(
+        world.ledger.put_claims(applied.claims, dropped=applied.unclaimed)
+        world.ledger.put_last_evictions(
             [admit.workload for admit in (*opened, *(adopt.admit for _, adopt in applied.adopted))],
             {
                 world.admissions[evict.admission].workload: _last_eviction(evict, plan.now)
@@ -400,14 +405,14 @@ class Cycle:
         for job in applied.jobs:
             world.put_job(job.key, job.new)
         changed = {**reasons.changed, **applied.dropped}
-        world.put_reasons(changed, reasons.gone)
+        world.ledger.put_reasons(changed, reasons.gone)
         self._dirty_workloads.update(changed, reasons.gone)
 
     async def _changed_reasons(self, plan: Plan, pending: Mapping[WorkloadKey, Workload]) -> ReasonChanges:
         """Reasons with another code, now and then also with other numbers, and workloads that wait no more."""
         with_numbers = monotonic() - self._numbers_stored_at >= REASON_NUMBERS_EVERY_SECONDS
         limit = self._halved(REASONS_PER_TURN)
-        stored = self.world.reasons
+        stored = self.world.ledger.reasons
         looking = self._stored_reasons.next(plan, pending, stored, with_numbers=with_numbers, limit=limit)
         return await run_in_slices(looking)
 
@@ -458,18 +463,6 @@ class Cycle:
             set_aside=self.world.set_aside_count(),
             failed_decisions=self._decider.failures,
         )
-
-
-def _released_after(turn: TurnPlan, admissions: Mapping[AdmissionId, Admission]) -> list[float]:
-    """Seconds from the commit of admissions to the release of their last pod, of those that are bound now."""
-    times = ((id_, turn.stages[id_].released) for id_ in turn.plan.starts if id_ in turn.stages)
-    return [at - admissions[id_].opened_at for id_, at in times if at is not None]
-
-
-def _ready_after(turn: TurnPlan, admissions: Mapping[AdmissionId, Admission]) -> list[float]:
-    """Seconds from the commit of admissions until their pods were ready together, of those that are so now."""
-    times = ((id_, turn.stages[id_].running) for id_ in turn.plan.ready if id_ in turn.stages)
-    return [at - admissions[id_].opened_at for id_, at in times if at is not None]
 
 
 def _to_store(changes: ReasonChanges) -> Reasons:

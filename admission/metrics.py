@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
@@ -48,19 +47,6 @@ WAIT_SECONDS: Final = (
 
 #: Statuses of the API server.
 _REFUSED, _CONFLICT, _THROTTLED, _SERVER_ERROR = 400, 409, 429, 500
-
-
-class Stage(StrEnum):
-    """Stages of a gang between its creation and its last binding."""
-
-    #: The object's creation to the commit of its admission.
-    ADMITTED = "created_to_admitted"
-    #: The commit to the hand-over of its last pod to the stock scheduler.
-    RELEASED = "admitted_to_released"
-    #: The commit to the binding of its last pod.
-    BOUND = "admitted_to_bound"
-    #: The commit to the moment from which its pods are ready together.
-    READY = "admitted_to_ready"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,12 +151,7 @@ class Metrics:
                 pending=report.pending,
             )
             self._wide.note(state, report.waits)
-        for stage, times in (
-            (Stage.ADMITTED, report.admitted_after),
-            (Stage.RELEASED, report.released_after),
-            (Stage.BOUND, report.bound_after),
-            (Stage.READY, report.ready_after),
-        ):
+        for stage, times in report.stages.items():
             for seconds in times:
                 self._waits.labels(stage.value).observe(max(0.0, seconds))
 

@@ -35,7 +35,6 @@ from admission.kube.watch.lag import Lag, lag_of
 from admission.kube.watch.unseen_pods import UnseenPods
 from admission.kube.watch.volume_informers import VolumeInformers
 from admission.kube.writers.automatic_groups import AutomaticGroups
-from admission.kube.writers.awaited_seats import joined
 from admission.kube.writers.dry_runs import DryRunWriter
 from admission.kube.writers.recreate import RecreationWriter
 from admission.kube.writers.release import ReleaseWriter
@@ -49,7 +48,7 @@ from admission.reconcile.volcano_jobs import VolcanoJobController
 from admission.reconcile.world_status import WorldStatuses
 from admission.turn_report import TurnReport
 from admission.volcano_jobs.pods import PodRules
-from admission.workloads.inputs import Timeouts
+from admission.workloads.inputs import Timeouts, joined
 from admission.world.learned.inherited_seats import InheritedSeats
 from admission.world.world import World
 from queues.errors import AnotherLedger, DatabaseTooSlow, DatabaseUnavailable
@@ -377,13 +376,13 @@ class LeaderTerm:
     ) -> None:
         """Finalizers of pods whose end is stored, and Commands that were carried out."""
         world, client, check = writers.world, self._dependencies.client, self._check_lease
-        leaving = world.pod_outcomes.may_disappear()
+        leaving = world.volcano_jobs.may_disappear()
         writers.finalizers.reconcile(finalizer_removed(client, check, pod) for pod in leaving)
         if world.commands.awaits_queues():
             statuses.look_at_queues()
         now = int(self._lease.now())
         done = world.commands.finished(
-            world.facts, world.jobs, world.queues, now, unreadable=job_controller.problems
+            world.facts, world.volcano_jobs.stored, world.queues, now, unreadable=job_controller.problems
         )
         writers.commands.reconcile(command_deleted(client, check, command) for command in done)
 
@@ -422,7 +421,7 @@ class LeaderTerm:
     def _tell_progress(self, known: Mapping[WorkloadKey, NodesAsked]) -> None:
         """How far requests for nodes are."""
         if self.cycle is not None and self.cycle.progress.put(known):
-            self.cycle.world.without_more_nodes = self.cycle.progress.refused
+            self.cycle.world.ledger.without_more_nodes = self.cycle.progress.refused
             self.cycle.world.snapshot_is_stale = True
             self.informers.changed.set()
 

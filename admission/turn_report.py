@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import NamedTuple, TypeVar
 
 from admission.apply import Applied
@@ -21,10 +22,23 @@ from queues.quota.usage import Usage
 from queues.reason_codes import ReasonCode
 from queues.resources import WHOLE, Resources, is_device
 from queues.slices import slices
-from queues.workload import AdmissionId, QueueName, WorkloadKey
+from queues.workload import AdmissionId, QueueName, Workload, WorkloadKey
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
+
+
+class Stage(StrEnum):
+    """Stages of a gang between its creation and its last binding."""
+
+    #: The object's creation to the commit of its admission.
+    ADMITTED = "created_to_admitted"
+    #: The commit to the hand-over of its last pod to the stock scheduler.
+    RELEASED = "admitted_to_released"
+    #: The commit to the binding of its last pod.
+    BOUND = "admitted_to_bound"
+    #: The commit to the moment from which its pods are ready together.
+    READY = "admitted_to_ready"
 
 
 class EvictionCost(NamedTuple):
@@ -54,6 +68,12 @@ def lost_work(admission: Admission, snapshot: Snapshot) -> int:
     ran = max(0, snapshot.now - admission.opened_at)
     devices = sum(_devices(seat.takes) for seat in admission.holding())
     return devices * (ran % interval if interval else ran) // WHOLE
+
+
+def devices_of(workload: Workload) -> int:
+    """Devices that all pods of a workload ask for together, rounded up."""
+    units = sum(_devices(pods.takes) * pods.wanted_count() for pods in workload.pod_sets)
+    return -(-units // WHOLE)
 
 
 def _devices(takes: Resources) -> int:
@@ -88,14 +108,9 @@ class TurnReport:
     #: Workloads that a step of the turn fails on, and decisions of this term that failed so far.
     set_aside: int = 0
     failed_decisions: int = 0
-    #: Seconds from the creation of each gang's object to the commit of its admission.
-    admitted_after: Sequence[float] = ()
-    #: Seconds from the commit of each admission to the binding of its last pod.
-    bound_after: Sequence[float] = ()
-    #: Seconds from the commit of each admission to the hand-over of its last pod, and to the readiness of its pods.
-    released_after: Sequence[float] = ()
-    ready_after: Sequence[float] = ()
-    #: The waits of ``admitted_after``, with queue and size.
+    #: Seconds that gangs and admissions took to come to a stage.
+    stages: Mapping[Stage, Sequence[float]] = field(default_factory=dict)
+    #: Those of ``Stage.ADMITTED``, with queue and size.
     waits: Sequence[GangWait] = ()
     #: Workloads that may need a write to their objects.
     dirty_workloads: AbstractSet[WorkloadKey] = frozenset()

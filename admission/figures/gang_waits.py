@@ -5,8 +5,7 @@ from collections.abc import Container, Iterator
 from typing import Final, NamedTuple
 
 from admission.figures.exposition import head, labels_text
-from queues.resources import WHOLE, Resources, is_device
-from queues.workload import QueueName, Workload
+from queues.workload import QueueName
 
 #: Upper ends of the classes of size, in devices, and their names.
 _SIZES: Final = ((0, "0"), (1, "1"), (7, "2-7"), (8, "8"), (64, "9-64"), (512, "65-512"))
@@ -26,17 +25,6 @@ class GangWait(NamedTuple):
     devices: int
     #: From the creation of its object to the commit of its admission.
     seconds: float
-
-
-def devices_of(workload: Workload) -> int:
-    """Devices that all pods of a workload ask for together, rounded up."""
-    units = sum(_devices(pods.takes) * pods.wanted_count() for pods in workload.pod_sets)
-    return -(-units // WHOLE)
-
-
-def _devices(takes: Resources) -> int:
-    """Thousandths of devices, of the resource that a pod takes most of."""
-    return max((units for name, units in takes.items() if "/" in name and not is_device(name)), default=0)
 
 
 def size_class(devices: int) -> str:

@@ -317,7 +317,7 @@ def _queue_of(world: World) -> Callable[[QueueName], Queue | None]:
 
 
 def _for_nodes(world: World, asking: Collection[QueueName]) -> Iterator[Workload]:
-    for key, reason in world.reasons.items():
+    for key, reason in world.ledger.reasons.items():
         if reason.code is not ReasonCode.PROVISIONING and not is_for_nodes(reason):
             continue
         state = world.states.get(key)
@@ -343,6 +343,6 @@ def _is_undecided(world: World, asking: Collection[QueueName], owner: str) -> bo
     if kind not in set(WorkloadKind):
         return False
     key = WorkloadKey(WorkloadKind(kind), uid)
-    state, reason = world.states.get(key), world.reasons.get(key)
+    state, reason = world.states.get(key), world.ledger.reasons.get(key)
     waits = state is not None and state.needs_seats and state.workload.queue in asking and not state.seat_maps
     return waits and (reason is None or reason.code in _UNDECIDED)

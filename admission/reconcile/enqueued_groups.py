@@ -165,7 +165,7 @@ class EnqueuedGroups:
 def _refusal(world: World, room: QueueRoom, state: WorkloadState) -> Reason | None:
     """Why the pods of a PodGroup should not be made yet."""
     asks_to_hold = state.workload.hold is not None
-    if asks_to_hold and state.key in world.claims:
+    if asks_to_hold and state.key in world.ledger.claims:
         return None
     found = room.refusal(state, world.facts[state.key].group.min_resources)
     return _NOT_HELD_YET if found is None and asks_to_hold else found

@@ -61,7 +61,7 @@ class VolcanoJobController:
             pods=tuple(world.pod_index.of(key)),
             admissions=tuple(world.admission_index.of(key)),
             ended=state.ended if state is not None else {},
-            outcomes=world.outcomes.get(key, {}),
+            outcomes=world.volcano_jobs.outcomes.get(key, {}),
             deleting=world.facts[key].deleting,
             outgrown=state.outgrown if state is not None else {},
             commands=tuple(each for each in world.commands.of_job(key) if is_about(each, world.facts[key])),
@@ -77,8 +77,8 @@ class VolcanoJobController:
                 view = self.view(world, key)
                 if view is None:
                     continue
-                old = world.jobs.get(key.uid)
-                before = at_version_of_pods(world.job_states.of(key), view)
+                old = world.volcano_jobs.stored.get(key.uid)
+                before = at_version_of_pods(world.volcano_jobs.of(key), view)
                 new, acted = next_state(before, view, now)
             except Exception as error:
                 world.note_defect(key, error)
@@ -97,7 +97,7 @@ class VolcanoJobController:
                 view = self.view(world, key)
                 if view is None:
                     continue
-                state = world.job_states.of(key)
+                state = world.volcano_jobs.of(key)
                 group = world.pod_index.job_groups.get((view.spec.namespace, view.spec.group_name))
                 has_group = group is not None and group.minimum == view.spec.minimum
                 kept = world.queue_facts.keeps_from_autoscalers(QueueName(view.spec.queue))
@@ -136,7 +136,7 @@ class VolcanoJobController:
 
 def _run_out(world: World, key: WorkloadKey) -> str:
     """What a Job shows that has run for as long as its queue allows."""
-    last = world.last_evictions.get(key)
+    last = world.ledger.last_evictions.get(key)
     # The log of decisions does not keep the words for ever.
     return last.cause if last is not None and last.cause else "it has run for as long as its queue allows"
 

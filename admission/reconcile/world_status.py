@@ -97,7 +97,7 @@ class WorldStatuses:
         key = state.key
         if (problem := self._problem(state)) is not None:
             return problem
-        reason = self.world.reasons.get(key) if state.needs_seats else None
+        reason = self.world.ledger.reasons.get(key) if state.needs_seats else None
         if reason is not None and (of_update := self._own_update(key)):
             reason = replace(reason, message=f"{reason.message}; {of_update}")
         if reason is not None and (refusal := self.enqueued.refusal(key)) is not None:
@@ -107,7 +107,7 @@ class WorldStatuses:
             return replace(refusal, message=f"{refusal.message}; {reason.message}")
         if reason is not None and (counted := self._counted_priority(state)):
             reason = replace(reason, message=f"{reason.message}; {counted}")
-        last = self.world.last_evictions.get(key)
+        last = self.world.ledger.last_evictions.get(key)
         if reason is None or last is None:
             return reason
         return replace(reason, message=last.appended_to(reason.message))
@@ -131,7 +131,7 @@ class WorldStatuses:
             if state is None or (state.workload.namespace, state.workload.name) != (namespace, name):
                 continue
             if words := self._own_update(key):
-                yield state.workload, replace(self.world.reasons[key], message=words)
+                yield state.workload, replace(self.world.ledger.reasons[key], message=words)
 
     def waiting_notes(self, key: WorkloadKey) -> Iterator[tuple[EventNote, bool]]:
         """Events that say why a workload waits, and of each whether its object said so when it was seen first.
@@ -174,7 +174,7 @@ class WorldStatuses:
 
     def _own_update(self, key: WorkloadKey) -> str:
         """What is said of a workload that waits for older pods of its own Deployment; "": it does not."""
-        state, reason = self.world.states.get(key), self.world.reasons.get(key)
+        state, reason = self.world.states.get(key), self.world.ledger.reasons.get(key)
         if state is None or reason is None:
             return ""
         controller = next((pod.controller for pod in state.pods if pod.controller), "")
@@ -227,7 +227,7 @@ class WorldStatuses:
             document = {"phase": "Pending", "reason": ReasonCode.INVALID_SPEC, "message": message}
             yield StatusWanted(ref=ref, fields={"state": document}, seen=fact.phase)
             return
-        job = world.job_states.of(key)
+        job = world.volcano_jobs.of(key)
         try:
             companions = companions_of(view.spec) if world.admission_index.of(key) else ()
         except InvalidDocument:

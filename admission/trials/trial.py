@@ -19,7 +19,7 @@ from admission.trials.submitted import Submitted
 from admission.workloads.inputs import Timeouts, WorkloadInputs
 from admission.workloads.kinds import Holding, support_of
 from admission.workloads.state import WorkloadState, derive_state
-from admission.world.learned.namespace_quotas import gang_asks, refusal_of
+from admission.world.learned.held_back import gang_asks, refusal_of
 from admission.world.pod_relations import PodRelations
 from queues.admissions import Seat
 from queues.plan import Evict, Plan, Reason

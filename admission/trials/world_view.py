@@ -68,7 +68,7 @@ class WorldView:
 
     def _relations(self, snapshot: Snapshot, objects: Sequence[Submitted]) -> PodRelations | None:
         """For the rules about other pods, of these objects or about them. None if there are none."""
-        relations = self.world.pod_relations
+        relations = self.world.snapshot_rows.pod_relations
         if not any(each.has_pod_rules or relations.may_be_about(each.namespace) for each in objects):
             return None
         facts = {each.key: each.fact for each in objects if each.fact is not None}

@@ -1,7 +1,8 @@
-"""A Volcano Job's lifecycle: the phase that follows from its pods, and the phase that follows from an action.
+"""A Volcano Job's lifecycle: the phase that follows from its pods, from an action, and from Commands.
 
 Volcano's rules (its ``pkg/controllers/job/state``), as tables that are data: ``RULES`` for what is observed,
-``ACTIONS`` for what policies and Commands ask. Pure: the plan applier stores the state.
+``ACTIONS`` for what policies and Commands ask. Pure: the plan applier stores the state. A Command is
+carried out once, whichever leader sees it.
 """
 
 from collections.abc import Callable, Iterable, Mapping

@@ -20,7 +20,6 @@ from admission.facts.pods import PodFact, PodPhase
 from admission.facts.workloads import NOTHING_BY_NAME, ChildCluster, ChildJob, WorkloadFact
 from admission.workloads.inputs import Timeouts, WorkloadInputs
 from admission.workloads.job_counts import (
-    NO_SYNCS,
     JobSyncs,
     pods_at_a_time,
     pods_at_first,
@@ -29,9 +28,9 @@ from admission.workloads.job_counts import (
 )
 from admission.workloads.kinds import Holding, KindSupport, support_of
 from admission.workloads.kinds.batch_job import as_counted
+from admission.workloads.mismatched_pods import RequestChanges, outgrowing_pods, request_changes
 from admission.workloads.pod_sets import RefusedPlaces, SetOnNode, enlarged, without_succeeded
-from admission.workloads.request_changes import RequestChanges, request_changes
-from admission.workloads.rollback import is_refused, outgrowing_pods, refusals_of
+from admission.workloads.rollback import is_refused, refusals_of
 from admission.workloads.seats import SeatMap, awaits_seat, is_live, seat_maps_of, taken_places
 from queues.admissions import AdmissionState
 from queues.plan import Reason
@@ -354,7 +353,7 @@ def held_seats(
         left_out=inputs.refused.with_places(refusing) if misplaced else inputs.refused,
         syncs=syncs_of(inputs, seat_maps, now, timeouts)
         if support.holding is Holding.SUSPENDED
-        else NO_SYNCS,
+        else JobSyncs(),
         ended={},
         without_pod={},
     )
@@ -364,7 +363,7 @@ def held_seats(
     ended = {
         place.admission.id: seats
         for place in seat_maps
-        if held.syncs.allow_end(place.admission)
+        if (support.holding is not Holding.SUSPENDED or held.syncs.allow_end(place.admission))
         and ((seats := without_pod[place.admission.id]) or not place.admission.holding())
     }
     held = replace(held, ended=ended, without_pod=without_pod)

@@ -30,6 +30,15 @@ SeatIndices = Mapping[AdmissionId, frozenset[int]]
 AwaitedSeatsOf = Callable[[WorkloadKey], SeatIndices]
 
 
+def joined(*several: SeatIndices) -> SeatIndices:
+    """The seats of several sources together."""
+    found = [each for each in several if each]
+    if len(found) < 2:
+        return found[0] if found else {}
+    ids = {id_ for each in found for id_ in each}
+    return {id_: frozenset[int]().union(*(each.get(id_, frozenset()) for each in found)) for id_ in ids}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeouts:
     """How long to wait before drawing conclusions. Seconds."""

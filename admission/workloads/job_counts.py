@@ -20,7 +20,6 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import ceil
-from typing import Final
 
 from admission.facts.pods import PodFact, PodPhase
 from admission.facts.workloads import IndexRanges, JobCounts, WorkloadFact
@@ -182,7 +181,7 @@ def _is_made_smaller(fact: WorkloadFact | None, admission: Admission) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSyncs:
-    """What the job controller may be doing for a Job that leaves its seats."""
+    """What the job controller may be doing for a Job that leaves its seats. Without fields: it is no batch/v1 Job."""
 
     #: None if it is gone.
     fact: WorkloadFact | None = None
@@ -270,7 +269,3 @@ def _is_to_stop(fact: WorkloadFact, admission: Admission) -> bool:
 
 def _is_idle(fact: WorkloadFact) -> bool:
     return fact.suspended and fact.active == 0
-
-
-#: Of a workload of another kind.
-NO_SYNCS: Final = JobSyncs(late=True)

@@ -1,12 +1,10 @@
 """Names for the shapes of pods: pods with equal names are interchangeable, whatever placement reads."""
 
-from dataclasses import replace
 from functools import lru_cache
 from hashlib import blake2b
 
 from admission.facts.pods import PodFact, PodShape
 from admission.facts.workloads import WorkloadFact
-from queues.workload import NO_RULES
 
 #: Pod set of a bare pod.
 BARE = "pod"
@@ -20,11 +18,6 @@ def shape_name(pod: PodFact, fact: WorkloadFact | None = None) -> str:
 
     Members with the same name are interchangeable. ``fact``: the group, which says what subgroups there are.
     """
-    if pod.shape.rules and pod.seat is not None:
-        # Rules came later than the names of seats that running pods have.
-        former = shape_name(replace(pod, shape=replace(pod.shape, rules=NO_RULES)), fact)
-        if pod.seat[0] == former:
-            return former
     shape = f"{pod.task or 'member'}-{_digest(pod.shape)}"
     subgroups = fact.group.subgroups if fact is not None else ()
     labels = dict(pod.labels) if subgroups else {}

@@ -1,23 +1,31 @@
-"""Pods to remove, and gangs to be rolled back whole, because a pod cannot start or was refused its place. Pure.
+"""Gangs that go back whole: a pod cannot start or was refused its place, or the time of the workload is over. Pure.
 
 Muster pins each pod to the node of its seat, so the scheduler's words are about that node: of all others it says that
 they are not the one. A refusal counts until its cause can have changed.
+
+A queue may allow work to hold its seats for so long only (``access.maxRunTime``). The time runs since it holds seats
+without a break. Members that join a gang, or follow others that ended, do not prolong it, nor do pods that outlive the
+object with which they were admitted: their own admissions count from the same second on. After an eviction for others
+the next admission has the whole time again, since its work may have been lost. When the time is over the workload is
+evicted whole, and is not run again (``Setbacks.is_run_out``): a user who wants more time submits it anew.
 """
 
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from heapq import heappop, heappush
+from typing import Final, NamedTuple
 
 from admission.engine.snapshot import Rollback
 from admission.facts.pods import PodFact
 from admission.workloads.inputs import Timeouts, WorkloadInputs, revision_of
 from admission.workloads.kinds import Holding, support_of
+from admission.workloads.mismatched_pods import RequestChanges, change_of
 from admission.workloads.pod_sets import SetOnNode
-from admission.workloads.request_changes import RequestChanges, change_of
-from admission.workloads.seats import SeatMap, is_live
-from queues.admissions import AdmissionState
+from admission.workloads.seats import SeatMap
+from queues.admissions import NEVER_AGAIN, AdmissionState
 from queues.api import names
+from queues.quota.access import RunLimit
 from queues.quota.namespace_quota import first_lack, requests_together
 from queues.quota.queue import REPORT
 from queues.reason_codes import ReasonCode
@@ -126,68 +134,6 @@ def _refusals_in_a_row(inputs: WorkloadInputs) -> int:
     return unready.times if unready is not None and unready.revision == refusal_revision(inputs) else 0
 
 
-def leftover_pods(inputs: WorkloadInputs, seat_maps: Sequence[SeatMap]) -> tuple[PodFact, ...]:
-    """Live pods of closed admissions, pods that came for a seat that another pod has, and pods whose Job or PodGroup
-    was gone before they were bound.
-
-    Annotations of an adopted pod may be from another ledger, so it is no leftover while it has a seat.
-    """
-    seated = {pod.uid for place in seat_maps for pod in place.seated.values()}
-    late = {
-        pod.uid
-        for place in seat_maps
-        for pod in place.unseated
-        if pod.seat is not None and pod not in outgrowing_pods(place)
-    }
-    return tuple(
-        pod
-        for pod in inputs.pods
-        if is_live(pod)
-        and pod.uid not in seated
-        and (pod.admission in inputs.closed or pod.uid in late or _is_left_alone(pod, inputs))
-    )
-
-
-def _is_left_alone(pod: PodFact, inputs: WorkloadInputs) -> bool:
-    """Whether a pod that is not bound was let go for a Job or PodGroup that is gone, and belongs to another one now, or
-    is a workload of its own.
-
-    Its seat is kept for as long as it is there (``AdmissionIndex.with_left``). Once it is bound it is adopted.
-    """
-    if pod.admission is None or pod.gated or pod.node is not None:
-        return False
-    return pod.uid in inputs.origins or (support_of(inputs.key).is_pod and pod.group is not None)
-
-
-def outgrowing_pods(place: SeatMap) -> tuple[PodFact, ...]:
-    """Pods of a gang that runs that ask more than their seats, which they did not when they got them.
-
-    Once bound they are adopted with all that they take. Before the start the gang goes back whole instead.
-    """
-    admission = place.admission
-    if not admission.started or admission.state is not AdmissionState.OPEN:
-        return ()
-    adopted = admission.adopted or {}
-    return tuple(pod for pod in place.mismatched if pod.seat is not None or pod.uid in adopted)
-
-
-def pods_to_recreate(
-    inputs: WorkloadInputs, seat_maps: Sequence[SeatMap], others: Sequence[PodFact]
-) -> tuple[PodFact, ...]:
-    """Pods to remove that no controller recreates. Pods that a user deletes are left out, and those of a workload that
-    is not run again."""
-    if support_of(inputs.key).holding is not Holding.GATED or inputs.setbacks.is_run_out:
-        return ()
-    leaving = [
-        pod
-        for place in seat_maps
-        if place.admission.state is AdmissionState.EVICTING
-        for pod in (*place.seated.values(), *place.unseated)
-    ]
-    found = {pod.uid: pod for pod in (*leaving, *others) if not (pod.controller or pod.deleting)}
-    return tuple(found.values())
-
-
 def pods_that_count_as_refused(place: SeatMap) -> tuple[PodFact, ...]:
     """Pods whose refusal by nodes counts. While an occupant is being deleted, pods without a seat do not."""
     leaving = any(pod.deleting for pod in place.seated.values())
@@ -236,7 +182,7 @@ def rollbacks_of(
         elif lost:
             found[admission.id] = _lost(min(lost), min(lost) in inputs.taken_nodes, now)
         elif taken := _name_taken(inputs, place):
-            # The gang itself is tried again as soon as the name is free (``admission.world.learned.taken_names``).
+            # The gang itself is tried again as soon as the name is free (``admission.world.learned.held_back``).
             pause = now if place is places[0] else not_before
             found[admission.id] = Rollback(ReasonCode.NAME_TAKEN, taken, pause)
         elif (lacks := quota_lacks(inputs, place)) and now - _last_made(place) >= timeouts.refusal_grace:
@@ -334,3 +280,78 @@ def _lost(node: NodeName, taken: bool, now: int) -> Rollback:
             ReasonCode.SEAT_TAKEN, f"pods of others have taken the room of a seat on node {node}", now
         )
     return Rollback(ReasonCode.NODE_LOST, f"node {node} of a seat cannot take pods any more", now)
+
+
+class RunEnd(NamedTuple):
+    """Until when a workload may hold its seats. Seconds since the epoch."""
+
+    limit: RunLimit
+    at: int
+    #: From when on it is warned.
+    warning: int
+
+    def next_look(self, now: int) -> int | None:
+        """The next second at which something follows; None if all has."""
+        return next((each for each in (self.warning, self.at) if each > now), None)
+
+
+def run_end(inputs: WorkloadInputs, places: Sequence[SeatMap]) -> RunEnd | None:
+    """When a workload is ended that has these open admissions; None if never, or if it has none."""
+    limit = inputs.run_limit
+    if limit is None or not places:
+        return None
+    started = min(each.start for each in inputs.admissions)
+    return RunEnd(limit, limit.end(started), limit.warning(started))
+
+
+def run_out(end: RunEnd | None, places: Sequence[SeatMap], now: int) -> dict[AdmissionId, Rollback]:
+    """Open admissions that are ended now: none, or all of the workload's."""
+    if end is None or now < end.at:
+        return {}
+    ended = Rollback(ReasonCode.MAX_RUN_TIME, end.limit.used_up(), NEVER_AGAIN)
+    return {place.admission.id: ended for place in places}
+
+
+def obstacle_of_run_out(inputs: WorkloadInputs) -> Obstacle | None:
+    """The obstacle of a workload that was ended; None if it was not."""
+    if not inputs.setbacks.is_run_out:
+        return None
+    message = (
+        "it has run for as long as its queue allows (access.maxRunTime) and is not run again; submit it anew"
+    )
+    return Obstacle(ReasonCode.MAX_RUN_TIME, message)
+
+
+class Deadlines:
+    """One time for each workload, of those that wait for their pods to get ready."""
+
+    def __init__(self) -> None:
+        self._at: dict[WorkloadKey, int] = {}
+        #: Soonest first; what is not in ``_at`` is outdated.
+        self._heap: list[tuple[int, WorkloadKey]] = []
+        #: Workloads for which another outcome follows from another policy of their queue.
+        self.policy_dependents: set[WorkloadKey] = set()
+
+    def put(self, key: WorkloadKey, at: int | None, *, follows_policy: bool) -> None:
+        """The second at which a workload is to be looked at again, the next time if it is over; None if not before
+        something changes."""
+        (self.policy_dependents.add if follows_policy else self.policy_dependents.discard)(key)
+        if at is None:
+            self._at.pop(key, None)
+        elif self._at.get(key) != at:
+            self._at[key] = at
+            heappush(self._heap, (at, key))
+
+    def forget(self, key: WorkloadKey) -> None:
+        """A workload is gone."""
+        self.put(key, None, follows_policy=False)
+
+    def expire(self, now: int) -> set[WorkloadKey]:
+        """Workloads that are to be looked at now, each named once."""
+        found = set()
+        while self._heap and self._heap[0][0] <= now:
+            at, key = heappop(self._heap)
+            if self._at.get(key) == at:
+                del self._at[key]
+                found.add(key)
+        return found

@@ -15,7 +15,6 @@ from admission.decode.ignored_values import first_ignored
 from admission.engine.preemption.protection import budgets_end
 from admission.engine.snapshot import Rollback, Unbooked
 from admission.facts.pods import PodFact
-from admission.workloads.adoption import PodsWithoutSeat, foreign_obstacle, pods_without_seat, unbooked_of
 from admission.workloads.ended_seats import HeldSeats, LostPods, held_seats, lost_pods, with_children
 from admission.workloads.gang_readiness import (
     GangReadiness,
@@ -26,17 +25,25 @@ from admission.workloads.gang_readiness import (
 )
 from admission.workloads.inputs import DEFAULT_QUEUE, MissingSince, Timeouts, WorkloadInputs
 from admission.workloads.kinds import Holding, KindSupport, support_of
+from admission.workloads.mismatched_pods import (
+    PodsWithoutSeat,
+    foreign_obstacle,
+    leftover_pods,
+    pods_to_recreate,
+    pods_without_seat,
+    unbooked_of,
+)
 from admission.workloads.pod_sets import SetOnNode, as_made, elsewhere, enlarged
 from admission.workloads.rollback import (
+    RunEnd,
     faulty_gangs,
-    leftover_pods,
     pods_on_faulty_devices,
     pods_that_count_as_refused,
-    pods_to_recreate,
     quota_lacks,
     rollbacks_of,
+    run_end,
+    run_out,
 )
-from admission.workloads.run_end import RunEnd, run_end, run_out
 from admission.workloads.seats import SeatMap, is_live
 from admission.workloads.workload import (
     held_by_owner,

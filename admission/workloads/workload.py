@@ -11,8 +11,7 @@ from admission.workloads.gang_readiness import held_back
 from admission.workloads.inputs import DEFAULT_QUEUE, WorkloadInputs
 from admission.workloads.kinds import Holding, support_of
 from admission.workloads.pod_shapes import task_of
-from admission.workloads.rollback import held_back_by_refusals
-from admission.workloads.run_end import obstacle_of_run_out
+from admission.workloads.rollback import held_back_by_refusals, obstacle_of_run_out
 from admission.workloads.seats import SeatMap, awaits_seat, is_live
 from queues.admissions import COMING_FIRST, AdmissionState
 from queues.api.names import AUTOMATIC_GROUP, HOLD

@@ -1,16 +1,142 @@
-"""Rows of the next snapshot about workloads, kept up to date so that a frozen copy costs what changed. Pure."""
+"""Rows of the next snapshot about workloads, and about PodDisruptionBudgets with the pods that they select. Pure.
 
-from collections.abc import Collection
+They are kept up to date, so that a frozen copy costs what changed.
+"""
 
-from admission.engine.snapshot import Rollback, Unbooked
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from admission.engine.snapshot import Budget, Rollback, Unbooked
+from admission.facts.cluster import BudgetFact
+from admission.facts.pods import PodFact
+from admission.workloads.seats import is_live
 from admission.workloads.state import WorkloadState
 from admission.world.attached_volumes import AttachedVolumes
-from admission.world.disruption_budgets import Budgets
 from admission.world.nodes import NodeInventory
 from admission.world.pod_relations import PodRelations
 from queues.admissions import Admission
 from queues.versioned_map import VersionedMap
-from queues.workload import AdmissionId, Workload, WorkloadKey
+from queues.workload import AdmissionId, HostPort, NodeName, Workload, WorkloadKey
+
+Labels = tuple[tuple[str, str], ...]
+
+#: Budgets of one namespace that are counted, the first ones by uid. Each costs a comparison at every change of a
+#: workload there; the API server itself holds every budget when a pod is evicted.
+MOST_BUDGETS: Final = 100
+
+
+@dataclass(slots=True)
+class _Namespace:
+    """Budgets and pods of one namespace: a budget is about pods of its own namespace only."""
+
+    facts: dict[str, BudgetFact] = field(default_factory=dict)
+    #: By workload: pods by labels. Pods of one template share them.
+    pods: dict[WorkloadKey, Counter[Labels]] = field(default_factory=dict)
+    #: By budget that is counted: pods of each workload under it.
+    under: dict[str, dict[WorkloadKey, int]] = field(default_factory=dict)
+
+    def put(self, uid: str, fact: BudgetFact | None) -> None:
+        before = self.facts.pop(uid, None)
+        if fact is not None:
+            self.facts[uid] = fact
+        full = len(self.under) == MOST_BUDGETS
+        if uid not in self.under and (fact is None or (full and uid > max(self.under))):
+            return
+        if fact is None or before is None or before.selector != fact.selector:
+            self.under.pop(uid, None)
+        counted = sorted(self.facts)[:MOST_BUDGETS]
+        for other in self.under.keys() - set(counted):
+            del self.under[other]
+        for each in counted:
+            if each not in self.under:
+                counts = ((key, _count(self.facts[each], pods)) for key, pods in self.pods.items())
+                self.under[each] = {key: count for key, count in counts if count}
+
+    def update(self, key: WorkloadKey, shapes: Counter[Labels]) -> bool:
+        """Whether that changed a count."""
+        before = self.pods.pop(key, None)
+        if shapes:
+            self.pods[key] = shapes
+        if (before or Counter()) == shapes:
+            return False
+        changed = False
+        for uid, under in self.under.items():
+            count = _count(self.facts[uid], shapes)
+            if count != under.get(key, 0):
+                under.pop(key, None)
+                if count:
+                    under[key] = count
+                changed = True
+        return changed
+
+
+@dataclass(slots=True)
+class Budgets:
+    """Pods of admitted workloads by budget, counted when the pods of a workload change."""
+
+    _namespaces: dict[str, _Namespace] = field(default_factory=dict)
+    #: Namespace of each budget, and of the pods of each workload.
+    _namespace_of: dict[str, str] = field(default_factory=dict)
+    _pods_in: dict[WorkloadKey, tuple[str, ...]] = field(default_factory=dict)
+    _all: tuple[Budget, ...] | None = ()
+
+    def put(self, uid: str, fact: BudgetFact | None) -> None:
+        """A budget appeared or changed; None if it vanished."""
+        name = self._namespace_of.pop(uid, None) if fact is None else fact.namespace
+        if name is None:
+            return
+        if fact is not None:
+            self._namespace_of[uid] = name
+        self._in(name).put(uid, fact)
+        self._forget_if_empty(name)
+        self._all = None
+
+    def update(self, key: WorkloadKey, pods: Sequence[PodFact]) -> None:
+        """These are the pods of an admitted workload now."""
+        found: dict[str, Counter[Labels]] = {}
+        for pod in pods:
+            if is_live(pod) and pod.node is not None:
+                found.setdefault(pod.namespace, Counter())[pod.labels] += 1
+        for name in sorted({*self._pods_in.pop(key, ()), *found}):
+            if self._in(name).update(key, found.get(name, Counter())):
+                self._all = None
+            self._forget_if_empty(name)
+        if found:
+            self._pods_in[key] = tuple(found)
+
+    def all(self) -> tuple[Budget, ...]:
+        """Budgets that pods of admitted workloads are under, by name. The same tuple as long as nothing changes."""
+        if self._all is None:
+            under = [
+                (space.facts[uid], pods)
+                for space in self._namespaces.values()
+                for uid, pods in space.under.items()
+                if pods
+            ]
+            self._all = tuple(
+                Budget(
+                    namespace=fact.namespace,
+                    name=fact.name,
+                    allowed=fact.allowed,
+                    pods=dict(sorted(pods.items())),
+                )
+                for fact, pods in sorted(under, key=lambda each: (each[0].namespace, each[0].name))
+            )
+        return self._all
+
+    def _in(self, name: str) -> _Namespace:
+        return self._namespaces.setdefault(name, _Namespace())
+
+    def _forget_if_empty(self, name: str) -> None:
+        space = self._namespaces[name]
+        if not space.facts and not space.pods:
+            del self._namespaces[name]
+
+
+def _count(fact: BudgetFact, pods: Counter[Labels]) -> int:
+    return sum(count for labels, count in pods.items() if fact.selects(dict(labels)))
 
 
 class SnapshotRows:
@@ -19,14 +145,13 @@ class SnapshotRows:
     def __init__(
         self,
         node_inventory: NodeInventory,
-        budgets: Budgets,
         pod_relations: PodRelations,
         attached_volumes: AttachedVolumes,
     ) -> None:
-        self._pod_relations = pod_relations
-        self._attached_volumes = attached_volumes
+        self.pod_relations = pod_relations
+        self.attached_volumes = attached_volumes
+        self.budgets = Budgets()
         self._node_inventory = node_inventory
-        self._budgets = budgets
         self.pending: VersionedMap[WorkloadKey, Workload] = VersionedMap()
         self.holders: VersionedMap[WorkloadKey, Workload] = VersionedMap()
         self.admissions: VersionedMap[AdmissionId, Admission] = VersionedMap()
@@ -55,7 +180,7 @@ class SnapshotRows:
         if after is None:
             self._resolved(before, None)
         if after is None or not after.seat_maps:
-            self._budgets.update(before.key, ())
+            self.budgets.update(before.key, ())
         self.unbooked.pop(before.key, None)
         for place in before.seat_maps:
             self.ended.pop(place.admission.id, None)
@@ -84,16 +209,27 @@ class SnapshotRows:
         self.leaving.update(dict.fromkeys(after.leaving(), after.over_since))
         if after.seat_maps:
             self.holders.put(after.key, workload)
-            self._budgets.update(after.key, after.pods)
+            self.budgets.update(after.key, after.pods)
         else:
             self.holders.pop(after.key)
         self.started.update(dict.fromkeys(after.started))
         self.ready.update(dict.fromkeys(after.ready))
 
+    def put_pod(self, uid: str, fact: PodFact | None) -> bool:
+        """A bound pod without a seat appeared or changed; None if it is gone, or has a seat. True if what counts
+        changed."""
+        is_related = self.pod_relations.put_pod(uid, fact) or self.pod_relations.is_stale
+        return self.attached_volumes.put_pod(uid, fact) or is_related
+
+    def noted_pods(self) -> Iterator[tuple[NodeName, tuple[HostPort, ...]]]:
+        """Pods without a seat: their node, what they count as for rules of others, and their volumes."""
+        yield from self.pod_relations.counted_pods()
+        yield from self.attached_volumes.noted_pods()
+
     def recount(self) -> None:
         """Give the workloads what their pods count as where the rules of other pods have changed, and their volumes
         where these have."""
-        stale = {**dict(self._pod_relations.refresh()), **dict(self._attached_volumes.refresh())}
+        stale = {**dict(self.pod_relations.refresh()), **dict(self.attached_volumes.refresh())}
         for key, state in stale.items():
             if not (state.needs_seats or state.seat_maps):
                 continue
@@ -109,9 +245,9 @@ class SnapshotRows:
 
         ``relevant``: the state; None if it neither waits nor has seats.
         """
-        counted = self._pod_relations.put_workload(state.key, relevant)
+        counted = self.pod_relations.put_workload(state.key, relevant)
         workload = state.workload if counted is None else counted
-        workload = self._attached_volumes.put_workload(state.key, relevant, workload)
+        workload = self.attached_volumes.put_workload(state.key, relevant, workload)
         if workload is not state.workload:
             for rows in (self.pending, self.holders):
                 if (known := rows.get(state.key)) == workload and known is not None:

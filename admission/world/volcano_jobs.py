@@ -2,7 +2,7 @@
 
 from collections.abc import Container, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -16,28 +16,90 @@ from admission.volcano_jobs.view import is_stale
 from admission.wire import Int32, WireStruct
 from admission.workloads.kinds import Holding, support_of
 from admission.workloads.seats import is_live
-from admission.world.persistence import Outcomes
+from admission.world.persistence import current_outcomes
 from admission.world.pods import PodIndex
 from queues.api.api_resources import QUEUES, VOLCANO_JOBS
 from queues.command import Command
 from queues.quota.queue import ROOT
 from queues.workload import QueueName, WorkloadKey, WorkloadKind
+from queues.world_rows import WorldRows
 
 
-class JobStates:
-    """Part of the world."""
+class VolcanoJobs:
+    """Part of the world: states of Jobs as the ledger has them, how their pods ended, and pods that carry our finalizer
+    and are to go."""
 
     def __init__(
-        self, rows: Mapping[WorkloadKey, Mapping[str, Any]], facts: Mapping[WorkloadKey, WorkloadFact]
+        self, rows: WorldRows, pod_index: PodIndex, unsaved: dict[str, tuple[WorkloadKey, PodFact]]
     ) -> None:
-        self._facts = facts
+        self._pod_index = pod_index
         #: By uid of the Job.
-        self.stored = {key.uid: JobState.from_json(row) for key, row in rows.items()}
+        self.stored = {key.uid: JobState.from_json(row) for key, row in rows.job_states.items()}
+        #: Ends of pods by workload, and there by pod set and ordinal.
+        self.outcomes = current_outcomes(rows.outcomes, self.stored)
+        self._unsaved = unsaved
+        self._ending: dict[str, None] = {}
 
     def of(self, key: WorkloadKey) -> JobState:
         """The state of a Job; of one that none is stored of, where it begins."""
         state = self.stored.get(key.uid)
-        return first_state(key, self._facts.get(key)) if state is None else state
+        return first_state(key, self._pod_index.facts.get(key)) if state is None else state
+
+    def put(self, key: WorkloadKey, state: JobState) -> None:
+        """A Job's state changed in the ledger: ends of pods that were restarted do not count any more."""
+        before = self.of(key)
+        self.stored[key.uid] = state
+        outcomes = self.outcomes.get(key)
+        if outcomes is None:
+            return
+        if before.version != state.version:
+            del self.outcomes[key]
+            return
+        for uid in state.restarted - before.restarted:
+            pod = self._pod_index.pods.get(uid)
+            if pod is not None and pod.index is not None:
+                outcomes.pop((pod.task, pod.index), None)
+
+    def put_pod(self, uid: str, pod: PodFact | None) -> None:
+        """A pod appeared, changed, or (None) is gone."""
+        self._ending.pop(uid, None)
+        if pod is not None and is_ending(pod):
+            self._ending[uid] = None
+
+    def note_outcome(self, owner: WorkloadKey, pod: PodFact) -> None:
+        """A pod has ended. Of each seat of a version the first one counts."""
+        # A pod that was being deleted did not end by itself, whatever its last phase says.
+        if not _is_run_by_muster(owner) or pod.index is None or not pod.ended_first:
+            return
+        if is_stale(pod, self.of(owner)):
+            return
+        outcomes = self.outcomes.setdefault(owner, {})
+        if (pod.task, pod.index) not in outcomes:
+            outcomes[pod.task, pod.index] = pod.phase
+            self._unsaved[pod.uid] = (owner, pod)
+
+    def forget(self, key: WorkloadKey) -> None:
+        """The workload is gone and holds nothing."""
+        self.stored.pop(key.uid, None)
+        self.outcomes.pop(key, None)
+
+    def forget_outcomes(self, owner: WorkloadKey) -> None:
+        """The workload is gone before it was stored: how its pods ended no longer matters."""
+        if self.outcomes.pop(owner, None) is not None:
+            for pod in self._pod_index.of(owner):
+                self._unsaved.pop(pod.uid, None)
+
+    def may_disappear(self) -> list[PodFact]:
+        """Pods that may disappear: how they ended is stored, or does not matter. Pods being deleted come first."""
+        found = [pod for uid in self._ending if self._is_dismissible(pod := self._pod_index.pods[uid])]
+        return sorted(found, key=lambda pod: not pod.deleting)
+
+    def _is_dismissible(self, pod: PodFact) -> bool:
+        owner = self._pod_index.owner_of(pod.uid)
+        if owner is None or not _is_run_by_muster(owner):
+            return True
+        stored = pod.uid not in self._unsaved
+        return may_go(pod, self._pod_index.facts.get(owner), self.of(owner), stored=stored)
 
 
 def first_state(key: WorkloadKey, fact: WorkloadFact | None) -> JobState:
@@ -73,72 +135,6 @@ class _Document(WireStruct):
 
 
 _DOCUMENT: Final = msgspec.json.Decoder(_Document)
-
-
-class PodOutcomes:
-    """Part of the world: how pods of Volcano Jobs ended, and pods that carry our finalizer and are to go."""
-
-    def __init__(
-        self,
-        pod_index: PodIndex,
-        jobs: JobStates,
-        outcomes: Mapping[WorkloadKey, Outcomes],
-        unsaved: dict[str, tuple[WorkloadKey, PodFact]],
-    ) -> None:
-        self._pod_index = pod_index
-        self._jobs = jobs
-        self.outcomes: dict[WorkloadKey, Outcomes] = {key: dict(value) for key, value in outcomes.items()}
-        self._unsaved = unsaved
-        self._ending: dict[str, None] = {}
-
-    def update(self, uid: str, pod: PodFact | None) -> None:
-        """A pod appeared, changed, or (None) is gone."""
-        self._ending.pop(uid, None)
-        if pod is not None and is_ending(pod):
-            self._ending[uid] = None
-
-    def note_outcome(self, owner: WorkloadKey, pod: PodFact) -> None:
-        """A pod has ended. Of each seat of a version the first one counts."""
-        # A pod that was being deleted did not end by itself, whatever its last phase says.
-        if not _is_run_by_muster(owner) or pod.index is None or not pod.ended_first:
-            return
-        if is_stale(pod, self._jobs.of(owner)):
-            return
-        outcomes = self.outcomes.setdefault(owner, {})
-        if (pod.task, pod.index) not in outcomes:
-            outcomes[pod.task, pod.index] = pod.phase
-            self._unsaved[pod.uid] = (owner, pod)
-
-    def restart(self, owner: WorkloadKey, before: JobState, after: JobState) -> None:
-        """Ends of pods that were restarted do not count any more."""
-        outcomes = self.outcomes.get(owner)
-        if outcomes is None:
-            return
-        if before.version != after.version:
-            del self.outcomes[owner]
-            return
-        for uid in after.restarted - before.restarted:
-            pod = self._pod_index.pods.get(uid)
-            if pod is not None and pod.index is not None:
-                outcomes.pop((pod.task, pod.index), None)
-
-    def forget(self, owner: WorkloadKey) -> None:
-        """The workload is gone: how its pods ended no longer matters, and is not stored any more."""
-        if self.outcomes.pop(owner, None) is not None:
-            for pod in self._pod_index.of(owner):
-                self._unsaved.pop(pod.uid, None)
-
-    def may_disappear(self) -> list[PodFact]:
-        """Pods that may disappear: how they ended is stored, or does not matter. Pods being deleted come first."""
-        found = [pod for uid in self._ending if self._is_dismissible(pod := self._pod_index.pods[uid])]
-        return sorted(found, key=lambda pod: not pod.deleting)
-
-    def _is_dismissible(self, pod: PodFact) -> bool:
-        owner = self._pod_index.owner_of(pod.uid)
-        if owner is None or not _is_run_by_muster(owner):
-            return True
-        stored = pod.uid not in self._unsaved
-        return may_go(pod, self._pod_index.facts.get(owner), self._jobs.of(owner), stored=stored)
 
 
 def _is_run_by_muster(key: WorkloadKey) -> bool:

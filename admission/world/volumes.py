@@ -230,7 +230,7 @@ class VolumeFacts:
         waits = key in self._waiting and not (self.is_synced or self._gave_up)
         return self._awaited_until if waits else 0
 
-    def overdue(self, now: int) -> set[WorkloadKey]:
+    def expire(self, now: int) -> set[WorkloadKey]:
         """Workloads that have waited long enough for objects that cannot be read."""
         if self.is_synced or not 0 < self._awaited_until <= now or self._gave_up:
             return set()

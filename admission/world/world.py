@@ -5,10 +5,11 @@ Law: the world equals one loaded afresh from the same database and the same obje
 Only the controller's loop touches it, never while a decision runs on a snapshot of it.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from operator import attrgetter
+from typing import Protocol
 
 from admission.engine.snapshot import Snapshot
 from admission.facts.changes import Change, FactKind
@@ -26,38 +27,46 @@ from admission.workloads.inputs import (
 )
 from admission.workloads.kinds import support_of
 from admission.workloads.pod_sets import NOTHING_ASKED
-from admission.workloads.run_end import Deadlines
+from admission.workloads.rollback import Deadlines
 from admission.workloads.seats import is_live
-from admission.workloads.set_aside import SetAside, defect_of, endless_reason
 from admission.workloads.state import WorkloadState, derive_state, state_beside
 from admission.world.admissions import AdmissionIndex, ClosedAdmissions
 from admission.world.attached_volumes import AttachedVolumes
 from admission.world.devices.device_facts import DeviceFacts
-from admission.world.disruption_budgets import Budgets
-from admission.world.learned.namespace_quotas import NamespaceQuotas
+from admission.world.learned.held_back import NamespaceQuotas, SetAside, TakenNames, defect_of, endless_reason
 from admission.world.learned.refused_nodes import AvoidedNodes, RefusedNodes
-from admission.world.learned.seen_ends import EndedPods, SeenEnds
-from admission.world.learned.seen_times import SeenTimes
-from admission.world.learned.taken_names import TakenNames
+from admission.world.learned.seen_times import EndedPods, SeenEnds, SeenTimes
 from admission.world.learned.templates import LargerPods, TemplateIndex
-from admission.world.learned.told_requests import without_more_nodes
 from admission.world.nodes import ABOUT_NODES, NodeInventory
-from admission.world.past_use import UsageHistory
-from admission.world.persistence import Recreations, RefusedRows, Unsaved, UnsavedRow, current_outcomes
+from admission.world.persistence import LedgerRows, Recreations, RefusedRows, Unsaved, UnsavedRow
 from admission.world.pod_relations import PodRelations
 from admission.world.pods import PODS_OF_ONE, PodIndex
-from admission.world.queues import QueueFacts, QueueTotals
+from admission.world.queues import QueueFacts, QueueTotals, UsageHistory
 from admission.world.snapshot_rows import SnapshotRows
-from admission.world.volcano_jobs import Commands, JobStates, PodOutcomes, following
+from admission.world.volcano_jobs import Commands, VolcanoJobs, following
 from admission.world.volumes import ABOUT_VOLUMES, VolumeFacts
-from queues.admissions import NO_SETBACKS, Admission, AdmissionState, Claim, LastEviction, Recreation
+from queues.admissions import Admission, AdmissionState
 from queues.parts import parts
 from queues.plan import Reason, Setback
 from queues.quota.permissions import QueuePermissions, QueueUser
 from queues.quota.queue import DEFAULT_POLICY, ROOT
 from queues.reason_codes import ReasonCode
-from queues.workload import AdmissionId, HostPort, NodeName, QueueName, WorkloadKey
+from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey
 from queues.world_rows import WorldRows
+
+
+class Timed(Protocol):
+    """A part of the world from which something follows as time goes by."""
+
+    def expire(self, now: int) -> Collection[WorkloadKey]:
+        """It is this second (since the epoch): the workloads that are to be derived again."""
+
+
+class PerWorkload(Protocol):
+    """A part of the world that knows something of single workloads."""
+
+    def forget(self, key: WorkloadKey) -> object:
+        """It is needed no longer."""
 
 
 class World:
@@ -65,74 +74,88 @@ class World:
 
     def __init__(self, rows: WorldRows, timeouts: Timeouts) -> None:
         self.timeouts = timeouts
-        inventory = self.node_inventory = NodeInventory()
-        self.avoided_nodes = AvoidedNodes(inventory.is_faulty, inventory.offers_faulty_devices)
-        self.refused_nodes = RefusedNodes(inventory.nodes, inventory.levels)
-        self.budgets, self.devices = Budgets(), DeviceFacts()
+        self.ledger = LedgerRows(rows)
+        # What the cluster shows.
+        self.devices = DeviceFacts()
+        self.node_inventory = NodeInventory()
         self.admission_index = AdmissionIndex()
         self.pod_index = PodIndex(self.admission_index)
-        self.templates = TemplateIndex(timeouts.dry_run)
-        self.larger_pods = LargerPods()
-        self.ended_pods = EndedPods()
-        self.namespace_quotas = NamespaceQuotas(self.devices.classes.resources)
-        self.commands, self.volumes = Commands(), VolumeFacts()
-        #: Parts of the world that say which workloads a change is about.
-        self._observers: Mapping[FactKind, Callable[[Change], Iterable[WorkloadKey]]] = {
-            FactKind.TEMPLATE: self.templates.observe,
-            FactKind.POD_DEFAULTS: self.templates.observe,
-            FactKind.RESOURCE_QUOTA: self.namespace_quotas.observe,
-            FactKind.COMMAND: self.commands.observe,
-            **dict.fromkeys(ABOUT_VOLUMES, self._observe_volume),
-        }
-        self.taken_names = TakenNames(timeouts)
-        self.recreations = Recreations(rows.recreations)
-        self.usage_history = UsageHistory()
-        self.unsaved = Unsaved(recreations=self.recreations.unsaved, nodes=self.node_inventory.unsaved)
-        self.refused_rows = RefusedRows()
-        self.job_states = JobStates(rows.job_states, self.pod_index.facts)
-        self.jobs = self.job_states.stored
-        self.seen_ends = SeenEnds(self.pod_index, self.jobs)
-        outcomes = current_outcomes(rows.outcomes, self.jobs)
-        self.pod_outcomes = PodOutcomes(self.pod_index, self.job_states, outcomes, self.unsaved.outcomes)
-        self.states: dict[WorkloadKey, WorkloadState] = {}
         self.queue_facts = QueueFacts(rows.parents)
         self.queue_permissions = QueuePermissions(self.queue_facts.tree)
-        self.pod_relations = PodRelations(
-            self.states, self.pod_index.facts, self.queue_permissions.labels, self._seatless_pods
-        )
-        self.attached_volumes = AttachedVolumes(
-            self.volumes, self.states, self.pod_index.facts, self._has_seat
-        )
-        self.snapshot_rows = SnapshotRows(
-            self.node_inventory, self.budgets, self.pod_relations, self.attached_volumes
-        )
-        self.queue_totals = QueueTotals(rows.ended)
+        self.commands, self.volumes = Commands(), VolumeFacts()
         self.queues: Mapping[QueueName, QueueFact] = self.queue_facts.queues
         self.pods: Mapping[str, PodFact] = self.pod_index.pods
         self.facts: Mapping[WorkloadKey, WorkloadFact] = self.pod_index.facts
         self.admissions: Mapping[AdmissionId, Admission] = self.admission_index.admissions
-        self.outcomes = self.pod_outcomes.outcomes
-        self.ledger_seq = rows.ledger_seq
-        self.arrivals = dict(rows.arrivals)
-        self.setbacks = dict(rows.setbacks)
-        #: The last eviction for a beneficiary, of workloads that wait again.
-        self.last_evictions = dict(rows.last_evictions)
-        #: Space that is promised while victims leave.
-        self.claims = {claim.workload: claim for claim in rows.claims}
-        #: Why workloads wait; and which were refused nodes for good by cluster autoscalers.
-        self.reasons, self.without_more_nodes = dict(rows.reasons), without_more_nodes(rows.reasons)
+        # What is not stored yet.
+        self.recreations = Recreations(rows.recreations)
+        self.unsaved = Unsaved(recreations=self.recreations.unsaved, nodes=self.node_inventory.unsaved)
+        self.refused_rows = RefusedRows()
+        # What follows for workloads.
+        self.volcano_jobs = VolcanoJobs(rows, self.pod_index, self.unsaved.outcomes)
+        self.states: dict[WorkloadKey, WorkloadState] = {}
+        self.queue_totals = QueueTotals(rows.ended)
+        self.usage_history = UsageHistory()
+        self.snapshot_rows = SnapshotRows(
+            self.node_inventory,
+            PodRelations(self.states, self.facts, self.queue_permissions.labels, self._seatless_pods),
+            AttachedVolumes(self.volumes, self.states, self.facts, self._has_seat),
+        )
+        # What only this term has seen.
+        self.templates, self.larger_pods = TemplateIndex(timeouts.dry_run), LargerPods()
+        self.ended_pods = EndedPods()
+        self.seen_ends = SeenEnds(self.pod_index, self.volcano_jobs.stored)
+        self.seen_times = SeenTimes()
+        self.avoided_nodes = AvoidedNodes(
+            self.node_inventory.is_faulty, self.node_inventory.offers_faulty_devices
+        )
+        self.refused_nodes = RefusedNodes(self.node_inventory.nodes, self.node_inventory.levels)
+        self.namespace_quotas = NamespaceQuotas(self.devices.classes.resources)
+        self.taken_names = TakenNames(timeouts)
+        self.aside = SetAside(rows.reasons)
+        self._deadlines = Deadlines()
+        self._defects: dict[WorkloadKey, Exception] = {}
         #: Something that a decision may see has changed since the last snapshot.
         self.snapshot_is_stale = True
-        self._defects: dict[WorkloadKey, Exception] = {}
-        self.aside, self.seen_times = SetAside(rows.reasons), SeenTimes()
-        #: Workloads about which more is known than their states were derived from.
-        self.dirty: set[WorkloadKey] = set()
-        self._awaiting_timeout: set[WorkloadKey] = set()
-        self._deadlines = Deadlines()
         #: What the API server refuses to the writers, by workload: a view of what they know.
         self.refusals: MutableMapping[WorkloadKey, Reason] = {}
+        #: Workloads about which more is known than their states were derived from.
+        self.dirty: set[WorkloadKey] = set()
+        self._observers = self._observers_by_kind()
         self.put_admissions(rows.admissions)
-        self.dirty |= self.arrivals.keys() | self.recreations.workloads()
+        self.dirty |= self.ledger.arrivals.keys() | self.recreations.workloads()
+
+    def _observers_by_kind(self) -> Mapping[FactKind, Callable[[Change], Iterable[WorkloadKey]]]:
+        """Who takes in a change, by kind; each returns the workloads that are to be derived again."""
+        return {
+            FactKind.POD: self._observe_pod,
+            FactKind.WORKLOAD: self._observe_workload,
+            FactKind.NODE: self._observe_node,
+            FactKind.QUEUE: self._observe_queue,
+            FactKind.NAMESPACE: self._observe_namespace,
+            FactKind.TEMPLATE: self.templates.observe,
+            FactKind.POD_DEFAULTS: self.templates.observe,
+            FactKind.RESOURCE_QUOTA: self.namespace_quotas.observe,
+            FactKind.COMMAND: self.commands.observe,
+            FactKind.RECREATION: self.recreations.observe,
+            FactKind.BUDGET: self._observe_budget,
+            **dict.fromkeys(ABOUT_NODES, self._observe_inventory),
+            **dict.fromkeys(ABOUT_VOLUMES, self._observe_volume),
+        }
+
+    def _timed(self) -> tuple[Timed, ...]:
+        """Parts from which something follows as time goes by."""
+        held_back = (self.aside, self.namespace_quotas, self.taken_names)
+        return (*held_back, self.avoided_nodes, self.refused_nodes, self.volumes, self._deadlines)
+
+    def _of_states(self) -> tuple[PerWorkload, ...]:
+        """Parts that know a workload as long as it has a state."""
+        return self.seen_times, self.volumes, self.queue_permissions, self._deadlines
+
+    def _of_workloads(self) -> tuple[PerWorkload, ...]:
+        """Parts that know a workload until it has left and holds nothing."""
+        seen = (self.seen_ends, self.larger_pods, self.avoided_nodes, self.refused_nodes)
+        return (self.ledger, self.volcano_jobs, self.admission_index, self.aside, *seen)
 
     def begin(
         self,
@@ -156,51 +179,47 @@ class World:
     def put(self, changes: Iterable[Change]) -> None:
         """The same, with devices counted already (``devices.resolved``)."""
         for change in changes:
-            match change.kind, change.fact:
-                case FactKind.POD, PodFact() | None:
-                    self._put_pod(change.key, change.fact)
-                case FactKind.WORKLOAD, WorkloadFact() | ChildJob() | ChildCluster() | None:
-                    self._put_workload(change)
-                case FactKind.NODE, NodeFact() | None:
-                    self._put_node(NodeName(change.key), change.fact)
-                case FactKind.QUEUE, QueueFact() | None:
-                    self._put_queue(QueueName(change.key), change.fact)
-                case kind, _ if kind in ABOUT_NODES:
-                    self.dirty |= self.node_inventory.observe(change)
-                    self.snapshot_is_stale = True
-                case FactKind.NAMESPACE, NamespaceFact() | None:
-                    labels = None if change.fact is None else change.fact.labels
-                    self.snapshot_is_stale |= self.queue_permissions.put_namespace(change.key, labels)
-                    self.templates.outdate(change.key)
-                    self.pod_relations.put_namespace()
-                case (kind, _) if (observe := self._observers.get(kind)) is not None:
-                    self.dirty.update(observe(change))
-                case FactKind.RECREATION, Recreation() | None:
-                    self.recreations.put(change.key, change.fact)
-                case FactKind.BUDGET, BudgetFact() | None:
-                    self.budgets.put(change.key, change.fact)
-                    self.snapshot_is_stale = True
-                case _:
-                    raise AssertionError(f"a {change.kind} change carries {type(change.fact).__name__}")
+            self.dirty.update(self._observers[change.kind](change))
+
+    def _observe_inventory(self, change: Change) -> set[WorkloadKey]:
+        self.snapshot_is_stale = True
+        return self.node_inventory.observe(change)
+
+    def _observe_budget(self, change: Change) -> Iterable[WorkloadKey]:
+        assert isinstance(change.fact, BudgetFact | None)
+        self.snapshot_rows.budgets.put(change.key, change.fact)
+        self.snapshot_is_stale = True
+        return ()
+
+    def _observe_namespace(self, change: Change) -> Iterable[WorkloadKey]:
+        assert isinstance(change.fact, NamespaceFact | None)
+        labels = None if change.fact is None else change.fact.labels
+        self.snapshot_is_stale |= self.queue_permissions.put_namespace(change.key, labels)
+        self.templates.outdate(change.key)
+        self.snapshot_rows.pod_relations.put_namespace()
+        return ()
 
     def _observe_volume(self, change: Change) -> set[WorkloadKey]:
-        is_counted = self.attached_volumes.is_used
+        attached = self.snapshot_rows.attached_volumes
+        is_counted = attached.is_used
         claims = [*self.volumes.claims_in(change)] if is_counted else []
         keys = self.volumes.observe(change)
         claims += self.volumes.claims_in(change) if is_counted else ()
-        self.attached_volumes.observe(change, claims)
-        self.snapshot_is_stale |= self.attached_volumes.is_stale
+        attached.observe(change, claims)
+        self.snapshot_is_stale |= attached.is_stale
         for key in keys:
             self.refused_nodes.forget(key)
         return keys
 
-    def _put_pod(self, uid: str, fact: PodFact | None) -> None:
+    def _observe_pod(self, change: Change) -> Iterable[WorkloadKey]:
+        uid, fact = change.key, change.fact
+        assert isinstance(fact, PodFact | None)
         before, owner = self.pods.get(uid), self.pod_index.owner_of(uid)
         self.dirty.update(self.admission_index.left_by(uid))
         if fact is None:
             if before is not None and before.node is not None and owner is not None:
                 self.seen_times.lose_pod(owner)
-            if before is not None and owner in self.arrivals:
+            if before is not None and owner in self.ledger.arrivals:
                 self.seen_ends.note_pod_leaves(owner, before)
             if before is not None and before.admission is not None:
                 self.admission_index.forget_foreign(before.admission)
@@ -219,7 +238,7 @@ class World:
         self.dirty |= self.volumes.put_pod(uid, fact)
         self.namespace_quotas.replace_pod(before, fact)
         self.pod_index.put_pod(uid, fact)
-        self.pod_outcomes.update(uid, fact)
+        self.volcano_jobs.put_pod(uid, fact)
         self._settle(uid)
         if (
             fact is not None
@@ -229,6 +248,7 @@ class World:
             admission = self.admission_index.admission_of(fact)
             queue = admission.queue if admission is not None else fact.queue or DEFAULT_QUEUE
             self.recreations.put_preempted(fact, key, queue)
+        return ()
 
     def _settle(self, uid: str) -> None:
         """Assign a pod to its workload; what it takes is charged to its node if no seat covers it."""
@@ -238,7 +258,7 @@ class World:
         if fact is not None and owner is not None:
             self.seen_ends.note_pod(owner, fact)
             if not is_live(fact):
-                self.pod_outcomes.note_outcome(owner, fact)
+                self.volcano_jobs.note_outcome(owner, fact)
         place = ports = seatless = None
         if fact is not None and fact.node is not None and is_live(fact):
             uncovered = self.admission_index.uncovered(fact, owner)
@@ -246,8 +266,7 @@ class World:
             ports = (fact.node, fact.shape.ports) if fact.shape.ports else None
             seatless = None if self.admission_index.has_seat(fact, owner) else fact
         self.snapshot_is_stale |= self.node_inventory.ports.occupy(uid, ports)
-        self.snapshot_is_stale |= self.pod_relations.put_pod(uid, seatless) or self.pod_relations.is_stale
-        self.snapshot_is_stale |= self.attached_volumes.put_pod(uid, seatless)
+        self.snapshot_is_stale |= self.snapshot_rows.put_pod(uid, seatless)
         for node in self.node_inventory.charge(uid, place):
             self.snapshot_is_stale = True
             self.dirty |= self.admission_index.seated_on(node)
@@ -263,51 +282,56 @@ class World:
             if pod is not None and not self._has_seat(uid):
                 yield uid, pod
 
-    def _put_workload(self, change: Change) -> None:
+    def _observe_workload(self, change: Change) -> Iterable[WorkloadKey]:
         assert change.workload_kind is not None
+        assert isinstance(change.fact, WorkloadFact | ChildJob | ChildCluster | None)
         fact = change.fact if isinstance(change.fact, WorkloadFact) else None
         key = fact.key if fact is not None else WorkloadKey(change.workload_kind, change.key)
         child = change.fact if isinstance(change.fact, ChildJob | ChildCluster) else None
         if parents := self.pod_index.put_child(change.key, child):
             self.dirty |= parents
             if fact is None and key not in self.facts:
-                return
+                return ()
         if fact is not None and fact.stands_for is not None:
             self.pod_index.put_job_group(change.key, fact)
             # The status of its Job is written on it. It has no members, or none any more.
             self.dirty.add(fact.stands_for)
             if key not in self.facts and not self.admission_index.of(key):
-                return
+                return ()
             fact = None
         elif self.pod_index.drop_job_group(change.key) and fact is None:
-            return
+            return ()
         self.templates.replace(self.facts.get(key), fact)
         self.seen_times.note_object(key, fact)
-        if fact is None and key in self.arrivals:
+        if fact is None and key in self.ledger.arrivals:
             self.seen_ends.note_object_leaves(key)
         elif fact is not None and key not in self.facts:
             self.seen_ends.forget(key)
         for uid in self.pod_index.put_workload(key, fact):
             self._settle(uid)
-        self.dirty.add(key)
+        return (key,)
 
-    def _put_node(self, name: NodeName, fact: NodeFact | None) -> None:
+    def _observe_node(self, change: Change) -> set[WorkloadKey]:
+        name, fact = NodeName(change.key), change.fact
+        assert isinstance(fact, NodeFact | None)
         before = self.node_inventory.nodes.get(name)
-        self.dirty |= self.admission_index.seated_on(*self.node_inventory.put_node(name, fact))
-        self.dirty |= self.refused_nodes.put_node(name, before, fact)
+        changed = {*self.node_inventory.put_node(name, fact)}
         self.snapshot_is_stale = True
         if before is None or fact is None or before.offer() != fact.offer():
-            self.dirty |= self.admission_index.seated_on(name)
+            changed.add(name)
+        return self.admission_index.seated_on(*changed) | self.refused_nodes.put_node(name, before, fact)
 
-    def _put_queue(self, name: QueueName, fact: QueueFact | None) -> None:
+    def _observe_queue(self, change: Change) -> Iterable[WorkloadKey]:
+        name, fact = QueueName(change.key), change.fact
+        assert isinstance(fact, QueueFact | None)
         before = self.queues.get(name)
         counted = self.queue_facts.put(name, fact)
         if before is not None and fact is not None and before.decides() == fact.decides():
-            return  # its status changes every few seconds
+            return ()  # its status changes every few seconds
         self.unsaved.queues[name] = counted
-        if name == ROOT:
-            self.dirty |= self.admission_index.seated_on(*self.node_inventory.faulty.put_root(fact))
         self.snapshot_is_stale = self.usage_history.needs_reading = True
+        nodes = self.node_inventory.faulty.put_root(fact) if name == ROOT else ()
+        return self.admission_index.seated_on(*nodes)
 
     # ── what the ledger says ────────────────────────────────────────────────────────────────────────────────
 
@@ -342,47 +366,27 @@ class World:
         """What the ledger says about admissions that the holdings did not know."""
         self.dirty |= self.admission_index.learn_closed(asked, closed)
 
-    def put_claims(self, claims: Iterable[Claim], dropped: Iterable[WorkloadKey]) -> None:
-        """Claims that an applied plan made or dropped."""
-        for key in dropped:
-            self.claims.pop(key, None)
-        self.claims.update((claim.workload, claim) for claim in claims)
-
-    def put_reasons(self, changed: Mapping[WorkloadKey, Reason], gone: Iterable[WorkloadKey]) -> None:
-        """Why workloads wait, as the ledger has it now; ``gone``: workloads that wait no more."""
-        for key in gone:
-            self.reasons.pop(key, None)
-        self.reasons.update(changed)
-
-    def put_last_evictions(
-        self, admitted: Iterable[WorkloadKey], evicted: Mapping[WorkloadKey, LastEviction | None]
-    ) -> None:
-        """Last evictions that are worth showing; forgotten once a workload is admitted again."""
-        for key in (*admitted, *evicted):
-            self.last_evictions.pop(key, None)
-        self.last_evictions.update((key, last) for key, last in evicted.items() if last is not None)
-
     def put_job(self, key: WorkloadKey, state: JobState) -> None:
         """A Volcano Job's state changed in the ledger."""
-        self.pod_outcomes.restart(key, self.job_states.of(key), state)
-        self.jobs[key.uid] = state
+        self.volcano_jobs.put(key, state)
         self.dirty.add(key)
 
     def put_setback(self, key: WorkloadKey, setback: Setback, now: int) -> None:
         """A workload was rolled back, or evicted for another one."""
-        known = self.setbacks.get(key, NO_SETBACKS)
+        known = self.ledger.setbacks_of(key)
         if setback.not_before:
             known = known.rolled_back(setback.not_before, setback.unready)
             self._avoid_nodes(key, now)
             if (state := self.states.get(key)) and state.larger and (fact := self.facts.get(key)) is not None:
                 self.larger_pods.note(fact, state.larger)
-        self.setbacks[key] = known.evicted(now) if setback.displaced else known
+        self.ledger.setbacks[key] = known.evicted(now) if setback.displaced else known
         self.dirty.add(key)
 
     def put_ready(self, keys: AbstractSet[WorkloadKey]) -> None:
         """The pods of these workloads were ready: what failed before does not count any more."""
-        for key in keys & self.setbacks.keys():
-            self.setbacks[key] = self.setbacks[key].got_ready()
+        setbacks = self.ledger.setbacks
+        for key in keys & setbacks.keys():
+            setbacks[key] = setbacks[key].got_ready()
             self.dirty.add(key)
 
     def _avoid_nodes(self, key: WorkloadKey, now: int) -> None:
@@ -414,31 +418,20 @@ class World:
 
     def number(self, arrivals: Mapping[WorkloadKey, int]) -> None:
         """Arrival numbers given by intake. A recreated pod takes over the setbacks of the workload that it replaces."""
-        self.arrivals.update(arrivals)
+        self.ledger.arrivals.update(arrivals)
         for key in arrivals.keys() & self.recreations.successions.keys():
             before = self.recreations.successions.pop(key)
-            self.avoided_nodes.pass_on(before, key)
-            self.refused_nodes.pass_on(before, key)
-            if (setbacks := self.setbacks.get(before)) is not None:
-                self.setbacks[key] = setbacks
-            if (last := self.last_evictions.get(before)) is not None:
-                self.last_evictions[key] = last
+            for part in (self.avoided_nodes, self.refused_nodes, self.ledger):
+                part.pass_on(before, key)
         self.dirty.update(arrivals)
 
     def forget(self, keys: Iterable[WorkloadKey]) -> None:
         """These workloads are gone and hold nothing."""
+        parts_of_workload = self._of_workloads()
         for key in keys:
-            for rows in (self.arrivals, self.outcomes, self.setbacks, self.claims, self.reasons):
-                rows.pop(key, None)
-            self.last_evictions.pop(key, None)
             self.queue_totals.replace_state(key, self.states.pop(key, None), None)
-            self.jobs.pop(key.uid, None)
-            self.avoided_nodes.forget(key)
-            self.refused_nodes.forget(key)
-            self.larger_pods.forget(key)
-            self.admission_index.forget(key)
-            self.seen_ends.forget(key)
-            self.aside.forget(key)
+            for part in parts_of_workload:
+                part.forget(key)
 
     def note_defect(self, key: WorkloadKey, error: Exception) -> None:
         """Muster cannot handle a workload."""
@@ -484,13 +477,10 @@ class World:
             self.unsaved.queues.update(lent)
             self.snapshot_is_stale = True
         self.dirty |= self.admission_index.seated_on(*self.node_inventory.faulty.tell_time(now))
-        self.dirty |= self._awaiting_timeout | self.avoided_nodes.changed() | self.aside.expire(now)
-        self.dirty |= self._deadlines.due(now) | self.namespace_quotas.expire(now)
-        self.dirty |= self.refused_nodes.expire(now) | self.volumes.overdue(now)
+        for timed in self._timed():
+            self.dirty.update(timed.expire(now))
         changed = self.queue_permissions.changed()
         self.dirty |= changed.told | (changed.by_policy & self._deadlines.policy_dependents)
-        self.dirty |= self.taken_names.expire(now)
-        self._awaiting_timeout.clear()
         for part in parts(list(self.dirty), size, self.weight):
             self.dirty.difference_update(part)
             for key in sorted(part, key=attrgetter("kind", "uid")):
@@ -509,9 +499,9 @@ class World:
         if before is not None and state is not None and before.workload == state.workload:
             # The engine's memo goes by identity.
             state = replace(state, workload=before.workload)
-        self.snapshot_is_stale |= self.snapshot_rows.replace(before, state, self.arrivals)
+        self.snapshot_is_stale |= self.snapshot_rows.replace(before, state, self.ledger.arrivals)
         self.namespace_quotas.note_state(key, state)
-        self.taken_names.note_state(key, state, self.refusals.get(key), self.setbacks.get(key), now)
+        self.taken_names.note_state(key, state, self.refusals.get(key), self.ledger.setbacks_of(key), now)
         if ended_in is not None:
             self._end(key, ended_in)
             return
@@ -520,12 +510,10 @@ class World:
             self._drop_state(key)
             return
         self.states[key] = state
-        self.seen_times.note_state(key, state)
         self.unsaved.departed.pop(key, None)
-        if state.awaits_timeout:
-            self._awaiting_timeout.add(key)
-        self._deadlines.put(key, state.look_at, follows_policy=state.follows_policy)
-        if key not in self.arrivals:
+        look_at = 0 if state.awaits_timeout else state.look_at
+        self._deadlines.put(key, look_at, follows_policy=state.follows_policy)
+        if key not in self.ledger.arrivals:
             self.unsaved.arrivals[key] = None
         elif before is None or before.described() != state.described():
             self.unsaved.described[key] = None
@@ -535,7 +523,7 @@ class World:
         is_stored = self.queue_totals.ended.get(key) == queue
         self.queue_totals.end(key, self._forget_state(key), queue)
         self.unsaved.departed.pop(key, None)
-        if key not in self.arrivals:
+        if key not in self.ledger.arrivals:
             self.unsaved.arrivals[key] = None
         elif not is_stored:
             self.unsaved.described[key] = None
@@ -554,16 +542,14 @@ class World:
         self.unsaved.arrivals.pop(key, None)
         self.unsaved.described.pop(key, None)
         self.refused_rows.forget(key)
-        if key in self.arrivals:
+        if key in self.ledger.arrivals:
             self.unsaved.departed[key] = self.seen_ends.of(key)
         else:
-            self.pod_outcomes.forget(key)
+            self.volcano_jobs.forget_outcomes(key)
 
     def _forget_state(self, key: WorkloadKey) -> WorkloadState | None:
-        self.seen_times.forget(key)
-        self.volumes.forget(key)
-        self.queue_permissions.forget(key)
-        self._deadlines.forget(key)
+        for part in self._of_states():
+            part.forget(key)
         return self.states.pop(key, None)
 
     def _queue_user(
@@ -590,7 +576,8 @@ class World:
         return endless_reason(self._inputs(key, now, {}), seconds, now)
 
     def _inputs(self, key: WorkloadKey, now: int, awaited: SeatIndices) -> WorkloadInputs:
-        job, fact, before = self.jobs.get(key.uid), self.facts.get(key), self.states.get(key)
+        job, fact = self.volcano_jobs.stored.get(key.uid), self.facts.get(key)
+        before = self.states.get(key)
         admissions = self.admission_index.of(key)
         pods: Sequence[PodFact] = self.pod_index.of(key)
         user = self._queue_user(key, pods, admissions)
@@ -603,20 +590,20 @@ class World:
             pods=pods,
             children=self.pod_index.children(key),
             admissions=admissions,
-            arrival=self.arrivals.get(key),
-            outcomes=self.outcomes.get(key, {}),
+            arrival=self.ledger.arrivals.get(key),
+            outcomes=self.volcano_jobs.outcomes.get(key, {}),
             job_result=None if job is None else job.result(),
             job_restarts=job is not None and job.phase is Phase.RESTARTING,
-            setbacks=self.setbacks.get(key, NO_SETBACKS),
-            last_eviction=last.code if (last := self.last_evictions.get(key)) is not None else None,
+            setbacks=self.ledger.setbacks_of(key),
+            last_eviction=last.code if (last := self.ledger.last_evictions.get(key)) is not None else None,
             device_faults=self.node_inventory.faulty.faults_of(pods),
             recovery=self.node_inventory.faulty.why_evicted(key),
             pod_left_at=self.seen_times.pod_left.get(key, 0),
-            stopping_since=self.seen_times.stopping.get(key, 0),
-            over_since=self.seen_times.over.get(key, 0),
+            stopping_since=0 if before is None else before.stopping_since,
+            over_since=0 if before is None else before.over_since,
             suspended_before=self.seen_times.suspended_before.get(key, 0),
             pods_seen=before is not None and before.pods_seen,
-            missing_since=self.seen_times.missing.get(key, {}),
+            missing_since={} if before is None else before.missing_since,
             dead_nodes=dead_nodes,
             silent_nodes=self.node_inventory.silent(pods),
             templates=NOTHING_ASKED if fact is None else self.templates.shapes_of(fact, now),
@@ -666,12 +653,14 @@ class World:
         self.snapshot_rows.recount()
         return Snapshot(
             now=now,
-            ledger_seq=self.ledger_seq,
+            ledger_seq=self.ledger.seq,
             queues=self.queue_facts.with_removed(),
             tree=self.queue_facts.tree(),
             nodes=self.node_inventory.table()
-            .with_ports(self.node_inventory.ports.by_node(self.admission_index.of, self._noted_pods()))
-            .with_attach_limits(self.attached_volumes.limits),
+            .with_ports(
+                self.node_inventory.ports.by_node(self.admission_index.of, self.snapshot_rows.noted_pods())
+            )
+            .with_attach_limits(self.snapshot_rows.attached_volumes.limits),
             pending=self.snapshot_rows.pending.freeze(),
             admissions=self.snapshot_rows.admissions.freeze(),
             ended=dict(self.snapshot_rows.ended),
@@ -681,23 +670,18 @@ class World:
             leaving=dict(self.snapshot_rows.leaving),
             unbooked=tuple(self.snapshot_rows.unbooked.values()),
             holders=self.snapshot_rows.holders.freeze(),
-            claims=dict(self.claims),
+            claims=dict(self.ledger.claims),
             namespaces=self.queue_permissions.labels(),
-            budgets=self.budgets.all(),
+            budgets=self.snapshot_rows.budgets.all(),
             typical=self.node_inventory.demand.typical(),
             past_use=self.usage_history.freeze(now),
             closures=self.node_inventory.closures.freeze(now, self.queues),
-            without_more_nodes=self.without_more_nodes,
+            without_more_nodes=self.ledger.without_more_nodes,
         )
 
     def take_changed_queues(self) -> set[QueueName]:
         """Queues whose objects or sums may be others than at the last call."""
         return self.queue_totals.take_changed() | self.queue_facts.take_changed()
-
-    def _noted_pods(self) -> Iterator[tuple[NodeName, tuple[HostPort, ...]]]:
-        """Pods without a seat: their node, what they count as for rules of others, and their volumes."""
-        yield from self.pod_relations.counted_pods()
-        yield from self.attached_volumes.noted_pods()
 
     def queue_problems(self) -> dict[QueueName, str]:
         """Queues that cannot be used, with all that is wrong with them."""

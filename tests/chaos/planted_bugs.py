@@ -30,7 +30,7 @@ from admission.workloads import ended_seats, job_counts
 from admission.workloads.kinds import support_of
 from admission.workloads.seats import may_be_seated
 from admission.world import world as worlds
-from admission.world.volcano_jobs import PodOutcomes
+from admission.world.volcano_jobs import VolcanoJobs
 from queues.admissions import AdmissionState
 from queues.errors import DatabaseError, OutcomeUnknown
 from queues.sql import database, leadership, ledger
@@ -312,12 +312,12 @@ def _not_made_again() -> None:
 
 
 def _finalizers_stay() -> None:
-    right = PodOutcomes.may_disappear
+    right = VolcanoJobs.may_disappear
 
     def may_disappear(self: Any) -> list[PodFact]:
         return [pod for pod in right(self) if not pod.deleting]
 
-    _set(PodOutcomes, "may_disappear", may_disappear)
+    _set(VolcanoJobs, "may_disappear", may_disappear)
 
 
 # ── statuses and containment ────────────────────────────────────────────────────────────────────────────────────

@@ -18,7 +18,6 @@ SMALL_FOLDERS: dict[str, str] = {}
 LONG_FUNCTIONS = {
     "admission/decode/pods.py::pod_fact",
     "admission/engine/decide.py::decide",
-    "admission/world/world.py::__init__",
 }
 
 

@@ -60,8 +60,8 @@ async def test_what_was_lent_is_got_back_whoever_leads(
         for turn in range(12):
             await beat(ring, fault if turn < 3 else ("", None))
         assert (running(ring, "a"), running(ring, "b")) == (4, 4)
-        assert sum(setbacks.evictions for setbacks in ring.world.setbacks.values()) == 2
-        assert ring.world.claims == {}
+        assert sum(setbacks.evictions for setbacks in ring.world.ledger.setbacks.values()) == 2
+        assert ring.world.ledger.claims == {}
         await equals_reloaded(ring)
         await balances_equal_seats(ring)
     finally:
@@ -154,7 +154,7 @@ async def test_a_job_that_is_changed_before_it_is_resumed_runs_with_what_it_asks
 
 def told(ring: Ring, uid: str) -> str:
     """Why a workload waits."""
-    return next((str(each.code) for key, each in ring.world.reasons.items() if key.uid == uid), "")
+    return next((str(each.code) for key, each in ring.world.ledger.reasons.items() if key.uid == uid), "")
 
 
 async def test_a_gang_that_does_not_get_ready_is_counted_whoever_leads_and_held_back_in_the_end(
@@ -192,7 +192,7 @@ async def test_a_gang_that_does_not_get_ready_is_counted_whoever_leads_and_held_
         for _ in range(3):
             await beat(ring)
         assert all(each.ready for each in ring.world.admissions.values())
-        assert {each.unready for each in ring.world.setbacks.values()} == {None}
+        assert {each.unready for each in ring.world.ledger.setbacks.values()} == {None}
         await equals_reloaded(ring)
     finally:
         await connected.close()

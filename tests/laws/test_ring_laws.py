@@ -358,7 +358,8 @@ class RingUnderFaults(RuleBasedStateMachine):
         self.does(equals_reloaded(self.ring))
         world = self.ring.world
         assert world.recreations.stored == {}
-        assert world.arrivals == world.states == world.jobs == world.outcomes == world.setbacks == {}
+        ledger, jobs = world.ledger, world.volcano_jobs
+        assert ledger.arrivals == world.states == jobs.stored == jobs.outcomes == ledger.setbacks == {}
 
     def no_device_is_taken_twice(self) -> None:
         """Not even by a write of the last term, unless the API server had given that up long before."""
@@ -396,7 +397,7 @@ class RingUnderFaults(RuleBasedStateMachine):
     def everything_ended(self) -> None:
         """Whatever could run has run to its end, each completion once."""
         for uid, job in self.cluster.objects["vcjobs"].items():
-            state = self.ring.world.jobs[uid]
+            state = self.ring.world.volcano_jobs.stored[uid]
             assert state.is_over() or state.phase is Phase.ABORTED, (job["metadata"]["name"], state)
         for job in self.cluster.objects["jobs"].values():
             assert job["status"].get("succeeded", 0) == job["spec"]["completions"], job

@@ -19,7 +19,7 @@ from tests.laws.worlds.ring import Ring
 
 #: What a newcomer reads who follows one Job, from what was decoded to the ledger; and one ``explain`` of it, in client,
 #: HTTP and SQL. Lower them when it can be; a higher number needs a reason.
-MOST = 130
+MOST = 120
 MOST_OF_EXPLAIN = 55
 
 

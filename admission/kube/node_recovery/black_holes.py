@@ -8,7 +8,7 @@ from admission.engine.nodes.levels import HOST
 from admission.facts.pods import PodPhase
 from admission.node_recovery.black_hole import BlackHoleDetector, PodRun, Submitter
 from admission.node_recovery.policy import FaultPolicy
-from admission.world.learned.seen_ends import EndedPod, has_devices, takes_devices
+from admission.world.learned.seen_times import EndedPod, has_devices, takes_devices
 from admission.world.world import World
 from queues.admissions import Admission
 from queues.quota.queue import Queue, path_below_root

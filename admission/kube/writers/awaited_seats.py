@@ -12,9 +12,9 @@ from collections.abc import Awaitable, Callable, Container, Iterator, Mapping, S
 from dataclasses import dataclass
 from typing import Final
 
-from admission.workloads.inputs import SeatIndices
+from admission.workloads.inputs import SeatIndices, joined
 from queues.errors import ApiError, ApiUnavailable, Fenced
-from queues.workload import AdmissionId, WorkloadKey
+from queues.workload import WorkloadKey
 
 #: Seconds after its last request in which an object may still change by it; then the object itself is asked for.
 ASKED_AFTER: Final = 60.0
@@ -108,11 +108,7 @@ class AwaitedSeats:
 
     def of(self, key: WorkloadKey) -> SeatIndices:
         """Seats of a workload for which a pod may still come."""
-        found: dict[AdmissionId, set[int]] = {}
-        for write in self.writes(key).values():
-            for id_, seats in write.seats.items():
-                found.setdefault(id_, set()).update(seats)
-        return {id_: frozenset(seats) for id_, seats in found.items()}
+        return joined(*(write.seats for write in self.writes(key).values()))
 
     def drop(self, key: WorkloadKey, subject: str) -> None:
         """Nothing can come of the write to this subject any more."""
@@ -161,12 +157,3 @@ def may_have_happened(error: BaseException) -> bool:
     if isinstance(error, ApiUnavailable):
         return not error.facts.get("unsent")
     return not isinstance(error, ApiError | UnwantedWrite | Fenced)
-
-
-def joined(*several: SeatIndices) -> SeatIndices:
-    """The seats of all of them together."""
-    found = [each for each in several if each]
-    if len(found) < 2:
-        return found[0] if found else {}
-    ids = {id_ for each in found for id_ in each}
-    return {id_: frozenset[int]().union(*(each.get(id_, frozenset()) for each in found)) for id_ in ids}

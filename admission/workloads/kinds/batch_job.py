@@ -168,7 +168,7 @@ def job_fact(job: WireJob) -> WorkloadFact:
         phase="" if finished else _phase(status),
         finished=finished,
         failed=is_true(status.conditions, "Failed"),
-        told=_told(status.conditions),
+        told=told_by_condition(status.conditions),
         deleting=meta.deletion_timestamp is not None,
         suspended=bool(spec.suspend),
         held=annotations.get(names.HOLD) == "true",
@@ -194,7 +194,8 @@ def _queue_named(meta: WireMetadata) -> str | None:
     )
 
 
-def _told(conditions: tuple[WireCondition, ...] | None) -> tuple[str, str]:
+def told_by_condition(conditions: tuple[WireCondition, ...] | None) -> tuple[str, str]:
+    """Status and reason of Muster's condition on an object."""
     found = condition(conditions, ADMITTED)
     return NO_CONDITION if found is None else one((shortened(found.status), shortened(found.reason or "")))
 
@@ -307,8 +308,9 @@ def _other_controller(spec: WireJobSpec) -> Obstacle | None:
     return Obstacle(ReasonCode.INVALID_SPEC, message)
 
 
-def _pod_sets(inputs: WorkloadInputs, places: Sequence[SeatMap]) -> tuple[PodSet, ...]:
-    """Of a Job without ordinals those that are held, and the lowest free ones."""
+def interchangeable_pod_sets(inputs: WorkloadInputs, places: Sequence[SeatMap]) -> tuple[PodSet, ...]:
+    """The pod sets that a Job asks for. Where any pod takes any seat of its set, with the ordinals that are held, and
+    the lowest free ones."""
     fact = inputs.fact
     if fact is None:
         return ()
@@ -317,12 +319,12 @@ def _pod_sets(inputs: WorkloadInputs, places: Sequence[SeatMap]) -> tuple[PodSet
     found = tuple(
         numbered(pods, held, max(pods.count, len(held)))
         for pods in fact.pod_sets
-        for held in [held_ordinals(pods.name, places)]
+        for held in [_held_ordinals(pods.name, places)]
     )
     return fact.pod_sets if found == fact.pod_sets else found
 
 
-def held_ordinals(name: str, places: Sequence[SeatMap]) -> set[int]:
+def _held_ordinals(name: str, places: Sequence[SeatMap]) -> set[int]:
     """Ordinals of the seats of a pod set that are held."""
     return {
         seat.ordinal
@@ -387,6 +389,6 @@ BATCH_JOB = KindSupport(
     failing_condition=FAILURE_TARGET,
     controller_of=controlled_by(WorkloadKind.JOB, JOBS, _marked),
     is_by_ordinal=lambda fact: fact is not None and fact.indexed,
-    pod_sets=_pod_sets,
+    pod_sets=interchangeable_pod_sets,
     pod_set_name=first_pod_set,
 )

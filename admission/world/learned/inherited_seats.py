@@ -77,7 +77,7 @@ class InheritedSeats:
         """Seats (indices) with a pod, or with one that ended and is not made again."""
         world, adopted = self._world, admission.adopted or {}
         found: set[int] = set()
-        places = set(world.outcomes.get(admission.workload, {}))
+        places = set(world.volcano_jobs.outcomes.get(admission.workload, {}))
         for uid in world.pod_index.uids_of(admission.workload):
             pod = world.pods[uid]
             if uid in adopted:

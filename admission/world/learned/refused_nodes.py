@@ -214,7 +214,7 @@ class AvoidedNodes:
         faulty = self._faulty.get(key)
         return frozenset() if faulty is None else faulty.offering
 
-    def changed(self) -> set[WorkloadKey]:
+    def expire(self, now: int) -> set[WorkloadKey]:
         """Workloads for which a node has become usable, or has not: its devices are healthy, or held back by the device
         plugin. A plugin that holds a device back may offer it again, so what is healthy alone is forgotten."""
         changed = set()

@@ -1,20 +1,31 @@
-"""When a leader saw things happen whose time no object has. Not stored: a new leader begins anew.
+"""What a leader saw that no object shows: when things happened, and how workloads ended. Pure.
+
+Not stored: a new leader begins anew.
 
 When admissions were released, bound and running is kept until a ledger transaction stores it. Nothing is written for it
 alone: the times go with the start, the readiness, the eviction or the end of the admission.
 A leader that takes over knows what the pods show: when they were made, bound and ready.
+
+How workloads ended is known also after their objects or pods are gone. Of pods with devices of admitted gangs it is
+kept until the recovery of nodes asks.
 """
 
+from collections import deque
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
+from admission.facts.pods import PodFact, PodPhase
 from admission.facts.workloads import WorkloadFact
-from admission.workloads.inputs import MissingSince
-from admission.workloads.seats import SeatMap
+from admission.volcano_jobs.state import JobState
+from admission.workloads.kinds import support_of
+from admission.workloads.seats import SeatMap, is_live
 from admission.workloads.state import WorkloadState
+from admission.workloads.workload import end_of
+from admission.world.pods import PodIndex
 from queues.admissions import Admission, StageTimes
 from queues.plan import Plan
-from queues.workload import AdmissionId, WorkloadKey
+from queues.resources import Resources
+from queues.workload import AdmissionId, NodeFilter, NodeName, QueueName, Result, WorkloadKey
 
 
 class SeenTimes:
@@ -23,15 +34,9 @@ class SeenTimes:
     def __init__(self) -> None:
         #: When a bound pod of a workload was last seen to go.
         self.pod_left: dict[WorkloadKey, int] = {}
-        #: Since when a Job that leaves its seats is seen suspended, while its controller may still make pods.
-        self.stopping: dict[WorkloadKey, int] = {}
-        #: Since when workloads are over that still hold seats.
-        self.over: dict[WorkloadKey, int] = {}
         #: When a Job had last been suspended, as its status said when it was seen resumed: no sync of its controller
         #: had reported that by then.
         self.suspended_before: dict[WorkloadKey, int] = {}
-        #: Since when admissions of a workload lack pods that they had.
-        self.missing: dict[WorkloadKey, Mapping[AdmissionId, MissingSince]] = {}
         self._lost_a_pod: set[WorkloadKey] = set()
 
     def lose_pod(self, key: WorkloadKey) -> None:
@@ -43,21 +48,6 @@ class SeenTimes:
         self.pod_left.update(dict.fromkeys(self._lost_a_pod, now))
         self._lost_a_pod.clear()
 
-    def note_state(self, key: WorkloadKey, state: WorkloadState) -> None:
-        """The state of a workload was derived."""
-        if state.stopping_since:
-            self.stopping[key] = state.stopping_since
-        elif self.stopping:
-            self.stopping.pop(key, None)
-        if state.over_since:
-            self.over[key] = state.over_since
-        elif self.over:
-            self.over.pop(key, None)
-        if state.missing_since:
-            self.missing[key] = state.missing_since
-        elif self.missing:
-            self.missing.pop(key, None)
-
     def note_object(self, key: WorkloadKey, fact: WorkloadFact | None) -> None:
         """The object of a workload appeared, changed or went away. Call it for each of its versions."""
         if fact is None or not fact.suspended_at:
@@ -68,9 +58,6 @@ class SeenTimes:
     def forget(self, key: WorkloadKey) -> None:
         """A workload is gone."""
         self.pod_left.pop(key, None)
-        self.stopping.pop(key, None)
-        self.over.pop(key, None)
-        self.missing.pop(key, None)
 
 
 #: Seconds after which a pod is not seen to be bound but was so for a while, as a new leader finds it.
@@ -152,3 +139,114 @@ def _bound_at(place: SeatMap | None, now: float) -> float:
     """When the last pod was bound: now, or, if that was seen late, when the pods say."""
     said = max((pod.bound_at for pod in place.seated.values()), default=0) if place is not None else 0
     return said if said and said + _LATE < now else now
+
+
+_ENDS: Final = (Result.SUCCEEDED, Result.FAILED)
+
+
+class SeenEnds:
+    """Part of the world: ends that only the history has. Kept until the workload has left."""
+
+    def __init__(self, pod_index: PodIndex, jobs: Mapping[str, JobState]) -> None:
+        self._pod_index = pod_index
+        self._jobs = jobs
+        self._seen: dict[WorkloadKey, Result] = {}
+
+    def of(self, key: WorkloadKey) -> Result:
+        """How a workload ended by itself; UNKNOWN: it was not seen to."""
+        return self._seen.get(key) or self._end(key)
+
+    def note_object_leaves(self, key: WorkloadKey) -> None:
+        """The object is about to go, as it was seen last."""
+        if key not in self._seen and (end := self._end(key)):
+            self._seen[key] = end
+
+    def note_pod_leaves(self, key: WorkloadKey, pod: PodFact) -> None:
+        """A pod is about to go, and with it what it says of its workload. The first pod says how all of them ended."""
+        if not is_live(pod) and _told_by_pods(key):
+            self.note_object_leaves(key)
+
+    def note_pod(self, key: WorkloadKey, pod: PodFact) -> None:
+        """A pod of a workload came or changed: with one that lives it goes on."""
+        if key in self._seen and is_live(pod) and not pod.deleting:
+            del self._seen[key]
+
+    def forget(self, key: WorkloadKey) -> None:
+        """The workload has left, or its object is there again."""
+        self._seen.pop(key, None)
+
+    def _end(self, key: WorkloadKey) -> Result:
+        job, pods = self._jobs.get(key.uid), self._pod_index.unsorted(key) if _told_by_pods(key) else ()
+        end = end_of(key, self._pod_index.facts.get(key), pods, None if job is None else job.result())
+        return end if end in _ENDS else Result.UNKNOWN
+
+
+def _told_by_pods(key: WorkloadKey) -> bool:
+    support = support_of(key)
+    return support.is_pod or support.is_group
+
+
+#: Ends that are kept; beyond that the oldest are dropped: without a listener they are not read.
+_MOST: Final = 10_000
+
+
+def has_devices(pod: PodFact) -> bool:
+    """Whether a pod takes devices of its node, whole ones or parts."""
+    return pod.shape.share is not None or takes_devices(pod.shape.takes)
+
+
+def takes_devices(takes: Resources) -> bool:
+    """Whether an extended resource is among these amounts."""
+    return any("/" in resource and takes[resource] > 0 for resource in takes)
+
+
+class EndedPod(NamedTuple):
+    """A pod with devices that has ended by itself."""
+
+    uid: str
+    node: NodeName
+    admission: AdmissionId
+    #: Of its admission.
+    queue: QueueName
+    user: str
+    #: When it was bound (seconds).
+    bound_at: int
+    failed: bool
+    #: The nodes that it may use, as its owner says.
+    nodes: NodeFilter
+
+
+class EndedPods:
+    """Part of the world: ends of pods since they were last taken."""
+
+    def __init__(self) -> None:
+        self._ended: deque[EndedPod] = deque(maxlen=_MOST)
+
+    def observe(self, before: PodFact | None, after: PodFact, admission: Admission | None) -> None:
+        """A pod changed. ``admission``: the open one by which it runs; None if there is none.
+
+        Pods that were deleted show nothing of their node; nor do those that had ended when they were first seen.
+        Pods without devices show nothing either: any user can start so many of them, on every node.
+        """
+        if before is None or before.phase is after.phase or after.deleting or not has_devices(after):
+            return
+        if after.phase not in (PodPhase.SUCCEEDED, PodPhase.FAILED) or not after.node or admission is None:
+            return
+        self._ended.append(
+            EndedPod(
+                after.uid,
+                after.node,
+                admission.id,
+                admission.queue,
+                admission.user,
+                after.bound_at,
+                after.phase is PodPhase.FAILED,
+                after.shape.nodes,
+            )
+        )
+
+    def take(self) -> list[EndedPod]:
+        """What has ended since the last call."""
+        found = list(self._ended)
+        self._ended.clear()
+        return found

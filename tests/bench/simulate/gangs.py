@@ -16,7 +16,7 @@ from admission.engine.memo import Memo
 from admission.engine.nodes.demand import Demand
 from admission.engine.plan_limit import NO_LIMIT
 from admission.engine.snapshot import Snapshot
-from admission.world.past_use import UsageHistory
+from admission.world.queues import UsageHistory
 from queues.admissions import Admission, Claim, Seat
 from queues.plan import Evict, Plan
 from queues.quota.decayed_usage import half_lives

@@ -88,7 +88,7 @@ class WorldInMemory:
         ids = [AdmissionId(self.last_id + number) for number in range(1, count + 1)]
         self.last_id += count
         world.put_admissions(self.plan.changed_admissions(self.snapshot.admissions, ids).values())
-        world.put_claims(self.plan.claims, self.plan.dropped)
+        world.ledger.put_claims(self.plan.claims, self.plan.dropped)
         world.refresh(self.now)
         return self.plan
 

@@ -354,7 +354,7 @@ async def test_a_pod_of_its_own_keeps_its_place_in_line_and_its_wait() -> None:
     world.recreations.saved({"old": None})
     world.mark_dirty(old)
     world.refresh(0)
-    assert world.setbacks[new] == Setbacks(not_before=90, rollbacks=2)
+    assert world.ledger.setbacks[new] == Setbacks(not_before=90, rollbacks=2)
     assert world.states[new].workload.not_before == 90
     assert old in world.unsaved.departed
     assert world.states[new].workload.arrival == 7

@@ -62,7 +62,7 @@ class _World:
     def refresh(self, now: int) -> set[WorkloadKey]:
         dirty = set(self.world.refresh(now))
         fresh = sorted(self.world.unsaved.arrivals, key=lambda key: (key.uid, key.kind))
-        first = len(self.world.arrivals) + 1
+        first = len(self.world.ledger.arrivals) + 1
         self.world.number({key: first + place for place, key in enumerate(fresh)})
         self.world.unsaved.arrivals.clear()
         return dirty | set(self.world.refresh(now))
@@ -74,7 +74,7 @@ class _World:
             opened.append(admit.opened(number, plan.now))
             self.admitted[admit.workload] = self.admitted.get(admit.workload, 0) + len(admit.seats)
         self.world.put_admissions(opened)
-        self.world.put_reasons(plan.reasons, ())
+        self.world.ledger.put_reasons(plan.reasons, ())
 
     def write(self, now: int) -> None:
         statuses = WorldStatuses(self.world, self.jobs, {})

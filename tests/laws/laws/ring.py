@@ -30,11 +30,11 @@ async def equals_reloaded(ring: Ring) -> None:
         [_as_seen_before(kept, change) for change in ring.cluster.watch.everything_known()]
     )
     # Only hints, and not stored.
-    fresh.seen_times = deepcopy(kept.seen_times)
-    fresh.avoided_nodes = deepcopy(kept.avoided_nodes)
-    fresh.larger_pods = kept.larger_pods
+    vars(fresh.seen_times).update(deepcopy(vars(kept.seen_times)))
+    fresh.avoided_nodes._faulty = deepcopy(kept.avoided_nodes._faulty)
+    fresh.larger_pods._known = dict(kept.larger_pods._known)
     fresh.refresh(now, ring.awaited)
-    _remember_pods_seen(kept, fresh)
+    _remember_what_was_seen(kept, fresh)
     fresh.refresh(now, ring.awaited)
     news = kept.snapshot_is_stale
     mine, theirs = seen(kept, now), seen(fresh, now)
@@ -50,12 +50,18 @@ async def equals_reloaded(ring: Ring) -> None:
     kept.snapshot_is_stale = news
 
 
-def _remember_pods_seen(kept: World, fresh: World) -> None:
-    """Whether a Job lacked pods when it began to leave its seats, only a leader knows that has watched it."""
+def _remember_what_was_seen(kept: World, fresh: World) -> None:
+    """Only a leader that has watched a workload knows since when something is so, and whether a Job lacked pods when it
+    began to leave its seats."""
     for key, state in list(fresh.states.items()):
-        before = kept.states.get(key)
-        if before is not None and before.pods_seen and not state.pods_seen:
-            fresh.states[key] = replace(state, pods_seen=True)
+        if (before := kept.states.get(key)) is not None:
+            fresh.states[key] = replace(
+                state,
+                pods_seen=state.pods_seen or before.pods_seen,
+                stopping_since=before.stopping_since,
+                over_since=before.over_since,
+                missing_since=before.missing_since,
+            )
             fresh.mark_dirty(key)
 
 
@@ -155,21 +161,21 @@ def seen(world: World, now: int) -> dict[str, Any]:
     }
     table = world.node_inventory.table()
     return {
-        "ledger_seq": world.ledger_seq,
+        "ledger_seq": world.ledger.seq,
         "pods": world.pods,
         "facts": world.facts,
         "queues": world.queues,
         "queues with their loans": world.queue_facts.counted(),
         "admissions": world.admissions,
-        "arrivals": world.arrivals,
-        "outcomes": {key: value for key, value in world.outcomes.items() if value},
-        "setbacks": world.setbacks,
-        "last_evictions": world.last_evictions,
-        "claims": world.claims,
+        "arrivals": world.ledger.arrivals,
+        "outcomes": {key: value for key, value in world.volcano_jobs.outcomes.items() if value},
+        "setbacks": world.ledger.setbacks,
+        "last_evictions": world.ledger.last_evictions,
+        "claims": world.ledger.claims,
         "holders": dict(world.snapshot_rows.holders.freeze()),
-        "budgets": world.budgets.all(),
-        "jobs": world.jobs,
-        "reasons": {key: (reason.code, reason.message) for key, reason in world.reasons.items()},
+        "budgets": world.snapshot_rows.budgets.all(),
+        "jobs": world.volcano_jobs.stored,
+        "reasons": {key: (reason.code, reason.message) for key, reason in world.ledger.reasons.items()},
         "strays": {
             uid
             for uid, pod in world.pods.items()

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from admission.workloads.run_end import RunEnd
+from admission.workloads.rollback import RunEnd
 from queues.errors import OutcomeUnknown
 from queues.sql.database import Database
 from tests.fakes.fake_cluster import FakeCluster
@@ -79,8 +79,8 @@ async def test_it_is_ended_in_time_and_not_run_again(
         await beats(ring, 3)
         assert {each.name for each in ring.world.admissions.values()} == {"next"}
         if kind == "vcjob":
-            assert ring.world.jobs[uid].phase == "Terminated"
-            assert ring.world.jobs[uid].reason == "MaxRunTime"
+            assert ring.world.volcano_jobs.stored[uid].phase == "Terminated"
+            assert ring.world.volcano_jobs.stored[uid].reason == "MaxRunTime"
         elif kind == "pod":
             assert uid not in cluster.objects["pods"]
         else:

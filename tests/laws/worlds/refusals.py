@@ -149,7 +149,7 @@ class Life:
                 changed_at = self.now
                 self._relabel()
         self.held_until_the_end = bool(self.world.admissions)
-        self.reason = self.world.reasons.get(VOLCANO)
+        self.reason = self.world.ledger.reasons.get(VOLCANO)
         return self
 
     def _relabel(self) -> None:
@@ -167,7 +167,7 @@ class Life:
         self._last += 1
         changed = plan.changed_admissions(before, [AdmissionId(self._last)] * len(plan.admits))
         world.put_admissions(changed.values())
-        world.put_reasons(plan.reasons, [each.workload for each in plan.admits])
+        world.ledger.put_reasons(plan.reasons, [each.workload for each in plan.admits])
         for key, setback in setbacks_of(
             (before[each.admission].workload, each) for each in plan.evicts
         ).items():

@@ -14,13 +14,12 @@ from admission.engine.decide import Memo, decide
 from admission.facts.changes import Change
 from admission.kube.client.client import Client
 from admission.kube.watch.unseen_pods import UnseenPods
-from admission.kube.writers.awaited_seats import joined
 from admission.kube.writers.recreate import RecreationWriter
 from admission.kube.writers.release import ReleaseWriter
 from admission.kube.writers.volcano_jobs import VolcanoJobWriter
 from admission.reconcile.volcano_jobs import VolcanoJobController
 from admission.volcano_jobs.pods import PodRules
-from admission.workloads.inputs import SeatIndices, Timeouts
+from admission.workloads.inputs import SeatIndices, Timeouts, joined
 from admission.world.persistence import UnsavedRow
 from admission.world.world import World
 from queues.admissions import Admission, AdmissionState, ClosedAdmission
@@ -117,8 +116,8 @@ class Leader:
         world.put_ready({snapshot.admissions[id_].workload for id_ in plan.ready})
         self.ledger.update(changed)
         world.put_admissions(changed.values())
-        world.put_claims(plan.claims, dropped=plan.dropped)
-        world.put_reasons(plan.reasons, ())
+        world.ledger.put_claims(plan.claims, dropped=plan.dropped)
+        world.ledger.put_reasons(plan.reasons, ())
         dirty |= world.refresh(now, self.awaited)
         self._write(dirty)
 
@@ -135,7 +134,7 @@ class Leader:
         for key in sorted(batch.arrivals):
             before = world.recreations.successions.get(key)
             self._arrivals += 1
-            arrivals[key] = world.arrivals.get(before, self._arrivals) if before else self._arrivals
+            arrivals[key] = world.ledger.arrivals.get(before, self._arrivals) if before else self._arrivals
         left = [key for key in batch.departed if not world.admission_index.holds(key)]
         world.saved(batch, arrivals, left)
 

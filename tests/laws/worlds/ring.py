@@ -15,12 +15,12 @@ from admission.containment.decision_thread import DecisionThread
 from admission.cycle import Cycle, look_back, recall
 from admission.facts.changes import Change
 from admission.facts.pods import PodPhase
-from admission.kube.writers.awaited_seats import AwaitedSeats, AwaitedWrite, joined
+from admission.kube.writers.awaited_seats import AwaitedSeats, AwaitedWrite
 from admission.kube.writers.work_queue import Step
 from admission.reconcile.volcano_jobs import VolcanoJobController
 from admission.volcano_jobs.pod_changes import JobWork
 from admission.volcano_jobs.pods import PodRules, PodTemplateRenderer
-from admission.workloads.inputs import SeatIndices, Timeouts
+from admission.workloads.inputs import SeatIndices, Timeouts, joined
 from admission.workloads.seats import is_live
 from admission.world.learned.inherited_seats import InheritedSeats
 from admission.world.world import World
@@ -204,7 +204,7 @@ class Ring:
 
     def _carried_out(self) -> set[str]:
         """Uids of Commands that Jobs remember."""
-        return {uid for job in self.world.jobs.values() for uid in job.commands}
+        return {uid for job in self.world.volcano_jobs.stored.values() for uid in job.commands}
 
     def _none_carried_out_twice(self, before: set[str]) -> None:
         new = self._carried_out() - before
@@ -228,7 +228,7 @@ class Ring:
         done = self.release.queue.carry_out(most)
         done += self.recreate.queue.carry_out(most - done)
         finished = self.world.commands.finished(
-            self.world.facts, self.world.jobs, self.world.queues, self.cluster.now
+            self.world.facts, self.world.volcano_jobs.stored, self.world.queues, self.cluster.now
         )
         for command in finished[: most - done]:
             done += 1
@@ -281,7 +281,7 @@ class Ring:
         """Somebody deletes a pod of a Volcano Job that has succeeded, once Postgres knows."""
         ended = [
             (key, pod)
-            for key, outcomes in self.world.outcomes.items()
+            for key, outcomes in self.world.volcano_jobs.outcomes.items()
             for pod in self.world.pod_index.of(key)
             if outcomes.get(pod.seat or ("", -1)) is PodPhase.SUCCEEDED
             and pod.uid in self.cluster.objects["pods"]

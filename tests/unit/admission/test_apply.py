@@ -15,7 +15,7 @@ from admission.facts.changes import Change, Fact
 from admission.facts.workloads import WorkloadFact
 from admission.failpoints import armed
 from admission.figures.gang_waits import GangWait
-from admission.turn_report import TurnReport
+from admission.turn_report import Stage, TurnReport
 from queues.admissions import Admission, Seat
 from queues.errors import DatabaseTooSlow, DataRefused, Fenced
 from queues.plan import Admit, Evict, Plan
@@ -162,7 +162,7 @@ async def test_the_log_of_decisions_tells_one_gang_however_many_parts_it_has(rin
         )
         for each in ring.admissions[-3:]
     ]
-    plan = Plan(now=NOW, ledger_seq=ring.cycle.world.ledger_seq, evicts=tuple(parts))
+    plan = Plan(now=NOW, ledger_seq=ring.cycle.world.ledger.seq, evicts=tuple(parts))
     lost = {each.admission: 100 for each in parts}
     known = {each.id: each for each in ring.admissions}
     await apply(ring.database, ring.term, TurnPlan(plan=plan, lost=lost), known, armed(None))
@@ -189,7 +189,7 @@ async def test_a_gang_the_ledger_refuses_stays_pending_with_the_ledgers_reason(r
             Seat(pod_set="main", ordinal=index, node=NodeName("n1"), takes=gpus()) for index in range(1, 9)
         ),
     )
-    plan = Plan(now=NOW, ledger_seq=ring.cycle.world.ledger_seq, admits=(beyond,))
+    plan = Plan(now=NOW, ledger_seq=ring.cycle.world.ledger.seq, admits=(beyond,))
     applied = await apply(ring.database, ring.term, TurnPlan(plan=plan), {held.id: held}, armed(None))
     assert applied.admitted == ()
     assert applied.dropped.keys() == {JOB}
@@ -214,7 +214,7 @@ async def test_a_workload_whose_row_postgres_refuses_is_set_aside_and_all_others
     await ring.turn()
     assert {each.name for each in ring.admissions} == {"a", "b", "d", "e"}
     assert await ring.stored() == ring.admissions
-    assert ring.cycle.world.reasons[poison.key].code == "Defect"
+    assert ring.cycle.world.ledger.reasons[poison.key].code == "Defect"
 
 
 async def test_a_workload_that_was_set_aside_is_tried_again_when_it_changes_and_after_a_while(
@@ -225,11 +225,11 @@ async def test_a_workload_that_was_set_aside_is_tried_again_when_it_changes_and_
     await refuse_rows(ring, "admissions", "name <> 'poison' OR cardinality(nodes) > 1")
     for _ in range(3):
         await ring.turn()
-    assert ring.cycle.world.reasons[poison.key].code == "Defect"
+    assert ring.cycle.world.ledger.reasons[poison.key].code == "Defect"
     ring.now += 601
     await ring.turn()
     await ring.turn()
-    assert ring.cycle.world.reasons[poison.key].code == "Defect"
+    assert ring.cycle.world.ledger.reasons[poison.key].code == "Defect"
     await ring.turn(replace(poison, minimum=2, pod_sets=job(2).pod_sets))
     assert [each.name for each in ring.admissions] == ["poison"]
 
@@ -338,7 +338,7 @@ async def test_a_refusal_that_is_no_workloads_fault_ends_the_term(ring: Ring) ->
 async def test_a_plan_of_another_ledger_sequence_writes_nothing(ring: Ring) -> None:
     await ring.begin(*QUEUES, node("n1"), volcano_job(1))
     await ring.turn()
-    stale = Plan(now=NOW, ledger_seq=ring.cycle.world.ledger_seq - 1, starts=(ring.admissions[0].id,))
+    stale = Plan(now=NOW, ledger_seq=ring.cycle.world.ledger.seq - 1, starts=(ring.admissions[0].id,))
     with pytest.raises(Fenced):
         await apply(ring.database, ring.term, TurnPlan(plan=stale), {}, armed(None))
     assert await ring.stored() == ring.admissions
@@ -362,7 +362,7 @@ async def test_a_queue_that_is_deleted_keeps_what_it_holds_and_takes_nothing_new
     await ring.turn()
     await ring.turn(gone(QUEUES[1]), group(1), gated("a", group="gang"))
     assert [each.workload for each in ring.admissions] == [VOLCANO]
-    assert ring.cycle.world.reasons[GROUP].code == "UnknownQueue"
+    assert ring.cycle.world.ledger.reasons[GROUP].code == "UnknownQueue"
     await ring.turn(gone(volcano_job(1)))
     assert ring.admissions == []
 
@@ -382,7 +382,7 @@ async def test_circular_parents_stop_only_their_own_queues(ring: Ring) -> None:
     circle = (queue("x", parent=QueueName("y")), queue("y", parent=QueueName("x")))
     await ring.begin(*QUEUES, *circle, node("n1"), volcano_job(1), job(1, queue=QueueName("x")))
     assert (await ring.turn()).admitted == 1
-    assert ring.cycle.world.reasons[JOB].code == "QueueBroken"
+    assert ring.cycle.world.ledger.reasons[JOB].code == "QueueBroken"
 
 
 async def test_gauges_tell_what_queues_use_and_deserve(ring: Ring) -> None:
@@ -391,12 +391,12 @@ async def test_gauges_tell_what_queues_use_and_deserve(ring: Ring) -> None:
         queue("root"), queue("team", parent=ROOT, limits=limits), node("n1"), volcano_job(3, created=NOW - 5)
     )
     report = await ring.turn()
-    assert list(report.admitted_after) == [5]
+    assert report.stages[Stage.ADMITTED] == [5]
     assert list(report.waits) == [GangWait(TEAM, 3, 5)]
     ring.cycle.stages.note_released([ring.admissions[0].id], NOW + 2.0)
     report = await ring.turn(*(released(f"p{i}", f"worker/{i}", "n1", owner=VOLCANO) for i in range(3)))
     assert (report.used[TEAM, GPUS], report.deserved[TEAM, GPUS]) == (3000, 6000)
-    assert (len(report.bound_after), report.released_after) == (1, [2.0])
+    assert (len(report.stages[Stage.BOUND]), report.stages[Stage.RELEASED]) == (1, [2.0])
     assert report.tree is not None
     assert TEAM in report.tree.paths
 
@@ -406,7 +406,7 @@ async def test_what_postgres_cannot_store_as_it_is_stops_nobody(ring: Ring) -> N
     odd = job(1, queue=QueueName("a\x00b"), generation="\x00")
     await ring.begin(*QUEUES, node("n1"), odd, volcano_job(1))
     assert (await ring.turn()).admitted == 1
-    assert ring.cycle.world.reasons[JOB].code == "UnknownQueue"
+    assert ring.cycle.world.ledger.reasons[JOB].code == "UnknownQueue"
 
 
 async def test_foreign_pods_beyond_what_a_node_has_stop_nobody(ring: Ring) -> None:
@@ -421,7 +421,7 @@ async def test_amounts_beyond_any_cluster_wait_with_a_reason(ring: Ring) -> None
     huge = volcano_job(16, pod_sets=sets)
     await ring.begin(*QUEUES, node("n1"), huge, job(1))
     assert (await ring.turn()).admitted == 1
-    assert VOLCANO in ring.cycle.world.reasons
+    assert VOLCANO in ring.cycle.world.ledger.reasons
 
 
 async def test_a_bare_pod_that_ended_leaves_nothing_behind(ring: Ring) -> None:

@@ -123,7 +123,7 @@ async def test_an_eviction_counts_though_other_pods_of_the_workload_got_ready_in
 
     await cycle_over(known, Away())._update_world(applied, plan, Reasons())
 
-    assert known.setbacks[JOB].rollbacks == 1
+    assert known.ledger.setbacks[JOB].rollbacks == 1
 
 
 @with_rows("code", "told")
@@ -134,7 +134,7 @@ async def test_a_workload_that_the_scheduler_refused_waits_with_its_words(
     words = "the scheduler refuses pod a: 1 node(s) didn't satisfy existing pods anti-affinity rules"
     evict = Evict(admission=AdmissionId(1), code=code, message=words, not_before=NOW + 60)
     known = world([job(1), node("n1"), queue("root"), queue("team", parent="root")], arrivals={JOB: 1})
-    known.put_reasons({JOB: Reason(code=ReasonCode.BACKOFF, message="not tried again yet")}, ())
+    known.ledger.put_reasons({JOB: Reason(code=ReasonCode.BACKOFF, message="not tried again yet")}, ())
     applied = Applied(ledger_seq=1, admissions=(admission(1, AdmissionState.EVICTING),), evicted=(evict,))
 
     await cycle_over(known, Away())._update_world(

@@ -15,7 +15,7 @@ from admission.engine.trial import Trial
 from admission.facts.changes import Fact
 from admission.facts.workloads import WorkloadFact
 from admission.turn_report import TurnReport
-from admission.workloads.set_aside import TRIED_AGAIN_AFTER
+from admission.world.learned.held_back import TRIED_AGAIN_AFTER
 from queues.plan import Admit, Reason
 from queues.quota.queue import ROOT
 from queues.resources import GPU, Resources
@@ -84,7 +84,7 @@ class Leaders:
         return {each.name for each in self.cycle.world.admissions.values()}
 
     def waiting(self) -> dict[str, str]:
-        return {key.uid: reason.code for key, reason in self.cycle.world.reasons.items()}
+        return {key.uid: reason.code for key, reason in self.cycle.world.ledger.reasons.items()}
 
 
 @pytest_asyncio.fixture

@@ -92,7 +92,7 @@ def jobs(count: int, queue: QueueName = TEAM) -> list[WorkloadFact]:
 async def test_many_arrivals_are_stored_in_parts_and_keep_their_order(store: Store) -> None:
     known = world(jobs(7))
     assert await store.save(known, rows=3)
-    assert sorted(known.arrivals, key=known.arrivals.__getitem__) == [
+    assert sorted(known.ledger.arrivals, key=known.ledger.arrivals.__getitem__) == [
         key(number) for number in range(6, -1, -1)
     ]
     assert await store.ask("SELECT count(*) FROM workloads GROUP BY xmin::text ORDER BY 1") == [
@@ -133,8 +133,8 @@ async def test_a_new_leader_writes_no_description_that_is_stored_already(store: 
     await store.save(first)
     versions = await store.ask("SELECT uid, xmin::text FROM workloads ORDER BY uid")
     changed = [*jobs(2), replace(jobs(3)[2], priority=9)]
-    second = world(changed, arrivals=first.arrivals)
-    assert second.unsaved.described.keys() == first.arrivals.keys()
+    second = world(changed, arrivals=first.ledger.arrivals)
+    assert second.unsaved.described.keys() == first.ledger.arrivals.keys()
     while await store.save_rest(second, rows=2):
         pass
     assert not second.unsaved
@@ -150,10 +150,10 @@ async def test_departures_are_stored_in_parts_and_no_decision_waits_for_them(sto
     assert not await store.save(known)
     left = []
     while more := await store.save_rest(known, rows=2):
-        left.append(len(known.arrivals))
+        left.append(len(known.ledger.arrivals))
         assert more
     assert left == [3, 1]
-    assert known.arrivals == {}
+    assert known.ledger.arrivals == {}
     assert await store.ask("SELECT count(*) FROM ended_workloads") == [(5,)]
 
 
@@ -164,7 +164,7 @@ async def test_one_row_that_postgres_refuses_keeps_no_other_from_being_stored(
     known = world([*jobs(4), bad, jobs(6)[5], queue("root"), node("n1")])
     with caplog.at_level(logging.ERROR):
         await store.save(known)
-    assert known.arrivals.keys() == {key(number) for number in (0, 1, 2, 3, 5)}
+    assert known.ledger.arrivals.keys() == {key(number) for number in (0, 1, 2, 3, 5)}
     assert await store.ask("SELECT count(*) FROM nodes") == [(1,)]
     problem = known.refused_rows.workloads[bad.key]
     assert problem.code is ReasonCode.DEFECT
@@ -184,7 +184,7 @@ async def test_a_refused_row_is_tried_again_when_it_has_changed_and_not_before(s
     known.observe([seen(jobs(1)[0])])
     known.refresh(NOW)
     assert await store.save(known)
-    assert known.arrivals.keys() == {bad.key}
+    assert known.ledger.arrivals.keys() == {bad.key}
     assert known.refused_rows.workloads == {}
 
 
@@ -211,7 +211,7 @@ async def test_many_refused_rows_take_several_calls_and_delay_the_good_ones_only
     finally:
         intake.ATTEMPTS = intake_attempts  # type: ignore[misc]
     assert calls > 1
-    assert known.arrivals.keys() == {key(number) for number in range(0, 40, 2)}
+    assert known.ledger.arrivals.keys() == {key(number) for number in range(0, 40, 2)}
     assert len(known.refused_rows) == 20
 
 
@@ -231,7 +231,7 @@ async def test_a_pod_with_an_end_that_postgres_refuses_may_not_disappear(store: 
     facts = [volcano_job(4), *ended("good", 1), *ended("bad", 2**70)]
     known = world(facts)  # type: ignore[arg-type]
     await store.save(known)
-    assert [each.name for each in known.pod_outcomes.may_disappear()] == ["good"]
+    assert [each.name for each in known.volcano_jobs.may_disappear()] == ["good"]
     assert await store.ask("SELECT pod_uid FROM outcomes") == [("good",)]
 
 

@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from admission.figures.queue_metrics import WideMetrics
 from admission.metrics import Metrics, ProcessFigures, Watching
 from admission.node_recovery.view import NodeHealth
-from admission.turn_report import EvictionCost, TurnReport
+from admission.turn_report import EvictionCost, Stage, TurnReport
 from queues.reason_codes import ReasonCode
 
 
@@ -93,7 +93,7 @@ def test_stages_requests_and_informers_are_told() -> None:
         process=ProcessFigures(answers=lambda: {("GET", "pods", 200): 5, ("PATCH", "pods", 409): 1}),
         informers=lambda: {"pods": Watching(silent_seconds=1.5, lists=2, objects=4000)},
     )
-    metrics.observe(report(admitted_after=(1.0, 3.0), bound_after=(0.2,)))
+    metrics.observe(report(stages={Stage.ADMITTED: (1.0, 3.0), Stage.BOUND: (0.2,)}))
 
     found = samples(metrics)
 

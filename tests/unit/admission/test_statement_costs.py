@@ -49,7 +49,7 @@ async def live(database: Database, term: Term, cycle: Cycle, count: int) -> None
     await cycle.turn([seen(each) for each in (*nodes, *here)])
     while cycle.has_stopped():
         await cycle.turn()
-    assert (len(world.admissions), len(world.reasons)) == (count // 2, count - count // 2)
+    assert (len(world.admissions), len(world.ledger.reasons)) == (count // 2, count - count // 2)
     async with database.transaction() as tx:
         await record_outcomes(tx, term, [outcome(job) for job in here])
     await cycle.turn([seen(pod_of(each)) for each in list(world.admissions.values())[: count // 4]])
@@ -58,7 +58,7 @@ async def live(database: Database, term: Term, cycle: Cycle, count: int) -> None
     assert len(world.admissions) == count // 4
     assert {each.workload.kind for each in world.admissions.values()} == {WorkloadKind.POD}
     await cycle.turn([gone(each) for each in (*world.pods.values(), *here)])
-    while world.arrivals:
+    while world.ledger.arrivals:
         await cycle.turn()
         await cycle.store_rest()
 

@@ -15,23 +15,18 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from admission.decode.fields import condition, is_true, one, seconds
+from admission.decode.fields import is_true, one, seconds
 from admission.decode.interruption import conduct_of
-from admission.decode.pod_templates import pod_set_of
+from admission.decode.pod_templates import TemplatePods, pod_set_of
 from admission.decode.workload_facts import counted_generation, digest, of_possible_size, queue_said
-from admission.facts.devices import PodResourceClaim
-from admission.facts.volumes import PodVolume
 from admission.facts.workloads import (
-    ADMITTED,
-    NO_CONDITION,
     NOTHING_BY_NAME,
     ChildCluster,
     JobRevision,
     WorkloadFact,
 )
 from admission.wire import WireCondition, WireMetadata, WireStruct
-from admission.workloads.inputs import WorkloadInputs
-from admission.workloads.kinds.batch_job import held_ordinals
+from admission.workloads.kinds.batch_job import interchangeable_pod_sets, told_by_condition
 from admission.workloads.kinds.operators.json_parts import (
     Path,
     UnexpectedPart,
@@ -43,8 +38,6 @@ from admission.workloads.kinds.operators.json_parts import (
     text,
 )
 from admission.workloads.kinds.support import Holding, KindSupport, ObjectReader, StatusForm, is_made_by
-from admission.workloads.pod_sets import numbered
-from admission.workloads.seats import SeatMap
 from queues.api import names
 from queues.api.api_resources import ApiResource, ObjectRef
 from queues.api.json_patch import escaped
@@ -196,7 +189,7 @@ class OperatorKind:
             holding=Holding.SUSPENDED_AND_GATED,
             status=StatusForm.CUSTOM_CONDITION,
             needs_queue=True,
-            pod_sets=_pod_sets,
+            pod_sets=interchangeable_pod_sets,
             pod_set_name=lambda pod, fact: pod.task,
         )
 
@@ -243,20 +236,8 @@ class HeldTemplate(NamedTuple):
 class _Found(NamedTuple):
     """One template of an object, read."""
 
-    pods: PodSet
-    #: Fields from the object to what has the labels and annotations of the pods.
-    written: Path
-    priority_class: str
-    claims: tuple[PodResourceClaim, ...]
-    volumes: tuple[PodVolume, ...]
-    #: Fields from the object to those of them, and of what contains them, that are there.
-    existing: tuple[Path, ...]
-    #: It says that Muster resumed the object.
-    is_marked: bool
-    #: Of the first container; "": unknown.
-    image: str
-    ignored: tuple[str, ...]
-    labels: tuple[tuple[str, str], ...]
+    held: HeldTemplate
+    said: TemplatePods
 
 
 def fact_of(description: OperatorKind, job: WireOperatorJob) -> WorkloadFact | ChildCluster | None:
@@ -281,12 +262,12 @@ def fact_of(description: OperatorKind, job: WireOperatorJob) -> WorkloadFact | C
     for key in sorted(description.places_itself.keys() & (meta.annotations or {}).keys()):
         where = f"metadata.annotations[{key}]"
         values.refuse(where, shortened((meta.annotations or {})[key]), description.places_itself[key])
-    if fact.suspended and not fact.finished and not any(each.pods.count for each in found):
+    if fact.suspended and not fact.finished and not any(each.said.pods.count for each in found):
         values.note("spec: found pod sets of 0 pods, expected at least one pod", ReasonCode.NOT_ENOUGH_PODS)
     fact = replace(
         _with_templates(fact, found, progress, meta),
         priority_class=priority_class
-        or next((each.priority_class for each in found if each.priority_class), ""),
+        or next((each.said.priority_class for each in found if each.said.priority_class), ""),
         revision=_revision(description, job, found),
         obstacle=values.obstacle,
     )
@@ -309,7 +290,7 @@ def _object_fact(description: OperatorKind, job: WireOperatorJob, values: UserVa
         finished=bool(ended),
         failed=any(said.lower() == "failed" for said in ended),
         held=(meta.annotations or {}).get(names.HOLD) == "true",
-        told=_told(conditions),
+        told=told_by_condition(conditions),
         deleting=meta.deletion_timestamp is not None,
         conduct=conduct_of(meta.annotations, meta.labels),
         maker=_maker(description, meta),
@@ -323,28 +304,28 @@ def _with_templates(
     meta: WireMetadata,
 ) -> WorkloadFact:
     """The same with what its templates ask: a pod set of each."""
-    left = tuple(_left(each, progress.get(each.pods.name)) for each in found)
+    said = [each.said for each in found]
+    left = tuple(_left(each.pods, progress.get(each.pods.name)) for each in said)
     total = sum(pods.count for pods in left)
-    asked = [each.pods for each in found]
-    claims = {each.pods.name: each.claims for each in found if each.claims}
+    claims = {each.pods.name: each.claims for each in said if each.claims}
     return replace(
         fact,
         minimum=total,
         pod_sets=left,
         progress=progress or NOTHING_BY_NAME,
         claims=claims or NOTHING_BY_NAME,
-        pod_labels={each.pods.name: each.labels for each in found if each.labels} or NOTHING_BY_NAME,
-        volumes={each.pods.name: each.volumes for each in found if each.volumes} or NOTHING_BY_NAME,
+        pod_labels={each.pods.name: each.labels for each in said if each.labels} or NOTHING_BY_NAME,
+        volumes={each.pods.name: each.volumes for each in said if each.volumes} or NOTHING_BY_NAME,
         generation=counted_generation(
-            digest(*(replace(pods, count=0) for pods in asked), sorted(claims.items())),
-            digest([pods.count for pods in asked]),
+            digest(*(replace(each.pods, count=0) for each in said), sorted(claims.items())),
+            digest([each.pods.count for each in said]),
         ),
         parallelism=total,
         conduct=conduct_of(
             meta.annotations,
             meta.labels,
-            image=next((each.image for each in found if each.image), ""),
-            ignored=[sentence for each in found for sentence in each.ignored],
+            image=next((each.image for each in said if each.image), ""),
+            ignored=[sentence for each in said for sentence in each.ignored],
         ),
     )
 
@@ -398,11 +379,6 @@ def _conditions(job: WireOperatorJob) -> tuple[WireCondition, ...] | None:
         return None  # their operator writes them otherwise
 
 
-def _told(conditions: tuple[WireCondition, ...] | None) -> tuple[str, str]:
-    found = condition(conditions, ADMITTED)
-    return NO_CONDITION if found is None else one((shortened(found.status), shortened(found.reason or "")))
-
-
 def _text_of(job: WireOperatorJob, path: Path) -> str:
     """The text at a place; "": none is there."""
     if not path:
@@ -417,13 +393,12 @@ def _text_of(job: WireOperatorJob, path: Path) -> str:
 
 def _found(description: OperatorKind, job: WireOperatorJob, values: UserValues) -> Iterator[_Found]:
     """All templates of an object, in the order of the description. Raises UnexpectedPart."""
-    for each in _named(description, job, values):
-        count = min(each.pods, MOST_PODS + 1)
-        pods = pod_set_of(each.name, count, each.content or b"", each.where, job.metadata.namespace)
-        if pods.obstacle is not None:
-            values.note(pods.obstacle.message, pods.obstacle.code)
-        more = (each.existing, each.is_marked, pods.image, pods.ignored, pods.labels)
-        yield _Found(pods.pods, each.written, pods.priority_class, pods.claims, pods.volumes, *more)
+    for held in _named(description, job, values):
+        count = min(held.pods, MOST_PODS + 1)
+        said = pod_set_of(held.name, count, held.content or b"", held.where, job.metadata.namespace)
+        if said.obstacle is not None:
+            values.note(said.obstacle.message, said.obstacle.code)
+        yield _Found(held, said)
 
 
 def _named(description: OperatorKind, job: WireOperatorJob, values: UserValues) -> Iterator[HeldTemplate]:
@@ -605,9 +580,8 @@ def _is_met(before: msgspec.Raw, units: Mapping[str, int], counts: Mapping[str, 
     return (told.succeeded if is_complete else told.succeeded + told.ready) >= units.get(name, 0)
 
 
-def _left(found: _Found, progress: PodSetProgress | None) -> PodSet:
+def _left(pods: PodSet, progress: PodSetProgress | None) -> PodSet:
     """A pod set without pods that have succeeded."""
-    pods = found.pods
     if progress is None or not progress.succeeded:
         return pods
     return replace(pods, count=max(0, min(pods.count, progress.wanted - progress.succeeded)))
@@ -618,25 +592,12 @@ def _revision(description: OperatorKind, job: WireOperatorJob, found: Sequence[_
     parents = (suspend[:depth] for depth in range(1, len(suspend)))
     existing = {pointer(parent) for parent in parents if job.part(parent) is not None}
     for each in found:
-        existing.update(map(pointer, each.existing))
-    generation = job.metadata.generation
-    resumed = any(each.is_marked for each in found)
-    return one(JobRevision(generation, frozenset(existing), tuple(each.written for each in found), resumed))
+        existing.update(map(pointer, each.held.existing))
+    written = tuple(each.held.written for each in found)
+    resumed = any(each.held.is_marked for each in found)
+    return one(JobRevision(job.metadata.generation, frozenset(existing), written, resumed))
 
 
 def pointer(path: Path) -> str:
     """A place as a JSON pointer (RFC 6901)."""
     return "".join(f"/{escaped(field)}" for field in path)
-
-
-def _pod_sets(inputs: WorkloadInputs, places: Sequence[SeatMap]) -> tuple[PodSet, ...]:
-    """Pods of one template are interchangeable: of each set the ordinals that are held, and the lowest free ones."""
-    fact = inputs.fact
-    if fact is None or not places:
-        return () if fact is None else fact.pod_sets
-    found = tuple(
-        numbered(pods, held, max(pods.count, len(held)))
-        for pods in fact.pod_sets
-        for held in [held_ordinals(pods.name, places)]
-    )
-    return fact.pod_sets if found == fact.pod_sets else found

@@ -7,7 +7,7 @@ from admission.decode.interruption import LONGEST_IMAGE, conduct_of, image_of
 from admission.facts.cluster import BudgetFact
 from admission.facts.pods import Conduct, PodFact, PodPhase, PodShape
 from admission.wire import WireBudgetSpec, WireBudgetStatus, WireMetadata, WirePodDisruptionBudget
-from admission.world.disruption_budgets import Budgets
+from admission.world.snapshot_rows import Budgets
 from queues.api.types.pod import WireContainer, WireLabelSelector, WirePodSpec, WireSelectorRequirement
 from queues.resources import Resources
 from queues.workload import NodeName, WorkloadKey, WorkloadKind

@@ -12,7 +12,7 @@ from admission.figures.gang_waits import GangWait
 from admission.kube.webhook.validity import Validity
 from admission.metrics import Metrics, ProcessFigures, Watching
 from admission.node_recovery.view import NodeHealth
-from admission.turn_report import EvictionCost, TurnReport
+from admission.turn_report import EvictionCost, Stage, TurnReport
 from queues.quota.queue import ROOT, Limits, Queue
 from queues.reason_codes import ReasonCode
 from queues.resources import GPU, Resources
@@ -70,10 +70,7 @@ def everything() -> Metrics:
             pending={(A, ReasonCode.NO_FIT): 1},
             evictions={ReasonCode.GPU_UNHEALTHY: EvictionCost(1, 1)},
             waits=[GangWait(A, 1, 1.0)],
-            admitted_after=[1.0],
-            bound_after=[1.0],
-            released_after=[1.0],
-            ready_after=[1.0],
+            stages={stage: [1.0] for stage in Stage},
         )
     )
     metrics.ended(ValueError())

@@ -4,7 +4,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from admission.figures import gang_waits
-from admission.figures.gang_waits import SIZE_CLASSES, GangWait, GangWaits, devices_of, size_class
+from admission.figures.gang_waits import SIZE_CLASSES, GangWait, GangWaits, size_class
+from admission.turn_report import devices_of
 from queues.workload import QueueName
 from tests.builders.running_work import workload
 

@@ -12,7 +12,7 @@ from admission.kube.provisioning import ProvisioningLoop
 from admission.provisioning.found_requests import RequestPhase
 from admission.provisioning.plan import MOST_REFUSALS, pause_after
 from admission.provisioning.request_progress import NodesAsked
-from admission.world.learned.told_requests import ToldRequests
+from admission.world.reasons import ToldRequests
 from queues.api.api_resources import POD_TEMPLATES, PROVISIONING_REQUESTS
 from queues.errors import ApiRefused, Conflict, NotFound
 from queues.plan import NODES_REFUSED, Reason
@@ -83,7 +83,7 @@ class Looks:
 
     def waits(self, code: ReasonCode | None, key: WorkloadKey = VOLCANO) -> None:
         reasons = {} if code is None else {key: Reason(code=code, message="")}
-        self.world.put_reasons(reasons, (key,) if code is None else ())
+        self.world.ledger.put_reasons(reasons, (key,) if code is None else ())
 
     async def look(self) -> tuple[int, int]:
         """Requests and templates after one look."""
@@ -120,7 +120,7 @@ async def test_a_gang_that_was_refused_nodes_for_good_goes_on_asking() -> None:
         if told.refused:
             facts = {NODES_REFUSED: True}
             never = Reason(code=ReasonCode.NEVER_FITS, message="", facts=facts)
-            looks.world.put_reasons({VOLCANO: never}, ())
+            looks.world.ledger.put_reasons({VOLCANO: never}, ())
         looks.now += pause_after(attempt)
     # What its limits make impossible asks for nothing.
     looks.waits(ReasonCode.NEVER_FITS)

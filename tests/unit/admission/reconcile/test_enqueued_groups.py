@@ -29,7 +29,9 @@ def asking(gpus: int | None, **facts: Any) -> WorkloadFact:
 
 def shown(known: World, enqueued: EnqueuedGroups | None = None) -> tuple[str, str, str]:
     """Phase, and the reason and message of its condition Unschedulable."""
-    known.put_reasons({GROUP: Reason(code=ReasonCode.NOT_ENOUGH_PODS, message="0 of 2 pods exist")}, ())
+    known.ledger.put_reasons(
+        {GROUP: Reason(code=ReasonCode.NOT_ENOUGH_PODS, message="0 of 2 pods exist")}, ()
+    )
     groups = enqueued or EnqueuedGroups()
     groups.note(known, list(known.states))
     [status] = WorldStatuses(known, None, {}, enqueued=groups).of(GROUP)  # type: ignore[arg-type]
@@ -247,7 +249,7 @@ def claimed(known: World) -> World:
     """Its quota is held."""
     seat = Seat(pod_set="", ordinal=0, node=NodeName(""), takes=Resources({GPU: 4000}))
     claim = Claim(workload=GROUP, queue=TEAM, generation="", seats=(seat,), victims=(), until=NOW)
-    known.put_claims([claim], ())
+    known.ledger.put_claims([claim], ())
     return known
 
 

@@ -28,7 +28,7 @@ def group_of_a_job(**facts: Any) -> WorkloadFact:
 
 def waiting(*facts: Any, key: WorkloadKey = VOLCANO, reason: Reason = NO_FIT) -> World:
     known = world([queue(TEAM), node("n"), *facts], arrivals={key: 1})
-    known.put_reasons({key: reason}, ())
+    known.ledger.put_reasons({key: reason}, ())
     return known
 
 

@@ -23,7 +23,7 @@ REASONS = [
 @pytest.mark.parametrize("reason", REASONS, ids=lambda reason: reason.code)
 def test_conditions_and_events_of_an_object_name_no_workload_of_another_namespace(reason: Reason) -> None:
     shown = world([queue(TEAM), node("n1"), job(1)], arrivals={JOB: 1})
-    shown.put_reasons({JOB: reason}, ())
+    shown.ledger.put_reasons({JOB: reason}, ())
     statuses = WorldStatuses(shown, None, {})  # type: ignore[arg-type]
     (wanted,) = statuses.of(JOB)
     note = waiting_event(shown, JOB, statuses.why_waiting(JOB))

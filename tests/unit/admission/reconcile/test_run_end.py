@@ -84,7 +84,7 @@ def test_a_warning_is_one_event_whoever_writes_it_and_when() -> None:
 def ended_job() -> World:
     known = world([queue(TEAM, max_run_time=100), job(1, suspended=True)], arrivals={JOB: 1})
     known.put_setback(JOB, Setback(not_before=NEVER_AGAIN), NOW)
-    known.put_reasons({JOB: Reason(code=ReasonCode.MAX_RUN_TIME, message="it has run")}, ())
+    known.ledger.put_reasons({JOB: Reason(code=ReasonCode.MAX_RUN_TIME, message="it has run")}, ())
     known.refresh(NOW)
     return known
 
@@ -102,7 +102,7 @@ def test_a_job_that_was_ended_is_to_fail_by_its_own_controller() -> None:
 
 def test_other_jobs_that_wait_are_not_to_fail() -> None:
     known = world([queue(TEAM), job(1, suspended=True)], arrivals={JOB: 1})
-    known.put_reasons({JOB: Reason(code=ReasonCode.NO_FIT, message="no room")}, ())
+    known.ledger.put_reasons({JOB: Reason(code=ReasonCode.NO_FIT, message="no room")}, ())
     (wanted,) = WorldStatuses(known, None, {}).of(JOB)  # type: ignore[arg-type]
     assert [each.type for each in wanted.conditions] == ["muster.dev/Admitted"]
 
@@ -186,7 +186,7 @@ def test_an_object_of_another_kind_stays_suspended_and_says_why() -> None:
     assert intents(replace(fact, suspended=False), evicting(held)) == ["suspend"]
     known = world([queue(TEAM), fact], arrivals={key: 1})
     known.put_setback(key, Setback(not_before=NEVER_AGAIN), NOW)
-    known.put_reasons({key: Reason(code=ReasonCode.MAX_RUN_TIME, message="it has run")}, ())
+    known.ledger.put_reasons({key: Reason(code=ReasonCode.MAX_RUN_TIME, message="it has run")}, ())
     known.refresh(NOW)
     (wanted,) = WorldStatuses(known, None, {}).of(key)  # type: ignore[arg-type]
     assert [each.type for each in wanted.conditions] == ["muster.dev/Admitted"]

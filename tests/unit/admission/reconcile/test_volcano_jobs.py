@@ -122,7 +122,7 @@ def test_a_job_is_looked_at_when_its_time_after_the_end_has_come() -> None:
 
 def test_a_defect_in_one_job_is_noted_and_stops_nobody() -> None:
     job_controller, known = VolcanoJobController(PodRules()), world([four()])
-    known.outcomes[VOLCANO] = {("worker", 0): None}  # type: ignore[dict-item]
+    known.volcano_jobs.outcomes[VOLCANO] = {("worker", 0): None}  # type: ignore[dict-item]
     assert job_controller.transitions(known, known.states, NOW) == ()
     assert known.take_defects().keys() == {VOLCANO}
 

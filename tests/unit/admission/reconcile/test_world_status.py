@@ -112,7 +112,7 @@ def test_a_workload_that_waits_is_told_how_much_of_its_priority_counts(
 ) -> None:
     fact: QueueFact = queue(TEAM, policy=policy)
     shown = world([fact, node("n1"), replace(job(1), priority=2_000_000_000)], arrivals={JOB: 1})
-    shown.put_reasons({JOB: Reason(code=ReasonCode.NO_FIT, message="no room")}, ())
+    shown.ledger.put_reasons({JOB: Reason(code=ReasonCode.NO_FIT, message="no room")}, ())
     _, reason, message = condition_of(shown)
     assert (reason, message) == (ReasonCode.NO_FIT, f"no room{told}")
 
@@ -141,7 +141,7 @@ def test_queues_in_a_stored_cycle_say_so_and_admit_nothing_while_others_go_on() 
     (of_a, *_) = QueueStatuses(shown).changed()
     assert "a → b → a" in of_a.conditions[0].message
 
-    shown.put_reasons(plan.reasons, ())
+    shown.ledger.put_reasons(plan.reasons, ())
     assert condition_of(shown)[:2] == ("False", ReasonCode.QUEUE_BROKEN)
     shown.observe([seen(queue(b))])
     shown.refresh(NOW)
@@ -155,7 +155,7 @@ def test_a_pod_that_waits_for_its_own_deployment_says_so_and_no_expected_start()
     old = pod("web-5a6-a", "n1", queue=TEAM, controller="deployment/web", admission=AdmissionId(1))
     shown = world([queue(TEAM), node("n1"), new, old])
     key = WorkloadKey(WorkloadKind.POD, new.uid)
-    shown.reasons[key] = Reason(code=ReasonCode.QUEUE_LIMIT, message="full")
+    shown.ledger.reasons[key] = Reason(code=ReasonCode.QUEUE_LIMIT, message="full")
     starts = ToldStarts()
     starts.forecast({key: ExpectedStart(NOW, NOW + 3600, NOW + 7200)})
     assert starts.next(0.0) == key

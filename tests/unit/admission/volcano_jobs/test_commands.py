@@ -129,7 +129,10 @@ def on_queue(number: int, action: str, **fields: Any) -> Command:
 
 
 def finished(known: Any, now: int = 0) -> list[str]:
-    return [each.name for each in known.commands.finished(known.facts, known.jobs, known.queues, now)]
+    return [
+        each.name
+        for each in known.commands.finished(known.facts, known.volcano_jobs.stored, known.queues, now)
+    ]
 
 
 def wanted(known: Any) -> bool | None:
@@ -165,7 +168,7 @@ def test_a_command_for_a_job_that_cannot_be_read_goes_after_a_while() -> None:
     known = asked(abort, known=world([volcano_job(4)]))
     assert finished(known, now=TARGET_SEEN_WITHIN + 1) == []
     gone = known.commands.finished(
-        known.facts, known.jobs, known.queues, TARGET_SEEN_WITHIN + 1, unreadable={VOLCANO}
+        known.facts, known.volcano_jobs.stored, known.queues, TARGET_SEEN_WITHIN + 1, unreadable={VOLCANO}
     )
     assert [each.name for each in gone] == ["command-1"]
 

@@ -82,12 +82,6 @@ def test_a_shape_that_differs_in_any_field_is_another(field: str) -> None:
         assert getattr(other.pod_set(MAIN), field) == OTHERS[field]
 
 
-def test_a_pod_that_has_a_seat_keeps_the_name_that_its_seat_had_before_rules_were_read() -> None:
-    related = replace(PLAIN, rules=OTHERS["rules"])
-    assert name_of(related, seat=(name_of(PLAIN), 0)) == name_of(PLAIN)
-    assert name_of(related, seat=(name_of(related), 0)) == name_of(related) != name_of(PLAIN)
-
-
 def test_equal_filters_are_the_same_key_whoever_asked_for_their_hash_before() -> None:
     tolerations = (Toleration(key="a", operator="Exists"),)
     asked, fresh = NodeFilter(tolerations=tolerations), NodeFilter(tolerations=tolerations)

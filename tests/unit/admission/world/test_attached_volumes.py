@@ -86,7 +86,7 @@ def test_nothing_is_noted_without_limits_or_before_volumes_are_known_or_once_the
     assert noted(known)[1] == {"n0": {BLOCK: 2}, "n1": {BLOCK: 2}}
     known.observe([UNWATCHED])
     assert noted(known)[:2] == ({}, {})
-    assert not known.attached_volumes._workloads_with.keys()
+    assert not known.snapshot_rows.attached_volumes._workloads_with.keys()
 
 
 def test_a_limit_that_is_raised_lets_a_gang_in() -> None:
@@ -175,6 +175,6 @@ def test_other_changes_of_volumes_do_not_touch_workloads_without_them() -> None:
     case = replace(ONE, gangs=[[(1, [])]], unbound={"a": BLOCK})
     known = begun(case)
     noted(known)
-    assert not known.attached_volumes._of_workloads
+    assert not known.snapshot_rows.attached_volumes._of_workloads
     known.observe([Change(FactKind.VOLUME_CLAIM, "a", None)])
-    assert not known.attached_volumes.is_stale
+    assert not known.snapshot_rows.attached_volumes.is_stale

@@ -44,7 +44,7 @@ def test_nothing_is_counted_while_no_pod_has_rules() -> None:
     facts = [fact for fact in facts_of(Drawn(3)) if not isinstance(fact, PodFact) or not fact.shape.rules]
     begun = world(facts)
     assert begun.freeze(NOW).nodes.ports == {}
-    assert not begun.pod_relations._is_used
+    assert not begun.snapshot_rows.pod_relations._is_used
 
 
 def test_what_a_gang_asked_to_be_counted_is_not_counted_without_it() -> None:

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from admission.engine.pending.classes import ClassAnswer, ClassAnswers
-from admission.world import reason_changes
-from admission.world.reason_changes import StoredReasons
+from admission.world.reasons import StoredReasons
 from queues.plan import Plan, Reason
 from queues.reason_codes import ReasonCode
 from queues.slices import run_in_slices
@@ -63,7 +62,7 @@ async def test_more_workloads_that_wait_no_more_than_one_turn_forgets_are_forgot
 
 
 def test_many_workloads_are_looked_at_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reason_changes, "LOOKS", 2)
+    monkeypatch.setattr("admission.world.reasons.LOOKS", 2)
     stored = dict.fromkeys(WAITING, NO_FIT)
     comparing = StoredReasons().next(plan(), WAITING, {}, with_numbers=True)
     assert len(list(comparing)) == len(WAITING) // 2

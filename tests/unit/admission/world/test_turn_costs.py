@@ -69,7 +69,7 @@ def turn(of: World, *changes: Change) -> None:
     of.observe(changes)
     dirty = of.refresh(NOW + 1)
     of.freeze(NOW + 1)
-    of.pod_outcomes.may_disappear()
+    of.volcano_jobs.may_disappear()
     statuses = WorldStatuses(of, None, {})  # type: ignore[arg-type]
     for each in dirty:
         statuses.why_waiting(each)

@@ -266,7 +266,7 @@ def test_how_an_adopted_pod_of_a_volcano_job_ended_is_remembered() -> None:
     """It has no seat written on it; its task and index tell."""
     ended = pod("a", "n1", owner=VOLCANO, task="worker", index=1, phase=PodPhase.SUCCEEDED)
     known = world([volcano_job(2), ended])
-    assert known.outcomes == {VOLCANO: {("worker", 1): PodPhase.SUCCEEDED}}
+    assert known.volcano_jobs.outcomes == {VOLCANO: {("worker", 1): PodPhase.SUCCEEDED}}
 
 
 def member(phase: PodPhase, **facts: Any) -> PodFact:
@@ -277,14 +277,18 @@ def member(phase: PodPhase, **facts: Any) -> PodFact:
 
 def test_a_pod_that_was_being_deleted_did_not_end_by_itself() -> None:
     ended = member(PodPhase.FAILED, deleting=True, ended_first=False)
-    assert world([volcano_job(2), ended]).outcomes == {}
+    assert world([volcano_job(2), ended]).volcano_jobs.outcomes == {}
 
 
 def test_what_had_succeeded_before_it_was_deleted_counts_though_nobody_was_there_to_see() -> None:
     ended = member(PodPhase.SUCCEEDED, deleting=True, ended_first=None)
-    assert world([volcano_job(2), ended]).outcomes == {VOLCANO: {("worker", 1): PodPhase.SUCCEEDED}}
+    assert world([volcano_job(2), ended]).volcano_jobs.outcomes == {
+        VOLCANO: {("worker", 1): PodPhase.SUCCEEDED}
+    }
     failed = replace(ended, phase=PodPhase.FAILED)
-    assert world([volcano_job(2), failed]).outcomes == {}, "it runs again, as whoever deleted it wants"
+    assert world([volcano_job(2), failed]).volcano_jobs.outcomes == {}, (
+        "it runs again, as whoever deleted it wants"
+    )
 
 
 def test_what_was_seen_to_live_on_after_its_deletion_did_not_succeed() -> None:
@@ -294,20 +298,20 @@ def test_what_was_seen_to_live_on_after_its_deletion_did_not_succeed() -> None:
     known.observe([seen(replace(told, phase=PodPhase.SUCCEEDED))])
     for ready in (NOW, None):
         known.observe([seen(replace(told, phase=PodPhase.SUCCEEDED, ended_first=None, ready_since=ready))])
-    assert known.outcomes == {}
+    assert known.volcano_jobs.outcomes == {}
 
 
 def test_how_pods_ended_whose_job_is_gone_is_nothing_to_remember() -> None:
     """They may outlive it for a while; a leader that comes then would store what nobody ever removes."""
     known = world([member(PodPhase.SUCCEEDED)])
     known.refresh(NOW)
-    assert known.outcomes == {}
+    assert known.volcano_jobs.outcomes == {}
     assert not known.unsaved
     assert may_disappear(known) == ["a"]
 
 
 def may_disappear(known: World) -> list[str]:
-    return [each.name for each in known.pod_outcomes.may_disappear()]
+    return [each.name for each in known.volcano_jobs.may_disappear()]
 
 
 def test_a_pod_may_go_once_it_is_stored_how_it_ended() -> None:
@@ -356,7 +360,7 @@ def test_a_later_rollback_never_shortens_the_wait() -> None:
     known = world([job(1)])
     known.put_setback(JOB_KEY, Setback(NOW + 100), NOW)
     known.put_setback(JOB_KEY, Setback(NOW), NOW)
-    assert known.setbacks[JOB_KEY] == Setbacks(not_before=NOW + 100, rollbacks=2)
+    assert known.ledger.setbacks[JOB_KEY] == Setbacks(not_before=NOW + 100, rollbacks=2)
 
 
 def test_closed_admissions_are_remembered_as_long_as_their_workload() -> None:

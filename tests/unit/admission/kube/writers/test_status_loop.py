@@ -59,7 +59,9 @@ async def test_a_defect_that_one_workload_brings_to_light_keeps_no_other_in_the_
 ) -> None:
     jobs = [replace(job(1), key=key, name=key.uid) for key in (BAD, GOOD)]
     known = world([queue(TEAM), *jobs], arrivals={BAD: 1, GOOD: 2})
-    known.put_reasons(dict.fromkeys((BAD, GOOD), Reason(code=ReasonCode.NO_FIT, message="no room")), ())
+    known.ledger.put_reasons(
+        dict.fromkeys((BAD, GOOD), Reason(code=ReasonCode.NO_FIT, message="no room")), ()
+    )
     written: list[str] = []
     told: list[str] = []
 
@@ -113,7 +115,9 @@ async def test_each_object_is_told_its_expected_start_in_one_write(monkeypatch: 
         monkeypatch.setattr(module, name, 0.001)
     waiting = [replace(job(1), key=GOOD, name="good"), group(2)]
     known = world([queue(TEAM), *waiting], arrivals={GOOD: 1, GROUP: 2})
-    known.put_reasons(dict.fromkeys((GOOD, GROUP), Reason(code=ReasonCode.NO_FIT, message="no room")), ())
+    known.ledger.put_reasons(
+        dict.fromkeys((GOOD, GROUP), Reason(code=ReasonCode.NO_FIT, message="no room")), ()
+    )
     api = Api()
     client: Any = api
     statuses: Any = WorldStatuses(known, None, {})  # type: ignore[arg-type]
@@ -148,7 +152,7 @@ async def test_who_waits_no_longer_is_not_told_a_start() -> None:
     statuses.starts.forecast({GOOD: ExpectedStart(NOW, NOW + 3600, NOW + 7200)})
     assert statuses.starts.next(0.0) == GOOD
     assert statuses.start_note(GOOD) is None, "it has no reason"
-    known.put_reasons({GOOD: Reason(code=ReasonCode.NO_FIT, message="no room")}, ())
+    known.ledger.put_reasons({GOOD: Reason(code=ReasonCode.NO_FIT, message="no room")}, ())
     assert statuses.start_note(GOOD) is not None
 
 

@@ -219,9 +219,11 @@ def test_the_world_looks_at_a_gang_when_its_time_is_over_and_not_before() -> Non
 
 def test_a_gang_that_got_ready_begins_to_count_anew() -> None:
     known = world((queue("team"), volcano_job(2)), arrivals={VOLCANO: 1})
-    known.setbacks[VOLCANO] = Setbacks(rollbacks=2, unready=Unready(revision="r", message="m"), evictions=1)
+    known.ledger.setbacks[VOLCANO] = Setbacks(
+        rollbacks=2, unready=Unready(revision="r", message="m"), evictions=1
+    )
     known.put_ready({VOLCANO})
-    assert known.setbacks[VOLCANO] == Setbacks(evictions=1)
+    assert known.ledger.setbacks[VOLCANO] == Setbacks(evictions=1)
 
 
 def test_a_gang_with_pods_that_others_hold_says_so_from_the_beginning() -> None:

@@ -216,7 +216,7 @@ def test_the_world_remembers_when_pods_were_lost_and_looks_again_when_the_time_i
     known.observe([seen(pods[0]), seen(pods[1])])
     known.refresh(OVER)
     assert not known.states[VOLCANO].evictable
-    assert not known.seen_times.missing
+    assert not known.states[VOLCANO].missing_since
 
 
 def test_another_policy_of_the_queue_counts_at_once() -> None:

@@ -65,10 +65,10 @@ def test_a_gang_may_come_back_to_a_node_whose_devices_are_healthy_again() -> Non
     faulty = {N1, N2}
     avoided = AvoidedNodes(faulty.__contains__, faulty.__contains__)
     avoided.note_setback(VOLCANO, replace(state_of(volcano_job(1)), faulty_nodes=frozenset(faulty)))
-    assert (avoided.changed(), avoided.nodes(VOLCANO)) == (set(), {N1, N2})
+    assert (avoided.expire(NOW), avoided.nodes(VOLCANO)) == (set(), {N1, N2})
     avoided.pass_on(VOLCANO, JOB)
     faulty.discard(N1)
-    assert (avoided.changed(), avoided.nodes(JOB)) == ({JOB}, {N2})
+    assert (avoided.expire(NOW), avoided.nodes(JOB)) == ({JOB}, {N2})
     avoided.forget(JOB)
     assert not avoided.nodes(JOB)
 
@@ -79,15 +79,15 @@ def test_a_gang_is_kept_off_again_when_the_plugin_offers_the_faulty_device_again
     avoided = AvoidedNodes(faulty.__contains__, offering.__contains__)
     avoided.note_setback(VOLCANO, replace(state_of(volcano_job(1)), faulty_nodes=frozenset(faulty)))
     offering.clear()
-    assert (avoided.changed(), avoided.nodes(VOLCANO)) == ({VOLCANO}, frozenset())
-    assert avoided.changed() == set()
+    assert (avoided.expire(NOW), avoided.nodes(VOLCANO)) == ({VOLCANO}, frozenset())
+    assert avoided.expire(NOW) == set()
     offering.add(N1)
-    assert (avoided.changed(), avoided.nodes(VOLCANO)) == ({VOLCANO}, {N1})
+    assert (avoided.expire(NOW), avoided.nodes(VOLCANO)) == ({VOLCANO}, {N1})
     faulty.clear()
     offering.clear()
-    assert (avoided.changed(), avoided.nodes(VOLCANO)) == ({VOLCANO}, frozenset())
+    assert (avoided.expire(NOW), avoided.nodes(VOLCANO)) == ({VOLCANO}, frozenset())
     offering.add(N1)
-    assert avoided.changed() == set(), "what was healthy is forgotten"
+    assert avoided.expire(NOW) == set(), "what was healthy is forgotten"
 
 
 def test_a_gang_that_was_on_a_faulty_device_twice_is_kept_off_whatever_the_plugin_seems_to_hold_back() -> (
@@ -100,6 +100,6 @@ def test_a_gang_that_was_on_a_faulty_device_twice_is_kept_off_whatever_the_plugi
     avoided.note_setback(VOLCANO, taken)
     assert avoided.nodes(VOLCANO) == frozenset()
     avoided.note_setback(VOLCANO, taken)
-    assert (avoided.changed(), avoided.nodes(VOLCANO)) == (set(), {N1})
+    assert (avoided.expire(NOW), avoided.nodes(VOLCANO)) == (set(), {N1})
     faulty.clear()
-    assert (avoided.changed(), avoided.nodes(VOLCANO)) == ({VOLCANO}, frozenset())
+    assert (avoided.expire(NOW), avoided.nodes(VOLCANO)) == ({VOLCANO}, frozenset())

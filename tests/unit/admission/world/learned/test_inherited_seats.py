@@ -138,7 +138,7 @@ def test_a_job_that_no_resumption_changes_keeps_nothing(fact: Fact) -> None:
 def test_a_pod_of_a_volcano_job_may_be_made_for_each_seat_without_one() -> None:
     pod = released("a", "worker/0", "n1", owner=VOLCANO)
     known, inherited = found(volcano_job(3), pod, taken=admission(VOLCANO, "n1 n1 n1"))
-    known.outcomes[VOLCANO] = {("worker", 1): PodPhase.SUCCEEDED}
+    known.volcano_jobs.outcomes[VOLCANO] = {("worker", 1): PodPhase.SUCCEEDED}
     assert inherited.of(VOLCANO, NOW) == {ONE: {2}}
 
 

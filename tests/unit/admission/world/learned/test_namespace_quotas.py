@@ -8,7 +8,7 @@ from admission.facts.cluster import FlavorFact
 from admission.facts.pods import PodPhase
 from admission.facts.workloads import WorkloadFact
 from admission.workloads.inputs import Timeouts
-from admission.world.learned.namespace_quotas import HELD_BACK
+from admission.world.learned.held_back import HELD_BACK
 from admission.world.world import World
 from queues.admissions import Admission
 from queues.plan import Admit, Evict, Plan

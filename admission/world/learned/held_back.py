@@ -1,12 +1,19 @@
-"""ResourceQuotas, and the gangs that they have no room for. Pure.
+"""Workloads that are held back for a while though the nodes may have room, each with what it waits for. Pure.
 
-A plan is compared with them before it is stored, gang after gang, so that no two gangs count on the same room. A gang
-that is held back waits for half a minute, or until there is room for it: a wake-up for each pod that ends would be one
-for all that wait.
+*ResourceQuotas.* A plan is compared with them before it is stored, gang after gang, so that no two gangs count on the
+same room. A gang that is held back waits for half a minute, or until there is room for it: a wake-up for each pod that
+ends would be one for all that wait. A ResourceQuota counts a pod before it exists. But ResourceQuotas and pods are
+watched apart from each other: if the watch of ResourceQuotas is behind, pods are seen that are neither counted nor
+still to be made. So at least the pods that are seen count as used.
 
-A ResourceQuota counts a pod before it exists. But ResourceQuotas and pods are watched apart from each other: if the
-watch of ResourceQuotas is behind, pods are seen that are neither counted nor still to be made. So at least the pods
-that are seen count as used.
+*Names* of pods and objects that Volcano Jobs cannot have. A gang that cannot have all its names goes back, and waits
+without seats until the pod with the name is gone, or for a pause that grows with each try: not everything that may have
+a name is watched. Not stored: a new leader tries once more.
+
+*Defects*: workloads that a step of the turn fails on wait with reason ``Defect``, and all others go on. One that an
+error points to is known to its term alone, and is tried again after a while: that costs one failed attempt. One that a
+decision does not get done with has cost a term. It is stored with its reason, so that the next leader goes on without
+it, whichever replica that is; it is tried again only once it is another one.
 """
 
 from collections import Counter, defaultdict
@@ -14,17 +21,21 @@ from collections.abc import Callable, Collection, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from itertools import takewhile
-from typing import Final
+from typing import Any, Final
 
+from admission.decode.fields import defect
+from admission.decode.workload_facts import digest
 from admission.engine.snapshot import Snapshot
 from admission.facts.changes import Change
 from admission.facts.pods import PodFact
-from admission.workloads.inputs import HeldBack
+from admission.workloads.inputs import HeldBack, Timeouts, WorkloadInputs, revision_of
 from admission.workloads.kinds import Holding, support_of
 from admission.workloads.rollback import waits_for_pods
 from admission.workloads.seats import SeatMap, is_live
-from admission.workloads.state import WorkloadState
+from admission.workloads.state import WorkloadState, state_beside
 from admission.world.admissions import KeyIndex, replaced
+from queues.admissions import NO_SETBACKS, Setbacks
+from queues.api.names import RETRY
 from queues.plan import Plan, Reason
 from queues.quota.namespace_quota import NamespaceQuota, first_excess, first_lack, requests_together
 from queues.reason_codes import ReasonCode
@@ -36,7 +47,7 @@ HELD_BACK: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class _WithoutRoom:
     """A workload that is held back."""
 
     told: HeldBack
@@ -53,7 +64,7 @@ class NamespaceQuotas:
         self._quotas: dict[str, NamespaceQuota] = {}
         self._in_namespace: KeyIndex[str, str] = KeyIndex()
         #: Those that were held back first come first.
-        self._entries: dict[str, dict[WorkloadKey, _Entry]] = {}
+        self._entries: dict[str, dict[WorkloadKey, _WithoutRoom]] = {}
         self._namespace_of: dict[WorkloadKey, str] = {}
         #: Workloads that wait for pods to be made for their seats, by namespace; and the other way round.
         self._waiting_for_pods: KeyIndex[str, WorkloadKey] = KeyIndex()
@@ -213,7 +224,7 @@ class NamespaceQuotas:
         obstacle = Obstacle(reason.code, reason.message)
         self.forget(workload.key)
         self._namespace_of[workload.key] = workload.namespace
-        self._entries.setdefault(workload.namespace, {})[workload.key] = _Entry(
+        self._entries.setdefault(workload.namespace, {})[workload.key] = _WithoutRoom(
             HeldBack(workload.generation, obstacle), asked, now + HELD_BACK
         )
         return reason
@@ -288,3 +299,181 @@ def without_gangs(plan: Plan, refused: Mapping[WorkloadKey, Reason]) -> Plan:
         claims=tuple(each for each in plan.claims if each.workload not in refused),
         reasons={**plan.reasons, **refused},
     )
+
+
+_NOBODY: Final = frozenset[WorkloadKey]()
+
+
+@dataclass(frozen=True, slots=True)
+class _WithoutName:
+    """A Job that waits."""
+
+    told: HeldBack
+    #: Namespace and name of the pod that is in its way; "": another object is.
+    pod: tuple[str, str]
+    until: int
+
+
+class TakenNames:
+    """Part of the world: Volcano Jobs that wait for names."""
+
+    def __init__(self, timeouts: Timeouts) -> None:
+        self._timeouts = timeouts
+        self._entries: dict[WorkloadKey, _WithoutName] = {}
+        self._waiting: KeyIndex[tuple[str, str], WorkloadKey] = KeyIndex()
+
+    def obstacle_of(self, key: WorkloadKey) -> HeldBack | None:
+        """Why a Job waits; None if it does not wait for a name."""
+        entry = self._entries.get(key)
+        return None if entry is None else entry.told
+
+    def note_state(
+        self,
+        key: WorkloadKey,
+        state: WorkloadState | None,
+        refusal: Reason | None,
+        setbacks: Setbacks | None,
+        now: int,
+    ) -> None:
+        """The state of a workload was derived; None if nothing is left of it.
+
+        ``refusal``: what its writer was refused; ``setbacks``: those before it goes back for that.
+        """
+        if state is None:
+            self._forget(key)
+        elif refusal is not None and any(
+            each.code is ReasonCode.NAME_TAKEN for each in state.evictable.values()
+        ):
+            workload = state.workload
+            told = HeldBack(workload.generation, Obstacle(ReasonCode.NAME_TAKEN, refusal.message))
+            pod = (workload.namespace, str(refusal.facts.get("pod", "")))
+            self._forget(key)
+            self._entries[key] = _WithoutName(
+                told, pod, self._timeouts.next_try((setbacks or NO_SETBACKS).rollbacks, now)
+            )
+            self._waiting.add(pod, key)
+
+    def free(self, namespace: str, pod: str) -> AbstractSet[WorkloadKey]:
+        """A pod is gone; the Jobs that waited for its name."""
+        found = frozenset(self._waiting.of((namespace, pod))) if self._entries else _NOBODY
+        for key in found:
+            self._forget(key)
+        return found
+
+    def expire(self, now: int) -> AbstractSet[WorkloadKey]:
+        """Jobs that are tried again from now on."""
+        due = frozenset(key for key, entry in self._entries.items() if entry.until <= now)
+        for key in due:
+            self._forget(key)
+        return due
+
+    def _forget(self, key: WorkloadKey) -> None:
+        entry = self._entries.pop(key, None)
+        if entry is not None:
+            self._waiting.discard(entry.pod, key)
+
+
+#: Seconds after which a workload is tried again: though nothing of it changed, for the cause may be gone, or, after a
+#: decision that did not end, if it has changed.
+TRIED_AGAIN_AFTER: Final = 600
+
+#: Facts of a stored reason: what the workload was, and from when on another one is tried.
+_REVISION, _FROM = "revision", "triedFrom"
+
+
+@dataclass(frozen=True, slots=True)
+class _Failing:
+    obstacle: Obstacle
+    #: What was seen of the workload; None for nothing.
+    seen: object
+    #: The second at which it is tried again; of a stored one None once that is over.
+    until: int | None
+    #: A decision did not get done with it.
+    stored: bool = False
+
+
+class SetAside:
+    """The workloads that are set aside now."""
+
+    def __init__(self, reasons: Mapping[WorkloadKey, Reason]) -> None:
+        """``reasons``: those that are stored."""
+        self._entries = {
+            key: _Failing(Obstacle(reason.code, reason.message), *found, stored=True)
+            for key, reason in reasons.items()
+            if reason.code is ReasonCode.DEFECT and (found := _stored(reason.facts)) is not None
+        }
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __contains__(self, key: WorkloadKey) -> bool:
+        """Whether a step fails on a workload. One that no decision gets done with can be described and can end."""
+        entry = self._entries.get(key)
+        return entry is not None and not entry.stored
+
+    def add(self, key: WorkloadKey, error: Exception, seen: tuple[object, ...] | None, now: int) -> None:
+        """A step failed on a workload."""
+        self._entries[key] = _Failing(defect_of(error), seen, now + TRIED_AGAIN_AFTER)
+
+    def state_of(self, inputs: WorkloadInputs, state: WorkloadState) -> WorkloadState | None:
+        """The state of a workload, or another one as long as it is set aside. None if nothing of it is left."""
+        entry = self._entries.get(inputs.key)
+        if entry is None:
+            return state
+        if entry.stored:
+            changed = entry.until is None and entry.seen != asked_by(inputs)
+        else:
+            changed = entry.seen is not None and entry.seen != state.lasting()
+        if changed:
+            del self._entries[inputs.key]
+            return state
+        if not entry.stored:
+            return state_beside(inputs, entry.obstacle)
+        # It is not to be tried. What it holds may end, start and go back.
+        return replace(state, workload=replace(state.workload, obstacle=entry.obstacle))
+
+    def forget(self, key: WorkloadKey) -> None:
+        """A workload is gone."""
+        self._entries.pop(key, None)
+
+    def expire(self, now: int) -> set[WorkloadKey]:
+        """Workloads that may be tried again from now on."""
+        due = {
+            key: each for key, each in self._entries.items() if each.until is not None and each.until <= now
+        }
+        for key, entry in due.items():
+            if entry.stored:
+                self._entries[key] = replace(entry, until=None)
+            else:
+                del self._entries[key]
+        return set(due)
+
+
+def defect_of(error: Exception) -> Obstacle:
+    """The obstacle of a workload that Muster fails on."""
+    return Obstacle(ReasonCode.DEFECT, defect(error))
+
+
+def endless_reason(inputs: WorkloadInputs, seconds: float, now: int) -> Reason:
+    """The reason of a workload that a decision did not get done with in so many seconds. Once it is stored, each leader
+    sets the workload aside."""
+    message = (
+        f"a decision tried it for most of {seconds:g} s and did not end, so all others go on without it; it is tried "
+        f"again, at the earliest after {TRIED_AGAIN_AFTER // 60} minutes, when what it asks for or its annotation "
+        f"{RETRY} is another"
+    )
+    facts = {_REVISION: asked_by(inputs), _FROM: now + TRIED_AGAIN_AFTER}
+    return Reason(code=ReasonCode.DEFECT, message=message, facts=facts)
+
+
+def asked_by(inputs: WorkloadInputs) -> str:
+    """A digest of what users say of a workload: its object and, of a group, its pods."""
+    fact = inputs.fact
+    said = () if fact is None else (fact.queue, fact.priority)
+    members = sorted(pod.uid for pod in inputs.pods) if support_of(inputs.key).is_group else []
+    return digest(revision_of(inputs.fact, inputs.pods), said, members)
+
+
+def _stored(facts: Mapping[str, Any]) -> tuple[str, int] | None:
+    revision, from_ = facts.get(_REVISION), facts.get(_FROM)
+    return (revision, from_) if isinstance(revision, str) and isinstance(from_, int) else None

@@ -11,8 +11,7 @@ from admission.engine.pending.classes import ClassAnswer, ClassAnswers
 from admission.provisioning.found_requests import RequestPhase
 from admission.provisioning.plan import WhyNot
 from admission.provisioning.request_progress import NoRequest, RequestProgress
-from admission.world.learned.told_requests import ToldRequests
-from admission.world.reason_changes import StoredReasons, counts
+from admission.world.reasons import StoredReasons, ToldRequests, counts
 from queues.plan import NODES_REFUSED, Plan, Reason
 from queues.reason_codes import ReasonCode
 from queues.slices import run_in_slices
