@@ -47,7 +47,7 @@ from admission.trials.world_view import WorldView
 from admission.turn_report import Decided
 from admission.volcano_jobs.pods import PodRules
 from admission.web import http
-from admission.web.health import MOST_CONNECTIONS, HealthApi, KeptText
+from admission.web.health import MOST_CONNECTIONS, HealthApi, kept_text
 from admission.web.leader.answers import LeaderAnswers
 from admission.web.reader import Check
 from admission.web.supervision import ServingProcess, order
@@ -100,7 +100,7 @@ class Controller:
             unlisted_jobs=self._unlisted_jobs,
             node_health=self._node_health,
         )
-        self._metrics_text = KeptText(self._metrics.written)
+        self._metrics_text = kept_text(self._metrics.written)
 
     async def run(self) -> int:
         """Run until SIGTERM or SIGINT; returns the exit code."""

@@ -28,7 +28,7 @@ from admission.kube.job_starts.started_jobs import StartedJobs
 from admission.kube.node_recovery.marked_nodes import MarkedNodes
 from admission.kube.node_recovery.recovery_jobs import RecoveryJobs
 from admission.kube.node_recovery.recovery_loop import NodeRecovery
-from admission.kube.provisioning.provisioning_loop import ProvisioningLoop
+from admission.kube.provisioning import ProvisioningLoop
 from admission.kube.watch.api_server_contact import ApiServerContact
 from admission.kube.watch.informers import Informers
 from admission.kube.watch.lag import Lag, lag_of

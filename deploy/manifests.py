@@ -27,9 +27,7 @@ from admission.kube.install.rbac import (
     rbac,
 )
 from admission.kube.install.read_api import read_api
-from admission.kube.policies.agents import agent_policies
-from admission.kube.policies.mutating import mutating_policies
-from admission.kube.policies.validating import validating_policies
+from admission.kube.policies.policy_documents import agent_policies, mutating_policies, validating_policies
 from admission.kube.webhook.configuration import webhook_configurations
 from admission.settings import Settings
 from queues.api.api_resources import NAMESPACES, Document

@@ -6,16 +6,10 @@ until the end only the holder's work, or none, is placed on them. Times are seco
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
 
 from queues.resources import NOTHING, Resources
 from queues.text_format import rfc3339
 from queues.workload import NO_FLAVOR, FlavorName, NodeName, QueueName
-
-#: Seconds before its window from which on nodes are closed to work that does not end in time, and before which a
-#: reservation evicts what is left, if the object does not say it.
-LEAD_TIME: Final = 3600
-CLEAR_TIME: Final = 120
 
 
 class ClosureKind(StrEnum):
@@ -86,12 +80,6 @@ class NodeClosure:
         """The next second at which it means something else than now. None if there is none."""
         times = (self.lead_from, self.clear_at, self.start, self.end)
         return min((each for each in times if each is not None and each > now), default=None)
-
-    def overlaps(self, other: "NodeClosure") -> bool:
-        """Whether both need nodes for themselves at some second."""
-        return (self.end is None or other.clear_at < self.end) and (
-            other.end is None or self.clear_at < other.end
-        )
 
     def closes_beside(self, other: "NodeClosure") -> bool:
         """Whether both close nodes at some second: the lead time counts, for no other work is admitted then."""

@@ -23,7 +23,6 @@ from admission.facts.cluster import (
 from admission.wire import (
     Bare,
     WireCommand,
-    WireLabelSelector,
     WireMetadata,
     WireNamespace,
     WireOwnerReference,
@@ -46,6 +45,7 @@ from queues.api.resource_names import is_extended
 from queues.api.types.flavor import ResourceFlavor
 from queues.api.types.hypernode import HyperNode
 from queues.api.types.hypernode import HyperNodeMemberSpec as MemberSpec
+from queues.api.types.pod import WireLabelSelector
 from queues.api.types.queue import QueueDocument
 from queues.api.types.topology import Topology
 from queues.api.validation.defaults import namespace_queue

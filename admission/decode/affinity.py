@@ -5,12 +5,10 @@ from typing import Final
 import msgspec
 
 from admission.decode.fields import explained
-from admission.wire import WireAffinity, WireStruct
 from queues.api.reading.pod_places import cross_namespace_anti_affinity
 from queues.api.reading.user_values import LARGEST_AFFINITY, UserValues
+from queues.api.types.pod import WireAffinity, WireStruct, read_affinity
 from queues.reason_codes import ReasonCode
-
-_AFFINITY: Final = msgspec.json.Decoder(WireAffinity | None)
 
 
 class _Spec(WireStruct):
@@ -37,7 +35,7 @@ def affinity_of(
     if not is_of_possible_size(len(raw), values, where, pinned=pinned):
         return None
     try:
-        affinity: WireAffinity | None = _AFFINITY.decode(raw)
+        affinity = read_affinity(raw)
     except (msgspec.DecodeError, RecursionError) as error:
         said = explained(error) if isinstance(error, msgspec.DecodeError) else "nested too deeply"
         values.note(f"{where}.affinity.{said}")

@@ -12,9 +12,10 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from admission.wire import WireCondition, WireLabelSelector, WireSchedulingGate
+from admission.wire import WireCondition
 from queues.api import names
 from queues.api.reading.user_values import LONGEST_MESSAGE, shortened
+from queues.api.types.pod import WireLabelSelector, WireSchedulingGate
 from queues.workload import Requirement
 
 T = TypeVar("T")

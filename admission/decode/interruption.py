@@ -8,10 +8,10 @@ from typing import Final
 from admission.decode.fields import one
 from admission.decode.ignored_values import ignored_in_metadata
 from admission.facts.pods import NOTHING_SAID, Conduct
-from admission.wire import WirePodSpec
 from queues.api import names
 from queues.api.model import LONGEST_SECONDS
 from queues.api.reading.user_values import duration, shortened
+from queues.api.types.pod import WirePodSpec
 
 _NAMES: Final = (
     names.USER,

@@ -13,15 +13,15 @@ import msgspec
 from admission.decode.fields import explained, one, requirements_of
 from admission.engine.nodes.levels import HOST
 from admission.facts.pods import PodShape
-from admission.wire import (
+from queues.api import names
+from queues.api.reading.user_values import LARGEST_AFFINITY, UserValues, counted_selector
+from queues.api.types.pod import (
     WireAffinity,
     WireLabelSelector,
     WirePodAffinityTerm,
     WirePodSpec,
     WireSpreadConstraint,
 )
-from queues.api import names
-from queues.api.reading.user_values import LARGEST_AFFINITY, UserValues, counted_selector
 from queues.label_selectors import selector_text, selects
 from queues.workload import (
     ANTI_AFFINITY,

@@ -19,7 +19,7 @@ from admission.decode.volumes import volumes_of
 from admission.facts.devices import PodResourceClaim
 from admission.facts.pods import PodShape
 from admission.facts.volumes import PodVolume
-from admission.wire import WireMetadata, WirePodSpec, WirePodTemplate, WireStruct
+from admission.wire import WireMetadata
 from queues.api import names
 from queues.api.json_patch import escaped
 from queues.api.model import excerpt
@@ -32,8 +32,10 @@ from queues.api.reading.user_values import (
     resource_problem,
 )
 from queues.api.resource_names import problem_of_request
+from queues.api.types.pod import WirePodSpec, WirePodTemplate
 from queues.api.validation.pod_rules import beyond_nodes
 from queues.api.validation.queued_work import NO_NODE_NAME, NO_SYSTEM_CLASS
+from queues.json_values import mapping_at, value_at
 from queues.reason_codes import ReasonCode
 from queues.resources import PODS, Resources, in_bytes, scale, show
 from queues.text_format import listed
@@ -212,27 +214,16 @@ def affinity_as_written(template: bytes, affinity: Mapping[str, Any] | None) -> 
     return affinity or {} if directed_by(template) is None else unpinned(affinity)
 
 
-class _AffinityPaths(WireStruct):
-    node_affinity: dict[str, msgspec.Raw] | None = None
-
-
-class _SpecPaths(WireStruct):
-    affinity: _AffinityPaths | None = None
-
-
-class _MetadataPaths(WireStruct):
-    labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
-
-
-class _TemplatePaths(WireStruct):
-    metadata: _MetadataPaths | None = None
-    spec: _SpecPaths | None = None
-
-
+#: Parts of a template that Muster writes into.
+_PARTS: Final = (
+    ("metadata",),
+    ("metadata", "labels"),
+    ("metadata", "annotations"),
+    ("spec", "affinity"),
+    ("spec", "affinity", "nodeAffinity"),
+)
 #: Labels and annotations that Muster writes into templates.
 _WRITTEN: Final = (*names.OWN_NAMES, *names.KEPT_FROM_AUTOSCALERS)
-_TEMPLATE_PATHS: Final = msgspec.json.Decoder(_TemplatePaths)
 
 
 def existing_paths(template: bytes) -> frozenset[str]:
@@ -246,22 +237,15 @@ def existing_paths(template: bytes) -> frozenset[str]:
 @lru_cache(maxsize=1024)
 def _existing_paths(template: bytes) -> frozenset[str]:
     try:
-        read = _TEMPLATE_PATHS.decode(template)
-    except msgspec.DecodeError:
+        document = msgspec.json.decode(template)
+    except (msgspec.DecodeError, RecursionError):
         return frozenset()
-    found: set[str] = set()
-    if (meta := read.metadata) is not None:
-        found.add("/metadata")
-        for name, written in (("labels", meta.labels), ("annotations", meta.annotations)):
-            if written is not None:
-                found.add(f"/metadata/{name}")
-                found |= {f"/metadata/{name}/{escaped(key)}" for key in _WRITTEN if key in written}
-    if read.spec is not None and (affinity := read.spec.affinity) is not None:
-        found.add("/spec/affinity")
-        if affinity.node_affinity is not None:
-            found.add("/spec/affinity/nodeAffinity")
-            found |= {f"/spec/affinity/nodeAffinity/{key}" for key in affinity.node_affinity}
-    return one(frozenset(found))
+    found = {f"/{'/'.join(part)}" for part in _PARTS if isinstance(value_at(document, *part), Mapping)}
+    for field in ("labels", "annotations"):
+        written = mapping_at(document, "metadata", field)
+        found |= {f"/metadata/{field}/{escaped(key)}" for key in _WRITTEN if key in written}
+    node_affinity = mapping_at(document, "spec", "affinity", "nodeAffinity")
+    return one(frozenset(found | {f"/spec/affinity/nodeAffinity/{key}" for key in node_affinity}))
 
 
 _large_paths: Final = LargeTemplates(_existing_paths.__wrapped__)

@@ -19,15 +19,7 @@ from admission.decode.pod_rules import OF_ONE_POD, PodOwner, with_rules
 from admission.decode.topology_requests import pod_shape_of
 from admission.decode.volumes import volumes_of
 from admission.facts.pods import PodController, PodFact, PodPhase, PodShape
-from admission.wire import (
-    WireAffinity,
-    WireCondition,
-    WireContainer,
-    WireMetadata,
-    WirePod,
-    WirePodSpec,
-    WirePodStatus,
-)
+from admission.wire import WireCondition, WireMetadata, WirePod, WirePodStatus
 from queues.api import names
 from queues.api.json_patch import escaped
 from queues.api.reading.pod_requests import requests_of
@@ -42,6 +34,7 @@ from queues.api.reading.user_values import (
     number,
     shortened,
 )
+from queues.api.types.pod import WireAffinity, WireContainer, WirePodSpec
 from queues.errors import InvalidQuantity
 from queues.reason_codes import ReasonCode
 from queues.resources import PODS, Resources

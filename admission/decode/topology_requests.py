@@ -14,7 +14,7 @@ from admission.decode.fields import requirements_of
 from admission.engine.nodes.levels import HOST, tier_key
 from admission.facts.pods import PodShape
 from admission.facts.workloads import SubGroup, WorkloadFact
-from admission.wire import Int32, WireAffinity, WireLabelSelector, WireNetworkTopology, WireStruct
+from admission.wire import Int32, WireNetworkTopology, WireStruct
 from queues.api import names
 from queues.api.node_affinity import without_pin
 from queues.api.reading.device_shares import share_of
@@ -40,6 +40,7 @@ from queues.api.reading.user_values import (
     counted_selector,
     resource_problem,
 )
+from queues.api.types.pod import WireAffinity, WireLabelSelector
 from queues.errors import InvalidDocument, InvalidQuantity
 from queues.resources import PODS, Resources
 from queues.workload import EVERYWHERE, PodSet, Preference, Requirement

@@ -15,9 +15,10 @@ from admission.facts.volumes import (
     VolumeClaimFact,
     VolumeFact,
 )
-from admission.wire import Quantity, WireMetadata, WirePodSpec, WireStruct
-from queues.api.reading.pod_places import NO_NODE
+from admission.wire import Quantity, WireMetadata, WireStruct
+from queues.api.reading.pod_places import terms_of
 from queues.api.reading.user_values import LONGEST_NAME
+from queues.api.types.pod import WireAmounts, WireNodeSelector, WirePodSpec
 from queues.errors import InvalidQuantity
 from queues.resources import MOST, quantity
 from queues.workload import Requirement
@@ -45,32 +46,13 @@ MOST_VOLUME_TERMS: Final = 256
 MOST_DRIVERS: Final = 64
 
 
-class _Expression(WireStruct):
-    key: str = ""
-    operator: str = "In"
-    values: tuple[str, ...] | None = None
-
-
-class _Term(WireStruct):
-    match_expressions: tuple[_Expression, ...] | None = None
-    match_fields: tuple[_Expression, ...] | None = None
-
-
-class _NodeSelector(WireStruct):
-    node_selector_terms: tuple[_Term, ...] | None = None
-
-
 class _NodeAffinity(WireStruct):
-    required: _NodeSelector | None = None
+    required: WireNodeSelector | None = None
 
 
 class _Csi(WireStruct):
     driver: str = ""
     volume_handle: str = ""
-
-
-class _Amounts(WireStruct):
-    requests: dict[str, Quantity] | None = None
 
 
 class _Reference(WireStruct):
@@ -83,7 +65,7 @@ class _ClaimSpec(WireStruct):
     volume_name: str | None = None
     volume_mode: str | None = None
     access_modes: tuple[str, ...] | None = None
-    resources: _Amounts | None = None
+    resources: WireAmounts | None = None
 
 
 class _Phase(WireStruct):
@@ -116,8 +98,15 @@ class WireVolume(WireStruct):
     status: _Phase | None = None
 
 
+class WireTopologyTerm(WireStruct):
+    """Values of a label of nodes."""
+
+    key: str = ""
+    values: tuple[str, ...] | None = None
+
+
 class _Topology(WireStruct):
-    match_label_expressions: tuple[_Expression, ...] | None = None
+    match_label_expressions: tuple[WireTopologyTerm, ...] | None = None
 
 
 class WireStorageClass(WireStruct):
@@ -189,7 +178,7 @@ def volume_fact(volume: WireVolume) -> VolumeFact:
     reference = spec.claim_ref
     terms = None
     if spec.node_affinity is not None and spec.node_affinity.required is not None:
-        terms = _terms(spec.node_affinity.required)
+        terms = terms_of((spec.node_affinity.required.node_selector_terms or ())[:MOST_VOLUME_TERMS])
     zones = tuple(_in_zone(key, text) for key, text in sorted(labels.items()))
     return VolumeFact(
         name=meta.name,
@@ -235,20 +224,6 @@ def csi_node_fact(node: WireCsiNode) -> CsiNodeFact:
             if driver.allocatable is not None and driver.allocatable.count is not None
         },
     )
-
-
-def _terms(selector: _NodeSelector) -> Terms:
-    found = []
-    for term in (selector.node_selector_terms or ())[:MOST_VOLUME_TERMS]:
-        requirements = [
-            Requirement(each.key, each.operator, tuple(each.values or ()), field=field)
-            for expressions, field in ((term.match_expressions, False), (term.match_fields, True))
-            for each in expressions or ()
-        ]
-        if requirements:
-            found.append(tuple(requirements))
-    # A term without requirements matches nothing, as in the core API.
-    return tuple(found) or ((NO_NODE,),)
 
 
 def _in_zone(key: str, text: str) -> Terms:

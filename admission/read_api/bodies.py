@@ -28,6 +28,13 @@ class AgedBody(Body, frozen=True, kw_only=True):
     behind: str = ""
 
 
+class PagedBody(AgedBody, frozen=True, kw_only=True):
+    """A part of a list."""
+
+    #: What gives the next page as parameter ``continue``; "": this was the last one.
+    continue_: str = msgspec.field(default="", name="continue")
+
+
 class AccountBody(Body, frozen=True, kw_only=True):
     """One line of a queue's books: one resource in one flavor."""
 
@@ -169,12 +176,10 @@ class NodeBody(Body, frozen=True, kw_only=True):
     workloads: NodeWorkloadsBody | None = None
 
 
-class NodeList(AgedBody, frozen=True, kw_only=True):
+class NodeList(PagedBody, frozen=True, kw_only=True):
     """``GET …/nodes``: by name."""
 
     items: tuple[NodeBody, ...]
-    #: What gives the next page as parameter ``continue``; "": this was the last one.
-    continue_: str = msgspec.field(default="", name="continue")
 
 
 class LimitBody(Body, frozen=True, kw_only=True):
@@ -225,13 +230,11 @@ class QueueVersionBody(Body, frozen=True, kw_only=True):
     changes: tuple[FieldChangeBody, ...]
 
 
-class QueueVersionList(AgedBody, frozen=True, kw_only=True):
+class QueueVersionList(PagedBody, frozen=True, kw_only=True):
     """``GET …/queues/{name}/versions``: the newest first."""
 
     name: str
     items: tuple[QueueVersionBody, ...]
-    #: What gives the next page as parameter ``continue``; "": this was the last one.
-    continue_: str = msgspec.field(default="", name="continue")
 
 
 class QueueAtBody(QuotaBody, frozen=True, kw_only=True):
@@ -349,7 +352,7 @@ class WaitingBody(WorkloadBody, frozen=True, kw_only=True):
     expected: ExpectedStartBody | None = None
 
 
-class PendingList(AgedBody, frozen=True, kw_only=True):
+class PendingList(PagedBody, frozen=True, kw_only=True):
     """``GET …/pending``: by queue, then position."""
 
     #: Pending workloads, also beyond ``limit``.
@@ -357,8 +360,6 @@ class PendingList(AgedBody, frozen=True, kw_only=True):
     #: The same over all namespaces that the user may see.
     total_everywhere: int
     items: tuple[WaitingBody, ...]
-    #: What gives the next page as parameter ``continue``; "": this was the last one.
-    continue_: str = msgspec.field(default="", name="continue")
 
 
 class ListedBody(WorkloadBody, frozen=True, kw_only=True):
@@ -395,7 +396,7 @@ class ListedBody(WorkloadBody, frozen=True, kw_only=True):
     reason: ReasonBody | None = None
 
 
-class WorkloadList(AgedBody, frozen=True, kw_only=True):
+class WorkloadList(PagedBody, frozen=True, kw_only=True):
     """``GET …/workloads``: by namespace and name."""
 
     #: Workloads that match, also beyond ``limit``. Counted up to 100,000.
@@ -405,8 +406,6 @@ class WorkloadList(AgedBody, frozen=True, kw_only=True):
     items: tuple[ListedBody, ...]
     #: What ended before this time was dropped; null: nothing that was asked for.
     history_begins: str | None = None
-    #: What gives the next page as parameter ``continue``; "": this was the last one.
-    continue_: str = msgspec.field(default="", name="continue")
 
 
 class UserBody(Body, frozen=True, kw_only=True):
@@ -429,7 +428,7 @@ class UserBody(Body, frozen=True, kw_only=True):
     past_hours: Mapping[str, float] | None
 
 
-class UserList(AgedBody, frozen=True, kw_only=True):
+class UserList(PagedBody, frozen=True, kw_only=True):
     """``GET …/users``: who uses most first."""
 
     queue: str
@@ -441,7 +440,6 @@ class UserList(AgedBody, frozen=True, kw_only=True):
     complete: bool
     total: int
     items: tuple[UserBody, ...]
-    continue_: str = msgspec.field(default="", name="continue")
 
 
 class SeatsBody(Body, frozen=True, kw_only=True):
@@ -511,12 +509,13 @@ class DecisionBody(EventBody, frozen=True, kw_only=True):
     queue: str
 
 
-class DecisionList(AgedBody, frozen=True, kw_only=True):
-    """``GET …/decisions``: the newest, oldest first; or those after the ``continue`` of an earlier answer."""
+class DecisionList(PagedBody, frozen=True, kw_only=True):
+    """``GET …/decisions``: the newest, oldest first; or those after the ``continue`` of an earlier answer.
+
+    ``continue`` is never empty: it gives the next ones, once there are any.
+    """
 
     items: tuple[DecisionBody, ...]
-    #: What gives the next ones, once there are any, as parameter ``continue``.
-    continue_: str = msgspec.field(default="", name="continue")
 
 
 class OutcomeBody(Body, frozen=True, kw_only=True):
@@ -558,13 +557,11 @@ class TakerBody(Body, frozen=True, kw_only=True):
 
     #: Preempted | Reclaimed | Cleared | UnhealthyDevice
     rule: str
-    #: Queue of those who could take the place; null: several, which ``message`` names, or no workload takes it.
-    queue: str | None
+    #: Queues of those who could take the place, the first ones; empty: no workload takes it, or they are not named.
+    queues: tuple[str, ...]
     #: From when on; not after ``now``: already.
     from_: str = msgspec.field(name="from")
     message: str
-    #: The numbers behind the sentence; amounts are quantities, times seconds.
-    facts: Facts = {}
 
 
 class StandingBody(Body, frozen=True, kw_only=True):

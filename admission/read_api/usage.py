@@ -2,7 +2,7 @@
 
 import msgspec
 
-from admission.read_api.bodies import AgedBody, Body, WorkloadBody
+from admission.read_api.bodies import AgedBody, Body, PagedBody, WorkloadBody
 
 
 class UsageBody(Body, frozen=True, kw_only=True):
@@ -30,7 +30,7 @@ class UsageBody(Body, frozen=True, kw_only=True):
     maintenance_seconds: str = "0"
 
 
-class UsageList(AgedBody, frozen=True, kw_only=True):
+class UsageList(PagedBody, frozen=True, kw_only=True):
     """``GET …/usage``: by the columns that were asked for, in their order."""
 
     from_: str = msgspec.field(name="from")
@@ -45,8 +45,6 @@ class UsageList(AgedBody, frozen=True, kw_only=True):
     #: One for each resource, of all lines, also beyond the page.
     totals: tuple[UsageBody, ...]
     items: tuple[UsageBody, ...]
-    #: What gives the next page as parameter ``continue``; "": this was the last one.
-    continue_: str = msgspec.field(default="", name="continue")
 
 
 class SeriesBody(Body, frozen=True, kw_only=True):

@@ -1,7 +1,7 @@
 """PodGroups that Muster makes for owners whose pods start together. Pure.
 
 Their pods name the group, and say how many of them start together: a policy has written both into the owner's template
-(``admission.kube.policies.owners``); pods of a LeaderWorkerSet say it by their own labels.
+(``admission/kube/policies/documents/owners.yaml``); pods of a LeaderWorkerSet say it by their own labels.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -18,19 +18,19 @@ from admission.engine.snapshot import Snapshot
 from admission.facts.pods import PodFact
 from admission.facts.volumes import PodVolume, unseen_volumes
 from admission.facts.workloads import WorkloadFact
+from admission.read_api.trials import SkippedBody, TrialRequestBody
 from admission.wire import WirePod
 from admission.workloads.context import Context, in_context
 from admission.workloads.kinds import KINDS, KindSupport, read_pod
 from queues.api import names
 from queues.api.api_resources import POD_GROUPS, PODS, VOLCANO_JOBS
-from queues.api.check.pod_templates import pod_problems
 from queues.api.kueue_names import KUEUE_QUEUE
 from queues.api.model import excerpt
 from queues.api.reading.user_values import LONGEST_NAME, is_dns_name
-from queues.api.types.batch_job import BatchJob
-from queues.api.types.pod import Pod
+from queues.api.types.batch_job import BatchJob, Pod
 from queues.api.types.volcano_job import VolcanoJob
 from queues.api.validation.known import Known
+from queues.api.validation.pod_fields import pod_problems
 from queues.api.validation.validation import defaulted, kind_of, unknown_fields, violations_of
 from queues.errors import MusterError
 from queues.json_values import mapping_at, value_at
@@ -67,28 +67,6 @@ class NothingToTry(MusterError):
 
 class UnusableDocument(MusterError):
     """Document {number}: found {found}, expected {expected}."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """What a user wants to have tried."""
-
-    documents: tuple[Document, ...]
-    #: Where documents are that name none.
-    namespace: str
-    #: "": the queues that the documents name.
-    queue: str = ""
-    #: The user, by name.
-    user: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Skipped:
-    """A document of a kind that does not wait."""
-
-    api_version: str
-    kind: str
-    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,10 +143,10 @@ class Cluster:
 # ── what is asked ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def asked_of(question: Question) -> tuple[list[Asked], list[Skipped]]:
+def asked_of(question: TrialRequestBody) -> tuple[list[Asked], list[SkippedBody]]:
     """The documents that wait, each with its place, and the others. Raises NothingToTry and UnusableDocument."""
     asked: list[Asked] = []
-    skipped: list[Skipped] = []
+    skipped: list[SkippedBody] = []
     for number, document in enumerate(question.documents, 1):
         version, kind = (_text(document, number, each) for each in ("apiVersion", "kind"))
         metadata = document.get("metadata")
@@ -179,7 +157,7 @@ def asked_of(question: Question) -> tuple[list[Asked], list[Skipped]]:
         name = metadata.get("name") or f"{metadata.get('generateName') or ''}{_GENERATED}"
         support = _SUPPORT.get((version, kind))
         if support is None:
-            skipped.append(Skipped(version, kind, str(name)[:LONGEST_NAME]))
+            skipped.append(SkippedBody(api_version=version, kind=kind, name=str(name)[:LONGEST_NAME]))
             continue
         namespace = metadata.get("namespace") or question.namespace
         for what, value in (("metadata.name", name), ("metadata.namespace", namespace)):
@@ -211,7 +189,7 @@ class _Reading:
     """One document on its way."""
 
     asked: Asked
-    question: Question
+    question: TrialRequestBody
     cluster: Cluster
     warnings: list[str] = field(default_factory=list)
 
@@ -250,7 +228,7 @@ class _Reading:
         )
 
 
-def submitted(question: Question, asked: Sequence[Asked], cluster: Cluster) -> list[Submitted]:
+def submitted(question: TrialRequestBody, asked: Sequence[Asked], cluster: Cluster) -> list[Submitted]:
     """What becomes of each document that waits; members of a group are shown with their PodGroup."""
     read = [_read(_Reading(each, question, cluster)) for each in asked]
     groups = {(each.namespace, each.name) for each in read if each.kind is WorkloadKind.POD_GROUP}
@@ -420,7 +398,7 @@ def _own_left_out(said: Any) -> dict[str, Any]:
 
 
 def _made_to_wait(document: dict[str, Any], reading: _Reading) -> dict[str, Any] | None:
-    """A Job suspended, or a pod gated, in its queue, as ``admission.kube.policies.mutating`` does it.
+    """A Job suspended, or a pod gated, in its queue, as ``admission/kube/policies/documents/waiting.yaml`` does it.
 
     None if it does not wait.
     """

@@ -9,10 +9,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from admission.facts.pods import PodPhase
-from admission.volcano_jobs.job import JobSpec, TaskSpec
+from admission.volcano_jobs.job import TaskSpec
 from admission.volcano_jobs.state import JobState
 from admission.volcano_jobs.view import Counts, JobView, is_stale
-from queues.api.model import excerpt
 
 
 class WaitingTask(NamedTuple):
@@ -54,24 +53,6 @@ def can_never_start(state: JobState, view: JobView, counts: Counts) -> WaitingTa
     stuck = _waiting(view, {task.name for task in view.spec.tasks} - lost)
     waiting = {each.task for each in waiting_tasks(state, view)}
     return next((each for each in stuck if each.task in waiting), None)
-
-
-def contradiction(spec: JobSpec) -> str | None:
-    """What of the dependencies can never be met, as found and expected; None if all can."""
-    needs = {task.name: set(task.depends_on) for task in spec.tasks}
-    for position, task in enumerate(spec.tasks):
-        unknown = sorted(needs[task.name] - needs.keys())
-        if unknown:
-            found = excerpt(unknown[0])
-            return f"spec.tasks[{position}].dependsOn.name: found {found}, expected the name of a task"
-    left = dict(needs)
-    while startable := [name for name, wanted in left.items() if not wanted & left.keys()]:
-        for name in startable:
-            del left[name]
-    if not left:
-        return None
-    ring = ", ".join(sorted(left))
-    return f"spec.tasks[].dependsOn: found tasks that wait for one another ({ring}), expected no cycle"
 
 
 def _waiting(view: JobView, met: set[str]) -> Iterator[WaitingTask]:

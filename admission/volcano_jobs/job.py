@@ -3,9 +3,10 @@
 Defaults are those of Volcano's mutating webhook, so a Job reads the same whether or not a webhook saw it.
 """
 
-from collections.abc import Mapping, Sized
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 
@@ -14,6 +15,7 @@ from queues.api.model import excerpt
 from queues.api.names import DEFAULT_QUEUE, QUEUE_LABEL
 from queues.api.reading.user_values import MOST_ENTRIES, MOST_POD_SETS, duration
 from queues.api.validation.defaults import MAX_RETRY, with_needed_plugins
+from queues.api.validation.plugin_flags import unsupported_plugins
 from queues.api.validation.unsupported import UNTIMED, unsupported_fields
 from queues.errors import InvalidDocument
 
@@ -138,12 +140,16 @@ def job_of(metadata: WireMetadata, spec_json: msgspec.Raw) -> JobSpec:
     """The Job with this metadata and this spec. Raises InvalidDocument."""
     try:
         spec = _SPEC.decode(spec_json)
-        _refuse_too_many(spec)
         tasks = tuple(_task(position, task) for position, task in enumerate(spec.tasks))
     except msgspec.DecodeError as error:
         found = str(error)
         where = found.replace("`$", "`$.spec") if "`$" in found else f"{found} - at `$.spec`"
+        if bound := _TOO_LONG.fullmatch(where):
+            raise InvalidDocument(
+                where=bound[2], found="too many entries", expected=f"at most {bound[1]}"
+            ) from error
         raise _invalid(where) from error
+    plugins = {name: tuple(flags) for name, flags in with_needed_plugins(spec.plugins).items()}
     return JobSpec(
         namespace=metadata.namespace,
         name=metadata.name,
@@ -154,7 +160,7 @@ def job_of(metadata: WireMetadata, spec_json: msgspec.Raw) -> JobSpec:
         priority_class=spec.priority_class_name,
         minimum=spec.min_available or sum(task.minimum for task in tasks),
         tasks=tasks,
-        plugins={name: tuple(flags) for name, flags in with_needed_plugins(spec.plugins).items()},
+        plugins=plugins,
         volumes=spec.volumes,
         policies=_policies(spec.policies),
         max_retry=spec.max_retry or MAX_RETRY,
@@ -164,35 +170,18 @@ def job_of(metadata: WireMetadata, spec_json: msgspec.Raw) -> JobSpec:
         annotations=metadata.annotations or {},
         running_estimate=duration(spec.running_estimate),
         network_topology=spec.network_topology,
-        unsupported=unsupported_fields(spec),
+        unsupported=(*unsupported_fields(spec), *unsupported_plugins(plugins)),
     )
-
-
-def _refuse_too_many(spec: "_Spec") -> None:
-    """Refuses lists with too many entries: each entry is read. Raises InvalidDocument."""
-    lists: list[tuple[str, Sized, int, str]] = [
-        ("tasks", spec.tasks, MOST_POD_SETS, "tasks"),
-        ("volumes", spec.volumes, MOST_ENTRIES, "volumes"),
-        ("policies", spec.policies, MOST_ENTRIES, "policies"),
-        *(
-            (f"tasks[{index}].policies", task.policies, MOST_ENTRIES, "policies")
-            for index, task in enumerate(spec.tasks[:MOST_POD_SETS])
-        ),
-        ("plugins", spec.plugins, MOST_ENTRIES, "plugins"),
-        *(
-            (f"plugins.{excerpt(name)}", flags or (), MOST_ENTRIES, "flags")
-            for name, flags in spec.plugins.items()
-        ),
-    ]
-    for where, found, most, noun in lists:
-        if len(found) > most:
-            raise InvalidDocument(
-                where=f"spec.{where}", found=f"{len(found)} {noun}", expected=f"at most {most}"
-            )
 
 
 def _invalid(found: str) -> InvalidDocument:
     return InvalidDocument(where="Job", found=found, expected="a batch.volcano.sh/v1alpha1 Job")
+
+
+#: What is said of a list or map with too many entries.
+_TOO_LONG: Final = re.compile(r"Expected `(?:array|object)` of length <= (\d+) - at `\$\.(.*)`")
+#: Each entry of a list is read.
+_FEW: Final = msgspec.Meta(max_length=MOST_ENTRIES)
 
 
 # The fields that are decoded.
@@ -229,7 +218,7 @@ class _Task(WireStruct):
     min_available: Int32 | None = None
     template: msgspec.Raw = msgspec.Raw(b"{}")
     partition_policy: _Partition | None = None
-    policies: tuple[_Policy, ...] = ()
+    policies: Annotated[tuple[_Policy, ...], _FEW] = ()
     max_retry: Int32 = MAX_RETRY
     depends_on: _DependsOn | None = None
     topology_policy: str = ""
@@ -240,14 +229,16 @@ class _Spec(WireStruct):
     scheduler_name: str = ""
     priority_class_name: str = ""
     min_available: Int32 = 0
-    tasks: tuple[_Task, ...] = ()
-    plugins: dict[str, list[str] | None] = msgspec.field(default_factory=dict)
-    volumes: tuple[VolumeSpec, ...] = ()
+    tasks: Annotated[tuple[_Task, ...], msgspec.Meta(max_length=MOST_POD_SETS)] = ()
+    plugins: Annotated[dict[str, Annotated[list[str], _FEW] | None], _FEW] = msgspec.field(
+        default_factory=dict
+    )
+    volumes: Annotated[tuple[VolumeSpec, ...], _FEW] = ()
     max_retry: Int32 = MAX_RETRY
     min_success: Int32 | None = None
     ttl_seconds_after_finished: Int32 | None = None
     network_topology: dict[str, Any] | None = None
-    policies: tuple[_Policy, ...] = ()
+    policies: Annotated[tuple[_Policy, ...], _FEW] = ()
     running_estimate: str | None = None
 
 

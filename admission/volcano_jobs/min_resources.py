@@ -11,16 +11,11 @@ from typing import Final
 import msgspec
 
 from admission.volcano_jobs.job import JobSpec, TaskSpec
-from admission.wire import WirePodSpec
 from queues.api.reading.quota_usage import QuotaUsage
+from queues.api.types.pod import WirePodSpec, WirePodTemplate
 from queues.errors import InvalidQuantity
 
-
-class _Template(msgspec.Struct):
-    spec: WirePodSpec = msgspec.field(default_factory=WirePodSpec)
-
-
-_TEMPLATE: Final = msgspec.json.Decoder(_Template)
+_TEMPLATE: Final = msgspec.json.Decoder(WirePodTemplate)
 
 
 def min_resources(job: JobSpec, priorities: Mapping[str, int]) -> dict[str, str]:
@@ -30,7 +25,7 @@ def min_resources(job: JobSpec, priorities: Mapping[str, int]) -> dict[str, str]
     class that does not exist counts as 0.
     """
     try:
-        specs = {task.name: _TEMPLATE.decode(task.template).spec for task in job.tasks}
+        specs = {task.name: _TEMPLATE.decode(task.template).spec or WirePodSpec() for task in job.tasks}
         ranks = {name: priorities.get(spec.priority_class_name or "", 0) for name, spec in specs.items()}
         total = QuotaUsage()
         for task, pods in counted_pods(job, ranks).items():

@@ -132,7 +132,7 @@ def companions_of(spec: JobSpec) -> tuple[Companion, ...]:
     """All companions of a Job, in the order to create them. Raises InvalidDocument."""
     return (
         *volume_claims(spec),
-        *(companion for plugin in plugins_of(spec) for companion in plugin.companions(spec)),
+        *(companion for plugin in plugins_of(spec) for companion in plugin.companions()),
     )
 
 

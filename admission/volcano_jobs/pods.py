@@ -167,7 +167,7 @@ def _manifest(job: JobSpec, task: TaskSpec, settings: PodSettings, position: _Po
     spec["affinity"] = pinned(spec.get("affinity"), [position.node])
     mount_volumes(pod, job)
     for plugin in plugins_of(job):
-        plugin.configure_pod(pod, job, task, position.index)
+        plugin.configure_pod(pod, task, position.index)
     return pod
 
 

@@ -11,7 +11,6 @@ no retries; and ``*`` does not stand for ``TaskCompleted``, by which a Job that 
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Final
 
 from admission.facts.pods import PodFact, PodPhase
@@ -20,21 +19,9 @@ from admission.volcano_jobs.lifecycle import ACTIONS
 from admission.volcano_jobs.state import TARGETED, Action, JobState, Phase
 from admission.volcano_jobs.view import JobView, is_stale
 from queues.admissions import AdmissionState
+from queues.api.types.volcano_job import JobEvent
 
 Outcomes = Mapping[tuple[str, int], PodPhase]
-
-
-class JobEvent(StrEnum):
-    """What policies name, in Volcano's words."""
-
-    ANY = "*"
-    POD_FAILED = "PodFailed"
-    POD_EVICTED = "PodEvicted"
-    POD_PENDING = "PodPending"
-    TASK_COMPLETED = "TaskCompleted"
-    TASK_FAILED = "TaskFailed"
-    UNKNOWN = "Unknown"
-    JOB_UPDATED = "JobUpdated"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

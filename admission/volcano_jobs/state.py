@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from typing import Any, Final, Self
 
+from queues.api.types.volcano_job import JobAction, JobPhase
 from queues.reason_codes import ReasonCode
 from queues.workload import Result, WorkloadKey
 
@@ -14,24 +14,7 @@ HISTORY: Final = 16
 MOST_COMMANDS: Final = 16
 
 
-class Phase(StrEnum):
-    """Where a Volcano Job is, in Volcano's words."""
-
-    PENDING = "Pending"
-    RUNNING = "Running"
-    #: Pods are being removed, and start again afterwards.
-    RESTARTING = "Restarting"
-    #: Pods are being removed; a resume starts them again.
-    ABORTING = "Aborting"
-    ABORTED = "Aborted"
-    #: Pods are being removed; the Job counts as a success afterwards.
-    COMPLETING = "Completing"
-    COMPLETED = "Completed"
-    #: Pods are being removed, for good.
-    TERMINATING = "Terminating"
-    TERMINATED = "Terminated"
-    FAILED = "Failed"
-
+Phase = JobPhase
 
 #: Phases without a way back; pods that are left are removed.
 FINAL: Final = frozenset({Phase.COMPLETED, Phase.FAILED, Phase.TERMINATED})
@@ -39,18 +22,7 @@ FINAL: Final = frozenset({Phase.COMPLETED, Phase.FAILED, Phase.TERMINATED})
 STOPPED: Final = FINAL | {Phase.ABORTING, Phase.ABORTED, Phase.COMPLETING, Phase.TERMINATING}
 
 
-class Action(StrEnum):
-    """The actions that a lifecycle policy or a Command asks for."""
-
-    ABORT = "AbortJob"
-    RESTART = "RestartJob"
-    TERMINATE = "TerminateJob"
-    COMPLETE = "CompleteJob"
-    RESUME = "ResumeJob"
-    RESTART_TASK = "RestartTask"
-    RESTART_POD = "RestartPod"
-    RESTART_PARTITION = "RestartPartition"
-
+Action = JobAction
 
 #: Actions on some pods of a Job: the others run on.
 TARGETED: Final = frozenset({Action.RESTART_TASK, Action.RESTART_POD, Action.RESTART_PARTITION})

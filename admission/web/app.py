@@ -1,32 +1,15 @@
 """The read API, which the API server passes requests of users on to. Reads only; nothing changes through it.
 
-/apis/read.muster.dev/v1                                                  what there is
-/apis/read.muster.dev/v1/queues
-/apis/read.muster.dev/v1/queues/{name}/versions?limit=&continue=
-/apis/read.muster.dev/v1/queues/{name}/quota?at=
-/apis/read.muster.dev/v1/pending?queue=&namespace=&limit=&continue=
-/apis/read.muster.dev/v1/expected-starts?namespace=                               from the leader
-/apis/read.muster.dev/v1/workloads?queue=&namespace=&user=&mine=&state=&since=&limit=&continue=
-/apis/read.muster.dev/v1/users?queue=&limit=&continue=
-/apis/read.muster.dev/v1/decisions?queue=&namespace=&since=&limit=&continue=
-/apis/read.muster.dev/v1/nodes?workloads=&limit=&continue=
-/apis/read.muster.dev/v1/usage?from=&to=&by=&resource=&queue=&limit=&continue=
-/apis/read.muster.dev/v1/timeseries?from=&to=&step=&resource=&queue=&limit=
-/apis/read.muster.dev/v1/changes?watch=true                                server-sent events
-/apis/read.muster.dev/v1/namespaces/{namespace}/workloads/{name}?kind=
-/apis/read.muster.dev/v1/namespaces/{namespace}/workloads/{name}/outlook?kind=     from the leader
-/apis/read.muster.dev/v1/version
-/apis/read.muster.dev/v1/snapshot                                          from the leader
-/apis/read.muster.dev/v1/trials                 POST: a question with a body  from the leader
-/metrics
+``_QUESTIONS`` lists what may be asked. Besides: ``/changes``, server-sent events; ``/trials``, a question with a body;
+``/snapshot``, the last turn of the leader as a file; ``/metrics``.
 """
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
-from typing import Any, Final
+from typing import Annotated, Any, Final, NamedTuple, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -48,6 +31,7 @@ from admission.web.http import (
     flag,
     json_answer,
     numbered_place,
+    place_in,
     tagged,
     time_of,
     whole_number,
@@ -55,18 +39,19 @@ from admission.web.http import (
 from admission.web.leader.asking import LeaderGates, asker_in
 from admission.web.leader.forwarding import FORWARDED, LeaderQuestions
 from admission.web.lists.expected_starts import ExpectedStarts, in_sight, with_expected
-from admission.web.lists.queries import decisions_of, is_mine, limit_of, lines_before, listing_of, place_after
+from admission.web.lists.queries import decisions_of, is_mine, limit_of, listing_of
 from admission.web.reader import Sight, UnknownName, together
 from admission.web.sql_reader import SqlReader
-from admission.web.time_series import PARAMETERS as OF_TIME_SERIES
 from admission.web.time_series import time_series_request
 from admission.web.trials.handler import LARGEST_TRIAL
 from admission.web.trials.handler import answer as trial_answer
-from admission.web.usage_report import PARAMETERS, usage_request
+from admission.web.usage_report import usage_request
 from queues.api.api_resources import NODES, QUEUES
 from queues.api.names import READ_API
 from queues.api.reading.user_values import is_dns_name
 from queues.errors import DatabaseTooSlow, DatabaseUnavailable, MusterError
+from queues.sql.read.listed import ListPlace
+from queues.sql.statements import StorableText
 from queues.workload import WorkloadKind
 
 #: Seconds for one answer.
@@ -83,19 +68,45 @@ _MOST_KEPT: Final = 512
 _LONGEST_SHOWN: Final = 100
 #: Versions of a queue in one answer.
 MOST_VERSIONS: Final = 100
+Place = TypeVar("Place")
 PREFIX: Final = f"/apis/{READ_API}"
-_WORKLOAD: Final = f"{PREFIX}/namespaces/{{namespace}}/workloads/{{name}}"
-_PATHS: Final = (
-    f"{PREFIX}/queues, {PREFIX}/queues/QUEUE/versions and …/quota, {PREFIX}/pending, {PREFIX}/expected-starts, "
-    f"{PREFIX}/workloads, "
-    f"{PREFIX}/users, {PREFIX}/decisions, {PREFIX}/nodes, {PREFIX}/usage, "
-    f"{PREFIX}/timeseries, {PREFIX}/changes, "
-    f"{PREFIX}/namespaces/NAMESPACE/workloads/NAME and …/outlook, {PREFIX}/snapshot, {PREFIX}/trials"
-)
 #: What the API server asks for to learn what there is: no objects, so nothing that others would list or delete.
 _DISCOVERY: Final = encode(
     {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": READ_API, "resources": []}
 )
+
+
+class _QueuePlace(NamedTuple):
+    """Where a line is in the list of the waiting."""
+
+    queue: StorableText
+    position: Annotated[int, msgspec.Meta(ge=0, lt=2**62)]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRequest:
+    """A question of a user."""
+
+    request: web.Request
+    caller: Caller
+
+    @property
+    def query(self) -> Mapping[str, str]:
+        """Its parameters."""
+        return self.request.query
+
+    @property
+    def names(self) -> Mapping[str, str]:
+        """The names in its path."""
+        return self.request.match_info
+
+    def stated(self, parameter: str) -> str | None:
+        """A parameter; None if it is not given, or is empty."""
+        return self.request.query.get(parameter) or None
+
+    def place(self, form: type[Place]) -> Place | None:
+        """Where the page before ended; None for the beginning. Raises BadQuery."""
+        return place_in(self.request.query.get("continue"), form)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,210 +150,130 @@ class ReadApi:
         application.add_routes(
             [
                 web.get(PREFIX, self.discover),
-                web.get(f"{PREFIX}/queues", self.show_queues),
-                web.get(f"{PREFIX}/queues/{{name}}/versions", self.show_versions),
-                web.get(f"{PREFIX}/queues/{{name}}/quota", self.show_quota),
-                web.get(f"{PREFIX}/pending", self.show_pending),
-                web.get(f"{PREFIX}/expected-starts", self.show_expected_starts),
-                web.get(f"{PREFIX}/workloads", self.show_workloads),
-                web.get(f"{PREFIX}/users", self.show_users),
-                web.get(f"{PREFIX}/decisions", self.show_decisions),
-                web.get(f"{PREFIX}/nodes", self.show_nodes),
-                web.get(f"{PREFIX}/usage", self.show_usage),
-                web.get(f"{PREFIX}/timeseries", self.show_time_series),
+                *(web.get(PREFIX + question.path, self._answering(question)) for question in _QUESTIONS),
                 web.get(f"{PREFIX}/changes", stream_changes),
-                web.get(_WORKLOAD, self.explain),
-                web.get(f"{_WORKLOAD}/outlook", self.show_outlook),
                 web.get(f"{PREFIX}/snapshot", self.show_snapshot),
                 web.post(f"{PREFIX}/trials", self.try_out),
-                web.get(f"{PREFIX}/version", self.show_version),
                 web.get("/metrics", self.show_metrics),
             ]
         )
         return application
 
+    def _answering(self, question: "_Question") -> Callable[[web.Request], Awaitable[web.Response]]:
+        async def handle(request: web.Request) -> web.Response:
+            _only(request, *question.parameters.split())
+            return tagged(request, await self._content(request, lambda asked: question.answer(self, asked)))
+
+        return handle
+
     async def discover(self, _: web.Request) -> web.Response:
         """What the API server needs to know. Every user may ask for it."""
         return json_answer(_DISCOVERY)
 
-    async def show_queues(self, request: web.Request) -> web.Response:
+    async def queues(self, asked: ReadRequest) -> bytes:
         """The queues that the user may see."""
-        _only(request)
+        return encode(await self.reader.queues(await self.rights.sight(asked.caller)))
 
-        async def answer(caller: Caller) -> bytes:
-            sight = await self.rights.sight(caller)
-            return encode(await self.reader.queues(sight))
-
-        return await self._answered(request, answer)
-
-    async def show_versions(self, request: web.Request) -> web.Response:
+    async def versions(self, asked: ReadRequest) -> bytes:
         """The recorded versions of a queue that the user may get."""
-        _only(request, "limit", "continue")
-        name, limit = (
-            request.match_info["name"],
-            whole_number("limit", request.query.get("limit", str(MOST_VERSIONS)), MOST_VERSIONS),
-        )
-        before = numbered_place(request.query.get("continue"))
+        name = asked.names["name"]
+        limit = whole_number("limit", asked.query.get("limit", str(MOST_VERSIONS)), MOST_VERSIONS)
+        before = numbered_place(asked.query.get("continue"))
+        await self._require_queue(asked.caller, name)
+        return encode(await self.reader.queue_versions(name, limit=limit, before=before))
 
-        async def answer(caller: Caller) -> bytes:
-            await self._require_queue(caller, name)
-            return encode(await self.reader.queue_versions(name, limit=limit, before=before))
-
-        return await self._answered(request, answer)
-
-    async def show_quota(self, request: web.Request) -> web.Response:
+    async def quota(self, asked: ReadRequest) -> bytes:
         """The limits of a queue that the user may get, and of its children, now or at an earlier time."""
-        _only(request, "at")
-        name, said = request.match_info["name"], request.query.get("at")
+        name, said = asked.names["name"], asked.stated("at")
         at = time_of("at", said) if said else None
+        await self._require_queue(asked.caller, name)
+        sight = await self.rights.sight(asked.caller)
+        return encode(await self.reader.quota_at(name, at, sight=sight))
 
-        async def answer(caller: Caller) -> bytes:
-            await self._require_queue(caller, name)
-            sight = await self.rights.sight(caller)
-            return encode(await self.reader.quota_at(name, at, sight=sight))
-
-        return await self._answered(request, answer)
-
-    async def show_pending(self, request: web.Request) -> web.Response:
+    async def pending(self, asked: ReadRequest) -> bytes:
         """Pending workloads that the user may see."""
-        _only(request, "queue", "namespace", "limit", "continue")
-        limit = limit_of(request.query)
-        namespace, after = request.query.get("namespace") or None, _place(request.query.get("continue"))
+        limit, after = limit_of(asked.query), asked.place(_QueuePlace)
+        namespace = asked.stated("namespace")
+        sight = await self._sight(asked.caller, namespace)
+        found = await self.reader.pending(
+            queue=asked.stated("queue"), namespace=namespace, limit=limit, after=after, sight=sight
+        )
+        if found.items:
+            items = with_expected(found.items, await self.expected_starts.lines(), found.now)
+            found = msgspec.structs.replace(found, items=items)
+        return _shown(found, sight)
 
-        async def answer(caller: Caller) -> bytes:
-            sight = await self._sight(caller, namespace)
-            found = await self.reader.pending(
-                queue=request.query.get("queue") or None,
-                namespace=namespace,
-                limit=limit,
-                after=after,
-                sight=sight,
-            )
-            if found.items:
-                items = with_expected(found.items, await self.expected_starts.lines(), found.now)
-                found = msgspec.structs.replace(found, items=items)
-            return _shown(found, sight)
-
-        return await self._answered(request, answer)
-
-    async def show_expected_starts(self, request: web.Request) -> web.Response:
+    async def expected(self, asked: ReadRequest) -> bytes:
         """When the pending workloads that the user may see should start."""
-        _only(request, "namespace")
-        namespace = request.query.get("namespace") or None
+        namespace = asked.stated("namespace")
+        sight = await self._sight(asked.caller, namespace)
+        return in_sight(await self._leader(asked, "/expected", {}), namespace, sight)
 
-        async def answer(caller: Caller) -> bytes:
-            sight = await self._sight(caller, namespace)
-            return in_sight(await self._leader(request, caller, "/expected", {}), namespace, sight)
-
-        return await self._answered(request, answer)
-
-    async def show_workloads(self, request: web.Request) -> web.Response:
+    async def workloads(self, asked: ReadRequest) -> bytes:
         """Workloads that wait, run or have ended, as far as the user may see them."""
-        _only(request, "queue", "namespace", "user", "mine", "state", "since", "limit", "continue")
-        namespace, limit = request.query.get("namespace") or None, limit_of(request.query)
-        wanted, after = listing_of(request.query, namespace), place_after(request.query)
-        mine = is_mine(request.query)
+        namespace, limit = asked.stated("namespace"), limit_of(asked.query)
+        wanted, after = listing_of(asked.query, namespace), asked.place(ListPlace)
+        if is_mine(asked.query):
+            wanted = replace(wanted, user=asked.caller.name)
+        sight = await self._sight(asked.caller, namespace)
+        queue = asked.stated("queue")
+        return _shown(
+            await self.reader.workloads(wanted, queue=queue, after=after, limit=limit, sight=sight), sight
+        )
 
-        async def answer(caller: Caller) -> bytes:
-            sight = await self._sight(caller, namespace)
-            queue = request.query.get("queue") or None
-            chosen = replace(wanted, user=caller.name) if mine else wanted
-            found = await self.reader.workloads(chosen, queue=queue, after=after, limit=limit, sight=sight)
-            return _shown(found, sight)
-
-        return await self._answered(request, answer)
-
-    async def show_users(self, request: web.Request) -> web.Response:
+    async def users(self, asked: ReadRequest) -> bytes:
         """Users with what they hold and wait for: the one who asks, and of others what that one may see."""
-        _only(request, "queue", "limit", "continue")
-        limit, after = limit_of(request.query), lines_before(request.query)
+        limit, after = limit_of(asked.query), numbered_place(asked.query.get("continue")) or 0
+        sight, user = await self.rights.sight(asked.caller), asked.caller.name
+        queue = asked.stated("queue")
+        return encode(await self.reader.users(queue=queue, user=user, after=after, limit=limit, sight=sight))
 
-        async def answer(caller: Caller) -> bytes:
-            sight = await self.rights.sight(caller)
-            queue = request.query.get("queue") or None
-            return encode(
-                await self.reader.users(queue=queue, user=caller.name, after=after, limit=limit, sight=sight)
-            )
-
-        return await self._answered(request, answer)
-
-    async def show_decisions(self, request: web.Request) -> web.Response:
+    async def decisions(self, asked: ReadRequest) -> bytes:
         """Decisions about workloads that the user may see, in the order in which they were made."""
-        _only(request, "queue", "namespace", "since", "limit", "continue")
-        limit = limit_of(request.query)
-        wanted = decisions_of(request.query, int(time.time()))
+        limit, wanted = limit_of(asked.query), decisions_of(asked.query, int(time.time()))
+        sight = await self._sight(asked.caller, wanted.namespace)
+        queue = asked.stated("queue")
+        return _shown(await self.reader.decisions(wanted, queue=queue, limit=limit, sight=sight), sight)
 
-        async def answer(caller: Caller) -> bytes:
-            sight = await self._sight(caller, wanted.namespace)
-            queue = request.query.get("queue") or None
-            return _shown(await self.reader.decisions(wanted, queue=queue, limit=limit, sight=sight), sight)
-
-        return await self._answered(request, answer)
-
-    async def show_nodes(self, request: web.Request) -> web.Response:
+    async def nodes(self, asked: ReadRequest) -> bytes:
         """What seats hold on the nodes, and whose seats these are, for those who may list nodes."""
-        _only(request, "workloads", "limit", "continue")
-        limit, after = limit_of(request.query), request.query.get("continue", "")
-        with_workloads = flag("workloads", request.query.get("workloads"))
+        limit, after = limit_of(asked.query), asked.query.get("continue", "")
+        with_workloads = flag("workloads", asked.query.get("workloads"))
+        await self.rights.require(asked.caller, AccessRequest(verb="list", resource=NODES), "list nodes")
+        sight = await self.rights.sight(asked.caller) if with_workloads else None
+        return encode(await self.reader.nodes(after=after, limit=limit, sight=sight))
 
-        async def answer(caller: Caller) -> bytes:
-            await self.rights.require(caller, AccessRequest(verb="list", resource=NODES), "list nodes")
-            sight = await self.rights.sight(caller) if with_workloads else None
-            return encode(await self.reader.nodes(after=after, limit=limit, sight=sight))
-
-        return await self._answered(request, answer)
-
-    async def show_usage(self, request: web.Request) -> web.Response:
+    async def usage(self, asked: ReadRequest) -> bytes:
         """Use in a period: the user's own, and that of queues which the user may see."""
-        _only(request, *PARAMETERS)
-        asked = usage_request(request.query)
+        wanted = usage_request(asked.query)
+        sight = await self.rights.sight(asked.caller)
+        if sight.workloads is not None and wanted.names_workloads():
+            # Of the past too: nothing needs to wait in them now.
+            used = await self.reader.used_kinds_in_namespaces(wanted.begins, MOST_ASKED)
+            sight = await self.rights.sight_in(asked.caller, used)
+        return encode(await self.reader.usage(wanted, user=asked.caller.name, sight=sight))
 
-        async def answer(caller: Caller) -> bytes:
-            sight = await self.rights.sight(caller)
-            if sight.workloads is not None and asked.names_workloads():
-                # Of the past too: nothing needs to wait in them now.
-                used = await self.reader.used_kinds_in_namespaces(asked.begins, MOST_ASKED)
-                sight = await self.rights.sight_in(caller, used)
-            return encode(await self.reader.usage(asked, user=caller.name, sight=sight))
-
-        return await self._answered(request, answer)
-
-    async def show_time_series(self, request: web.Request) -> web.Response:
+    async def time_series(self, asked: ReadRequest) -> bytes:
         """Use and waits over time of a queue that the user may get, and of those directly below it."""
-        _only(request, *OF_TIME_SERIES)
-        asked = time_series_request(request.query)
+        wanted = time_series_request(asked.query)
+        await self._require_queue(asked.caller, wanted.queue)
+        sight = await self.rights.sight(asked.caller)
+        return encode(await self.reader.time_series(wanted, sight=sight))
 
-        async def answer(caller: Caller) -> bytes:
-            await self._require_queue(caller, asked.queue)
-            sight = await self.rights.sight(caller)
-            return encode(await self.reader.time_series(asked, sight=sight))
-
-        return await self._answered(request, answer)
-
-    async def explain(self, request: web.Request) -> web.Response:
+    async def explain(self, asked: ReadRequest) -> bytes:
         """Everything about the workloads of a name."""
-        kind, namespace, name = _kind(request), request.match_info["namespace"], request.match_info["name"]
-
-        async def answer(caller: Caller) -> bytes:
-            sight = await self._sight(caller, namespace)
-            try:
-                found = await self.reader.explain(namespace=namespace, name=name, kind=kind, sight=sight)
-            except UnknownName:
-                # It may be in another namespace: these are asked about only now.
-                everywhere = await self.rights.sight(caller)
-                found = await self.reader.explain(
-                    namespace=namespace, name=name, kind=kind, sight=together(sight, everywhere)
-                )
-            return _shown(await self._with_outlooks(request, caller, kind, found), sight)
-
-        return await self._answered(request, answer)
+        kind, namespace, name = _kind(asked), asked.names["namespace"], asked.names["name"]
+        sight = await self._sight(asked.caller, namespace)
+        try:
+            found = await self.reader.explain(namespace=namespace, name=name, kind=kind, sight=sight)
+        except UnknownName:
+            # It may be in another namespace: these are asked about only now.
+            everywhere = together(sight, await self.rights.sight(asked.caller))
+            found = await self.reader.explain(namespace=namespace, name=name, kind=kind, sight=everywhere)
+        return _shown(await self._with_outlooks(asked, kind, found), sight)
 
     async def _with_outlooks(
-        self,
-        request: web.Request,
-        caller: Caller,
-        kind: str | None,
-        found: tuple[bodies.ExplanationBody, ...],
+        self, asked: ReadRequest, kind: str | None, found: tuple[bodies.ExplanationBody, ...]
     ) -> tuple[bodies.ExplanationBody, ...]:
         """The workloads of a name, those that wait or run with what only the leader knows of them."""
         if not any(map(_has_outlook, found)):
@@ -353,9 +284,8 @@ class ReadApi:
         try:
             async with asyncio.timeout(_OUTLOOK_SECONDS):
                 query = {"namespace": namespace, "name": name, "kind": kind}
-                answer = await self._leader(
-                    request, caller, "/outlook", query, public=_outlook_path(namespace, name, kind)
-                )
+                public = _outlook_path(namespace, name, kind)
+                answer = await self._leader(asked, "/outlook", query, public=public)
             known = {each.uid: each for each in reversed(_OUTLOOKS.decode(answer))}
         except TimeoutError:
             unknown = f"The leader did not answer within {_OUTLOOK_SECONDS:.0f} seconds."
@@ -368,26 +298,26 @@ class ReadApi:
             for one in found
         )
 
-    async def show_outlook(self, request: web.Request) -> web.Response:
+    async def outlook(self, asked: ReadRequest) -> bytes:
         """What would let the workloads of a name in."""
-        kind, namespace, name = _kind(request), request.match_info["namespace"], request.match_info["name"]
+        kind, namespace, name = _kind(asked), asked.names["namespace"], asked.names["name"]
+        sight = await self._sight(asked.caller, namespace)
+        query = {"namespace": namespace, "name": name, "kind": kind}
+        found = msgspec.json.decode(await self._leader(asked, "/outlook", query))
+        seen = [one for one in found if sight.shows(one["kind"], one["namespace"])]
+        return encode(redacted(seen, sight))
 
-        async def answer(caller: Caller) -> bytes:
-            sight = await self._sight(caller, namespace)
-            query = {"namespace": namespace, "name": name, "kind": kind}
-            found = msgspec.json.decode(await self._leader(request, caller, "/outlook", query))
-            seen = [one for one in found if sight.shows(one["kind"], one["namespace"])]
-            return encode(redacted(seen, sight))
-
-        return await self._answered(request, answer)
+    async def version(self, _: ReadRequest) -> bytes:
+        """The version of this replica."""
+        return encode(bodies.VersionBody(version=version("muster")))
 
     async def show_snapshot(self, request: web.Request) -> web.Response:
         """The last turn; it has all objects of all users."""
         _only(request)
 
-        async def answer(caller: Caller) -> bytes:
-            await self.rights.require_everything(caller, "a snapshot has everything")
-            return await self._leader(request, caller, "/snapshot", {})
+        async def answer(asked: ReadRequest) -> bytes:
+            await self.rights.require_everything(asked.caller, "a snapshot has everything")
+            return await self._leader(asked, "/snapshot", {})
 
         content = await self._content(request, answer)
         return web.Response(body=content, content_type="application/octet-stream")
@@ -401,37 +331,25 @@ class ReadApi:
                     pass  # no place of other questions is held while this one waits for the leader
                 return json_answer(await trial_answer(request, caller, self.rights, self.leader))
 
-    async def show_version(self, request: web.Request) -> web.Response:
-        """The version of this replica."""
-        _only(request)
-
-        async def answer(_: Caller) -> bytes:
-            return encode(bodies.VersionBody(version=version("muster")))
-
-        return await self._answered(request, answer)
-
     async def show_metrics(self, request: web.Request) -> web.Response:
         """The metrics, for those who may get the path."""
 
-        async def answer(caller: Caller) -> bytes:
+        async def answer(asked: ReadRequest) -> bytes:
             access = AccessRequest(verb="get", path="/metrics")
-            await self.rights.require(caller, access, "get the path /metrics")
+            await self.rights.require(asked.caller, access, "get the path /metrics")
             return await self.metrics()
 
         content = await self._content(request, answer)
         return web.Response(body=content, headers={"Content-Type": METRICS_TYPE})
 
-    async def _answered(
-        self, request: web.Request, answer: Callable[[Caller], Awaitable[bytes]]
-    ) -> web.Response:
-        return tagged(request, await self._content(request, answer))
-
-    async def _content(self, request: web.Request, answer: Callable[[Caller], Awaitable[bytes]]) -> bytes:
+    async def _content(
+        self, request: web.Request, answer: Callable[[ReadRequest], Awaitable[bytes]]
+    ) -> bytes:
         async with asyncio.timeout(_ANSWER_SECONDS):
-            caller = await self.authenticate(request)
-            question = (caller, request.path_qs, FORWARDED in request.headers)
-            async with self.gate.entered(caller.name):
-                return await self.kept.get(question, lambda: _asked(answer, caller))
+            asked = ReadRequest(request, await self.authenticate(request))
+            question = (asked.caller, request.path_qs, FORWARDED in request.headers)
+            async with self.gate.entered(asked.caller.name):
+                return await self.kept.get(question, lambda: _answer_to(asked, answer))
 
     async def _require_queue(self, caller: Caller, name: str) -> None:
         """Raises Forbidden unless the user may get that queue, whether it exists or not; UnknownName: none can."""
@@ -449,25 +367,55 @@ class ReadApi:
         return sight
 
     async def _leader(
-        self,
-        request: web.Request,
-        caller: Caller,
-        path: str,
-        query: dict[str, str | None],
-        public: str | None = None,
+        self, asked: ReadRequest, path: str, query: dict[str, str | None], public: str | None = None
     ) -> bytes:
-        asker = await asker_in(request, caller, self.rights)
-        return await self.leader_gates.ask(self.leader, request, asker, path, query, public)
+        asker = await asker_in(asked.request, asked.caller, self.rights)
+        return await self.leader_gates.ask(self.leader, asked.request, asker, path, query, public)
 
 
-async def _asked(answer: Callable[[Caller], Awaitable[bytes]], caller: Caller) -> bytes:
+class _Question(NamedTuple):
+    """A path of the API whose answer is JSON, with what answers it."""
+
+    path: str
+    answer: Callable[[ReadApi, ReadRequest], Awaitable[bytes]]
+    #: Names of its parameters, with blanks between them.
+    parameters: str = ""
+
+
+_QUESTIONS: Final = (
+    _Question("/queues", ReadApi.queues),
+    _Question("/queues/{name}/versions", ReadApi.versions, "limit continue"),
+    _Question("/queues/{name}/quota", ReadApi.quota, "at"),
+    _Question("/pending", ReadApi.pending, "queue namespace limit continue"),
+    _Question("/expected-starts", ReadApi.expected, "namespace"),
+    _Question(
+        "/workloads",
+        ReadApi.workloads,
+        "queue namespace user mine state since limit continue",
+    ),
+    _Question("/users", ReadApi.users, "queue limit continue"),
+    _Question("/decisions", ReadApi.decisions, "queue namespace since limit continue"),
+    _Question("/nodes", ReadApi.nodes, "workloads limit continue"),
+    _Question("/usage", ReadApi.usage, "from to by resource queue limit continue"),
+    _Question("/timeseries", ReadApi.time_series, "from to step resource queue limit"),
+    _Question("/namespaces/{namespace}/workloads/{name}", ReadApi.explain, "kind"),
+    _Question("/namespaces/{namespace}/workloads/{name}/outlook", ReadApi.outlook, "kind"),
+    _Question("/version", ReadApi.version),
+)
+#: For users who ask for something else.
+_PATHS: Final = ", ".join(
+    PREFIX + path for path in (*(each.path for each in _QUESTIONS), "/changes", "/snapshot", "/trials")
+)
+
+
+async def _answer_to(asked: ReadRequest, answer: Callable[[ReadRequest], Awaitable[bytes]]) -> bytes:
     """The answer. A question changes nothing, so it is asked once more when a connection to Postgres was lost."""
     try:
-        return await answer(caller)
+        return await answer(asked)
     except DatabaseTooSlow:
         raise
     except DatabaseUnavailable:
-        return await answer(caller)
+        return await answer(asked)
 
 
 def _shown(body: Any, sight: Sight) -> bytes:
@@ -485,22 +433,11 @@ def _outlook_path(namespace: str, name: str, kind: str | None) -> str:
     return f"{PREFIX}/namespaces/{quote(namespace, safe='')}/workloads/{quote(name, safe='')}/outlook{asked}"
 
 
-def _kind(request: web.Request) -> str | None:
-    _only(request, "kind")
-    kind = request.query.get("kind") or None
+def _kind(asked: ReadRequest) -> str | None:
+    kind = asked.stated("kind")
     if kind is not None and kind not in {str(known) for known in WorkloadKind}:
         raise BadQuery(f"kind is {kind!r}", expected=f"one of {', '.join(WorkloadKind)}")
     return kind
-
-
-def _place(continue_: str | None) -> tuple[str, int] | None:
-    """Queue and position of the last line of the page before."""
-    if not continue_:
-        return None
-    position, dot, queue = continue_.partition(".")
-    if not (dot and position.isdecimal() and len(position) < 19):
-        raise BadQuery(f"continue is {continue_!r}", expected="what the page before gave")
-    return queue, int(position)
 
 
 def _only(request: web.Request, *known: str) -> None:

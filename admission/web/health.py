@@ -5,15 +5,14 @@
 
 import asyncio
 import logging
-import math
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from time import monotonic
 from typing import Final
 
 from aiohttp import web
 
 from admission.read_api import bodies
+from admission.web.access.answer_cache import Kept
 from admission.web.http import errors_as_json, json_answer, problem
 from admission.web.reader import Check
 
@@ -66,24 +65,10 @@ class HealthApi:
         return web.Response(body=await self.metrics(), headers={"Content-Type": METRICS_TYPE})
 
 
-class KeptText:
+def kept_text(write: Callable[[], Awaitable[bytes]]) -> Callable[[], Awaitable[bytes]]:
     """The text of the metrics, written anew at most once a second, however many ask for it."""
-
-    def __init__(self, write: Callable[[], Awaitable[bytes]], now: Callable[[], float] = monotonic) -> None:
-        """``now``: seconds of a clock that never goes back."""
-        self._write = write
-        self._now = now
-        self._text = b""
-        self._until = -math.inf
-        self._writing = asyncio.Lock()
-
-    async def __call__(self) -> bytes:
-        """The text, a second old at most."""
-        async with self._writing:
-            if self._now() >= self._until:
-                self._text = await self._write()
-                self._until = self._now() + _TEXT_KEPT
-            return self._text
+    kept: Kept[None, bytes] = Kept(_TEXT_KEPT, 1)
+    return lambda: kept.get(None, write)
 
 
 async def _checked_all(checks: Mapping[str, Check]) -> web.Response:

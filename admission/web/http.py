@@ -1,6 +1,7 @@
 """What the HTTP servers of Muster share: sockets, JSON answers with their ETags, and errors as JSON."""
 
 import asyncio
+import base64
 import errno
 import hashlib
 import logging
@@ -10,7 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 from aiohttp import web
@@ -30,6 +31,10 @@ from queues.errors import ApiError, DatabaseError, MusterError
 
 _log = logging.getLogger(__name__)
 encode: Final = msgspec.json.Encoder().encode
+
+Place = TypeVar("Place")
+#: Characters of a place that are read.
+_LONGEST_PLACE: Final = 8192
 
 #: Seconds between attempts at a port that the process before still holds, and how many there are.
 _PORT_PAUSE: Final = 0.1
@@ -148,6 +153,22 @@ def flag(name: str, text: str | None) -> bool:
     if text not in (None, "", "true", "false"):
         raise BadQuery(f"{name} is {text[:100]!r}", expected="true or false")
     return text == "true"
+
+
+def text_of_place(place: object) -> str:
+    """Where the next page begins, as ``continue`` has it. None: there is no next page."""
+    return "" if place is None else base64.urlsafe_b64encode(msgspec.json.encode(place)).decode().rstrip("=")
+
+
+def place_in(text: str | None, form: type[Place]) -> Place | None:
+    """A parameter ``continue`` that ``text_of_place`` made. None for the beginning. Raises BadQuery."""
+    if not text:
+        return None
+    try:
+        padded = text[:_LONGEST_PLACE] + "=" * (-len(text) % 4)
+        return msgspec.json.decode(base64.urlsafe_b64decode(padded), type=form)
+    except (ValueError, RecursionError, msgspec.MsgspecError):
+        raise BadQuery(f"continue is {text[:100]!r}", expected="what the page before gave") from None
 
 
 def numbered_place(text: str | None) -> int | None:

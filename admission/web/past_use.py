@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from queues.quota.accounts import Account
 from queues.quota.decayed_usage import DecayedUsage, PastUse
 from queues.quota.tree import QueueTree
-from queues.sql.read import views
+from queues.sql.read.rows import AccountLine, QueueLine
 from queues.workload import FlavorName, QueueName
 
 
@@ -20,18 +20,18 @@ class QueuePast:
     averages: Mapping[Account, int] | None
 
 
-def account_of(line: views.AccountLine) -> Account:
+def account_of(line: AccountLine) -> Account:
     """The account of the line."""
     return Account(FlavorName(line.flavor), line.resource)
 
 
-def states_half_life(lines: Iterable[views.QueueLine]) -> bool:
+def states_half_life(lines: Iterable[QueueLine]) -> bool:
     """True if some queue states ``usageHalfLife``."""
     return any(((line.document.get("spec") or {}).get("policy") or {}).get("usageHalfLife") for line in lines)
 
 
 def past_by_queue(
-    tree: QueueTree, lines: Iterable[views.QueueLine], past: PastUse | None, now: int
+    tree: QueueTree, lines: Iterable[QueueLine], past: PastUse | None, now: int
 ) -> dict[QueueName, QueuePast]:
     """Past use by queue, where it counts, as a decision at ``now`` (seconds since the epoch) sees it.
 

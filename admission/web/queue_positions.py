@@ -13,20 +13,19 @@ from queues.errors import InvalidDocument
 from queues.order.policies import by_user, counts_use, small_first, urgency
 from queues.quota.queue import ROOT, Queue
 from queues.quota.tree import QueueTree
-from queues.sql.read import views
-from queues.sql.read.rows import OrderTerms
+from queues.sql.read.rows import OrderTerms, QueueLine
 from queues.workload import QueueName
 
 #: An ageing that is even faster makes no other order, and its sums would leave 64 bits.
 _LARGEST_FACTOR: Final = 10**9
 
 
-def policies(lines: Iterable[views.QueueLine]) -> QueueTree:
+def policies(lines: Iterable[QueueLine]) -> QueueTree:
     """The queues with their policies, own and inherited."""
     return QueueTree.build({line.name: _queue(line) for line in lines}, None)
 
 
-def _queue(line: views.QueueLine) -> Queue:
+def _queue(line: QueueLine) -> Queue:
     document = {
         "apiVersion": SCHEDULING_VOLCANO,
         "kind": "Queue",

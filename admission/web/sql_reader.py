@@ -2,31 +2,19 @@
 
 import asyncio
 import time
-from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from admission.read_api import bodies
 from admission.read_api.usage import TimeSeriesList, UsageList
-from admission.web.admission_times import stages_of, with_ends
-from admission.web.lists.lines import (
-    MOST_NODES,
-    PAST_SECONDS,
-    continued,
-    hours,
-    listed_body,
-    share_of,
-    user_bodies,
-    waiting_body,
-    with_meant_queue,
-)
-from admission.web.lists.nodes import node_bodies
+from admission.web.access.answer_cache import Kept
+from admission.web.http import text_of_place
+from admission.web.lists.lines import PAST_SECONDS, share_of, user_bodies, with_meant_queue
 from admission.web.past_use import QueuePast, past_by_queue, states_half_life
-from admission.web.quantities import facts_with_quantities, quantities, ranges
 from admission.web.queue_positions import counted_by, order_terms, policies, priority_limit
 from admission.web.quota.access_limits import with_access_limits
 from admission.web.quota.history import quota_at, version_bodies
@@ -40,12 +28,10 @@ from admission.web.time_series import (
 )
 from admission.web.tree import path_to_root, subtree, tree
 from admission.web.usage_report import UsageRequest, usage_list, usage_viewer
-from queues.admissions import NEVER_AGAIN, Admission, Seat
 from queues.errors import DatabaseTooSlow
 from queues.quota.decayed_usage import half_lives
 from queues.quota.queue import ROOT
 from queues.quota.tree import QueueTree
-from queues.resources import total
 from queues.sql.database import Database, Transaction
 from queues.sql.leadership import Heartbeat, last_heartbeat
 from queues.sql.read import views
@@ -57,7 +43,7 @@ from queues.sql.read.node_use import node_use, node_workloads
 from queues.sql.read.past_use import UsageReader
 from queues.sql.read.pending import pending, place_in_queue
 from queues.sql.read.queue_versions import recorded_since, versions_at, versions_of
-from queues.sql.read.rows import KindIn, OrderTerms, PlaceInQueue
+from queues.sql.read.rows import KindIn, OrderTerms, QueueLine
 from queues.sql.read.time_series import use_over_time, waits_over_time
 from queues.sql.read.usage import (
     queue_parents,
@@ -67,7 +53,7 @@ from queues.sql.read.usage import (
 )
 from queues.sql.read.users import UserQuestion, device_seconds, hidden_work, users
 from queues.text_format import rfc3339
-from queues.workload import QueueName
+from queues.workload import QueueName, WorkloadKey, WorkloadKind
 
 #: Workloads before one in its queue that an answer names.
 AHEAD: Final = 10
@@ -77,25 +63,17 @@ _PAST_SECONDS: Final = 4.0
 _COMPARED: Final = 50
 #: Seconds without a heartbeat after which no replica seems to lead.
 _SILENCE: Final = 10.0
+_NO_WORKLOADS: Final = bodies.NodeWorkloadsBody(items=(), total=0, hidden=0)
 
 
 @dataclass(frozen=True, slots=True)
 class _Overview:
     """The queues at one moment, with what is computed from them."""
 
-    lines: tuple[views.QueueLine, ...]
+    lines: tuple[QueueLine, ...]
     tree: QueueTree
     order: Mapping[QueueName, OrderTerms]
     bodies: tuple[bodies.QueueBody, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Age:
-    """How old an answer is, in the words of ``bodies.AgedBody``."""
-
-    now: str
-    as_of: str | None = None
-    behind: str = "no replica has led yet"
 
 
 class SqlReader:
@@ -109,13 +87,10 @@ class SqlReader:
     ) -> None:
         self._database = database
         self._clock = clock
-        self._keep = keep
         self._usage_reader = UsageReader()
-        self._reading = asyncio.Lock()
         # Adding up a long period may take Postgres seconds: one at a time, so that other questions have connections.
         self._adding_up = asyncio.Lock()
-        self._kept: _Overview | None = None
-        self._kept_until = 0.0
+        self._overviews: Kept[None, _Overview] = Kept(keep, 1)
 
     async def queues(self, sight: Sight = EVERYTHING) -> bodies.QueueList:
         """The queues that the user may see, parents first."""
@@ -123,18 +98,21 @@ class SqlReader:
         async with self._database.snapshot() as tx:
             age = await self._age(tx)
         items = tuple(in_sight(body, sight) for body in overview.bodies if sight.shows_queue(body.name))
-        return bodies.QueueList(**asdict(age), items=items)
+        return bodies.QueueList(**age, items=items)
 
     async def nodes(self, *, after: str, limit: int, sight: Sight | None = None) -> bodies.NodeList:
         """Nodes after a name, with what seats hold on them, and, as far as ``sight`` goes, whose seats."""
         async with self._database.snapshot() as tx:
-            found = await node_use(tx, after=after, limit=limit)
-            names = [node.name for node in found]
-            seated = None if sight is None else await node_workloads(tx, names, sight.workloads)
+            items = await node_use(tx, after=after, limit=limit)
+            if sight is not None:
+                seated = await node_workloads(tx, [node.name for node in items], sight.workloads)
+                items = tuple(
+                    msgspec.structs.replace(node, workloads=seated.get(node.name, _NO_WORKLOADS))
+                    for node in items
+                )
             age = await self._age(tx)
-        items = node_bodies(found, seated)
         return bodies.NodeList(
-            **asdict(age), items=items, continue_=items[-1].name if 0 < len(items) == limit else ""
+            **age, items=items, continue_=items[-1].name if 0 < len(items) == limit else ""
         )
 
     async def queue_versions(
@@ -149,7 +127,7 @@ class SqlReader:
             age = await self._age(tx)
         more = limit > 0 and len(found) > limit
         return bodies.QueueVersionList(
-            **asdict(age),
+            **age,
             name=name,
             items=version_bodies(found, limit=limit),
             continue_=str(found[limit - 1].version) if more else "",
@@ -169,7 +147,7 @@ class SqlReader:
             age = await self._age(tx)
         shown = [each for each in found if each.queue == name or sight.shows_queue(each.queue)]
         return bodies.QuotaAtList(
-            **asdict(age), at=rfc3339(at), recorded_since=rfc3339(since), items=quota_at(shown, name)
+            **age, at=rfc3339(at), recorded_since=rfc3339(since), items=quota_at(shown, name)
         )
 
     async def pending(
@@ -196,14 +174,12 @@ class SqlReader:
             )
             age = await self._age(tx)
         known = [body.name for body in overview.bodies if sight.shows_queue(body.name)]
-        items = tuple(with_meant_queue(waiting_body(*each), known) for each in page.lines)
-        is_full = limit > 0 and len(items) == limit
         return bodies.PendingList(
-            **asdict(age),
+            **age,
             total=page.total,
             total_everywhere=page.total_everywhere,
-            items=items,
-            continue_=f"{page.lines[-1][1]}.{items[-1].queue}" if is_full else "",
+            items=tuple(with_meant_queue(item, known) for item in page.items),
+            continue_=text_of_place(page.end),
         )
 
     async def workloads(
@@ -227,12 +203,12 @@ class SqlReader:
             begins = await ended_since(tx) if "finished" in wanted.states else 0
             age = await self._age(tx)
         return bodies.WorkloadList(
-            **asdict(age),
+            **age,
             total=page.total,
             total_everywhere=page.total_everywhere,
-            items=tuple(map(listed_body, page.lines)),
+            items=page.items,
             history_begins=rfc3339(begins) if begins > wanted.since else None,
-            continue_="" if page.end is None else continued(page.end),
+            continue_=text_of_place(page.end),
         )
 
     async def decisions(
@@ -246,20 +222,9 @@ class SqlReader:
         if queue is not None:
             wanted = replace(wanted, queues=subtree((await self._overview()).lines, queue, sight))
         async with self._database.snapshot() as tx:
-            found, end = await workload_decisions(tx, wanted, limit=limit)
+            items, end = await workload_decisions(tx, wanted, limit=limit)
             age = await self._age(tx)
-        items = tuple(
-            bodies.DecisionBody(
-                kind=each.kind,
-                namespace=each.namespace,
-                name=each.name,
-                uid=each.uid,
-                queue=each.queue,
-                **msgspec.structs.asdict(_event(each.decision, each.result)),
-            )
-            for each in found
-        )
-        return bodies.DecisionList(**asdict(age), items=items, continue_=str(end))
+        return bodies.DecisionList(**age, items=items, continue_=str(end))
 
     async def users(
         self, *, queue: str | None, user: str, after: int = 0, limit: int, sight: Sight = EVERYTHING
@@ -292,7 +257,7 @@ class SqlReader:
         told = user_bodies(lines, past, visible, you=user, whole=whole)
         page = told[after : after + limit]
         return bodies.UserList(
-            **asdict(age),
+            **age,
             queue=queue or ROOT,
             share_of="" if visible is None else share_of(visible),
             past_days=PAST_SECONDS // 86400,
@@ -306,28 +271,20 @@ class SqlReader:
         self, *, namespace: str, name: str, kind: str | None, sight: Sight = EVERYTHING
     ) -> tuple[bodies.ExplanationBody, ...]:
         """Everything about the workloads of that name. Raises UnknownName, with names that look alike."""
-        overview = await self._overview()
+        overview, now = await self._overview(), int(self._clock())
         async with self._database.snapshot() as tx:
+            age = await self._age(tx)
             found = [
                 one
-                for one in await views.explain(tx, namespace, name, kind, now=int(self._clock()))
-                if sight.shows(one.workload.key.kind, namespace)
+                for one in await views.explain(
+                    tx, namespace, name, kind, tree=overview.tree, now=now, age=age
+                )
+                if sight.shows(one.kind, namespace)
             ]
             if not found:
                 raise await self._unknown(tx, namespace, name, kind, sight)
-            places = [await self._place(tx, overview, one, sight) for one in found]
-            age = await self._age(tx)
-        queues = tuple(in_sight(body, sight) for body in overview.bodies if sight.shows_queue(body.name))
-        found_bodies = [
-            msgspec.structs.replace(
-                with_meant_queue(told, [queue.name for queue in queues]),
-                priority_limit=priority_limit(overview.tree, one.workload.queue, one.workload.priority),
-                admissions=with_ends(told.admissions, one.admissions, overview.tree),
-            )
-            for one, place in zip(found, places, strict=True)
-            for told in [explanation(one, queues, place, age, counted_by(overview.tree, one.workload.queue))]
-        ]
-        return tuple(sorted(found_bodies, key=lambda each: each.state == "finished"))
+            placed = [await self._placed(tx, overview, one, sight) for one in found]
+        return tuple(sorted(placed, key=lambda each: each.state == "finished"))
 
     async def usage(self, request: UsageRequest, *, user: str, sight: Sight = EVERYTHING) -> UsageList:
         """Use in a period. ``user``: whose own use is shown wherever it was.
@@ -345,7 +302,7 @@ class SqlReader:
                     page = await usage(tx, question, viewer)
             except DatabaseTooSlow as error:
                 raise PeriodTooLarge from error
-        return usage_list(request, question, page, history, asdict(age))
+        return usage_list(request, question, page, history, age)
 
     async def time_series(self, request: TimeSeriesRequest, *, sight: Sight = EVERYTHING) -> TimeSeriesList:
         """Use and waits over time of a queue and of those directly below it.
@@ -365,7 +322,7 @@ class SqlReader:
             except DatabaseTooSlow as error:
                 raise PeriodTooLarge from error
         limits = limits_now(overview.lines, request.resource)
-        return time_series_list(request, slots, series, use, waits, limits, known_since, asdict(age))
+        return time_series_list(request, slots, series, use, waits, limits, known_since, age)
 
     async def change_mark(self) -> str:
         """A text that differs when the state does."""
@@ -395,32 +352,44 @@ class SqlReader:
         async with self._database.snapshot() as tx:
             return await last_heartbeat(tx)
 
-    async def _age(self, tx: Transaction) -> Age:
+    async def _age(self, tx: Transaction) -> dict[str, Any]:
+        """How old an answer is, as fields of ``bodies.AgedBody``."""
         now, last = self._clock(), await last_heartbeat(tx)
         if last is None:
-            return Age(rfc3339(now))
+            return {"now": rfc3339(now), "as_of": None, "behind": "no replica has led yet"}
         silent = f"{last.holder} led last, and has not told of the cluster since"
         behind = last.behind or (silent if last.age > _SILENCE else "")
-        return Age(rfc3339(now), rfc3339(now - last.age), behind)
+        return {"now": rfc3339(now), "as_of": rfc3339(now - last.age), "behind": behind}
 
     @staticmethod
-    async def _place(
-        tx: Transaction, overview: _Overview, one: views.ExplanationRows, sight: Sight
-    ) -> PlaceInQueue | None:
-        if one.state != "pending":
-            return None
-        workload = one.workload
-        return await place_in_queue(
-            tx, overview.order, workload.queue, workload.key, seen=sight.workloads, ahead=AHEAD
+    async def _placed(
+        tx: Transaction, overview: _Overview, one: bodies.ExplanationBody, sight: Sight
+    ) -> bodies.ExplanationBody:
+        """One workload with its place in its queue, if it waits there, and its queues up to root."""
+        queue = QueueName(one.queue)
+        visible = tuple(in_sight(body, sight) for body in overview.bodies if sight.shows_queue(body.name))
+        one = msgspec.structs.replace(
+            with_meant_queue(one, [body.name for body in visible]),
+            path=path_to_root(visible, queue),
+            priority_limit=priority_limit(overview.tree, queue, one.priority),
+        )
+        key = WorkloadKey(WorkloadKind(one.kind), one.uid)
+        place = None
+        if one.state == "pending":
+            place = await place_in_queue(tx, overview.order, queue, key, seen=sight.workloads, ahead=AHEAD)
+        if place is None:
+            return one
+        return msgspec.structs.replace(
+            one,
+            position=place.position,
+            queue_length=place.length,
+            position_by=counted_by(overview.tree, queue),
+            ahead=place.ahead,
         )
 
     async def _overview(self) -> _Overview:
         """One reading serves all users who ask meanwhile and shortly after."""
-        async with self._reading:
-            if self._kept is None or time.monotonic() >= self._kept_until:
-                self._kept = await self._read_overview()
-                self._kept_until = time.monotonic() + self._keep
-            return self._kept
+        return await self._overviews.get(None, self._read_overview)
 
     async def _read_overview(self) -> _Overview:
         async with self._database.snapshot() as tx:
@@ -447,102 +416,3 @@ class SqlReader:
         return UnknownName(
             what=kind or "workload", name=name, place=f" in namespace {namespace}", near=tuple(alike[:3])
         )
-
-
-def explanation(
-    rows: views.ExplanationRows,
-    queues: tuple[bodies.QueueBody, ...],
-    place: PlaceInQueue | None,
-    age: Age,
-    counted: str,
-) -> bodies.ExplanationBody:
-    """One workload, with its queues up to root. ``place``: in its queue, None if it does not wait."""
-    body = waiting_body(rows.workload, None if place is None else place.position)
-    if body.position is None:
-        place = None
-    if rows.state not in ("pending", "admitted"):
-        body = msgspec.structs.replace(body, reason=None)
-    return bodies.ExplanationBody(
-        **msgspec.structs.asdict(body),
-        **asdict(age),
-        state=rows.state,
-        queue_length=None if place is None else place.length,
-        position_by="" if place is None else counted,
-        not_before=rfc3339(rows.not_before) if 0 < rows.not_before < NEVER_AGAIN else None,
-        rollbacks=rows.rollbacks,
-        ahead=() if place is None else tuple(waiting_body(*each) for each in place.ahead),
-        path=path_to_root(queues, body.queue),
-        user=rows.user,
-        result=str(rows.result),
-        ended=rfc3339(rows.ended) if rows.ended else None,
-        gone=rows.is_gone,
-        device_hours=hours(rows.device_seconds),
-        outcomes=tuple(
-            bodies.OutcomeBody(phase=each.phase, exit_code=each.exit_code, pods=each.pods)
-            for each in rows.outcomes
-        ),
-        stages=stages_of(rows),
-        admissions=tuple(_admission(held, rows) for held in reversed(rows.admissions)),
-        history=tuple(_event(decision) for decision in rows.history),
-        history_begins=_history_begins(rows),
-    )
-
-
-def _history_begins(rows: views.ExplanationRows) -> str | None:
-    """None if the workload is younger than what was dropped."""
-    begins = rows.history_begins
-    return rfc3339(begins) if begins > rows.workload.created else None
-
-
-def _admission(held: Admission, rows: views.ExplanationRows) -> bodies.AdmissionBody:
-    eviction, times = rows.evictions.get(held.id), rows.times.get(held.id)
-    closed_at = None if times is None else times.closed
-    nodes = sorted({seat.node for seat in held.seats})
-    return bodies.AdmissionBody(
-        id=held.id,
-        queue=held.queue,
-        state=str(held.state),
-        opened=rfc3339(held.opened_at),
-        closed=None if closed_at is None else rfc3339(closed_at),
-        seat_count=len(held.seats),
-        nodes=tuple(nodes[:MOST_NODES]),
-        node_count=len(nodes),
-        adopted=held.adopted is not None,
-        eviction=None
-        if eviction is None
-        else bodies.ReasonBody(code=eviction.code, message=eviction.message, since=rfc3339(eviction.at)),
-        seats=_seats(held.holding()),
-        ended=len(held.ended),
-    )
-
-
-def _seats(seats: tuple[Seat, ...]) -> tuple[bodies.SeatsBody, ...]:
-    groups: dict[tuple[str, str, str], list[Seat]] = defaultdict(list)
-    for seat in seats:
-        groups[(seat.pod_set, seat.node, seat.flavor)].append(seat)
-    return tuple(
-        bodies.SeatsBody(
-            pod_set=pod_set,
-            node=node,
-            flavor=flavor,
-            ordinals=ranges(seat.ordinal for seat in group),
-            count=len(group),
-            takes=quantities(total(seat.takes for seat in group)),
-        )
-        for (pod_set, node, flavor), group in sorted(
-            groups.items(), key=lambda item: (item[0][0], min(seat.ordinal for seat in item[1]), item[0][1])
-        )
-    )
-
-
-def _event(line: views.DecisionLine, result: str = "") -> bodies.EventBody:
-    return bodies.EventBody(
-        at=rfc3339(line.at),
-        what=line.kind,
-        code=line.code,
-        message=line.message,
-        admission=line.admission,
-        beneficiary=str(line.beneficiary) if line.beneficiary else None,
-        numbers=facts_with_quantities(line.numbers),
-        result=result,
-    )

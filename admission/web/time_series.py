@@ -15,8 +15,6 @@ from queues.sql.read.rows import QueueLine
 from queues.sql.read.time_series import TimeSlots, Waits
 from queues.text_format import rfc3339
 
-#: Parameters of a question.
-PARAMETERS: Final = ("from", "to", "step", "resource", "queue", "limit")
 #: Slots and queues in one answer.
 MOST_SLOTS: Final = 400
 MOST_QUEUES: Final = 50

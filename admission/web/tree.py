@@ -12,7 +12,7 @@ from admission.web.past_use import QueuePast, account_of
 from admission.web.reader import EVERYTHING, Sight, UnknownName
 from queues.quota.queue import ROOT
 from queues.resources import show
-from queues.sql.read import views
+from queues.sql.read.rows import AccountLine, QueueLine
 from queues.workload import QueueName
 
 #: Names that an unknown one is compared with: comparing takes time.
@@ -22,7 +22,7 @@ _REMOVED: Final = "its object was deleted; what still runs in it counts until it
 
 
 def tree(
-    lines: Iterable[views.QueueLine], pasts: Mapping[QueueName, QueuePast] | None = None
+    lines: Iterable[QueueLine], pasts: Mapping[QueueName, QueuePast] | None = None
 ) -> tuple[bodies.QueueBody, ...]:
     """Queues as bodies, parents before children and siblings by name; counts are those of the subtree."""
     pasts = pasts or {}
@@ -54,9 +54,7 @@ def tree(
     )
 
 
-def _inherited(
-    lines: Iterable[views.QueueLine], holds: Callable[[views.QueueLine], bool]
-) -> dict[QueueName, QueueName]:
+def _inherited(lines: Iterable[QueueLine], holds: Callable[[QueueLine], bool]) -> dict[QueueName, QueueName]:
     """Queues for which something holds, each with the nearest queue on its path upwards that states it."""
     said: dict[QueueName, QueueName] = {}
     for line in lines:  # parents come first
@@ -68,7 +66,7 @@ def _inherited(
 
 
 def _state(
-    line: views.QueueLine, closed: Mapping[QueueName, QueueName], paused: Mapping[QueueName, QueueName]
+    line: QueueLine, closed: Mapping[QueueName, QueueName], paused: Mapping[QueueName, QueueName]
 ) -> tuple[str, str]:
     """The state of a queue, and what is to be said about it."""
     if line.broken:
@@ -84,7 +82,7 @@ def _state(
 
 
 def _queue(
-    line: views.QueueLine, said: tuple[str, str], pending: int, admitted: int, past: QueuePast | None
+    line: QueueLine, said: tuple[str, str], pending: int, admitted: int, past: QueuePast | None
 ) -> bodies.QueueBody:
     state, message = said
     accounts = tuple(
@@ -108,15 +106,15 @@ def _queue(
     )
 
 
-def _all_accounts(lines: Iterable[views.AccountLine], past: QueuePast | None) -> list[views.AccountLine]:
+def _all_accounts(lines: Iterable[AccountLine], past: QueuePast | None) -> list[AccountLine]:
     """The accounts of a queue, and accounts in which only past use is left."""
     accounts = {account_of(line): line for line in lines}
     for account in (past.averages or {}) if past is not None else {}:
-        accounts.setdefault(account, views.AccountLine(flavor=account.flavor, resource=account.resource))
+        accounts.setdefault(account, AccountLine(flavor=account.flavor, resource=account.resource))
     return list(accounts.values())
 
 
-def _account(line: views.AccountLine, past: QueuePast | None) -> bodies.AccountBody:
+def _account(line: AccountLine, past: QueuePast | None) -> bodies.AccountBody:
     def shown(units: int | None) -> str | None:
         return None if units is None else show(line.resource, units)
 
@@ -138,7 +136,7 @@ def _account(line: views.AccountLine, past: QueuePast | None) -> bodies.AccountB
     )
 
 
-def subtree(lines: Iterable[views.QueueLine], top: str, sight: Sight = EVERYTHING) -> list[QueueName]:
+def subtree(lines: Iterable[QueueLine], top: str, sight: Sight = EVERYTHING) -> list[QueueName]:
     """The queue and all queues below it. Raises UnknownName, with visible names that look alike."""
     children: dict[str, list[QueueName]] = defaultdict(list)
     names = {line.name for line in lines}

@@ -1,16 +1,15 @@
 """Use in a period as the read API shows it: what was asked, which queues the user sees, and the answer."""
 
-import base64
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from typing import Annotated, Final, NamedTuple
 
-import msgspec
+from msgspec import Meta
 
 from admission.read_api import bodies
 from admission.read_api.usage import UsageBody, UsageList
-from admission.web.http import BadQuery, whole_number
+from admission.web.http import BadQuery, place_in, text_of_place, whole_number
 from admission.web.reader import Sight, UnknownName
 from admission.web.tree import names_alike
 from queues.quota.queue import ROOT
@@ -25,13 +24,12 @@ from queues.sql.read.usage import (
     UsageViewer,
     key_length,
 )
+from queues.sql.statements import StorableText
 from queues.text_format import rfc3339
 
 #: Lines in one answer: unless asked otherwise, and at most. Each page is added up anew.
 USUAL_PAGE: Final = 1000
 LARGEST_PAGE: Final = 10_000
-#: Parameters of a question.
-PARAMETERS: Final = ("from", "to", "by", "resource", "queue", "limit", "continue")
 #: How times are written, for people.
 TIMES: Final = "a time such as 2026-11-01T00:00:00Z, or a day, which begins at midnight UTC: 2026-11-01"
 #: The year 9999: what comes after cannot be written.
@@ -86,8 +84,10 @@ def usage_request(given: Mapping[str, str]) -> UsageRequest:
         raise BadQuery("from is missing", expected=TIMES)
     by = _columns(given.get("by") or "queue")
     after = None
-    if continue_ := given.get("continue"):
-        ends, after = _place(continue_, key_length(by))
+    if (page := place_in(given.get("continue"), _Page)) is not None:
+        ends, after = page
+        if len(after) != key_length(by):
+            raise BadQuery("continue is of another question", expected="what the page before gave")
     if ends is not None and ends <= begins:
         raise BadQuery(f"to is {rfc3339(ends)}", expected=f"a time after from, {rfc3339(begins)}")
     resource = given.get("resource") or None
@@ -133,20 +133,11 @@ def _columns(said: str) -> frozenset[UsageColumn]:
     return frozenset(columns)
 
 
-def _place(continue_: str, length: int) -> tuple[int, tuple[str, ...]]:
-    """End of the period, and key of the last line, of the page before."""
-    try:
-        found = msgspec.json.decode(base64.urlsafe_b64decode(continue_), type=tuple[int, tuple[str, ...]])
-    except (ValueError, msgspec.MsgspecError):
-        found = (-1, ())
-    ends, key = found
-    if not 0 <= ends <= _LAST or len(key) != length or any("\0" in part for part in key):
-        raise BadQuery(f"continue is {continue_[:80]!r}", expected="what the page before gave")
-    return ends, key
+class _Page(NamedTuple):
+    """The end of the period, and the key of the last line, of the page before."""
 
-
-def _continue(ends: int, key: tuple[str, ...]) -> str:
-    return base64.urlsafe_b64encode(msgspec.json.encode((ends, key))).decode()
+    ends: Annotated[int, Meta(ge=0, le=_LAST)]
+    key: tuple[StorableText, ...]
 
 
 def usage_viewer(parents: Mapping[str, str | None], top: str | None, user: str, sight: Sight) -> UsageViewer:
@@ -203,7 +194,7 @@ def usage_list(
         workloads_begin=_begins(history.workloads, request.begins),
         totals=tuple(_line(line, frozenset()) for line in page.totals),
         items=tuple(_line(line, request.by) for line in page.lines),
-        continue_=_continue(question.ends, page.lines[-1].key) if is_full else "",
+        continue_=text_of_place(_Page(question.ends, page.lines[-1].key) if is_full else None),
     )
 
 

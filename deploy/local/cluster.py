@@ -22,7 +22,7 @@ from deploy.local.certificates import (
     write_pair,
 )
 from deploy.local.client import LocalClient
-from deploy.local.components import COMMANDS, FRONT_PROXY, ClusterOptions, Places
+from deploy.local.components import COMPONENTS, FRONT_PROXY, ClusterOptions, Places, command
 from deploy.local.nodes import NodeShape, node
 from deploy.local.processes import StateDirectory, free_port
 from queues.errors import ApiError, MusterError
@@ -81,7 +81,7 @@ class LocalCluster:
             self._prepare(binaries)
             self.start_component("etcd")
             self._start_api_server_somewhere()
-            for name in list(COMMANDS)[2:]:
+            for name in COMPONENTS[2:]:
                 self.start_component(name)
             self._wait_for("/api/v1/namespaces/default/serviceaccounts/default")
         except BaseException:
@@ -91,7 +91,7 @@ class LocalCluster:
 
     def stop(self, *, keep: bool = False) -> None:
         """Stop everything and remove a directory made for this run; with ``keep`` the next run removes it."""
-        for name in reversed(COMMANDS):
+        for name in reversed(COMPONENTS):
             component = self.running.pop(name, None)
             if component is not None:
                 component.stop()
@@ -179,7 +179,7 @@ class LocalCluster:
             before.stop()  # it has ended; its supervisor's input is still open
         self.running[name] = SupervisedProcess.start(
             Program(
-                argv=COMMANDS[name](self._places, self.options),
+                argv=command(name, self._places, self.options),
                 log=self.log_file(name),
                 cwd=self.directory,
                 lock=self._state.lock,

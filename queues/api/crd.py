@@ -5,7 +5,7 @@ cannot overwrite a newer status, and ``metadata.generation`` counts changes of t
 Schemas are structural and small (pod templates are kept whole), so client-side ``kubectl apply`` works.
 """
 
-from collections.abc import Mapping
+from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
@@ -16,8 +16,7 @@ from queues.api.api_resources import ApiResource, resource_of
 from queues.api.bounds import bounded, structural
 from queues.api.descriptions import with_descriptions
 from queues.api.model import Model
-from queues.api.names import KOORDINATOR_SCHEDULING, MANAGED_BY_LABEL
-from queues.api.types.device import Device
+from queues.api.names import MANAGED_BY_LABEL
 from queues.api.validation.validation import KINDS
 
 #: Label of every definition of Muster. An existing definition without it belongs to another product (Volcano).
@@ -52,16 +51,16 @@ class CrdResource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         assert served is not None
         return served
 
-    @property
-    def model(self) -> type[Model]:
-        """What is read of its objects, and so its schema."""
-        return _MODELS[self.api_version, self.kind]
+    def schema(self) -> dict[str, Any]:
+        """The structural schema of its objects: that of the model by which they are read. A Device has none."""
+        model = KINDS.get((self.api_version, self.kind))
+        if model is not None:
+            return schema_of(model)
+        text = files(__package__).joinpath(f"{self.kind.lower()}_schema.yaml").read_text(encoding="utf-8")
+        schema: dict[str, Any] = yaml.safe_load(text)
+        return schema
 
 
-_MODELS: Final[Mapping[tuple[str, str], type[Model]]] = {
-    **KINDS,
-    (KOORDINATOR_SCHEDULING, "Device"): Device,
-}
 RESOURCES: Final = msgspec.toml.decode(
     files(__package__).joinpath("crds.toml").read_bytes(), type=dict[str, tuple[CrdResource, ...]]
 )["resources"]
@@ -78,16 +77,22 @@ class PlainDumper(yaml.SafeDumper):
 
 def crds() -> list[dict[str, Any]]:
     """Every CustomResourceDefinition of Muster, ready for the API server."""
-    return [_definition(resource) for resource in RESOURCES]
+    definitions: list[dict[str, Any]] = msgspec.json.decode(_definitions())
+    return definitions
+
+
+@cache
+def _definitions() -> bytes:
+    return msgspec.json.encode([_definition(resource) for resource in RESOURCES])
 
 
 def crd_files() -> dict[str, str]:
     """The definitions as YAML, by their file names in ``deploy/chart/crds``."""
     head = "# Written by `muster crds` from queues/api/types; do not edit.\n"
     return {
-        f"{resource.served.group}_{resource.served.plural}.yaml": head
-        + yaml.dump(_definition(resource), Dumper=PlainDumper, sort_keys=False, width=100, allow_unicode=True)
-        for resource in RESOURCES
+        f"{definition['spec']['group']}_{definition['spec']['names']['plural']}.yaml": head
+        + yaml.dump(definition, Dumper=PlainDumper, sort_keys=False, width=100, allow_unicode=True)
+        for definition in crds()
     }
 
 
@@ -98,7 +103,7 @@ def _definition(resource: CrdResource) -> dict[str, Any]:
         version["additionalPrinterColumns"] = [_column(column) for column in resource.columns]
     if resource.status:
         version["subresources"] = {"status": {}}
-    version["schema"] = {"openAPIV3Schema": schema_of(resource.model)}
+    version["schema"] = {"openAPIV3Schema": resource.schema()}
     names: dict[str, Any] = {
         "kind": served.kind,
         "listKind": f"{served.kind}List",

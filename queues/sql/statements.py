@@ -6,8 +6,9 @@ Statements are built once, at import, and executed with ``UnnestRows.rows``: bui
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import count
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
+from msgspec import Meta
 from sqlalchemy import (
     BigInteger,
     BindParameter,
@@ -163,6 +164,10 @@ def key_rows(keys: Iterable[WorkloadKey]) -> list[tuple[str, str]]:
 def attributes(value: object, *names: str) -> dict[str, Any]:
     """These attributes of a value, as columns of the same names."""
     return {name: getattr(value, name) for name in names}
+
+
+#: Text of users without the character NUL.
+StorableText = Annotated[str, Meta(pattern=r"^[^\x00]*$")]
 
 
 def storable(text: str) -> str:

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from deploy.local.cluster import LocalCluster
-from deploy.local.components import COMMANDS, ClusterOptions
+from deploy.local.components import COMPONENTS, ClusterOptions
 from deploy.local.nodes import NodeShape
 from deploy.local.stack import USERNAME, Replica, Stack
 from tests.bench import processes
@@ -99,7 +99,7 @@ def scene(nodes: int, *, admitted: bool = True, audit: bool = False) -> Iterator
             muster = product.start_muster(kubeconfig=product.pod_kubeconfig())
             assert product.postgres.pid is not None
             pids = {"muster": muster.process.pid, "postgres": product.postgres.pid}
-        pids |= {name: cluster.running[name].pid for name in COMMANDS}
+        pids |= {name: cluster.running[name].pid for name in COMPONENTS}
         processes.wait_until_idle(pids.values())
         yield Scene(cluster=cluster, product=product, muster=muster, nodes=names, pids=pids)
 

@@ -20,7 +20,7 @@ from admission.read_api import bodies
 from admission.settings import Address
 from admission.web.app import PREFIX
 from admission.web.changes import Changes, StreamLimits
-from admission.web.http import encode, json_answer, serving
+from admission.web.http import encode, json_answer, serving, text_of_place
 from admission.web.reader import EVERYTHING, Sight
 from queues.api.api_resources import DEVICES, NODE_DRAINS, NODES, RESERVATIONS, TOPOLOGIES
 from queues.api.names import CHANGED_BY
@@ -110,7 +110,7 @@ class WorldReader(FakeReader):
             total=len(here),
             total_everywhere=len(self.waiting),
             items=tuple(page),
-            continue_=f"{page[-1].position}.{page[-1].queue}" if more else "",
+            continue_=text_of_place((page[-1].queue, page[-1].position) if more else None),
         )
 
 

@@ -13,9 +13,7 @@ MOST_LINES, MOST_LINES_OF_A_FUNCTION, FEWEST_LINES, FEWEST_MODULES = 800, 60, 50
 #: Folders of modules that stand for themselves, however small: plug-ins, kinds, versions.
 REGISTRIES = {"plugins", "kinds", "operators", "versions"}
 #: Folders of fewer modules, with the reason.
-SMALL_FOLDERS = {
-    "admission/kube/provisioning": "the API server's side of admission/provisioning, which is pure",
-}
+SMALL_FOLDERS: dict[str, str] = {}
 #: Functions that are longer.
 LONG_FUNCTIONS = {
     "admission/decode/pods.py::pod_fact",

@@ -23,8 +23,7 @@ PRODUCT = sorted(
 
 #: Modules in which such a word is something else: the events of Volcano's lifecycle policies, the state of a node.
 OTHER_WORDS = {
-    ("queues/api/validation/lifecycle_rules.py", "TaskFailed"),
-    ("admission/volcano_jobs/policies.py", "TaskFailed"),
+    ("queues/api/types/volcano_job.py", "TaskFailed"),
     ("admission/cli/rendering/nodes.py", "NotReady"),
     # A phase of reservations.
     ("queues/node_closures.py", "Refused"),

@@ -18,7 +18,7 @@ from admission.web.access.callers import Unauthenticated
 from admission.web.access.limits import Gate, RequestLimits
 from admission.web.access.rights import Forbidden
 from admission.web.app import ReadApi
-from admission.web.http import encode, serving
+from admission.web.http import encode, serving, text_of_place
 from admission.web.reader import EVERYTHING, NotLeading, Sight, UnknownName
 from admission.web.trials.on_leader import trial
 from admission.workloads.kinds import KINDS
@@ -306,7 +306,9 @@ class FakeReader(FakeTimeSeries):
             total=len(here),
             total_everywhere=len(in_queue),
             items=tuple(page),
-            continue_=f"{page[-1].position}.{page[-1].queue}" if page and len(page) < len(rest) else "",
+            continue_=text_of_place(
+                (page[-1].queue, page[-1].position) if page and len(page) < len(rest) else None
+            ),
         )
 
     async def explain(

@@ -12,8 +12,7 @@ import yaml
 
 from admission.kube.client.client import Client
 from admission.kube.install.uninstall import Removal, uninstall
-from admission.kube.policies.mutating import PolicyOptions, mutating_policies
-from admission.kube.policies.validating import validating_policies
+from admission.kube.policies.policy_documents import PolicyOptions, mutating_policies, validating_policies
 from deploy.local.cluster import LocalCluster
 from deploy.local.components import ClusterOptions
 from queues.errors import ApiError

@@ -20,7 +20,7 @@ def convert(files: tuple[str, ...], kueue_names: bool) -> int:
     input; give all that belong together at once. What has no counterpart is printed to standard error, line by line.
     Exit code 1 if something cannot be converted; nothing is printed then.
     """
-    from queues.api.convert.convert import convert_documents
+    from queues.api.convert.convert import convert_documents, line_of
     from queues.text_format import counted
 
     texts, unreadable = document_files(files)
@@ -28,7 +28,7 @@ def convert(files: tuple[str, ...], kueue_names: bool) -> int:
     for finding in unreadable:
         click.echo(str(finding), err=True)
     for difference in done.differences:
-        click.echo(str(difference), err=True)
+        click.echo(line_of(difference), err=True)
     failed = bool(unreadable) or done.has_errors()
     if not failed:
         click.echo(done.as_yaml(), nl=False)

@@ -13,7 +13,7 @@ import msgspec
 
 from admission.decode.fields import one
 from admission.facts.devices import AllocatedDevice, PodResourceClaim, ResourceClaimFact
-from admission.wire import Int64, WireMetadata, WirePodResourceClaim, WirePodSpec, WirePodStatus, WireStruct
+from admission.wire import Int64, WireMetadata, WirePodStatus, WireStruct
 from queues.api.reading.user_values import (
     LONGEST_NAME,
     UserValues,
@@ -21,6 +21,7 @@ from queues.api.reading.user_values import (
     shared_claim_problem,
     shortened,
 )
+from queues.api.types.pod import WirePodResourceClaim, WirePodSpec
 
 #: Entries of ``resourceClaims`` of one pod.
 MOST_CLAIMS: Final = 64

@@ -26,9 +26,12 @@ from admission.kube.install.server_side_apply import (
     found_at,
     items_of,
 )
-from admission.kube.policies.agents import agent_policies
-from admission.kube.policies.mutating import PolicyOptions, mutating_policies
-from admission.kube.policies.validating import validating_policies
+from admission.kube.policies.policy_documents import (
+    PolicyOptions,
+    agent_policies,
+    mutating_policies,
+    validating_policies,
+)
 from admission.kube.webhook.certificates import Keyring
 from admission.kube.webhook.configuration import (
     READ_SERVICE,

@@ -1,10 +1,22 @@
-"""Expressions in CEL as text, for admission policies: values of an object, and JSON patches of it. Pure.
-
-Values in patches are plain maps and strings: a typed list element, such as ``Object.spec.schedulingGates{}``,
-crashes the request on 1.36.3.
-"""
+"""Texts as expressions in CEL, and who asks: users that admission policies and webhooks know. Pure."""
 
 from collections.abc import Iterable
+from typing import Final
+
+from queues.api.api_resources import QUEUES, Document
+
+#: Copies the template of a batch/v1 Job into pods.
+JOB_CONTROLLER: Final = "system:serviceaccount:kube-system:job-controller"
+#: All controllers, where each has no account of its own.
+CONTROLLER_MANAGER: Final = "system:kube-controller-manager"
+#: Takes the owner from what outlives it: ``kubectl delete --cascade=orphan``.
+GARBAGE_COLLECTOR: Final = "system:serviceaccount:kube-system:generic-garbage-collector"
+#: A right that RBAC grants and the API server itself does not ask for: a user who has it may change every Queue.
+ADMINISTER: Final = "administer"
+#: Whether who asks is a platform administrator.
+MAY_ADMINISTER: Final = (
+    f"authorizer.group('{QUEUES.group}').resource('{QUEUES.plural}').check('{ADMINISTER}').allowed()"
+)
 
 
 def text(value: str) -> str:
@@ -18,46 +30,6 @@ def texts(values: Iterable[str]) -> str:
     return "[" + ", ".join(text(value) for value in values) + "]"
 
 
-def label(key: str, of: str = "object") -> str:
-    """A label's value, "" if there is none."""
-    return f"{of}.metadata.?labels[?{text(key)}].orValue('')"
-
-
-def annotation(key: str, of: str = "object") -> str:
-    """An annotation's value, "" if there is none."""
-    return f"{of}.metadata.?annotations[?{text(key)}].orValue('')"
-
-
-def has_any(of: str, *, labels: Iterable[str] = (), annotations: Iterable[str] = ()) -> str:
-    """Whether metadata has one of these labels or annotations, with whatever value."""
-    found = [
-        f"{text(key)} in {of}.metadata.?{field}.orValue({{}})"
-        for field, keys in (("labels", labels), ("annotations", annotations))
-        for key in keys
-    ]
-    return f"({' || '.join(found)})"
-
-
-def add(path: str, value: str) -> str:
-    """A patch of one step: this expression's value at a path."""
-    return f"[JSONPatch{{op: 'add', path: {text(path)}, value: {value}}}]"
-
-
-def remove(path: str) -> str:
-    """A patch of one step: nothing is left at a path, where something has to be."""
-    return f"[JSONPatch{{op: 'remove', path: {text(path)}}}]"
-
-
-def only_if(condition: str, patches: str) -> str:
-    """Patches where a condition holds, else none."""
-    return f"({condition} ? {patches} : [])"
-
-
-def map_exists(of: str, at: str, name: str) -> str:
-    """Make labels or annotations, which are left out when empty."""
-    return only_if(f"!has({of}.metadata.{name})", add(f"{at}/metadata/{name}", "{}"))
-
-
-def join(*patches: str) -> str:
-    """All of these patches, one after the other."""
-    return "\n+ ".join(patches)
+def not_by(identity: str) -> Document:
+    """A match condition: the request is not Muster's own."""
+    return {"name": "not-by-muster", "expression": f"request.userInfo.username != {text(identity)}"}

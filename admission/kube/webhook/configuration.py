@@ -14,9 +14,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from admission.kube.policies.cel import text, texts
-from admission.kube.policies.mutating import CONTROLLER_MANAGER, GARBAGE_COLLECTOR
-from admission.kube.policies.policy_forms import MAY_ADMINISTER, not_by
+from admission.kube.policies.cel import (
+    CONTROLLER_MANAGER,
+    GARBAGE_COLLECTOR,
+    MAY_ADMINISTER,
+    not_by,
+    text,
+    texts,
+)
 from queues.api.api_resources import (
     COMMANDS,
     FLAVORS,

@@ -15,11 +15,12 @@ import msgspec
 from admission.kube.client.client import Client
 from admission.kube.writers.work_queue import WorkQueue
 from admission.reconcile.automatic_groups import GroupWanted, groups_wanted
-from admission.wire import Bare, WirePodSpec, WireStruct
+from admission.wire import Bare, WireStruct
 from admission.workloads.kinds import support_of
 from admission.world.world import World
 from queues.api.api_resources import POD_GROUPS, PODS, REPLICA_SETS, STATEFUL_SETS
 from queues.api.reading.quota_usage import QuotaUsage
+from queues.api.types.pod import WirePodSpec
 from queues.errors import ApiError, ApiRefused, Conflict, InvalidQuantity, NotFound
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode

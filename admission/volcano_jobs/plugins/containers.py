@@ -10,10 +10,17 @@ def containers(pod: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
     yield from pod["spec"].get("containers") or ()
 
 
-def add_environment(pod: dict[str, Any], variables: list[dict[str, Any]]) -> None:
-    """Append variables. As in Volcano they come last and win over variables of the template of the same name."""
+def add_environment(pod: dict[str, Any], variables: Mapping[str, str | Mapping[str, Any]]) -> None:
+    """Append variables: texts, or where their values come from.
+
+    As in Volcano they come last and win over variables of the template of the same name.
+    """
+    added = [
+        {"name": name, "value" if isinstance(value, str) else "valueFrom": value}
+        for name, value in variables.items()
+    ]
     for container in containers(pod):
-        container["env"] = [*(container.get("env") or ()), *variables]
+        container["env"] = [*(container.get("env") or ()), *added]
 
 
 def open_port(pod: Mapping[str, Any], name: str, number: int, *, only: str | None = None) -> None:

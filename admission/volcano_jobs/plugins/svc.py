@@ -1,94 +1,60 @@
 """Plugin ``svc``: every pod has a host name, and every container knows the host names of all pods of the Job."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple
 
 from admission.volcano_jobs.companions import Companion, job_selector, owned_manifest
 from admission.volcano_jobs.job import JobSpec, TaskSpec
 from admission.volcano_jobs.plugins.containers import add_environment, add_volume
-from admission.volcano_jobs.plugins.flags import boolean
 from admission.volcano_jobs.task_index import IndexPlaceholder, TaskIndex
 from queues.api.api_resources import CONFIG_MAPS, NETWORK_POLICIES, SERVICES
 from queues.api.validation.host_rules import fits_in_a_variable, hosts_variable, size_of_hosts
-from queues.api.validation.unsupported import ACTING_FLAGS
+from queues.api.validation.plugin_flags import PluginFlags
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Svc:
-    """Headless Service, NetworkPolicy and ConfigMap of hosts; ``hostname.subdomain`` per pod."""
+def configure_pod(
+    pod: dict[str, Any],
+    job: JobSpec,
+    _task: TaskSpec,
+    _index: TaskIndex | IndexPlaceholder,
+    flags: PluginFlags,
+) -> None:
+    """Set host name and subdomain; add ``/etc/volcano`` and ``VC_<TASK>_HOSTS`` / ``VC_<TASK>_NUM``."""
+    spec = pod["spec"]
+    spec["hostname"] = spec.get("hostname") or pod["metadata"]["name"]
+    spec["subdomain"] = spec.get("subdomain") or job.name
+    source = f"{job.name}-svc"
+    if flags.switches["inject-hosts-env"]:
+        variables = [
+            variable
+            for task in job.tasks
+            for variable in (*_hosts_variables(job, task), f"VC_{_upper(task.name)}_NUM")
+        ]
+        references = {key: {"configMapKeyRef": {"name": source, "key": key}} for key in variables}
+        add_environment(pod, references)
+    volume = {"name": source, "configMap": {"name": source}}
+    add_volume(pod, volume, {"name": source, "mountPath": "/etc/volcano"})
 
-    name: ClassVar[str] = "svc"
-    flags: ClassVar[frozenset[str]] = ACTING_FLAGS["svc"]
-    boolean_flags: ClassVar[frozenset[str]] = flags
 
-    publish_not_ready_addresses: bool = False
-    disable_network_policy: bool = False
-    inject_hosts_env: bool = True
-
-    @classmethod
-    def from_flags(cls, flags: Mapping[str, str]) -> Self:
-        """The plugin with the written values, else the defaults of Volcano. Raises InvalidDocument."""
-
-        def value(name: str, default: bool) -> bool:
-            return boolean(cls.name, name, flags[name]) if name in flags else default
-
-        return cls(
-            publish_not_ready_addresses=value("publish-not-ready-addresses", False),
-            disable_network_policy=value("disable-network-policy", False),
-            inject_hosts_env=value("inject-hosts-env", True),
-        )
-
-    def configure_pod(
-        self, pod: dict[str, Any], job: JobSpec, _task: TaskSpec, _index: TaskIndex | IndexPlaceholder
-    ) -> None:
-        """Set host name and subdomain; add ``/etc/volcano`` and ``VC_<TASK>_HOSTS`` / ``VC_<TASK>_NUM``."""
-        spec = pod["spec"]
-        spec["hostname"] = spec.get("hostname") or pod["metadata"]["name"]
-        spec["subdomain"] = spec.get("subdomain") or job.name
-        source = f"{job.name}-svc"
-        if self.inject_hosts_env:
-            add_environment(
-                pod,
-                [
-                    {"name": key, "valueFrom": {"configMapKeyRef": {"name": source, "key": key}}}
-                    for task in job.tasks
-                    for key in (hosts_variable(task.name), f"VC_{_upper(task.name)}_NUM")
-                    if key != hosts_variable(task.name) or _fit_in_a_variable(job, task)
-                ],
-            )
-        add_volume(
-            pod,
-            {"name": source, "configMap": {"name": source}},
-            {"name": source, "mountPath": "/etc/volcano"},
-        )
-
-    def companions(self, job: JobSpec) -> tuple[Companion, ...]:
-        """The ConfigMap, which pods refer to, then the Service and the NetworkPolicy."""
-        hosts = Companion(
-            resource=CONFIG_MAPS,
-            name=f"{job.name}-svc",
-            manifest=owned_manifest(CONFIG_MAPS, job, f"{job.name}-svc", data=host_files(job)),
-            status_entry=("plugin-svc", "svc"),
-            follows_scale=True,
-        )
-        service = Companion(
-            resource=SERVICES,
-            name=job.name,
-            manifest=owned_manifest(
-                SERVICES,
-                job,
-                job.name,
-                spec={
-                    "clusterIP": "None",
-                    "selector": job_selector(job),
-                    "publishNotReadyAddresses": self.publish_not_ready_addresses,
-                },
-            ),
-        )
-        if self.disable_network_policy:
-            return (hosts, service)
-        return (hosts, service, _network_policy(job))
+def companions(job: JobSpec, flags: PluginFlags) -> tuple[Companion, ...]:
+    """The ConfigMap, which pods refer to, then the headless Service and the NetworkPolicy."""
+    name = f"{job.name}-svc"
+    hosts = Companion(
+        resource=CONFIG_MAPS,
+        name=name,
+        manifest=owned_manifest(CONFIG_MAPS, job, name, data=host_files(job)),
+        status_entry=("plugin-svc", "svc"),
+        follows_scale=True,
+    )
+    spec = {
+        "clusterIP": "None",
+        "selector": job_selector(job),
+        "publishNotReadyAddresses": flags.switches["publish-not-ready-addresses"],
+    }
+    manifest = owned_manifest(SERVICES, job, job.name, spec=spec)
+    service = Companion(resource=SERVICES, name=job.name, manifest=manifest)
+    if flags.switches["disable-network-policy"]:
+        return (hosts, service)
+    return (hosts, service, _network_policy(job))
 
 
 class PodHost(NamedTuple):
@@ -110,16 +76,15 @@ def host_files(job: JobSpec) -> dict[str, str]:
     for task in job.tasks:
         hosts = [str(host) for host in hosts_of(job, task)]
         files[f"{task.name}.host"] = "\n".join(hosts)
-        if _fit_in_a_variable(job, task):
-            files[hosts_variable(task.name)] = ",".join(hosts)
+        files |= dict.fromkeys(_hosts_variables(job, task), ",".join(hosts))
         files[f"VC_{_upper(task.name)}_NUM"] = str(len(hosts))
     return files
 
 
-def _fit_in_a_variable(job: JobSpec, task: TaskSpec) -> bool:
-    """Whether the hosts of a task are short enough for the environment."""
+def _hosts_variables(job: JobSpec, task: TaskSpec) -> tuple[str, ...]:
+    """The variable with the hosts of a task; (): they are too long for the environment."""
     size = size_of_hosts(job.name, task.name, task.replicas, task.hostname, task.subdomain)
-    return fits_in_a_variable(task.name, size)
+    return (hosts_variable(task.name),) if fits_in_a_variable(task.name, size) else ()
 
 
 def hosts_of(job: JobSpec, task: TaskSpec) -> list[PodHost]:

@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from admission.web.http import BadQuery, flag, numbered_place, time_of, whole_number
-from admission.web.lists.lines import place_of
 from queues.sql.read.decisions import DecisionQuestion
-from queues.sql.read.listed import STATES, Listing, ListPlace
+from queues.sql.read.listed import STATES, Listing
 
 #: Lines in one answer.
 LARGEST_PAGE: Final = 1000
@@ -58,25 +57,6 @@ def is_mine(query: Mapping[str, str]) -> bool:
     if mine and query.get("user"):
         raise BadQuery("there are both user and mine", expected="one of them")
     return mine
-
-
-def place_after(query: Mapping[str, str]) -> ListPlace | None:
-    """The place of the last line of the page before. None for the beginning. Raises BadQuery."""
-    text = query.get("continue") or None
-    if text is None:
-        return None
-    place = place_of(text) if len(text) <= 2 * _LONGEST_NAME else None
-    if place is None:
-        raise BadQuery(f"continue is {text[:100]!r}", expected="what the page before gave")
-    return place
-
-
-def lines_before(query: Mapping[str, str]) -> int:
-    """Lines of the pages before. Raises BadQuery."""
-    text = query.get("continue") or "0"
-    if not (text.isascii() and text.isdecimal() and len(text) < 10):
-        raise BadQuery(f"continue is {text[:100]!r}", expected="what the page before gave")
-    return int(text)
 
 
 def _name(query: Mapping[str, str], parameter: str) -> str | None:

@@ -10,14 +10,14 @@ from queues.api.quota.loans import loans_of
 from queues.api.quota.quota_document import Spec
 from queues.quota.loans import Loan, LoanInForce, loans_in_force
 from queues.quota.queue import Queue
-from queues.sql.read import views
+from queues.sql.read.rows import QueueLine
 from queues.text_format import rfc3339
 from queues.workload import QueueName
 
 
 def with_loans(
     shown: Iterable[bodies.QueueBody],
-    lines: Iterable[views.QueueLine],
+    lines: Iterable[QueueLine],
     queues: Mapping[QueueName, Queue],
     now: int,
 ) -> tuple[bodies.QueueBody, ...]:

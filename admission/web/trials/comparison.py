@@ -6,8 +6,8 @@ from typing import Final
 
 from admission.read_api import trials as bodies
 from admission.read_api.bodies import ReasonBody
+from admission.read_api.quantities import quantities
 from admission.trials.comparison import Compared, QueueDifference, WorkloadDifference
-from admission.web.quantities import quantities
 from queues.resources import show
 
 #: Workloads, and lines about queues, that are shown.

@@ -17,9 +17,7 @@ from admission.decode.workload_facts import of_possible_size, queue_said, shared
 from admission.facts.pods import PodPhase
 from admission.facts.volumes import PodVolume
 from admission.facts.workloads import NOTHING_BY_NAME, GroupRequest, WorkloadFact
-from admission.volcano_jobs.dependencies import contradiction
 from admission.volcano_jobs.job import JobSpec, TaskSpec, job_of
-from admission.volcano_jobs.plugins import unsupported_plugins
 from admission.volcano_jobs.volumes import claim_name
 from admission.wire import WireMetadata, WireNetworkTopology, WireOwnerReference, WireStruct
 from admission.workloads.inputs import WorkloadInputs
@@ -28,6 +26,7 @@ from admission.workloads.seats import SeatMap
 from queues.api import names
 from queues.api.api_resources import VOLCANO_JOBS
 from queues.api.reading.user_values import LARGEST_AFFINITY, UserValues
+from queues.api.validation.job_rules import dependency_violations
 from queues.errors import InvalidDocument
 from queues.workload import Partition, PodSet, WorkloadKey, WorkloadKind
 
@@ -83,7 +82,7 @@ def volcano_job_fact(job: WireVolcanoJob, raw: bytes) -> WorkloadFact:
         # All of the spec: pods are made from it, so a change of any part must be reported.
         generation=blake2b(memoryview(document.spec), digest_size=8).hexdigest(),
         obstacle=values.obstacle,
-        unsupported=(*spec.unsupported, *unsupported_plugins(spec)),
+        unsupported=spec.unsupported,
     )
     return of_possible_size(fact, "spec.tasks")
 
@@ -187,8 +186,8 @@ def _note_contradiction(spec: JobSpec, values: UserValues) -> None:
         if message := _task_contradiction(task, seen):
             values.note(f"spec.tasks[{position}]{message}")
         seen.add(task.name)
-    if (unmet := contradiction(spec)) is not None:
-        values.note(unmet)
+    for violation in dependency_violations({task.name: task.depends_on for task in spec.tasks}):
+        values.note(violation.message)
     if not 0 <= spec.minimum <= spec.replicas:
         expected = f"at most the {spec.replicas} replicas of all tasks"
         values.refuse("spec.minAvailable", str(spec.minimum), expected)

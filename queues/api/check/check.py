@@ -39,19 +39,18 @@ from queues.api.check.finding import Finding, Subject
 from queues.api.check.kueue_documents import translated
 from queues.api.check.own_names import names_queue, own_names
 from queues.api.check.owners import is_owner, owner_findings
-from queues.api.check.pod_templates import pod_problems
 from queues.api.check.readable_part import readable_part
 from queues.api.convert.kueue_types import KUEUE_GROUP, KUEUE_KINDS
 from queues.api.metadata_keys import KeyUse
 from queues.api.model import excerpt
-from queues.api.types.batch_job import BatchJob
+from queues.api.types.batch_job import BatchJob, Pod
 from queues.api.types.cron_job import VolcanoCronJob
 from queues.api.types.flavor import ResourceFlavor
 from queues.api.types.job_template import JobTemplate
-from queues.api.types.pod import Pod
 from queues.api.types.queue import QueueDocument
 from queues.api.types.volcano_job import VolcanoJob
 from queues.api.validation.known import Known
+from queues.api.validation.pod_fields import pod_problems
 from queues.api.validation.queued_work import (
     ONLY_MUSTER,
     job_violations_in_queue,

@@ -11,12 +11,11 @@ from queues.api.api_resources import CRON_JOBS, DEPLOYMENTS, LEADER_WORKER_SETS,
 from queues.api.check.cross_checks import Definitions
 from queues.api.check.finding import Finding, Subject
 from queues.api.check.own_names import POD_OWNERS
-from queues.api.check.pod_templates import template_problems
 from queues.api.model import excerpt
 from queues.api.reading.user_values import number
-from queues.api.types.batch_job import BatchJob
-from queues.api.types.pod import Pod
+from queues.api.types.batch_job import BatchJob, Pod
 from queues.api.validation.job_rules import queue_reference_violations
+from queues.api.validation.pod_fields import template_problems
 from queues.api.validation.queued_work import ONLY_MUSTER, template_violations_in_queue
 from queues.api.validation.scheduler_fields import reported_violations
 from queues.api.validation.size_rules import EqualPods, pods_of

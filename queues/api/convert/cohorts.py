@@ -4,8 +4,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from queues.api.check.finding import Subject
-from queues.api.convert.difference import ConversionDifference, difference
+from queues.api.check.finding import Finding, Subject
 from queues.api.convert.kueue_types import (
     ClusterQueue,
     ClusterQueueSpec,
@@ -95,7 +94,7 @@ class QueueConversion:
     """Queues as documents, parents first, and what differs."""
 
     documents: list[dict[str, Any]] = field(default_factory=list)
-    differences: list[ConversionDifference] = field(default_factory=list)
+    differences: list[Finding] = field(default_factory=list)
     #: Names of the Queues, by ClusterQueue.
     names: dict[str, str] = field(default_factory=dict)
 
@@ -121,7 +120,7 @@ def convert_queues(kueue: KueueQueues) -> QueueConversion:
             f"a cohort inside itself: {' → '.join(cycle)}",
             "give one of them another parent, or none",
         )
-        done.differences.append(difference(subject, "error", path, found, instead))
+        done.differences.append(subject.finding("error", path, found, instead))
     if done.differences:
         return done
     inner_names = _inner_names(kueue, parents)
@@ -208,7 +207,7 @@ def _quotas(
         return written_quotas(groups, kueue.as_flavors)
     except InvalidQuantity as error:
         instead = "write a quantity such as 4 or 32Gi"
-        done.differences.append(difference(subject, "error", "spec.resourceGroups", str(error), instead))
+        done.differences.append(subject.finding("error", "spec.resourceGroups", str(error), instead))
         return {}
 
 
@@ -262,9 +261,7 @@ def _access(queue: ClusterQueue, local_queues: Collection[LocalQueue]) -> dict[s
 # ── what differs ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _differences(
-    subject: Subject, queue: ClusterQueue, name: str, kueue: KueueQueues
-) -> Iterator[ConversionDifference]:
+def _differences(subject: Subject, queue: ClusterQueue, name: str, kueue: KueueQueues) -> Iterator[Finding]:
     own, spec = str(subject.metadata["name"]), queue.spec
     if own in (ROOT_QUEUE, DEFAULT_QUEUE):
         instead = (
@@ -272,27 +269,27 @@ def _differences(
             if own == ROOT_QUEUE
             else "the Queue takes the place of Muster's default queue, for all that names none"
         )
-        yield difference(subject, "note", "metadata.name", own, instead)
+        yield subject.finding("note", "metadata.name", own, instead)
     if spec.namespace_selector is None:
         instead = "as in Kueue, no namespace may use the queue; {} would allow all"
-        yield difference(subject, "warning", "spec.namespaceSelector", "nothing", instead)
+        yield subject.finding("warning", "spec.namespaceSelector", "nothing", instead)
     elif own not in kueue.local_queues:
         instead = (
             "every namespace that spec.namespaceSelector allows may use the queue by its name"
             if spec.namespace_selector
             else "every namespace may use the queue by its name: give it a spec.access.namespaceSelector"
         )
-        yield difference(subject, "warning", "", "no LocalQueue of it among the documents", instead)
+        yield subject.finding("warning", "", "no LocalQueue of it among the documents", instead)
     yield from _flavor_differences(subject, queue, kueue.as_flavors)
     yield from _weight_differences(subject, spec.fair_sharing)
     for path, is_given, found, instead in _DIFFERENT:
         if is_given(spec):
-            yield difference(subject, "warning", path, found, instead)
+            yield subject.finding("warning", path, found, instead)
 
 
 def _flavor_differences(
     subject: Subject, queue: ClusterQueue, as_flavors: Collection[str]
-) -> Iterator[ConversionDifference]:
+) -> Iterator[Finding]:
     """Flavors without node labels beside others, and queues without flavors of their own: nodes are not chosen."""
     groups = queue.spec.resource_groups
     flavored = [group for group in groups if any(name in as_flavors for name in _flavors([group]))]
@@ -311,20 +308,20 @@ def _flavor_differences(
         instead = "its workloads go to nodes of the flavors of its cohort, if that has any"
     else:
         return
-    yield difference(subject, "warning", "spec.resourceGroups", found, instead)
+    yield subject.finding("warning", "spec.resourceGroups", found, instead)
 
 
-def _cohort_differences(subject: Subject, cohort: Cohort, queue: str) -> Iterator[ConversionDifference]:
+def _cohort_differences(subject: Subject, cohort: Cohort, queue: str) -> Iterator[Finding]:
     yield from _weight_differences(subject, cohort.spec.fair_sharing)
     if queue != cohort.metadata.name:
         instead = f"the inner queue is {queue}: the name is taken"
-        yield difference(subject, "note", "metadata.name", cohort.metadata.name, instead)
+        yield subject.finding("note", "metadata.name", cohort.metadata.name, instead)
 
 
-def _weight_differences(subject: Subject, sharing: FairSharing | None) -> Iterator[ConversionDifference]:
+def _weight_differences(subject: Subject, sharing: FairSharing | None) -> Iterator[Finding]:
     if sharing is not None and str(sharing.weight) != "1":
         instead = "left out: queues are compared by what they use of what they deserve"
-        yield difference(subject, "warning", "spec.fairSharing.weight", str(sharing.weight), instead)
+        yield subject.finding("warning", "spec.fairSharing.weight", str(sharing.weight), instead)
 
 
 def _covered(kueue: KueueQueues) -> set[str]:

@@ -1,16 +1,15 @@
 """``muster convert``: Kueue's queues as Muster's, without a cluster. Volcano's are read as they are."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import yaml
 from pydantic import ValidationError
 
 from queues.api.check.check import read_subjects
-from queues.api.check.finding import Subject
+from queues.api.check.finding import Finding, Subject
 from queues.api.convert.cohorts import KueueQueues, convert_queues
-from queues.api.convert.difference import ConversionDifference, difference
 from queues.api.convert.flavors import convert_flavors, convert_topology
 from queues.api.convert.kueue_types import (
     KUEUE_GROUP,
@@ -43,10 +42,14 @@ _NOT_SUPPORTED: Final = {
 
 @dataclass(slots=True)
 class Conversion:
-    """Documents of Muster in the order to apply them in, and what differs. With an error: no documents."""
+    """Documents of Muster in the order to apply them in, and what differs. With an error: no documents.
+
+    A difference is a field that has another effect, or none; ``expected`` is what happens instead, or what to do. A
+    note needs nothing to be done about it, but says what was decided or what users now write.
+    """
 
     documents: list[dict[str, Any]] = field(default_factory=list)
-    differences: list[ConversionDifference] = field(default_factory=list)
+    differences: list[Finding] = field(default_factory=list)
 
     def has_errors(self) -> bool:
         """Whether something was found that cannot be converted."""
@@ -54,13 +57,30 @@ class Conversion:
 
     def as_yaml(self) -> str:
         """The documents, after the warnings as comments."""
-        warnings = [f"# {each.comment}\n" for each in self.differences if each.severity == "warning"]
+        warnings = [f"# {comment_of(each)}\n" for each in self.differences if each.severity == "warning"]
         head = ["# Written by `muster convert`. What differs:\n", *warnings] if warnings else []
         parts = [
             yaml.dump(document, Dumper=PlainDumper, sort_keys=False, width=100, allow_unicode=True)
             for document in self.documents
         ]
         return "".join(head) + "---\n".join(parts)
+
+
+def comment_of(difference: Finding) -> str:
+    """A difference on one line, without its place."""
+    what = " ".join(part for part in (difference.subject, difference.path) if part)
+    line = f"{what}{': ' if what else ''}found {difference.found}; {difference.expected}"
+    # Names may have any character; YAML has no place for some of them, not even in comments.
+    return "".join(
+        character if character.isprintable() else ascii(character)[1:-1]
+        for character in " ".join(line.split())
+    )
+
+
+def line_of(difference: Finding) -> str:
+    """A difference on one line, with its place; none if it is of a document that was converted."""
+    where = f"{difference.file}:{difference.line}: " if difference.file else ""
+    return f"{where}{difference.severity}: {comment_of(difference)}"
 
 
 def convert_documents(files: Iterable[tuple[str, str]], *, kueue_names: bool = False) -> Conversion:
@@ -70,18 +90,9 @@ def convert_documents(files: Iterable[tuple[str, str]], *, kueue_names: bool = F
     """
     findings, subjects = read_subjects(files)
     done = Conversion()
-    for finding in findings:
-        done.differences.append(
-            ConversionDifference(
-                file=finding.file,
-                line=finding.line,
-                severity="error",
-                subject=finding.subject,
-                path=finding.path,
-                found=finding.found,
-                instead=f"expected {finding.expected}",
-            )
-        )
+    done.differences += [
+        replace(finding, severity="error", expected=f"expected {finding.expected}") for finding in findings
+    ]
     read: dict[type, dict[str, tuple[Subject, Any]]] = {model: {} for model in KUEUE_KINDS.values()}
     others: list[Subject] = []
     for subject in subjects:
@@ -92,12 +103,10 @@ def convert_documents(files: Iterable[tuple[str, str]], *, kueue_names: bool = F
         elif kind in KUEUE_KINDS:
             _read(subject, KUEUE_KINDS[kind], read, done)
         elif kind in _NOT_SUPPORTED:
-            done.differences.append(
-                difference(subject, "warning", "", kind, f"left out: {_NOT_SUPPORTED[kind]}")
-            )
+            done.differences.append(subject.finding("warning", "", kind, f"left out: {_NOT_SUPPORTED[kind]}"))
         else:
             done.differences.append(
-                difference(subject, "note", "", excerpt(kind), "left out: nothing that administrators write")
+                subject.finding("note", "", excerpt(kind), "left out: nothing that administrators write")
             )
     _convert(read, done, kueue_names)
     _tell_others(others, done)
@@ -122,19 +131,19 @@ def _read(
     except ValidationError as error:
         for violation in of_model(error):
             instead = f"expected {violation.expected}"
-            done.differences.append(difference(subject, "error", violation.path, violation.found, instead))
+            done.differences.append(subject.finding("error", violation.path, violation.found, instead))
         return
     for path in unknown_parts(parsed, ()):
         instead = "left out: Muster does not know what it means"
-        done.differences.append(difference(subject, "warning", path, "a field of Kueue's", instead))
+        done.differences.append(subject.finding("warning", path, "a field of Kueue's", instead))
     name = parsed.metadata.name
     key = f"{parsed.metadata.namespace or 'default'}/{name}" if model is LocalQueue else name
     if not name:
-        done.differences.append(difference(subject, "error", "metadata.name", "nothing", "expected a name"))
+        done.differences.append(subject.finding("error", "metadata.name", "nothing", "expected a name"))
         return
     if key in read[model]:
         instead = "give each object once"
-        done.differences.append(difference(subject, "error", "metadata.name", excerpt(name), instead))
+        done.differences.append(subject.finding("error", "metadata.name", excerpt(name), instead))
     read[model][key] = (subject, parsed)
 
 
@@ -146,7 +155,7 @@ def _tree(documents: list[dict[str, Any]]) -> dict[str, Queue]:
     return {queue.name: queue for queue in queues}
 
 
-def _wrong(document: dict[str, Any], known: Known) -> Iterator[ConversionDifference]:
+def _wrong(document: dict[str, Any], known: Known) -> Iterator[Finding]:
     """Errors of a converted document: what Kueue takes and Muster does not, such as an amount that is too large.
 
     ``known``: the queues of all documents, to compare parents with children. A parent may be in the cluster.
@@ -160,14 +169,15 @@ def _wrong(document: dict[str, Any], known: Known) -> Iterator[ConversionDiffere
         broken = QueueDocument.read(document).to_domain().broken
         found = [("", "a queue that cannot be used", broken)] if broken else []
     for path, what, instead in found:
-        yield ConversionDifference(
+        yield Finding(
             file="",
+            document=0,
             line=0,
             severity="error",
             subject=f"{document['kind']} {document['metadata']['name']}",
             path=path,
             found=what,
-            instead=instead,
+            expected=instead,
         )
 
 
@@ -209,13 +219,13 @@ def _priority_class(
         "kueue.x-k8s.io/priority-class"
     )
     if not kueue_names:
-        done.differences.append(difference(subject, "note", "", "a class for Kueue alone", instead))
+        done.differences.append(subject.finding("note", "", "a class for Kueue alone", instead))
     if name.startswith("system-"):
         instead = "rename it: Kubernetes keeps names that begin with system- for itself"
-        done.differences.append(difference(subject, "error", "metadata.name", name, instead))
+        done.differences.append(subject.finding("error", "metadata.name", name, instead))
     if value > HIGHEST_USER_PRIORITY:
         instead = f"{HIGHEST_USER_PRIORITY}, the highest that Kubernetes allows"
-        done.differences.append(difference(subject, "warning", "value", str(value), instead))
+        done.differences.append(subject.finding("warning", "value", str(value), instead))
     document: dict[str, Any] = {
         "apiVersion": "scheduling.k8s.io/v1",
         "kind": "PriorityClass",
@@ -234,4 +244,4 @@ def _tell_others(others: list[Subject], done: Conversion) -> None:
         what = "Muster reads Volcano's Queues as they are" if is_queue else "not a queue"
         instead = f"left out: {what}; `muster check` says what to change in it"
         found = f"{subject.value.get('apiVersion')} {subject.value.get('kind')}"[:120]
-        done.differences.append(difference(subject, "note", "", found, instead))
+        done.differences.append(subject.finding("note", "", found, instead))

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-from queues.api.check.finding import Subject
-from queues.api.convert.difference import ConversionDifference, difference
+from queues.api.check.finding import Finding, Subject
 from queues.api.convert.kueue_types import ClusterQueue, KueueFlavor, KueueTopology, ResourceGroup
 from queues.api.names import MUSTER
 from queues.text_format import listed
@@ -21,7 +20,7 @@ class FlavorConversion:
     #: Names of the flavors that quota is still counted in.
     as_flavors: frozenset[str]
     documents: tuple[dict[str, Any], ...]
-    differences: tuple[ConversionDifference, ...]
+    differences: tuple[Finding, ...]
 
 
 def convert_flavors(flavors: Flavors, queues: Mapping[str, tuple[Subject, ClusterQueue]]) -> FlavorConversion:
@@ -30,7 +29,7 @@ def convert_flavors(flavors: Flavors, queues: Mapping[str, tuple[Subject, Cluste
     A node has one flavor in Muster. So of a ClusterQueue that has flavors in several resource groups, those of one
     group stay: of the group with devices, if there is one.
     """
-    told: list[ConversionDifference] = []
+    told: list[Finding] = []
     with_labels = {name for name, (_, flavor) in flavors.items() if flavor.spec.node_labels}
     for name in sorted(queues):
         subject, queue = queues[name]
@@ -39,7 +38,7 @@ def convert_flavors(flavors: Flavors, queues: Mapping[str, tuple[Subject, Cluste
         if undefined:
             instead = "give it node labels in a ResourceFlavor of Muster, or its quota counts on no node"
             found = f"flavors that are not among the documents: {listed(sorted(undefined))}"
-            told.append(difference(subject, "warning", "spec.resourceGroups", found, instead))
+            told.append(subject.finding("warning", "spec.resourceGroups", found, instead))
     left_out: set[str] = set()
     for name in sorted(queues):
         subject, queue = queues[name]
@@ -54,7 +53,7 @@ def convert_flavors(flavors: Flavors, queues: Mapping[str, tuple[Subject, Cluste
             f"a node has one flavor: quota in {listed(sorted(others))} is a limit over all nodes, "
             "whose labels do not choose any"
         )
-        told.append(difference(subject, "warning", "spec.resourceGroups", found, instead))
+        told.append(subject.finding("warning", "spec.resourceGroups", found, instead))
     kept_names = sorted(with_labels - left_out)
     documents = [_document(name, flavors[name][1]) for name in kept_names if name in flavors]
     for _, (subject, flavor) in sorted(flavors.items()):
@@ -94,23 +93,23 @@ def _document(name: str, flavor: KueueFlavor) -> dict[str, Any]:
     }
 
 
-def _flavor_differences(subject: Subject, flavor: KueueFlavor) -> Iterable[ConversionDifference]:
+def _flavor_differences(subject: Subject, flavor: KueueFlavor) -> Iterable[Finding]:
     spec = flavor.spec
     if not spec.node_labels:
         instead = "no ResourceFlavor is made of it: its quota is a limit over all nodes"
-        yield difference(subject, "note", "spec.nodeLabels", "nothing", instead)
+        yield subject.finding("note", "spec.nodeLabels", "nothing", instead)
     if spec.tolerations:
         instead = "left out: Kueue adds them to pods, Muster does not; write them into the pod templates"
-        yield difference(subject, "warning", "spec.tolerations", "tolerations", instead)
+        yield subject.finding("warning", "spec.tolerations", "tolerations", instead)
     if spec.node_taints:
         instead = "left out: Muster looks at the taints of the nodes themselves"
-        yield difference(subject, "note", "spec.nodeTaints", "taints", instead)
+        yield subject.finding("note", "spec.nodeTaints", "taints", instead)
     if spec.topology_name:
         instead = "left out: the levels of a Topology count for all nodes that have its labels"
-        yield difference(subject, "note", "spec.topologyName", spec.topology_name, instead)
+        yield subject.finding("note", "spec.topologyName", spec.topology_name, instead)
 
 
-def _overlaps(flavors: Flavors) -> Iterable[ConversionDifference]:
+def _overlaps(flavors: Flavors) -> Iterable[Finding]:
     """Flavors whose labels one node can have at a time: it counts as the first of them by name."""
     for first, second in combinations(sorted(flavors), 2):
         one, other = flavors[first][1].spec.node_labels, flavors[second][1].spec.node_labels
@@ -119,4 +118,4 @@ def _overlaps(flavors: Flavors) -> Iterable[ConversionDifference]:
                 f"a node with the labels of both is of {first} only: give each labels that exclude the other"
             )
             found = f"labels that a node may have beside those of {first}"
-            yield difference(flavors[second][0], "warning", "spec.nodeLabels", found, instead)
+            yield flavors[second][0].finding("warning", "spec.nodeLabels", found, instead)

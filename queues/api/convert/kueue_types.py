@@ -9,6 +9,7 @@ from pydantic import Field
 
 from queues.api.metadata import ObjectMeta
 from queues.api.model import Int32, Labels, Model, Quantity, Text
+from queues.api.types.topology import TopologySpec
 from queues.api.types.volcano_job import Whole
 
 KUEUE_GROUP: Final = "kueue.x-k8s.io"
@@ -157,22 +158,10 @@ class KueueFlavor(KueueDocument):
     spec: KueueFlavorSpec = KueueFlavorSpec()
 
 
-class KueueLevel(Model):
-    """One level of a topology."""
-
-    node_label: Text
-
-
-class KueueTopologySpec(Model):
-    """The levels, outermost first."""
-
-    levels: tuple[KueueLevel, ...] = ()
-
-
 class KueueTopology(KueueDocument):
-    """A Topology of Kueue."""
+    """A Topology of Kueue. Its levels are written as Muster's."""
 
-    spec: KueueTopologySpec = KueueTopologySpec()
+    spec: TopologySpec
 
 
 class WorkloadPriorityClass(KueueDocument):

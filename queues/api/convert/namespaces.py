@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from queues.api.check.finding import Subject
-from queues.api.convert.difference import ConversionDifference, difference
+from queues.api.check.finding import Finding, Subject
 from queues.api.convert.kueue_types import LocalQueue
 from queues.api.kueue_names import LOCAL_QUEUE
 from queues.api.names import CORE, GATED_NAMESPACE, KUEUE_NAMES, QUEUE_LABEL
@@ -29,7 +28,7 @@ def by_namespace(local: Iterable[tuple[Subject, LocalQueue]]) -> dict[str, Membe
 def namespaces(
     members_by_namespace: Mapping[str, Members],
     queues: Mapping[str, str],
-    differences: list[ConversionDifference],
+    differences: list[Finding],
     *,
     kueue_names: bool,
 ) -> list[dict[str, Any]]:
@@ -46,7 +45,7 @@ def namespaces(
             clusters = listed(sorted({queue.spec.cluster_queue for _, queue in members}))
             found = f"LocalQueues of {clusters} in namespace {namespace}, none of them called default"
             instead = "the namespace gets no queue: each job has to name its own"
-            differences.append(difference(members[0][0], "note", "", found, instead))
+            differences.append(members[0][0].finding("note", "", found, instead))
         else:
             annotations = {QUEUE_LABEL: queues.get(target, target), **annotations}
             if not has_default:
@@ -81,33 +80,33 @@ def _leads_to(members: Members, queues: Mapping[str, str]) -> dict[str, str]:
 
 def _told(
     subject: Subject, queue: LocalQueue, queues: Mapping[str, str], *, kueue_names: bool
-) -> list[ConversionDifference]:
+) -> list[Finding]:
     """What differs for the jobs of a LocalQueue."""
-    told: list[ConversionDifference] = []
+    told: list[Finding] = []
     target = queue.spec.cluster_queue
     if not target:
-        told.append(difference(subject, "error", "spec.clusterQueue", "nothing", "expected a ClusterQueue"))
+        told.append(subject.finding("error", "spec.clusterQueue", "nothing", "expected a ClusterQueue"))
         return told
     instead = (
         f"in jobs of this namespace write {QUEUE_LABEL}: {queues.get(target, target)} "
         f"in place of kueue.x-k8s.io/queue-name: {queue.metadata.name}"
     )
     if not kueue_names:
-        told.append(difference(subject, "note", "", "a name for a ClusterQueue", instead))
+        told.append(subject.finding("note", "", "a name for a ClusterQueue", instead))
     if target not in queues:
         instead = "it has to be converted too, or to exist as a Queue"
         found = f"{target}, which is not among the documents"
-        told.append(difference(subject, "warning", "spec.clusterQueue", found, instead))
+        told.append(subject.finding("warning", "spec.clusterQueue", found, instead))
     if queue.metadata.name == _DEFAULT_LOCAL_QUEUE:
         instead = (
             "the namespace is gated: what names no queue waits in this one, also pods of Deployments; "
             f'the label {GATED_NAMESPACE}: "false" on the Namespace keeps it open'
         )
-        told.append(difference(subject, "warning", "metadata.name", "default", instead))
+        told.append(subject.finding("warning", "metadata.name", "default", instead))
     if queue.spec.stop_policy != "None":
         instead = "left out: a LocalQueue has no counterpart; pause the whole queue with `muster pause`"
-        told.append(difference(subject, "warning", "spec.stopPolicy", queue.spec.stop_policy, instead))
+        told.append(subject.finding("warning", "spec.stopPolicy", queue.spec.stop_policy, instead))
     if queue.spec.fair_sharing is not None:
         instead = "left out: inside a queue past use counts by user, not by namespace"
-        told.append(difference(subject, "warning", "spec.fairSharing", "a weight", instead))
+        told.append(subject.finding("warning", "spec.fairSharing", "a weight", instead))
     return told

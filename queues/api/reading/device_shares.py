@@ -18,7 +18,7 @@ from decimal import ROUND_CEILING, Decimal
 from typing import Any, Final
 
 from queues.api.names import DEVICE_MEMORY, GPU_FRACTION, GPU_FRACTION_DEVICES, GPU_MEMORY, SHARES_DEVICES
-from queues.api.reading.pod_requests import PodSpecFields
+from queues.api.types.pod import WirePodSpec
 from queues.errors import InvalidDocument, InvalidQuantity
 from queues.resources import GPU, WHOLE, Resources, amount, device, device_memory, quantity
 from queues.workload import DeviceShare
@@ -40,7 +40,7 @@ _PER_CENT: Final = 100
 _MOST_DEVICES: Final = 64
 
 
-def share_of(spec: PodSpecFields, annotations: Mapping[str, str] | None) -> DeviceShare | None:
+def share_of(spec: WirePodSpec, annotations: Mapping[str, str] | None) -> DeviceShare | None:
     """The parts of devices that one pod takes. None if it takes whole devices, as any other resource, or none.
 
     Raises InvalidDocument, and InvalidQuantity.

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
 from queues.api.model import excerpt
 from queues.api.names import PARTITIONS, PREFERRED_TOPOLOGY, REQUIRED_TOPOLOGY
-from queues.api.reading.pod_requests import PodSpecFields
+from queues.api.types.pod import WireAffinity, WireNodeSelectorTerm, WirePodSpec, WireSelectorRequirement
 from queues.errors import InvalidDocument
 from queues.workload import HostPort, NodeFilter, Partition, Preference, Requirement, Toleration
 
@@ -29,7 +29,7 @@ NVLINK: Final = "muster.dev/nvlink"
 NO_NODE: Final = Requirement(key="metadata.name", operator="In", values=(), field=True)
 
 
-def node_filter_of(spec: PodSpecFields, affinity: Any) -> NodeFilter:
+def node_filter_of(spec: WirePodSpec, affinity: WireAffinity | None) -> NodeFilter:
     """The filter for the nodes that a pod may use. ``affinity``: of the spec, read; None if it has none."""
     return NodeFilter(
         selector=tuple(sorted(spec.node_selector.items())) if spec.node_selector else (),
@@ -46,7 +46,7 @@ def node_filter_of(spec: PodSpecFields, affinity: Any) -> NodeFilter:
     )
 
 
-def preferences_of(affinity: Any) -> tuple[Preference, ...]:
+def preferences_of(affinity: WireAffinity | None) -> tuple[Preference, ...]:
     """Preferred node affinity. A term without expressions is ignored, as in the core API."""
     node_affinity = affinity.node_affinity if affinity is not None else None
     terms = node_affinity and node_affinity.preferred_during_scheduling_ignored_during_execution
@@ -57,7 +57,9 @@ def preferences_of(affinity: Any) -> tuple[Preference, ...]:
     )
 
 
-def cross_namespace_anti_affinity(affinity: Any, namespace: str) -> tuple[str, str, str] | None:
+def cross_namespace_anti_affinity(
+    affinity: WireAffinity | None, namespace: str
+) -> tuple[str, str, str] | None:
     """Where an affinity keeps pods of other namespaces off nodes, what is found there, and what is expected.
 
     None if it does so nowhere. ``affinity``: of a spec, read; None if it has none. ``namespace``: of the pod; "": not
@@ -84,15 +86,14 @@ def cross_namespace_anti_affinity(affinity: Any, namespace: str) -> tuple[str, s
     return None
 
 
-def host_ports_of(spec: PodSpecFields) -> tuple[HostPort, ...]:
+def host_ports_of(spec: WirePodSpec) -> tuple[HostPort, ...]:
     """Ports of its node that a pod takes, sorted. On the host's network every container port is a port of the node."""
-    host_network = bool(getattr(spec, "host_network", False))
     sidecars = [each for each in spec.init_containers or () if each.restart_policy == "Always"]
     found = (
         HostPort(number, port.protocol or "TCP", port.host_ip or "")
         for container in (*spec.containers, *sidecars)
         for port in container.ports or ()
-        if (number := port.host_port or (port.container_port if host_network else 0))
+        if (number := port.host_port or (port.container_port if spec.host_network else 0))
     )
     # Far more than can be used, so that the caller refuses them.
     first = set(islice(found, _PORTS_READ))
@@ -147,23 +148,27 @@ def asks_one_island(annotations: Mapping[str, str] | None) -> bool:
     return NVLINK in map(str.strip, text.split(","))
 
 
-def _terms(affinity: Any) -> tuple[tuple[Requirement, ...], ...]:
+def _terms(affinity: WireAffinity) -> tuple[tuple[Requirement, ...], ...]:
     node_affinity = affinity.node_affinity
     required = node_affinity and node_affinity.required_during_scheduling_ignored_during_execution
-    if not required:
-        return ()
-    terms = (_requirements_of(term) for term in required.node_selector_terms or ())
-    return tuple(filter(None, terms)) or ((NO_NODE,),)
+    return terms_of(required.node_selector_terms or ()) if required else ()
 
 
-def _requirements_of(term: Any) -> tuple[Requirement, ...]:
+def terms_of(terms: Sequence[WireNodeSelectorTerm]) -> tuple[tuple[Requirement, ...], ...]:
+    """Terms of a node selector, one of which must hold. A term that asks nothing matches no node."""
+    return tuple(filter(None, map(_requirements_of, terms))) or ((NO_NODE,),)
+
+
+def _requirements_of(term: WireNodeSelectorTerm) -> tuple[Requirement, ...]:
     return (
         *_requirements(term.match_expressions, field=False),
         *_requirements(term.match_fields, field=True),
     )
 
 
-def _requirements(expressions: Sequence[Any] | None, *, field: bool) -> tuple[Requirement, ...]:
+def _requirements(
+    expressions: Sequence[WireSelectorRequirement] | None, *, field: bool
+) -> tuple[Requirement, ...]:
     return tuple(
         Requirement(key=each.key, operator=each.operator, values=tuple(each.values or ()), field=field)
         for each in expressions or ()

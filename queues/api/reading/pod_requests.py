@@ -1,30 +1,12 @@
 """Requests of a pod, by the core API's rules (k8s.io/component-helpers/resource PodRequests)."""
 
-# ruff: noqa: D102 - fields of a protocol are the core API's
-
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import nsmallest
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 from queues.api.reading.user_values import MOST_RESOURCES
+from queues.api.types.pod import WireAmounts, WireContainer, WirePodSpec
 from queues.resources import BEYOND_NODES, PODS, Resources, request
-
-
-class PodSpecFields(Protocol):
-    """The fields of a pod spec that are read here, of any decoding that has them by these names."""
-
-    @property
-    def containers(self) -> Sequence[Any]: ...
-    @property
-    def init_containers(self) -> Sequence[Any] | None: ...
-    @property
-    def resources(self) -> Any: ...
-    @property
-    def overhead(self) -> Mapping[str, str | int | float] | None: ...
-    @property
-    def node_selector(self) -> Mapping[str, str] | None: ...
-    @property
-    def tolerations(self) -> Sequence[Any] | None: ...
 
 
 class _InPlace(NamedTuple):
@@ -46,7 +28,7 @@ class _InPlace(NamedTuple):
             name: max(asked.get(name, 0), reported.get(name, 0)) for name in asked.keys() | reported.keys()
         }
 
-    def of(self, container: Any) -> Mapping[str, int]:
+    def of(self, container: WireContainer) -> Mapping[str, int]:
         """The same for a container."""
         return self.effective(
             _requests(container), self.containers.get(container.name) if self.containers else None
@@ -56,7 +38,7 @@ class _InPlace(NamedTuple):
 _NEVER_RESIZED: Final = _InPlace()
 
 
-def requests_of(spec: PodSpecFields, status: Any = None) -> Resources:
+def requests_of(spec: WirePodSpec, status: Any = None) -> Resources:
     """Requests of one pod, ``pods: 1`` included, in the units of queues.resources.
 
     The larger of (containers and sidecars together) and (each init container with the sidecars before it);
@@ -82,7 +64,7 @@ def requests_of(spec: PodSpecFields, status: Any = None) -> Resources:
     return Resources(sums)
 
 
-def _requests(container: Any) -> dict[str, int]:
+def _requests(container: WireContainer) -> dict[str, int]:
     resources = container.resources
     if resources is None:
         return {}
@@ -133,7 +115,7 @@ def _add(sums: dict[str, int], more: Mapping[str, int]) -> None:
 
 
 def _with_init_containers(
-    sums: dict[str, int], init_containers: Sequence[Any], in_place: _InPlace
+    sums: dict[str, int], init_containers: Sequence[WireContainer], in_place: _InPlace
 ) -> dict[str, int]:
     sidecars: dict[str, int] = {}
     highest: dict[str, int] = {}
@@ -154,11 +136,11 @@ def _with_init_containers(
     return {name: max(sums.get(name, 0), highest.get(name, 0)) for name in sums.keys() | highest.keys()}
 
 
-def _is_sidecar(container: Any) -> bool:
-    return bool(container.restart_policy == "Always")
+def _is_sidecar(container: WireContainer) -> bool:
+    return container.restart_policy == "Always"
 
 
-def _prefer_pod_level(sums: dict[str, int], resources: Any, in_place: _InPlace) -> None:
+def _prefer_pod_level(sums: dict[str, int], resources: WireAmounts, in_place: _InPlace) -> None:
     asked = {name: request(name, text) for name, text in _first(resources.requests or {}) if _pod_level(name)}
     effective = in_place.effective(asked, in_place.pod)
     sums.update((name, effective.get(name, 0)) for name in asked)

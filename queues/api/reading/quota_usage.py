@@ -3,42 +3,19 @@
 Volcano writes each resource by its plain name too, so that its queues and a ResourceQuota read the same map.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, Self
+from typing import Final, Self
 
-from queues.api.reading.pod_requests import PodSpecFields, requests_of
+from queues.api.reading.pod_requests import requests_of
 from queues.api.reading.user_values import MOST_RESOURCES
+from queues.api.types.pod import WireAmounts, WireContainer, WirePodSpec
 from queues.resources import MOST, NOTHING, PODS, Resources, in_bytes, show
 
 #: The resources whose limits a ResourceQuota counts.
 _LIMITED: Final = ("cpu", "memory", "ephemeral-storage")
 #: The most that is written of anything in bytes: names such as ``requests.memory`` are read in thousandths.
 _PEBIBYTE: Final = 2**50
-
-
-class _Amounts(NamedTuple):
-    """Requests of a container or pod."""
-
-    requests: Any = None
-    limits: Any = None
-
-
-class _Container(NamedTuple):
-    resources: _Amounts
-    restart_policy: str | None = None
-    name: str = ""
-
-
-class _Limits(NamedTuple):
-    """A pod spec that asks for what another one has as limits: they are added up by the rules of requests."""
-
-    containers: Sequence[_Container]
-    init_containers: Sequence[_Container]
-    resources: _Amounts | None
-    overhead: None = None
-    node_selector: None = None
-    tolerations: None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +27,7 @@ class QuotaUsage:
     limits: Resources = NOTHING
 
     @classmethod
-    def of(cls, spec: PodSpecFields) -> Self:
+    def of(cls, spec: WirePodSpec) -> Self:
         """Of one pod. Raises InvalidQuantity."""
         return cls(requests=requests_of(spec), limits=_limits_of(spec))
 
@@ -82,11 +59,12 @@ def _text(resource: str, units: int) -> str:
     return show(resource, min(units, _PEBIBYTE if in_bytes(resource) else MOST))
 
 
-def _limits_of(spec: PodSpecFields) -> Resources:
-    as_requests = _Limits(
+def _limits_of(spec: WirePodSpec) -> Resources:
+    # Limits are added up by the rules of requests.
+    as_requests = WirePodSpec(
         containers=_with_limits(spec.containers),
         init_containers=_with_limits(spec.init_containers or ()),
-        resources=_Amounts(spec.resources.limits) if spec.resources is not None else None,
+        resources=WireAmounts(requests=spec.resources.limits) if spec.resources is not None else None,
     )
     limits = requests_of(as_requests)
     # What the sandbox takes besides its containers counts where there is a limit.
@@ -95,10 +73,11 @@ def _limits_of(spec: PodSpecFields) -> Resources:
     return Resources({name: units for name, units in (limits + Resources(more)).items() if name != PODS})
 
 
-def _with_limits(containers: Iterable[Any]) -> tuple[_Container, ...]:
+def _with_limits(containers: Iterable[WireContainer]) -> tuple[WireContainer, ...]:
     return tuple(
-        _Container(
-            _Amounts(each.resources.limits if each.resources is not None else None), each.restart_policy
+        WireContainer(
+            resources=WireAmounts(requests=each.resources.limits if each.resources is not None else None),
+            restart_policy=each.restart_policy,
         )
         for each in containers
     )

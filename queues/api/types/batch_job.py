@@ -1,4 +1,4 @@
-"""The batch/v1 Job: the fields that admission needs. The Job is suspended while it waits."""
+"""Kubernetes' own Jobs and Pods as documents: the fields that admission needs."""
 
 from typing import Literal
 
@@ -6,7 +6,7 @@ from pydantic import Field
 
 from queues.api.metadata import ObjectMeta
 from queues.api.model import Count, Flag, Model, Text
-from queues.api.names import BATCH
+from queues.api.names import BATCH, CORE
 from queues.api.types.volcano_job import Whole
 
 
@@ -40,10 +40,20 @@ class BatchJobStatus(Model):
 
 
 class BatchJob(Model):
-    """A Job of batch/v1."""
+    """A Job of batch/v1. It is suspended while it waits."""
 
     api_version: Literal["batch/v1"] = BATCH
     kind: Literal["Job"] = "Job"
     metadata: ObjectMeta = ObjectMeta()
     spec: BatchJobSpec = BatchJobSpec()
     status: BatchJobStatus = BatchJobStatus()
+
+
+class Pod(Model):
+    """A Pod. Its spec is read by ``queues.api.types.pod``."""
+
+    api_version: Literal["v1"] = CORE
+    kind: Literal["Pod"] = "Pod"
+    metadata: ObjectMeta = ObjectMeta()
+    #: A PodSpec.
+    spec: Whole = Field(default_factory=dict)

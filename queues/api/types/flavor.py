@@ -5,9 +5,23 @@ from typing import Literal
 from pydantic import Field
 
 from queues.api.metadata import ObjectMeta
-from queues.api.model import Labels, Model, Quantities
+from queues.api.model import Labels, Model, Quantities, Text
 from queues.api.names import MUSTER
-from queues.api.types.pod import TolerationSpec
+
+
+class TolerationSpec(Model):
+    """A toleration as users write it."""
+
+    #: Key of the taint; empty: every taint.
+    key: Text = ""
+    #: ``Exists`` or ``Equal``.
+    operator: Text = "Equal"
+    #: Value of the taint.
+    value: Text = ""
+    #: Effect of the taint; empty: every effect.
+    effect: Literal["", "NoSchedule", "PreferNoSchedule", "NoExecute"] = ""
+    #: How long a pod stays on a node with the taint.
+    toleration_seconds: int | None = None
 
 
 class FlavorSpec(Model):

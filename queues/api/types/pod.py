@@ -1,204 +1,302 @@
-"""Pods and pod templates as users write them: the fields that admission needs.
+"""Pods and pod templates: the fields that admission needs, read alike by validation and the controller.
 
-``queues.api.reading`` derives requests and node filters from a pod spec. It reads attributes by their snake_case
-names, so it takes these models and any other decoding with the same names.
+Attribute names are the snake_case forms of the API's: ``queues.api.reading`` derives requests and node filters from
+them.
 """
 
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, NamedTuple
 
-from pydantic import Field, PlainValidator
-from pydantic_core import PydanticCustomError
+import msgspec
 
-from queues.api.metadata import ObjectMeta
-from queues.api.model import Flag, Int32, Labels, Model, Text, at_most
-from queues.api.names import CORE
-from queues.api.reading.user_values import (
-    MOST_CONTAINERS,
-    MOST_ENTRIES,
-    MOST_EXPRESSIONS,
-    MOST_LISTED,
-    MOST_PORTS,
-    MOST_RESOURCES,
-    MOST_TOLERATIONS,
-)
+from queues.json_values import mapping_at
+
+Quantity = str | int | float
+
+#: Numbers as the API server has them. In documents without a schema they may have any length.
+Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
-def _number_or_text(value: Any) -> Any:
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise PydanticCustomError("quantity", "a quantity: a number, or text such as 500m or 32Gi")
-    return value
+class WireStruct(msgspec.Struct, rename="camel", gc=False):
+    """Base of all wire structs. No struct refers to its container, so the garbage collector need not track them."""
 
 
-#: The core API takes ``cpu: 0.5`` as a number too.
-PodQuantities = Annotated[
-    dict[str, Annotated[int | float | str, PlainValidator(_number_or_text)]], at_most(MOST_RESOURCES)
-]
+class WireOwnerReference(WireStruct):
+    """The owner of an object."""
+
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    api_version: str = ""
+    controller: bool | None = None
 
 
-class ResourceRequirements(Model):
-    """Requests and limits of a container or of a whole pod."""
+class WireMetadata(WireStruct):
+    """ObjectMeta, the part that Muster reads."""
 
-    requests: PodQuantities = Field(default_factory=dict)
-    limits: PodQuantities = Field(default_factory=dict)
-
-
-class ContainerPort(Model):
-    """A port of a container. Admission counts it if it is a port of the node too."""
-
-    container_port: int = 0
-    host_port: int | None = None
-    protocol: Text = "TCP"
-    host_ip: Text = Field(default="", alias="hostIP")
-
-
-class Container(Model):
-    """A container: the fields that admission needs."""
-
-    name: Text = ""
-    image: Text = ""
-    #: Of init containers: ``Always`` makes a sidecar.
-    restart_policy: Text | None = None
-    resources: ResourceRequirements | None = None
-    ports: Annotated[tuple[ContainerPort, ...], at_most(MOST_PORTS)] = ()
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: Int64 = 0
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: Int64 | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    owner_references: tuple[WireOwnerReference, ...] | None = None
+    finalizers: tuple[str, ...] | None = None
 
 
-class SelectorRequirement(Model):
-    """One expression over a node's labels or fields."""
+class WireSelectorRequirement(WireStruct):
+    """One expression of a label selector, or over labels or fields of a node."""
 
-    key: Text
-    operator: Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
-    values: Annotated[tuple[Text, ...], at_most(MOST_LISTED)] = ()
-
-
-_Expressions = Annotated[tuple[SelectorRequirement, ...], at_most(MOST_EXPRESSIONS)]
+    key: str
+    operator: str
+    values: tuple[str, ...] | None = None
 
 
-class NodeSelectorTerm(Model):
+class WireAmounts(WireStruct):
+    """Requests and limits."""
+
+    requests: dict[str, Quantity] | None = None
+    limits: dict[str, Quantity] | None = None
+
+
+class WireContainerPort(WireStruct):
+    """A port of a container, perhaps of the node."""
+
+    container_port: Int32 = 0
+    host_port: Int32 | None = None
+    protocol: str | None = None
+    host_ip: str | None = msgspec.field(default=None, name="hostIP")
+
+
+class WireContainer(WireStruct):
+    """A container."""
+
+    name: str = ""
+    image: str | None = None
+    resources: WireAmounts | None = None
+    restart_policy: str | None = None
+    ports: tuple[WireContainerPort, ...] | None = None
+
+
+class WireNodeSelectorTerm(WireStruct):
     """Expressions that must all hold."""
 
-    match_expressions: _Expressions = ()
-    match_fields: _Expressions = ()
+    match_expressions: tuple[WireSelectorRequirement, ...] | None = None
+    match_fields: tuple[WireSelectorRequirement, ...] | None = None
 
 
-class NodeSelector(Model):
-    """Terms: at least one must hold."""
+class WireNodeSelector(WireStruct):
+    """Terms: one of them must hold."""
 
-    node_selector_terms: Annotated[tuple[NodeSelectorTerm, ...], at_most(MOST_EXPRESSIONS)] = ()
-
-
-class PreferredTerm(Model):
-    """A term that nodes should meet, with its weight (1 … 100)."""
-
-    weight: int
-    preference: NodeSelectorTerm = NodeSelectorTerm()
+    node_selector_terms: tuple[WireNodeSelectorTerm, ...] | None = None
 
 
-class NodeAffinity(Model):
-    """Node affinity: required terms keep a pod off a node, preferred terms only order the nodes."""
+class WirePreferredTerm(WireStruct):
+    """A term that nodes should meet."""
 
-    required_during_scheduling_ignored_during_execution: NodeSelector | None = None
-    preferred_during_scheduling_ignored_during_execution: Annotated[
-        tuple[PreferredTerm, ...], at_most(MOST_EXPRESSIONS)
-    ] = ()
+    weight: Int32 = 0
+    preference: WireNodeSelectorTerm = msgspec.field(default_factory=WireNodeSelectorTerm)
 
 
-class PodAffinityTerm(Model):
-    """A term about other pods: the namespaces that these are in. What else it says is kept and not read."""
+class WireNodeAffinity(WireStruct):
+    """Node affinity."""
 
-    namespaces: Annotated[tuple[Text, ...], at_most(MOST_LISTED)] = ()
-    namespace_selector: dict[str, Any] | None = None
-
-
-class PodAntiAffinity(Model):
-    """Pods from which a pod has to be kept away, and which are kept away from it."""
-
-    required_during_scheduling_ignored_during_execution: Annotated[
-        tuple[PodAffinityTerm, ...], at_most(MOST_EXPRESSIONS)
-    ] = ()
+    required_during_scheduling_ignored_during_execution: WireNodeSelector | None = None
+    preferred_during_scheduling_ignored_during_execution: tuple[WirePreferredTerm, ...] | None = None
 
 
-class Affinity(Model):
-    """Affinity of a pod: to nodes, and against other pods. Other affinity is kept and not read."""
+class WireLabelSelector(WireStruct):
+    """A label selector of Kubernetes."""
 
-    node_affinity: NodeAffinity | None = None
-    pod_anti_affinity: PodAntiAffinity | None = None
-
-
-class TolerationSpec(Model):
-    """A toleration as users write it."""
-
-    #: Key of the taint; empty: every taint.
-    key: Text = ""
-    #: ``Exists`` or ``Equal``.
-    operator: Text = "Equal"
-    #: Value of the taint.
-    value: Text = ""
-    #: Effect of the taint; empty: every effect.
-    effect: Literal["", "NoSchedule", "PreferNoSchedule", "NoExecute"] = ""
-    #: How long a pod stays on a node with the taint.
-    toleration_seconds: int | None = None
+    match_labels: dict[str, str] | None = None
+    match_expressions: tuple[WireSelectorRequirement, ...] | None = None
 
 
-class SchedulingGate(Model):
-    """Keeps a pod from being scheduled."""
+class WirePodAffinityTerm(WireStruct):
+    """A term about other pods: which these are, and in which namespaces."""
 
-    name: Text
-
-
-class ResourceClaim(Model):
-    """Devices that a pod claims (dynamic resource allocation)."""
-
-    name: Text = ""
-    resource_claim_name: Text = ""
-    resource_claim_template_name: Text = ""
+    label_selector: WireLabelSelector | None = None
+    topology_key: str = ""
+    namespaces: tuple[str, ...] | None = None
+    namespace_selector: dict[str, msgspec.Raw] | None = None
+    match_label_keys: tuple[str, ...] | None = None
+    mismatch_label_keys: tuple[str, ...] | None = None
 
 
-_Containers = Annotated[tuple[Container, ...], at_most(MOST_CONTAINERS)]
+class WireWeightedTerm(WireStruct):
+    """A term about other pods that should be met."""
+
+    weight: Int32 = 0
+    pod_affinity_term: WirePodAffinityTerm = msgspec.field(default_factory=WirePodAffinityTerm)
 
 
-class PodSpec(Model):
-    """A pod's spec: the fields that admission needs."""
+class WirePodAffinity(WireStruct):
+    """Pods that a pod has to be near to or kept away from, and those that it should."""
 
-    containers: _Containers = ()
-    init_containers: _Containers = ()
-    #: Pod-level requests and limits.
-    resources: ResourceRequirements | None = None
-    overhead: PodQuantities = Field(default_factory=dict)
-    node_selector: Annotated[Labels, at_most(MOST_EXPRESSIONS)] = Field(default_factory=dict)
-    affinity: Affinity | None = None
-    tolerations: Annotated[tuple[TolerationSpec, ...], at_most(MOST_TOLERATIONS)] = ()
-    node_name: Text = ""
-    scheduler_name: Text = ""
-    priority_class_name: Text = ""
+    required_during_scheduling_ignored_during_execution: tuple[WirePodAffinityTerm, ...] | None = None
+    preferred_during_scheduling_ignored_during_execution: tuple[WireWeightedTerm, ...] | None = None
+
+
+class WireAffinity(WireStruct):
+    """Affinity: to nodes, and to and against other pods."""
+
+    node_affinity: WireNodeAffinity | None = None
+    pod_affinity: WirePodAffinity | None = None
+    pod_anti_affinity: WirePodAffinity | None = None
+
+
+class WireSpreadConstraint(WireStruct):
+    """A topologySpreadConstraint."""
+
+    max_skew: Int32 = 1
+    topology_key: str = ""
+    when_unsatisfiable: str = "DoNotSchedule"
+    label_selector: WireLabelSelector | None = None
+    min_domains: Int32 | None = None
+    node_affinity_policy: str | None = None
+    node_taints_policy: str | None = None
+    match_label_keys: tuple[str, ...] | None = None
+
+
+class WireToleration(WireStruct):
+    """A toleration."""
+
+    key: str | None = None
+    operator: str | None = None
+    value: str | None = None
+    effect: str | None = None
+
+
+class WirePodResourceClaim(WireStruct):
+    """Devices that a pod claims; in its status: the claim that was made for it."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
+class WireClaimOfPod(WireStruct):
+    """The PersistentVolumeClaim of a volume."""
+
+    claim_name: str = ""
+
+
+class WireEphemeralSpec(WireStruct):
+    """What a claim asks for that is made for one pod."""
+
+    storage_class_name: str | None = None
+
+
+class WireEphemeralClaim(WireStruct):
+    """A claim that is made for one pod."""
+
+    spec: WireEphemeralSpec = msgspec.field(default_factory=WireEphemeralSpec)
+
+
+class WireEphemeral(WireStruct):
+    """A volume with a claim that is made for one pod."""
+
+    volume_claim_template: WireEphemeralClaim | None = None
+
+
+class WirePodVolume(WireStruct):
+    """An entry of a pod's volumes, as far as it says something about nodes."""
+
+    name: str = ""
+    persistent_volume_claim: WireClaimOfPod | None = None
+    ephemeral: WireEphemeral | None = None
+
+
+class WireSchedulingGate(WireStruct):
+    """A scheduling gate."""
+
+    name: str
+
+
+class WirePodSpec(WireStruct):
+    """A pod's spec."""
+
+    containers: tuple[WireContainer, ...] = ()
+    init_containers: tuple[WireContainer, ...] | None = None
+    resources: WireAmounts | None = None
+    overhead: dict[str, Quantity] | None = None
+    node_name: str | None = None
+    host_network: bool | None = None
+    node_selector: dict[str, str] | None = None
+    #: Decoded where it is needed: it may be most of a document (``admission.decode.affinity``).
+    affinity: msgspec.Raw = msgspec.Raw(b"null")
+    #: The same (``admission.decode.pod_rules``).
+    topology_spread_constraints: msgspec.Raw = msgspec.Raw(b"null")
+    tolerations: tuple[WireToleration, ...] | None = None
     priority: Int32 | None = None
-    restart_policy: Text = ""
-    host_network: Flag = False
-    dns_policy: Text = ""
-    hostname: Text = ""
-    subdomain: Text = ""
-    scheduling_gates: Annotated[tuple[SchedulingGate, ...], at_most(MOST_ENTRIES)] = ()
-    resource_claims: Annotated[tuple[ResourceClaim, ...], at_most(MOST_ENTRIES)] = ()
-    active_deadline_seconds: int | None = None
+    priority_class_name: str | None = None
+    active_deadline_seconds: Int64 | None = None
+    scheduling_gates: tuple[WireSchedulingGate, ...] | None = None
+    resource_claims: tuple[WirePodResourceClaim, ...] | None = None
+    volumes: tuple[WirePodVolume, ...] | None = None
 
 
-class PodTemplate(Model):
-    """A PodTemplateSpec."""
+class WirePodTemplate(WireStruct):
+    """A pod template: of a Job, of a task."""
 
-    metadata: ObjectMeta = ObjectMeta()
-    spec: PodSpec = PodSpec()
-
-
-class PodStatus(Model):
-    """The phase of a pod."""
-
-    phase: Text = ""
+    metadata: WireMetadata | None = None
+    spec: WirePodSpec | None = None
 
 
-class Pod(Model):
-    """A Pod."""
+# ── as users write them ─────────────────────────────────────────────────────────────────────────────────────────
 
-    api_version: Literal["v1"] = CORE
-    kind: Literal["Pod"] = "Pod"
-    metadata: ObjectMeta = ObjectMeta()
-    spec: PodSpec = PodSpec()
-    status: PodStatus = PodStatus()
+
+class WrittenPodSpec(WirePodSpec):
+    """A pod's spec, with fields that only validation needs."""
+
+    restart_policy: str = ""
+    scheduler_name: str = ""
+    hostname: str = ""
+    subdomain: str = ""
+    dns_policy: str = ""
+
+
+class WrittenPod(NamedTuple):
+    """A pod, or a template of pods."""
+
+    annotations: Mapping[str, str]
+    spec: WrittenPodSpec
+    affinity: WireAffinity | None
+
+
+class _Metadata(WireStruct):
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+
+
+class _Document(WireStruct):
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+    spec: WrittenPodSpec = msgspec.field(default_factory=WrittenPodSpec)
+
+
+_DOCUMENT: Final = msgspec.json.Decoder(_Document)
+_AFFINITY: Final = msgspec.json.Decoder(WireAffinity | None)
+
+
+def read_affinity(raw: msgspec.Raw) -> WireAffinity | None:
+    """The ``affinity`` of a spec; None if there is none. Raises msgspec.DecodeError, RecursionError."""
+    affinity: WireAffinity | None = _AFFINITY.decode(raw)
+    return affinity
+
+
+def read_pod(document: Mapping[str, Any]) -> WrittenPod:
+    """A pod or a template of pods. What is null counts as absent. Raises msgspec.DecodeError."""
+    parts = {part: mapping_at(document, part) for part in ("metadata", "spec")}
+    read = _DOCUMENT.decode(msgspec.json.encode(_without_nulls(parts)))
+    return WrittenPod(read.metadata.annotations or {}, read.spec, read_affinity(read.spec.affinity))
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _without_nulls(part) for key, part in value.items() if part is not None}
+    return [_without_nulls(part) for part in value] if isinstance(value, list | tuple) else value

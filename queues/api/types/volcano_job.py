@@ -38,18 +38,48 @@ Whole = Annotated[
 
 
 class JobPhase(StrEnum):
-    """Phases of a Volcano Job."""
+    """Where a Volcano Job is, in Volcano's words."""
 
     PENDING = "Pending"
+    #: Pods are being removed; a resume starts them again.
     ABORTING = "Aborting"
     ABORTED = "Aborted"
     RUNNING = "Running"
+    #: Pods are being removed, and start again afterwards.
     RESTARTING = "Restarting"
+    #: Pods are being removed; the Job counts as a success afterwards.
     COMPLETING = "Completing"
     COMPLETED = "Completed"
+    #: Pods are being removed, for good.
     TERMINATING = "Terminating"
     TERMINATED = "Terminated"
     FAILED = "Failed"
+
+
+class JobAction(StrEnum):
+    """The actions that a lifecycle policy or a Command asks for."""
+
+    ABORT = "AbortJob"
+    RESTART = "RestartJob"
+    RESTART_TASK = "RestartTask"
+    RESTART_POD = "RestartPod"
+    RESTART_PARTITION = "RestartPartition"
+    TERMINATE = "TerminateJob"
+    COMPLETE = "CompleteJob"
+    RESUME = "ResumeJob"
+
+
+class JobEvent(StrEnum):
+    """What policies name, in Volcano's words."""
+
+    ANY = "*"
+    POD_FAILED = "PodFailed"
+    POD_EVICTED = "PodEvicted"
+    POD_PENDING = "PodPending"
+    UNKNOWN = "Unknown"
+    TASK_COMPLETED = "TaskCompleted"
+    TASK_FAILED = "TaskFailed"
+    JOB_UPDATED = "JobUpdated"
 
 
 class NetworkTopology(OpenModel):

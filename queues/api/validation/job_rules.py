@@ -11,8 +11,8 @@ from queues.api.validation.defaults import MAX_RETRY
 from queues.api.validation.host_rules import host_violations
 from queues.api.validation.known import Known
 from queues.api.validation.lifecycle_rules import policy_violations
+from queues.api.validation.plugin_flags import PLUGINS, written_flags
 from queues.api.validation.pod_rules import annotation_violations, template_violations
-from queues.api.validation.unsupported import ACTING_FLAGS
 from queues.api.validation.violations import NOT_A_LABEL, Violation
 from queues.json_values import list_at, value_at
 from queues.quota.queue import Queue, path_upwards
@@ -50,7 +50,9 @@ def job_violations(job: VolcanoJob, known: Known) -> list[Violation]:
     found += _gang(job)
     found += _plugins(job, names)
     found += host_violations(job)
-    found += _dependencies(job, names)
+    found += dependency_violations(
+        {task.name: task.depends_on.name if task.depends_on else () for task in spec.tasks}
+    )
     found += policy_violations(spec.policies, "spec.policies")
     found += _volumes(job)
     found += network_topology_violations(spec.network_topology, "spec.networkTopology")
@@ -163,37 +165,28 @@ def _gang(job: VolcanoJob) -> Iterator[Violation]:
 
 def _plugins(job: VolcanoJob, tasks: Collection[str]) -> Iterator[Violation]:
     for name in job.spec.plugins:
-        if name not in ACTING_FLAGS:
-            yield Violation(f"spec.plugins.{name}", excerpt(name), f"one of {', '.join(ACTING_FLAGS)}")
+        if name not in PLUGINS:
+            yield Violation(f"spec.plugins.{name}", excerpt(name), f"one of {', '.join(PLUGINS)}")
     if "mpi" in job.spec.plugins:
+        written = written_flags("mpi", job.spec.plugins["mpi"])
         for role in ("master", "worker"):
-            task = _flag_value(job.spec.plugins["mpi"], role) or role
+            task = written.get(role) or role
             if task not in tasks:
                 yield Violation("spec.plugins.mpi", f"no task {task}", f"a task {task} for the {role}")
 
 
-def _flag_value(arguments: Collection[str], name: str) -> str | None:
-    """The value of ``--name=value`` or ``--name value`` among a plugin's arguments; None if the flag is absent."""
-    words = [word for argument in arguments for word in argument.split()]
-    for index, word in enumerate(words):
-        key, equals, value = word.lstrip("-").partition("=")
-        if word.startswith("-") and key == name:
-            return value if equals else words[index + 1] if index + 1 < len(words) else ""
-    return None
-
-
-def _dependencies(job: VolcanoJob, names: Collection[str]) -> Iterator[Violation]:
-    needs = {task.name: set(task.depends_on.name) for task in job.spec.tasks if task.depends_on}
-    for index, task in enumerate(job.spec.tasks):
-        for name in needs.get(task.name, ()):
-            if name not in names:
-                yield Violation(f"spec.tasks[{index}].dependsOn", excerpt(name), "the name of a task")
-    ready = {name for name in names if name not in needs}
-    while next_ready := {name for name, wanted in needs.items() if name not in ready and wanted <= ready}:
-        ready |= next_ready
-    cyclic = {name for name in needs if name not in ready and needs[name] <= set(names)}
-    if cyclic:
-        ring = f"tasks that depend on one another in a cycle: {', '.join(sorted(cyclic))}"
+def dependency_violations(needs: Mapping[str, Collection[str]]) -> Iterator[Violation]:
+    """Tasks that can never start. ``needs``: of each task the tasks that come before it."""
+    for index, name in enumerate(needs):
+        for other in needs[name]:
+            if other not in needs:
+                yield Violation(f"spec.tasks[{index}].dependsOn", excerpt(other), "the name of a task")
+    left = {name: set(wanted) & needs.keys() for name, wanted in needs.items()}
+    while startable := [name for name, wanted in left.items() if not wanted & left.keys()]:
+        for name in startable:
+            del left[name]
+    if left:
+        ring = f"tasks that depend on one another in a cycle: {', '.join(sorted(left))}"
         yield Violation("spec.tasks", ring, "no cycle")
 
 

@@ -1,31 +1,14 @@
 """Rules for the lifecycle policies of a Volcano Job: known events and actions, without contradiction."""
 
 from collections.abc import Iterator
+from typing import Final
 
 from queues.api.model import excerpt
-from queues.api.types.volcano_job import LifecyclePolicy
+from queues.api.types.volcano_job import JobAction, JobEvent, LifecyclePolicy
 from queues.api.validation.violations import Violation
 
-EVENTS = (
-    "*",
-    "PodFailed",
-    "PodEvicted",
-    "PodPending",
-    "Unknown",
-    "TaskCompleted",
-    "TaskFailed",
-    "JobUpdated",
-)
-ACTIONS = (
-    "AbortJob",
-    "RestartJob",
-    "RestartTask",
-    "RestartPod",
-    "RestartPartition",
-    "TerminateJob",
-    "CompleteJob",
-    "ResumeJob",
-)
+EVENTS: Final = tuple(JobEvent)
+ACTIONS: Final = tuple(JobAction)
 
 
 def policy_violations(policies: tuple[LifecyclePolicy, ...], path: str) -> Iterator[Violation]:

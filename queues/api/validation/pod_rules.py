@@ -5,9 +5,9 @@ The API server finds the others when the pod is created.
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
 
-from pydantic import ValidationError
+import msgspec
 
 from queues.api.model import excerpt, seconds_of
 from queues.api.names import (
@@ -30,26 +30,61 @@ from queues.api.reading.pod_places import (
     partitions_of,
 )
 from queues.api.reading.pod_requests import requests_of
-from queues.api.reading.user_values import LABEL, is_label_key, shared_claim_problem
+from queues.api.reading.user_values import (
+    LABEL,
+    MOST_CONTAINERS,
+    MOST_ENTRIES,
+    MOST_EXPRESSIONS,
+    MOST_LISTED,
+    MOST_PORTS,
+    MOST_RESOURCES,
+    MOST_TOLERATIONS,
+    is_label_key,
+    shared_claim_problem,
+)
 from queues.api.resource_names import HUGE_PAGES, doubt_about, is_extended, page_size, problem_of_request
 from queues.api.types.pod import (
-    Affinity,
-    Container,
-    PodSpec,
-    PodTemplate,
-    ResourceRequirements,
-    TolerationSpec,
+    WireAffinity,
+    WireAmounts,
+    WireContainer,
+    WirePodSpec,
+    WireToleration,
+    WrittenPod,
+    WrittenPodSpec,
+    read_pod,
 )
+from queues.api.validation.pod_fields import type_problems
 from queues.api.validation.violations import (
     NOT_A_LABEL,
     Violation,
     entry_path,
     in_order,
-    of_model,
     quantity_violations,
 )
 from queues.errors import InvalidDocument, InvalidQuantity
 from queues.resources import BEYOND_NODES, GPU, MOST_ON_NODE, amount, show
+
+#: Entries of lists and maps of a pod's spec, by their field.
+_COUNTED: Final = {
+    **dict.fromkeys(("containers", "initContainers"), MOST_CONTAINERS),
+    **dict.fromkeys(("requests", "limits", "overhead"), MOST_RESOURCES),
+    **dict.fromkeys(("schedulingGates", "resourceClaims"), MOST_ENTRIES),
+    **dict.fromkeys(
+        ("nodeSelector", "nodeSelectorTerms", "matchExpressions", "matchFields"), MOST_EXPRESSIONS
+    ),
+    **dict.fromkeys(
+        (
+            "requiredDuringSchedulingIgnoredDuringExecution",
+            "preferredDuringSchedulingIgnoredDuringExecution",
+        ),
+        MOST_EXPRESSIONS,
+    ),
+    **dict.fromkeys(("values", "namespaces"), MOST_LISTED),
+    "ports": MOST_PORTS,
+    "tolerations": MOST_TOLERATIONS,
+}
+_EFFECTS: Final = ("", "NoSchedule", "PreferNoSchedule", "NoExecute")
+_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 
 
 def template_violations(
@@ -59,19 +94,53 @@ def template_violations(
 
     ``namespace``: of the pods; "": not known.
     """
-    try:
-        parsed = PodTemplate.parse(template)
-    except ValidationError as error:
-        return of_model(error, path)
-    found = list(pod_spec_violations(parsed.spec, f"{path}.spec", namespace))
-    found += _other_gates(parsed.spec, f"{path}.spec")
-    found += annotation_violations(parsed.metadata.annotations, f"{path}.metadata.annotations", levels)
+    pod = _read(template, path)
+    if not isinstance(pod, WrittenPod):
+        return pod
+    found = list(_spec_violations(pod, f"{path}.spec", namespace))
+    found += _other_gates(pod.spec, f"{path}.spec")
+    found += annotation_violations(pod.annotations, f"{path}.metadata.annotations", levels)
     return found
 
 
-def _other_gates(spec: PodSpec, path: str) -> Iterator[Violation]:
+def pod_violations(spec: Mapping[str, Any], path: str, namespace: str) -> Iterator[Violation]:
+    """Violations of a pod's spec. ``namespace``: of the pod; "": not known."""
+    pod = _read({"spec": spec}, "")
+    if isinstance(pod, WrittenPod):
+        yield from _spec_violations(pod, path, namespace)
+    else:
+        yield from pod
+
+
+def _read(template: Mapping[str, Any], path: str) -> WrittenPod | list[Violation]:
+    """A pod or template; where it cannot be read, all that is wrong with the types of its fields."""
+    if too_many := list(_too_many(template, path)):
+        return too_many
+    try:
+        pod = read_pod(template)
+    except msgspec.DecodeError as error:
+        found = [each for each in type_problems(template, path) if not each.tolerable]
+        return found or [Violation(path or "spec", str(error), "a pod that the API server can read")]
+    return pod
+
+
+def _too_many(value: Any, path: str) -> Iterator[Violation]:
+    """Lists and maps with more entries than are read, in a template or a part of it."""
+    if isinstance(value, Mapping):
+        for key, part in value.items():
+            where = f"{path}.{key}".removeprefix(".")
+            if isinstance(part, list | Mapping) and len(part) > (most := _COUNTED.get(key, len(part))):
+                yield Violation(where, f"{len(part)} entries", f"at most {most}")
+            else:
+                yield from _too_many(part, where)
+    elif isinstance(value, list):
+        for index, part in enumerate(value):
+            yield from _too_many(part, f"{path}[{index}]")
+
+
+def _other_gates(spec: WrittenPodSpec, path: str) -> Iterator[Violation]:
     """Volcano and the API server accept such gates; the workload waits until its template has none."""
-    for index, gate in enumerate(spec.scheduling_gates):
+    for index, gate in enumerate(spec.scheduling_gates or ()):
         if gate.name != GATE:
             expected = (
                 "none of other controllers: the pods on which these remove it are made once they have seats"
@@ -79,12 +148,15 @@ def _other_gates(spec: PodSpec, path: str) -> Iterator[Violation]:
             yield Violation(f"{path}.schedulingGates[{index}]", excerpt(gate.name), expected, tolerable=True)
 
 
-def pod_spec_violations(spec: PodSpec, path: str, namespace: str) -> Iterator[Violation]:
-    """Violations of a pod's spec. ``namespace``: of the pod; "": not known."""
+def _spec_violations(pod: WrittenPod, path: str, namespace: str) -> Iterator[Violation]:
+    spec = pod.spec
     if not spec.containers:
         yield Violation(f"{path}.containers", "nothing", "at least one container (Required value)")
     seen: set[str] = set()
-    for field, containers in (("initContainers", spec.init_containers), ("containers", spec.containers)):
+    for field, containers in (
+        ("initContainers", spec.init_containers or ()),
+        ("containers", spec.containers),
+    ):
         for index, container in enumerate(containers):
             here = f"{path}.{field}[{index}]"
             yield from _container(container, here, seen)
@@ -94,31 +166,31 @@ def pod_spec_violations(spec: PodSpec, path: str, namespace: str) -> Iterator[Vi
                 )
     if spec.resources is not None:
         yield from _resources(spec.resources, f"{path}.resources")
-        for name in spec.resources.requests.keys() | spec.resources.limits.keys():
+        for name in {**(spec.resources.requests or {}), **(spec.resources.limits or {})}:
             if name not in ("cpu", "memory") and not name.startswith("hugepages-"):
                 expected = "cpu, memory or huge pages, the only pod-level resources"
                 yield Violation(f"{path}.resources[{name}]", name, expected)
-    for claim in spec.resource_claims:
+    for claim in spec.resource_claims or ():
         if not claim.resource_claim_template_name:
-            found, expected = shared_claim_problem(claim.resource_claim_name)
+            found, expected = shared_claim_problem(claim.resource_claim_name or "")
             # Volcano accepts them; the workload waits with this message.
             yield Violation(f"{path}.resourceClaims[{claim.name}]", found, expected, tolerable=True)
-    yield from quantity_violations(spec.overhead, f"{path}.overhead")
-    yield from _names_of_resources(spec.overhead, f"{path}.overhead")
+    yield from quantity_violations(spec.overhead or {}, f"{path}.overhead")
+    yield from _names_of_resources(spec.overhead or {}, f"{path}.overhead")
     yield from _beyond_nodes(spec, path)
-    yield from _affinity(spec.affinity, f"{path}.affinity")
-    if harm := cross_namespace_anti_affinity(spec.affinity, namespace):
+    yield from _affinity(pod.affinity, f"{path}.affinity")
+    if harm := cross_namespace_anti_affinity(pod.affinity, namespace):
         field, found, expected = harm
         # The API server accepts it; the workload waits with this message.
         yield Violation(f"{path}.{field}", found, expected, tolerable=True)
-    yield from _tolerations(spec.tolerations, f"{path}.tolerations")
+    yield from _tolerations(spec.tolerations or (), f"{path}.tolerations")
     if spec.restart_policy not in ("", "Always", "OnFailure", "Never"):
         yield Violation(
             f"{path}.restartPolicy", excerpt(spec.restart_policy), "one of Always, OnFailure, Never"
         )
 
 
-def _beyond_nodes(spec: PodSpec, path: str) -> Iterator[Violation]:
+def _beyond_nodes(spec: WirePodSpec, path: str) -> Iterator[Violation]:
     try:
         takes = requests_of(spec)
     except InvalidQuantity:
@@ -137,18 +209,21 @@ def beyond_nodes(resource: str, units: int) -> tuple[str, str] | None:
     return f"{show(resource, units)} {resource}{more}", f"at most {most}: no node counts as having more"
 
 
-def _tolerations(tolerations: tuple[TolerationSpec, ...], path: str) -> Iterator[Violation]:
+def _tolerations(tolerations: tuple[WireToleration, ...], path: str) -> Iterator[Violation]:
     for index, toleration in enumerate(tolerations):
         here = f"{path}[{index}]"
-        if toleration.operator not in ("", "Equal", "Exists", "Lt", "Gt"):
-            yield Violation(f"{here}.operator", excerpt(toleration.operator), "Equal or Exists")
-        elif not toleration.key and toleration.operator != "Exists":
-            yield Violation(f"{here}.operator", excerpt(toleration.operator), "Exists, since there is no key")
-        elif toleration.operator == "Exists" and toleration.value:
+        operator = toleration.operator or "Equal"
+        if (toleration.effect or "") not in _EFFECTS:
+            yield Violation(f"{here}.effect", excerpt(toleration.effect), f"one of {', '.join(_EFFECTS[1:])}")
+        if operator not in ("Equal", "Exists", "Lt", "Gt"):
+            yield Violation(f"{here}.operator", excerpt(operator), "Equal or Exists")
+        elif not toleration.key and operator != "Exists":
+            yield Violation(f"{here}.operator", excerpt(operator), "Exists, since there is no key")
+        elif operator == "Exists" and toleration.value:
             yield Violation(f"{here}.value", excerpt(toleration.value), "nothing with operator Exists")
 
 
-def _container(container: Container, path: str, seen: set[str]) -> Iterator[Violation]:
+def _container(container: WireContainer, path: str, seen: set[str]) -> Iterator[Violation]:
     if not container.name:
         yield Violation(f"{path}.name", "nothing", "a name (Required value)")
     elif LABEL.fullmatch(container.name) is None or len(container.name) > 63:
@@ -164,8 +239,8 @@ def _container(container: Container, path: str, seen: set[str]) -> Iterator[Viol
         yield from _resources(container.resources, f"{path}.resources")
 
 
-def _resources(resources: ResourceRequirements, path: str) -> Iterator[Violation]:
-    requests, limits = resources.requests, resources.limits
+def _resources(resources: WireAmounts, path: str) -> Iterator[Violation]:
+    requests, limits = resources.requests or {}, resources.limits or {}
     yield from quantity_violations(requests, f"{path}.requests")
     yield from quantity_violations(limits, f"{path}.limits")
     yield from in_order(requests, limits, ("requests", "limits"), path)
@@ -219,7 +294,7 @@ def _equal(resource: str, request: str | int | float, limit: str | int | float) 
         return True  # quantity_violations reports it
 
 
-def _affinity(affinity: Affinity | None, path: str) -> Iterator[Violation]:
+def _affinity(affinity: WireAffinity | None, path: str) -> Iterator[Violation]:
     node_affinity = affinity.node_affinity if affinity else None
     required = node_affinity.required_during_scheduling_ignored_during_execution if node_affinity else None
     if required is None:
@@ -227,14 +302,16 @@ def _affinity(affinity: Affinity | None, path: str) -> Iterator[Violation]:
     path = f"{path}.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
     if not required.node_selector_terms:
         yield Violation(path, "nothing", "must have at least one node selector term")
-    for index, term in enumerate(required.node_selector_terms):
+    for index, term in enumerate(required.node_selector_terms or ()):
         for field, requirement in [
-            *(("matchExpressions", each) for each in term.match_expressions),
-            *(("matchFields", each) for each in term.match_fields),
+            *(("matchExpressions", each) for each in term.match_expressions or ()),
+            *(("matchFields", each) for each in term.match_fields or ()),
         ]:
             here = f"{path}[{index}].{field}"
-            operator, values = requirement.operator, requirement.values
-            if operator in ("In", "NotIn") and not values:
+            operator, values = requirement.operator, requirement.values or ()
+            if operator not in _OPERATORS:
+                yield Violation(f"{here}.operator", excerpt(operator), f"one of {', '.join(_OPERATORS)}")
+            elif operator in ("In", "NotIn") and not values:
                 yield Violation(here, "no values", f"at least one value with operator {operator}")
             elif operator in ("Exists", "DoesNotExist") and values:
                 yield Violation(here, excerpt(values), f"no values with operator {operator}")

@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 from queues.api.model import excerpt
 from queues.api.names import RUN_TIME
 from queues.api.reading.user_values import duration
-from queues.api.types.batch_job import BatchJob
-from queues.api.types.pod import Pod
+from queues.api.types.batch_job import BatchJob, Pod
 from queues.api.types.volcano_job import VolcanoJob
 from queues.api.validation.violations import Violation
 from queues.quota.access import run_limit
@@ -38,8 +37,10 @@ def declared_run_time(document: Any) -> DeclaredRunTime | None:
     path = "spec.activeDeadlineSeconds"
     if isinstance(document, VolcanoJob):
         estimate, path = duration(document.spec.running_estimate), "spec.runningEstimate"
-    elif isinstance(document, BatchJob | Pod):
+    elif isinstance(document, BatchJob):
         estimate = document.spec.active_deadline_seconds
+    elif isinstance(document, Pod):
+        estimate = seconds if isinstance(seconds := document.spec.get("activeDeadlineSeconds"), int) else None
     return DeclaredRunTime(path, duration_text(estimate), estimate) if estimate else None
 
 

@@ -7,13 +7,13 @@ Certain is what all pods that have to start together ask at the least. The engin
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from pydantic import ValidationError
+import msgspec
 
 from queues.api.names import GROUP_MIN_MEMBER
 from queues.api.reading.pod_requests import requests_of
 from queues.api.reading.user_values import MOST_PODS, number
-from queues.api.types.batch_job import BatchJob
-from queues.api.types.pod import Pod, PodSpec, PodTemplate
+from queues.api.types.batch_job import BatchJob, Pod
+from queues.api.types.pod import read_pod
 from queues.api.types.podgroup import PodGroup
 from queues.api.types.volcano_job import VolcanoJob, VolcanoTaskSpec
 from queues.api.validation.violations import Violation
@@ -202,7 +202,7 @@ def pods_of(document: Any) -> tuple[list[EqualPods], int]:
             members = EqualPods("spec.minMember", "", spec.min_member, spec.min_member, NOTHING)
             return [members, amounts], spec.min_member
         case Pod():
-            return [EqualPods("spec", "spec", 1, 1, _takes_of(document.spec))], 1
+            return [EqualPods("spec", "spec", 1, 1, _takes({"spec": document.spec}))], 1
     return [], 0
 
 
@@ -235,13 +235,6 @@ def _amounts(written: Mapping[str, Any]) -> Resources:
 
 def _takes(template: Mapping[str, Any]) -> Resources:
     try:
-        return _takes_of(PodTemplate.parse(template).spec)
-    except ValidationError:
-        return NOTHING
-
-
-def _takes_of(spec: PodSpec) -> Resources:
-    try:
-        return requests_of(spec)
-    except InvalidQuantity:
+        return requests_of(read_pod(template).spec)
+    except (msgspec.DecodeError, InvalidQuantity):
         return NOTHING

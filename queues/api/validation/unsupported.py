@@ -5,31 +5,10 @@ from typing import Any
 
 from queues.api.types.flavor import ResourceFlavor
 from queues.api.types.queue import QueueDocument, QueueSpec
-from queues.api.types.volcano_job import VolcanoJob, VolcanoJobSpec
+from queues.api.types.volcano_job import VolcanoJob
 from queues.api.validation.lifecycle_rules import ACTIONS, EVENTS
+from queues.api.validation.plugin_flags import unsupported_plugins
 from queues.quota.queue import ROOT
-
-#: Plugins that have an effect, with their flags that have one.
-ACTING_FLAGS = {
-    "env": frozenset[str](),
-    "svc": frozenset({"publish-not-ready-addresses", "disable-network-policy", "inject-hosts-env"}),
-    "ssh": frozenset({"ssh-key-file-path", "ssh-private-key", "ssh-public-key", "ssh-port"}),
-    "mpi": frozenset({"master", "worker", "port"}),
-    "pytorch": frozenset(
-        {
-            *("master", "worker", "port"),
-            *("wait-master-enabled", "wait-master-timeout", "wait-master-image"),
-        }
-    ),
-    "tensorflow": frozenset({"ps", "worker", "chief", "evaluator", "port"}),
-    "ray": frozenset(
-        {
-            *("head", "headContainer", "worker", "workerContainer"),
-            *("port", "dashboardPort", "clientPort"),
-        }
-    ),
-    "hcclrank": frozenset({"master", "worker"}),
-}
 
 #: Events of the whole Job, without effect in the policies of a task.
 _OF_JOB = frozenset({"Unknown", "JobUpdated"})
@@ -39,7 +18,7 @@ UNTIMED = "JobUpdated"
 
 def unsupported(job: VolcanoJob) -> tuple[str, ...]:
     """Paths of fields of a Volcano Job that have no effect yet."""
-    return (*unsupported_fields(job.spec), *_plugins(job.spec))
+    return (*unsupported_fields(job.spec), *unsupported_plugins(job.spec.plugins))
 
 
 def unsupported_fields(spec: Any) -> tuple[str, ...]:
@@ -93,15 +72,3 @@ def _policies(policies: Iterable[Any], path: str, inert: frozenset[str] = frozen
             yield f"{here}.action {policy.action}"
         for event in sorted(events & inert | events - set(EVENTS)):
             yield f"{here}.event {event}"
-
-
-def _plugins(spec: VolcanoJobSpec) -> Iterator[str]:
-    for name, arguments in spec.plugins.items():
-        if name not in ACTING_FLAGS:
-            yield f"spec.plugins.{name}"
-            continue
-        flags = {
-            word.strip().lstrip("-").partition("=")[0] for word in arguments if word.strip().startswith("-")
-        }
-        for flag in sorted(flags - ACTING_FLAGS[name]):
-            yield f"spec.plugins.{name} --{flag}"

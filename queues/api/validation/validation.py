@@ -29,7 +29,7 @@ from queues.api.resource_names import EXTENDED_EXPECTED, doubt_about, is_extende
 from queues.api.schedules.cron_job_rules import cron_job_violations
 from queues.api.schedules.job_flow_rules import job_flow_violations, job_template_violations
 from queues.api.schedules.made_jobs import made_job
-from queues.api.types.batch_job import BatchJob
+from queues.api.types.batch_job import BatchJob, Pod
 from queues.api.types.command import CommandDocument
 from queues.api.types.cron_job import VolcanoCronJob
 from queues.api.types.flavor import ResourceFlavor
@@ -37,7 +37,6 @@ from queues.api.types.hypernode import HyperNode
 from queues.api.types.job_flow import JobFlow
 from queues.api.types.job_template import JobTemplate
 from queues.api.types.node_closures import NodeDrain, Reservation
-from queues.api.types.pod import Pod
 from queues.api.types.podgroup import PodGroup
 from queues.api.types.queue import QueueDocument
 from queues.api.types.topology import Topology
@@ -53,7 +52,7 @@ from queues.api.validation.job_rules import (
     size_warnings,
 )
 from queues.api.validation.known import NOTHING_KNOWN, Known
-from queues.api.validation.pod_rules import annotation_violations, pod_spec_violations, template_violations
+from queues.api.validation.pod_rules import annotation_violations, pod_violations, template_violations
 from queues.api.validation.podgroup_rules import podgroup_violations
 from queues.api.validation.queue_rules import queue_violations
 from queues.api.validation.run_time_rules import run_time_violations
@@ -356,7 +355,7 @@ def _batch_job(job: BatchJob, known: Known) -> Iterator[Violation]:
 def _pod(pod: Pod, known: Known) -> Iterator[Violation]:
     yield from _named_queue(pod, known)
     yield from annotation_violations(pod.metadata.annotations, "metadata.annotations", known.levels)
-    yield from pod_spec_violations(pod.spec, "spec", pod.metadata.namespace)
+    yield from pod_violations(pod.spec, "spec", pod.metadata.namespace)
 
 
 def _named_queue(document: BatchJob | Pod, known: Known) -> Iterator[Violation]:

@@ -5,14 +5,17 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, Final
 
-from sqlalchemy import and_, func, literal, select, union_all
+from sqlalchemy import Row, and_, func, literal, select, union_all
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from admission.read_api import bodies
+from admission.read_api.quantities import facts_with_quantities
 from queues.sql.read.pending import may_see
-from queues.sql.read.rows import DecisionLine, Seen
-from queues.sql.read.world import key_or_none, seconds_of
+from queues.sql.read.rows import Seen
+from queues.sql.read.world import seconds_of
 from queues.sql.statements import NUMBER, TEXT, UnnestRows, attributes, moment, one_of, same
 from queues.sql.tables import admissions, closed_admissions, decisions, ended_workloads, workloads
+from queues.text_format import rfc3339
 from queues.workload import Result
 
 
@@ -31,24 +34,9 @@ class DecisionQuestion:
     seen: Seen | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkloadDecision:
-    """One decision with the workload that it is about."""
-
-    number: int
-    kind: str
-    uid: str
-    namespace: str
-    name: str
-    queue: str
-    decision: DecisionLine
-    #: Of an admission that was closed: evicted, or how its workload ended (``Result``); "": that is not known.
-    result: str = ""
-
-
 async def workload_decisions(
     tx: AsyncConnection, wanted: DecisionQuestion, *, limit: int
-) -> tuple[tuple[WorkloadDecision, ...], int]:
+) -> tuple[tuple[bodies.DecisionBody, ...], int]:
     """Decisions, oldest first, and the number after which the next ones come."""
     columns = decisions.c
     conditions = [
@@ -68,20 +56,26 @@ async def workload_decisions(
         end = rows[-1].id if rows else wanted.after
     results = await _results(tx, rows)
     return tuple(
-        WorkloadDecision(
-            number=row.id,
+        bodies.DecisionBody(
+            **event_fields(row),
+            **attributes(row, "namespace", "name", "queue"),
             kind=row.workload_kind,
             uid=row.workload_uid,
             result=results.get(row.id, ""),
-            **attributes(row, "namespace", "name", "queue"),
-            decision=DecisionLine(
-                at=seconds_of(row.decided_at),
-                beneficiary=key_or_none(row.beneficiary_kind, row.beneficiary_uid),
-                **attributes(row, "kind", "code", "message", "admission", "numbers"),
-            ),
         )
         for row in rows
     ), end
+
+
+def event_fields(row: Row[Any]) -> dict[str, Any]:
+    """A row of ``decisions`` as fields of ``EventBody``."""
+    return {
+        **attributes(row, "code", "message", "admission"),
+        "at": rfc3339(seconds_of(row.decided_at)),
+        "what": row.kind,
+        "beneficiary": f"{row.beneficiary_kind}/{row.beneficiary_uid}" if row.beneficiary_uid else None,
+        "numbers": facts_with_quantities(row.numbers),
+    }
 
 
 EVICTED: Final = "evicted"

@@ -8,12 +8,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import reduce
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
+from msgspec import Meta
 from sqlalchemy import (
     BigInteger,
     ColumnElement,
     Interval,
+    Row,
     Select,
     and_,
     case,
@@ -22,6 +24,7 @@ from sqlalchemy import (
     func,
     literal,
     literal_column,
+    null,
     or_,
     select,
     tuple_,
@@ -30,15 +33,19 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from admission.read_api import bodies
+from admission.read_api.quantities import quantities
+from queues.admissions import LastEviction
 from queues.sql.read.last_evictions import last_evictions
-from queues.sql.read.pending import HOLDS, may_see, pending_line, workload_lines
-from queues.sql.read.rows import ListedLine, PendingLine, SeatTotals, Seen
+from queues.sql.read.pending import HOLDS, SHOWN, may_see, shown_time, waiting_body, workload_lines
+from queues.sql.read.rows import Seen
 from queues.sql.read.world import key_of, seconds_of
 from queues.sql.statements import (
     KEYS,
     MOMENT,
     NUMBER,
     TEXT,
+    StorableText,
     UnnestRows,
     attributes,
     key_rows,
@@ -47,6 +54,7 @@ from queues.sql.statements import (
     same,
 )
 from queues.sql.tables import admissions, closed_admissions, ended_workloads, history_starts, workloads
+from queues.text_format import rfc3339
 from queues.workload import QueueName, Result, WorkloadKey
 
 #: States of a workload, as in an explanation; there a suspended one has finished without a result.
@@ -58,12 +66,12 @@ COUNTED: Final = 100_000
 class ListPlace(NamedTuple):
     """Where a line is in the list: its sort key."""
 
-    namespace: str
-    name: str
-    kind: str
-    uid: str
+    namespace: StorableText
+    name: StorableText
+    kind: StorableText
+    uid: StorableText
     #: Microseconds since the epoch: when its object went; 0: it is there.
-    gone: int
+    gone: Annotated[int, Meta(ge=0, lt=2**62)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +93,7 @@ class Listing:
 class ListPage:
     """A part of a list."""
 
-    lines: tuple[ListedLine, ...]
+    items: tuple[bodies.ListedBody, ...]
     #: All that match, also beyond the page; and the same in every namespace. Counted up to ``COUNTED``.
     total: int
     total_everywhere: int
@@ -130,7 +138,7 @@ async def listed(
     here, everywhere = await _totals(tx, wanted)
     shown = places[:limit]
     return ListPage(
-        lines=await _lines(tx, shown),
+        items=await _lines(tx, shown),
         total=here,
         total_everywhere=everywhere,
         end=shown[-1] if shown and len(places) > limit else None,
@@ -142,6 +150,26 @@ async def ended_since(tx: AsyncConnection) -> int:
     begins = select(history_starts.c.begins_at).where(history_starts.c.history == ended_workloads.name)
     at = await tx.scalar(begins)
     return 0 if at is None else seconds_of(at)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeatTotals:
+    """What the seats of a workload are together."""
+
+    #: Seconds since the epoch: when the first of their admissions was opened.
+    opened: int
+    seats: int
+    takes: Mapping[str, int]
+    nodes: frozenset[str]
+
+    def plus(self, other: "SeatTotals") -> "SeatTotals":
+        """The same with further seats."""
+        return SeatTotals(
+            opened=min(self.opened, other.opened),
+            seats=self.seats + other.seats,
+            takes=Counter(self.takes) + Counter(other.takes),
+            nodes=self.nodes | other.nodes,
+        )
 
 
 class _Source(NamedTuple):
@@ -216,8 +244,8 @@ async def _totals(tx: AsyncConnection, wanted: Listing) -> tuple[int, int]:
     return found.here, found.everywhere
 
 
-async def _lines(tx: AsyncConnection, places: Iterable[ListPlace]) -> tuple[ListedLine, ...]:
-    """The lines at these places, in the same order; without those that went meanwhile."""
+async def _lines(tx: AsyncConnection, places: Iterable[ListPlace]) -> tuple[bodies.ListedBody, ...]:
+    """The workloads at these places, in the same order; without those that went meanwhile."""
     places = tuple(places)
     if not places:
         return ()
@@ -226,16 +254,43 @@ async def _lines(tx: AsyncConnection, places: Iterable[ListPlace]) -> tuple[List
     keys = {key_of(place.kind, place.uid) for place in places}
     held = await _held(tx, keys)
     last = await last_seats(tx, keys)
+    chosen = tuple_(workloads.c.kind, workloads.c.uid).in_([(place.kind, place.uid) for place in there])
+    evictions = await last_evictions(tx, chosen) if there else {}
     rows = {**await _there(tx, there), **await _gone(tx, gone)}
-    return tuple(_with_seats(rows[place], held, last) for place in places if place in rows)
+    found = []
+    for place in places:
+        if (row := rows.get(place)) is not None:
+            seats = (last if row.state in ("finished", "suspended") else held).get(key_of(row.kind, row.uid))
+            found.append(_body(row, evictions, seats, is_gone=bool(place.gone)))
+    return tuple(found)
 
 
-def _with_seats(
-    line: ListedLine, held: Mapping[WorkloadKey, SeatTotals], last: Mapping[WorkloadKey, SeatTotals]
-) -> ListedLine:
-    key = line.workload.key
-    seats = (last if line.state in ("finished", "suspended") else held).get(key)
-    return line if seats is None else replace(line, seats=seats)
+#: Nodes of one workload, or of one admission, that are named.
+MOST_NODES: Final = 20
+
+
+def _body(
+    row: Row[Any], evictions: Mapping[WorkloadKey, LastEviction], seats: SeatTotals | None, *, is_gone: bool
+) -> bodies.ListedBody:
+    """``seats``: what it holds, or held last. None for nothing."""
+    waiting, is_over = waiting_body(row, evictions), row.state == "finished"
+    nodes = sorted(seats.nodes) if seats is not None else []
+    fields = attributes(waiting, *SHOWN, "created", "asks", "owner")
+    if is_over and seats is not None:
+        fields["pods"] = seats.seats  # what has ended wants no pods any more
+    return bodies.ListedBody(
+        **fields,
+        user=row.username,
+        state=row.state,
+        result=row.result,
+        gone=is_gone,
+        admitted=None if seats is None else rfc3339(seats.opened),
+        ended=shown_time(row.finished_at) if is_over else None,
+        held={} if seats is None else quantities(seats.takes),
+        nodes=tuple(nodes[:MOST_NODES]),
+        node_count=len(nodes),
+        reason=None if is_over else waiting.reason,
+    )
 
 
 _LISTED: Final = workload_lines().add_columns(
@@ -243,51 +298,37 @@ _LISTED: Final = workload_lines().add_columns(
 )
 
 
-async def _there(tx: AsyncConnection, places: Collection[ListPlace]) -> dict[ListPlace, ListedLine]:
-    """Lines of workloads with an object."""
+async def _there(tx: AsyncConnection, places: Collection[ListPlace]) -> dict[ListPlace, Row[Any]]:
+    """Rows of workloads with an object."""
     if not places:
         return {}
     chosen = tuple_(workloads.c.kind, workloads.c.uid).in_([(place.kind, place.uid) for place in places])
-    evicted = await last_evictions(tx, chosen)
     by_key = {(place.kind, place.uid): place for place in places}
-    return {
-        by_key[row.kind, row.uid]: ListedLine(
-            workload=pending_line(row, evicted),
-            state=row.state,
-            user=row.username,
-            result=Result(row.result),
-            ended=row.finished_at if row.state == "finished" else 0,
-        )
-        for row in await tx.execute(_LISTED.where(chosen))
-    }
+    return {by_key[row.kind, row.uid]: row for row in await tx.execute(_LISTED.where(chosen))}
 
 
 _EPOCH: Final = literal_column("timestamptz 'epoch'", MOMENT)
 _MICROSECOND: Final = literal_column("interval '1 microsecond'", Interval)
 _AT: Final = UnnestRows(kind=TEXT, uid=TEXT, gone=NUMBER)
-_GONE_COLUMNS: Final = ended_workloads.c[
-    "kind",
-    "uid",
-    "namespace",
-    "name",
-    "queue",
-    "arrival",
-    "priority",
-    "created",
-    "pods",
-    "minimum",
-    "asks",
-    "username",
-    "result",
-]
+#: The columns of ``_LISTED``: nothing of it waits, and there is nothing that its object could say.
+_GONE_LISTED: Final = select(
+    *ended_workloads.c[*SHOWN, "created", "asks", "username", "result"],
+    _GONE_ENDED_AT.label("finished_at"),
+    *(
+        literal(text).label(name)
+        for name, text in (("state", "finished"), ("owner", ""), ("ignored_values", ""))
+    ),
+    *(literal(0).label(name) for name in ("not_before", "rollbacks")),
+    null().label("code"),
+)
 
 
-async def _gone(tx: AsyncConnection, places: Collection[ListPlace]) -> dict[ListPlace, ListedLine]:
-    """Lines of workloads whose object is gone."""
+async def _gone(tx: AsyncConnection, places: Collection[ListPlace]) -> dict[ListPlace, Row[Any]]:
+    """The same of workloads whose object is gone."""
     if not places:
         return {}
     asked = (
-        select(*_GONE_COLUMNS, _GONE.label("gone"), _GONE_ENDED_AT.label("finished_at"))
+        _GONE_LISTED.add_columns(_GONE.label("gone"))
         .select_from(_AT.table)
         .join(
             ended_workloads,
@@ -299,41 +340,21 @@ async def _gone(tx: AsyncConnection, places: Collection[ListPlace]) -> dict[List
     )
     rows = await tx.execute(asked, _AT.rows([(place.kind, place.uid, place.gone) for place in places]))
     by_key = {(place.kind, place.uid, place.gone): place for place in places}
-    return {by_key[row.kind, row.uid, row.gone]: _gone_line(row) for row in rows}
+    return {by_key[row.kind, row.uid, row.gone]: row for row in rows}
 
 
 async def gone_named(
     tx: AsyncConnection, namespace: str, name: str, kind: str | None
-) -> tuple[ListedLine, ...]:
+) -> Sequence[Row[*tuple[Any, ...]]]:
     """The last workload of that name of each kind (of any kind if None) whose object is gone."""
     asked = (
-        select(*_GONE_COLUMNS, _GONE_ENDED_AT.label("finished_at"))
-        .where(ended_workloads.c.namespace == namespace, ended_workloads.c.name == name)
+        _GONE_LISTED.where(ended_workloads.c.namespace == namespace, ended_workloads.c.name == name)
         .ext(distinct_on(ended_workloads.c.kind))
         .order_by(ended_workloads.c.kind, ended_workloads.c.ended_at.desc())
     )
     if kind is not None:
         asked = asked.where(ended_workloads.c.kind == kind)
-    return tuple(_gone_line(row) for row in await tx.execute(asked))
-
-
-def _gone_line(row: Any) -> ListedLine:
-    """A row of ``_GONE_COLUMNS`` and ``finished_at``."""
-    workload = PendingLine(
-        key=key_of(row.kind, row.uid),
-        reason=None,
-        **attributes(
-            row, "namespace", "name", "queue", "priority", "arrival", "created", "pods", "minimum", "asks"
-        ),
-    )
-    return ListedLine(
-        workload=workload,
-        state="finished",
-        user=row.username,
-        result=Result(row.result),
-        ended=row.finished_at,
-        is_gone=True,
-    )
+    return (await tx.execute(asked)).all()
 
 
 #: Admissions of one workload that are looked at for its last run.

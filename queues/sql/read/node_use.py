@@ -1,39 +1,22 @@
 """What nodes can take, what seats hold there, and whose seats these are. SELECT only: any replica can answer."""
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
-from typing import Final
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
 
-from sqlalchemy import Subquery, any_, func, literal, not_, select
+from sqlalchemy import Row, Subquery, any_, func, literal, not_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from admission.read_api import bodies
+from admission.read_api.quantities import quantities
 from queues.resources import DEVICE_MARK, WHOLE, is_device, scale
 from queues.sql.read.pending import may_see
 from queues.sql.read.rows import Seen
-from queues.sql.statements import TEXTS
+from queues.sql.statements import TEXTS, attributes
 from queues.sql.tables import admissions, node_balances, node_limits, nodes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeUse:
-    """One node; amounts in units of ``queues.resources``, by resource, without single devices."""
-
-    name: str
-    flavor: str
-    #: Ready, not cordoned, present: takes new seats.
-    usable: bool
-    #: Why it takes no gangs all the same, in words; "": it does.
-    closed: str = ""
-    #: What Muster may give: allocatable less the pods that it has not admitted.
-    limits: Mapping[str, int] = field(default_factory=dict)
-    #: What seats hold.
-    used: Mapping[str, int] = field(default_factory=dict)
-    #: Whole devices that no pod uses any part of, by resource; also of a node that takes no new seats.
-    free_devices: Mapping[str, int] = field(default_factory=dict)
-
-
-async def node_use(tx: AsyncConnection, *, after: str, limit: int) -> tuple[NodeUse, ...]:
+async def node_use(tx: AsyncConnection, *, after: str, limit: int) -> tuple[bodies.NodeBody, ...]:
     """Nodes by name, at most ``limit`` of those after a name."""
     page = (
         select(nodes.c.name, nodes.c.flavor, nodes.c.usable, nodes.c.closed)
@@ -57,13 +40,10 @@ async def node_use(tx: AsyncConnection, *, after: str, limit: int) -> tuple[Node
         for row in rows:
             amounts[row.node][row.resource] = row.amount
     return tuple(
-        NodeUse(
-            name=row.name,
-            flavor=row.flavor,
-            usable=row.usable,
-            closed=row.closed,
-            limits=_of_pods(limits[row.name]),
-            used=_of_pods(used[row.name]),
+        bodies.NodeBody(
+            **attributes(row, "name", "flavor", "usable", "closed"),
+            limits=quantities(limits[row.name]),
+            used=quantities(used[row.name]),
             free_devices=free_devices(limits[row.name], used[row.name]),
         )
         for row in found
@@ -88,44 +68,13 @@ def free_devices(limits: Mapping[str, int], used: Mapping[str, int]) -> dict[str
     return found
 
 
-def _of_pods(amounts: Mapping[str, int]) -> dict[str, int]:
-    """Amounts of resources that pods ask for: without single devices."""
-    return {name: amount for name, amount in amounts.items() if not is_device(name)}
-
-
 #: Workloads of one node that are named.
 MOST_NAMED: Final = 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seated:
-    """A workload with seats on one node."""
-
-    kind: str
-    uid: str
-    namespace: str
-    name: str
-    queue: str
-    evicting: bool
-    seats: int
-    #: What these seats hold, in units of ``queues.resources``.
-    held: Mapping[str, int]
-
-
-@dataclass(slots=True, kw_only=True)
-class NodeWorkloads:
-    """The workloads with seats on one node."""
-
-    #: The first of those that may be seen, by namespace and name.
-    named: list[Seated] = field(default_factory=list)
-    #: All of those, and those that may not be seen.
-    seen: int = 0
-    hidden: int = 0
-
-
 async def node_workloads(
     tx: AsyncConnection, names: Collection[str], seen: Seen | None, *, limit: int = MOST_NAMED
-) -> dict[str, NodeWorkloads]:
+) -> dict[str, bodies.NodeWorkloadsBody]:
     """The workloads with seats on these nodes; a node without any is left out.
 
     ``seen``: which of them are named; ``limit``: at most so many on each node.
@@ -134,24 +83,26 @@ async def node_workloads(
     rows = await tx.execute(
         select(ranked).where(ranked.c.rank <= max(limit, 1)).order_by(ranked.c.node, ranked.c.rank)
     )
-    found: defaultdict[str, NodeWorkloads] = defaultdict(NodeWorkloads)
+    of_nodes: defaultdict[str, list[Row[Any]]] = defaultdict(list)
     for row in rows:
-        node = found[row.node]
-        node.seen, node.hidden = row.seen, row.total - row.seen
-        if row.visible and row.rank <= limit:
-            node.named.append(
-                Seated(
-                    kind=row.kind,
-                    uid=row.uid,
-                    namespace=row.namespace,
-                    name=row.name,
-                    queue=row.queue,
-                    evicting=row.evicting,
-                    seats=row.seats,
-                    held=_sum(row.shapes),
-                )
+        of_nodes[row.node].append(row)
+    return {node: _workloads_body(seated, limit) for node, seated in of_nodes.items()}
+
+
+def _workloads_body(rows: Sequence[Row[Any]], limit: int) -> bodies.NodeWorkloadsBody:
+    """The rows of one node, of which there is one at least."""
+    return bodies.NodeWorkloadsBody(
+        items=tuple(
+            bodies.SeatedBody(
+                **attributes(row, "kind", "uid", "namespace", "name", "queue", "evicting", "seats"),
+                held=quantities(_sum(row.shapes)),
             )
-    return dict(found)
+            for row in rows
+            if row.visible and row.rank <= limit
+        ),
+        total=rows[0].seen,
+        hidden=rows[0].total - rows[0].seen,
+    )
 
 
 def _seated_on(names: Collection[str]) -> Subquery:

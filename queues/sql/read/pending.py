@@ -24,15 +24,18 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.expression import CTE
 
+from admission.read_api import bodies
+from admission.read_api.quantities import facts_with_quantities, quantities
 from queues.admissions import LastEviction
 from queues.order.policies import PATIENCE
 from queues.quota.queue import ROOT
 from queues.reason_codes import NEVER
 from queues.sql.read.last_evictions import comes_first, last_evictions
-from queues.sql.read.rows import OrderTerms, PendingLine, PendingPage, PlaceInQueue, Seen
-from queues.sql.read.world import REASON, key_of, reason_of
+from queues.sql.read.rows import OrderTerms, PendingPage, PlaceInQueue, Seen
+from queues.sql.read.world import key_of, seconds_of
 from queues.sql.statements import NUMBER, TEXT, UnnestRows, attributes, one_of, same
 from queues.sql.tables import admissions, backoffs, reasons, workloads
+from queues.text_format import rfc3339
 from queues.workload import QueueName, WorkloadKey
 
 #: Larger numbers are equal: sums of the order stay within 64 bits.
@@ -44,10 +47,7 @@ HOLDS: Final = select(1).where(same(admissions, workloads)).exists()
 WAITS: Final = and_(~workloads.c.finished, or_(~HOLDS, reasons.c.code.is_not(None)))
 
 #: Columns of a workload that are shown as they are.
-DESCRIBED: Final = (
-    *("namespace", "name", "queue", "priority", "arrival", "created"),
-    *("minimum", "pods", "asks", "devices", "run_time", "owner", "ignored_values"),
-)
+SHOWN: Final = ("kind", "uid", "namespace", "name", "queue", "priority", "pods", "minimum")
 WORKLOADS_WITH_REASONS: Final = workloads.outerjoin(reasons, same(reasons, workloads)).outerjoin(
     backoffs, same(backoffs, workloads)
 )
@@ -69,26 +69,50 @@ _RANK: Final = ("never_fits", "joins", "urgency", "precedence", "arrival")
 
 
 def workload_lines() -> Select[Any]:
-    """All columns of ``PendingLine``."""
+    """What is shown of a workload with an object, and its setbacks."""
     return select(
-        *workloads.c["kind", "uid", "finished", *DESCRIBED],
-        HOLDS.label("joins"),
-        *(
-            func.coalesce(backoffs.c[name], 0).label(name)
-            for name in ("not_before", "rollbacks", "waiting_since")
-        ),
-        *REASON,
+        *workloads.c[*SHOWN, "finished", "created", "asks", "owner", "ignored_values"],
+        *(func.coalesce(backoffs.c[name], 0).label(name) for name in ("not_before", "rollbacks")),
+        *reasons.c["code", "message", "facts", "since"],
     ).select_from(WORKLOADS_WITH_REASONS)
 
 
-def pending_line(row: Row[Any], gone: Mapping[WorkloadKey, LastEviction]) -> PendingLine:
-    """A row of ``workload_lines``."""
-    return PendingLine(
-        key=key_of(row.kind, row.uid),
-        reason=reason_of(row) if row.code is not None else None,
-        **attributes(row, *DESCRIBED, "waiting_since", "joins"),
-        last_eviction=gone.get(key_of(row.kind, row.uid)),
+def waiting_body(
+    row: Row[Any], evictions: Mapping[WorkloadKey, LastEviction], position: int | None = None
+) -> bodies.WaitingBody:
+    """A row of ``workload_lines``. ``evictions``: last ones by workload. ``position``: None if it is not in line; what
+    never fits is not in line either."""
+    kind, _, name = row.owner.partition("/")
+    return bodies.WaitingBody(
+        **attributes(row, *SHOWN),
+        position=None if row.code in NEVER else position,
+        created=shown_time(row.created),
+        asks=quantities(row.asks),
+        owner=bodies.OwnerBody(kind=kind, name=name) if name else None,
+        ignored_values=tuple(row.ignored_values.splitlines()),
+        reason=None if row.code is None else _reason(row, evictions.get(key_of(row.kind, row.uid))),
     )
+
+
+def _reason(row: Row[Any], last: LastEviction | None) -> bodies.ReasonBody:
+    """Why a workload waits, with its last eviction."""
+    facts = facts_with_quantities(row.facts)
+    if last is not None:
+        why = {"for": last.by} if last.by else {"refusal": last.cause}
+        if last.takes:
+            why["takes"] = last.takes
+        facts = {**facts, "evicted": {"at": rfc3339(last.at), "code": last.code, **why}}
+    return bodies.ReasonBody(
+        code=row.code,
+        message=row.message if last is None else last.appended_to(row.message),
+        facts=facts,
+        since=shown_time(seconds_of(row.since)),
+    )
+
+
+def shown_time(seconds: int) -> str | None:
+    """Seconds since the epoch as answers show them. 0: it is not known, or has not come."""
+    return rfc3339(seconds) if seconds else None
 
 
 async def pending(
@@ -127,8 +151,12 @@ async def pending(
         )
     page = page.order_by(_bytewise(placed.c.queue), placed.c.position).limit(limit)
     places = [(key_of(row.kind, row.uid), row.position) for row in await tx.execute(page, given)]
+    items = await _lines(tx, places)
     return PendingPage(
-        lines=await _lines(tx, places), total=counted.total, total_everywhere=counted.everywhere
+        items=items,
+        total=counted.total,
+        total_everywhere=counted.everywhere,
+        end=(items[-1].queue, places[-1][1]) if items and len(items) == limit else None,
     )
 
 
@@ -142,7 +170,7 @@ async def place_in_queue(
     ahead: int,
 ) -> PlaceInQueue | None:
     """Where a waiting workload is in its queue, and at most ``ahead`` workloads directly before it; None if it is not
-    waiting.
+    waiting, or never fits.
 
     Of the workloads before it only those that are ``seen`` are given.
     """
@@ -151,12 +179,12 @@ async def place_in_queue(
     own = select(placed.c.position).where(mine).scalar_subquery()
     length = select(func.count()).select_from(placed).where(~placed.c.never_fits).scalar_subquery()
     near = (
-        select(*placed.c["kind", "uid", "position"], length.label("length"))
+        select(*placed.c["kind", "uid", "position", "never_fits"], length.label("length"))
         .where(placed.c.position.between(own - ahead, own), or_(mine, may_see(placed.c, seen)))
         .order_by(placed.c.position)
     )
     rows = (await tx.execute(near, _given(order))).all()
-    if not rows:
+    if not rows or rows[-1].never_fits:
         return None
     places = [(key_of(row.kind, row.uid), row.position) for row in rows[:-1]]
     return PlaceInQueue(position=rows[-1].position, length=rows[-1].length, ahead=await _lines(tx, places))
@@ -164,20 +192,16 @@ async def place_in_queue(
 
 async def _lines(
     tx: AsyncConnection, places: Iterable[tuple[WorkloadKey, int]]
-) -> tuple[tuple[PendingLine, int], ...]:
-    """The lines of these workloads with their positions, in the same order."""
+) -> tuple[bodies.WaitingBody, ...]:
+    """These workloads with their positions, in the same order."""
     places = tuple(places)
     if not places:
         return ()
     keys = [(str(key.kind), key.uid) for key, _ in places]
     chosen = tuple_(workloads.c.kind, workloads.c.uid).in_(keys)
-    gone = await last_evictions(tx, chosen)
-    found = {
-        line.key: line
-        for row in await tx.execute(workload_lines().where(chosen))
-        for line in [pending_line(row, gone)]
-    }
-    return tuple((found[key], position) for key, position in places)
+    evictions = await last_evictions(tx, chosen)
+    rows = {key_of(row.kind, row.uid): row for row in await tx.execute(workload_lines().where(chosen))}
+    return tuple(waiting_body(rows[key], evictions, position) for key, position in places)
 
 
 def _waiting(order: Mapping[QueueName, OrderTerms], which: ColumnElement[bool] | None) -> CTE:

@@ -1,13 +1,12 @@
-"""What ``queues.sql.read.views`` answers: queues, waiting workloads and their history, as people see them."""
+"""What questions about queues and workloads are asked with, and the parts that their answers are made of."""
 
-from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from queues.admissions import Admission, LastEviction
+from admission.read_api import bodies
 from queues.quota.queue import HIGHEST_USER_PRIORITY
-from queues.workload import AdmissionId, QueueName, Result, WorkloadKey
+from queues.workload import QueueName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,18 +17,6 @@ class Eviction:
     message: str
     #: Seconds since the epoch.
     at: int
-    beneficiary: WorkloadKey | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredReason:
-    """Why a workload waits, as last written."""
-
-    code: str
-    message: str
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    #: Seconds since the epoch: since when with this code.
-    since: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,75 +51,6 @@ class QueueLine:
     #: Workloads of the queue itself.
     pending: int = 0
     admitted: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PendingLine:
-    """One waiting workload."""
-
-    key: WorkloadKey
-    namespace: str
-    name: str
-    queue: QueueName
-    priority: int
-    arrival: int
-    created: int
-    minimum: int
-    pods: int
-    asks: Mapping[str, int]
-    reason: StoredReason | None
-    #: Whole devices that the gang needs to start.
-    devices: int = 0
-    #: Declared, in seconds; None if none is.
-    run_time: int | None = None
-    #: Of a pod that waits alone: kind and name of what controls it; "": nothing does.
-    owner: str = ""
-    #: Values that it states and that cannot be read, a sentence a line; "": none.
-    ignored_values: str = ""
-    #: Second (since the epoch) of its last eviction for another workload; 0: there was none.
-    waiting_since: int = 0
-    #: It has seats, and further members wait.
-    joins: bool = False
-    #: Its last eviction for another workload; None if it was admitted since, or never evicted.
-    last_eviction: LastEviction | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SeatTotals:
-    """What the seats of a workload are together."""
-
-    #: Seconds since the epoch: when the first of their admissions was opened.
-    opened: int
-    seats: int
-    takes: Mapping[str, int]
-    nodes: frozenset[str]
-
-    def plus(self, other: "SeatTotals") -> "SeatTotals":
-        """The same with further seats."""
-        return SeatTotals(
-            opened=min(self.opened, other.opened),
-            seats=self.seats + other.seats,
-            takes=Counter(self.takes) + Counter(other.takes),
-            nodes=self.nodes | other.nodes,
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedLine:
-    """A workload of a list, whether it waits, runs or has ended."""
-
-    workload: PendingLine
-    #: pending | admitted | evicting | finished
-    state: str
-    #: The user that created it; "": unknown.
-    user: str = ""
-    result: Result = Result.UNKNOWN
-    #: Seconds since the epoch: when it ended; 0: it has not.
-    ended: int = 0
-    #: Its object is gone.
-    is_gone: bool = False
-    #: What it holds; of one that has ended: what it held last. None for nothing.
-    seats: SeatTotals | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,11 +96,12 @@ Seen = Mapping[str, Collection[str] | None]
 class PendingPage:
     """A part of the waiting workloads."""
 
-    #: With their 1-based positions in their queues.
-    lines: tuple[tuple[PendingLine, int], ...]
+    items: tuple[bodies.WaitingBody, ...]
     #: All that match, also beyond the page; and the same in every namespace.
     total: int
     total_everywhere: int
+    #: Queue and position of the last one of a full page; None if the page is not full.
+    end: tuple[str, int] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,72 +112,5 @@ class PlaceInQueue:
     position: int
     #: How many workloads wait in the queue.
     length: int
-    #: Workloads right before it with their positions, the nearest last.
-    ahead: tuple[tuple[PendingLine, int], ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DecisionLine:
-    """One line of a workload's history."""
-
-    #: Seconds since the epoch.
-    at: int
-    kind: str
-    code: str
-    message: str
-    admission: AdmissionId | None = None
-    beneficiary: WorkloadKey | None = None
-    numbers: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutcomeCount:
-    """How many pods of a workload ended alike."""
-
-    #: Succeeded | Failed
-    phase: str
-    #: None if not known.
-    exit_code: int | None
-    pods: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AdmissionTimes:
-    """When an admission reached each stage, in seconds since the epoch. None if it has not, or if that is not known."""
-
-    admitted: float
-    released: float | None = None
-    bound: float | None = None
-    running: float | None = None
-    #: Whole seconds.
-    closed: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExplanationRows:
-    """All about one workload."""
-
-    workload: PendingLine
-    #: pending | admitted | evicting | finished
-    state: str
-    not_before: int
-    rollbacks: int
-    admissions: tuple[Admission, ...] = ()
-    evictions: Mapping[AdmissionId, Eviction] = field(default_factory=dict)
-    history: tuple[DecisionLine, ...] = ()
-    #: Seconds since the epoch: older decisions were dropped; 0: none ever was.
-    history_begins: int = 0
-    #: The user that created it; "": unknown.
-    user: str = ""
-    result: Result = Result.UNKNOWN
-    #: Seconds since the epoch: when it ended; 0: it has not.
-    ended: int = 0
-    #: Its object is gone.
-    is_gone: bool = False
-    #: When Muster first stored it, in seconds since the epoch; None if not known.
-    seen: float | None = None
-    times: Mapping[AdmissionId, AdmissionTimes] = field(default_factory=dict)
-    #: What its seats took of devices until now, in units × seconds by resource.
-    device_seconds: Mapping[str, int] = field(default_factory=dict)
-    #: How its pods ended, as far as that is stored: of Volcano Jobs.
-    outcomes: tuple[OutcomeCount, ...] = ()
+    #: Workloads right before it, the nearest last.
+    ahead: tuple[bodies.WaitingBody, ...]

@@ -1,10 +1,11 @@
 """Answers for users: queues, waiting workloads, explanations. SELECT only, so that any replica can answer."""
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+from msgspec import structs
 from sqlalchemy import (
     ColumnElement,
     Row,
@@ -25,26 +26,20 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from queues.admissions import Admission, AdmissionState, LastEviction
+from admission.read_api import bodies
+from admission.read_api.quantities import hours, quantities, ranges
+from queues.admissions import NEVER_AGAIN, Admission, AdmissionState, LastEviction, Seat
 from queues.quota.accounts import Account
 from queues.quota.queue import ROOT
-from queues.resources import is_device
+from queues.quota.tree import QueueTree
+from queues.resources import is_device, total
+from queues.sql.read.decisions import event_fields
 from queues.sql.read.last_evictions import last_evictions
-from queues.sql.read.listed import gone_named
-from queues.sql.read.pending import WAITS, pending_line, workload_lines
-from queues.sql.read.rows import (
-    AccountLine,
-    AdmissionTimes,
-    DecisionLine,
-    Eviction,
-    ExplanationRows,
-    ListedLine,
-    OutcomeCount,
-    PendingLine,
-    QueueLine,
-    StoredReason,
-)
-from queues.sql.read.world import key_or_none, read_admissions, read_closed, seconds_of
+from queues.sql.read.listed import MOST_NODES, gone_named
+from queues.sql.read.pending import WAITS, shown_time, waiting_body, workload_lines
+from queues.sql.read.rows import AccountLine, QueueLine
+from queues.sql.read.stages import AdmissionTimes, WorkloadTimes, stages_of, with_ends
+from queues.sql.read.world import key_of, read_admissions, read_closed, seconds_of
 from queues.sql.statements import MOMENT, NUMBER, attributes, moment, newest_first, same
 from queues.sql.tables import (
     admissions,
@@ -59,20 +54,8 @@ from queues.sql.tables import (
     reasons,
     workloads,
 )
-from queues.workload import AdmissionId, QueueName, Result, WorkloadKey
-
-__all__ = [
-    "AccountLine",
-    "DecisionLine",
-    "Eviction",
-    "ExplanationRows",
-    "PendingLine",
-    "QueueLine",
-    "StoredReason",
-    "explain",
-    "queue_overview",
-]
-
+from queues.text_format import rfc3339
+from queues.workload import AdmissionId, QueueName, WorkloadKey
 
 #: Decisions about one workload that are shown: the last ones.
 HISTORY = 200
@@ -164,71 +147,136 @@ async def _count(tx: AsyncConnection, counting: Select[Any]) -> dict[QueueName, 
 _ENDED = workloads.c["username", "result", "finished_at"]
 
 
-async def explain(
-    tx: AsyncConnection, namespace: str, name: str, kind: str | None = None, *, now: int
-) -> tuple[ExplanationRows, ...]:
-    """All about the workloads of that name (several kinds may share it); empty: there is none, and never was.
+class _Question(NamedTuple):
+    """What an explanation needs besides the rows of its workload."""
 
-    Of a kind that has none of that name now: about the last one. ``now``: seconds since the epoch.
+    tree: QueueTree
+    #: Seconds since the epoch.
+    now: int
+    #: Fields of ``AgedBody``.
+    age: Mapping[str, Any]
+
+
+async def explain(
+    tx: AsyncConnection,
+    namespace: str,
+    name: str,
+    kind: str | None = None,
+    *,
+    tree: QueueTree,
+    now: int,
+    age: Mapping[str, Any],
+) -> tuple[bodies.ExplanationBody, ...]:
+    """All about the workloads of that name (several kinds may share it); empty: there is none, and never was. Places in
+    queues, and the queues above, are left blank.
+
+    Of a kind that has none of that name now: about the last one. ``tree``: says how long work may run. ``now``: seconds
+    since the epoch. ``age``: fields of ``AgedBody``.
     """
-    named = (
-        workload_lines()
-        .add_columns(*_ENDED)
-        .where(workloads.c.namespace == namespace, workloads.c.name == name)
-    )
+    its_name = and_(workloads.c.namespace == namespace, workloads.c.name == name)
+    named = workload_lines().add_columns(*_ENDED).where(its_name)
     if kind is not None:
         named = named.where(workloads.c.kind == kind)
+    question = _Question(tree, now, age)
     rows = (await tx.execute(named.order_by(workloads.c.arrival))).all()
-    gone = await last_evictions(tx, and_(workloads.c.namespace == namespace, workloads.c.name == name))
-    there = [await _explanation(tx, row, gone, now) for row in rows]
-    kinds = {one.workload.key.kind for one in there}
-    lines = [
-        line for line in await gone_named(tx, namespace, name, kind) if line.workload.key.kind not in kinds
-    ]
-    return (*there, *[await _story(tx, line, now) for line in lines])
+    evictions = await last_evictions(tx, its_name)
+    there = [await _explanation(tx, row, evictions, question, is_gone=False) for row in rows]
+    kinds = {row.kind for row in rows}
+    gone = [row for row in await gone_named(tx, namespace, name, kind) if row.kind not in kinds]
+    return (*there, *[await _explanation(tx, row, {}, question, is_gone=True) for row in gone])
 
 
 async def _explanation(
-    tx: AsyncConnection, row: Row[Any], gone: Mapping[WorkloadKey, LastEviction], now: int
-) -> ExplanationRows:
-    """Of a workload with an object."""
-    mine = and_(admissions.c.kind == row.kind, admissions.c.uid == row.uid)
-    held, evictions = await read_admissions(tx, mine)
-    state = _state(row, held)
-    line = ListedLine(
-        workload=pending_line(row, gone),
+    tx: AsyncConnection,
+    row: Row[Any],
+    evictions: Mapping[WorkloadKey, LastEviction],
+    question: _Question,
+    *,
+    is_gone: bool,
+) -> bodies.ExplanationBody:
+    """``row``: of a workload with an object, or of one whose object ``is_gone``."""
+    key = key_of(row.kind, row.uid)
+    admissions_, causes = await read_closed(tx, key, CLOSED)
+    state = "finished"
+    if not is_gone:
+        mine = and_(admissions.c.kind == row.kind, admissions.c.uid == row.uid)
+        held, causes_of_held = await read_admissions(tx, mine)
+        admissions_, causes = (*admissions_, *held), {**causes, **causes_of_held}
+        state = _state(row, held)
+    ids = [each.id for each in admissions_]
+    times = WorkloadTimes(
+        created=row.created,
+        seen=await _seen_at(tx, key),
+        ended=row.finished_at if state == "finished" else 0,
+        admissions=admissions_,
+        evictions=causes,
+        times=await _admission_times(tx, ids),
+    )
+    body, begins = waiting_body(row, evictions), await _history_begins(tx)
+    shown = structs.replace(body, reason=body.reason if state in ("pending", "admitted") else None)
+    told = tuple(_admission(each, times) for each in reversed(admissions_))
+    return bodies.ExplanationBody(
+        **structs.asdict(shown),
+        **question.age,
         state=state,
         user=row.username,
-        result=Result(row.result),
-        ended=row.finished_at if state == "finished" else 0,
-    )
-    story = await _story(tx, line, now, held)
-    return replace(
-        story, evictions={**story.evictions, **evictions}, **attributes(row, "not_before", "rollbacks")
-    )
-
-
-async def _story(
-    tx: AsyncConnection, line: ListedLine, now: int, held: tuple[Admission, ...] = ()
-) -> ExplanationRows:
-    """What happened to a workload, whether its object is there or not. ``held``: its admissions that are not closed."""
-    key = line.workload.key
-    closed, evictions = await read_closed(tx, key, CLOSED)
-    ids = [each.id for each in (*closed, *held)]
-    return ExplanationRows(
-        workload=line.workload,
-        state=line.state,
-        not_before=0,
-        rollbacks=0,
-        admissions=(*closed, *held),
-        evictions=evictions,
-        history=await _history(tx, key.kind, key.uid),
-        history_begins=await _history_begins(tx),
-        seen=await _seen_at(tx, key),
-        times=await _admission_times(tx, ids),
-        device_seconds=await _device_seconds(tx, ids, now),
+        result=row.result,
+        ended=shown_time(times.ended),
+        gone=is_gone,
+        device_hours=hours(await _device_seconds(tx, ids, question.now)),
         outcomes=await _outcomes(tx, key),
-        **attributes(line, "user", "result", "ended", "is_gone"),
+        stages=stages_of(times),
+        queue_length=None,
+        position_by="",
+        not_before=rfc3339(row.not_before) if 0 < row.not_before < NEVER_AGAIN else None,
+        rollbacks=row.rollbacks,
+        ahead=(),
+        path=(),
+        admissions=with_ends(told, admissions_, question.tree),
+        history=await _history(tx, row.kind, row.uid),
+        # None if the workload is younger than what was dropped.
+        history_begins=rfc3339(begins) if begins > row.created else None,
+    )
+
+
+def _admission(held: Admission, of: WorkloadTimes) -> bodies.AdmissionBody:
+    eviction, times = of.evictions.get(held.id), of.times.get(held.id)
+    nodes = sorted({seat.node for seat in held.seats})
+    return bodies.AdmissionBody(
+        id=held.id,
+        queue=held.queue,
+        state=str(held.state),
+        opened=rfc3339(held.opened_at),
+        closed=None if times is None or times.closed is None else rfc3339(times.closed),
+        seat_count=len(held.seats),
+        nodes=tuple(nodes[:MOST_NODES]),
+        node_count=len(nodes),
+        adopted=held.adopted is not None,
+        eviction=None
+        if eviction is None
+        else bodies.ReasonBody(code=eviction.code, message=eviction.message, since=rfc3339(eviction.at)),
+        seats=seats_bodies(held.holding()),
+        ended=len(held.ended),
+    )
+
+
+def seats_bodies(seats: Iterable[Seat]) -> tuple[bodies.SeatsBody, ...]:
+    """Seats, gathered by pod set, node and flavor."""
+    groups: dict[tuple[str, str, str], list[Seat]] = defaultdict(list)
+    for seat in seats:
+        groups[(seat.pod_set, seat.node, seat.flavor)].append(seat)
+    return tuple(
+        bodies.SeatsBody(
+            pod_set=pod_set,
+            node=node,
+            flavor=flavor,
+            ordinals=ranges(seat.ordinal for seat in group),
+            count=len(group),
+            takes=quantities(total(seat.takes for seat in group)),
+        )
+        for (pod_set, node, flavor), group in sorted(
+            groups.items(), key=lambda item: (item[0][0], min(seat.ordinal for seat in item[1]), item[0][1])
+        )
     )
 
 
@@ -296,10 +344,10 @@ _OUTCOMES = text(
 )
 
 
-async def _outcomes(tx: AsyncConnection, key: WorkloadKey) -> tuple[OutcomeCount, ...]:
+async def _outcomes(tx: AsyncConnection, key: WorkloadKey) -> tuple[bodies.OutcomeBody, ...]:
     """How its pods ended, those that succeeded first."""
     rows = await tx.execute(_OUTCOMES, {"kind": str(key.kind), "uid": key.uid})
-    return tuple(OutcomeCount(**attributes(row, "phase", "exit_code", "pods")) for row in rows)
+    return tuple(bodies.OutcomeBody(**attributes(row, "phase", "exit_code", "pods")) for row in rows)
 
 
 # What was given back again was held between the two postings; the rest is held on.
@@ -339,19 +387,11 @@ async def _history_begins(tx: AsyncConnection) -> int:
     return 0 if at is None else seconds_of(at)
 
 
-async def _history(tx: AsyncConnection, kind: str, uid: str) -> tuple[DecisionLine, ...]:
+async def _history(tx: AsyncConnection, kind: str, uid: str) -> tuple[bodies.EventBody, ...]:
     last = await tx.execute(
         select(decisions)
         .where(decisions.c.workload_kind == kind, decisions.c.workload_uid == uid)
         .order_by(newest_first(decisions.c.id))
         .limit(HISTORY)
     )
-    rows = last.all()[::-1]
-    return tuple(
-        DecisionLine(
-            at=seconds_of(row.decided_at),
-            beneficiary=key_or_none(row.beneficiary_kind, row.beneficiary_uid),
-            **attributes(row, "kind", "code", "message", "admission", "numbers"),
-        )
-        for row in rows
-    )
+    return tuple(bodies.EventBody(**event_fields(row)) for row in last.all()[::-1])

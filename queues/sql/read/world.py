@@ -26,7 +26,7 @@ from queues.plan import Reason
 from queues.reason_codes import ReasonCode
 from queues.sql.leadership import CONTROLLER
 from queues.sql.read.last_evictions import last_evictions
-from queues.sql.read.rows import Eviction, StoredReason
+from queues.sql.read.rows import Eviction
 from queues.sql.seat_columns import SEAT_NAMES, from_columns
 from queues.sql.statements import NUMBER, attributes, newest_first, parts
 from queues.sql.tables import (
@@ -67,18 +67,10 @@ async def open_claims(tx: AsyncConnection) -> tuple[Claim, ...]:
     )
 
 
-REASON = reasons.c["code", "message", "facts", "since"]
-
-
-def reason_of(row: Row[Any]) -> StoredReason:
-    """The columns ``REASON`` of a row as a value."""
-    return StoredReason(since=seconds_of(row.since), **attributes(row, "code", "message", "facts"))
-
-
 _TOLD = (
     *("id", "kind", "uid", "namespace", "name", "queue", "priority", "generation", "username", "started"),
     *("ready", "opened_at", "held_since", "adopted_pods", "adopted_seats"),
-    *("evicted_at", "cause_code", "cause_message", "beneficiary_kind", "beneficiary_uid"),
+    *("evicted_at", "cause_code", "cause_message"),
     *SEAT_NAMES,
 )
 
@@ -153,12 +145,7 @@ def _admission(
 
 
 def _eviction(row: Row[Any]) -> Eviction:
-    return Eviction(
-        code=row.cause_code,
-        message=row.cause_message,
-        at=seconds_of(row.evicted_at),
-        beneficiary=key_or_none(row.beneficiary_kind, row.beneficiary_uid),
-    )
+    return Eviction(code=row.cause_code, message=row.cause_message, at=seconds_of(row.evicted_at))
 
 
 def key_of(kind: str, uid: str) -> WorkloadKey:
@@ -169,11 +156,6 @@ def key_of(kind: str, uid: str) -> WorkloadKey:
 def _shared_key(shared: SharedKeys, kind: WorkloadKind, uid: str) -> WorkloadKey:
     key = WorkloadKey(kind, uid)
     return shared.get(key, key)
-
-
-def key_or_none(kind: str | None, uid: str | None) -> WorkloadKey | None:
-    """The same for columns that may be null."""
-    return None if kind is None or uid is None else key_of(kind, uid)
 
 
 def seconds_of(moment: datetime) -> int:

@@ -4,7 +4,7 @@ import asyncio
 
 from admission.kube.client.client import Client
 from admission.kube.install.rbac import agent_identity, agent_rbac
-from admission.kube.policies.agents import agent_policies
+from admission.kube.policies.policy_documents import agent_policies
 from deploy.local.cluster import LocalCluster
 from deploy.local.components import ClusterOptions
 from queues.api.api_resources import DEVICES, NAMESPACES, path_of

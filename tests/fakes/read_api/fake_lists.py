@@ -7,7 +7,7 @@ import msgspec
 import yaml
 
 from admission.read_api import bodies
-from admission.web.lists.lines import continued
+from admission.web.http import text_of_place
 from admission.web.reader import EVERYTHING, Sight, UnknownName
 from queues.errors import DatabaseUnavailable
 from queues.sql.read.listed import Listing, ListPlace
@@ -89,9 +89,7 @@ class FakeLists:
             total=len(here),
             total_everywhere=len(every),
             items=tuple(page),
-            continue_=""
-            if end is None
-            else continued(ListPlace(end.namespace, end.name, end.kind, end.uid, 0)),
+            continue_=text_of_place(end and ListPlace(end.namespace, end.name, end.kind, end.uid, 0)),
         )
 
     async def users(

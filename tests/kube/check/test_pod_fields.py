@@ -11,8 +11,8 @@ from admission.kube.client.client import Client
 from deploy.local.cluster import LocalCluster
 from deploy.local.kubernetes import RELEASE
 from queues.api.api_resources import PODS
-from queues.api.check.pod_templates import KUBERNETES as POD_FIELDS_OF
-from queues.api.check.pod_templates import PodField, pod_problems, pod_types
+from queues.api.validation.pod_fields import KUBERNETES as POD_FIELDS_OF
+from queues.api.validation.pod_fields import PodField, pod_problems, pod_types
 from queues.errors import ApiError
 
 #: Types that the document defines and the table has a word for.

@@ -5,7 +5,7 @@ from typing import Final
 
 import pytest
 
-from admission.kube.policies.mutating import JOB_CONTROLLER
+from admission.kube.policies.cel import JOB_CONTROLLER
 from queues.api.api_resources import Document
 from tests.kube.support.cluster_objects import batch_job, pod
 from tests.kube.support.guarded_namespace import MUSTER, QUEUED, GuardedNamespace

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from admission.kube.policies.mutating import JOB_CONTROLLER
+from admission.kube.policies.cel import JOB_CONTROLLER
 from deploy.local.cluster import LocalCluster
 from queues.api.api_resources import PRIORITY_CLASSES
 from queues.errors import ApiError

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from admission.kube.policies.mutating import JOB_CONTROLLER
+from admission.kube.policies.cel import JOB_CONTROLLER
 from queues.errors import ApiRefused
 from tests.kube.support.cluster_objects import batch_job, pod
 from tests.kube.support.guarded_namespace import (

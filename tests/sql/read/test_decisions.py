@@ -4,10 +4,11 @@ from typing import Any
 
 from sqlalchemy import update
 
+from admission.read_api.bodies import DecisionBody
 from queues.reason_codes import ReasonCode
 from queues.sql import ledger
 from queues.sql.database import Database
-from queues.sql.read.decisions import DecisionQuestion, WorkloadDecision, workload_decisions
+from queues.sql.read.decisions import DecisionQuestion, workload_decisions
 from queues.sql.tables import closed_admissions, workloads
 from queues.workload import QueueName
 from tests.sql.ledger_harness import LedgerHarness, gang, key, queue
@@ -33,7 +34,7 @@ async def decide(harness: LedgerHarness, kind: str, name: str, queue: str, names
     harness.seq = entry.seq
 
 
-async def ask(muster: Database, limit: int = 100, **fields: Any) -> tuple[tuple[WorkloadDecision, ...], int]:
+async def ask(muster: Database, limit: int = 100, **fields: Any) -> tuple[tuple[DecisionBody, ...], int]:
     async with muster.snapshot() as tx:
         return await workload_decisions(tx, DecisionQuestion(**{"since": 0, **fields}), limit=limit)
 
@@ -43,13 +44,13 @@ async def test_decisions_come_once_in_the_order_in_which_they_were_made(muster: 
     assert await ask(muster) == ((), 0)
     await decide(harness, "admit", "j1", "a")
     found, end = await ask(muster)
-    assert [(one.name, one.decision.kind, one.queue) for one in found] == [("j1", "admit", "a")]
+    assert [(one.name, one.what, one.queue) for one in found] == [("j1", "admit", "a")]
     assert await ask(muster, after=end) == ((), end)
 
     await decide(harness, "admit", "j2", "b")
     await decide(harness, "evict", "j1", "a")
     news, last = await ask(muster, after=end)
-    assert [(one.name, one.decision.kind) for one in news] == [("j2", "admit"), ("j1", "evict")]
+    assert [(one.name, one.what) for one in news] == [("j2", "admit"), ("j1", "evict")]
     first, middle = await ask(muster, 1, after=end)
     second, number = await ask(muster, 1, after=middle)
     assert ((*first, *second), number) == (news, last)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from admission.web.lists.lines import place_of
+from admission.web.http import place_in
 from admission.web.reader import Sight, UnknownName
 from admission.web.sql_reader import SqlReader
 from queues.admissions import PodOutcome
@@ -49,7 +49,7 @@ async def page(
 
 
 def names(found: ListPage) -> list[str]:
-    return [line.workload.name for line in found.lines]
+    return [item.name for item in found.items]
 
 
 async def staged(muster: Database) -> LedgerHarness:
@@ -86,7 +86,7 @@ async def test_each_workload_is_in_one_state_with_what_it_holds_or_held_last(mus
 
     found = await page(muster, EVERYTHING)
 
-    told = {line.workload.name: (line.state, line.result, line.user, line.is_gone) for line in found.lines}
+    told = {item.name: (item.state, item.result, item.user, item.gone) for item in found.items}
     assert told == {
         "waits": ("pending", Result.UNKNOWN, "bob", False),
         "runs": ("admitted", Result.UNKNOWN, "ann", False),
@@ -94,17 +94,18 @@ async def test_each_workload_is_in_one_state_with_what_it_holds_or_held_last(mus
         "done": ("finished", Result.FAILED, "bob", False),
         "gone": ("finished", Result.SUCCEEDED, "bob", True),
     }
-    seats = {line.workload.name: line.seats for line in found.lines}
-    assert seats["waits"] is None
-    assert {
-        name: (each.seats, dict(each.takes), sorted(each.nodes)) for name, each in seats.items() if each
-    } == {
-        "runs": (2, {GPU: 4000}, ["n1", "n2"]),
-        "leaves": (1, {GPU: 1000}, ["n1"]),
-        "done": (1, {GPU: 4000}, ["n1"]),
-        "gone": (2, {GPU: 16000}, ["n1", "n2"]),
+    assert {item.name: (dict(item.held), item.nodes) for item in found.items} == {
+        "waits": ({}, ()),
+        "runs": ({GPU: "4"}, ("n1", "n2")),
+        "leaves": ({GPU: "1"}, ("n1",)),
+        "done": ({GPU: "4"}, ("n1",)),
+        "gone": ({GPU: "16"}, ("n1", "n2")),
     }
-    assert {each.opened for each in seats.values() if each} == {NOW - 3600}
+    assert {item.name: item.pods for item in found.items if item.state == "finished"} == {
+        "done": 1,
+        "gone": 2,
+    }
+    assert {item.admitted for item in found.items if item.name != "waits"} == {rfc3339(NOW - 3600)}
 
 
 async def test_a_job_that_was_stopped_and_may_go_on_is_listed_as_suspended_until_it_ends(
@@ -120,7 +121,7 @@ async def test_a_job_that_was_stopped_and_may_go_on_is_listed_as_suspended_until
     assert "stopped" in await listed_names("pending", "admitted", "evicting", "suspended")
     assert await listed_names("suspended") == ["stopped"]
     assert await listed_names("finished") == ["done", "gone"]
-    (line,) = (await page(muster, replace(EVERYTHING, states=("suspended",)))).lines
+    (line,) = (await page(muster, replace(EVERYTHING, states=("suspended",)))).items
     assert line.state == "suspended"
     await describe_all(harness, described("stopped", user="bob", finished=True, result=Result.FAILED))
     assert await listed_names("suspended") == []
@@ -138,9 +139,8 @@ async def test_a_gang_that_has_ended_is_told_with_its_elastic_parts(muster: Data
     for id_, count in ((ids[1], 1), (ids[0], 2)):
         await harness.free(id_, *range(count))
     await describe_all(harness, described("train", finished=True, result=Result.SUCCEEDED))
-    (line,) = (await page(muster, EVERYTHING)).lines
-    assert line.seats is not None
-    assert (line.seats.seats, sorted(line.seats.nodes)) == (4, ["n1", "n2"]), "the most that it held"
+    (line,) = (await page(muster, EVERYTHING)).items
+    assert (line.pods, line.nodes) == (4, ("n1", "n2")), "the most that it held"
 
 
 async def test_lists_are_narrowed_by_state_user_queue_namespace_and_time(muster: Database) -> None:
@@ -198,7 +198,7 @@ async def test_a_workload_that_is_deleted_before_it_ends_is_told_as_deleted(must
 
     found = await page(muster, replace(EVERYTHING, states=("finished",)))
 
-    assert {line.workload.name: line.result for line in found.lines} == {
+    assert {item.name: item.result for item in found.items} == {
         "waits": Result.DELETED,
         "done": Result.FAILED,
         "gone": Result.SUCCEEDED,
@@ -207,17 +207,18 @@ async def test_a_workload_that_is_deleted_before_it_ends_is_told_as_deleted(must
 
 async def test_when_a_workload_ended_stays_as_it_was_seen_first(muster: Database) -> None:
     harness = await staged(muster)
-    [before] = [line.ended for line in (await page(muster, EVERYTHING)).lines if line.workload.name == "done"]
+    [before] = [item.ended for item in (await page(muster, EVERYTHING)).items if item.name == "done"]
     await describe_all(harness, described("done", priority=7, finished=True, result=Result.FAILED))
     await leave(harness, "done", at=2**33)
-    [after] = [line.ended for line in (await page(muster, EVERYTHING)).lines if line.workload.name == "done"]
+    [after] = [item.ended for item in (await page(muster, EVERYTHING)).items if item.name == "done"]
 
-    assert 0 < before == after < 2**33
+    assert before is not None
+    assert before == after < rfc3339(2**33)
     await harness.arrive("again")
     await describe_all(harness, described("again", finished=True))
     await describe_all(harness, described("again"))
-    [again] = (await page(muster, replace(LIVE, states=("pending",), user=""))).lines
-    assert (again.workload.name, again.ended) == ("again", 0)
+    [again] = (await page(muster, replace(LIVE, states=("pending",), user=""))).items
+    assert (again.name, again.ended) == ("again", None)
 
 
 async def test_a_group_without_pods_is_in_no_list(muster: Database) -> None:
@@ -394,7 +395,7 @@ async def test_workloads_of_a_queue_are_those_of_its_subtree(muster: Database) -
     await harness.arrive("below", queue="a1")
 
     told = await reader(muster).workloads(LIVE, queue="a", limit=2)
-    rest = await reader(muster).workloads(LIVE, queue="a", after=place_of(told.continue_), limit=9)
+    rest = await reader(muster).workloads(LIVE, queue="a", after=place_in(told.continue_, ListPlace), limit=9)
 
     assert [one.name for one in (*told.items, *rest.items)] == ["below", "leaves", "runs", "waits"]
     assert (told.total, rest.continue_, rest.history_begins) == (4, "", None)
@@ -470,7 +471,7 @@ async def test_a_page_of_a_long_list_costs_no_more_than_of_a_short_one(
     try:
         after = ListPlace("ns-7", "w-000407", "job", "x", 0)
         found = await page(connected, EVERYTHING, after=after, limit=5)
-        assert len(found.lines) == 5
+        assert len(found.items) == 5
         # Of each of the two tables six rows, through a few steps of the plan. Counting looks at all.
         [looked] = [rows for statement, rows in LOOKED.items() if "ORDER BY anon" in statement]
         assert looked < 200, LOOKED
@@ -509,11 +510,23 @@ async def test_an_ended_elastic_gang_is_listed_with_the_most_that_it_held_in_its
     await harness.free(longest, 0, 1, at=NOW + 200)
     await describe_all(harness, described("gang", finished=True, result=Result.SUCCEEDED))
 
-    (line,) = (await page(muster, replace(EVERYTHING, states=("finished",)))).lines
-    assert line.seats is not None
-    assert (line.seats.seats, dict(line.seats.takes), sorted(line.seats.nodes), line.seats.opened) == (
+    (line,) = (await page(muster, replace(EVERYTHING, states=("finished",)))).items
+    assert (line.pods, dict(line.held), line.nodes, line.admitted) == (
         4,
-        {GPU: 4000},
-        ["n1", "n2"],
-        NOW + 100,
+        {GPU: "4"},
+        ("n1", "n2"),
+        rfc3339(NOW + 100),
     )
+
+
+async def test_of_many_nodes_twenty_are_named_and_all_are_counted(muster: Database) -> None:
+    nodes = [f"n{number:02}" for number in range(21)]
+    harness = await LedgerHarness.begin(muster, [queue("a")], dict.fromkeys(nodes, 1000), ["wide"])
+    await describe_all(harness, described("wide"))
+    await harness.admit(gang("wide", "a", " ".join(nodes), takes=1000))
+
+    (line,) = (await page(muster, EVERYTHING)).items
+    (story,) = await reader(muster).explain(namespace="ns", name="wide", kind=None)
+
+    (admission,) = story.admissions
+    assert (line.nodes, line.node_count) == (admission.nodes, admission.node_count) == (tuple(nodes[:20]), 21)

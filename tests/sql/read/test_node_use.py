@@ -15,11 +15,10 @@ async def test_nodes_are_read_page_by_page_with_what_seats_hold(muster: Database
     async with muster.snapshot() as tx:
         page = await node_use(tx, after="", limit=2)
         rest = await node_use(tx, after=page[-1].name, limit=2)
-    units = gpus(1)[GPU]
-    assert [(node.name, node.limits[GPU], node.used.get(GPU, 0), node.usable) for node in (*page, *rest)] == [
-        ("n1", 8 * units, 4 * units, True),
-        ("n2", 8 * units, 2 * units, True),
-        ("n3", 4 * units, 0, True),
+    assert [(node.name, node.limits[GPU], node.used.get(GPU), node.usable) for node in (*page, *rest)] == [
+        ("n1", "8m", "4m", True),
+        ("n2", "8m", "2m", True),
+        ("n3", "4m", None, True),
     ]
 
     await harness.free(first, 0, 1, 2)
@@ -49,24 +48,23 @@ async def test_a_node_names_the_workloads_with_seats_that_may_be_seen_and_counts
         one = await node_workloads(tx, ["n1"], None, limit=1)
         hidden = await node_workloads(tx, ["n1"], {})
         seen = await node_workloads(tx, ["n1"], {kind: frozenset({namespace})})
-    units = gpus(1)[GPU]
     assert {
-        name: [(each.name, each.seats, each.held[GPU]) for each in node.named] for name, node in found.items()
-    } == {"n1": [("j1", 2, 4 * units), ("j2", 1, units)], "n2": [("j1", 1, 2 * units)]}
-    assert [each.name for each in one["n1"].named] == ["j1"]
-    assert (one["n1"].seen, one["n1"].hidden) == (2, 0)
-    assert (hidden["n1"].named, hidden["n1"].seen, hidden["n1"].hidden) == ([], 0, 2)
-    assert (seen["n1"].seen, seen["n1"].hidden) == (2, 0)
+        name: [(each.name, each.seats, each.held[GPU]) for each in node.items] for name, node in found.items()
+    } == {"n1": [("j1", 2, "4m"), ("j2", 1, "1m")], "n2": [("j1", 1, "2m")]}
+    assert [each.name for each in one["n1"].items] == ["j1"]
+    assert (one["n1"].total, one["n1"].hidden) == (2, 0)
+    assert (hidden["n1"].items, hidden["n1"].total, hidden["n1"].hidden) == ((), 0, 2)
+    assert (seen["n1"].total, seen["n1"].hidden) == (2, 0)
 
     await harness.free(first, 0, 1)
     async with muster.snapshot() as tx:
         left = await node_workloads(tx, ["n1", "n2"], None)
-    assert {name: [each.name for each in node.named] for name, node in left.items()} == golden
+    assert {name: [each.name for each in node.items] for name, node in left.items()} == golden
 
 
 async def _kind_and_namespace(muster: Database) -> tuple[str, str]:
     async with muster.snapshot() as tx:
-        [one, *_] = (await node_workloads(tx, ["n1"], None))["n1"].named
+        [one, *_] = (await node_workloads(tx, ["n1"], None))["n1"].items
     return one.kind, one.namespace
 
 

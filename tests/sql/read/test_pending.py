@@ -54,8 +54,8 @@ async def page(
         return await pending(tx, order or NO_TERMS, seen=seen, namespace=namespace, after=after, limit=limit)
 
 
-def names(found: PendingPage) -> list[tuple[str, int]]:
-    return [(line.name, position) for line, position in found.lines]
+def names(found: PendingPage) -> list[tuple[str, int | None]]:
+    return [(item.name, item.position) for item in found.items]
 
 
 @with_rows("policy")
@@ -152,10 +152,10 @@ async def test_positions_count_workloads_that_may_not_be_seen(muster: Database) 
         place = await place_in_queue(tx, NO_TERMS, QueueName("a"), key("j4"), seen=alice, ahead=10)
 
     assert (names(seen), seen.total, seen.total_everywhere) == ([("j2", 2), ("j4", 4)], 2, 2)
-    assert (of_bob.lines, of_bob.total, of_bob.total_everywhere) == ((), 0, 2)
+    assert (of_bob.items, of_bob.total, of_bob.total_everywhere) == ((), 0, 2)
     assert place is not None
     assert (place.position, place.length) == (4, 4)
-    assert [(line.name, position) for line, position in place.ahead] == [("j2", 2)]
+    assert [(item.name, item.position) for item in place.ahead] == [("j2", 2)]
 
 
 @pytest.mark.parametrize("code", sorted(NEVER))
@@ -166,9 +166,10 @@ async def test_what_can_never_be_let_in_is_in_nobodys_way(muster: Database, code
         entry = await harness.enter(tx)
         await ledger.record_reasons(tx, entry, {key("j1"): Reason(code=code, message="9 asked, 8 at most")})
 
-    assert names(await page(muster)) == [("j2", 1), ("j3", 2), ("j1", 3)]
+    assert names(await page(muster)) == [("j2", 1), ("j3", 2), ("j1", None)]
     async with muster.snapshot() as tx:
         place = await place_in_queue(tx, NO_TERMS, QueueName("a"), key("j3"), ahead=10)
+        assert await place_in_queue(tx, NO_TERMS, QueueName("a"), key("j1"), ahead=10) is None
     assert place is not None
     assert (place.position, place.length) == (2, 2)
 
@@ -176,7 +177,7 @@ async def test_what_can_never_be_let_in_is_in_nobodys_way(muster: Database, code
 async def test_whoever_asks_may_see_any_number_of_namespaces(muster: Database) -> None:
     many = frozenset(f"ns-{number}" for number in range(40_000))
     found = await page(muster, seen={"job": many})
-    assert found.lines == ()
+    assert found.items == ()
 
 
 async def test_a_workload_that_does_not_wait_has_no_place(muster: Database) -> None:

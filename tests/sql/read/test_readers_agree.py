@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from admission.read_api import bodies
+from admission.web.http import place_in
 from admission.web.reader import Sight, UnknownName
 from admission.web.sql_reader import SqlReader
 from queues.errors import DatabaseUnavailable
@@ -116,7 +117,7 @@ async def test_pages_follow_one_another_without_a_gap(reader: Reader) -> None:
         assert page.total == len(whole)
         if page.continue_ == "":
             break
-        assert page.continue_ == f"{place[1]}.{place[0]}"
+        assert place_in(page.continue_, tuple[str, int]) == place
     assert paged == whole
     names, after = [], ""
     while (nodes := await ask["nodes"](limit=1, after=after)).items:

@@ -5,17 +5,21 @@ from pathlib import Path
 
 from sqlalchemy import text
 
+from admission.read_api import bodies
 from queues.admissions import AdmissionState, Setbacks
 from queues.plan import Adopt, Reason
 from queues.quota.accounts import Account
 from queues.quota.queue import ROOT
+from queues.quota.tree import QueueTree
 from queues.sql import ledger
 from queues.sql.database import Database, Transaction
 from queues.sql.observed import workloads
 from queues.sql.observed.rows import Description, NodeLimit
 from queues.sql.read import views
 from queues.sql.read.pending import pending
+from queues.sql.read.rows import Eviction
 from queues.sql.read.world import load_world, read_admissions
+from queues.text_format import rfc3339
 from queues.workload import FlavorName, QueueName
 from tests.sql.ledger_harness import GPU, GPUS, NOW, LedgerHarness, eviction, gang, gpus, key, queue, reason
 
@@ -73,11 +77,7 @@ async def test_the_world_is_loaded_as_it_was_written(muster: Database) -> None:
     )
     assert (second.id, second.seats, second.state) == (adopted, running.seats, AdmissionState.EVICTING)
     assert (second.adopted, second.started) == ({"p0": 0, "p1": 1}, True)
-    assert evictions == {
-        adopted: views.Eviction(
-            code="Preempted", message="for another workload", at=NOW, beneficiary=key("j3")
-        )
-    }
+    assert evictions == {adopted: Eviction(code="Preempted", message="for another workload", at=NOW)}
     assert world.setbacks == {
         key("j2"): Setbacks(not_before=NOW + 60, rollbacks=1, evictions=1, waiting_since=NOW)
     }
@@ -92,19 +92,19 @@ async def test_the_world_is_loaded_as_it_was_written(muster: Database) -> None:
 async def test_a_reason_is_as_old_as_its_code(muster: Database) -> None:
     harness = await LedgerHarness.begin(muster, workloads=["j1"])
 
-    async def told(moment: int, code: str, message: str) -> int:
+    async def told(moment: int, code: str, message: str) -> str | None:
         async with muster.transaction() as tx:
             entry = await ledger.fence(tx, harness.term, ledger_seq=harness.seq, now=moment)
             await ledger.record_reasons(tx, entry, {key("j1"): reason(code, message)})
-            ((line, _),) = (await pending(tx, {}, limit=9)).lines
+            (line,) = (await pending(tx, {}, limit=9)).items
         harness.seq = entry.seq
         assert line.reason is not None
         assert line.reason.message == message
         return line.reason.since
 
-    assert await told(NOW, "NoFit", "1 free") == NOW
-    assert await told(NOW + 5, "NoFit", "2 free") == NOW
-    assert await told(NOW + 9, "QueueLimit", "full") == NOW + 9
+    assert await told(NOW, "NoFit", "1 free") == rfc3339(NOW)
+    assert await told(NOW + 5, "NoFit", "2 free") == rfc3339(NOW)
+    assert await told(NOW + 9, "QueueLimit", "full") == rfc3339(NOW + 9)
 
 
 async def test_queues_are_shown_with_limits_and_use(muster: Database) -> None:
@@ -132,7 +132,7 @@ async def test_queues_are_shown_with_limits_and_use(muster: Database) -> None:
 
 async def waiting(tx: Transaction, *queues: QueueName) -> list[str]:
     page = await pending(tx, {}, queues=queues or None, limit=9)
-    return [line.name for line, _ in page.lines]
+    return [item.name for item in page.items]
 
 
 async def test_a_queue_that_was_removed_is_shown_as_long_as_something_of_it_is_held(muster: Database) -> None:
@@ -170,6 +170,13 @@ async def test_explain_tells_state_seats_and_history(muster: Database) -> None:
     harness = await LedgerHarness.begin(muster, [queue("a")], {"n1": 9}, ["j1", "j2", "j3", "j4"])
     await describe(harness, j1=0, j2=0, j3=7, j4=0)
     async with muster.transaction() as tx:
+
+        async def explain(
+            name: str, kind: str | None = None, namespace: str = "ns"
+        ) -> tuple[bodies.ExplanationBody, ...]:
+            tree, age = QueueTree.build({}, None), {"now": ""}
+            return await views.explain(tx, namespace, name, kind, tree=tree, now=NOW, age=age)
+
         entry = await harness.enter(tx)
         verdict = await ledger.admit(tx, entry, [gang("j1", "a", "n1 n1")])
         await ledger.record_decisions(
@@ -188,23 +195,24 @@ async def test_explain_tells_state_seats_and_history(muster: Database) -> None:
                 )
             ],
         )
-        (admitted,) = await views.explain(tx, "ns", "j1", now=NOW)
+        (admitted,) = await explain("j1")
         assert admitted.state == "admitted"
         assert [admission.id for admission in admitted.admissions] == [verdict.accepted[0]]
         assert admitted.history == (
-            views.DecisionLine(
-                at=NOW,
-                kind="admit",
+            bodies.EventBody(
+                at=rfc3339(NOW),
+                what="admit",
                 code="gang",
                 message="",
                 admission=verdict.accepted[0],
+                beneficiary=None,
                 numbers={"seats": 2},
             ),
         )
-        (waiting,) = await views.explain(tx, "ns", "j4", "job", now=NOW)
+        (waiting,) = await explain("j4", "job")
         assert waiting.state == "pending"
-        assert await views.explain(tx, "ns", "j4", "vcjob", now=NOW) == ()
-        assert await views.explain(tx, "elsewhere", "j4", now=NOW) == ()
+        assert await explain("j4", "vcjob") == ()
+        assert await explain("j4", namespace="elsewhere") == ()
 
 
 async def test_the_views_are_documented_column_by_column(muster: Database) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from admission.kube.install.install import Installation
-from admission.kube.policies.mutating import mutating_policies
+from admission.kube.policies.policy_documents import mutating_policies
 from admission.settings import read
 from tests.tables import with_rows
 from tests.unit.deploy.chart_rendering import SECRET, environment, refused, rendered, values_file

@@ -8,6 +8,7 @@ from admission.agent.health.conditions import UNHEALTHY, ConditionType
 from admission.decode.devices.device_faults import device_fault
 from admission.facts.devices import DeviceFault
 from admission.wire import WireCondition
+from tests.tables import with_rows
 
 MARK = ("MarkedUnhealthy", "MarkedByPerson")
 LOST = ("Lost", "FallenOffTheBus")
@@ -58,18 +59,7 @@ def test_what_is_not_accepted_is_told_by_its_worst_condition() -> None:
     assert found.beyond({"GPU-3/Xid48"}) == found
 
 
-@pytest.mark.parametrize(
-    ("conditions", "expected"),
-    [
-        ((MARK,), "MarkedByPerson"),
-        ((("RowRemapFailure", "NoSpareRow"),), "NoSpareRow"),
-        ((("XidFault", "Xid64"),), "Xid64"),
-        ((LOST, MARK), "MarkedByPerson"),
-        ((LOST, ("XidFault", "Xid48")), None),
-        ((("XidFault", "Xid99999"),), None),
-        ((("XidFault", "odd"),), None),
-    ],
-)
+@with_rows("conditions", "expected")
 def test_a_mark_and_broken_hardware_need_a_person(
     conditions: tuple[tuple[str, str], ...], expected: str | None
 ) -> None:

@@ -2,25 +2,16 @@
 
 from dataclasses import replace
 
-import pytest
-
 from admission.decode.admin_documents import budget_fact
 from admission.decode.interruption import LONGEST_IMAGE, conduct_of, image_of
 from admission.facts.cluster import BudgetFact
 from admission.facts.pods import Conduct, PodFact, PodPhase, PodShape
-from admission.wire import (
-    WireBudgetSpec,
-    WireBudgetStatus,
-    WireContainer,
-    WireLabelSelector,
-    WireMetadata,
-    WirePodDisruptionBudget,
-    WirePodSpec,
-    WireSelectorRequirement,
-)
+from admission.wire import WireBudgetSpec, WireBudgetStatus, WireMetadata, WirePodDisruptionBudget
 from admission.world.disruption_budgets import Budgets
+from queues.api.types.pod import WireContainer, WireLabelSelector, WirePodSpec, WireSelectorRequirement
 from queues.resources import Resources
 from queues.workload import NodeName, WorkloadKey, WorkloadKind
+from tests.tables import with_rows
 
 
 def test_annotations_say_how_work_may_be_interrupted() -> None:
@@ -42,18 +33,7 @@ def test_annotations_say_how_work_may_be_interrupted() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("image", "told"),
-    [
-        ("bert:1", "bert:1"),
-        ("registry:5000/team/bert", "registry:5000/team/bert"),
-        # The digest of a tag changes with each build.
-        ("registry:5000/team/bert:1@sha256:ab", "registry:5000/team/bert:1"),
-        ("registry:5000/team/bert@sha256:ab", "registry:5000/team/bert@sha256:ab"),
-        ("", ""),
-        (None, ""),
-    ],
-)
+@with_rows("image", "told")
 def test_an_image_is_told_by_repository_and_tag(image: str | None, told: str) -> None:
     containers = (WireContainer(image=image), WireContainer(image="sidecar:1"))
     assert image_of(WirePodSpec(containers=containers)) == told
@@ -68,10 +48,7 @@ def test_a_long_image_is_cut_and_stays_another_one() -> None:
     assert image_of(WirePodSpec()) == ""
 
 
-@pytest.mark.parametrize(
-    ("annotation", "label", "preemptable"),
-    [(None, None, None), ("false", "true", False), (None, "false", False), ("maybe", None, False)],
-)
+@with_rows("annotation", "label", "preemptable")
 def test_an_annotation_comes_before_a_label_and_nonsense_protects(
     annotation: str | None, label: str | None, preemptable: bool | None
 ) -> None:

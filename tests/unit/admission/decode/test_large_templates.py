@@ -101,20 +101,18 @@ def test_lists_are_counted_before_their_entries_are_read(spec: dict[str, Any], m
 
 
 @pytest.mark.parametrize(
-    ("spec", "message"),
+    ("spec", "path"),
     [
-        (
-            {"plugins": {"env": ["--a"] * (MOST_ENTRIES + 1)}},
-            f"spec.plugins.'env': found {MOST_ENTRIES + 1} flags",
-        ),
-        ({"plugins": {f"p{i}": [] for i in range(MOST_ENTRIES + 1)}}, f"found {MOST_ENTRIES + 1} plugins"),
-        ({"volumes": [{"mountPath": "/a"}] * (MOST_ENTRIES + 1)}, f"found {MOST_ENTRIES + 1} volumes"),
+        ({"plugins": {"env": ["--a"] * (MOST_ENTRIES + 1)}}, "spec.plugins[...]"),
+        ({"plugins": {f"p{i}": [] for i in range(MOST_ENTRIES + 1)}}, "spec.plugins"),
+        ({"volumes": [{"mountPath": "/a"}] * (MOST_ENTRIES + 1)}, "spec.volumes"),
     ],
 )
-def test_what_a_volcano_job_lists_is_counted_first(spec: dict[str, Any], message: str) -> None:
-    assert message in told(a_volcano_job(task(), **spec))
+def test_what_a_volcano_job_lists_is_counted_first(spec: dict[str, Any], path: str) -> None:
+    expected = f"{path}: found too many entries, expected at most {MOST_ENTRIES}."
+    assert told(a_volcano_job(task(), **spec)) == expected
     many = a_volcano_job(*(task(f"t{i}") for i in range(MOST_POD_SETS + 1)))
-    assert told(many) == f"spec.tasks: found {MOST_POD_SETS + 1} tasks, expected at most {MOST_POD_SETS}."
+    assert told(many) == f"spec.tasks: found too many entries, expected at most {MOST_POD_SETS}."
 
 
 def test_a_version_of_a_large_template_is_read_once_whatever_its_job_tells(

@@ -3,11 +3,11 @@
 from typing import Any
 
 import msgspec
-import pytest
 
 from admission.decode.pod_defaults import pod_defaults_fact
 from admission.facts.pods import PodDefaultsFact
 from admission.wire import Bare
+from tests.tables import with_rows
 
 
 def read(meta: dict[str, Any] | None = None, **content: Any) -> PodDefaultsFact | None:
@@ -34,10 +34,7 @@ def test_a_runtime_class_is_about_all_namespaces() -> None:
     assert read(handler="kata", overhead={"podFixed": {"cpu": "500m"}}) != fact
 
 
-@pytest.mark.parametrize(
-    ("resources", "counts"),
-    [(["pods"], True), (["*"], True), (["*/*"], True), (["jobs"], False), (["pods/status"], False)],
-)
+@with_rows("resources", "counts")
 def test_webhooks_count_if_they_are_about_pods(resources: list[str], counts: bool) -> None:
     webhooks = [
         {"name": "a", "rules": [{"resources": ["services"]}, {"resources": resources}]},

@@ -19,6 +19,7 @@ from queues.resources import Resources
 from queues.workload import HostPort, NodeName, Partition, PodSet, Preference, Requirement
 from tests.builders.decoded_workloads import a_job, a_volcano_job, task, told
 from tests.builders.facts import JOB, admission, node, pod, world
+from tests.tables import with_rows
 
 RACK = "topology.muster.dev/rack"
 HOST = "kubernetes.io/hostname"
@@ -109,14 +110,7 @@ def test_parts_are_read_from_the_template() -> None:
     assert (shape.balanced, shape.together) == (True, "x")
 
 
-@pytest.mark.parametrize(
-    ("required", "preferred", "expected"),
-    [
-        ("muster.dev/nvlink", RACK, (True, None, RACK)),
-        (f"{RACK},muster.dev/nvlink", "", (True, RACK, None)),
-        (RACK, "muster.dev/nvlink", (False, RACK, None)),
-    ],
-)
+@with_rows("required", "preferred", "expected")
 def test_pods_may_ask_for_devices_that_nvlinks_join_beside_a_level(
     required: str, preferred: str, expected: tuple[bool, str | None, str | None]
 ) -> None:
@@ -124,7 +118,7 @@ def test_pods_may_ask_for_devices_that_nvlinks_join_beside_a_level(
     found = read_pod(a_pod({"annotations": said}))
     assert found.obstacle is None
     shape = found.shape
-    assert (shape.in_one_island, shape.required_topology, shape.preferred_topology) == expected
+    assert (shape.in_one_island, shape.required_topology, shape.preferred_topology) == tuple(expected)
     assert shape.pod_set("main").in_one_island == expected[0]
 
 

@@ -12,7 +12,6 @@ from admission.reconcile.volcano_jobs import next_state
 from admission.reconcile.world_status import WorldStatuses
 from admission.volcano_jobs.state import JobState, Phase
 from admission.volcano_jobs.view import JobView
-from admission.web.admission_times import with_ends
 from admission.workloads.inputs import Timeouts
 from admission.workloads.kinds.batch_job import FAILING
 from admission.world.nodes import NodeInventory
@@ -23,6 +22,7 @@ from queues.plan import Admit, Reason, Setback
 from queues.quota.queue import Queue
 from queues.quota.tree import QueueTree
 from queues.reason_codes import ReasonCode
+from queues.sql.read.stages import with_ends
 from queues.text_format import rfc3339
 from queues.workload import AdmissionId, QueueName, WorkloadKey, WorkloadKind
 from tests.builders.facts import (

@@ -7,7 +7,7 @@ import pytest
 
 from admission.facts.pods import PodPhase
 from admission.reconcile.volcano_jobs import next_state
-from admission.volcano_jobs.dependencies import contradiction, not_started, waiting_tasks
+from admission.volcano_jobs.dependencies import not_started, waiting_tasks
 from admission.volcano_jobs.lifecycle import advance
 from admission.volcano_jobs.pod_changes import work_for
 from admission.volcano_jobs.pods import PodRules
@@ -109,21 +109,6 @@ def test_a_job_fails_when_nothing_runs_and_a_task_can_never_start() -> None:
     assert advance(state(), still, 5).phase is not Phase.FAILED
     enough = (task("launcher", 1, "worker"), task("worker", 2, minAvailable=1))
     assert advance(state(), seen(pod(0, BAD, uid="w0"), tasks=enough), 5).phase is not Phase.FAILED
-
-
-@pytest.mark.parametrize(
-    ("tasks", "found"),
-    [
-        ((task("a", 1), task("b", 1, "a"), task("c", 1, "a", "b")), None),
-        ((task("a", 1, "x"),), "spec.tasks[0].dependsOn.name: found 'x', expected the name of a task"),
-        (
-            (task("a", 1, "b"), task("b", 1, "a"), task("c", 1)),
-            "spec.tasks[].dependsOn: found tasks that wait for one another (a, b), expected no cycle",
-        ),
-    ],
-)
-def test_tasks_that_can_never_start_are_refused(tasks: Any, found: str | None) -> None:
-    assert contradiction(job(tasks=list(tasks))) == found
 
 
 def test_a_job_does_not_wait_for_a_policy_that_can_do_nothing_any_more() -> None:

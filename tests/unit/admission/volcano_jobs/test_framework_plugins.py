@@ -3,13 +3,9 @@
 import json
 from typing import Any
 
-import pytest
-
 from admission.volcano_jobs.job import JobSpec
-from admission.volcano_jobs.plugins import plugins_of
 from admission.volcano_jobs.pod_changes import companions_of
 from admission.volcano_jobs.pods import PodSettings, PodTemplateRenderer, pod_manifest
-from queues.errors import InvalidDocument
 from queues.workload import AdmissionId, NodeName
 from tests.builders.volcano_jobs import job
 from tests.tables import with_rows
@@ -100,15 +96,6 @@ def test_workers_wait_for_their_master_if_asked_to() -> None:
     assert [each["name"] for each in made(named, "master")["spec"]["initContainers"]] == ["init"]
 
 
-def test_an_mpi_master_knows_its_workers_and_nobody_else_does() -> None:
-    named = of("mpi", "--port=2022", master=1, worker=2)
-    master, worker = made(named, "master"), made(named, "worker", 1)
-    assert environment(master, "MPI_HOST") == {"MPI_HOST": "train-worker-0.train,train-worker-1.train"}
-    assert environment(worker, "MPI_HOST") == {}
-    assert worker["spec"]["containers"][0]["ports"] == [{"name": "mpijob-port", "containerPort": 2022}]
-    assert set(named.plugins) == {"mpi", "svc", "ssh"}
-
-
 def test_tensorflow_is_told_its_cluster_and_its_place() -> None:
     named = of("tensorflow", "--ps=server", server=1, worker=11)
     (said,) = environment(made(named, "worker", 10), "TF_CONFIG").values()
@@ -152,9 +139,3 @@ def test_ranks_of_hccl_count_masters_first_unless_torch_says_another(
     ]
     named = job(plugins=plugins, tasks=tasks, minAvailable=1)
     assert made(named, task, index)["metadata"]["annotations"].get("hccl/rankIndex") == rank
-
-
-@with_rows("plugins", "problem")
-def test_a_flag_that_cannot_be_used_is_refused(plugins: dict[str, list[str]], problem: str) -> None:
-    with pytest.raises(InvalidDocument, match=problem):
-        plugins_of(job(plugins=plugins))

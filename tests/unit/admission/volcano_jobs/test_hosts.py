@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from admission.volcano_jobs.plugins.svc import Svc, host_files
+from admission.volcano_jobs.plugins.svc import host_files
+from admission.volcano_jobs.pod_changes import companions_of
 from admission.volcano_jobs.pods import PodSettings, pod_manifest
 from queues.api.validation.host_rules import LARGEST_CONFIG_MAP, LONGEST_VARIABLE
 from queues.api.validation.validation import violations_of
@@ -46,7 +47,7 @@ def test_hosts_that_no_process_could_have_are_in_the_file_only() -> None:
     assert "VC_WORKER_HOSTS" not in files
     pod = pod_manifest(named, named.tasks[0], 0, NodeName("n"), PodSettings(admission=AdmissionId(1)))
     assert [line["name"] for line in pod["spec"]["containers"][0]["env"]] == ["VC_WORKER_NUM"]
-    (config_map, *_) = Svc().companions(named)
+    (config_map, *_) = companions_of(named)
     assert (
         sum(len(key) + len(value) for key, value in config_map.manifest["data"].items()) < LARGEST_CONFIG_MAP
     )

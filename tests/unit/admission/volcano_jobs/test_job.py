@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from admission.volcano_jobs.job import read_job
-from admission.volcano_jobs.plugins import unsupported_plugins
 from queues.api.check.document import documents_of
 from queues.api.types.volcano_job import VolcanoJob
 from queues.api.validation.unsupported import unsupported
@@ -43,4 +42,4 @@ def test_check_and_the_objects_condition_name_the_same_fields(document):
     acting, judged = read_job(document), VolcanoJob.read(document)
     # A tier by number acts in a Job of one task, which is known only with the topology at hand.
     by_tier = {"spec.networkTopology"}
-    assert {*acting.unsupported, *unsupported_plugins(acting)} - by_tier == set(unsupported(judged)) - by_tier
+    assert set(acting.unsupported) - by_tier == set(unsupported(judged)) - by_tier

@@ -7,7 +7,6 @@ import pytest
 from admission.facts.pods import PodFact, PodPhase
 from admission.volcano_jobs import pod_changes
 from admission.volcano_jobs.job import JobSpec, read_job
-from admission.volcano_jobs.plugins.flags import port
 from admission.volcano_jobs.pod_changes import JobWork, companions_of, work_for
 from admission.volcano_jobs.pods import PodRules
 from admission.volcano_jobs.state import JobState, Phase
@@ -253,9 +252,3 @@ def test_a_job_reads_the_same_as_after_volcanos_webhook() -> None:
 def test_a_job_of_the_wrong_shape_is_refused_with_the_place() -> None:
     with pytest.raises(InvalidDocument, match=r"spec\.tasks\[0\]\.replicas"):
         read_job({"metadata": {}, "spec": {"tasks": [{"replicas": "two"}]}})
-
-
-@pytest.mark.parametrize("text", ["9" * 5000, "0", "65536", "a"])
-def test_a_port_that_is_none_is_an_invalid_document(text: str) -> None:
-    with pytest.raises(InvalidDocument):
-        port("pytorch", "port", {"port": text}, 23456)

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
+from admission.volcano_jobs import plugins
 from admission.volcano_jobs.job import read_job
-from admission.volcano_jobs.plugins import PLUGINS, plugins_of, unsupported_plugins
 from admission.volcano_jobs.pods import PodRules, PodSettings, PodTemplateRenderer, pod_manifest
 from queues.api.names import KEPT_FROM_AUTOSCALERS
-from queues.api.validation.unsupported import ACTING_FLAGS
+from queues.api.validation.plugin_flags import PLUGINS
 from queues.errors import InvalidDocument
 from queues.workload import AdmissionId, NodeName
 from tests.builders.volcano_jobs import UID, document, job
@@ -31,10 +31,6 @@ def pins(affinity: Any) -> Any:
 
 def task(template: dict[str, Any], **fields: Any) -> list[dict[str, Any]]:
     return [{"name": "worker", "replicas": 4, "template": template, **fields}]
-
-
-def environment(pod: dict[str, Any], container: int = 0) -> dict[str, Any]:
-    return {line["name"]: line for line in pod["spec"]["containers"][container].get("env", [])}
 
 
 def test_pods_are_kept_from_autoscalers_where_the_template_says_nothing_of_them() -> None:
@@ -106,30 +102,6 @@ def test_a_template_without_a_priority_class_gets_that_of_its_job() -> None:
 def test_no_pod_vanishes_while_its_containers_run(asked: dict[str, int], given: int | None) -> None:
     pod = made(tasks=task({"spec": {"containers": [], **asked}}))
     assert pod["spec"].get("terminationGracePeriodSeconds") == given
-
-
-def test_svc_gives_every_pod_a_host_name_and_every_container_the_hosts() -> None:
-    template = {"spec": {"initContainers": [{"name": "i"}], "containers": [{"name": "a"}, {"name": "b"}]}}
-    pod = made(tasks=task(template), plugins={"svc": []})
-
-    assert (pod["spec"]["hostname"], pod["spec"]["subdomain"]) == ("train-worker-2", "train")
-    assert pod["spec"]["volumes"] == [{"name": "train-svc", "configMap": {"name": "train-svc"}}]
-    for container in (*pod["spec"]["initContainers"], *pod["spec"]["containers"]):
-        assert container["volumeMounts"] == [{"name": "train-svc", "mountPath": "/etc/volcano"}]
-        assert [line["name"] for line in container["env"]] == ["VC_WORKER_HOSTS", "VC_WORKER_NUM"]
-        assert container["env"][0]["valueFrom"] == {
-            "configMapKeyRef": {"name": "train-svc", "key": "VC_WORKER_HOSTS"}
-        }
-
-
-def test_svc_can_leave_the_hosts_out_of_the_environment() -> None:
-    assert environment(made(plugins={"svc": ["--inject-hosts-env=false"]})) == {}
-
-
-def test_env_tells_every_container_its_index(golden: Any) -> None:
-    found = environment(made(plugins={"env": []}))
-
-    assert {name: line["value"] for name, line in found.items()} == golden
 
 
 @pytest.mark.parametrize(("path", "mode"), [("/root/.ssh", 0o600), ("/home/user/.ssh", 0o644)])
@@ -260,28 +232,26 @@ def test_plugins_flags_and_fields_without_effect_are_named() -> None:
         ],
     )
 
-    assert unsupported_plugins(named) == (
-        "spec.plugins.jax",
-        "spec.plugins.svc --colour",
-        "spec.plugins.mpi --hosts",
-    )
     assert named.unsupported == (
         "spec.policies[1].action EatJob",
         "spec.policies[2].event OutOfSync",
         "spec.policies[4].timeout",
+        "spec.plugins.jax",
+        "spec.plugins.svc --colour",
+        "spec.plugins.mpi --hosts",
     )
 
 
-@with_rows("plugins", "problem")
+@with_rows("written", "problem")
 def test_a_flag_with_a_bad_value_is_refused_with_what_is_expected(
-    plugins: dict[str, list[str]], problem: str
+    written: dict[str, list[str]], problem: str
 ) -> None:
     with pytest.raises(InvalidDocument, match=problem):
-        plugins_of(job(plugins=plugins))
+        plugins.plugins_of(job(plugins=written))
 
 
-def test_documents_are_checked_by_the_plugins_and_flags_that_pods_are_made_with() -> None:
-    assert {plugin.name: plugin.flags for plugin in PLUGINS} == ACTING_FLAGS
+def test_documents_are_checked_by_the_plugins_that_pods_are_made_with() -> None:
+    assert plugins.PLUGINS.keys() == PLUGINS.keys()
 
 
 def test_a_pod_on_the_hosts_network_still_resolves_names_of_the_cluster() -> None:

@@ -2,13 +2,12 @@
 
 from dataclasses import replace
 
-import pytest
-
 from admission.facts.pods import PodPhase
 from admission.volcano_jobs.lifecycle import act, advance
 from admission.volcano_jobs.state import Action, JobState, Phase
 from admission.volcano_jobs.view import JobView, at_version_of_pods, is_stale
 from tests.builders.volcano_jobs import UID, job, pod
+from tests.tables import with_rows
 
 
 def view(*versions: int, leaving: tuple[int, ...] = ()) -> JobView:
@@ -19,21 +18,7 @@ def view(*versions: int, leaving: tuple[int, ...] = ()) -> JobView:
     )
 
 
-@pytest.mark.parametrize(
-    ("known", "seen", "leaving", "version"),
-    [
-        (0, (), (), 0),
-        (0, (0, 0), (), 0),
-        (0, (2, 2), (), 2),
-        (1, (2, 3), (), 3),
-        (0, (1, 2), (0,), 2),
-        (2, (1, 1), (), 2),
-        # One pod of the present version: another one's annotation is wrong.
-        (0, (0, 7), (), 0),
-        (0, (0, 7), (0, 1), 0),
-        (0, (2**31 - 1, 2**31), (), 0),
-    ],
-)
+@with_rows("known", "seen", "leaving", "version")
 def test_a_job_is_at_the_version_of_all_its_pods(
     known: int, seen: tuple[int, ...], leaving: tuple[int, ...], version: int
 ) -> None:

@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 
 from admission.settings import Address
-from admission.web.health import HealthApi, KeptText
+from admission.web.health import HealthApi, kept_text
 from admission.web.http import serving
 from admission.web.reader import Check
 from deploy.local.processes import free_port
@@ -95,7 +95,9 @@ async def test_metrics_are_served_as_prometheus_text_unless_they_are_protected()
         assert (status, problem["error"]) == (403, "Metrics are not open here (metricsAccess).")
 
 
-async def test_the_text_of_the_metrics_is_written_once_a_second_however_often_it_is_asked_for() -> None:
+async def test_the_text_of_the_metrics_is_written_once_a_second_however_often_it_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     clock, written = [0.0], [0]
 
     async def write() -> bytes:
@@ -103,7 +105,8 @@ async def test_the_text_of_the_metrics_is_written_once_a_second_however_often_it
         await asyncio.sleep(0)
         return b"%d" % written[0]
 
-    text = KeptText(write, now=lambda: clock[0])
+    monkeypatch.setattr("admission.web.access.answer_cache.monotonic", lambda: clock[0])
+    text = kept_text(write)
     assert await asyncio.gather(*(text() for _ in range(100))) == [b"1"] * 100
     clock[0] = 1.0
     assert [await text(), await text()] == [b"2", b"2"]

@@ -4,19 +4,16 @@ import pytest
 from msgspec import structs
 
 from admission.read_api import bodies
+from admission.read_api.quantities import hours
+from admission.web.http import BadQuery, place_in, text_of_place
 from admission.web.lists.lines import (
-    continued,
-    hours,
-    listed_body,
-    place_of,
     share_of,
     user_bodies,
     with_meant_queue,
 )
 from queues.reason_codes import ReasonCode
 from queues.sql.read.listed import ListPlace
-from queues.sql.read.rows import ListedLine, PendingLine, SeatTotals, StoredReason, UserLine
-from queues.workload import QueueName, Result, WorkloadKey, WorkloadKind
+from queues.sql.read.rows import UserLine
 from tests.fakes.fake_reader import account, queue, waiting
 
 GPU = "nvidia.com/gpu"
@@ -28,52 +25,23 @@ def used(user: str, gpus: int, *, cpus: int = 0, pending: int = 0) -> UserLine:
     return UserLine(user=user, used={GPU: gpus * 1000, "cpu": cpus * 1000}, pending=pending, admitted=1)
 
 
-def line(**more: object) -> ListedLine:
-    workload = PendingLine(
-        key=WorkloadKey(WorkloadKind.JOB, "u"),
-        namespace="ns",
-        name="train",
-        queue=QueueName("team"),
-        priority=0,
-        arrival=1,
-        created=1_795_000_000,
-        minimum=1,
-        pods=0,
-        asks={},
-        reason=StoredReason(code="NoFit", message="no node", since=1_795_000_060),
-    )
-    return ListedLine(workload=workload, **more)  # type: ignore[arg-type]
-
-
-def test_what_has_ended_is_told_by_the_seats_that_it_had_last() -> None:
-    nodes = frozenset(f"n{number:02}" for number in range(30))
-    seats = SeatTotals(opened=1_795_000_100, seats=31, takes={GPU: 31_000, f"{GPU}#n1/0": 1}, nodes=nodes)
-
-    body = listed_body(line(state="finished", result=Result.FAILED, ended=1_795_000_200, seats=seats))
-
-    assert (body.pods, body.held, body.node_count, len(body.nodes)) == (31, {GPU: "31"}, 30, 20)
-    assert (body.result, body.ended, body.reason) == ("failed", "2026-11-18T11:10:00Z", None)
-    waits = listed_body(line(state="pending"))
-    assert (waits.pods, waits.held, waits.admitted, waits.ended) == (0, {}, None, None)
-    assert waits.reason is not None
-
-
 def test_a_place_in_a_list_comes_back_from_its_text() -> None:
     place = ListPlace("ns", "träin", "job", "u/1", 7)
 
-    assert place_of(continued(place)) == place
+    assert place_in(text_of_place(place), ListPlace) == place
 
 
-@pytest.mark.parametrize("text", ["x", "e30", "W10", "WzEsMiwzLDQsNV0", "WyJhIl0", "é", "[" * 3000, "bnVsbA"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("x", "e30", "W10", "WzEsMiwzLDQsNV0", "WyJhIl0", "é", "[" * 3000, "bnVsbA"),
+        *(text_of_place(("ns", "a", "job", "u", gone)) for gone in (-1, 2**70, True, None)),
+        text_of_place(("ns\0", "a", "job", "u", 0)),
+    ],
+)
 def test_another_text_is_no_place(text: str) -> None:
-    assert place_of(text) is None
-
-
-def test_a_place_with_what_no_name_can_have_is_none() -> None:
-    assert place_of(continued(ListPlace("ns\0", "a", "job", "u", 0))) is None
-    assert place_of(continued(ListPlace("ns", "a", "job", "u", -1))) is None
-    assert place_of(continued(ListPlace("ns", "a", "job", "u", 2**70))) is None
-    assert place_of(continued(ListPlace("ns", "a", "job", "u", True))) is None
+    with pytest.raises(BadQuery):
+        place_in(text, ListPlace)
 
 
 def test_shares_are_of_what_a_queue_deserves_or_else_may_use() -> None:

@@ -6,7 +6,7 @@ from admission.web.queue_positions import policies
 from admission.web.quota.loans import in_sight, stated_loans, with_loans
 from admission.web.reader import EVERYTHING, Sight
 from admission.web.tree import tree
-from queues.sql.read import views
+from queues.sql.read.rows import QueueLine
 from queues.workload import QueueName
 
 GPU = "nvidia.com/gpu"
@@ -14,8 +14,8 @@ GPU = "nvidia.com/gpu"
 END = 1795780800
 
 
-def line(name: str, **spec: Any) -> views.QueueLine:
-    return views.QueueLine(
+def line(name: str, **spec: Any) -> QueueLine:
+    return QueueLine(
         name=QueueName(name),
         parent=QueueName("root"),
         paused=False,

@@ -7,18 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from admission.read_api import bodies
-from admission.web.quantities import facts_with_quantities, ranges
+from admission.read_api.quantities import facts_with_quantities, ranges
 from admission.web.queue_positions import counted_by, order_terms, policies
-from admission.web.sql_reader import Age, explanation
 from admission.web.tree import names_alike, tree
-from queues.admissions import Admission, Seat
+from queues.admissions import Seat
 from queues.order import policies as order_policies
 from queues.order.policies import PATIENCE, LineEntry, devices
 from queues.resources import Resources
-from queues.sql.read import views
-from queues.sql.read.rows import OrderTerms, PlaceInQueue
+from queues.sql.read.rows import AccountLine, OrderTerms, QueueLine
+from queues.sql.read.views import seats_bodies
 from queues.workload import (
-    AdmissionId,
     FlavorName,
     NodeName,
     PodSet,
@@ -29,7 +27,6 @@ from queues.workload import (
 )
 
 GPU = "nvidia.com/gpu"
-AGE = Age("2026-11-21T10:00:00Z", "2026-11-21T09:59:58Z", "")
 
 
 def line(
@@ -42,9 +39,9 @@ def line(
     pending: int = 0,
     policy: dict[str, Any] | None = None,
     access: dict[str, Any] | None = None,
-    accounts: tuple[views.AccountLine, ...] = (),
-) -> views.QueueLine:
-    return views.QueueLine(
+    accounts: tuple[AccountLine, ...] = (),
+) -> QueueLine:
+    return QueueLine(
         name=QueueName(name),
         parent=None if parent is None else QueueName(parent),
         paused=paused,
@@ -57,23 +54,7 @@ def line(
     )
 
 
-def waiting(name: str, queue: str = "a", arrival: int = 1) -> views.PendingLine:
-    return views.PendingLine(
-        key=WorkloadKey(WorkloadKind.JOB, f"{name}-uid"),
-        namespace="ml",
-        name=name,
-        queue=QueueName(queue),
-        priority=0,
-        arrival=arrival,
-        created=1_795_000_000,
-        minimum=1,
-        pods=1,
-        asks={GPU: 8000, "memory": 2**30},
-        reason=views.StoredReason(code="NoFit", message="no node", since=1_795_000_060),
-    )
-
-
-def told(*lines: views.QueueLine) -> dict[str, bodies.QueueBody]:
+def told(*lines: QueueLine) -> dict[str, bodies.QueueBody]:
     return {queue.name: queue for queue in tree(lines)}
 
 
@@ -132,8 +113,8 @@ def test_amounts_are_quantities_and_the_share_is_used_over_deserved() -> None:
                 "root",
                 None,
                 accounts=(
-                    views.AccountLine(flavor="", resource=GPU, deserved=16000, used=4000, counted=6000),
-                    views.AccountLine(flavor="", resource="memory", capability=2**40, used=2**30),
+                    AccountLine(flavor="", resource=GPU, deserved=16000, used=4000, counted=6000),
+                    AccountLine(flavor="", resource="memory", capability=2**40, used=2**30),
                 ),
             )
         ]
@@ -155,47 +136,11 @@ def test_seats_are_gathered_by_node() -> None:
             takes=Resources({GPU: 8000, "pods": 1}),
         )
 
-    key = WorkloadKey(WorkloadKind.JOB, "one-uid")
-    admission = Admission(
-        id=AdmissionId(5),
-        workload=key,
-        namespace="ml",
-        name="one",
-        queue=QueueName("a"),
-        priority=0,
-        seats=(seat(0, "n1"), seat(1, "n2"), seat(2, "n1"), seat(3, "n1"), seat(4, "n3")),
-        ended=frozenset({4}),
-        opened_at=1_795_000_000,
-    )
-    one = views.ExplanationRows(
-        workload=replace(waiting("one"), reason=None),
-        state="admitted",
-        not_before=0,
-        rollbacks=0,
-        admissions=(admission,),
-    )
-
-    story = explanation(one, tree([line("root", None), line("a")]), None, AGE, "")
-
-    (held,) = story.admissions
-    assert [(seats.node, seats.ordinals, seats.count, seats.takes) for seats in held.seats] == [
+    held = [seat(0, "n1"), seat(1, "n2"), seat(2, "n1"), seat(3, "n1")]
+    assert [(seats.node, seats.ordinals, seats.count, seats.takes) for seats in seats_bodies(held)] == [
         ("n1", "0,2-3", 3, {GPU: "24", "pods": "3"}),
         ("n2", "1", 1, {GPU: "8", "pods": "1"}),
     ]
-    assert (held.ended, held.adopted, story.reason) == (1, False, None)
-    assert [queue.name for queue in story.path] == ["a", "root"]
-
-
-def test_those_right_before_a_workload_are_told() -> None:
-    before = tuple((waiting(f"w{number:02}", arrival=number), number + 1) for number in range(2, 12))
-    one = views.ExplanationRows(workload=waiting("w12"), state="pending", not_before=0, rollbacks=0)
-
-    story = explanation(one, (), PlaceInQueue(position=13, length=15, ahead=before), AGE, "arrival")
-
-    assert [other.name for other in story.ahead] == [f"w{number:02}" for number in range(2, 12)]
-    assert [other.position for other in story.ahead] == list(range(3, 13))
-    assert (story.position, story.queue_length, story.position_by) == (13, 15, "arrival")
-    assert (story.now, story.as_of) == (AGE.now, AGE.as_of)
 
 
 ORDERS: tuple[dict[str, Any], ...] = (

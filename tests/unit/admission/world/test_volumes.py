@@ -19,10 +19,10 @@ from admission.facts.changes import Change, FactKind
 from admission.facts.pods import PodFact
 from admission.facts.volumes import PodVolume
 from admission.facts.workloads import WorkloadFact
-from admission.wire import WirePodSpec
 from admission.workloads.pod_sets import SetOnNode
 from admission.world.volumes import KNOWN, UNWATCHED
 from admission.world.world import World
+from queues.api.types.pod import WirePodSpec
 from queues.reason_codes import ReasonCode
 from queues.workload import WorkloadKey
 from tests.builders.facts import (

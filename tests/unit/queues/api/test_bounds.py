@@ -34,7 +34,8 @@ def parts(schema: Schema, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[st
 
 def definitions() -> Iterator[tuple[type[Model], Schema]]:
     for resource, crd in zip(RESOURCES, crds(), strict=True):
-        yield resource.model, crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+        if (model := KINDS.get((resource.api_version, resource.kind))) is not None:
+            yield model, crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
 
 
 BOUNDS = [

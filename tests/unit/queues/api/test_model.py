@@ -16,25 +16,7 @@ from queues.workload import Requirement
 from tests.tables import with_rows
 
 
-@pytest.mark.parametrize(
-    "spec",
-    [
-        {"minAvailable": "2"},
-        {"minAvailable": 2.0},
-        {"minAvailable": True},
-        {"minAvailable": 2**31},
-        {"minAvailable": -1},
-        {"queue": 3},
-        {"queue": "Team"},
-        {"tasks": {}},
-        {"tasks": [{"template": []}]},
-        {"plugins": {"svc": "--x"}},
-        {"plugins": {"svc": [1]}},
-        {"runningEstimate": "soon"},
-        {"minSuccess": 0},
-        {"networkTopology": {"mode": "tight"}},
-    ],
-)
+@with_rows("spec")
 def test_what_the_api_server_would_refuse_is_refused(spec):
     with pytest.raises(InvalidDocument, match=r"^spec\."):
         VolcanoJob.read({"spec": spec})
@@ -177,10 +159,7 @@ def test_extended_resources_have_a_domain(resource, extended):
     assert is_extended(resource) is extended
 
 
-@pytest.mark.parametrize(
-    ("key", "valid"),
-    [("a", True), ("example.org/rack", True), ("A_b.c", True), ("/a", False), ("a/", False), ("Ex/a", False)],
-)
+@with_rows("key", "valid")
 def test_label_keys_are_qualified_names(key, valid):
     assert is_label_key(key) is valid
 

@@ -116,10 +116,7 @@ def test_what_is_told_of_a_change_is_bounded() -> None:
     assert len(changes_between(None, deep)) == 1
 
 
-@pytest.mark.parametrize(
-    ("name", "spec", "parent"),
-    [("root", {}, None), ("a", {}, "root"), ("a", {"parent": ""}, "root"), ("a", {"parent": "b"}, "b")],
-)
+@with_rows("name", "spec", "parent")
 def test_a_queue_without_a_parent_is_below_root(name: str, spec: dict[str, Any], parent: str | None) -> None:
     assert parent_of(name, spec) == parent
 

@@ -14,9 +14,9 @@ from admission.reconcile.status import QueueStatusFacts, queue_status, settled
 from queues.api.api_resources import QUEUES, ObjectRef
 from queues.api.model import Quantities
 from queues.api.resource_names import NoSuchResource, meant_by, resource_named, usual_name
+from queues.api.types.batch_job import Pod
 from queues.api.types.flavor import ResourceFlavor
 from queues.api.types.node_closures import Reservation
-from queues.api.types.pod import Pod, ResourceRequirements
 from queues.api.types.podgroup import PodGroup
 from queues.api.types.queue import QueueDocument
 from queues.api.validation.validation import KINDS, violations_of
@@ -42,22 +42,28 @@ SPECS: Final[dict[type[BaseModel], dict[str, Any]]] = {
     Reservation: {"queue": "a", "resources": {"cpu": 1}, "from": "2027-01-01T00:00:00Z", "for": "1h"},
     Pod: {"containers": [{**CONTAINER}], "initContainers": [{**CONTAINER, "name": "first"}]},
 }
-#: The dictionaries by resource, as fields of models have them.
-AMOUNTS: Final = (get_args(Quantities)[0], ResourceRequirements.model_fields["limits"].annotation)
+#: The dictionary by resource, as fields of models have it, and the fields of a pod's spec, which is no model.
+AMOUNTS: Final = get_args(Quantities)[0]
+OF_PODS: Final = [
+    *("spec.resources.requests", "spec.resources.limits", "spec.overhead"),
+    *("spec.containers.resources.requests", "spec.containers.resources.limits"),
+    *("spec.initContainers.resources.requests", "spec.initContainers.resources.limits"),
+]
 
 
 def places() -> list[tuple[type[BaseModel], str]]:
     """Every field with amounts by resource below the spec of a kind: a new one is tried by itself."""
-    return [
+    of_models: list[tuple[type[BaseModel], str]] = [
         (model, path)
         for model in KINDS.values()
         if "spec" in model.model_fields
         for path in amounts_in(model.model_fields["spec"].annotation, "spec")
     ]
+    return [*of_models, *((Pod, path) for path in OF_PODS)]
 
 
 def amounts_in(annotation: Any, path: str) -> Iterator[str]:
-    if annotation in AMOUNTS:
+    if annotation == AMOUNTS:
         yield path
     elif isinstance(annotation, type) and issubclass(annotation, BaseModel):
         for name, field in annotation.model_fields.items():

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from admission.kube.install.rbac import CONTROLLER
-from admission.kube.policies.mutating import PolicyOptions, mutating_policies
-from admission.kube.policies.validating import validating_policies
+from admission.kube.policies.policy_documents import PolicyOptions, mutating_policies, validating_policies
 from admission.kube.watch.informers import Informers
 from admission.workloads.kinds import KINDS, Holding, KindSupport, controller_of, object_ref, support_of
 from queues.workload import WorkloadKey, WorkloadKind

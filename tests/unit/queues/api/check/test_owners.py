@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from queues.api.check.check import check_documents
 from tests.tables import with_rows
 
@@ -36,14 +34,7 @@ def told(text: str) -> list[str]:
     return [str(each).partition(": document 1: ")[2] for each in found]
 
 
-@pytest.mark.parametrize(
-    ("kind", "annotations", "expected"),
-    [
-        ("Deployment", "", "each of its pods waits alone, not as a gang"),
-        ("StatefulSet", f'{MIN_MEMBER}: "4"', "4 of its pods wait as a gang"),
-        ("ReplicaSet", f'{MIN_MEMBER}: "1"', "each of its pods waits alone, not as a gang"),
-    ],
-)
+@with_rows("kind", "annotations", "expected")
 def test_pods_of_an_owner_wait_alone_or_together(kind: str, annotations: str, expected: str) -> None:
     assert told(OWNER % (kind, annotations)) == [
         f"note: {kind} web metadata.labels[muster.dev/queue-name]: found queue 'language': {expected}"

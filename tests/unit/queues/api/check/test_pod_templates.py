@@ -6,8 +6,8 @@ import pytest
 import yaml
 
 from queues.api.check.check import check_documents
-from queues.api.check.pod_templates import pod_types
 from queues.api.check.summary import summary_lines
+from queues.api.validation.pod_fields import pod_types
 from tests.tables import with_rows
 
 CONTAINER = {"name": "main", "image": "busybox"}

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from queues.api.check.check import check_documents
 from queues.api.check.document import documents_of
-from queues.api.convert.convert import Conversion, convert_documents
+from queues.api.convert.convert import Conversion, comment_of, convert_documents
+from tests.tables import with_rows
 
 FLAVOR = """
 apiVersion: kueue.x-k8s.io/v1beta2
@@ -81,10 +82,7 @@ def test_a_cluster_queue_alone_borrows_from_nobody() -> None:
     assert "parent" not in spec
 
 
-@pytest.mark.parametrize(
-    ("version", "field"),
-    [("v1beta2", "cohortName"), ("v1beta1", "cohort")],
-)
+@with_rows("version", "field")
 def test_limits_of_a_queue_in_a_cohort(version: str, field: str) -> None:
     quota = "{name: cpu, nominalQuota: 10, borrowingLimit: 500m, lendingLimit: 4}"
     text = QUEUE % (
@@ -188,60 +186,19 @@ def test_a_resource_that_a_queue_has_no_quota_for_is_forbidden_as_in_kueue() -> 
     assert spec["capability"] == {"nvidia.com/gpu": "0"}
 
 
-@pytest.mark.parametrize(
-    ("written", "expected"),
-    [
-        ("", {"withinQueue": "never", "reclaim": "never"}),
-        (
-            "preemption: {withinClusterQueue: LowerOrNewerEqualPriority, reclaimWithinCohort: Any}",
-            {"withinQueue": "lower-or-newer-equal", "reclaim": "any"},
-        ),
-        (
-            "preemption: {reclaimWithinCohort: LowerPriority, borrowWithinCohort: "
-            "{policy: LowerPriority, maxPriorityThreshold: 7}}",
-            {
-                "withinQueue": "never",
-                "reclaim": "lower-priority",
-                "borrowWhilePreempting": {"maxPriority": 7},
-            },
-        ),
-        (
-            "preemption: {borrowWithinCohort: {policy: LowerPriority}}",
-            {"withinQueue": "never", "reclaim": "never", "borrowWhilePreempting": {"maxPriority": 2**31 - 1}},
-        ),
-        (
-            "preemption: {borrowWithinCohort: {policy: Never}}",
-            {"withinQueue": "never", "reclaim": "never"},
-        ),
-    ],
-)
+@with_rows("written", "expected")
 def test_preemption_policies(written: str, expected: dict[str, Any]) -> None:
     assert queue_spec(written)["policy"]["preemption"] == expected
 
 
-@pytest.mark.parametrize(
-    ("written", "paused", "warns"),
-    [("", None, False), ("stopPolicy: Hold", True, False), ("stopPolicy: HoldAndDrain", True, True)],
-)
+@with_rows("written", "paused", "warns")
 def test_stopped_queues_are_paused(written: str, paused: bool | None, warns: bool) -> None:
     done = convert(QUEUE % written)
     assert named(done, "research")["spec"]["policy"].get("paused") is paused
     assert ("spec.stopPolicy: HoldAndDrain" in told(done)) == warns
 
 
-@pytest.mark.parametrize(
-    ("field", "path"),
-    [
-        ("queueingStrategy: StrictFIFO", "spec.queueingStrategy"),
-        ("admissionChecks: [check]", "spec.admissionChecks"),
-        ("admissionChecksStrategy: {admissionChecks: [{name: check}]}", "spec.admissionChecksStrategy"),
-        ("flavorFungibility: {preference: PreemptionOverBorrowing}", "spec.flavorFungibility.preference"),
-        ("admissionScope: {admissionMode: UsageBasedAdmissionFairSharing}", "spec.admissionScope"),
-        ("concurrentAdmissionPolicy: {migration: {mode: Any}}", "spec.concurrentAdmissionPolicy"),
-        ("fairSharing: {weight: 3}", "spec.fairSharing.weight"),
-        ("fromTheFuture: true", "spec.fromTheFuture"),
-    ],
-)
+@with_rows("field", "path")
 def test_what_has_no_counterpart_is_told_with_its_line(field: str, path: str) -> None:
     done = convert((QUEUE % field) + LOCAL % ("lq", "ns", "research"))
     (found,) = [each for each in done.differences if each.severity == "warning"]
@@ -272,20 +229,7 @@ def test_a_queue_that_every_namespace_may_use_is_told() -> None:
     assert told(done) == [": no LocalQueue of it among the documents"]
 
 
-@pytest.mark.parametrize(
-    ("queues", "metadata"),
-    [
-        (
-            [("lq", "research")],
-            {"labels": {"muster.dev/gated": "false"}, "annotations": {"muster.dev/queue-name": "research"}},
-        ),
-        (
-            [("default", "research"), ("lq", "other")],
-            {"annotations": {"muster.dev/queue-name": "research"}},
-        ),
-        ([("one", "research"), ("two", "other")], None),
-    ],
-)
+@with_rows("queues", "metadata")
 def test_a_namespace_gets_the_queue_that_its_objects_have_which_name_none(
     queues: list[tuple[str, str]], metadata: dict[str, Any] | None
 ) -> None:
@@ -293,7 +237,7 @@ def test_a_namespace_gets_the_queue_that_its_objects_have_which_name_none(
     found = [each["metadata"] for each in done.documents if each["kind"] == "Namespace"]
     assert found == ([] if metadata is None else [{"name": "ns", **metadata}])
     wording = "in jobs of this namespace write muster.dev/queue-name: research in place of kueue.x-k8s.io/queue-name: "
-    assert any(each.instead == wording + queues[0][0] for each in done.differences)
+    assert any(each.expected == wording + queues[0][0] for each in done.differences)
 
 
 def test_classes_of_priority_are_kept_up_to_what_kubernetes_allows() -> None:
@@ -344,7 +288,7 @@ def test_names_with_any_character_leave_the_result_readable() -> None:
         (COHORT % ("all", "")).replace("name: all", 'name: "\\x7f\\u2028\\ud7ff"').replace("{}", "{x: 1}")
     )
     done = convert(cohort + (QUEUE % "fairSharing: {weight: 3}") + LOCAL % ("lq", "ns", '"\\x1f# \\x85"'))
-    assert all(each.comment.isprintable() for each in done.differences)
+    assert all(comment_of(each).isprintable() for each in done.differences)
     assert not [
         each for each in check_documents([("muster.yaml", done.as_yaml())]) if each.severity == "error"
     ]

@@ -34,7 +34,7 @@ def namespace(done: Conversion) -> dict[str, Any]:
 def test_on_request_kueues_names_count_in_the_namespaces_of_its_local_queues(golden: Any) -> None:
     done = converted(("one", "research"), ("two", "other"))
     assert namespace(done) == golden["first"]
-    assert not any("in jobs of this namespace write" in each.instead for each in done.differences)
+    assert not any("in jobs of this namespace write" in each.expected for each in done.differences)
 
     alone = converted(("lq", "research"))
     assert namespace(alone) == golden["second"]

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from admission.facts.pods import PodShape
-from admission.wire import WirePodSpec
 from queues.api.reading.device_shares import VGPU, share_of, with_devices
+from queues.api.types.pod import WirePodSpec
 from queues.errors import InvalidDocument
 from queues.resources import CPU, GPU, WHOLE, Resources, capacity, device, device_memory, devices_text
 from queues.workload import DeviceShare

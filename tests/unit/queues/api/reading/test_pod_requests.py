@@ -1,15 +1,13 @@
 """What a pod takes, by the core API's rules, and which nodes it may use."""
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from admission.wire import WireAmounts, WireCondition, WireContainerStatus, WirePodStatus
+from admission.wire import WireCondition, WireContainerStatus, WirePodStatus
 from queues.api.reading.pod_places import NO_NODE, node_filter_of, topology_of
 from queues.api.reading.pod_requests import requests_of
-from queues.api.types.pod import PodSpec
-from queues.resources import Resources
+from queues.api.types.pod import WireAmounts, read_pod
 from queues.workload import NodeFilter, Requirement, Toleration
 from tests.tables import with_rows
 
@@ -23,7 +21,7 @@ def container(requests=None, limits=None, **fields):
 
 
 def takes(**spec):
-    return dict(requests_of(PodSpec.read({"containers": [container()], **spec})).items())
+    return dict(requests_of(read_pod({"spec": {"containers": [container()], **spec}}).spec).items())
 
 
 def test_a_pod_without_requests_takes_a_place():
@@ -132,21 +130,7 @@ POD_LEVEL = {**ONE, "resources": {"requests": {"cpu": 4}}}
 )
 def test_a_pod_that_is_resized_in_place_counts_as_kubernetes_counts_it(spec, status, cpu):
     """The larger of what is asked, allocated and in effect; without what its node can never give."""
-    assert requests_of(PodSpec.read(spec), WirePodStatus(**status))["cpu"] == cpu
-
-
-def test_any_object_with_the_attributes_will_do():
-    amounts = SimpleNamespace(requests={"cpu": "1"}, limits=None)
-    spec = SimpleNamespace(
-        containers=[SimpleNamespace(resources=amounts, restart_policy=None), SimpleNamespace(resources=None)],
-        init_containers=None,
-        resources=None,
-        overhead=None,
-        node_selector=None,
-        tolerations=None,
-    )
-    assert requests_of(spec) == Resources({"cpu": 1000, "pods": 1})
-    assert node_filter_of(spec, None) == NodeFilter()
+    assert requests_of(read_pod({"spec": spec}).spec, WirePodStatus(**status))["cpu"] == cpu
 
 
 def required(*terms):
@@ -155,8 +139,8 @@ def required(*terms):
 
 
 def filtered(**spec):
-    read = PodSpec.read({"containers": [], **spec})
-    return node_filter_of(read, read.affinity)
+    read = read_pod({"spec": {"containers": [], **spec}})
+    return node_filter_of(read.spec, read.affinity)
 
 
 def test_equal_selectors_make_equal_filters():

@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from admission.wire import WirePodSpec
 from queues.api.reading.quota_usage import QuotaUsage
 from queues.api.reading.user_values import MOST_RESOURCES
+from queues.api.types.pod import WirePodSpec
 from queues.api.types.podgroup import PodGroupSpec
 from queues.api.validation.violations import quantity_violations
 

@@ -106,34 +106,7 @@ def test_a_job_is_refused_with_the_field(change, message):
     assert any(each.startswith(message) for each in messages(changed(JOB, change)))
 
 
-@pytest.mark.parametrize(
-    ("policies", "message"),
-    [
-        (
-            [{"event": "PodFailed", "exitCode": 1, "action": "AbortJob"}],
-            "found event and exitCode, expected one of them",
-        ),
-        ([{"action": "AbortJob"}], "found neither event nor exitCode, expected one of them"),
-        (
-            [{"event": "PodRunning", "action": "AbortJob"}],
-            ".event: found 'PodRunning', expected one of *, PodFailed",
-        ),
-        ([{"event": "PodFailed", "action": "SyncJob"}], ".action: found 'SyncJob', expected one of AbortJob"),
-        (
-            [{"event": "PodFailed", "action": "AbortJob"}, {"events": ["PodFailed"], "action": "RestartJob"}],
-            "found 'PodFailed', expected an event that no other policy has",
-        ),
-        ([{"exitCode": 0, "action": "AbortJob"}], ".exitCode: found 0, expected another code than 0"),
-        (
-            [{"exitCode": 1, "action": "AbortJob"}, {"exitCode": 1, "action": "RestartJob"}],
-            ".exitCode: found 1, expected a code that no other policy has",
-        ),
-        (
-            [{"event": "*", "action": "AbortJob"}, {"event": "PodFailed", "action": "RestartJob"}],
-            "found *, PodFailed, expected * alone",
-        ),
-    ],
-)
+@with_rows("policies", "message")
 @pytest.mark.parametrize("place", [("spec",), ("spec", "tasks", 0)])
 def test_policies_are_refused_with_the_field(place, policies, message):
     assert any(message in one for one in messages(changed(JOB, (*place, "policies", policies))))
@@ -145,14 +118,7 @@ def test_partitions_must_make_up_the_task():
     assert messages(changed(JOB, ("spec", "tasks", [task(replicas=5, partitionPolicy=policy)]))) != []
 
 
-@pytest.mark.parametrize(
-    ("quantity", "message"),
-    [
-        (-1, "an amount of at least 0"),
-        ("0.5", "a whole number"),
-        ("1x", "expected a quantity"),
-    ],
-)
+@with_rows("quantity", "message")
 @pytest.mark.parametrize("field", ["limits", "requests"])
 def test_gpus_are_whole_and_not_negative(field, quantity, message):
     resources = {"limits": {"nvidia.com/gpu": quantity}, field: {"nvidia.com/gpu": quantity}}
@@ -192,15 +158,7 @@ def test_the_longest_pod_name_counts():
     assert messages(changed(JOB, ("metadata", "name", name), ("spec", "tasks", 0, "replicas", 11))) != []
 
 
-@pytest.mark.parametrize(
-    ("queue", "message"),
-    [
-        ("nobody", "spec.queue: found 'nobody', expected the name of a Queue that exists"),
-        ("shut", "spec.queue: found 'shut', which is closed, expected a queue that is open"),
-        ("root", "spec.queue: found 'root', expected a queue below root"),
-        ("inner", "spec.queue: found 'inner', which has queues below it, expected a queue without children"),
-    ],
-)
+@with_rows("queue", "message")
 def test_a_jobs_queue_must_exist_be_open_and_a_leaf(queue, message):
     assert messages(changed(JOB, ("spec", "queue", queue)), queues=TREE) == [message]
     assert messages(changed(JOB, ("spec", "queue", "leaf")), queues=TREE) == []
@@ -232,53 +190,18 @@ def test_a_topology_level_must_be_one_if_levels_are_known():
     assert messages(document, levels=frozenset({"example.org/block"})) != []
 
 
-@pytest.mark.parametrize(
-    ("annotation", "value", "wrong"),
-    [
-        ("muster.dev/required-topology", "topology.volcano.sh/tier-2", 0),  # HyperNodes may be to come
-        ("muster.dev/required-topology", "muster.dev/nvlink", 0),
-        ("muster.dev/required-topology", "example.org/rack, muster.dev/nvlink", 0),
-        ("muster.dev/required-topology", "example.org/moon,muster.dev/nvlink", 1),
-        ("muster.dev/required-topology", "example.org/rack,example.org/block", 1),
-        ("muster.dev/preferred-topology", "muster.dev/nvlink", 0),
-        ("muster.dev/required-topology", "muster.dev/nvl-domain", 0),  # found by itself
-        ("muster.dev/partitions", "4=example.org/rack,2=topology.volcano.sh/tier-1", 0),
-        ("muster.dev/partitions", "4=example.org/moon", 1),
-        ("muster.dev/partitions", "4=example.org/rack,3=kubernetes.io/hostname", 1),
-        ("muster.dev/partitions", "rack", 1),
-        ("muster.dev/balanced", "true", 0),
-        ("muster.dev/balanced", "yes", 1),
-    ],
-)
+@with_rows("annotation", "value", "wrong")
 def test_parts_and_levels_are_checked_where_they_are_written(annotation, value, wrong):
     document = changed(JOB, ("metadata", "annotations", {annotation: value}))
     assert len(messages(document, levels=frozenset({"example.org/rack"}))) == wrong
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        ("spec", "minAvailable", 1),
-        ("spec", "tasks", 0, "replicas", 5),
-        ("spec", "tasks", 0, "minAvailable", 1),
-        ("spec", "priorityClassName", "high"),
-        ("metadata", "labels", {"a": "b"}),
-    ],
-)
+@with_rows("change")
 def test_counts_and_priority_of_a_job_may_change(change):
     assert violations_of(changed(JOB, change), old=changed(JOB)) == []
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (("spec", "minAvailable", 9), "spec.minAvailable: found 9, expected at most"),
-        (
-            ("spec", "tasks", 0, "minAvailable", 9),
-            "spec.tasks[0].minAvailable: found 9, expected at most",
-        ),
-    ],
-)
+@with_rows("change", "message")
 def test_a_change_is_judged_as_the_job_would_be(change, message):
     found = violations_of(changed(JOB, change), old=changed(JOB))
     assert [message in one.message for one in found] == [True]

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from queues.api.check.check import check_documents
-from queues.api.check.pod_templates import pod_types
 from queues.api.names import BATCH_VOLCANO, FLOW_VOLCANO, QUEUE_LABEL
 from queues.api.validation.known import Known
+from queues.api.validation.pod_fields import pod_types
 from queues.api.validation.scheduler_fields import FIELDS, IN_TREE, NOT_ABOUT_NODES, Handling
 from queues.api.validation.validation import violations_of
 

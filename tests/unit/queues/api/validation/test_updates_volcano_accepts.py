@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from admission.kube.policies.mutating import PolicyOptions
-from admission.kube.policies.validating import validating_policies
+from admission.kube.policies.policy_documents import PolicyOptions, validating_policies
 from queues.api.check.document import documents_of
 from queues.api.types.podgroup import PodGroup
 from queues.api.types.volcano_job import VolcanoJob

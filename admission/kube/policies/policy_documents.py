@@ -1,0 +1,268 @@
+"""Admission policies that run inside the API server: what waits in queues, and what only Muster may write.
+
+The policies are documents in the folder ``documents``, one file for each topic: YAML with expressions in CEL. ``${…}``
+stands for a value, or for an expression that several policies use (``expressions.jinja``); the names of labels,
+annotations and kinds are those of ``queues.api``. Each entry has the fields of a policy's spec, and of its metadata the
+name. What all have in common is left out and filled in here:
+
+- ``patches``: the list of JSON patches of a mutating policy, which fails closed;
+- ``validations`` without ``message`` and ``reason``, of a policy that denies (``action: Warn``: that warns);
+  ``concerns``: which requests it is about;
+- ``matchConditions`` and ``variables`` as mappings of a name to an expression;
+- ``bindings``: the name of each to what it matches; absent: one with the policy's name, for all objects of its kinds.
+
+Pure: options in, documents out. The API server itself evaluates the policies, so things wait also while Muster is down.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from types import ModuleType
+from typing import Any, Final
+
+import yaml
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from admission.kube.policies.cel import (
+    CONTROLLER_MANAGER,
+    GARBAGE_COLLECTOR,
+    JOB_CONTROLLER,
+    MAY_ADMINISTER,
+    not_by,
+    texts,
+)
+from admission.kube.policies.fixed_fields import job_change
+from admission.kube.policies.operator_templates import classes_of, places_of, templates_of
+from admission.workloads.kinds import KINDS
+from admission.workloads.kinds.operators import OPERATOR_KINDS, OperatorKind
+from queues.api import api_resources, kueue_names, names
+from queues.api.api_resources import (
+    JOB_FLOWS,
+    POLICIES,
+    POLICY_BINDINGS,
+    VOLCANO_CRON_JOBS,
+    ApiResource,
+    Document,
+)
+from queues.api.json_patch import escaped
+from queues.api.node_affinity import REQUIRED
+from queues.api.validation import command_rules, queued_work
+
+#: The verb of users who may delete by force pods that run: of administrators, who may do everything.
+FORCE: Final = "force-delete"
+#: Kinds whose objects have Muster create Volcano Jobs, in the name of their requester.
+JOB_STARTERS: Final = (("vccronjobs", VOLCANO_CRON_JOBS), ("jobflows", JOB_FLOWS))
+#: Annotations of pods that name their admission and seat.
+SIGNS: Final = (names.ADMISSION_ID, names.SEAT, names.DEVICES, names.RECREATED_FROM)
+#: Kinds whose objects are suspended by the same field, by the end of the names of their policies.
+SUSPENDED_BY: Final = {
+    "operators": ("spec", "suspend"),
+    "training-operators": ("spec", "runPolicy", "suspend"),
+}
+#: The documents, in the order in which they are installed: what makes work wait, and what guards it.
+_TOPICS: Final = (
+    *("waiting", "requesters", "owners", "operators", "train_jobs", "kept_names", "holds", "kueue_names"),
+    *("pods", "jobs", "volcano", "namespaces"),
+)
+#: The parser in C, where PyYAML was built with it.
+_Loader: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_GUARDED: Final = "Only Muster may do this: it would release what waits in a queue."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyOptions:
+    """What differs between clusters."""
+
+    #: User name of Muster at the API server; no other user may release pods.
+    identity: str
+    #: The scheduler that binds what Muster releases.
+    scheduler: str = names.DEFAULT_SCHEDULER
+    #: Scheduler names that mean "through the queues": replaced by ``scheduler`` at creation.
+    aliases: tuple[str, ...] = (names.VOLCANO_SCHEDULER,)
+
+
+def mutating_policies(options: PolicyOptions) -> list[Document]:
+    """The mutating policies with their bindings: gate, suspend, rename the scheduler, note the requester."""
+    return [each for each in _all(options) if each["kind"].startswith("Mutating")]
+
+
+def validating_policies(options: PolicyOptions) -> list[Document]:
+    """The validating policies with their bindings: only Muster ends the waiting, and only it signs."""
+    return [each for each in _all(options) if each["kind"].startswith("Validating")]
+
+
+def agent_policies(identity: str, namespace: str) -> list[Document]:
+    """The policy of the node agents with its bindings. ``identity``: their user; ``namespace``: of their leases."""
+    return _rendered("agents", {"identity": identity, "namespace": namespace})
+
+
+def signed_kinds() -> list[tuple[str, ApiResource]]:
+    """Kinds that are not changed at creation but for their queue and the name of the requester, with a plural of each.
+
+    Workloads with pods that are gated, or do not exist while they wait; and what starts Volcano Jobs, which get the
+    name from it.
+    """
+    of_workloads = [
+        (f"{support.kind}s", support.resource)
+        for support in KINDS
+        if not support.is_pod and not support.holding.is_suspended
+    ]
+    return [*of_workloads, *JOB_STARTERS]
+
+
+def guard(identity: str, entry: Document) -> Document:
+    """The spec of a policy that denies or warns. Requests of Muster itself are never looked at.
+
+    Others are left out by a condition and not by a selector: a selector sees labels, and what is guarded may stand in
+    annotations, or in a template. The condition asks all rules already, and leaves out a request that breaks none. The
+    API server copies the whole object, which may have megabytes, once for the conditions of a policy, and three times
+    more for its validations, their messages and audit annotations: it works all of them out even where nothing is to be
+    said. Conditions have no variables, so the expressions stand in their place.
+    """
+    variables = {name: f"({expression})" for name, expression in entry.get("variables", {}).items()}
+    kept = _conjunction(rule["expression"] for rule in entry["validations"])
+    broken = re.sub(r"\bvariables\.(\w+)", lambda match: variables[match[1]], f"!({kept})")
+    concerns = [entry["concerns"]] if "concerns" in entry else []
+    asked = [not_by(identity)["expression"], *concerns, broken]
+    return {**entry, "matchConditions": {"breaks-a-rule": _conjunction(asked)}}
+
+
+def _all(options: PolicyOptions) -> list[Document]:
+    values = {"identity": options.identity, "scheduler": options.scheduler, "aliases": options.aliases}
+    return [document for topic in _TOPICS for document in _rendered(topic, values)]
+
+
+def _rendered(topic: str, values: Mapping[str, Any]) -> list[Document]:
+    """The policies of one file with their bindings."""
+    environment = _environment()
+    expressions = vars(environment.get_template("expressions.jinja").make_module(dict(values)))
+    written = environment.get_template(f"{topic}.yaml").render(expressions, **values)
+    return [
+        document
+        for entry in yaml.load(written, _Loader)
+        for document in _documents(entry, values["identity"])
+    ]
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("admission.kube.policies", "documents"),
+        undefined=StrictUndefined,
+        finalize=_on_one_line,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        block_start_string="<%",
+        block_end_string="%>",
+        variable_start_string="${",
+        variable_end_string="}",
+        comment_start_string="<#",
+        comment_end_string="#>",
+    )
+    environment.globals.update(_NAMES)
+    environment.tests["has_templates_in_place"] = _has_templates_in_place
+    return environment
+
+
+def _documents(entry: Document, identity: str) -> list[Document]:
+    """A policy with its bindings, with all that policies have in common."""
+    is_guard = "validations" in entry
+    policy, binding = POLICIES[is_guard], POLICY_BINDINGS[is_guard]
+    if is_guard and "matchConditions" not in entry:
+        entry = guard(identity, entry)
+    spec: Document = {
+        "failurePolicy": "Fail",
+        "matchConstraints": {
+            "matchPolicy": entry.get("matchPolicy", "Equivalent"),
+            "resourceRules": entry["resourceRules"],
+        },
+        **({"paramKind": entry["paramKind"]} if "paramKind" in entry else {}),
+    }
+    for field in ("matchConditions", "variables"):
+        if field in entry:
+            spec[field] = [
+                {"name": name, "expression": expression} for name, expression in entry[field].items()
+            ]
+    bound: Document = {"policyName": entry["name"]}
+    if is_guard:
+        said = {"message": entry.get("message", _GUARDED), "reason": "Forbidden"}
+        spec["validations"] = [{**rule, **said} for rule in entry["validations"]]
+        bound["validationActions"] = [entry.get("action", "Deny")]
+    else:
+        spec["reinvocationPolicy"] = "IfNeeded"
+        spec["mutations"] = [{"patchType": "JSONPatch", "jsonPatch": {"expression": entry["patches"]}}]
+    if "paramRef" in entry:
+        bound["paramRef"] = entry["paramRef"]
+    return [
+        policy.document(entry["name"], spec=spec),
+        *(
+            binding.document(name, spec={**bound, **({"matchResources": matched} if matched else {})})
+            for name, matched in entry.get("bindings", {entry["name"]: None}).items()
+        ),
+    ]
+
+
+# -- what documents may use -----------------------------------------------------------------------------------
+
+
+def _rules(kinds: Sequence[ApiResource], *operations: str, part: str = "") -> str:
+    """``resourceRules`` about objects of these kinds, or about a subresource of theirs."""
+    rules = [kind.rule(operations) for kind in kinds]
+    return json.dumps(
+        [{**rule, "resources": [f"{rule['resources'][0]}/{part}"]} if part else rule for rule in rules]
+    )
+
+
+def _on_one_line(value: Any) -> Any:
+    """What stands for ``${…}``: a block of YAML goes on after it."""
+    return re.sub(r"\s+", " ", value).strip() if isinstance(value, str) else value
+
+
+def _quoted(expression: str) -> str:
+    """An expression as YAML, on one line."""
+    return json.dumps(_on_one_line(expression))
+
+
+def _conjunction(expressions: Iterable[str]) -> str:
+    return "\n&& ".join(f"({each})" for each in expressions)
+
+
+def _has_templates_in_place(description: OperatorKind) -> bool:
+    """Whether there are pod templates with metadata of their own, at places that are known."""
+    return bool(description.templates) and all(each.written is None for each in description.templates)
+
+
+def _constants(module: ModuleType) -> dict[str, Any]:
+    return {name: value for name, value in vars(module).items() if name.isupper()}
+
+
+_NAMES: Final[dict[str, Any]] = {
+    **_constants(names),
+    **_constants(kueue_names),
+    **_constants(command_rules),
+    **_constants(queued_work),
+    # The kind of Devices has the name of an annotation, which is among SIGNS.
+    **_constants(api_resources),
+    "CONTROLLER_MANAGER": CONTROLLER_MANAGER,
+    "FORCE": FORCE,
+    "GARBAGE_COLLECTOR": GARBAGE_COLLECTOR,
+    "JOB_CONTROLLER": JOB_CONTROLLER,
+    "MAY_ADMINISTER": MAY_ADMINISTER,
+    "REQUIRED": REQUIRED,
+    "SIGNS": SIGNS,
+    "SUSPENDED_BY": SUSPENDED_BY,
+    "own_annotations": (*SIGNS, names.USER),
+    "operators": OPERATOR_KINDS,
+    "makers": [*(description.resource for description in OPERATOR_KINDS), api_resources.TRAIN_JOBS],
+    "classes_of": classes_of,
+    "escaped": escaped,
+    "job_change": job_change,
+    "places_of": places_of,
+    "quoted": _quoted,
+    "rules": _rules,
+    "signed_kinds": signed_kinds,
+    "templates_of": templates_of,
+    "texts": texts,
+}

@@ -1,1 +1,0 @@
-"""Requests to cluster autoscalers at the API server."""
