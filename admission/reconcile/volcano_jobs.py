@@ -4,9 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 
-from admission.volcano_jobs.commands import carry_out
 from admission.volcano_jobs.job import JobSpec, read_job
-from admission.volcano_jobs.lifecycle import act, advance, end
+from admission.volcano_jobs.lifecycle import act, advance, carry_out, end
 from admission.volcano_jobs.pod_changes import JobWork, work_for
 from admission.volcano_jobs.pods import PodRules
 from admission.volcano_jobs.policies import findings, has_timeouts

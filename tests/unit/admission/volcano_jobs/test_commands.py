@@ -9,7 +9,7 @@ import pytest
 from admission.decode.admin_documents import command_of
 from admission.facts.changes import Change, FactKind
 from admission.reconcile.volcano_jobs import VolcanoJobController
-from admission.volcano_jobs.commands import carry_out
+from admission.volcano_jobs.lifecycle import carry_out
 from admission.volcano_jobs.pods import PodRules
 from admission.volcano_jobs.state import MOST_COMMANDS, JobState, Phase
 from admission.volcano_jobs.view import JobView
