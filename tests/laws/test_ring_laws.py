@@ -29,6 +29,7 @@ from tests.laws.laws.ring import (
     no_pod_beyond_its_seat,
 )
 from tests.laws.worlds.ring import Killed, Ring
+from tests.laws.worlds.settings import in_worlds
 from tests.node_affinity import pinned_nodes
 
 QUEUES = ("a", "b")
@@ -431,7 +432,7 @@ def play(database: Database, loop: asyncio.AbstractEventLoop, examples: int, ste
     run_state_machine_as_test(
         RingUnderFaults,
         settings=settings(
-            max_examples=examples,
+            in_worlds(examples),
             stateful_step_count=steps,
             suppress_health_check=list(HealthCheck),
             database=None,

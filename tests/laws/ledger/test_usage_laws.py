@@ -27,6 +27,7 @@ from queues.sql.read.usage import (
 )
 from queues.workload import AdmissionId, FlavorName, NodeName
 from tests.builders.empty_ledger import empty_ledger
+from tests.laws.worlds.settings import in_worlds
 from tests.laws.worlds.usage import PostedAmount, used_time
 from tests.sql.ledger_harness import NOW, LedgerHarness, admit, eviction, freeing, gpus, key, queue
 
@@ -80,7 +81,7 @@ async def test_use_in_a_period_is_what_all_postings_say(database: str) -> None:
     muster = await Database.connect(database)
     loop = asyncio.get_running_loop()
 
-    @settings(max_examples=80, suppress_health_check=list(HealthCheck), database=None)
+    @settings(in_worlds(80), suppress_health_check=list(HealthCheck), database=None)
     @given(world=WORLDS)
     def run(world: World) -> None:
         asyncio.run_coroutine_threadsafe(play(muster, world), loop).result(60)
