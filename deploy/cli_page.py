@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from admission.cli.examples import EXAMPLES, NamedCommand, commands_of, example_lines
+from admission.cli.examples import NamedCommand, commands_of, examples
 from admission.cli.kubectl_muster import kubectl_muster
 from admission.cli.muster import muster
 from admission.cli.options import cluster, namespace, namespaces, route
@@ -148,8 +148,8 @@ def _section(each: NamedCommand) -> str:
     if shared:
         parts.append(f"Common options: {'; '.join(_shared(*each) for each in shared)}.\n")
     parts.append(_more(each.name))
-    if examples := EXAMPLES.get(each.name):
-        parts.append("```sh\n" + "".join(f"{line}\n" for line in example_lines(examples)) + "```\n")
+    if lines := examples().get(each.name):
+        parts.append("```sh\n" + "".join(f"{line}\n" for line in lines) + "```\n")
     return "\n".join(filter(None, parts))
 
 

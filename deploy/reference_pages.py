@@ -10,11 +10,13 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
+from jinja2 import Environment, FileSystemLoader
+
 from admission.agent.xids import XIDS, Xid, XidClass
 from deploy.cli_page import cli_page
 from deploy.kinds_page import kinds_page
 from deploy.metrics_page import metrics_page
-from queues.api.metadata_keys import reference_page
+from queues.api.metadata_keys import TABLES
 from queues.api.validation.scheduler_fields import scheduler_page
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -34,13 +36,25 @@ tells what the node agent does by class, and when it is over. A code that is not
 def pages() -> dict[str, str]:
     """Path below ``docs`` → content."""
     return {
-        "reference/annotations.md": reference_page(),
+        "reference/annotations.md": annotations_page(),
         "reference/cli.md": cli_page(),
         "reference/kinds.md": kinds_page(),
         "reference/metrics.md": metrics_page(),
         "reference/scheduler-fields.md": scheduler_page(),
         "reference/xids.md": xids_page(),
     }
+
+
+def annotations_page() -> str:
+    """The page of all labels and annotations."""
+    folder = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=False,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    return folder.get_template("annotations.md.j2").render(tables=TABLES)
 
 
 def xids_page() -> str:

@@ -81,12 +81,6 @@ class NodeClosure:
         times = (self.lead_from, self.clear_at, self.start, self.end)
         return min((each for each in times if each is not None and each > now), default=None)
 
-    def overlaps(self, other: "NodeClosure") -> bool:
-        """Whether both need nodes for themselves at some second."""
-        return (self.end is None or other.clear_at < self.end) and (
-            other.end is None or self.clear_at < other.end
-        )
-
     def closes_beside(self, other: "NodeClosure") -> bool:
         """Whether both close nodes at some second: the lead time counts, for no other work is admitted then."""
         return (self.end is None or other.lead_from < self.end) and (

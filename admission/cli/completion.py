@@ -102,7 +102,7 @@ def _arguments(called: Sequence[str], before: Sequence[str]) -> Iterator[Candida
     match called:
         case ["queues"] | ["reserve"] | ["queue" | "quota", _]:
             yield from _queues(before)
-        case ["explain"] | ["job", "view"]:
+        case ["explain"]:
             from admission.read_api.bodies import WorkloadList
 
             namespace = _given(before, "-n", "--namespace")
@@ -124,11 +124,12 @@ def _queues(before: Sequence[str]) -> Iterator[Candidate]:
 
 def _closures(before: Sequence[str], plural: str) -> Iterator[Candidate]:
     from admission.cli.access.object_forms import ClosureObject
-    from admission.cli.access.objects import ClusterRoute, listed
+    from admission.cli.access.objects import listed
+    from admission.cli.access.route import Route
     from queues.api.api_resources import NODE_DRAINS, RESERVATIONS
 
     resource = NODE_DRAINS if plural == NODE_DRAINS.plural else RESERVATIONS
-    route = ClusterRoute(**_flags_given(before, "kubeconfig", "context"), timeout=_TIMEOUT_SECONDS)
+    route = Route(**_flags_given(before, "kubeconfig", "context"), timeout=_TIMEOUT_SECONDS)
     for closure in listed(route, resource, ClosureObject, left_out=lambda _: None) or ():
         yield closure.metadata.name, closure.status.phase or ""
 

@@ -13,9 +13,8 @@ def confirm(question: str, *, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise CommandFailed(
-            tried="",
             found="Nothing was changed, as there is no terminal to ask at",
             hint="Say --yes to go on.",
         )
     if not click.confirm(question, err=True):
-        raise CommandFailed(tried="", found="Nothing was changed")
+        raise CommandFailed(found="Nothing was changed")

@@ -29,7 +29,8 @@ UNREACHABLE: Final = (
 class CommandFailed(MusterError):
     """{tried}: {found}. {hint}"""
 
-    def __init__(self, *, tried: str, found: str, hint: str = "") -> None:
+    def __init__(self, *, found: str, tried: str = "", hint: str = "") -> None:
+        """``tried``: what was tried, before a colon; "": ``found`` says it all."""
         #: Exit code of the command.
         self.exit_code = 1
         what = f"{tried}: {found}" if tried else found

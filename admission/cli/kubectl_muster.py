@@ -6,35 +6,34 @@ from typing import Final
 import click
 
 from admission.cli.failures import finish
-from admission.cli.loaded import LoadedGroup
+from admission.cli.loaded import CommandGroup
 from admission.cli.options import route_before
 
 #: Where each command is. Only the one that is called is imported.
-_PLACES: Final = {
-    "jobs": "admission.cli.questions.jobs:jobs",
-    "pending": "admission.cli.questions.pending:pending",
-    "explain": "admission.cli.questions.explain:explain",
-    "events": "admission.cli.questions.events:events",
-    "who": "admission.cli.questions.who:who",
-    "queues": "admission.cli.objects.queues:queues",
-    "quota": "admission.cli.objects.quota:quota",
-    "nodes": "admission.cli.objects.nodes:nodes",
-    "page": "admission.cli.page.command:page",
-    "usage": "admission.cli.usage.command:usage",
-    "reserve": "admission.cli.closures.reserve:reserve",
-    "reservations": "admission.cli.closures.reservations:reservations",
-    "drain": "admission.cli.closures.drain:drain",
-    "undrain": "admission.cli.closures.drain:undrain",
-    "job": "admission.cli.objects.job:job",
-    "queue": "admission.cli.objects.queue:queue",
-    "try": "admission.cli.trials.command:try_",
-    "version": "admission.cli.questions.version:version",
-}
+_PLACES: Final = (
+    "admission.cli.plugin.jobs:jobs",
+    "admission.cli.plugin.pending:pending",
+    "admission.cli.plugin.explain:explain",
+    "admission.cli.plugin.events:events",
+    "admission.cli.plugin.who:who",
+    "admission.cli.plugin.queues:queues",
+    "admission.cli.plugin.quota:quota",
+    "admission.cli.plugin.nodes:nodes",
+    "admission.cli.plugin.page:page",
+    "admission.cli.plugin.usage:usage",
+    "admission.cli.plugin.reserve:reserve",
+    "admission.cli.plugin.reservations:reservations",
+    "admission.cli.plugin.reserve:drain",
+    "admission.cli.plugin.reserve:undrain",
+    "admission.cli.plugin.job:job",
+    "admission.cli.plugin.queue:queue",
+    "admission.cli.plugin.try_objects:try_",
+    "admission.cli.plugin.version:version",
+)
 
 
 @click.group(
-    cls=LoadedGroup,
-    full_name="kubectl muster",
+    cls=CommandGroup,
     places=_PLACES,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )

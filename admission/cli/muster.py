@@ -2,24 +2,29 @@
 
 import sys
 from importlib.metadata import version as version_of
+from typing import Final
 
 import click
 
-from admission.cli.commands.agent import agent
-from admission.cli.commands.check import check
-from admission.cli.commands.convert import convert
-from admission.cli.commands.crds import crds
-from admission.cli.commands.install import install, uninstall
-from admission.cli.commands.ledger import ledger
-from admission.cli.commands.migrate import migrate
-from admission.cli.commands.page import page
-from admission.cli.commands.pause import pause, resume
-from admission.cli.commands.replay import replay
-from admission.cli.commands.run import run
-from admission.cli.commands.snapshot import snapshot
-from admission.cli.examples import add_examples
 from admission.cli.failures import finish
-from admission.cli.removed import GroupWithRemovedCommands
+from admission.cli.loaded import CommandGroup
+
+_COMMANDS: Final = "admission.cli.commands"
+#: Where each command is. Only the one that is called is imported.
+_PLACES: Final = (
+    f"{_COMMANDS}.run:run",
+    f"{_COMMANDS}.agent:agent",
+    f"{_COMMANDS}.install:install",
+    f"{_COMMANDS}.install:uninstall",
+    f"{_COMMANDS}.migrate:migrate",
+    f"{_COMMANDS}.ledger:ledger",
+    f"{_COMMANDS}.crds:crds",
+    f"{_COMMANDS}.check:check",
+    f"{_COMMANDS}.convert:convert",
+    f"{_COMMANDS}.snapshot:snapshot",
+    f"{_COMMANDS}.replay:replay",
+    f"{_COMMANDS}.page:page",
+)
 
 
 def _show_version(context: click.Context, _: click.Parameter, asked: bool) -> None:
@@ -33,7 +38,8 @@ def _show_version(context: click.Context, _: click.Parameter, asked: bool) -> No
 
 
 @click.group(
-    cls=GroupWithRemovedCommands,
+    cls=CommandGroup,
+    places=_PLACES,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.option(
@@ -49,26 +55,6 @@ def muster() -> None:
 
     Questions about queues and jobs: `kubectl muster --help`.
     """
-
-
-for command in (
-    run,
-    agent,
-    install,
-    uninstall,
-    migrate,
-    ledger,
-    crds,
-    check,
-    convert,
-    pause,
-    resume,
-    snapshot,
-    replay,
-    page,
-):
-    muster.add_command(command)
-add_examples(muster, "muster")
 
 
 def main() -> None:

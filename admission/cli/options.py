@@ -1,15 +1,14 @@
 """Options that several commands share, spelled as kubectl spells them."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any, Final
 
 import click
 
-from admission.cli.access.read_api import Route
+from admission.cli.access.route import Route
 from admission.cli.removed import removed_option
-from admission.kube.client.kubeconfig import current_namespace
 
 Command = Callable[..., Any]
 
@@ -38,17 +37,29 @@ _ROUTE_NAMES = ("server", "server_ca", "token_file", "kubeconfig", "context", "t
 
 def route(command: Command) -> Command:
     """Add the options that find the read API; the command gets ``route``. Of repeated options the last one counts."""
+    return route_before(_with_route(command, route_from))
+
+
+def cluster(command: Command) -> Command:
+    """Add the options that find the API server, for commands that ask it first; the command gets ``route``."""
+
+    def route_of(chosen: Mapping[str, Any]) -> Route:
+        return Route(**{name: chosen[name] for name in _CLUSTER_NAMES if name in chosen})
+
+    return _with_options(_with_route(command, route_of), _ROUTE[3:])
+
+
+def _with_route(command: Command, route_of: Callable[[Mapping[str, Any]], Route]) -> Command:
+    """A command that gets a route, of the options before and after its name."""
 
     @click.pass_context
     @wraps(command)
     def with_route(context: click.Context, /, **given: Any) -> Any:
-        chosen = dict(context.find_object(dict) or {})
-        chosen |= {name: given.pop(name) for name in _ROUTE_NAMES if given.get(name) is not None}
-        for name in _ROUTE_NAMES:
-            given.pop(name, None)
-        return command(route=route_from(chosen), **given)
+        options = {name: given.pop(name) for name in _ROUTE_NAMES if name in given}
+        named = {name: value for name, value in options.items() if value is not None}
+        return command(route=route_of({**(context.find_object(dict) or {}), **named}), **given)
 
-    return route_before(with_route)
+    return with_route
 
 
 def route_from(chosen: Mapping[str, Any]) -> Route:
@@ -61,30 +72,20 @@ def route_from(chosen: Mapping[str, Any]) -> Route:
 
 def route_before(command: Command) -> Command:
     """Add the options of ``route`` before the command's name; the group gets them as keyword arguments."""
-    for option in reversed(_ROUTE):
+    return _with_options(command, _ROUTE)
+
+
+def _with_options(command: Command, options: Sequence[Callable[[Command], Command]]) -> Command:
+    for option in reversed(options):
         command = option(command)
     return command
 
 
-def cluster(command: Command) -> Command:
-    """Add the options that find the API server; the command gets ``cluster``, a ClusterRoute."""
-
-    @click.pass_context
-    @wraps(command)
-    def with_cluster(context: click.Context, /, **given: Any) -> Any:
-        from admission.cli.access.objects import ClusterRoute
-
-        chosen = dict(context.find_object(dict) or {})
-        chosen |= {name: given.pop(name) for name in _CLUSTER_NAMES if given.get(name) is not None}
-        for name in _CLUSTER_NAMES:
-            given.pop(name, None)
-        found = {name: chosen[name] for name in _CLUSTER_NAMES if name in chosen}
-        return command(cluster=ClusterRoute(**found), **given)
-
-    with_options: Command = with_cluster
-    for option in reversed(_ROUTE[3:]):
-        with_options = option(with_options)
-    return with_options
+def of_queue(command: Command) -> Command:
+    """Add ``-q``: only a queue and what is below it."""
+    return click.option("-q", "--queue", metavar="QUEUE", help="Only this queue and what is below it.")(
+        command
+    )
 
 
 def namespace(command: Command) -> Command:
@@ -99,13 +100,22 @@ def namespaces(command: Command) -> Command:
     return namespace(click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces.")(command))
 
 
-def chosen_namespace(
-    given: str | None, all_namespaces: bool, *, kubeconfig: str | None, context: str | None
-) -> str | None:
+def chosen_namespace(given: str | None, all_namespaces: bool, route: Route) -> str | None:
     """The namespace that a command is about, None for all. Raises UsageError: both were asked for."""
     if given and all_namespaces:
         raise click.UsageError("-n and -A exclude each other.")
-    return None if all_namespaces else given or current_namespace(kubeconfig, context)
+    return None if all_namespaces else route.namespace(given)
+
+
+def dry_run(verb: str, *more: str) -> Callable[[Command], Command]:
+    """Add ``--dry-run`` with the words server, none and ``more``. ``verb``: what is not done then."""
+    return click.option(
+        "--dry-run",
+        type=click.Choice(["server", *more, "none"]),
+        default="none",
+        show_default=True,
+        help=f"{verb} nothing; server: have the API server check it.",
+    )
 
 
 #: In place of ``-l``, which reads all workloads and all objects with the labels.

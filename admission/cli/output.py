@@ -14,8 +14,11 @@ import click
 
 from admission.cli.failures import INTERRUPTED
 from admission.cli.removed import removed_option
-from admission.cli.rendering.sentences import columns_of, filled
+from admission.cli.rendering.sentences import columns_of, filled, say
+from admission.cli.rendering.table import moment
+from admission.read_api.bodies import AgedBody, ExplanationBody
 from queues.errors import MusterError
+from queues.text_format import short_duration
 
 Command = Callable[..., Any]
 #: How a command prints one answer; its result is an exit code.
@@ -75,6 +78,34 @@ class Output:
     def filled(self, text: str) -> str:
         """Paragraphs, with sentences broken at the edge of the terminal: what they say at their end is not cut."""
         return filled(text, self.width if self.is_table else None)
+
+    def show(
+        self,
+        body: AgedBody,
+        table: Callable[[], str],
+        *,
+        nothing: str = "",
+        name: Callable[[Any], str] | None = None,
+        document: Any = None,
+    ) -> int:
+        """Print an answer of the read API; the exit code that follows from its age.
+
+        ``table``: makes the form for people. ``nothing``: what people read instead of an empty one. ``document``: what
+        programs get, if it is not the answer itself; ``name``: as for ``document``.
+        """
+        code = told_age(body)
+        shown = body if document is None else document
+        text = self.document(shown, name=name)
+        if text is None and nothing and not _items(shown):
+            say(nothing, err=True)
+            return code
+        if text is None:
+            text = table()
+            total, count = getattr(body, "total", None), len(_items(body))
+            if total is not None and count < total:
+                say(f"{count} of {total} shown; --limit shows more.", err=True)
+        click.echo(self.fitted(text), nl=False)
+        return code
 
     def document(self, body: Any, *, name: Callable[[Any], str] | None = None) -> str | None:
         """The answer as the user wants it. None for a table, which the command makes.
@@ -252,3 +283,35 @@ def watched(print_answer: _Print) -> int:
             time.sleep(_EVERY)
     except KeyboardInterrupt:
         return INTERRUPTED
+
+
+# -- the age of an answer: shown when it matters, and in the exit code when it is too old to rely on ------------
+
+Aged = AgedBody | ExplanationBody
+
+#: Seconds from which the age of an answer is shown. Answers are some seconds old at any time.
+TOLD: Final = 15
+#: Seconds from which the exit code says that the answer is too old.
+TOO_OLD: Final = 60
+#: The exit code then.
+OLD: Final = 3
+
+
+def told_age(body: Aged) -> int:
+    """Print the age of an answer to standard error if it is old; the exit code that follows."""
+    sentence, code = age_of(body)
+    if sentence:
+        say(sentence, err=True)
+    return code
+
+
+def age_of(body: Aged) -> tuple[str, int]:
+    """The age of an answer as a sentence, "" if it is not old, and the exit code that follows."""
+    as_of = body.as_of
+    why = f": {body.behind}" if body.behind else ""
+    if as_of is None:
+        return f"The age of the data is not known{why}.", OLD
+    seconds = int((moment(body.now) - moment(as_of)).total_seconds())
+    if seconds < TOLD:
+        return "", 0
+    return f"The data is {short_duration(seconds)} old{why}.", OLD if seconds > TOO_OLD else 0

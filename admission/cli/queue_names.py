@@ -12,9 +12,13 @@ _TOLD: Final = 10
 _COMPARED: Final = 2000
 
 
-def no_such_queue(name: str, known: Iterable[str]) -> CommandFailed:
+class NoSuchQueue(CommandFailed):
+    """{found}. {hint}"""
+
+
+def no_such_queue(name: str, known: Iterable[str]) -> NoSuchQueue:
     """The error for a queue that there is not. ``known``: names that the user may see."""
-    return CommandFailed(tried="", found=f"There is no queue {name[:60]}", hint=queue_hint(name, known))
+    return NoSuchQueue(found=f"There is no queue {name[:60]}", hint=queue_hint(name, known))
 
 
 def queue_hint(name: str, known: Iterable[str]) -> str:

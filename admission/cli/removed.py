@@ -6,7 +6,7 @@ from typing import Any, Final
 import click
 
 #: Commands by how they were called, and what to use instead.
-_COMMANDS: Final = {
+REMOVED_COMMANDS: Final = {
     "muster backup": "pg_dump writes backups, and the chart's CronJob runs it (value `backup.enabled`): see Backup and"
     " restore in docs/how-to/operate.md",
     "muster restore": "pg_restore restores what pg_dump wrote, and `muster migrate` brings it to this version: see"
@@ -15,6 +15,12 @@ _COMMANDS: Final = {
     " docs/reference/benchmarks.md",
     "muster failed-turns": "a turn that could not be decided is a file in failedTurnsDir, and the log line `failed"
     " turn kept` has the command that copies it",
+    "muster pause": "`kubectl muster queue pause QUEUE` stops the admissions of a queue, and of all where"
+    " QUEUE is root",
+    "muster resume": "`kubectl muster queue resume QUEUE` starts them again",
+    "kubectl muster queue list": "`kubectl muster queues` shows the tree of queues",
+    "kubectl muster queue get": "`kubectl muster queues QUEUE` shows a queue and those below it",
+    "kubectl muster job view": "`kubectl muster explain NAME` shows everything about a workload",
     "kubectl muster jobflow": "`kubectl get jobflows` and `kubectl describe jobflow NAME` show a flow with what each"
     " of its Jobs waits for, `kubectl muster jobs` its Jobs, and `kubectl delete jobflow NAME` removes it",
     "kubectl muster top": "`kubectl muster queues -w` and `kubectl muster pending -A -w` show the same as it changes,"
@@ -24,19 +30,6 @@ _COMMANDS: Final = {
     "kubectl muster quota diff": "`kubectl muster quota history QUEUE --since TIME` shows each change, and `kubectl"
     " muster quota show QUEUE --at TIME` what it had",
 }
-
-
-class GroupWithRemovedCommands(click.Group):
-    """A group in which a call of a command that was taken out is an error that names its replacement."""
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Raises UsageError."""
-        called = f"{ctx.command_path} {args[0]}"
-        if (instead := _COMMANDS.get(called)) is not None:
-            raise click.UsageError(f"{called} was removed: {instead}.", ctx)
-        return super().resolve_command(ctx, args)
 
 
 def removed_option(name: str, instead: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

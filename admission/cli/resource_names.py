@@ -1,6 +1,7 @@
 """Names of resources as people write them: ``gpu`` is understood everywhere, and what no node can have is refused."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
@@ -17,10 +18,19 @@ def full_resource(option: str, name: str) -> str:
 
     ``option``: where it was found.
     """
-    from queues.api.resource_names import NoSuchResource, resource_named
+    from queues.api.resource_names import resource_named
+
+    with names_are_usage():
+        return resource_named(option, name)
+
+
+@contextmanager
+def names_are_usage() -> Iterator[None]:
+    """Raises UsageError for a resource that no node can have."""
+    from queues.api.resource_names import NoSuchResource
 
     try:
-        return resource_named(option, name)
+        yield
     except NoSuchResource as error:
         raise click.UsageError(str(error)) from error
 

@@ -1,10 +1,11 @@
-"""Documents of administrators → facts: Queues, ResourceFlavors, Topologies, HyperNodes, disruption budgets, Commands …
+"""Documents of administrators → facts: Queues, ResourceFlavors, Topologies, Reservations, quotas, Commands …
 
 Pure; what cannot be used says why.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from hashlib import blake2b
 from typing import Final
 
 import msgspec
@@ -12,6 +13,7 @@ import msgspec
 from admission.decode.fields import defect, explained, one, requirements_of, seconds
 from admission.facts.cluster import (
     BudgetFact,
+    ClosureFact,
     FlavorFact,
     HyperNodeFact,
     HyperNodeMember,
@@ -20,6 +22,7 @@ from admission.facts.cluster import (
     QueueFact,
     TopologyFact,
 )
+from admission.facts.pods import PodDefaultsFact
 from admission.wire import (
     Bare,
     WireCommand,
@@ -28,6 +31,7 @@ from admission.wire import (
     WireOwnerReference,
     WirePodDisruptionBudget,
     WirePriorityClass,
+    WireResourceQuota,
 )
 from queues.api import names
 from queues.api.api_resources import QUEUES, VOLCANO_JOBS
@@ -45,6 +49,7 @@ from queues.api.resource_names import is_extended
 from queues.api.types.flavor import ResourceFlavor
 from queues.api.types.hypernode import HyperNode
 from queues.api.types.hypernode import HyperNodeMemberSpec as MemberSpec
+from queues.api.types.node_closures import NodeDrain, Reservation
 from queues.api.types.pod import WireLabelSelector
 from queues.api.types.queue import QueueDocument
 from queues.api.types.topology import Topology
@@ -54,8 +59,10 @@ from queues.api.validation.queue_rules import queue_violations
 from queues.command import Command
 from queues.errors import InvalidDocument, InvalidQuantity
 from queues.ledger_record import LedgerRecord
+from queues.node_closures import ClosureKind
+from queues.quota.namespace_quota import NamespaceQuota, QuotaLimit
 from queues.quota.queue import ROOT, Queue
-from queues.resources import amount
+from queues.resources import PODS, amount
 from queues.workload import QueueName, Requirement
 
 #: Parts beyond their bounds that a condition names.
@@ -242,3 +249,88 @@ def namespace_fact(namespace: WireNamespace) -> NamespaceFact:
         if annotations.get(names.ADOPT) == "true"
         else 0,
     )
+
+
+def closure_fact(raw: bytes, kind: ClosureKind) -> ClosureFact:
+    """A Reservation or NodeDrain."""
+    meta = msgspec.json.decode(raw, type=Bare).metadata
+    model = Reservation if kind is ClosureKind.RESERVATION else NodeDrain
+    try:
+        document, beyond = within_bounds(msgspec.json.decode(raw), model)
+        read = model.read(document)
+        closure = read.to_closure()
+    except (InvalidDocument, InvalidQuantity) as error:
+        why = shortened(str(error), LONGEST_MESSAGE)
+        return ClosureFact(kind=kind, name=meta.name, uid=meta.uid, problem=why)
+    return ClosureFact(
+        kind=kind,
+        name=meta.name,
+        uid=meta.uid,
+        closure=closure,
+        shown=read.status.phase,
+        unread=unread(beyond),
+        created=seconds(meta.creation_timestamp),
+    )
+
+
+def namespace_quota(quota: WireResourceQuota) -> NamespaceQuota | None:
+    """A ResourceQuota; None if it counts no pods, or only those of a scope, which are not distinguished here."""
+    if quota.spec.scopes or quota.spec.scope_selector:
+        return None
+    used, limits = quota.status.used or {}, []
+    for name, hard in (quota.status.hard or {}).items():
+        resource = _limited_by(name)
+        if resource is None:
+            continue
+        try:
+            units = amount(resource, hard), amount(resource, used.get(name, 0))
+        except InvalidQuantity:
+            continue
+        limits.append(QuotaLimit(name, resource, *units))
+    meta = quota.metadata
+    return NamespaceQuota(namespace=meta.namespace, name=meta.name, limits=tuple(limits)) if limits else None
+
+
+def _limited_by(name: str) -> str | None:
+    """The resource of pods that a line of a ResourceQuota limits; None if it limits something else."""
+    if name in ("pods", "count/pods"):
+        return PODS
+    if name in ("cpu", "memory", "ephemeral-storage") or name.startswith("hugepages-"):
+        return name
+    resource = name.removeprefix("requests.")
+    return None if resource in (name, "storage") else resource
+
+
+#: What of LimitRanges, RuntimeClasses and configurations of webhooks says nothing of pods, or changes without them.
+_BESIDE: Final = ("metadata", "status")
+
+
+class _Rule(msgspec.Struct):
+    resources: list[str] = []
+
+
+class _Webhook(msgspec.Struct):
+    rules: list[_Rule] = []
+
+
+class _Webhooks(msgspec.Struct):
+    webhooks: list[_Webhook] | None = None
+
+
+def pod_defaults_fact(bare: Bare, raw: bytes) -> PodDefaultsFact | None:
+    """What decides what pod templates become: a LimitRange, a RuntimeClass, a configuration of webhooks.
+
+    Nothing of it is worked out here: the API server is asked what it makes of a template. The fact says when to ask
+    again. None for webhooks that are not about pods. Raises msgspec.DecodeError.
+    """
+    webhooks = msgspec.json.decode(raw, type=_Webhooks).webhooks
+    if webhooks is not None and not any(_is_about_pods(each) for each in webhooks):
+        return None
+    content = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
+    said = {name: value for name, value in content.items() if name not in _BESIDE}
+    digest = blake2b(msgspec.json.encode(said), digest_size=8).hexdigest()
+    return PodDefaultsFact(namespace=bare.metadata.namespace, digest=digest)
+
+
+def _is_about_pods(webhook: _Webhook) -> bool:
+    return any(resource in ("pods", "*", "*/*") for rule in webhook.rules for resource in rule.resources)

@@ -20,6 +20,7 @@ from queues.api.reading.pod_places import terms_of
 from queues.api.reading.user_values import LONGEST_NAME
 from queues.api.types.pod import WireAmounts, WireNodeSelector, WirePodSpec
 from queues.errors import InvalidQuantity
+from queues.json_values import value_at
 from queues.resources import MOST, quantity
 from queues.workload import Requirement
 
@@ -145,10 +146,11 @@ def volumes_of(spec: WirePodSpec, pod: str = "") -> tuple[PodVolume, ...]:
         if volume.persistent_volume_claim is not None:
             found.append(PodVolume(claim=volume.persistent_volume_claim.claim_name[:LONGEST_NAME]))
         elif volume.ephemeral is not None:
-            template = volume.ephemeral.volume_claim_template
-            named = None if template is None else template.spec.storage_class_name
+            named = value_at(volume.ephemeral, "volumeClaimTemplate", "spec", "storageClassName")
             claim = f"{pod}-{volume.name}"[:LONGEST_NAME] if pod else ""
-            found.append(PodVolume(claim=claim, is_made=True, storage_class=named))
+            found.append(
+                PodVolume(claim=claim, is_made=True, storage_class=named if isinstance(named, str) else None)
+            )
     return one(tuple(found))
 
 

@@ -73,7 +73,14 @@ def decide(
     prospects = PreemptionProspects(trial, state.open_admissions.lowest_priority, state.hopeless)
     if not left.is_reached():
         restarts = restart.restart_gang(snapshot, admission.refused_with_seats(), trial)
-        preempted = preemption.make_room(snapshot, admission, held, prospects, state.running)
+        preempted = preemption.make_room(
+            snapshot,
+            admission.refused_classes(prospects),
+            admission.lacking_room,
+            held,
+            prospects,
+            state.running,
+        )
         trial.progress.workload = None
     # Not together with new claims, which are in the books only in the next turn.
     may_grant = not (left.is_reached() or preempted.claims)

@@ -14,17 +14,18 @@ from typing import Any
 import numpy as np
 
 from admission.engine import reasons
-from admission.engine.backfill.coming_room import FOR_LACK_OF_ROOM, LEAVING_SECONDS, ComingRoom
+from admission.engine.backfill.coming_room import LEAVING_SECONDS, ComingRoom
 from admission.engine.backfill.reservation import Backfill, LongestWaiting
 from admission.engine.claims import HeldClaims, amounts_per_node
 from admission.engine.memo import EngineState
 from admission.engine.nodes.table import Amounts
 from admission.engine.pending.classes import (
+    FOR_LACK_OF_ROOM,
+    ClassAnswer,
     ClassAnswers,
     ClassRequest,
     PendingWorkload,
     PlacementClass,
-    RefusedClass,
     WorkloadClass,
 )
 from admission.engine.pending.pending import PendingWorkloads
@@ -82,7 +83,7 @@ class AdmissionRound:
     _kept_quota: list[tuple[QueueName, Mapping[Account, int], int]] = field(default_factory=list)
     _kept_places: list[tuple[Columns, Amounts]] = field(default_factory=list)
     #: Beneficiaries of claims, and gangs below their minimum, that were refused again.
-    refused_beneficiaries: list[RefusedClass] = field(default_factory=list)
+    refused_beneficiaries: list[ClassAnswer] = field(default_factory=list)
     #: Why classes and placement classes were refused, in the order in which they were tried.
     refusals: dict[WorkloadClass, Reason] = field(default_factory=dict)
     refused_placements: dict[PlacementClass, Reason] = field(default_factory=dict)
@@ -269,7 +270,7 @@ class AdmissionRound:
     def _refuse(self, tried: PendingWorkload, reason: Reason) -> None:
         self.pending.set_own_reason(tried.workload.key, reason)
         self.refused_beneficiaries.append(
-            RefusedClass(members=(tried.line_entry,), need=tried.request.need, reason=reason)
+            ClassAnswer(tried.workload.queue, reason, (tried.line_entry,), tried.request.need)
         )
 
     def screen(self) -> None:
@@ -557,7 +558,7 @@ class AdmissionRound:
             or self.refused_placements.get(refused.placement_class)
         )
 
-    def refused_classes(self, prospects: PreemptionProspects) -> Iterator[RefusedClass]:
+    def refused_classes(self, prospects: PreemptionProspects) -> Iterator[ClassAnswer]:
         """Refused classes for which victims may be found: beneficiaries of claims first."""
         self._answer()
         yield from self.refused_beneficiaries
@@ -575,13 +576,13 @@ class AdmissionRound:
             later.update(each for group in groups[1:] for each in group)
         promised = None if self.trial.user_use is None else self.trial.user_use.copy()
         for each in self._in_line_order(each for each in hopeful if each not in later):
-            refused = each.as_refused(self.state.class_answers[each])
+            refused = self.state.class_answers[each]
             if promised is not None and promised.limits_users_of(each.queue):
                 refused = _within_user_limits(refused, each.request, promised)
             if refused.members:
                 yield refused
 
-    def lacking_room(self) -> Iterator[RefusedClass]:
+    def lacking_room(self) -> Iterator[ClassAnswer]:
         """Refused classes that lack room, and that no reservation keeps off, in the order of the line."""
         answers = self.state.class_answers
         yield from (each for each in self.refused_beneficiaries if each.reason.code in FOR_LACK_OF_ROOM)
@@ -595,7 +596,7 @@ class AdmissionRound:
             and not (each.request.need.complete or each.request.need.shortfall)
         ]
         for each in self._in_line_order(lacking):
-            refused = each.as_refused(answers[each])
+            refused = answers[each]
             if not self.backfill.keeps_off(refused.members[0], self.trial):
                 yield refused
 
@@ -652,7 +653,7 @@ def _rank_of_head(waiting: WorkloadClass) -> Rank:
     return waiting.class_queue.first()
 
 
-def _within_user_limits(refused: RefusedClass, request: ClassRequest, promised: UserUse) -> RefusedClass:
+def _within_user_limits(refused: ClassAnswer, request: ClassRequest, promised: UserUse) -> ClassAnswer:
     """Those of the members that their user may have room made for, all together; they are posted in ``promised``.
 
     Of several choices of members the first counts: victims that are evicted for more than their user may use would have

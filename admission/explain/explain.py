@@ -10,7 +10,8 @@ from admission.engine.forced_changes import SeatLookup
 from admission.engine.memo import EngineState
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
-from admission.explain.suggestions import Suggestion, suggestions
+from admission.explain.suggestions import suggestions
+from admission.read_api.bodies import ChangeBody
 from queues.order.line import Line
 from queues.plan import Plan
 from queues.quota.usage import Usage
@@ -31,7 +32,7 @@ class Explained:
     #: What the workload waits behind, as a sentence; "": nothing.
     behind: str
     #: The smallest first; empty: no known change lets the workload in.
-    changes: tuple[Suggestion, ...]
+    changes: tuple[ChangeBody, ...]
 
 
 def explain(snapshot: Snapshot, plan: Plan, key: WorkloadKey, *, ahead: int = 10) -> Explained | None:

@@ -57,7 +57,12 @@ class QuotaRaise:
         """The raises, JSON-able."""
         return {
             "more": [
-                {"queue": name, "resource": account.resource, "flavor": account.flavor, "units": units}
+                {
+                    "queue": name,
+                    "resource": account.resource,
+                    "flavor": account.flavor,
+                    "units": account.show(units),
+                }
                 for name, account, _, units in self.raises
             ]
         }

@@ -6,9 +6,12 @@ victims for it. A suggestion holds for the workload alone, in the cluster as it 
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any, Final
+
+from msgspec import structs
 
 from admission.engine.claims import awaits_pods
 from admission.engine.nodes.table import NodeTable
@@ -16,11 +19,13 @@ from admission.engine.snapshot import Snapshot
 from admission.explain.fewest_endings import fewest_endings, time_left
 from admission.explain.quota_raises import QuotaRaise, capability_raised, deserved_raised
 from admission.explain.what_if import WhatIf, WhatIfOutcome
+from admission.read_api.bodies import ChangeBody
+from admission.read_api.quantities import quantities
 from queues.api.reading.pod_places import NVLINK
 from queues.node_closures import ClosureKind, NodeClosure
 from queues.plan import Reason
 from queues.quota.accounts import Account
-from queues.quota.queue import ROOT
+from queues.quota.queue import ROOT, path_upwards
 from queues.reason_codes import ReasonCode
 from queues.resources import Resources
 from queues.text_format import counted, duration, listed, rfc3339, span
@@ -59,18 +64,17 @@ class SuggestionKind(StrEnum):
     NODES = "nodes"
 
 
-@dataclass(frozen=True, slots=True)
-class Suggestion:
-    """One change that would let a workload in, without any other change."""
+def _change(
+    kind: SuggestionKind, message: str, facts: Mapping[str, Any] = MappingProxyType({})
+) -> ChangeBody:
+    """One change that would let a workload in, without any other change. ``message``: without its full stop.
 
-    kind: SuggestionKind
-    #: A sentence without its full stop.
-    message: str
-    #: The numbers of the message, JSON-able; amounts in the units of ``queues.resources``, times in seconds.
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    ``facts``: the numbers of the message; amounts as people write them, times in seconds.
+    """
+    return ChangeBody(kind=kind.value, message=message, facts=dict(facts))
 
 
-def suggestions(snapshot: Snapshot, workload: Workload, reason: Reason) -> list[Suggestion]:
+def suggestions(snapshot: Snapshot, workload: Workload, reason: Reason) -> list[ChangeBody]:
     """Changes, the smallest first: one of them is enough to let the workload in."""
     if (only := _untried(snapshot, workload, reason)) is not None:
         return [_among_others(snapshot, workload, reason, only)]
@@ -81,7 +85,7 @@ def suggestions(snapshot: Snapshot, workload: Workload, reason: Reason) -> list[
     raised = capability_raised(what_if, refused)
     found = [
         *_times(what_if),
-        *_endings(what_if, refused),
+        *_endings(what_if),
         *_less(what_if, refused),
         *_priority(what_if),
         *_preempting(what_if),
@@ -91,7 +95,7 @@ def suggestions(snapshot: Snapshot, workload: Workload, reason: Reason) -> list[
     return found or [*_more_than_one(what_if, refused, raised)]
 
 
-def _among_others(snapshot: Snapshot, workload: Workload, reason: Reason, only: Suggestion) -> Suggestion:
+def _among_others(snapshot: Snapshot, workload: Workload, reason: Reason, only: ChangeBody) -> ChangeBody:
     """The suggestion about a limit of users, with what would stop the workload next."""
     facts = reason.facts
     if not (reason.code is ReasonCode.USER_LIMIT or facts.get("of_user")) or workload.obstacle is not None:
@@ -103,10 +107,10 @@ def _among_others(snapshot: Snapshot, workload: Workload, reason: Reason, only: 
     if then or then.reason is None:
         return only
     next_one = f"{then.reason.code}, {then.reason.message}"
-    return replace(only, message=f"{only.message}, among others: then it waits still ({next_one})")
+    return structs.replace(only, message=f"{only.message}, among others: then it waits still ({next_one})")
 
 
-def _more_than_one(what_if: WhatIf, refused: Reason, raised: QuotaRaise | None) -> Iterator[Suggestion]:
+def _more_than_one(what_if: WhatIf, refused: Reason, raised: QuotaRaise | None) -> Iterator[ChangeBody]:
     """Two changes where no single one is enough: higher limits, and then the ends or nodes that are needed."""
     if raised is None:
         yield from _nodes(what_if, refused)
@@ -114,8 +118,8 @@ def _more_than_one(what_if: WhatIf, refused: Reason, raised: QuotaRaise | None) 
     raised_what_if, now = WhatIf.of(replace(what_if.snapshot, queues=raised.queues), what_if.workload)
     if now.reason is None:
         return
-    for second in (*_endings(raised_what_if, now.reason), *_nodes(raised_what_if, now.reason)):
-        yield replace(
+    for second in (*_endings(raised_what_if), *_nodes(raised_what_if, now.reason)):
+        yield structs.replace(
             _capability(raised, now),
             message=f"{raised.text}, and {second.message}",
             facts={**second.facts, **raised.facts},
@@ -123,30 +127,28 @@ def _more_than_one(what_if: WhatIf, refused: Reason, raised: QuotaRaise | None) 
         return
 
 
-def _nodes(what_if: WhatIf, refused: Reason) -> Iterator[Suggestion]:
+def _nodes(what_if: WhatIf, refused: Reason) -> Iterator[ChangeBody]:
     """More or other nodes, where none of the existing ones can be enough."""
     workload, table = what_if.workload, what_if.snapshot.nodes
     if refused.code == ReasonCode.QUEUE_LIMIT and refused.facts["queue"] == ROOT:
         account = Account(refused.facts["flavor"], refused.facts["resource"])
         more = account.amount(refused.facts["over"])
-        yield Suggestion(SuggestionKind.NODES, f"nodes with {more} more, at the least")
+        yield _change(SuggestionKind.NODES, f"nodes with {more} more, at the least")
         return
     if refused.code not in (ReasonCode.NO_FIT, ReasonCode.TOPOLOGY_NO_FIT, ReasonCode.NEVER_FITS):
         return
     for pods in workload.pod_sets:
         if wanted := _wanted_nodes(table, pods):
-            yield Suggestion(SuggestionKind.NODES, wanted, {"takes": dict(pods.takes)})
+            yield _change(SuggestionKind.NODES, wanted, {"takes": quantities(pods.takes)})
             return
     if flavors := refused.facts.get("flavors_wanted"):
-        yield Suggestion(
-            SuggestionKind.NODES, f"nodes of flavor {' or '.join(flavors)}", {"flavors": flavors}
-        )
+        yield _change(SuggestionKind.NODES, f"nodes of flavor {' or '.join(flavors)}", {"flavors": flavors})
     elif rules := refused.facts.get("by_rules"):
         now = ", ".join(f"{counted(count, 'node')} {why}" for why, count in rules.items())
         text = f"room where the rules of its pods about other pods allow it: now {now}"
-        yield Suggestion(SuggestionKind.NODES, text, {"rules": dict(rules)})
+        yield _change(SuggestionKind.NODES, text, {"rules": dict(rules)})
     else:
-        yield Suggestion(SuggestionKind.NODES, "more nodes that its pods may use")
+        yield _change(SuggestionKind.NODES, "more nodes that its pods may use")
 
 
 def _wanted_nodes(table: NodeTable, pods: PodSet) -> str:
@@ -168,22 +170,20 @@ def _wanted_nodes(table: NodeTable, pods: PodSet) -> str:
     return f"nodes that can hold a pod of {asked}: none of those it may use can, even empty"
 
 
-def _untried(snapshot: Snapshot, workload: Workload, reason: Reason) -> Suggestion | None:
+def _untried(snapshot: Snapshot, workload: Workload, reason: Reason) -> ChangeBody | None:
     """The only change that helps where a decision is not reached at all. None if changes have to be tried."""
     if workload.obstacle is not None:
-        return Suggestion(SuggestionKind.WORKLOAD, _corrected(workload, reason))
+        return _change(SuggestionKind.WORKLOAD, _corrected(workload, reason))
     facts = reason.facts
     queue = facts.get("by", facts.get("queue", workload.queue))
     match ReasonCode.USER_LIMIT if facts.get("of_user") else reason.code:
         case ReasonCode.BACKOFF:
             seconds = max(0, workload.not_before - snapshot.now)
-            return Suggestion(
+            return _change(
                 SuggestionKind.TIME, f"in {duration(seconds)} it is tried again", {"seconds": seconds}
             )
         case ReasonCode.DRAINING:
-            return Suggestion(
-                SuggestionKind.TIME, f"when the pods of admission {facts['admission']} are gone"
-            )
+            return _change(SuggestionKind.TIME, f"when the pods of admission {facts['admission']} are gone")
         case ReasonCode.QUEUE_PAUSED | ReasonCode.QUEUE_CLOSED:
             text = _started_again(snapshot, workload.queue)
         case ReasonCode.NOT_ALLOWED:
@@ -207,22 +207,20 @@ def _untried(snapshot: Snapshot, workload: Workload, reason: Reason) -> Suggesti
         case ReasonCode.NOT_ENOUGH_PODS:
             missing = facts["minimum"] - facts["wanted"]
             text = f"{counted(missing, 'pod')} more, or a minimum of {facts['wanted']}"
-            return Suggestion(SuggestionKind.WORKLOAD, text, {"pods": missing})
+            return _change(SuggestionKind.WORKLOAD, text, {"pods": missing})
         case _:
             return None
-    return Suggestion(SuggestionKind.QUEUE, text, {"queue": queue})
+    return _change(SuggestionKind.QUEUE, text, {"queue": queue})
 
 
 def _started_again(snapshot: Snapshot, queue: QueueName) -> str:
     """All that stops a queue, here or above, taken back: it may be closed and paused, and each alone is not enough."""
     parts: list[str] = []
-    name: QueueName | None = queue
-    while name is not None and (found := snapshot.queues.get(name)) is not None:
-        if found.closed:
-            parts.append(f"queue {name} opened again (kubectl muster queue open {name})")
-        if found.paused:
-            parts.append(f"queue {name} resumed (kubectl muster queue resume {name})")
-        name = found.parent
+    for each in path_upwards(queue, snapshot.queues.get):
+        if each.closed:
+            parts.append(f"queue {each.name} opened again (kubectl muster queue open {each.name})")
+        if each.paused:
+            parts.append(f"queue {each.name} resumed (kubectl muster queue resume {each.name})")
     return listed(parts, len(parts))
 
 
@@ -253,7 +251,7 @@ def _corrected(workload: Workload, reason: Reason) -> str:
     return f"room for the quota that it asks to be held: {reason.message}"
 
 
-def _its_turn(what_if: WhatIf, now: WhatIfOutcome) -> Suggestion:
+def _its_turn(what_if: WhatIf, now: WhatIfOutcome) -> ChangeBody:
     """Its turn: alone the workload would be admitted, or would get victims."""
     snapshot, claim = what_if.snapshot, what_if.snapshot.claims.get(what_if.workload.key)
     if claim is not None:
@@ -262,27 +260,27 @@ def _its_turn(what_if: WhatIf, now: WhatIfOutcome) -> Suggestion:
         if leaving:
             names = dict.fromkeys(_holder(snapshot, each) for each in leaving)
             text = f"when the pods of {listed([*names])} are gone"
-        return Suggestion(SuggestionKind.TURN, text, {"admissions": leaving})
+        return _change(SuggestionKind.TURN, text, {"admissions": leaving})
     text = "it would go in now" if now.is_admitted else _victims_text(what_if, now)
-    return Suggestion(
+    return _change(
         SuggestionKind.TURN, f"nothing but its turn: alone, {text}", {"victims": _victim_count(what_if, now)}
     )
 
 
-def _times(what_if: WhatIf) -> Iterator[Suggestion]:
+def _times(what_if: WhatIf) -> Iterator[ChangeBody]:
     """Moments that come by themselves; only the end of closures where it comes before a place would be cleared."""
     ending = first_closure_end(what_if)
     if ending is not None:
         seconds = ending.at - what_if.snapshot.now
         facts = {"seconds": seconds, "victims": _victim_count(what_if, ending.outcome)}
         text = "" if ending.outcome.is_admitted else f": then {_victims_text(what_if, ending.outcome)}"
-        yield Suggestion(SuggestionKind.CLOSURE, ending.text + text, facts)
+        yield _change(SuggestionKind.CLOSURE, ending.text + text, facts)
     for cleared in _time(what_if):
         if ending is None or cleared.facts["seconds"] < seconds:
             yield cleared
 
 
-def _time(what_if: WhatIf) -> Iterator[Suggestion]:
+def _time(what_if: WhatIf) -> Iterator[ChangeBody]:
     """The time after which the workload has waited long enough for a place to be cleared (``clearAfter``)."""
     workload, snapshot = what_if.workload, what_if.snapshot
     after_seconds = what_if.tree.policy(workload.queue).clear_after
@@ -295,7 +293,7 @@ def _time(what_if: WhatIf) -> Iterator[Suggestion]:
     outcome = what_if.outcome(now=moment)
     if outcome:
         seconds = moment - snapshot.now
-        yield Suggestion(
+        yield _change(
             SuggestionKind.TIME,
             f"in {duration(seconds)} it will have waited {span(after_seconds)}: "
             f"then {_victims_text(what_if, outcome)}",
@@ -303,9 +301,9 @@ def _time(what_if: WhatIf) -> Iterator[Suggestion]:
         )
 
 
-def _endings(what_if: WhatIf, refused: Reason) -> Iterator[Suggestion]:
+def _endings(what_if: WhatIf) -> Iterator[ChangeBody]:
     """The fewest running workloads that would let the workload in by ending."""
-    found = fewest_endings(what_if, refused)
+    found = fewest_endings(what_if)
     if found is None:
         return
     snapshot = what_if.snapshot
@@ -314,7 +312,7 @@ def _endings(what_if: WhatIf, refused: Reason) -> Iterator[Suggestion]:
     at_most = _at_most(snapshot, found.admissions)
     text = f"{found.domain} when {holders} end" if found.domain else f"when {holders} end"
     text += "s" if len(names) == 1 and not holders.startswith(_ABOVE_MINIMUM) else ""
-    yield Suggestion(
+    yield _change(
         SuggestionKind.END,
         text + (f", at most {duration(at_most)}" if at_most is not None else ""),
         {"admissions": list(found.admissions), "domain": found.domain, "seconds": at_most},
@@ -327,7 +325,7 @@ def _at_most(snapshot: Snapshot, ends: Sequence[AdmissionId]) -> int | None:
     return None if None in times else max(time for time in times if time is not None)
 
 
-def _less(what_if: WhatIf, refused: Reason) -> Iterator[Suggestion]:
+def _less(what_if: WhatIf, refused: Reason) -> Iterator[ChangeBody]:
     """A smaller request: the topology level or the NVLink island preferred and not required, or as many pods as fit."""
     workload = what_if.workload
     required = sorted({pods.required_topology for pods in workload.pod_sets if pods.required_topology})
@@ -341,7 +339,7 @@ def _less(what_if: WhatIf, refused: Reason) -> Iterator[Suggestion]:
             for pods in workload.pod_sets
         )
         if what_if.outcome_of_workload(pod_sets=freer).is_admitted:
-            yield Suggestion(
+            yield _change(
                 SuggestionKind.WORKLOAD,
                 f"{', '.join(required)} preferred instead of required",
                 {"levels": required},
@@ -349,7 +347,7 @@ def _less(what_if: WhatIf, refused: Reason) -> Iterator[Suggestion]:
     if any(pods.in_one_island for pods in workload.pod_sets):
         freer = tuple(replace(pods, in_one_island=False) for pods in workload.pod_sets)
         if what_if.outcome_of_workload(pod_sets=freer).is_admitted:
-            yield Suggestion(
+            yield _change(
                 SuggestionKind.WORKLOAD, f"{NVLINK} preferred instead of required", {"levels": [NVLINK]}
             )
     fit = _fitting(workload, refused)
@@ -363,7 +361,7 @@ def _less(what_if: WhatIf, refused: Reason) -> Iterator[Suggestion]:
             waits = refused.code is ReasonCode.NEVER_FITS and _may_fit(outcome.reason)
             if outcome.is_admitted or waits:
                 text = f"{counted(count, 'pod')} instead of {workload.minimum}"
-                yield Suggestion(
+                yield _change(
                     SuggestionKind.WORKLOAD,
                     text if outcome.is_admitted else f"{text}: they fit when there is room for them",
                     {"pods": count, "minimum": workload.minimum},
@@ -384,7 +382,7 @@ def _may_fit(reason: Reason | None) -> bool:
     return reason is None or reason.code is not ReasonCode.NEVER_FITS
 
 
-def _priority(what_if: WhatIf) -> Iterator[Suggestion]:
+def _priority(what_if: WhatIf) -> Iterator[ChangeBody]:
     """The lowest priority at which victims would be evicted for the workload."""
     workload, snapshot = what_if.workload, what_if.snapshot
     # Victims of other queues are possible if the policy lets priority reclaim or borrow.
@@ -399,7 +397,7 @@ def _priority(what_if: WhatIf) -> Iterator[Suggestion]:
     for priority in higher[:4]:
         outcome = what_if.outcome_of_workload(priority=priority)
         if outcome:
-            yield Suggestion(
+            yield _change(
                 SuggestionKind.PRIORITY,
                 f"priority {priority} instead of {counted}: {_victims_text(what_if, outcome)}",
                 {"priority": priority, "victims": _victim_count(what_if, outcome)},
@@ -407,24 +405,24 @@ def _priority(what_if: WhatIf) -> Iterator[Suggestion]:
             return
 
 
-def _preempting(what_if: WhatIf) -> Iterator[Suggestion]:
+def _preempting(what_if: WhatIf) -> Iterator[ChangeBody]:
     """A priority class that may preempt, where the present one says that nothing is evicted for the workload."""
     if what_if.workload.preempts:
         return
     outcome = what_if.outcome_of_workload(preempts=True)
     if outcome:
-        yield Suggestion(
+        yield _change(
             SuggestionKind.PRIORITY,
             f"a priority class without preemptionPolicy: Never: {_victims_text(what_if, outcome)}",
             {"victims": _victim_count(what_if, outcome)},
         )
 
 
-def _deserved(what_if: WhatIf) -> Iterator[Suggestion]:
+def _deserved(what_if: WhatIf) -> Iterator[ChangeBody]:
     """More deserved quota for its queue, or for queues above as well, so that lent quota is reclaimed for it."""
     for raised in deserved_raised(what_if):
         if raised.outcome:
-            yield Suggestion(
+            yield _change(
                 SuggestionKind.DESERVED,
                 f"{raised.text}: {_victims_text(what_if, raised.outcome)}",
                 {**raised.facts, "victims": _victim_count(what_if, raised.outcome)},
@@ -432,10 +430,10 @@ def _deserved(what_if: WhatIf) -> Iterator[Suggestion]:
             return
 
 
-def _capability(raised: QuotaRaise, outcome: WhatIfOutcome) -> Suggestion:
+def _capability(raised: QuotaRaise, outcome: WhatIfOutcome) -> ChangeBody:
     """The raised limits, and the victims that the workload then gets."""
     text = f"{raised.text}: {_victims_text(raised.what_if, outcome)}" if outcome.victims else raised.text
-    return Suggestion(SuggestionKind.CAPABILITY, text, raised.facts)
+    return _change(SuggestionKind.CAPABILITY, text, raised.facts)
 
 
 def _holder(snapshot: Snapshot, id_: AdmissionId) -> str:

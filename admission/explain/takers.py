@@ -6,9 +6,9 @@ workload is part of it. It may contain more: whether victims are worth it depend
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
 from admission.engine import claims
 from admission.engine.closures.closing import NOTHING_CLOSED
@@ -19,6 +19,7 @@ from admission.engine.preemption.protection import NEVER, budgets_end, owed_from
 from admission.engine.preemption.rules import EvictionRule, PreemptionRights, QueuePair, uses_nothing
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
+from admission.read_api.bodies import StandingBody, TakerBody
 from queues.api import names
 from queues.quota.accounts import Account
 from queues.quota.queue import REPORT, ROOT
@@ -41,36 +42,12 @@ class TakerRule(StrEnum):
     UNHEALTHY_DEVICE = "UnhealthyDevice"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Taker:
-    """One rule by which the workload may be evicted."""
-
-    rule: TakerRule
-    #: Queue of those who could take the place. None for a fault, where no workload takes it.
-    queue: QueueName | None
-    #: The second from which on; not after ``now``: already.
-    begins: int
-    #: A sentence without its full stop.
-    message: str
-    #: The numbers of the message, JSON-able; amounts in the units of ``queues.resources``.
-    facts: Mapping[str, Any] = field(default_factory=dict)
+def _taker(rule: TakerRule, begins: int, message: str, *queues: QueueName) -> TakerBody:
+    """One rule by which the workload may be evicted from some second on."""
+    return TakerBody(rule=rule.value, queues=queues, from_=rfc3339(begins), message=message)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlaceStanding:
-    """What protects a workload that runs, and who could take its place."""
-
-    #: Whether it runs on what its queue deserves or on lent quota, and what protects it, as sentences.
-    message: str
-    #: Until this second it may not be evicted for another workload. None if it may be now, or never may be.
-    protected_until: int | None
-    #: The soonest first. Empty if no workload could take the place.
-    takers: tuple[Taker, ...]
-    #: Why there are none; "": there are some.
-    nobody: str
-
-
-def standing(snapshot: Snapshot, key: WorkloadKey) -> PlaceStanding | None:
+def standing(snapshot: Snapshot, key: WorkloadKey) -> StandingBody | None:
     """The standing of a workload. None if it holds nothing that could be taken."""
     holder = snapshot.holders.get(key)
     if holder is None:
@@ -78,15 +55,15 @@ def standing(snapshot: Snapshot, key: WorkloadKey) -> PlaceStanding | None:
     question = _Question.of(NOTHING_CLOSED.follow(snapshot)[1], holder)
     if question is None:
         return None
+    now = rfc3339(snapshot.now)
     found = sorted(
         (*_preempting(question), *_reclaiming(question), *_clearing(question), *_faults(question)),
-        key=lambda taker: (max(taker.begins, snapshot.now), list(TakerRule).index(taker.rule)),
+        key=lambda taker: (max(taker.from_, now), list(TakerRule).index(TakerRule(taker.rule))),
     )
-    evicting = [each.begins for each in found if each.rule is not TakerRule.UNHEALTHY_DEVICE]
-    protected = min(evicting, default=None)
-    return PlaceStanding(
+    protected = min((each.from_ for each in found if each.rule != TakerRule.UNHEALTHY_DEVICE), default=now)
+    return StandingBody(
         message=". ".join(_sentences(question)),
-        protected_until=protected if protected is not None and protected > snapshot.now else None,
+        protected_until=protected if protected > now else None,
         takers=tuple(found),
         nobody="" if found else _nobody(question),
     )
@@ -222,7 +199,7 @@ def fits_capability(workload: Workload, tree: QueueTree) -> bool:
 # ── the rules ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _preempting(question: _Question) -> Iterator[Taker]:
+def _preempting(question: _Question) -> Iterator[TakerBody]:
     """By priority inside its own queue."""
     tree, queue, priority = question.usage.tree, question.queue, question.priority
     policy = tree.policy(queue)
@@ -245,16 +222,11 @@ def _preempting(question: _Question) -> Iterator[Taker]:
             and each.arrival < question.whole.workload.arrival
         )
     ]
-    yield Taker(
-        rule=TakerRule.PREEMPTED,
-        queue=queue,
-        begins=question.own_from,
-        message=f"a workload of its own queue {queue} with {which} ({_who_waits(waiting)})",
-        facts={"priority": priority, "waiting": len(waiting)},
-    )
+    message = f"a workload of its own queue {queue} with {which} ({_who_waits(waiting)})"
+    yield _taker(TakerRule.PREEMPTED, question.own_from, message, queue)
 
 
-def _reclaiming(question: _Question) -> Iterator[Taker]:
+def _reclaiming(question: _Question) -> Iterator[TakerBody]:
     """Queues that get back what they deserve and lent."""
     if question.reclaim_from >= NEVER:
         return
@@ -276,13 +248,8 @@ def _reclaiming(question: _Question) -> Iterator[Taker]:
     for name, pair, account, units in found[:MOST_QUEUES]:
         yield _reclaim(question, name, pair, account, units)
     if (more := len(found) - MOST_QUEUES) > 0:
-        yield Taker(
-            rule=TakerRule.RECLAIMED,
-            queue=None,
-            begins=question.reclaim_from,
-            message=f"{counted(more, 'further queue')} in the same way",
-            facts={"more": more},
-        )
+        message = f"{counted(more, 'further queue')} in the same way"
+        yield _taker(TakerRule.RECLAIMED, question.reclaim_from, message)
 
 
 def _room(usage: Usage, pair: QueuePair, accounts: Iterable[Account]) -> tuple[Account, int] | None:
@@ -305,7 +272,9 @@ def _room(usage: Usage, pair: QueuePair, accounts: Iterable[Account]) -> tuple[A
     return account, min([units, *left])
 
 
-def _reclaim(question: _Question, name: QueueName, pair: QueuePair, account: Account, units: int) -> Taker:
+def _reclaim(
+    question: _Question, name: QueueName, pair: QueuePair, account: Account, units: int
+) -> TakerBody:
     tree = question.usage.tree
     who = f"queue {name}"
     if tree.policy(name).reclaim == "lower-priority":
@@ -327,18 +296,7 @@ def _reclaim(question: _Question, name: QueueName, pair: QueuePair, account: Acc
         begins = waiting_longer
         clear_after = span(tree.policy(name).clear_after or 0)
         message += f", for work that has waited for {clear_after}, and since before this one started"
-    return Taker(
-        rule=TakerRule.RECLAIMED,
-        queue=name,
-        begins=begins,
-        message=message,
-        facts={
-            "resource": account.resource,
-            "flavor": account.flavor,
-            "units": max(units, 0),
-            "above": pair.victim_side[-1],
-        },
-    )
+    return _taker(TakerRule.RECLAIMED, begins, message, name)
 
 
 def _from_when_work_before_it_may(question: _Question, name: QueueName, *, keeps_nothing: bool) -> int | None:
@@ -361,7 +319,7 @@ def _may_be_owed(question: _Question, name: QueueName, pair: QueuePair, account:
     return waits and uses_nothing(usage, pair.beneficiary_side[-1], (account,))
 
 
-def _clearing(question: _Question) -> Iterator[Taker]:
+def _clearing(question: _Question) -> Iterator[TakerBody]:
     """Gangs that starve have places cleared of single pods."""
     if all(each.pods > 1 for each in question.candidates):
         return
@@ -389,30 +347,19 @@ def _clearing(question: _Question) -> Iterator[Taker]:
         return
     after = min(each[2] for each in found)
     waiting = [gang for _, _, _, some in found for gang in some]
-    yield Taker(
-        rule=TakerRule.CLEARED,
-        queue=found[0][1] if len(found) == 1 else None,
-        begins=min(each[0] for each in found),
-        message=f"a larger gang of {listed([f'queue {each[1]}' for each in found], shown=4)} that has waited for"
-        f" {span(after)}, of a priority of at least {question.priority} ({_who_waits(waiting)})",
-        facts={
-            "clearAfter": after,
-            "priority": question.priority,
-            "waiting": len(waiting),
-            "queues": [each[1] for each in found[:MOST_QUEUES]],
-        },
+    message = (
+        f"a larger gang of {listed([f'queue {each[1]}' for each in found], shown=4)} that has waited for"
+        f" {span(after)}, of a priority of at least {question.priority} ({_who_waits(waiting)})"
     )
+    begins = min(each[0] for each in found)
+    yield _taker(TakerRule.CLEARED, begins, message, *(each[1] for each in found[:MOST_QUEUES]))
 
 
-def _faults(question: _Question) -> Iterator[Taker]:
+def _faults(question: _Question) -> Iterator[TakerBody]:
     on_fault = question.usage.tree.policy(question.queue).on_fault
     if on_fault not in (None, REPORT):
-        yield Taker(
-            rule=TakerRule.UNHEALTHY_DEVICE,
-            queue=None,
-            begins=question.snapshot.now,
-            message=f"an unhealthy device of its nodes (policy.health.onFault: {on_fault})",
-        )
+        message = f"an unhealthy device of its nodes (policy.health.onFault: {on_fault})"
+        yield _taker(TakerRule.UNHEALTHY_DEVICE, question.snapshot.now, message)
 
 
 # ── the sentences ───────────────────────────────────────────────────────────────────────────────────────────

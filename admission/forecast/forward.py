@@ -12,7 +12,7 @@ from typing import Final
 
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
-from admission.engine.nodes.host_ports import ports_of
+from admission.engine.nodes.host_ports import NotedPorts, ports_of
 from admission.engine.pending.waiting_time import soonest
 from admission.engine.plan_limit import NO_LIMIT
 from admission.engine.snapshot import Snapshot
@@ -361,11 +361,7 @@ class _World:
             moved += [(True, *each) for each in ports_of(snapshot.pending[admit.workload], admit.seats)]
         if not moved:
             return
-        taken = {node: list(ports) for node, ports in self._nodes.ports.items()}
+        noted = NotedPorts(self._nodes.ports)
         for is_taken, node, ports in moved:
-            for port in ports:
-                if is_taken:
-                    taken.setdefault(node, []).append(port)
-                elif port in taken.get(node, ()):
-                    taken[node].remove(port)
-        self._nodes = self._nodes.with_ports({node: tuple(ports) for node, ports in taken.items() if ports})
+            (noted.add if is_taken else noted.remove)(node, ports)
+        self._nodes = self._nodes.with_ports(noted.by_node())

@@ -1,8 +1,10 @@
 """What an administrator wants to happen to nodes with faults: ``policy.health`` of the Queue root."""
 
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 
 from queues.quota.queue import RECOVER, NodeRecoveryRules, Queue
+from queues.workload import NodeName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +44,25 @@ class FaultPolicy:
     def most_out(self, nodes: int) -> int:
         """The most nodes, of so many with devices, that may be out of service."""
         return max(1, nodes // 10) if self.max_nodes_out is None else self.max_nodes_out
+
+    def granted(
+        self,
+        nodes: int,
+        faulty: Iterable[tuple[int, NodeName]],
+        out: Set[NodeName],
+        absent: Set[NodeName] = frozenset(),
+    ) -> frozenset[NodeName]:
+        """The circuit breaker: the nodes, of so many with devices, on which something may be done about their faults.
+
+        These are the ones that are ``out`` of service already, and those that failed first as long as no more are out
+        than may be. ``faulty``: when each failed. ``absent``: nodes that count as out too, and need no second place.
+        """
+        most, granted, taken = self.most_out(nodes), set(out), {*out, *absent}
+        for _, name in sorted(faulty):
+            if len(taken) + (name not in taken) <= most:
+                granted.add(name)
+                taken.add(name)
+        return frozenset(granted)
 
 
 def fault_policy(root: Queue | None) -> FaultPolicy:

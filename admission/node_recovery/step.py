@@ -179,18 +179,14 @@ def circuit_breaker(nodes: Mapping[NodeName, NodeView], policy: FaultPolicy, now
     second place.
     """
     out = {name for name, view in nodes.items() if _is_out(view)}
-    taken = out | {name for name, view in nodes.items() if view.cordoned or not view.ready}
-    most, granted, absent = policy.most_out(len(nodes)), set(out), len(taken)
-    faulty = sorted(
+    absent = {name for name, view in nodes.items() if view.cordoned or not view.ready}
+    faulty = (
         (since, name)
         for name, view in nodes.items()
         if (since := _faulty_since(view, policy, now)) is not None
     )
-    for _, name in faulty:
-        if len(taken) + (name not in taken) <= most:
-            granted.add(name)
-            taken.add(name)
-    return CircuitBreaker(granted=frozenset(granted), out=absent, most_out=most)
+    granted = policy.granted(len(nodes), faulty, out, absent)
+    return CircuitBreaker(granted=granted, out=len(out | absent), most_out=policy.most_out(len(nodes)))
 
 
 def plan(

@@ -557,13 +557,11 @@ class TakerBody(Body, frozen=True, kw_only=True):
 
     #: Preempted | Reclaimed | Cleared | UnhealthyDevice
     rule: str
-    #: Queue of those who could take the place; null: several, which ``message`` names, or no workload takes it.
-    queue: str | None
+    #: Queues of those who could take the place, the first ones; empty: no workload takes it, or they are not named.
+    queues: tuple[str, ...]
     #: From when on; not after ``now``: already.
     from_: str = msgspec.field(name="from")
     message: str
-    #: The numbers behind the sentence; amounts are quantities, times seconds.
-    facts: Facts = {}
 
 
 class StandingBody(Body, frozen=True, kw_only=True):

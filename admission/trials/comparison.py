@@ -17,6 +17,7 @@ from admission.engine.snapshot import Snapshot
 from queues.admissions import Admission, AdmissionState, Seat
 from queues.plan import Evict, Reason
 from queues.quota.accounts import Account, charges
+from queues.quota.queue import path_upwards
 from queues.resources import NOTHING, PODS, Resources
 from queues.workload import NO_FLAVOR, AdmissionId, NodeName, QueueName, Workload, WorkloadKey
 
@@ -227,10 +228,4 @@ def _plain(amounts: Mapping[Account, int]) -> dict[str, int]:
 
 def _path(snapshot: Snapshot, queue: QueueName) -> list[QueueName]:
     """A queue and those above it."""
-    found: list[QueueName] = []
-    name: QueueName | None = queue
-    while name is not None and name not in found:
-        found.append(name)
-        known = snapshot.queues.get(name)
-        name = None if known is None else known.parent
-    return found
+    return [queue, *(each.name for each in path_upwards(queue, snapshot.queues.get) if each.name != queue)]

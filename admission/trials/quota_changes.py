@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from admission.engine.snapshot import Snapshot
 from admission.facts.cluster import QueueFact
+from admission.read_api.trials import QueuePatchBody, TrialRequestBody
 from queues.api.names import SCHEDULING_VOLCANO
 from queues.api.quota.loans import loans_of
 from queues.api.quota.quota_changes import ROOT_HAS_NO_LIMITS, Changes, limit_asked, with_whole_names
@@ -56,34 +57,6 @@ class OwnTenantChange(NotAdministered):
 
 
 @dataclass(frozen=True, slots=True)
-class QueuePatch:
-    """A write of one Queue."""
-
-    queue: str
-    #: A merge patch of its spec, of ``PATCHED_FIELDS``.
-    spec: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WantedQuota:
-    """The quota that queues would have, as people write it."""
-
-    #: Limits of queues: ``QUEUE.[LIMIT.]RESOURCE=AMOUNT``; without a limit what the queue deserves. Names of queues and
-    #: resources may have dots.
-    limits: tuple[str, ...] = ()
-    #: The flavor whose limits these are; "": the plain ones.
-    flavor: str = ""
-    #: Writes of Queues, besides.
-    patches: tuple[QueuePatch, ...] = ()
-    #: Who would change quota. None for a user who may change that of every queue.
-    by: Requester | None = None
-
-    def is_empty(self) -> bool:
-        """True if the quota stays as it is."""
-        return not (self.limits or self.patches)
-
-
-@dataclass(frozen=True, slots=True)
 class ChangedQuota:
     """The engine's input with other quota."""
 
@@ -97,25 +70,27 @@ class ChangedQuota:
 # ── what is asked ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _patches_of(wanted: WantedQuota, facts: QueueFacts) -> list[QueuePatch]:
+def _patches_of(asked: TrialRequestBody, by: Requester | None, facts: QueueFacts) -> list[QueuePatchBody]:
     """Limits as people write them, as writes of Queues, one of each queue; then the other writes.
 
     Raises UnusableChange, RefusedChange, NoQueueToChange, NotAdministered.
     """
     changes: dict[QueueName, dict[QuotaField, str | None]] = {}
-    for text in wanted.limits:
-        queue, field, quantity = _read(text, wanted.flavor, facts)
-        _require_administrator(queue, facts, wanted.by)
+    for text in asked.quota:
+        queue, field, quantity = _read(text, asked.flavor, facts)
+        _require_administrator(queue, facts, by)
         try:
-            asked, amount = limit_asked(_OPTION, field, quantity)
+            limit, amount = limit_asked(_OPTION, field, quantity)
         except NoSuchResource as error:
             raise RefusedChange(why=str(error)) from error
-        changes.setdefault(queue, {})[asked] = amount
+        changes.setdefault(queue, {})[limit] = amount
     try:
-        found = [QueuePatch(name, _patch(facts[name], limits)) for name, limits in changes.items()]
+        found = [
+            QueuePatchBody(queue=name, spec=_patch(facts[name], limits)) for name, limits in changes.items()
+        ]
     except NoSuchResource as error:
         raise RefusedChange(why=str(error)) from error
-    return [*found, *wanted.patches]
+    return [*found, *asked.quota_patches]
 
 
 def _patch(fact: QueueFact, changes: Changes) -> dict[str, Any]:
@@ -157,13 +132,14 @@ def _queue_part(left: str) -> str:
 # ── what follows ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def with_quota(snapshot: Snapshot, wanted: WantedQuota, facts: QueueFacts) -> ChangedQuota:
+def with_quota(snapshot: Snapshot, asked: TrialRequestBody, facts: QueueFacts) -> ChangedQuota:
     """The engine's input as if the Queues were written, all of them: their order makes no difference.
 
     ``facts``: the Queues that there are. Raises UnusableChange, NoQueueToChange, NotAdministered; RefusedChange: the
     API server would refuse one next to the others.
     """
-    patches, by = _patches_of(wanted, facts), wanted.by
+    by = None if asked.administers_all else Requester(asked.user, frozenset(asked.groups))
+    patches = _patches_of(asked, by, facts)
     later, warnings = _all_written(patches, facts, by), list[str]()
     before_each = dict(facts)
     for patch in patches:
@@ -188,7 +164,7 @@ def with_quota(snapshot: Snapshot, wanted: WantedQuota, facts: QueueFacts) -> Ch
 
 
 def _all_written(
-    patches: Sequence[QueuePatch], facts: QueueFacts, by: Requester | None
+    patches: Sequence[QueuePatchBody], facts: QueueFacts, by: Requester | None
 ) -> dict[QueueName, QueueFact]:
     """The queues with all that is asked, but for what cannot be written: its own check says why.
 
@@ -240,7 +216,7 @@ def _require_administrator(name: QueueName, facts: QueueFacts, by: Requester | N
         raise RefusedChange(why=ROOT_HAS_NO_LIMITS)
 
 
-def _checked(patch: QueuePatch, facts: QueueFacts, by: Requester | None, now: int) -> list[str]:
+def _checked(patch: QueuePatchBody, facts: QueueFacts, by: Requester | None, now: int) -> list[str]:
     """What the API server would warn of. ``facts``: with the other changes. Raises RefusedChange."""
     document = _document(facts[QueueName(patch.queue)])
     if by is not None:
@@ -257,7 +233,7 @@ def _checked(patch: QueuePatch, facts: QueueFacts, by: Requester | None, now: in
     return [each.message for each in found if each.tolerable]
 
 
-def _written(name: QueueName, fact: QueueFact, patch: QueuePatch) -> QueueFact:
+def _written(name: QueueName, fact: QueueFact, patch: QueuePatchBody) -> QueueFact:
     """The Queue as it is after a write that is not refused."""
     document = merged(_document(fact), {"spec": patch.spec})
     try:

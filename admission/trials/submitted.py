@@ -18,6 +18,7 @@ from admission.engine.snapshot import Snapshot
 from admission.facts.pods import PodFact
 from admission.facts.volumes import PodVolume, unseen_volumes
 from admission.facts.workloads import WorkloadFact
+from admission.read_api.trials import SkippedBody, TrialRequestBody
 from admission.wire import WirePod
 from admission.workloads.context import Context, in_context
 from admission.workloads.kinds import KINDS, KindSupport, read_pod
@@ -66,28 +67,6 @@ class NothingToTry(MusterError):
 
 class UnusableDocument(MusterError):
     """Document {number}: found {found}, expected {expected}."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """What a user wants to have tried."""
-
-    documents: tuple[Document, ...]
-    #: Where documents are that name none.
-    namespace: str
-    #: "": the queues that the documents name.
-    queue: str = ""
-    #: The user, by name.
-    user: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Skipped:
-    """A document of a kind that does not wait."""
-
-    api_version: str
-    kind: str
-    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,10 +143,10 @@ class Cluster:
 # ── what is asked ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def asked_of(question: Question) -> tuple[list[Asked], list[Skipped]]:
+def asked_of(question: TrialRequestBody) -> tuple[list[Asked], list[SkippedBody]]:
     """The documents that wait, each with its place, and the others. Raises NothingToTry and UnusableDocument."""
     asked: list[Asked] = []
-    skipped: list[Skipped] = []
+    skipped: list[SkippedBody] = []
     for number, document in enumerate(question.documents, 1):
         version, kind = (_text(document, number, each) for each in ("apiVersion", "kind"))
         metadata = document.get("metadata")
@@ -178,7 +157,7 @@ def asked_of(question: Question) -> tuple[list[Asked], list[Skipped]]:
         name = metadata.get("name") or f"{metadata.get('generateName') or ''}{_GENERATED}"
         support = _SUPPORT.get((version, kind))
         if support is None:
-            skipped.append(Skipped(version, kind, str(name)[:LONGEST_NAME]))
+            skipped.append(SkippedBody(api_version=version, kind=kind, name=str(name)[:LONGEST_NAME]))
             continue
         namespace = metadata.get("namespace") or question.namespace
         for what, value in (("metadata.name", name), ("metadata.namespace", namespace)):
@@ -210,7 +189,7 @@ class _Reading:
     """One document on its way."""
 
     asked: Asked
-    question: Question
+    question: TrialRequestBody
     cluster: Cluster
     warnings: list[str] = field(default_factory=list)
 
@@ -249,7 +228,7 @@ class _Reading:
         )
 
 
-def submitted(question: Question, asked: Sequence[Asked], cluster: Cluster) -> list[Submitted]:
+def submitted(question: TrialRequestBody, asked: Sequence[Asked], cluster: Cluster) -> list[Submitted]:
     """What becomes of each document that waits; members of a group are shown with their PodGroup."""
     read = [_read(_Reading(each, question, cluster)) for each in asked]
     groups = {(each.namespace, each.name) for each in read if each.kind is WorkloadKind.POD_GROUP}

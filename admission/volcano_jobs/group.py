@@ -1,4 +1,10 @@
-"""The PodGroup that stands for a Volcano Job, so that ``kubectl get podgroup`` shows it."""
+"""The PodGroup that stands for a Volcano Job, so that ``kubectl get podgroup`` shows it.
+
+Other tools read in its minResources what the pods that must start together ask for; Muster itself counts the pods.
+Which pods are meant is Volcano's rule (``calcPGMinResources``): tasks in the order of their priority, each as many pods
+as it needs, then more of them up to the Job's ``minAvailable``; where the Job needs fewer pods than its tasks together,
+the first pods in that order.
+"""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -7,9 +13,11 @@ import msgspec
 
 from admission.volcano_jobs.companions import Companion, owned_manifest
 from admission.volcano_jobs.job import JobSpec, TaskSpec
-from admission.volcano_jobs.min_resources import min_resources
 from queues.api.api_resources import POD_GROUPS
 from queues.api.names import PARTITION_ID, TASK_SPEC
+from queues.api.reading.quota_usage import QuotaUsage
+from queues.api.types.pod import WirePodSpec, WirePodTemplate
+from queues.errors import InvalidQuantity
 
 #: kubectl compares the Job with this annotation; a copy of it on the PodGroup would be wrong.
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
@@ -56,3 +64,44 @@ def _sub_group(task: TaskSpec) -> dict[str, Any]:
         written = msgspec.to_builtins(task.partition_topology)
         policy["networkTopology"] = {key: value for key, value in written.items() if value is not None}
     return policy
+
+
+_TEMPLATE: Final = msgspec.json.Decoder(WirePodTemplate)
+
+
+def min_resources(job: JobSpec, priorities: Mapping[str, int]) -> dict[str, str]:
+    """What the pods that must start together ask for; empty: no pods must start together, or a template cannot be read.
+
+    ``priorities``: value of each priority class. As in Volcano the class that a task's own template names counts; a
+    class that does not exist counts as 0.
+    """
+    try:
+        specs = {task.name: _TEMPLATE.decode(task.template).spec or WirePodSpec() for task in job.tasks}
+        ranks = {name: priorities.get(spec.priority_class_name or "", 0) for name, spec in specs.items()}
+        total = QuotaUsage()
+        for task, pods in counted_pods(job, ranks).items():
+            if pods > 0:
+                total += QuotaUsage.of(specs[task]).times(pods)
+    except (msgspec.DecodeError, InvalidQuantity):
+        return {}  # the Job says what is wrong with it
+    return total.quantities()
+
+
+def counted_pods(job: JobSpec, ranks: Mapping[str, int]) -> dict[str, int]:
+    """How many pods of each task are counted. ``ranks``: a task with a higher one comes first."""
+    # Sorting keeps the order in which they are written where priorities are equal.
+    tasks = sorted(job.tasks, key=lambda task: -ranks[task.name])
+    needed = sum(task.minimum for task in tasks)
+    counts = {task.name: 0 for task in tasks}
+    if job.minimum >= needed:
+        counts = {task.name: task.minimum for task in tasks}
+    left = job.minimum - sum(counts.values())
+    for task in tasks:
+        more = min(left, _replicas(task) - counts[task.name])
+        counts[task.name] += max(more, 0)
+        left -= max(more, 0)
+    return counts
+
+
+def _replicas(task: TaskSpec) -> int:
+    return max(task.replicas, 0)

@@ -295,14 +295,14 @@ class SqlReader:
             try:
                 async with self._database.snapshot() as tx:
                     history = await usage_history(tx)
-                    question = request.question(int(self._clock()), history)
+                    question = request.begun(int(self._clock()), history)
                     parents = await queue_parents(tx)
                     viewer = usage_viewer(parents, request.queue, user, sight)
                     age = await self._age(tx)
                     page = await usage(tx, question, viewer)
             except DatabaseTooSlow as error:
                 raise PeriodTooLarge from error
-        return usage_list(request, question, page, history, age)
+        return usage_list(request, question.ends, page, history, age)
 
     async def time_series(self, request: TimeSeriesRequest, *, sight: Sight = EVERYTHING) -> TimeSeriesList:
         """Use and waits over time of a queue and of those directly below it.

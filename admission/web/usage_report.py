@@ -1,23 +1,20 @@
 """Use in a period as the read API shows it: what was asked, which queues the user sees, and the answer."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 from msgspec import Meta
 
-from admission.read_api import bodies
-from admission.read_api.usage import UsageBody, UsageList
+from admission.read_api.usage import UsageList
 from admission.web.http import BadQuery, place_in, text_of_place, whole_number
 from admission.web.reader import Sight, UnknownName
 from admission.web.tree import names_alike
 from queues.quota.queue import ROOT
-from queues.resources import scale, show
 from queues.sql.read.usage import (
     KnownSince,
     UsageColumn,
-    UsageLine,
     UsagePage,
     UsageQuestion,
     UsageQueue,
@@ -37,26 +34,13 @@ _LAST: Final = 253_402_300_799
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UsageRequest:
-    """The parameters of a question. Times are seconds since the epoch."""
+class UsageRequest(UsageQuestion):
+    """The parameters of a question as they came: the period may end later than now."""
 
-    begins: int
-    #: None for now.
-    ends: int | None
-    by: frozenset[UsageColumn]
-    #: None for all resources.
-    resource: str | None
     #: With all queues below it. None for all queues.
     queue: str | None
-    limit: int
-    #: Key of the last line of the page before.
-    after: tuple[str, ...] | None
 
-    def names_workloads(self) -> bool:
-        """Whether the answer would name users or workloads."""
-        return bool(self.by & {UsageColumn.USER, UsageColumn.WORKLOAD})
-
-    def question(self, now: int, history: KnownSince) -> UsageQuestion:
+    def begun(self, now: int, history: KnownSince) -> "UsageRequest":
         """What Postgres is asked: the part of the period that is over, and whose postings are kept.
 
         Raises BadQuery: none of it has begun.
@@ -65,16 +49,8 @@ class UsageRequest:
             raise BadQuery(
                 f"from is {rfc3339(self.begins)}, and now it is {rfc3339(now)}", expected="a past time"
             )
-        ends = now if self.ends is None else min(self.ends, now)
         begins = max(self.begins, history.postings)
-        return UsageQuestion(
-            begins=begins,
-            ends=max(begins, ends),
-            by=self.by,
-            resource=self.resource,
-            limit=self.limit,
-            after=self.after,
-        )
+        return replace(self, begins=begins, ends=max(begins, min(self.ends, now)))
 
 
 def usage_request(given: Mapping[str, str]) -> UsageRequest:
@@ -98,7 +74,7 @@ def usage_request(given: Mapping[str, str]) -> UsageRequest:
     limit = whole_number("limit", given.get("limit") or str(USUAL_PAGE), LARGEST_PAGE)
     return UsageRequest(
         begins=begins,
-        ends=ends,
+        ends=_LAST if ends is None else ends,
         by=by,
         resource=resource,
         queue=given.get("queue") or None,
@@ -176,55 +152,21 @@ def path_upwards(parents: Mapping[str, str | None], queue: str) -> list[str]:
 
 
 def usage_list(
-    request: UsageRequest,
-    question: UsageQuestion,
-    page: UsagePage,
-    history: KnownSince,
-    age: Mapping[str, str | None],
+    request: UsageRequest, ends: int, page: UsagePage, history: KnownSince, age: Mapping[str, Any]
 ) -> UsageList:
-    """The answer. ``age``: fields of ``AgedBody``."""
-    is_full = request.limit > 0 and len(page.lines) == request.limit
-    said = sorted(request.by, key=list(UsageColumn).index)
+    """The answer. ``ends``: of the part of the period that is over. ``age``: fields of ``AgedBody``."""
     return UsageList(
-        **age,  # type: ignore[arg-type]
+        **age,
         from_=rfc3339(request.begins),
-        to=rfc3339(question.ends),
-        by=tuple(map(str, said)),
+        to=rfc3339(ends),
+        by=tuple(map(str, sorted(request.by, key=list(UsageColumn).index))),
         history_begins=_begins(history.postings, request.begins),
         workloads_begin=_begins(history.workloads, request.begins),
-        totals=tuple(_line(line, frozenset()) for line in page.totals),
-        items=tuple(_line(line, request.by) for line in page.lines),
-        continue_=text_of_place(_Page(question.ends, page.lines[-1].key) if is_full else None),
+        totals=page.totals,
+        items=page.items,
+        continue_=text_of_place(None if page.end is None else _Page(ends, page.end)),
     )
 
 
 def _begins(at: int, asked: int) -> str | None:
     return rfc3339(at) if at > asked else None
-
-
-def _line(line: UsageLine, by: Iterable[UsageColumn]) -> UsageBody:
-    def asked(column: UsageColumn, text: str) -> str | None:
-        return text if column in by else None
-
-    named = line.is_named
-    return UsageBody(
-        resource=line.resource,
-        tenant=asked(UsageColumn.TENANT, line.tenant),
-        queue=asked(UsageColumn.QUEUE, line.queue),
-        user=asked(UsageColumn.USER, line.user) if named else None,
-        workload=bodies.WorkloadBody(kind=line.kind, namespace=line.namespace, name=line.name, uid=line.uid)
-        if line.kind
-        else None,
-        flavor=asked(UsageColumn.FLAVOR, line.flavor),
-        others=not named,
-        amount_seconds=show(line.resource, line.units),
-        hours=hours(line.resource, line.units),
-        preempted_seconds=show(line.resource, line.preempted),
-        faulted_seconds=show(line.resource, line.faulted),
-        maintenance_seconds=show(line.resource, line.maintenance),
-    )
-
-
-def hours(resource: str, units: int) -> float:
-    """Units × seconds as hours of one GPU, CPU or byte, to six digits after the point."""
-    return round(units / (scale(resource) * 3600), 6)

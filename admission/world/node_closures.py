@@ -21,7 +21,7 @@ from queues.api.validation.closures.reservation_rights import what_limits
 from queues.api.validation.closures.whole_nodes import NodeShape, kept_devices, node_shape
 from queues.node_closures import ClosureKind, ClosurePhase, NodeClosure
 from queues.quota.loans import DeservedOverTime
-from queues.quota.queue import ROOT
+from queues.quota.queue import path_below_root
 from queues.resources import show
 from queues.text_format import listed
 from queues.workload import NodeName, QueueName
@@ -82,7 +82,7 @@ def beyond_right(
     counted: list[_Counted] = []
     beyond: dict[str, str] = {}
     for fact, closure in reservations:
-        path = _path(closure.queue, deserved)
+        path = path_below_root(closure.queue, deserved.queues.get)
         this = _Counted(closure, path, devices.kept(closure))
         problem = next(_excesses(this, counted, deserved, now), "") if closure.of_tenant else ""
         if problem:
@@ -132,15 +132,6 @@ def _excesses(
                     f"{what_limits(resource, limit, deserved, name)}. Delete one of them, ask for less, or ask a "
                     "platform administrator"
                 )
-
-
-def _path(name: QueueName | None, deserved: DeservedOverTime) -> list[QueueName]:
-    """A queue and those above it below root, nearest first."""
-    path: list[QueueName] = []
-    while name is not None and name != ROOT and name in deserved.queues and name not in path:
-        path.append(name)
-        name = deserved.queues[name].parent
-    return path
 
 
 Queues = Mapping[QueueName, QueueFact]

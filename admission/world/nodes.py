@@ -93,14 +93,13 @@ class FaultyNodes:
     def _grant(self) -> frozenset[NodeName]:
         if not self.since and not self._granted:
             return frozenset()
-        free = max(0, self._policy.most_out(len(self.with_devices)) - len(self._out))
         last = min(max(self.since.values(), default=0), self._now)
-        ordered = sorted(
+        faulty = (
             (since, name)
             for name, since in self.since.items()
             if name not in self._out and (name in self._of_pods or since > last - _SAME_TIME)
         )
-        granted = frozenset(name for _, name in ordered[:free]) | self._out & self.since.keys()
+        granted = self._policy.granted(len(self.with_devices), faulty, self._out) & self.since.keys()
         changed = granted ^ self._granted
         self._granted = granted
         return changed

@@ -23,16 +23,6 @@ from queues.api.validation.validation import KINDS
 OWNER_LABEL = {MANAGED_BY_LABEL: "muster"}
 
 
-class Column(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A column of ``kubectl get``."""
-
-    name: str
-    path: str
-    type: str = "string"
-    #: Above 0: shown only with ``-o wide``.
-    priority: int = 0
-
-
 class CrdResource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A custom resource, and how the API server serves it: an entry of ``crds.toml``."""
 
@@ -40,7 +30,8 @@ class CrdResource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     kind: str
     short: tuple[str, ...] = ()
     status: bool = False
-    columns: tuple[Column, ...] = ()
+    #: Of ``kubectl get``, as a definition has them. Above priority 0: shown only with ``-o wide``.
+    columns: tuple[dict[str, str | int], ...] = ()
     #: Whether a definition of the kind that another product has installed does as well, and is left as it is.
     shared: bool = False
 
@@ -100,7 +91,7 @@ def _definition(resource: CrdResource) -> dict[str, Any]:
     served = resource.served
     version: dict[str, Any] = {"name": served.version, "served": True, "storage": True}
     if resource.columns:
-        version["additionalPrinterColumns"] = [_column(column) for column in resource.columns]
+        version["additionalPrinterColumns"] = list(resource.columns)
     if resource.status:
         version["subresources"] = {"status": {}}
     version["schema"] = {"openAPIV3Schema": resource.schema()}
@@ -123,13 +114,6 @@ def _definition(resource: CrdResource) -> dict[str, Any]:
             "versions": [version],
         },
     }
-
-
-def _column(column: Column) -> dict[str, Any]:
-    entry: dict[str, Any] = {"name": column.name, "type": column.type, "jsonPath": column.path}
-    if column.priority:
-        entry["priority"] = column.priority
-    return entry
 
 
 def schema_of(model: type[Model]) -> dict[str, Any]:

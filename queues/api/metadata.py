@@ -1,8 +1,11 @@
 """Metadata of Kubernetes objects: the fields that Muster reads. Other fields are kept."""
 
+from typing import Annotated, Literal
+
 from pydantic import Field
 
-from queues.api.model import Flag, Labels, Model, Text, Time
+from queues.api.model import Flag, Labels, Model, Text, Time, at_most
+from queues.api.reading.user_values import MOST_LABELS, MOST_LISTED
 
 
 class OwnerReference(Model):
@@ -30,3 +33,18 @@ class ObjectMeta(Model):
     deletion_timestamp: Time | None = None
     owner_references: tuple[OwnerReference, ...] = ()
     finalizers: tuple[Text, ...] = ()
+
+
+class SelectorExpression(Model):
+    """One expression of a LabelSelector."""
+
+    key: Text
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
+    values: Annotated[tuple[Text, ...], at_most(MOST_LISTED)] = ()
+
+
+class LabelSelector(Model):
+    """Labels that objects must have, and expressions that must hold, all of them."""
+
+    match_labels: Labels = Field(default_factory=dict)
+    match_expressions: Annotated[tuple[SelectorExpression, ...], at_most(MOST_LABELS)] = ()

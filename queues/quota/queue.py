@@ -191,6 +191,12 @@ def path_upwards(name: QueueName, known: Callable[[QueueName], Queue | None]) ->
         above = queue.parent
 
 
+def path_below_root(name: QueueName | None, known: Callable[[QueueName], Queue | None]) -> list[QueueName]:
+    """A queue and those above it below root, nearest first, as ``path_upwards``. Empty: there is no such queue."""
+    path = () if name is None else path_upwards(name, known)
+    return [each.name for each in path if each.name != ROOT]
+
+
 def provisioning_rules(
     name: QueueName, known: Callable[[QueueName], Queue | None]
 ) -> ProvisioningRules | None:

@@ -12,8 +12,7 @@ from aiohttp import web
 from msgspec import structs
 
 from admission.cli.access.change_feed import ChangeFeed
-from admission.cli.access.objects import ClusterRoute
-from admission.cli.access.read_api import Route
+from admission.cli.access.route import Route
 from admission.cli.page.local import PageServer
 from admission.cli.page.views import Views
 from admission.read_api import bodies
@@ -276,8 +275,8 @@ def page_of(world: World, folder: Path) -> Iterator[Shown]:
     with _api(world) as api:
         kubeconfig = folder / "kubeconfig"
         kubeconfig.write_text(KUBECONFIG % api, encoding="utf-8")
-        route = Route(server=api)
-        views = Views(route=route, cluster=ClusterRoute(kubeconfig=str(kubeconfig)), clock=lambda: CLOCK)
+        route = Route(server=api, kubeconfig=str(kubeconfig))
+        views = Views(route=route, clock=lambda: CLOCK)
         with PageServer(views.show, ChangeFeed(route), cluster="prod") as server:
             thread = threading.Thread(target=server.serve_forever, daemon=True)
             thread.start()

@@ -17,7 +17,7 @@ async def test_commands_print_what_the_page_says(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(
-        "admission.cli.usage.command.time.time", datetime(2026, 11, 21, 10, tzinfo=UTC).timestamp
+        "admission.cli.plugin.usage.time.time", datetime(2026, 11, 21, 10, tzinfo=UTC).timestamp
     )
     commands = list(exchanges(PAGE))
     assert len(commands) >= 4

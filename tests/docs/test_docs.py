@@ -27,7 +27,7 @@ OTHER_WORDS = {
     ("admission/cli/rendering/nodes.py", "NotReady"),
     # A phase of reservations.
     ("queues/node_closures.py", "Refused"),
-    ("admission/cli/closures/closed_nodes.py", "Refused"),
+    ("admission/cli/plugin/reservations.py", "Refused"),
 }
 
 #: Modules with codes as text: as read from rows, whatever version wrote them, and as sent over HTTP and

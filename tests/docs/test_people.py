@@ -25,7 +25,7 @@ async def test_what_is_asked_is_answered_as_the_page_says(
     name: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(
-        "admission.cli.usage.command.time.time", datetime(2026, 11, 21, 10, tzinfo=UTC).timestamp
+        "admission.cli.plugin.usage.time.time", datetime(2026, 11, 21, 10, tzinfo=UTC).timestamp
     )
     commands = list(exchanges(PAGES[name]))
     assert len(commands) >= 3

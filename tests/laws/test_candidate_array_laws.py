@@ -56,8 +56,8 @@ BUGS = (
         first=26),
     Bug("the own queue has no candidates", CandidateArrays, "of_own_queue",
         lambda self, rights: np.zeros(len(self.candidates), np.bool_), nobody_is_left_out),
-    Bug("nothing is owned", CandidateArrays, "_within_deserved",
-        lambda self, rights, queues, always: queues & False, nobody_is_left_out),
+    Bug("nothing is owned", CandidateArrays, "_by_ancestor",
+        lambda self, rights, queues, holds: queues & False, nobody_is_left_out),
 )  # fmt: skip
 
 

@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from admission.cli.access.read_api import PREFIX, Route, access_of
+from admission.cli.access.read_api import PREFIX
+from admission.cli.access.route import Route
 from admission.cli.access.transport import stream
 from queues.errors import MusterError
 
@@ -77,7 +78,7 @@ class ChangeFeed:
     def _follow(self, over: threading.Event) -> bool:
         """Pass the events of a stream on until it ends. False: there was none, or it broke off."""
         try:
-            access = access_of(self._route)
+            access = self._route.to_muster()
             with stream(access, f"{PREFIX}changes?watch=true", timeout=_SILENCE) as answer:
                 if answer.status != http.client.OK:
                     return False

@@ -2,16 +2,15 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 from urllib.parse import urlencode
 
-from admission.api_access import Access
 from admission.cli.access.missing_rights import MissingRight, missing_right
+from admission.cli.access.read_api import decoded
+from admission.cli.access.route import Route
 from admission.cli.failures import UNREACHABLE, CommandFailed
 from admission.cli.rendering.sentences import warn
 from admission.cli.rendering.table import printable
-from admission.kube.client.kubeconfig import current_namespace, load
 from queues.api.api_resources import COMMANDS, ApiResource, Document
 from queues.errors import UnusableName
 
@@ -45,20 +44,12 @@ class Refused(CommandFailed):
         self.found = found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterRoute:
-    """How the API server is reached."""
+class NotFound(Refused):
+    """There is no such object, or no such kind in the cluster."""
 
-    kubeconfig: str | None = None
-    context: str | None = None
-    #: Seconds, for connecting and for each read.
-    timeout: float = 15.0
-    #: In place of what the kubeconfig says.
-    access: Access | None = None
 
-    def namespace(self, given: str | None) -> str:
-        """The namespace that a command is about."""
-        return given or current_namespace(self.kubeconfig, self.context)
+class Forbidden(Refused):
+    """The user may not do it."""
 
 
 #: How the API server says that it could not ask Muster whether a write is allowed.
@@ -66,51 +57,38 @@ _WEBHOOK_AWAY: Final = "failed calling webhook"
 
 
 def send(
-    route: ClusterRoute,
-    method: str,
-    path: str,
-    body: Any = None,
-    *,
-    tried: str,
-    accept: str = "application/json",
-    **query: str,
+    route: Route, method: str, path: str, body: Any = None, *, tried: str, form: Any = Any, **query: str
 ) -> Any:
-    """The answer, parsed. ``tried``: what was tried, for people; the body of a PATCH is a merge patch.
-
-    ``accept``: the forms of the answer that are wanted, as in the header; all are JSON.
+    """The answer, in its form. ``tried``: what was tried, for people; the body of a PATCH is a merge patch.
 
     Raises CommandFailed, and Refused of an error.
     """
-    status, answer = _answered(route, method, path, body, tried=tried, accept=accept, **query)
-    try:
-        document = json.loads(answer)
-    except ValueError as error:
-        raise _no_json(status, answer, tried) from error
+    from admission.cli.access.transport import request
+
+    access = route.to_cluster()
+    status, answer = request(
+        access,
+        path + (f"?{urlencode(query)}" if query else ""),
+        timeout=route.timeout,
+        tried=f"{tried} at {access.server}",
+        unreachable=UNREACHABLE,
+        method=method,
+        body=None if body is None else json.dumps(body).encode(),
+        headers=_PATCHES if method == "PATCH" else {},
+    )
     if status < 300:
-        return document
-    raise _refused(status, document, method, tried)
+        return decoded(answer, form, tried)
+    raise _refused(status, decoded(answer, Any, tried, f"HTTP status {status} and "), method, tried)
 
 
-def read(route: ClusterRoute, path: str, form: type[T], *, tried: str, **query: str) -> T:
+def read(route: Route, path: str, form: type[T], *, tried: str, **query: str) -> T:
     """An object, or a list of them, in its form. Raises CommandFailed, and Refused of an error."""
-    import msgspec
-
-    status, answer = _answered(route, "GET", path, tried=tried, **query)
-    try:
-        if status < 300:
-            return msgspec.json.decode(answer, type=form)
-        document = msgspec.json.decode(answer)
-    except msgspec.ValidationError as error:
-        found = f"an object of another form: {error}"
-        hint = "`kubectl muster version` shows whether the plugin and Muster are of one version."
-        raise CommandFailed(tried=tried, found=found, hint=hint) from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise _no_json(status, answer, tried) from error
-    raise _refused(status, document, "GET", tried)
+    found: T = send(route, "GET", path, tried=tried, form=form, **query)
+    return found
 
 
 def all_objects(
-    route: ClusterRoute,
+    route: Route,
     resource: ApiResource,
     form: type[T],
     *,
@@ -143,50 +121,15 @@ def _named(resource: ApiResource, document: Any) -> str:
 
 
 def listed(
-    route: ClusterRoute, resource: ApiResource, form: type[T], *, namespace: str | None = None, **more: Any
+    route: Route, resource: ApiResource, form: type[T], *, namespace: str | None = None, **more: Any
 ) -> list[T] | None:
     """As ``all_objects``. Empty if the cluster has no such kind, None if the user may not list them."""
     try:
         return all_objects(route, resource, form, namespace=namespace, **more)
-    except Refused as refused:
-        if refused.status == _NOT_FOUND:
-            return []
-        if refused.status != _FORBIDDEN:
-            raise
+    except NotFound:
+        return []
+    except Forbidden:
         return None
-
-
-def _answered(
-    route: ClusterRoute,
-    method: str,
-    path: str,
-    body: Any = None,
-    *,
-    tried: str,
-    accept: str = "application/json",
-    **query: str,
-) -> tuple[int, bytes]:
-    """Status and body of the answer. Raises CommandFailed."""
-    from admission.cli.access.transport import request
-
-    access = route.access or load(route.kubeconfig, route.context)
-    target = path + (f"?{urlencode(query)}" if query else "")
-    sent = None if body is None else json.dumps(body).encode()
-    return request(
-        access,
-        target,
-        timeout=route.timeout,
-        tried=f"{tried} at {access.server}",
-        unreachable=UNREACHABLE,
-        method=method,
-        body=sent,
-        headers={"Accept": accept, **_PATCHES} if method == "PATCH" else {"Accept": accept},
-    )
-
-
-def _no_json(status: int, answer: bytes, tried: str) -> CommandFailed:
-    found = f"HTTP status {status} and no JSON but {answer[:80].decode(errors='replace')!r}"
-    return CommandFailed(tried=tried, found=found, hint="Something else listens at that address.")
 
 
 def _refused(status: int, document: Any, method: str, tried: str) -> Refused:
@@ -203,7 +146,9 @@ def _refused(status: int, document: Any, method: str, tried: str) -> Refused:
     message = _message(document, status)
     lacks = missing_right(message) if status == _FORBIDDEN else None
     found = message if lacks is None else lacks.sentence
-    return Refused(status=status, tried=tried, found=found, hint=_hint(status), lacks=lacks)
+    kind = {_NOT_FOUND: NotFound, _FORBIDDEN: Forbidden}.get(status, Refused)
+    hint = "Your credentials are not known to the API server; log in again." if status == 401 else ""
+    return kind(status=status, tried=tried, found=found, hint=hint, lacks=lacks)
 
 
 def path_of(resource: ApiResource, namespace: str | None, name: str | None = None) -> str:
@@ -215,7 +160,7 @@ def path_of(resource: ApiResource, namespace: str | None, name: str | None = Non
 
 
 def ask_for_action(
-    route: ClusterRoute, action: str, resource: ApiResource, namespace: str, name: str, message: str
+    route: Route, action: str, resource: ApiResource, namespace: str, name: str, message: str
 ) -> None:
     """Create a Command for an object that there is. ``namespace``: that of the Command. Raises CommandFailed."""
     tried = f"{_ACTIONS[action]} {resource.kind.lower()} {name}"
@@ -232,7 +177,7 @@ def ask_for_action(
             f"you may not create commands.bus.volcano.sh in namespace {namespace}, by which this is asked for"
         )
         hint = f"Ask for that right there; the ClusterRole {_ROLES[resource.kind]} has it."
-        raise Refused(status=_FORBIDDEN, tried=tried, found=found, hint=hint) from refused
+        raise Forbidden(status=_FORBIDDEN, tried=tried, found=found, hint=hint) from refused
 
 
 def _command(action: str, resource: ApiResource, target: Document, message: str) -> Document:
@@ -259,7 +204,3 @@ def _command(action: str, resource: ApiResource, target: Document, message: str)
 def _message(document: Any, status: int) -> str:
     found = document.get("message") if isinstance(document, dict) else None
     return str(found or f"HTTP status {status}")
-
-
-def _hint(status: int) -> str:
-    return {401: "Your credentials are not known to the API server; log in again."}.get(status, "")

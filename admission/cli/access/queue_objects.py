@@ -1,13 +1,15 @@
 """Queue objects, changed as the user of the kubeconfig, so that two administrators do not overwrite each other."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from admission.cli.access.objects import ClusterRoute, Refused, path_of, send
-from admission.cli.access.read_api import Route, ask
+from admission.cli.access.objects import Forbidden, NotFound, Refused, path_of, send
+from admission.cli.access.read_api import ask
+from admission.cli.access.route import Route
 from admission.cli.failures import CommandFailed
-from admission.cli.queue_names import did_you_mean, no_such_queue
+from admission.cli.queue_names import NoSuchQueue, did_you_mean, no_such_queue
 from admission.read_api.bodies import QueueBody, QueueList
 from queues.api.api_resources import QUEUES, Document
 from queues.api.names import CHANGE_REASON, CHANGED_BY, ROOT_QUEUE
@@ -72,44 +74,39 @@ class QueueObject:
         return sum(int(status.get(name) or 0) for name in fields)
 
 
-def read_queue(route: ClusterRoute, name: str) -> QueueObject:
+def read_queue(route: Route, name: str) -> QueueObject:
     """The Queue. Raises CommandFailed: there is none, or the user may not get it."""
     try:
         return QueueObject(
             document=send(route, "GET", path_of(QUEUES, None, name), tried=f"Reading queue {name}")
         )
-    except Refused as error:
-        if error.status == 404:
-            raise no_such_queue(name, _visible_names(route)) from error
-        if error.status == 403 and (alike := did_you_mean(name, _visible_names(route) - {name})):
-            # A role may name the queues it is for: then all other names are forbidden, those that do not exist too.
-            raise Refused(status=error.status, tried="", found=str(error), hint=alike) from error
+    except NotFound as error:
+        raise no_such_queue(name, _visible_names(route)) from error
+    except Forbidden as error:
+        # A role may name the queues it is for: then all other names are forbidden, those that do not exist too.
+        if alike := did_you_mean(name, _visible_names(route) - {name}):
+            raise Forbidden(status=error.status, tried="", found=str(error), hint=alike) from error
         raise
 
 
-def check_queue(route: ClusterRoute, name: str) -> None:
+def check_queue(route: Route, name: str) -> None:
     """Raises CommandFailed: there is no such queue, as far as the user may know."""
-    try:
+    with suppress(Forbidden):
         read_queue(route, name)
-    except Refused as error:
-        if error.status != 403:
-            raise
 
 
-def _visible_names(route: ClusterRoute) -> set[str]:
+def _visible_names(route: Route) -> set[str]:
     """Names of queues that the user may see. Empty: none, or it is not known."""
     listed = read_queues(route)
     return set(queues_in_use(route) if listed is None else listed)
 
 
-def read_queues(route: ClusterRoute) -> dict[str, QueueObject] | None:
+def read_queues(route: Route) -> dict[str, QueueObject] | None:
     """All Queues, by name. None if the user may not list them. Raises CommandFailed."""
     try:
         found = send(route, "GET", path_of(QUEUES, None), tried="Listing queues")
-    except Refused as error:
-        if error.status == 403:
-            return None
-        raise
+    except Forbidden:
+        return None
     queues = [QueueObject(document=each) for each in found.get("items", ())]
     return {each.name: each for each in queues}
 
@@ -131,30 +128,23 @@ def is_open_to_all(queues: Mapping[str, QueueObject] | None, name: str | None) -
     return queues is not None
 
 
-def queues_in_use(route: ClusterRoute) -> dict[str, QueueBody]:
+def queues_in_use(route: Route) -> dict[str, QueueBody]:
     """The queues with their use and workloads, as the read API shows them to the user. Empty: it does not answer."""
-    read = Route(kubeconfig=route.kubeconfig, context=route.context, timeout=min(route.timeout, PATIENCE))
     try:
-        return {queue.name: queue for queue in ask(read, "queues", QueueList).items}
+        return {queue.name: queue for queue in ask(route.within(PATIENCE), "queues", QueueList).items}
     except MusterError:
         return {}
 
 
-def queues_above(route: ClusterRoute, queue: QueueObject) -> list[QueueObject]:
+def queues_above(route: Route, queue: QueueObject) -> list[QueueObject]:
     """The queues above one that the user may get, nearest first. Raises CommandFailed: the server does not answer."""
     found: list[QueueObject] = []
     above = queue.parent
     while above is not None and len(found) < _HIGHEST:
         try:
             found.append(read_queue(route, above))
-        except Refused as error:
-            if error.status != 403:
-                raise
+        except (Forbidden, NoSuchQueue):
             break
-        except CommandFailed as error:
-            if isinstance(error.__cause__, Refused):  # there is no such queue
-                break
-            raise
         above = found[-1].parent
     return found
 
@@ -173,7 +163,7 @@ def checked_reason(text: str | None) -> str:
 
 
 def change_queue(
-    route: ClusterRoute, queue: QueueObject, spec: Spec, *, reason: str, dry_run: bool = False
+    route: Route, queue: QueueObject, spec: Spec, *, reason: str, dry_run: bool = False
 ) -> QueueObject:
     """Apply a merge patch of the spec to this very version of a Queue, with the reason for it ("": none is given).
 
@@ -188,9 +178,9 @@ def change_queue(
         try:
             answer = send(route, "PATCH", path_of(QUEUES, None, queue.name), patch, tried=tried, **query)
             return QueueObject(document=answer)
+        except NotFound as error:
+            raise _changed(queue, "it was deleted meanwhile") from error
         except Refused as error:
-            if error.status == 404:
-                raise _changed(queue, "it was deleted meanwhile") from error
             if error.status >= 500 and error.status != 503:
                 raise _unknown(tried, error) from error
             if error.status != 409:

@@ -4,47 +4,34 @@ Standard library and msgspec only: a call of the plugin should take no longer th
 """
 
 import json
-import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from http import HTTPStatus
-from pathlib import Path
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import urlencode
 
-from admission.api_access import Access
 from admission.cli.access.missing_rights import missing_right
+from admission.cli.access.route import Route
 from admission.cli.failures import UNREACHABLE, WRONGLY_CALLED, CommandFailed
-from admission.kube.client.kubeconfig import load
+
+if TYPE_CHECKING:
+    from admission.read_api.bodies import NodeList, PendingList, UserList, WorkloadList
+    from admission.read_api.usage import UsageList
 
 #: Where the API server passes requests on to Muster.
 PREFIX: Final = "/apis/read.muster.dev/v1/"
+#: Lines of one answer, where a list may have more.
+LARGEST_PAGE: Final = 1000
 T = TypeVar("T")
+P = TypeVar("P", "PendingList", "WorkloadList", "UserList", "NodeList", "UsageList")
 _ANNOUNCED: Final = "apiservice v1.read.muster.dev"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Route:
-    """Where the read API is."""
-
-    #: URL of a replica. None to ask through the API server.
-    server: str | None = None
-    #: PEM file of the authorities that its certificate is checked by. None for the system's.
-    server_ca: str | None = None
-    #: File with the token to ask a replica with. None for MUSTER_TOKEN.
-    token_file: str | None = None
-    kubeconfig: str | None = None
-    context: str | None = None
-    #: Seconds, for connecting and for each read.
-    timeout: float = 15.0
-    #: How the API server is reached. None for what the kubeconfig says.
-    access: Access | None = None
 
 
 class Unanswered(CommandFailed):
     """The read API answered with an error."""
 
-    def __init__(self, *, status: int, tried: str, found: str, hint: str, by_muster: bool = False) -> None:
+    def __init__(
+        self, *, status: int, found: str, hint: str, tried: str = "", by_muster: bool = False
+    ) -> None:
         """``by_muster``: Muster said so, and not the API server before it."""
         super().__init__(tried=tried, found=found, hint=hint)
         self.status = status
@@ -61,23 +48,48 @@ def ask(
 ) -> T:
     """The answer, in its form. ``content``: the body of a question that has one. Raises CommandFailed (not reachable,
     or not such an answer) or Unanswered (an error as the answer)."""
-    body = fetch(route, path, query, content=content)
+    return decoded(fetch(route, path, query, content=content), form, f"Asking Muster for {path}")
+
+
+def decoded(body: bytes, form: type[T], tried: str, before: str = "") -> T:
+    """An answer in its form. ``before``: what stands before what was found instead. Raises CommandFailed."""
     import msgspec
 
     try:
         return msgspec.json.decode(body, type=form)
     except msgspec.ValidationError as error:
-        raise CommandFailed(
-            tried=f"Asking Muster for {path}",
-            found=f"an answer of another form: {error}",
-            hint="`kubectl muster version` shows whether the plugin and Muster are of one version.",
-        ) from error
+        hint = "`kubectl muster version` shows whether the plugin and Muster are of one version."
+        raise CommandFailed(tried=tried, found=f"an answer of another form: {error}", hint=hint) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        found = f"{before}no JSON but {body[:80].decode(errors='replace')!r}"
         raise CommandFailed(
-            tried=f"Asking Muster for {path}",
-            found=f"no JSON but {body[:80].decode(errors='replace')!r}",
-            hint="Something else listens at that address.",
+            tried=tried, found=found, hint="Something else listens at that address."
         ) from error
+
+
+def pages(
+    route: Route,
+    path: str,
+    form: type[P],
+    query: Mapping[str, str | None],
+    *,
+    limit: int | None = None,
+    largest: int = 0,
+) -> P:
+    """A list of the read API with at most ``limit`` lines (None for all), fetched page by page. ``largest``: lines of
+    one answer, 0 for the usual number."""
+    items: list[Any] = []
+    page: str | None = None
+    while True:
+        size = largest or LARGEST_PAGE
+        size = size if limit is None else min(limit - len(items), size)
+        body = ask(route, path, form, {**query, "limit": str(size), "continue": page})
+        items += body.items
+        page = body.continue_
+        if not page or (limit is not None and len(items) >= limit):
+            from msgspec import structs
+
+            return structs.replace(body, items=tuple(items))
 
 
 def fetch(
@@ -86,7 +98,7 @@ def fetch(
     """The answer as bytes. Raises as ``ask``."""
     given = {name: text for name, text in (query or {}).items() if text is not None}
     target = PREFIX + path + (f"?{urlencode(given)}" if given else "")
-    access = access_of(route)
+    access = route.to_muster()
     advice = (
         UNREACHABLE if route.server is None else "Is that the address of `muster run` (setting readListen)?"
     )
@@ -105,31 +117,6 @@ def fetch(
     if status == 200:
         return body
     raise _complaint(status, body, tried)
-
-
-def access_of(route: Route) -> Access:
-    """How the read API is reached. Raises CommandFailed: what the route names cannot be read."""
-    if route.server is not None:
-        return _direct(route, route.server)
-    if route.access is not None:
-        return route.access
-    return load(route.kubeconfig, route.context)
-
-
-def _direct(route: Route, server: str) -> Access:
-    """A replica, asked with a bearer token: it does not see the certificate of a kubeconfig."""
-    try:
-        token = os.environ.get("MUSTER_TOKEN", "")
-        if route.token_file is not None:
-            token = Path(route.token_file).read_text(encoding="utf-8")
-        authority = None if route.server_ca is None else Path(route.server_ca).read_text(encoding="ascii")
-    except (OSError, UnicodeDecodeError) as error:
-        raise CommandFailed(tried="Reading the token and the authorities", found=str(error)) from error
-    return Access(
-        server=server.rstrip("/") if "://" in server else f"https://{server}",
-        authority=authority,
-        headers=(("Authorization", f"Bearer {token.strip()}"),) if token.strip() else (),
-    )
 
 
 def _complaint(status: int, body: bytes, tried: str) -> CommandFailed:
@@ -153,7 +140,7 @@ def _complaint(status: int, body: bytes, tried: str) -> CommandFailed:
         if status == HTTPStatus.BAD_REQUEST and document.get("expected"):
             answer.exit_code = WRONGLY_CALLED
         if document.get("asOf"):
-            from admission.cli.access.age import age_of
+            from admission.cli.output import age_of
             from admission.read_api.bodies import AgedBody
 
             # What is asked for may be there by now: no answer to rely on.

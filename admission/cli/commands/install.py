@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from admission.cli.access.cluster import connected, installation_of
+from admission.cli.access.administration import connected, installation_of
 from admission.cli.commands.run import INSTALLATION, SettingsCommand, settings_from
 
 if TYPE_CHECKING:

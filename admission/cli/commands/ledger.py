@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from admission.cli.access.cluster import connected
-from admission.cli.access.database import with_database
+from admission.cli.access.administration import connected, with_database
 from admission.cli.commands.run import CONNECTION, DATABASE, SettingsCommand, settings_from
+from admission.cli.loaded import CommandGroup
 
 if TYPE_CHECKING:
     from queues.ledger_record import LedgerRecord
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _SHOWN = 100
 
 
-@click.group(short_help="Compare the ledger with its admissions, and with the cluster.")
+@click.group(cls=CommandGroup, short_help="Compare the ledger with its admissions, and with the cluster.")
 def ledger() -> None:
     """Compare the ledger's balances with its admissions, and the ledger with the one that leads the cluster.
 

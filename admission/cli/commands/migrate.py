@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from admission.cli.access.database import dsn_of
+from admission.cli.access.administration import dsn_of
 from admission.cli.commands.run import DATABASE, SettingsCommand, settings_from
 
 if TYPE_CHECKING:

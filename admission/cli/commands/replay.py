@@ -3,19 +3,13 @@
 import gzip
 import os
 import zlib
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final
 
 import click
 
 from admission.cli.failures import TRACEBACK, complain
 from admission.cli.removed import removed_option
-
-if TYPE_CHECKING:
-    from admission.replay.snapshot_file import Saved
-
-_Answer = TypeVar("_Answer")
 
 #: Differences that are shown without ``--all``.
 _SHOWN: Final = 40
@@ -46,20 +40,25 @@ def replay(file: Path, everything: bool) -> int:
     """
     from admission.replay.fingerprint import fingerprint
     from admission.replay.snapshot_file import differences, load, replayed_plan
+    from queues.errors import MusterError
 
-    def read() -> "Saved":
+    try:
         content = file.read_bytes()
-        return load(gzip.decompress(content) if content.startswith(_GZIP) else content)
-
-    saved = _loaded(str(file), read)
-    if saved is None:
-        return _INVALID
+        saved = load(gzip.decompress(content) if content.startswith(_GZIP) else content)
+    except OSError as error:  # also a file that only begins as one of gzip
+        return _invalid(file, error.strerror or str(error))
+    except (EOFError, zlib.error, MusterError) as error:
+        return _invalid(file, str(error))
     ours = fingerprint()
     if saved.configuration not in ("", ours):
         click.echo(f"decided by configuration {saved.configuration}, and now by {ours}", err=True)
-    found = _decided(str(file), lambda: list(differences(saved.plan, replayed_plan(saved))))
-    if found is None:
-        return _INVALID
+    try:
+        found = list(differences(saved.plan, replayed_plan(saved)))
+    except Exception as error:  # exit code 1 means another plan
+        if os.environ.get(TRACEBACK):
+            raise
+        fault = f"it cannot be decided ({type(error).__name__}: {error}). {TRACEBACK}=1 shows where."
+        return _invalid(file, fault)
     for line in found if everything else found[:_SHOWN]:
         click.echo(line)
     if not everything and len(found) > _SHOWN:
@@ -75,29 +74,6 @@ def replay(file: Path, everything: bool) -> int:
     return 0
 
 
-def _loaded(where: str, read: "Callable[[], Saved]") -> "Saved | None":
-    """The turn. None if the file has none; what is wrong is printed."""
-    from queues.errors import MusterError
-
-    try:
-        return read()
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        complain(f"{where}: {error}")
-    except OSError as error:
-        complain(f"{where}: {error.strerror}")
-    except MusterError as error:
-        complain(f"{where}: {error}")
-    return None
-
-
-def _decided(where: str, decide: Callable[[], _Answer]) -> _Answer | None:
-    """What was decided. None if it cannot be decided; why is printed, for exit code 1 means another plan."""
-    try:
-        return decide()
-    except Exception as error:
-        if os.environ.get(TRACEBACK):
-            raise
-        complain(
-            f"{where}: it cannot be decided ({type(error).__name__}: {error}). {TRACEBACK}=1 shows where."
-        )
-        return None
+def _invalid(file: Path, why: str) -> int:
+    complain(f"{file}: {why}")
+    return _INVALID

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import click
 
-from admission.cli.access.read_api import Route, fetch
+from admission.cli.access.read_api import fetch
+from admission.cli.access.route import Route
 from admission.cli.options import route
 
 

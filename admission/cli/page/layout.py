@@ -8,15 +8,13 @@ from urllib.parse import quote, urlencode
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from admission.cli.closures.closed_nodes import closure_sentence
-from admission.cli.closures.reservations import begins_in, lasting, what_of
-from admission.cli.objects.queues import account_of
-from admission.cli.questions.gang_parts import with_their_parts
+from admission.cli.plugin.queues import account_of
+from admission.cli.plugin.reservations import begins_in, closed_state, closure_sentence, lasting, what_of
 from admission.cli.rendering.expected import expected_cell, expected_sentence
-from admission.cli.rendering.explanation import took, when
-from admission.cli.rendering.history import event_text
-from admission.cli.rendering.node_line import NodeLine
+from admission.cli.rendering.explanation import took, when, with_their_parts
+from admission.cli.rendering.history import SHOWN_STATES, event_text
 from admission.cli.rendering.node_use import state_of
+from admission.cli.rendering.nodes import NodeLine
 from admission.cli.rendering.quota import account_text
 from admission.cli.rendering.table import age as short_age
 from admission.cli.rendering.table import alike_in_short, amounts, branches, short_resource
@@ -42,13 +40,6 @@ SECTIONS: Final = (
     ("Charts", "/charts"),
     ("Decisions", "/decisions"),
 )
-#: States of the read API, as all commands show them.
-_WORKLOAD_STATES: Final = {
-    "pending": "waiting",
-    "admitted": "running",
-    "evicting": "evicting",
-    "suspended": "suspended",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +96,7 @@ def pages_of(
 
 def workload_state(one: ListedBody | ExplanationBody) -> str:
     """The state of a workload, or how it ended, in the words of the command line."""
-    return _WORKLOAD_STATES.get(one.state) or one.result or "ended"
+    return SHOWN_STATES.get(one.state) or one.result or ("suspended" if one.state == "suspended" else "ended")
 
 
 def bar(used: int, deserved: int | None, capability: int | None, label: str) -> Markup:
@@ -198,6 +189,7 @@ _ENVIRONMENT.globals.update(
     amounts=amounts,
     bar_of=_bar_of,
     begins_in=begins_in,
+    closed_state=closed_state,
     counted=counted,
     device_hours=_device_hours,
     event_text=event_text,

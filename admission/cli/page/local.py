@@ -19,55 +19,42 @@ _COOKIE: Final = "muster-page"
 
 
 class PageServer(ViewServer):
-    """Serves the views of one user until it is shut down."""
+    """Serves the views of the one user in whose browser the secret was given, until it is shut down."""
 
     def __init__(self, views: ViewOf, changes: ChangeFeed, *, port: int = 0, cluster: str = "") -> None:
         """``port`` 0: any free one. ``cluster``: what people call it. Raises OSError: the port is taken."""
         super().__init__(("127.0.0.1", port), cluster=cluster)
         self.secret = secrets.token_urlsafe(24)
-        self.gate = SecretGate(self.secret, self.server_port, Visitor(views=views, changes=changes))
+        self._visitor = Visitor(views=views, changes=changes)
 
     @property
     def url(self) -> str:
         """The address with its secret."""
         return f"http://127.0.0.1:{self.server_port}/?secret={self.secret}"
 
-
-class SecretGate:
-    """Lets the one user in whose browser was given the secret."""
-
-    def __init__(self, secret: str, port: int, visitor: Visitor) -> None:
-        self._secret = secret
-        self._port = port
-        self._visitor = visitor
-
     def before(self, asked: PageRequest) -> Answer | None:
         """A page of another name is none of this computer's: refused."""
-        if asked.headers.get("Host", "") in {f"127.0.0.1:{self._port}", f"localhost:{self._port}"}:
+        if asked.headers.get("Host", "") in {
+            f"127.0.0.1:{self.server_port}",
+            f"localhost:{self.server_port}",
+        }:
             return None
         return Answer(status=421, sentence="This page is only served on this computer.\n")
 
     def admit(self, asked: PageRequest) -> Visitor | Answer:
         """By the secret of the address, which becomes a cookie, or by the cookie."""
-        if self._has(asked.query.pop("secret", "")):
-            cookie = f"{self._cookie_name()}={self._secret}; HttpOnly; SameSite=Strict; Path=/"
+        if self._is_secret(asked.query.pop("secret", "")):
+            cookie = f"{self._cookie_name()}={self.secret}; HttpOnly; SameSite=Strict; Path=/"
             place = "/" + "/".join(quote(part, safe="") for part in asked.parts)
             return Answer(status=303, headers={"Location": place, "Set-Cookie": cookie})
-        if self._has(self._cookie(asked)):
+        if self._is_secret(self._cookie(asked)):
             return self._visitor
         sentence = "Open the address that `kubectl muster page` has printed: it has a secret at its end.\n"
         return Answer(status=403, sentence=sentence)
 
-    def begin_stream(self, visitor: Visitor) -> Answer | None:
-        """The user may always listen."""
-        return None
-
-    def end_stream(self, visitor: Visitor) -> None:
-        """Streams are not counted."""
-
     def _cookie_name(self) -> str:
         """Cookies are of all ports of a host: two pages in one browser each have their own."""
-        return f"{_COOKIE}-{self._port}"
+        return f"{_COOKIE}-{self.server_port}"
 
     def _cookie(self, asked: PageRequest) -> str:
         try:
@@ -76,5 +63,5 @@ class SecretGate:
             return ""
         return found.value if found is not None else ""
 
-    def _has(self, secret: str) -> bool:
-        return hmac.compare_digest(secret.encode(), self._secret.encode())
+    def _is_secret(self, secret: str) -> bool:
+        return hmac.compare_digest(secret.encode(), self.secret.encode())

@@ -3,16 +3,14 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 from markupsafe import Markup
 
-from admission.cli.closures.closed_nodes import closed_state, closure_sentence
 from admission.cli.page.layout import render
 from admission.cli.page.problems import unknown
-from admission.cli.rendering.node_line import NodeLine
-from admission.cli.rendering.node_use import state_of
-from admission.cli.rendering.nodes import is_whole_gpu, whole_gpus
+from admission.cli.plugin.reservations import closed_state, closure_sentence
+from admission.cli.rendering.nodes import NodeLine, is_whole_gpu, whole_gpus
 from admission.cli.rendering.racks import is_in
 from admission.read_api.bodies import NodeBody, SeatedBody
 from queues.text_format import counted
@@ -21,8 +19,6 @@ from queues.text_format import counted
 NO_RACK: Final = "-"
 #: Devices that are drawn one by one; a node that has more shows its numbers only.
 _DRAWN: Final = 16
-#: Width of a device in a drawing, its margin included.
-_STEP: Final = 12
 #: Words of nodes that are closed, and what is said of several.
 _CLOSED: Final = {"reserved": "reserved", "drained": "drained", "drain planned": "to be drained"}
 _NOT_KNOWN: Final = "What is free is not known: Muster does not answer."
@@ -62,35 +58,6 @@ class _Gpus:
         return self.free if self.is_usable else 0
 
 
-class _Shape(NamedTuple):
-    """Devices of a node that look alike."""
-
-    kind: str
-    path: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Strip:
-    """How the GPUs of a node are drawn."""
-
-    name: str
-    #: The same in words; "": nothing is known.
-    label: str
-    #: In place of a drawing, where there are no shapes.
-    text: str = ""
-    total: int = 0
-    shapes: Sequence[_Shape] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Rack:
-    """A rack on the map."""
-
-    name: str
-    summary: str
-    nodes: Sequence[_Strip]
-
-
 def node_racks(lines: Sequence[NodeOnPage]) -> Markup:
     """The nodes with GPUs, by rack, what is free, and a list of faults."""
     racks: dict[str, list[NodeOnPage]] = {}
@@ -108,10 +75,12 @@ def node_racks(lines: Sequence[NodeOnPage]) -> Markup:
     return render(
         "rack_map.html",
         lines=lines,
-        racks=[_rack(name, nodes) for name, nodes in sorted(racks.items())],
+        racks=[(name, _summary(nodes), sorted(nodes, key=_name_of)) for name, nodes in sorted(racks.items())],
         summary=_told_holes(racks) if racks else "",
         legend=legend,
-        squares=_squares,
+        gpus_of=_gpus,
+        most_drawn=_DRAWN,
+        not_known=_NOT_KNOWN,
         no_rack=NO_RACK,
     )
 
@@ -124,7 +93,7 @@ def one_rack(lines: Sequence[NodeOnPage], name: str) -> Markup:
     if not here:
         racks = {line.rack or NO_RACK for line in lines}
         raise unknown("rack or node with GPUs", name, {*racks, *(line.name for line in lines)}, "nodes")
-    here = sorted(here, key=lambda line: line.name)[:_ROWS]
+    here = sorted(here, key=_name_of)[:_ROWS]
     return render(
         "one_rack.html",
         title=f"Node {name}" if is_node else "Nodes in no rack" if name == NO_RACK else f"Rack {name}",
@@ -170,7 +139,12 @@ def _closures(lines: Sequence[NodeOnPage]) -> list[str]:
     return [f"{counted(count, 'node')} {sentence}" for sentence, count in numbers.items()]
 
 
-def _rack(name: str, nodes: Sequence[NodeOnPage]) -> _Rack:
+def _name_of(line: NodeOnPage) -> str:
+    return line.name
+
+
+def _summary(nodes: Sequence[NodeOnPage]) -> str:
+    """What is free in a rack, and how many of its nodes are closed."""
     known = [(line, gpus) for line in nodes if (gpus := _gpus(line)) is not None]
     free = sum(gpus.available for _, gpus in known)
     empty = sum(_is_empty(line, gpus) for line, gpus in known)
@@ -180,8 +154,7 @@ def _rack(name: str, nodes: Sequence[NodeOnPage]) -> _Rack:
     for word in _CLOSED:
         if count := sum(closed_state(line.closures) == word for line in nodes):
             summary += f", {count} {word}"
-    strips = [_strip(line) for line in sorted(nodes, key=lambda line: line.name)]
-    return _Rack(name=name, summary=summary, nodes=strips)
+    return summary
 
 
 def _gpus(line: NodeOnPage) -> _Gpus | None:
@@ -200,41 +173,3 @@ def _gpus(line: NodeOnPage) -> _Gpus | None:
     seated = () if use.workloads is None else use.workloads.items
     holders = tuple((one, count) for one in seated if (count := whole_gpus(one.held)))
     return _Gpus(total=total, ill=ill, held=held, holders=holders, is_usable=line.usable)
-
-
-def _strip(line: NodeOnPage) -> _Strip:
-    gpus, name = _gpus(line), line.name
-    if gpus is None:
-        return _Strip(name=name, label="", text=line.state)
-    label = (
-        f"{name}: {gpus.total} GPUs, {gpus.held} held, {gpus.available} free, "
-        f"{gpus.ill} unhealthy, {state_of(line)}"
-    )
-    if not gpus.is_known:
-        label = f"{name}: {gpus.total} GPUs, {gpus.ill} unhealthy, {state_of(line)}. {_NOT_KNOWN}"
-    if gpus.holders:
-        label += "; " + ", ".join(f"{one.namespace}/{one.name} {count}" for one, count in gpus.holders)
-    if not 0 < gpus.total <= _DRAWN:
-        text = f"{gpus.available if gpus.is_known else '?'} of {gpus.total} free"
-        return _Strip(name=name, label=label, text=text)
-    return _Strip(name=name, label=label, total=gpus.total, shapes=_shapes(line, gpus))
-
-
-def _shapes(line: NodeOnPage, gpus: _Gpus) -> list[_Shape]:
-    """Devices that are held, then those that are free, then unhealthy ones."""
-    free = "free" if line.usable else "closed" if closed_state(line.closures) or line.closed else "out"
-    shapes, first = [], 0
-    for kind, count in (
-        ("held", gpus.held),
-        (free if gpus.is_known else "unknown", gpus.free),
-        ("ill", gpus.ill),
-    ):
-        if count > 0:
-            shapes.append(_Shape(kind, _squares(first, count)))
-            first += count
-    return shapes
-
-
-def _squares(first: int, count: int) -> str:
-    """Devices that are alike, as one path: a large cluster has very many."""
-    return "".join(f"M{_STEP * place + 1} 1h10v10h-10z" for place in range(first, first + count))

@@ -1,4 +1,4 @@
-"""The page's server: a gate decides who asks, and what that person may see is shown to that person only.
+"""The page's server: it finds out who asks, and what that person may see is shown to that person only.
 
 It only reads: nothing is answered but GET, and nothing that is asked changes anything.
 """
@@ -8,13 +8,14 @@ import logging
 import sys
 import threading
 import time
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
-from typing import Any, Final, Protocol
+from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from admission.cli.access.change_feed import ChangeFeed
@@ -41,7 +42,7 @@ _POLICY: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageRequest:
-    """A request, as a gate sees it."""
+    """A request, before it is known who asks."""
 
     #: The path, each part decoded.
     parts: tuple[str, ...]
@@ -51,7 +52,7 @@ class PageRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a gate answers in place of a view."""
+    """What is answered in place of a view."""
 
     status: int
     sentence: str = ""
@@ -68,34 +69,32 @@ class Visitor:
     check: Callable[[], None] = lambda: None
 
 
-class PageGate(Protocol):
-    """Says who asks. Called by several threads."""
-
-    def before(self, asked: PageRequest) -> Answer | None:
-        """An answer before anything else, also before styles and script. None to go on."""
-
-    def admit(self, asked: PageRequest) -> Visitor | Answer:
-        """Who asks, or why nothing is shown."""
-
-    def begin_stream(self, visitor: Visitor) -> Answer | None:
-        """An answer in place of a stream of changes. None if the stream may begin."""
-
-    def end_stream(self, visitor: Visitor) -> None:
-        """Called when it is over."""
-
-
 class ViewServer(ThreadingHTTPServer):
-    """Serves views to the visitors that its gate lets in, until it is shut down."""
+    """Serves views to the visitors that it lets in, until it is shut down."""
 
     daemon_threads = True
     request_queue_size = 128
-    gate: PageGate
 
     def __init__(self, address: tuple[str, int], *, cluster: str = "") -> None:
         """``cluster``: what people call it. Raises OSError: the port is taken."""
         self.cluster = cluster
         self._room = threading.BoundedSemaphore(_CONNECTIONS)
         super().__init__(address, _Handler)
+
+    @abstractmethod
+    def before(self, asked: PageRequest) -> Answer | None:
+        """An answer before anything else, also before styles and script. None to go on. Called by several threads."""
+
+    @abstractmethod
+    def admit(self, asked: PageRequest) -> Visitor | Answer:
+        """Who asks, or why nothing is shown. Called by several threads."""
+
+    def begin_stream(self, visitor: Visitor) -> Answer | None:
+        """An answer in place of a stream of changes. None if the stream may begin."""
+        return None
+
+    def end_stream(self, visitor: Visitor) -> None:
+        """Called when it is over."""
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Serve a connection in a thread of its own, up to a number of threads."""
@@ -137,21 +136,21 @@ class _Handler(BaseHTTPRequestHandler):
         url = urlsplit(self.path)
         parts = tuple(unquote(part) for part in url.path.split("/") if part)
         asked = PageRequest(parts=parts, query=dict(parse_qsl(url.query)), headers=self.headers)
-        if (answer := self.server.gate.before(asked)) is not None:
+        if (answer := self.server.before(asked)) is not None:
             self._answer(answer)
         elif parts[:1] == ("static",) and len(parts) == 2 and parts[1] in _STATIC:
             self._send(200, files(__package__).joinpath("static", parts[1]).read_bytes(), _STATIC[parts[1]])
-        elif isinstance(found := self.server.gate.admit(asked), Answer):
+        elif isinstance(found := self.server.admit(asked), Answer):
             self._answer(found)
         elif parts != ("changes",):
             self._show(found, asked)
-        elif (answer := self.server.gate.begin_stream(found)) is not None:
+        elif (answer := self.server.begin_stream(found)) is not None:
             self._answer(answer)
         else:
             try:
                 self._stream(found)
             finally:
-                self.server.gate.end_stream(found)
+                self.server.end_stream(found)
 
     def _stream(self, visitor: Visitor) -> None:
         """Events until the browser leaves; a browser that does not come again has left."""

@@ -9,15 +9,14 @@ import hashlib
 import re
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Callable
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Final
 
 from admission.api_access import Access
 from admission.cli.access.change_feed import ChangeFeed
-from admission.cli.access.objects import ClusterRoute
-from admission.cli.access.read_api import Route, Unanswered, ask
+from admission.cli.access.read_api import Unanswered, ask
+from admission.cli.access.route import Route
 from admission.cli.page.server import Answer, PageRequest, ViewServer, Visitor
 from admission.cli.page.views import Views
 from admission.read_api.bodies import VersionBody
@@ -39,7 +38,7 @@ _UNSIGNED: Final = (
 
 
 class SharedPageServer(ViewServer):
-    """Serves every user who brings a token, with the rights of that token."""
+    """Serves every user who brings a token. The API server says whose it is, and whether it is valid."""
 
     def __init__(
         self, address: tuple[str, int], api_server: Access, *, timeout: float, cluster: str = ""
@@ -49,33 +48,8 @@ class SharedPageServer(ViewServer):
         Raises OSError: the port is taken.
         """
         super().__init__(address, cluster=cluster)
-        self.gate = TokenGate(visitors_of(api_server, timeout))
-
-
-def visitors_of(api_server: Access, timeout: float) -> Callable[[str], Visitor]:
-    """Makes a visitor of a token: who asks the API server with it, and with nothing else."""
-
-    def visitor(token: str) -> Visitor:
-        access = replace(
-            api_server, certificate=None, key=None, headers=(("Authorization", f"Bearer {token}"),)
-        )
-        route = Route(access=access, timeout=timeout)
-        views = Views(route=route, cluster=ClusterRoute(access=access, timeout=timeout))
-        return Visitor(views=views.show, changes=ChangeFeed(route), check=lambda: _check(route))
-
-    return visitor
-
-
-def _check(route: Route) -> None:
-    """Raises Unanswered: the token is not valid, or its user may not ask."""
-    ask(route, "version", VersionBody)
-
-
-class TokenGate:
-    """Lets every user in who brings a token. The API server says whose it is, and whether it is valid."""
-
-    def __init__(self, visitor_of: Callable[[str], Visitor]) -> None:
-        self._visitor_of = visitor_of
+        self._api_server = api_server
+        self._patience = timeout
         self._lock = threading.Lock()
         self._visitors: OrderedDict[bytes, Visitor] = OrderedDict()
         self._streams: Counter[Visitor] = Counter()
@@ -132,3 +106,15 @@ class TokenGate:
             while len(self._visitors) > _REMEMBERED:
                 self._visitors.popitem(last=False)
             return found
+
+    def _visitor_of(self, token: str) -> Visitor:
+        """Who asks the API server with a token, and with nothing else."""
+        headers = (("Authorization", f"Bearer {token}"),)
+        access = replace(self._api_server, certificate=None, key=None, headers=headers)
+        route = Route(access=access, timeout=self._patience)
+
+        def check() -> None:
+            """Raises Unanswered: the token is not valid, or its user may not ask."""
+            ask(route, "version", VersionBody)
+
+        return Visitor(views=Views(route=route).show, changes=ChangeFeed(route), check=check)

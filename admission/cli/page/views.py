@@ -10,20 +10,20 @@ from typing import Final, TypeVar
 from markupsafe import Markup
 from msgspec import structs
 
-from admission.cli.access.age import age_of
 from admission.cli.access.object_forms import ClosureObject, TopologyObject
-from admission.cli.access.objects import ClusterRoute, all_objects, listed
+from admission.cli.access.objects import all_objects, listed
 from admission.cli.access.queue_objects import is_open_to_all, read_queues
-from admission.cli.access.read_api import Route, Unanswered, ask
-from admission.cli.closures.closed_nodes import read_closures
-from admission.cli.closures.reservations import ClosureLine, closure_line, in_order
-from admission.cli.objects.queues import below, usual_resource
+from admission.cli.access.read_api import Unanswered, ask, pages
+from admission.cli.access.route import Route
+from admission.cli.output import age_of
 from admission.cli.page.charts import MOST_QUEUES, SPANS, over_time
 from admission.cli.page.layout import View, link, pages_of, render, resource_names
 from admission.cli.page.node_views import NodeOnPage, node_racks, one_rack
 from admission.cli.page.problems import NoSuchView, unknown
-from admission.cli.questions.explain import path_of_workload
-from admission.cli.questions.pending import pages
+from admission.cli.plugin.explain import path_of_workload
+from admission.cli.plugin.nodes import node_uses
+from admission.cli.plugin.queues import below, usual_resource
+from admission.cli.plugin.reservations import ClosureLine, closure_line, in_order, read_closures
 from admission.cli.rendering.node_use import with_use
 from admission.cli.rendering.nodes import node_lines
 from admission.cli.rendering.quota import loan_problems, loans_of_queues
@@ -33,7 +33,6 @@ from admission.read_api.bodies import (
     DecisionList,
     ExplanationBody,
     NodeBody,
-    NodeList,
     PendingList,
     QueueBody,
     QueueList,
@@ -113,7 +112,6 @@ class Views:
     """The views of one user."""
 
     route: Route
-    cluster: ClusterRoute
     #: Seconds since the epoch.
     clock: Callable[[], float] = time.time
 
@@ -145,7 +143,7 @@ class Views:
             queue=next(queue for queue in body.items if queue.name == name),
             queues=body.items,
             below=below(body.items, [name]),
-            waiting=pages(self.route, "pending", PendingList, {"queue": name}, _SHOWN),
+            waiting=pages(self.route, "pending", PendingList, {"queue": name}, limit=_SHOWN),
             resource=resource or usual_resource(body.items),
             planned=planned_of_queue(self._planned(), body.items, name, self.clock()),
             is_open=self._is_open(name),
@@ -155,7 +153,7 @@ class Views:
     def _is_open(self, name: str) -> bool:
         """Whether any namespace may use a queue; False if that is not known."""
         try:
-            return is_open_to_all(read_queues(self.cluster), name)
+            return is_open_to_all(read_queues(self.route), name)
         except MusterError:
             return False
 
@@ -243,7 +241,7 @@ class Views:
         gaps: list[str] = []
         for resource in (RESERVATIONS, NODE_DRAINS):
             try:
-                found = listed(self.cluster, resource, ClosureObject, left_out=gaps.append)
+                found = listed(self.route, resource, ClosureObject, left_out=gaps.append)
             except MusterError as error:
                 gaps.append(f"{resource.plural.capitalize()} are not known: {error}")
                 continue
@@ -257,16 +255,16 @@ class Views:
             raise KeyError("/".join(parts))
         # As of the API server's cache: thousands of nodes need not be read from etcd for one look.
         gaps: list[str] = []
-        nodes = all_objects(self.cluster, NODES, WireNode, left_out=gaps.append, resourceVersion="0")
-        use, closures = None, read_closures(self.cluster, self.clock(), gaps.append)
+        nodes = all_objects(self.route, NODES, WireNode, left_out=gaps.append, resourceVersion="0")
+        use, closures = None, read_closures(self.route, self.clock(), gaps.append)
         gaps += [f"You may not list {' and '.join(closures.unread)}."] if closures.unread else []
         try:
-            use = self._use()
+            use = node_uses(self.route)
         except MusterError as error:  # the nodes themselves are known from the API server
             gaps.append(f"What is free, and who has seats, is not known: {error}")
-        topologies = listed(self.cluster, TOPOLOGIES, TopologyObject, left_out=gaps.append)
+        topologies = listed(self.route, TOPOLOGIES, TopologyObject, left_out=gaps.append)
         racks = Racks.known(topologies or (), nodes, None)
-        devices = listed(self.cluster, DEVICES, WireNodeDevices, left_out=gaps.append)
+        devices = listed(self.route, DEVICES, WireNodeDevices, left_out=gaps.append)
         reported = node_lines(nodes, devices or ())
         lines = [
             NodeOnPage(**structs.asdict(line), use=None if use is None else use.get(line.name, _NOTHING_HELD))
@@ -283,18 +281,9 @@ class Views:
         if not names:
             hint = "Ask for the right to get queues: the role muster-queue-viewer has it."
             found = f"You may not get queue {name}, nor any other"
-            raise Unanswered(status=HTTPStatus.FORBIDDEN, tried="", found=found, hint=hint, by_muster=True)
+            raise Unanswered(status=HTTPStatus.FORBIDDEN, found=found, hint=hint, by_muster=True)
         if name not in names:
             raise unknown("queue", name, names, "queues")
-
-    def _use(self) -> dict[str, NodeBody]:
-        found: dict[str, NodeBody] = {}
-        page: str | None = None
-        while page != "":
-            body = ask(self.route, "nodes", NodeList, {"workloads": "true", "continue": page})
-            found |= {node.name: node for node in body.items}
-            page = body.continue_
-        return found
 
 
 def _only(parts: Sequence[str], count: int) -> Sequence[str]:

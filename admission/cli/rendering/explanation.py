@@ -4,11 +4,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
+from msgspec import structs
+
 from admission.cli.output import Output
-from admission.cli.questions.gang_parts import HeldGang, with_their_parts
 from admission.cli.rendering.expected import expected_sentence
 from admission.cli.rendering.fitting import TableColumn, fits, item_table
-from admission.cli.rendering.history import RESULTS, history_text, is_suspended, numbers_of
+from admission.cli.rendering.history import RESULTS, SHOWN_STATES, history_text, is_suspended, numbers_of
 from admission.cli.rendering.limits import limits_text
 from admission.cli.rendering.sentences import filled
 from admission.cli.rendering.table import (
@@ -33,6 +34,52 @@ from admission.read_api.bodies import (
     WaitingBody,
 )
 from queues.text_format import counted, short_duration
+
+
+class HeldGang(AdmissionBody, frozen=True, kw_only=True):
+    """An admission, with the elastic parts that it got at the same time."""
+
+    #: How many these are.
+    parts: int = 0
+
+
+def with_their_parts(admissions: Iterable[AdmissionBody]) -> list[HeldGang]:
+    """Admissions in their order, the newest first, each gang with its elastic parts as one."""
+    gangs: list[HeldGang] = []
+    for held in admissions:
+        last = gangs[-1] if gangs else None
+        gang = HeldGang(**structs.asdict(held))
+        if last is not None and _is_whole(last) and _is_whole(gang) and last.opened == gang.opened:
+            gangs[-1] = structs.replace(
+                gang,
+                seats=_together([*gang.seats, *last.seats]),
+                ended=gang.ended + last.ended,
+                parts=last.parts + 1,
+            )
+        else:
+            gangs.append(gang)
+    return gangs
+
+
+def _is_whole(held: AdmissionBody) -> bool:
+    return held.state == "open" and not held.eviction and not held.adopted
+
+
+def _together(seats: Iterable[SeatsBody]) -> tuple[SeatsBody, ...]:
+    """One line for all seats of one kind on one node."""
+    lines: dict[tuple[str, ...], SeatsBody] = {}
+    for line in seats:
+        kind = (line.node, line.pod_set, line.flavor or "", repr(sorted(line.takes.items())))
+        first = lines.get(kind)
+        lines[kind] = (
+            line
+            if first is None
+            else structs.replace(
+                first, ordinals=f"{first.ordinals},{line.ordinals}", count=first.count + line.count
+            )
+        )
+    return tuple(lines.values())
+
 
 _INDENT: Final = "  "
 #: Characters of the titles of facts.
@@ -162,10 +209,6 @@ def _seconds(since: str, until: str) -> int:
     return max(0, int((moment(until) - moment(since)).total_seconds()))
 
 
-#: States of the read API, as all commands show them.
-_STATES: Final = {"pending": "waiting", "admitted": "running"}
-
-
 def _state(one: ExplanationBody) -> str:
     if one.state == "finished":
         return _end_state(one)
@@ -178,7 +221,7 @@ def _state(one: ExplanationBody) -> str:
         return f"waiting, place {one.position} of {one.queue_length} in queue {one.queue}{by}"
     if one.state == "admitted" and one.reason:
         return "running; further members wait"
-    return _STATES.get(one.state, str(one.state))
+    return SHOWN_STATES.get(one.state, str(one.state))
 
 
 def _end_state(one: ExplanationBody) -> str:

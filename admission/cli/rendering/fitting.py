@@ -3,8 +3,8 @@
 What is left out is in ``-o wide`` and in the answers for programs, which are never shortened.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from textwrap import wrap
 from typing import Final, Generic, TypeVar
 
@@ -18,19 +18,6 @@ _INDENT: Final = "    "
 _ELLIPSIS: Final = "…"
 #: Characters of a column of texts: with fewer, texts are below.
 LEAST_BESIDE: Final = 30
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Narrowing:
-    """How a table gives way where a terminal has no room for it."""
-
-    #: Columns of names, each with the characters that are left of it at least.
-    names: Mapping[str, int] = field(default_factory=dict)
-    #: Columns that go, the least missed one first.
-    left_out: Sequence[str] = ()
-    #: The last column, if its end may be cut, and the characters that are left of it at least.
-    rest: str = ""
-    least_rest: int = 16
 
 
 @dataclass(frozen=True)
@@ -53,23 +40,16 @@ class TableColumn(Generic[T]):
 
 
 def item_table(columns: Iterable[TableColumn[T]], items: Iterable[T], output: Output) -> str:
-    """One line for each item, as wide as the user's terminal."""
+    """One line for each item, of at most the characters of the user's terminal as far as columns can give way."""
     shown = [column for column in columns if column.wide in (None, output.is_wide)]
-    rest = next((column for column in shown if column.least_rest), None)
-    narrowing = Narrowing(
-        names={column.name: column.least for column in shown if column.least},
-        left_out=[column.name for column in sorted(shown, key=lambda each: each.goes) if column.goes],
-        rest="" if rest is None else rest.name,
-        least_rest=16 if rest is None else rest.least_rest,
-    )
-    return fitted_table(
-        [column.name for column in shown],
-        [[column.cell(item) for column in shown] for item in items],
-        narrowing,
-        width=output.room,
-        headers=output.headers,
-        right=" ".join(column.name for column in shown if column.right),
-    )
+    rows = [[_text(column.cell(item)) for column in shown] for item in items]
+    width = output.room
+    if width is not None:
+        shown, rows = _left(shown, rows, width, output.headers)
+        given = _grown(shown, _widths(shown, rows, output.headers), width)
+        rows = [[_shortened(*each) for each in zip(shown, row, given, strict=True)] for row in rows]
+    right = " ".join(column.name for column in shown if column.right)
+    return table([column.name for column in shown], rows, headers=output.headers, right=right)
 
 
 def fits(text: str, width: int | None) -> bool:
@@ -77,59 +57,30 @@ def fits(text: str, width: int | None) -> bool:
     return width is None or max(map(len, text.splitlines()), default=0) <= width
 
 
-def fitted_table(
-    columns: Sequence[str],
-    rows: Iterable[Sequence[Cell]],
-    narrowing: Narrowing,
-    *,
+def with_texts_below(
+    lines: str,
+    texts: Sequence[str],
     width: int | None,
-    headers: bool = True,
-    right: str = "",
+    *,
+    most: int = 2,
+    title: str = "",
+    is_beside: bool = True,
 ) -> str:
-    """As ``table``, in lines of at most ``width`` characters (None for no bound) as far as its columns can give way."""
-    cells = [[NONE if cell is None else printable(str(cell)) for cell in row] for row in rows]
-    if width is None:
-        return table(columns, cells, headers=headers, right=right)
-    gone: list[str] = []
-    for name in (None, *narrowing.left_out):
-        if name is not None:
-            gone.append(name)
-        kept = [index for index, column in enumerate(columns) if column not in gone]
-        names = [columns[index] for index in kept]
-        left = [[row[index] for index in kept] for row in cells]
-        widths = _widths(names, left, headers)
-        least = [min(natural, _least(name, narrowing)) for name, natural in zip(names, widths, strict=True)]
-        if _length(least) <= width:
-            break
-    given = _grown(least, widths, width, narrowing, names)
-    shown = [[_shortened(*each, narrowing) for each in zip(names, row, given, strict=True)] for row in left]
-    return table(names, shown, headers=headers, right=right)
+    """The lines of a table, each with a text at its end, or, where there is no room, below it in at most so many lines.
 
-
-def with_text_below(line: str, text: str, width: int | None, *, most: int = 2) -> str:
-    """A line with a text at its end, or, where there is no room, below it in at most so many lines. With newlines."""
-    beside = f"{line}{' ' * _BETWEEN}{text}".rstrip()
-    if width is None or len(beside) <= width:
-        return f"{beside}\n"
-    told = wrap(
-        text,
-        max(width - len(_INDENT), 20),
-        max_lines=most,
-        placeholder=f" {_ELLIPSIS}",
-        break_on_hyphens=False,
-    )
-    return "".join(f"{each}\n" for each in (line.rstrip(), *(_INDENT + part for part in told)))
-
-
-def with_texts_below(lines: str, texts: Sequence[str], width: int | None, *, most: int = 2) -> str:
-    """As ``with_text_below``, for the last lines of a table: those before them, its titles, stay."""
+    ``title``: what the line of titles ends with. ``is_beside``: if not, texts are always below.
+    """
     shown = lines.splitlines()
-    head = shown[: len(shown) - len(texts)]
-    below = (
-        with_text_below(line, text, width, most=most)
-        for line, text in zip(shown[len(head) :], texts, strict=True)
-    )
-    return "".join((*(f"{line}\n" for line in head), *below))
+    told: list[str] = []
+    for line, text in zip(shown, [title] * (len(shown) - len(texts)) + [*texts], strict=True):
+        beside = f"{line}{' ' * _BETWEEN}{text}".rstrip()
+        if not text or (is_beside and (width is None or len(beside) <= width)):
+            told.append(beside)
+            continue
+        room = max((width or 0) - len(_INDENT), 20)
+        parts = wrap(text, room, max_lines=most, placeholder=f" {_ELLIPSIS}", break_on_hyphens=False)
+        told += [line.rstrip(), *(_INDENT + part for part in parts)]
+    return "".join(f"{line}\n" for line in told)
 
 
 def with_texts(lines: str, texts: Sequence[str], width: int | None, *, title: str) -> str:
@@ -163,8 +114,12 @@ def shortened_name(text: str, length: int) -> str:
     return f"{text[: length - 1 - end]}{_ELLIPSIS}{text[len(text) - end :]}"
 
 
-def _widths(columns: Sequence[str], rows: Sequence[Sequence[str]], headers: bool) -> list[int]:
-    lines = [columns, *rows] if headers else rows
+def _text(cell: Cell) -> str:
+    return NONE if cell is None else printable(str(cell))
+
+
+def _widths(columns: Sequence[TableColumn[T]], rows: Sequence[Sequence[str]], headers: bool) -> list[int]:
+    lines = [[column.name for column in columns], *rows] if headers else rows
     return [max((len(line[index]) for line in lines), default=0) for index in range(len(columns))]
 
 
@@ -172,37 +127,43 @@ def _length(widths: Sequence[int]) -> int:
     return sum(widths) + _BETWEEN * (len(widths) - 1)
 
 
-def _least(column: str, narrowing: Narrowing) -> int:
+def _least(column: TableColumn[T], natural: int) -> int:
     """The characters that a column has at least; what does not give way has all of its own."""
-    if column in narrowing.names:
-        return max(narrowing.names[column], len(column))
-    return max(narrowing.least_rest, len(column)) if column == narrowing.rest else 10**9
+    least = column.least or column.least_rest
+    return min(natural, max(least, len(column.name)) if least else natural)
 
 
-def _grown(
-    least: Sequence[int], natural: Sequence[int], width: int, narrowing: Narrowing, columns: Sequence[str]
-) -> list[int]:
+def _left(
+    columns: list[TableColumn[T]], rows: list[list[str]], width: int, headers: bool
+) -> tuple[list[TableColumn[T]], list[list[str]]]:
+    """The columns for which a line has room, and their cells: the least missed ones have gone."""
+    going = sorted((column for column in columns if column.goes), key=lambda column: -column.goes)
+    while _length(list(map(_least, columns, _widths(columns, rows, headers)))) > width and going:
+        index = columns.index(going.pop())
+        columns = columns[:index] + columns[index + 1 :]
+        rows = [row[:index] + row[index + 1 :] for row in rows]
+    return columns, rows
+
+
+def _grown(columns: Sequence[TableColumn[T]], natural: Sequence[int], width: int) -> list[int]:
     """The widths with the room that is left: the last column gets a third of the line, then names get theirs, the
     shortest one before the others, and the last column the rest."""
-    given, spare = list(least), width - _length(least)
-    rest = (narrowing.rest,)
-    for wanted, most in ((rest, width // 3), (narrowing.names, width), (rest, width)):
-        while spare > 0:
-            growing = [
-                index
-                for index, name in enumerate(columns)
-                if name in wanted and given[index] < min(natural[index], most)
-            ]
-            if not growing:
-                break
+    given = list(map(_least, columns, natural))
+    spare = width - _length(given)
+    names = [index for index, column in enumerate(columns) if column.least]
+    rest = [index for index, column in enumerate(columns) if column.least_rest]
+    for wanted, most in ((rest, width // 3), (names, width), (rest, width)):
+        while spare > 0 and (
+            growing := [index for index in wanted if given[index] < min(natural[index], most)]
+        ):
             given[min(growing, key=given.__getitem__)] += 1
             spare -= 1
     return given
 
 
-def _shortened(column: str, cell: str, width: int, narrowing: Narrowing) -> str:
-    if column in narrowing.names:
+def _shortened(column: TableColumn[T], cell: str, width: int) -> str:
+    if column.least:
         return shortened_name(cell, width)
-    if column == narrowing.rest and len(cell) > width:
+    if column.least_rest and len(cell) > width:
         return f"{cell[: width - 1]}{_ELLIPSIS}"
     return cell

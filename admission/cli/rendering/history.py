@@ -17,6 +17,9 @@ _SHOWN: Final = 12
 #: How a workload ended, and whether its object is gone.
 RESULTS: Final = {"succeeded": "succeeded", "failed": "failed", "deleted": "deleted before it ended"}
 
+#: What all commands say of a state of the read API, where nothing more has to be known.
+SHOWN_STATES: Final = {"pending": "waiting", "admitted": "running", "evicting": "evicting"}
+
 #: Numbers of reasons that are times, in seconds since the epoch, or durations in seconds.
 _TIMES: Final = ("until", "at")
 _NAMED: Final = {"seconds": "in", "lostDeviceSeconds": "lost"}

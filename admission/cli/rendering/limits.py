@@ -1,18 +1,27 @@
 """Limits of the queues above a workload as a table, for ``kubectl muster explain``."""
 
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from operator import itemgetter
+from typing import Any, Final
 
 from admission.cli.output import Output
-from admission.cli.rendering.fitting import Narrowing, fits, fitted_table
-from admission.cli.rendering.table import short_resource, table
+from admission.cli.rendering.fitting import TableColumn, fits, item_table
+from admission.cli.rendering.table import short_resource
 from admission.read_api.bodies import AccountBody, ExplanationBody, QueueBody
 
-_COLUMNS: Final = (
-    *("QUEUE", "RESOURCE", "FLAVOR", "USED", "KEPT", "ASKED", "DESERVED", "CAPABILITY", "OVER-BY", "STATE"),
-)
-_NUMBERS: Final = "USED KEPT ASKED DESERVED CAPABILITY OVER-BY"
-_NARROW: Final = Narrowing(
-    names={"QUEUE": 8, "RESOURCE": 6, "FLAVOR": 6}, left_out=("KEPT", "DESERVED", "FLAVOR")
+#: Columns of a row, each with how it gives way.
+_COLUMNS: Final[Sequence[Mapping[str, Any]]] = (
+    {"name": "QUEUE", "least": 8},
+    {"name": "RESOURCE", "least": 6},
+    {"name": "FLAVOR", "least": 6, "goes": 3},
+    {"name": "USED", "right": True},
+    {"name": "KEPT", "right": True, "goes": 1},
+    {"name": "ASKED", "right": True},
+    {"name": "DESERVED", "right": True, "goes": 2},
+    {"name": "CAPABILITY", "right": True},
+    {"name": "OVER-BY", "right": True},
+    {"name": "STATE"},
 )
 
 Row = tuple[str | None, ...]
@@ -24,22 +33,21 @@ def limits_text(one: ExplanationBody, output: Output) -> str:
     Where a line has no room, columns without anything go first, and
     states of queues are below.
     """
-    rows, headers, width = _rows(one, output.is_wide), output.headers, output.room
+    rows = _rows(one, output.is_wide)
     if not rows:
         return ""
-    text = table(_COLUMNS, rows, headers=headers, right=_NUMBERS)
-    if fits(text, width):
+    text = _table(rows, range(len(_COLUMNS)), replace(output, width=None))
+    if fits(text, output.room):
         return text
-    kept = [row for row in rows if row[1] is not None]
-    short = [(row[0], short_resource(str(row[1])), *row[2:-1]) for row in kept]
-    filled = [index for index, _ in enumerate(_COLUMNS[:-1]) if any(row[index] is not None for row in short)]
-    columns = [_COLUMNS[index] for index in filled]
-    cells = [[row[index] for index in filled] for row in short]
-    text = (
-        fitted_table(columns, cells, _NARROW, width=width, headers=headers, right=_NUMBERS) if cells else ""
-    )
+    short = [(row[0], short_resource(row[1]), *row[2:-1]) for row in rows if row[1] is not None]
+    filled = [index for index in range(len(_COLUMNS) - 1) if any(row[index] is not None for row in short)]
     states = dict.fromkeys(f"queue {row[0]} is {row[-1]}\n" for row in rows if row[-1] is not None)
-    return text + "".join(states)
+    return (_table(short, filled, output) if short else "") + "".join(states)
+
+
+def _table(rows: Sequence[Row], shown: Iterable[int], output: Output) -> str:
+    columns = [TableColumn[Row](cell=itemgetter(index), **_COLUMNS[index]) for index in shown]
+    return item_table(columns, rows, output)
 
 
 def _rows(one: ExplanationBody, wide: bool) -> list[Row]:

@@ -5,11 +5,10 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from admission.cli.closures.closed_nodes import Closure, closed_state
 from admission.cli.output import Output
+from admission.cli.plugin.reservations import Closure, closed_state
 from admission.cli.rendering.fitting import TableColumn, item_table
-from admission.cli.rendering.node_line import Accelerator, NodeLine
-from admission.cli.rendering.nodes import is_whole_gpu
+from admission.cli.rendering.nodes import Accelerator, NodeLine, is_whole_gpu
 from admission.cli.rendering.racks import Racks
 from admission.cli.rendering.table import printable, short_resource
 from admission.read_api.bodies import NodeBody, NodeWorkloadsBody, SeatedBody

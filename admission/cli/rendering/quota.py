@@ -7,14 +7,12 @@ from typing import Final
 
 from admission.cli.output import Output
 from admission.cli.rendering.fitting import (
-    Narrowing,
     TableColumn,
     fits,
-    fitted_table,
     item_table,
     with_texts_below,
 )
-from admission.cli.rendering.table import Cell, moment, one_line, short_names, short_resource, table
+from admission.cli.rendering.table import Cell, moment, one_line, short_names, short_resource
 from admission.read_api.bodies import (
     AccessLimitsBody,
     AccountBody,
@@ -28,8 +26,6 @@ from admission.read_api.bodies import (
 from queues.text_format import span
 
 _NOTHING: Final = LimitBody(flavor="", resource="", guarantee=None, deserved=None, capability=None)
-_NARROW_CHANGES: Final = Narrowing(names={"QUEUE": 12, "FIELD": 24, "BEFORE": 8, "AFTER": 8})
-_NARROW_HISTORY: Final = Narrowing(names={"BY": 8, "CHANGE": 18, "BEFORE": 8, "AFTER": 8})
 
 
 def lines_of(queue: QueueBody | QueueAtBody) -> tuple[AccountBody, ...] | tuple[LimitBody, ...]:
@@ -147,12 +143,18 @@ def ended_by_themselves(versions: Sequence[QueueVersionBody], now: str) -> list[
 
 def changes_table(rows: Sequence[Sequence[Cell]], *, width: int | None) -> str:
     """What a command is about to change: the queue, the field, its value before, an arrow, and its value after."""
-    columns = ["QUEUE", "FIELD", "BEFORE", "", "AFTER"]
-    text = table(columns, rows, right="BEFORE AFTER")
-    if fits(text, width):
-        return text
-    short = [[row[0], short_names(str(row[1])), *row[2:]] for row in rows]
-    return fitted_table(columns, short, _NARROW_CHANGES, width=width, right="BEFORE AFTER")
+
+    def columns(*, short: bool) -> list[TableColumn[Sequence[Cell]]]:
+        return [
+            TableColumn("QUEUE", lambda row: row[0], least=12),
+            TableColumn("FIELD", lambda row: short_names(str(row[1])) if short else row[1], least=24),
+            TableColumn("BEFORE", lambda row: row[2], least=8, right=True),
+            TableColumn("", lambda row: row[3]),
+            TableColumn("AFTER", lambda row: row[4], least=8, right=True),
+        ]
+
+    text = item_table(columns(short=False), rows, Output())
+    return text if fits(text, width) else item_table(columns(short=True), rows, Output(width=width))
 
 
 def history_table(versions: Iterable[QueueVersionBody | LoanBody], output: Output) -> str:
@@ -160,7 +162,6 @@ def history_table(versions: Iterable[QueueVersionBody | LoanBody], output: Outpu
 
     On a terminal without room for reasons these are below.
     """
-    columns = ["AT", "BY", "CHANGE", "BEFORE", "AFTER", "REASON"]
     rows: list[list[Cell]] = []
     for version in versions:
         if isinstance(version, LoanBody):
@@ -173,13 +174,22 @@ def history_table(versions: Iterable[QueueVersionBody | LoanBody], output: Outpu
             at, by, reason = first
             rows.append([at, by, field, value_words(before), value_words(after), reason])
             first = ["", "", ""]
-    text, width = table(columns, rows, headers=output.headers), output.room
-    if fits(text, width):
+
+    def columns(*, short: bool) -> list[TableColumn[Sequence[Cell]]]:
+        return [
+            TableColumn("AT(UTC)" if short else "AT", lambda row: _minute(row[0]) if short else row[0]),
+            TableColumn("BY", lambda row: row[1], least=8),
+            TableColumn("CHANGE", lambda row: short_names(str(row[2])) if short else row[2], least=18),
+            TableColumn("BEFORE", lambda row: row[3], least=8),
+            TableColumn("AFTER", lambda row: row[4], least=8),
+            *([] if short else [TableColumn[Sequence[Cell]]("REASON", lambda row: row[5])]),
+        ]
+
+    text = item_table(columns(short=False), rows, replace(output, width=None))
+    if fits(text, output.room):
         return text
-    fields = [[_minute(row[0]), row[1], short_names(str(row[2])), *row[3:-1]] for row in rows]
-    columns = ["AT(UTC)", *columns[1:-1]]
-    shown = fitted_table(columns, fields, _NARROW_HISTORY, width=width, headers=output.headers)
-    return with_texts_below(shown, [f"({row[-1]})" if row[-1] else "" for row in rows], width)
+    reasons = [f"({row[-1]})" if row[-1] else "" for row in rows]
+    return with_texts_below(item_table(columns(short=True), rows, output), reasons, output.room)
 
 
 def value_words(text: str | None) -> str | None:

@@ -11,7 +11,7 @@ from typing import Final
 from admission.cli.access.object_forms import HOST, TopologyObject, levels_of
 from admission.cli.output import Output
 from admission.cli.rendering.fitting import TableColumn, item_table
-from admission.cli.rendering.node_line import Accelerator, NodeLine
+from admission.cli.rendering.nodes import Accelerator, NodeLine
 from admission.read_api.bodies import Body
 from admission.wire import WireNode
 

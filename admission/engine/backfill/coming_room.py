@@ -16,7 +16,7 @@ from typing import Final
 
 from admission.engine.claims import HeldClaims
 from admission.engine.nodes.host_ports import NodePorts, ports_of
-from admission.engine.pending.classes import PlacementClass, WorkloadClass
+from admission.engine.pending.classes import FOR_LACK_OF_ROOM, PlacementClass, WorkloadClass
 from admission.engine.pending.pending import PendingWorkloads
 from admission.engine.pending.screening import Screening, leaf_queues
 from admission.engine.placement.flavors import quota_hit
@@ -26,11 +26,8 @@ from admission.engine.trial import Trial
 from queues.admissions import Admission, AdmissionState, Seat
 from queues.quota.accounts import Account, charges
 from queues.quota.queue import ROOT
-from queues.reason_codes import ReasonCode
 from queues.workload import AdmissionId, QueueName
 
-#: Refusals that seats which come back may help against.
-FOR_LACK_OF_ROOM: Final = (ReasonCode.NO_FIT, ReasonCode.TOPOLOGY_NO_FIT, ReasonCode.QUEUE_LIMIT)
 #: Seconds for which the seats of work that is being removed count as about to be free. The grace period of pods is half
 #: a minute unless they say otherwise.
 LEAVING_SECONDS: Final = 60

@@ -191,7 +191,7 @@ class _Windows:
         self._lasts = self._end > now
 
     def _beside(self, closure: NodeClosure) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """(C,) closures that overlap with one, as ``overlaps``, and those that need nodes shortly before or after."""
+        """(C,) closures that need nodes in the window of one, and those that need them shortly before or after."""
         row = self._row[closure.id]
         others = self._lasts.copy()
         others[row] = False

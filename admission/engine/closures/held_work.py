@@ -15,6 +15,7 @@ from admission.engine.nodes.table import Amounts
 from admission.engine.snapshot import Snapshot
 from queues.admissions import Admission, AdmissionState, Seat
 from queues.eviction_rest import rest_after
+from queues.quota.queue import path_upwards
 from queues.versioned_map import differing, same_rows
 from queues.workload import AdmissionId, QueueName, WorkloadKey
 
@@ -293,12 +294,8 @@ class HeldWork:
         """A queue, and all queues above it."""
         known = self._above.get(queue)
         if known is None:
-            path, above = queue, {queue}
-            queues = snapshot.queues
-            while path in queues and (parent := queues[path].parent) is not None and parent not in above:
-                path = parent
-                above.add(path)
-            known = self._above[queue] = frozenset(above)
+            above = (each.name for each in path_upwards(queue, snapshot.queues.get))
+            known = self._above[queue] = frozenset((queue, *above))
         return known
 
 

@@ -24,7 +24,7 @@ from queues.admissions import Admission, AdmissionState
 from queues.node_closures import NodeClosure
 from queues.quota.accounts import Account
 from queues.quota.effective_limits import numbers_of
-from queues.quota.queue import ROOT, Queue
+from queues.quota.queue import ROOT, path_below_root
 from queues.quota.tree import QueueTree
 from queues.quota.usage import Usage
 from queues.resources import is_device
@@ -38,15 +38,6 @@ class Bound(NamedTuple):
     more: NDArray[np.int64]
     #: What it may have more.
     left: int
-
-
-def path_of(name: QueueName | None, queues: Mapping[QueueName, Queue]) -> list[QueueName]:
-    """A queue and those above it below root, nearest first."""
-    path: list[QueueName] = []
-    while name is not None and name != ROOT and name in queues and name not in path:
-        path.append(name)
-        name = queues[name].parent
-    return path
 
 
 # ── which nodes are chosen ──────────────────────────────────────────────────────────────────────────────────
@@ -104,13 +95,17 @@ def _bounds(
     table = snapshot.nodes
     rows = {name: row for row, name in enumerate(table.resources)}
     whole = np.maximum(running.offers(snapshot), 0)
-    for name in path_of(closure.queue, snapshot.queues):
+    for name in path_below_root(closure.queue, snapshot.queues.get):
         deserved = _devices(numbers_of(snapshot.queues[name]).deserved, rows)
         if not deserved:
             continue
         kept = np.zeros(len(table), np.bool_)
         for other in snapshot.closures:
-            if other.of_tenant and other.id in masks and name in path_of(other.queue, snapshot.queues):
+            if (
+                other.of_tenant
+                and other.id in masks
+                and name in path_below_root(other.queue, snapshot.queues.get)
+            ):
                 kept |= masks[other.id]
         for account, units in deserved.items():
             has = running.used_by(name, account.resource, snapshot)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from queues.node_closures import NodeClosure
-from queues.quota.queue import Queue
+from queues.quota.queue import Queue, path_upwards
 from queues.quota.tree import QueueTree
 from queues.text_format import rfc3339
 from queues.workload import NodeFilter, QueueName, Workload
@@ -43,14 +43,8 @@ class Entry(NamedTuple):
 
 def longest_run(workload: Workload, queues: Mapping[QueueName, Queue]) -> int | None:
     """Seconds after which a workload has ended: as it declares, or as its queues let it run. None if unknown."""
-    known = [] if workload.run_time is None else [workload.run_time]
-    seen: set[QueueName] = set()
-    queue = queues.get(workload.queue)
-    while queue is not None and queue.name not in seen:
-        seen.add(queue.name)
-        if queue.max_run_time is not None:
-            known.append(queue.max_run_time)
-        queue = queues.get(queue.parent) if queue.parent is not None else None
+    allowed = (queue.max_run_time for queue in path_upwards(workload.queue, queues.get))
+    known = [seconds for seconds in (workload.run_time, *allowed) if seconds is not None]
     return max(1, min(known)) if known else None
 
 

@@ -122,33 +122,29 @@ class HostPorts:
 
     def occupy(self, taken: Iterable[NodePorts]) -> None:
         """These ports are taken (again). Unknown nodes are passed over."""
-        for node, ports in taken:
-            for port in ports if node in self.position else ():
-                if port.protocol == COUNTED:
-                    self._count(port.ip, self.position[node], 1)
-                    continue
-                if port.protocol == ATTACHED:
-                    self._attach(port, self.position[node], 1)
-                    continue
-                taken_at = self._taken.setdefault((port.protocol, port.port), {})
-                taken_at.setdefault(self.position[node], []).append(port.ip)
+        self._note(taken, 1)
 
     def vacate(self, taken: Iterable[NodePorts]) -> None:
         """One pod less has each of these ports. Ports that no pod has are passed over."""
+        self._note(taken, -1)
+
+    def _note(self, taken: Iterable[NodePorts], change: int) -> None:
         for node, ports in taken:
             column = self.position.get(node)
             if column is None:
                 continue
             for port in ports:
                 if port.protocol == COUNTED:
-                    self._count(port.ip, column, -1)
-                    continue
-                if port.protocol == ATTACHED:
-                    self._attach(port, column, -1)
-                    continue
-                addresses = self._taken.get((port.protocol, port.port), {}).get(column, [])
-                if port.ip in addresses:
-                    addresses.remove(port.ip)
+                    self._count(port.ip, column, change)
+                elif port.protocol == ATTACHED:
+                    self._attach(port, column, change)
+                else:
+                    taken_at = self._taken.setdefault((port.protocol, port.port), {})
+                    addresses = taken_at.setdefault(column, [])
+                    if change > 0:
+                        addresses.append(port.ip)
+                    elif port.ip in addresses:
+                        addresses.remove(port.ip)
 
     def _count(self, name: str, column: int, change: int) -> None:
         counts = self._counted.setdefault(name, {})

@@ -6,6 +6,7 @@ one answer. A placement class is all workload classes that get one answer from t
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from admission.engine import reasons
 from admission.engine.pending.waiting_time import passed_over_from, soonest, starves_at, waits_since
@@ -24,8 +25,12 @@ from queues.plan import Reason
 from queues.quota.access import AccessRefusal
 from queues.quota.accounts import Account
 from queues.quota.tree import QueueTree
+from queues.reason_codes import ReasonCode
 from queues.resources import Resources
 from queues.workload import FlavorName, QueueName, Workload, WorkloadKey
+
+#: Refusals for lack of what others hold: evictions, and seats that come back, may help against them.
+FOR_LACK_OF_ROOM: Final = (ReasonCode.NO_FIT, ReasonCode.TOPOLOGY_NO_FIT, ReasonCode.QUEUE_LIMIT)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,22 +110,14 @@ class ClassAnswer:
 
     queue: QueueName
     reason: Reason
-    members: Sequence[LineEntry]
-
-    def workloads(self) -> Iterator[WorkloadKey]:
-        """Keys of the members."""
-        return (each.workload.key for each in self.members)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class RefusedClass:
-    """Workloads of one queue and one shape that were refused together."""
-
     #: In the order in which they would be tried.
     members: Sequence[LineEntry]
     #: What each of them lacks.
     need: MissingMembers
-    reason: Reason
+
+    def workloads(self) -> Iterator[WorkloadKey]:
+        """Keys of the members."""
+        return (each.workload.key for each in self.members)
 
 
 @dataclass(slots=True, eq=False)
@@ -193,12 +190,8 @@ class WorkloadClass:
         known = self.answer
         if known is None or known.reason is not reason:
             members = tuple(self.class_queue.rest()) if known is None else known.members
-            known = self.answer = ClassAnswer(self.queue, reason, members)
+            known = self.answer = ClassAnswer(self.queue, reason, members, self.request.need)
         return known
-
-    def as_refused(self, answer: ClassAnswer) -> RefusedClass:
-        """The last answer, as preemption needs it."""
-        return RefusedClass(members=answer.members, need=self.request.need, reason=answer.reason)
 
 
 @dataclass(slots=True, eq=False)

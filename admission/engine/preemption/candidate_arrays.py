@@ -4,7 +4,7 @@ The plain form is ``PreemptionRights.rule``, asked for one candidate after anoth
 that it allows; they may include some that it does not, so it is asked again before a candidate becomes a victim.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -323,7 +323,9 @@ class CandidateArrays:
         losable = self.excess.losable(workload.queue, asked, rights.depth)
         lower, most = self.priority < workload.priority, policy.borrow_max_priority
         charged = self.charged(asked)
-        owned = losable.queues & self._within_deserved(rights, losable.queues, always=own_victims)
+        owned = losable.queues
+        if not own_victims:
+            owned = owned & self._by_ancestor(rights, owned, rights.within_deserved)
         may: CandidateMask = owned[self._queue_of]
         if most is not None:
             may |= losable.queues[self._queue_of] & lower & (self.priority <= most)
@@ -331,7 +333,8 @@ class CandidateArrays:
         may &= ~self._keeps_quota
         may &= self._started > rights.owed_since
         if self._keeps_for_a_time.any():
-            may &= ~self._keeps_for_a_time | self._owed(rights, losable.queues)[self._queue_of]
+            owed = self._by_ancestor(rights, losable.queues, rights.is_owed)
+            may &= ~self._keeps_for_a_time | owed[self._queue_of]
         if policy.reclaim == "lower-priority":
             may &= lower
         return may
@@ -343,24 +346,15 @@ class CandidateArrays:
         may[self._slices.get(queue, slice(0))] = True
         return may
 
-    def _within_deserved(
-        self, rights: PreemptionRights, queues: CandidateMask, *, always: bool
+    def _by_ancestor(
+        self, rights: PreemptionRights, queues: CandidateMask, holds: Callable[[tuple[QueueName, ...]], bool]
     ) -> CandidateMask:
-        """(Q,) whether the beneficiary's side of the common ancestor with each of these queues may reclaim."""
+        """(Q,) whether something holds for the beneficiary's side of the common ancestor with each of these queues."""
         ancestor = self.excess.ancestor_level(rights.workload.queue)
         path = rights.usage.tree.paths[rights.workload.queue]
         answer = np.zeros(len(path), np.bool_)
         for level in np.unique(ancestor[queues]).tolist():
-            answer[level] = always or rights.within_deserved(path[: len(path) - 1 - level])
-        return answer[ancestor]
-
-    def _owed(self, rights: PreemptionRights, queues: CandidateMask) -> CandidateMask:
-        """(Q,) whether the beneficiary has nothing of what it deserves, apart from these queues (``is_owed``)."""
-        ancestor = self.excess.ancestor_level(rights.workload.queue)
-        path = rights.usage.tree.paths[rights.workload.queue]
-        answer = np.zeros(len(path), np.bool_)
-        for level in np.unique(ancestor[queues]).tolist():
-            answer[level] = rights.is_owed(path[: len(path) - 1 - level])
+            answer[level] = holds(path[: len(path) - 1 - level])
         return answer[ancestor]
 
     def charged(self, accounts: tuple[Account, ...]) -> Amounts:

@@ -12,13 +12,12 @@ pods end: without claims small work that comes meanwhile would take them from a 
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
 from admission.engine import reasons
 from admission.engine.claims import HeldClaims, amounts_per_node
-from admission.engine.pending.classes import RefusedClass
+from admission.engine.pending.classes import FOR_LACK_OF_ROOM, ClassAnswer
 from admission.engine.placement import gangs
 from admission.engine.placement.need import is_extended_resource, need_choices
 from admission.engine.preemption.context import FailedRequest, PreemptionContext, PreemptionResult
@@ -27,7 +26,6 @@ from admission.engine.preemption.running import RunningWorkloads
 from admission.engine.preemption.search import VictimSearch, failed_request, searches_by_flavor, starves_now
 from admission.engine.snapshot import Snapshot
 from queues.plan import Admit
-from queues.reason_codes import ReasonCode
 from queues.resources import CPU
 from queues.workload import Workload
 
@@ -41,7 +39,7 @@ class SpareRoom:
 
     context: PreemptionContext
     #: Refused classes that lack room and may have it, in the order of the line.
-    waiting: Callable[[], Iterable[RefusedClass]]
+    waiting: Callable[[], Iterable[ClassAnswer]]
     _tried: int = 0
 
     def claim(self) -> None:
@@ -58,7 +56,7 @@ class SpareRoom:
                 if not self._claimed(entry.workload, refused):
                     break
 
-    def _claimed(self, workload: Workload, refused: RefusedClass) -> bool:
+    def _claimed(self, workload: Workload, refused: ClassAnswer) -> bool:
         """Claim a place for one workload. False: it does not fit, or not because of what is freed."""
         self._tried += 1
         answer = gangs.admit(workload, refused.need, self.context.drained)
@@ -81,39 +79,26 @@ class SpareRoom:
         return bool(np.any(freed[rows] > 0))
 
 
-#: Refusals that evictions may help against.
-_FOR_LACK_OF_ROOM = (ReasonCode.QUEUE_LIMIT, ReasonCode.NO_FIT, ReasonCode.TOPOLOGY_NO_FIT)
-
-
-class Refusals(Protocol):
-    """What a turn has refused."""
-
-    def refused_classes(self, prospects: PreemptionProspects) -> Iterable[RefusedClass]:
-        """Classes for which victims may be found, in the order in which their heads were tried."""
-        ...
-
-    def lacking_room(self) -> Iterable[RefusedClass]:
-        """All classes that lack room and that no reservation keeps off, in the order of the line."""
-        ...
-
-
 def make_room(
     snapshot: Snapshot,
-    refusals: Refusals,
+    refused_classes: Iterable[ClassAnswer],
+    lacking_room: Callable[[], Iterable[ClassAnswer]],
     held_claims: HeldClaims,
     prospects: PreemptionProspects,
     running: RunningWorkloads,
 ) -> PreemptionResult:
     """Evictions and claims for refused classes.
 
-    ``prospects``: of the world after everything else of the turn, with the space of all claims held; the world is
-    left as it was, but for claims that turn out to be of no use.
+    ``refused_classes``: those for which victims may be found, in the order in which their heads were tried.
+    ``lacking_room``: all that lack room and that no reservation keeps off, in the order of the line. ``prospects``: of
+    the world after everything else of the turn, with the space of all claims held; the world is left as it was, but
+    for claims that turn out to be of no use.
     """
     if not (snapshot.holders or held_claims.claims):
         return PreemptionResult()
     context = PreemptionContext(snapshot, held_claims, prospects, running)
-    spare = SpareRoom(context, refusals.lacking_room)
-    for refused in refusals.refused_classes(prospects):
+    spare = SpareRoom(context, lacking_room)
+    for refused in refused_classes:
         if may_evict(refused):
             evicts = len(context.result.evicts)
             _make_room_for_class(context, refused)
@@ -123,19 +108,19 @@ def make_room(
     return context.result
 
 
-def may_evict(refused: RefusedClass) -> bool:
+def may_evict(refused: ClassAnswer) -> bool:
     """True if evictions could help the workloads of a class, and their priority class lets them preempt.
 
     With ``preemptionPolicy: Never`` nothing is evicted for a workload, be it by priority or for its queue's quota, as
     in Volcano.
     """
     need = refused.need
-    if need.complete or need.shortfall or refused.reason.code not in _FOR_LACK_OF_ROOM:
+    if need.complete or need.shortfall or refused.reason.code not in FOR_LACK_OF_ROOM:
         return False
     return refused.members[0].workload.preempts
 
 
-def _make_room_for_class(context: PreemptionContext, refused: RefusedClass) -> None:
+def _make_room_for_class(context: PreemptionContext, refused: ClassAnswer) -> None:
     """Make room for as many workloads of a class as there are victims for."""
     searches: list[VictimSearch] | None = None
     request: FailedRequest | None = None

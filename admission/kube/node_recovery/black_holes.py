@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
-from admission.engine.closures.right import path_of
 from admission.engine.nodes.levels import HOST
 from admission.facts.pods import PodPhase
 from admission.node_recovery.black_hole import BlackHoleDetector, PodRun, Submitter
@@ -12,7 +11,7 @@ from admission.node_recovery.policy import FaultPolicy
 from admission.world.learned.seen_times import EndedPod, has_devices, takes_devices
 from admission.world.world import World
 from queues.admissions import Admission
-from queues.quota.queue import Queue
+from queues.quota.queue import Queue, path_below_root
 from queues.workload import NodeFilter, NodeName, QueueName, Requirement
 
 
@@ -65,7 +64,7 @@ class BlackHoles:
         return frozenset(known)
 
     def _submitter(self, queue: QueueName, user: str) -> Submitter:
-        above = path_of(queue, self._queues)
+        above = path_below_root(queue, self._queues.get)
         return Submitter(above[-1] if above else queue, user)
 
     def _chose_it(self, ended: EndedPod) -> bool:

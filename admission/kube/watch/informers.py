@@ -17,15 +17,17 @@ import msgspec
 from admission.decode.admin_documents import (
     broken_queue_fact,
     budget_fact,
+    closure_fact,
     command_of,
     flavor_fact,
     hypernode_fact,
     namespace_fact,
+    namespace_quota,
+    pod_defaults_fact,
     priority_class_fact,
     queue_fact,
     topology_fact,
 )
-from admission.decode.closures import closure_fact
 from admission.decode.devices.node_devices import node_devices_fact
 from admission.decode.devices.resource_claims import (
     WireResourceClaim,
@@ -39,9 +41,7 @@ from admission.decode.devices.resource_slices import (
     resource_slice_fact,
 )
 from admission.decode.fields import defect
-from admission.decode.namespace_quotas import namespace_quota
 from admission.decode.nodes import node_fact
-from admission.decode.pod_defaults import pod_defaults_fact
 from admission.decode.pods import minimal_pod_fact
 from admission.decode.workload_facts import asks, unreadable_fact
 from admission.facts.changes import Change, Fact, FactKind

@@ -12,8 +12,13 @@ from typing import Any, Final, NamedTuple, NoReturn
 import msgspec
 from aiohttp import web
 
-from admission.decode.admin_documents import flavor_fact, namespace_fact, queue_fact, topology_fact
-from admission.decode.closures import closure_fact
+from admission.decode.admin_documents import (
+    closure_fact,
+    flavor_fact,
+    namespace_fact,
+    queue_fact,
+    topology_fact,
+)
 from admission.decode.nodes import node_fact
 from admission.facts.cluster import ClosureFact, NamespaceFact, NodeFact
 from admission.kube.client.client import Client

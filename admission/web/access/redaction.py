@@ -43,16 +43,9 @@ def _without_queues(taker: dict[str, Any], sight: Sight) -> dict[str, Any]:
     """A taker (``TakerBody``) without the names of queues that are out of sight."""
     if taker.get("rule") == ReasonCode.PREEMPTED:
         return taker  # names the workload's own queue, which who sees the workload knows
-    facts: dict[str, Any] = taker["facts"]
-    named = {taker["queue"], facts.get("above"), *facts.get("queues", ())} - {None}
-    hidden = {name for name in named if not sight.shows_queue(name)}
-    if not hidden:
-        return taker
+    hidden = [name for name in taker["queues"] if not sight.shows_queue(name)]
     message = taker["message"]
     for name in hidden:
         message = re.sub(rf"\bqueue {re.escape(name)}(?![\w-])", "another queue", message)
-    kept = {key: value for key, value in facts.items() if key != "above" or value not in hidden}
-    if "queues" in kept:
-        kept["queues"] = [name for name in kept["queues"] if name not in hidden]
-    queue = None if taker["queue"] in hidden else taker["queue"]
-    return {**taker, "queue": queue, "message": message, "facts": kept}
+    shown = [name for name in taker["queues"] if name not in hidden]
+    return {**taker, "queues": shown, "message": message}

@@ -12,8 +12,9 @@ from math import inf
 from time import monotonic, thread_time
 from typing import Any, Final, NamedTuple, NoReturn
 
+from msgspec import structs
+
 from admission.decode.fields import seconds
-from admission.engine.snapshot import Snapshot
 from admission.forecast.calibration import Interval
 from admission.forecast.ensemble import Ensemble
 from admission.forecast.forward import SimulationBounds
@@ -28,7 +29,7 @@ from queues.errors import DatabaseError
 from queues.reason_codes import NEEDS_A_CHANGE
 from queues.sql.history.ended_runs import EndedRun
 from queues.text_format import rfc3339
-from queues.workload import WorkloadKey
+from queues.workload import Workload, WorkloadKey
 
 _log = logging.getLogger(__name__)
 
@@ -215,7 +216,14 @@ def _lines(
         and ((reason := last.plan.reasons.get(key)) is None or reason.code not in NEEDS_A_CHANGE)
     }
     lines = {
-        key: _line(snapshot, key, interval, ensemble.run_times, learned.runs)
+        key: ExpectedLine(
+            kind=str(key.kind),
+            namespace=snapshot.pending[key].namespace,
+            uid=key.uid,
+            **structs.asdict(
+                body_of(snapshot.now, interval, snapshot.pending[key], ensemble.run_times, learned.runs)
+            ),
+        )
         for key, interval in intervals.items()
     }
     starts = {key: _start(snapshot.now, interval, now) for key, interval in intervals.items()}
@@ -231,15 +239,13 @@ def _start(begun: int, interval: Interval, now: int) -> ExpectedStart:
     return ExpectedStart(begun, low, high)
 
 
-def _line(
-    snapshot: Snapshot, key: WorkloadKey, interval: Interval, run_times: RunTimes, runs: int
-) -> ExpectedLine:
-    workload, now = snapshot.pending[key], snapshot.now
+def body_of(
+    now: int, interval: Interval, workload: Workload, run_times: RunTimes, runs: int
+) -> ExpectedStartBody:
+    """The start of a workload as simulations that began at ``now`` (seconds since the epoch) came to it. ``runs``: what
+    run times were learned from."""
     likeness = Likeness.of_workload(workload)
-    return ExpectedLine(
-        kind=str(workload.kind),
-        namespace=workload.namespace,
-        uid=key.uid,
+    return ExpectedStartBody(
         computed=rfc3339(now),
         earliest=rfc3339(now + interval.low),
         latest=None if interval.high is None else rfc3339(now + interval.high),

@@ -10,14 +10,12 @@ import msgspec
 
 from admission.engine.snapshot import Snapshot
 from admission.explain.explain import Explained, explain
-from admission.explain.takers import PlaceStanding, standing
+from admission.explain.takers import standing
 from admission.read_api import bodies
-from admission.read_api.bodies import ChangeBody, ExpectedStartBody, OutlookBody, StandingBody, TakerBody
-from admission.read_api.quantities import quantities
+from admission.read_api.bodies import ExpectedStartBody, OutlookBody
 from admission.web.lists.expected import told_at
 from queues.plan import Plan, Reason
 from queues.reason_codes import NEEDS_A_CHANGE
-from queues.resources import show
 from queues.text_format import rfc3339
 from queues.workload import Workload, WorkloadKey
 
@@ -60,7 +58,7 @@ def outlooks(
             found.append(
                 msgspec.structs.replace(
                     outlook,
-                    standing=None if place is None else _standing(place),
+                    standing=place,
                     expected=None if waits_for_people else _told(expected(key), snapshot.now),
                 )
             )
@@ -69,32 +67,6 @@ def outlooks(
 
 def _told(start: ExpectedStartBody | None, now: int) -> ExpectedStartBody | None:
     return None if start is None else told_at(start, rfc3339(now))
-
-
-def _standing(place: PlaceStanding) -> StandingBody:
-    until = place.protected_until
-    return StandingBody(
-        message=place.message,
-        protected_until=None if until is None else rfc3339(until),
-        takers=tuple(
-            TakerBody(
-                rule=str(each.rule),
-                queue=each.queue,
-                from_=rfc3339(each.begins),
-                message=each.message,
-                facts=_with_quantity(each.facts),
-            )
-            for each in place.takers
-        ),
-        nobody=place.nobody,
-    )
-
-
-def _with_quantity(facts: bodies.Facts) -> bodies.Facts:
-    form = dict(facts)
-    if "units" in form:
-        form["units"] = show(form["resource"], form["units"])
-    return form
 
 
 def _outlook(
@@ -110,19 +82,6 @@ def _outlook(
         queue_length=explained.queue_length,
         ahead=tuple(str(key) for key in explained.ahead),
         behind=explained.behind,
-        changes=tuple(
-            ChangeBody(kind=str(each.kind), message=each.message, facts=facts_of(each.facts))
-            for each in explained.changes
-        ),
+        changes=explained.changes,
         problem=None if problem is None else bodies.ReasonBody(code=problem.code, message=problem.message),
     )
-
-
-def facts_of(facts: bodies.Facts) -> bodies.Facts:
-    """The numbers of a suggestion, with amounts as Kubernetes writes them."""
-    form = dict(facts)
-    if "takes" in form:
-        form["takes"] = quantities(form["takes"])
-    if "more" in form:
-        form["more"] = [{**each, "units": show(each["resource"], each["units"])} for each in form["more"]]
-    return form

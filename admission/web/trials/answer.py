@@ -8,11 +8,9 @@ from msgspec import structs
 
 from admission.engine.nodes.table import Layout
 from admission.read_api import trials as bodies
-from admission.read_api.bodies import ChangeBody, ExpectedStartBody, ReasonBody
+from admission.read_api.bodies import ExpectedStartBody, ReasonBody
 from admission.read_api.quantities import facts_with_quantities, quantities
-from admission.trials.submitted import Skipped
 from admission.trials.trial import DecidedTrial, Outcome, QuotaTaken, explained
-from admission.web.leader.outlook import facts_of
 from admission.web.tree import names_alike
 from queues.admissions import Seat
 from queues.plan import Evict, Reason
@@ -28,7 +26,7 @@ MOST_VICTIMS: Final = 50
 
 def trial_list(
     decided: DecidedTrial,
-    skipped: Sequence[Skipped],
+    skipped: Sequence[bodies.SkippedBody],
     has_time: Callable[[], bool],
     expected: Mapping[WorkloadKey, ExpectedStartBody],
 ) -> bodies.TrialList:
@@ -40,10 +38,7 @@ def trial_list(
             structs.replace(_trial(decided, each), expected=_expected(each, expected))
             for each in explained(decided, has_time)
         ),
-        skipped=tuple(
-            bodies.SkippedBody(api_version=each.api_version, kind=each.kind, name=each.name)
-            for each in skipped
-        ),
+        skipped=tuple(skipped),
     )
 
 
@@ -88,16 +83,12 @@ def _trial(decided: DecidedTrial, outcome: Outcome) -> bodies.TrialBody:
     )
     if found is None:
         return body
-    changes = tuple(
-        ChangeBody(kind=str(each.kind), message=each.message, facts=facts_of(each.facts))
-        for each in found.changes
-    )
     return structs.replace(
         body,
         position=found.position,
         queue_length=found.queue_length,
         behind=found.behind,
-        changes=changes,
+        changes=found.changes,
     )
 
 

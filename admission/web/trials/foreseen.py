@@ -8,10 +8,9 @@ from admission.engine.snapshot import Snapshot
 from admission.forecast.ensemble import Ensemble
 from admission.forecast.forward import SimulationBounds
 from admission.forecast.learned import Learned
-from admission.forecast.run_times import Likeness
 from admission.read_api.bodies import ExpectedStartBody
 from admission.trials.trial import DecidedTrial
-from queues.text_format import rfc3339
+from admission.web.leader.forecasts import body_of
 from queues.workload import WorkloadKey
 
 #: Simulations, and seconds for all of them: of processor time, and in all while others use the processor.
@@ -44,18 +43,8 @@ class Foreseen:
 
     def expected(self, learned: Learned) -> dict[WorkloadKey, ExpectedStartBody]:
         """Expected starts, as the read API tells them."""
-        now = self.snapshot.now
-        found = {}
-        for key, interval in learned.supposed(self.made).items():
-            workload = self.snapshot.pending[key]
-            likeness, run_times = Likeness.of_workload(workload), self.made.run_times
-            found[key] = ExpectedStartBody(
-                computed=rfc3339(now),
-                earliest=rfc3339(now + interval.low),
-                latest=None if interval.high is None else rfc3339(now + interval.high),
-                never=interval.never,
-                basis=str(run_times.basis(likeness, workload.run_time)),
-                run_time=run_times.median(likeness, workload.run_time),
-                runs=learned.runs,
-            )
-        return found
+        run_times, pending = self.made.run_times, self.snapshot.pending
+        return {
+            key: body_of(self.snapshot.now, interval, pending[key], run_times, learned.runs)
+            for key, interval in learned.supposed(self.made).items()
+        }

@@ -14,7 +14,7 @@ from admission.kube.access_reviews import AccessRequest, Caller
 from admission.kube.policies.cel import ADMINISTER
 from admission.read_api.trials import TrialRequestBody
 from admission.trials.quota_changes import MOST_CHANGES
-from admission.trials.submitted import MOST_DOCUMENTS, Question, asked_of, resources_of
+from admission.trials.submitted import MOST_DOCUMENTS, asked_of, resources_of
 from admission.web.access.redaction import redacted
 from admission.web.access.rights import Forbidden, Rights
 from admission.web.http import OTHER_NAMESPACE, BadQuery, encode
@@ -89,7 +89,7 @@ async def _administers_all(asked: TrialRequestBody, caller: Caller, sight: Sight
 async def _check(asked: TrialRequestBody, caller: Caller, sight: Sight, rights: Rights) -> None:
     """Raises Forbidden: the user may not ask that; NothingToTry, UnusableDocument."""
     if asked.documents or not (asked.quota or asked.quota_patches):
-        found, _ = asked_of(Question(documents=asked.documents, namespace=asked.namespace))
+        found, _ = asked_of(asked)
         for support, namespace in resources_of(found):
             access = AccessRequest(verb="list", resource=support.resource, namespace=namespace)
             await rights.require(

@@ -23,13 +23,11 @@ from admission.trials.quota_changes import (
     NoQueueToChange,
     NotAdministered,
     QueueFacts,
-    QueuePatch,
     RefusedChange,
     UnusableChange,
-    WantedQuota,
     with_quota,
 )
-from admission.trials.submitted import Question, Submitted, asked_of, submitted
+from admission.trials.submitted import Submitted, asked_of, submitted
 from admission.trials.trial import DecidedTrial, Ground, TrialState, tried
 from admission.trials.world_view import WorldView
 from admission.turn_report import Decided
@@ -40,7 +38,6 @@ from admission.web.trials.comparison import comparison_body
 from admission.web.trials.foreseen import Foreseen
 from admission.web.trials.hidden_queues import named_in
 from admission.workloads.inputs import WorkloadInputs
-from queues.api.validation.tenant_rules import Requester
 from queues.plan import Plan
 from queues.workload import QueueName, WorkloadKey
 
@@ -73,23 +70,16 @@ async def trial(
     if body.queue and body.queue not in last.snapshot.queues:
         return encode(_no_queue(body.queue, last.snapshot))
     facts = view.queue_facts()
-    question = Question(documents=body.documents, namespace=body.namespace, queue=body.queue, user=body.user)
-    asked, skipped = asked_of(question) if body.documents else ([], [])
+    asked, skipped = asked_of(body) if body.documents else ([], [])
     cluster = view.cluster(last.snapshot)
-    objects = await in_thread(lambda: submitted(question, asked, cluster))
+    objects = await in_thread(lambda: submitted(body, asked, cluster))
     inputs = view.inputs(last.snapshot, objects)
     ground = view.ground(last.snapshot, last.plan, objects)
-    wanted = WantedQuota(
-        limits=body.quota,
-        flavor=body.flavor,
-        patches=tuple(QueuePatch(each.queue, each.spec) for each in body.quota_patches),
-        by=None if body.administers_all else Requester(body.user, frozenset(body.groups)),
-    )
 
     began = monotonic()
     try:
         decided = await in_thread(
-            lambda: _decided(ground, wanted, facts, list(zip(objects, inputs, strict=True)))
+            lambda: _decided(ground, body, facts, list(zip(objects, inputs, strict=True)))
         )
     except (UnusableChange, RefusedChange) as error:
         return encode(TrialFailureBody(status=400, failure=str(error)))
@@ -126,15 +116,15 @@ class _Decided:
 
 def _decided(
     ground: Ground,
-    wanted: WantedQuota,
+    asked: TrialRequestBody,
     facts: QueueFacts,
     objects: Sequence[tuple[Submitted, WorkloadInputs | None]],
 ) -> _Decided:
     """Raises UnusableChange, RefusedChange, NotAdministered, NoQueueToChange."""
     next_turn = ground.next_turn()
-    if wanted.is_empty():
+    if not (asked.quota or asked.quota_patches):
         return _Decided(tried(ground, next_turn, objects), None)
-    with_changes = with_quota(next_turn, wanted, facts)
+    with_changes = with_quota(next_turn, asked, facts)
     found = compared(next_turn, with_changes.snapshot)
     comparison = comparison_body(found, with_changes.notes, with_changes.warnings)
     if objects:

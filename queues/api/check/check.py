@@ -164,14 +164,14 @@ def _of_subject(
             yield subject.finding("error", field, found, "text")
             return
     yield from _size(subject)
-    kueue = _namespace(subject) in definitions.local_queues
+    kueue = subject.namespace in definitions.local_queues
     understood = (KeyUse.READ, KeyUse.TRANSLATED) if kueue else (KeyUse.READ,)
     yield from own_names(subject, understood, waits=_waits(subject, definitions))
     if kind_of(document) is None:
         if is_owner(document):
             yield from owner_findings(subject, definitions)
             return
-        inherited = definitions.queue_of_namespace(_namespace(subject))
+        inherited = definitions.queue_of_namespace(subject.namespace)
         findings = as_in_cluster(subject, inherited, definitions.known_to(document))
         yield from _other_kind(subject) if findings is None else findings
         return
@@ -190,7 +190,7 @@ def _of_known_kind(
 ) -> Iterator[Finding]:
     findings = [*_by_rules(subject, definitions)]
     if not any(each.severity == "error" for each in findings):
-        queue = definitions.queue_of_namespace(_namespace(subject))
+        queue = definitions.queue_of_namespace(subject.namespace)
         found = as_in_cluster(subject, queue, definitions.known_to(subject.value)) or ()
         # What the API server warns of, the cluster's reader may refuse.
         refused = {(each.path, each.found) for each in found}
@@ -267,7 +267,7 @@ def _waits(subject: Subject, definitions: Definitions) -> bool:
     return (
         names_queue(subject.metadata, kueue=False)
         or value_at(subject.value, "spec", "schedulerName") == names.VOLCANO_SCHEDULER
-        or definitions.queue_of_namespace(_namespace(subject)) != ""
+        or definitions.queue_of_namespace(subject.namespace) != ""
     )
 
 
@@ -277,7 +277,7 @@ def _without_queue(subject: Subject, definitions: Definitions) -> Iterator[Findi
     spec = mapping_at(document, "spec")
     if kind_of(document) not in (BatchJob, Pod) or spec.get("schedulerName") == names.VOLCANO_SCHEDULER:
         return
-    if definitions.queue_of_namespace(_namespace(subject)):
+    if definitions.queue_of_namespace(subject.namespace):
         return
     if spec.get("suspend") is True and not names_queue(metadata, kueue=False):
         expected = f"false, or the label {names.QUEUE_LABEL}: without a queue Muster never resumes this Job"
@@ -289,16 +289,12 @@ def _without_queue(subject: Subject, definitions: Definitions) -> Iterator[Findi
         yield subject.finding("note", "metadata", "no queue", expected)
 
 
-def _namespace(subject: Subject) -> str:
-    return str(subject.metadata.get("namespace") or "default")
-
-
 def _identity(subject: Subject) -> tuple[str, ...] | None:
     """What identifies the object; None if the API server gives it its name."""
     name = subject.metadata.get("name")
     if not name:
         return None
-    return tuple(map(str, (subject.value["apiVersion"], subject.value["kind"], _namespace(subject), name)))
+    return tuple(map(str, (subject.value["apiVersion"], subject.value["kind"], subject.namespace, name)))
 
 
 def _size(subject: Subject) -> Iterator[Finding]:

@@ -82,8 +82,9 @@ class Definitions:
                         flavors.add(str(subject.metadata.get("name")))
                         device_classes |= set(ResourceFlavor.parse(document).spec.device_classes)
                     case None if is_of(document, CLAIM_TEMPLATES):
-                        namespace = str(subject.metadata.get("namespace") or "default")
-                        claim_templates[namespace, str(subject.metadata.get("name"))] = classes_of(document)
+                        claim_templates[subject.namespace, str(subject.metadata.get("name"))] = classes_of(
+                            document
+                        )
                     case None if document.get("kind") == "Namespace":
                         metadata = ObjectMeta.parse(document.get("metadata") or {})
                         if name := namespace_queue(metadata.annotations):
@@ -143,14 +144,13 @@ def _local_queues(annotations: Mapping[str, str]) -> dict[str, str]:
 def uncounted_devices(subject: Subject, definitions: Definitions) -> Iterator[Finding]:
     """ResourceClaimTemplates of pods that the documents do not define, and classes of devices that no flavor counts,
     where they define any."""
-    namespace = str(subject.metadata.get("namespace") or "default")
     for path, spec in _specs(subject.value):
         for index, claim in enumerate(list_at(spec, "resourceClaims")):
             name = text_at(claim, "resourceClaimTemplateName")
             if not name or not definitions.claim_templates:
                 continue
             where = f"{path}.resourceClaims[{index}].resourceClaimTemplateName"
-            classes = definitions.claim_templates.get((namespace, name))
+            classes = definitions.claim_templates.get((subject.namespace, name))
             if classes is None:
                 expected = (
                     "the name of a ResourceClaimTemplate of its namespace: it is not among these documents"

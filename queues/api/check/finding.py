@@ -52,6 +52,11 @@ class Subject:
         return mapping_at(self.value, "metadata")
 
     @property
+    def namespace(self) -> str:
+        """The namespace that the object is applied to, as far as it says."""
+        return str(self.metadata.get("namespace") or "default")
+
+    @property
     def name(self) -> str:
         """Kind and name, ``Job team-a/train``; ? for a missing name. "": the object has no kind."""
         if not isinstance(self.value.get("kind"), str):

@@ -18,12 +18,12 @@ _SAME_VALUE: Final = {
 }
 
 #: Places of metadata whose label for a queue a policy translates.
-_WITH_QUEUE: Final = KNOWN_KEYS[kueue_names.KUEUE_QUEUE].places
+_WITH_QUEUE: Final = KNOWN_KEYS[kueue_names.KUEUE_QUEUE].all_places()
 
 
 def translated(subject: Subject, local_queues: Mapping[str, Mapping[str, str]]) -> Subject:
     """The subject as it is created; itself where Kueue's names do not count. ``local_queues``: by namespace."""
-    leads_to = local_queues.get(str(subject.metadata.get("namespace") or "default"))
+    leads_to = local_queues.get(subject.namespace)
     if leads_to is None:
         return subject
     value = deepcopy(subject.value)

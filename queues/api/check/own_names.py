@@ -111,7 +111,7 @@ def _of_key(
 ) -> Iterator[Finding]:
     where = f"{place.above}metadata.{field}[{key}]"
     row = known_key(key)
-    if row is not None and "/" not in key and row.places and place.name not in row.places:
+    if row is not None and "/" not in key and row.places and place.name not in row.all_places():
         return  # a name without a prefix may belong to another tool on other objects
     if row is None:
         if key.startswith(_PREFIXES):
@@ -130,7 +130,7 @@ def _of_key(
         found = f"a name that Muster does not read ({row.meaning})"
         expected = row.instead or "nothing: Muster has nothing that does the same"
         yield subject.finding("warning", where, found, expected)
-    elif row.use in understood and place.name and field not in row.places.get(place.name, ()):
+    elif row.use in understood and place.name and field not in row.all_places().get(place.name, ()):
         found = f"a name that Muster does not read in {field} of {_with_article(place.name)}"
         yield subject.finding("warning", where, found, _right_place(row, place.name))
 
@@ -156,10 +156,10 @@ def _with_article(name: str) -> str:
 def _right_place(row: KnownKey, place: str) -> str:
     if row.instead:
         return row.instead
-    fields = row.places.get(place)
+    fields = row.all_places().get(place)
     if fields:
         return f"it in {' or '.join(fields)}"
-    return f"it on one of {', '.join(row.places)}"
+    return f"it on one of {', '.join(row.all_places())}"
 
 
 def _similar(key: str) -> str:

@@ -76,7 +76,7 @@ def _waiting(
     if kind in _WITH_OWN_QUEUE and not queue:
         place, queue = _queue_of(document, "")
     if not queue:
-        place, queue = "metadata.namespace", definitions.queue_of_namespace(_namespace(subject))
+        place, queue = "metadata.namespace", definitions.queue_of_namespace(subject.namespace)
     annotations = mapping_at(template, "metadata", "annotations")
     group = annotations.get(names.GROUP_ANNOTATION) or annotations.get(names.GROUP_ANNOTATION_VOLCANO)
     if group:
@@ -89,7 +89,7 @@ def _waiting(
         sets = _pods_of_owner(document, kind)
         together = sum(pods.minimum for pods in sets)
         known = definitions.known_to(document)
-        for each in waiting_violations(queue, _namespace(subject), sets, together, known):
+        for each in waiting_violations(queue, subject.namespace, sets, together, known):
             yield subject.finding_of(each)
         yield from _against_rules(document, kind, subject)
         if kind == (DEPLOYMENTS.api_version, DEPLOYMENTS.kind):
@@ -245,10 +245,6 @@ def _queue_of(template: Any, path: str) -> tuple[str, str]:
         if queue := text_at(template, "metadata", field, key):
             return f"{path}.metadata.{field}[{key}]".removeprefix("."), queue
     return "", ""
-
-
-def _namespace(subject: Subject) -> str:
-    return str(subject.metadata.get("namespace") or "default")
 
 
 def _at(value: Any, path: str) -> Any:

@@ -1,5 +1,6 @@
 """One line per file: refused, not supported, different (by which fields), supported, or passed over."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -48,11 +49,7 @@ def _fields(findings: Iterable[Finding]) -> list[str]:
 
 def _general(path: str) -> str:
     """``spec.tasks[0].policies[1].action Foo`` is ``spec.tasks[].policies[].action Foo``."""
-    parts = path.split("[")
-    return parts[0] + "".join(
-        f"[{'' if inside.partition(']')[0].isdecimal() else inside.partition(']')[0]}]{inside.partition(']')[2]}"
-        for inside in parts[1:]
-    )
+    return re.sub(r"\[[0-9]+\]", "[]", path)
 
 
 def _kinds(findings: Iterable[Finding]) -> list[str]:

@@ -104,7 +104,7 @@ def _told(
         )
         told.append(subject.finding("warning", "metadata.name", "default", instead))
     if queue.spec.stop_policy != "None":
-        instead = "left out: a LocalQueue has no counterpart; pause the whole queue with `muster pause`"
+        instead = "left out: a LocalQueue has no counterpart; pause the whole queue with `kubectl muster queue pause`"
         told.append(subject.finding("warning", "spec.stopPolicy", queue.spec.stop_policy, instead))
     if queue.spec.fair_sharing is not None:
         instead = "left out: inside a queue past use counts by user, not by namespace"

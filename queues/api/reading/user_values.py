@@ -6,7 +6,7 @@ Bounds lie far beyond what work needs, and far below what harms the work of othe
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, Final
 
@@ -92,40 +92,29 @@ class UserValues:
 
     def name(self, where: str, text: str | None) -> str | None:
         """The name of an object (a DNS subdomain); None if none is given, or if no object can have that name."""
-        if not text:
-            return None
-        if is_dns_name(text):
-            return text
-        self.refuse(where, excerpt(text), f"a DNS name of at most {LONGEST_NAME} characters")
-        return None
+        return self._usable(where, text, is_dns_name, f"a DNS name of at most {LONGEST_NAME} characters")
 
     def word(self, where: str, text: str | None) -> str | None:
         """Free text that is compared and shown, at most as long as a name; None if none is given, or it is longer."""
-        if not text:
-            return None
-        if len(text) <= LONGEST_NAME:
-            return text
-        self.refuse(where, excerpt(text), f"at most {LONGEST_NAME} characters")
-        return None
+        return self._usable(
+            where, text, lambda word: len(word) <= LONGEST_NAME, f"at most {LONGEST_NAME} characters"
+        )
 
     def task(self, where: str, text: str | None) -> str:
         """The name of a task (a DNS label); "": none is given, or no pod can have it in its name."""
-        if not text:
-            return ""
-        if len(text) <= 63 and LABEL.fullmatch(text):
-            return text
-        self.refuse(
-            where, excerpt(text), "a DNS label: lower case letters, digits and -, at most 63 characters"
-        )
-        return ""
+        expected = "a DNS label: lower case letters, digits and -, at most 63 characters"
+        return self._usable(where, text, is_dns_label, expected) or ""
 
     def label_key(self, where: str, text: str | None) -> str | None:
         """The key of a label, such as a topology level; None if none is given, or if no label can have that key."""
-        if not text:
-            return None
-        if is_label_key(text):
-            return text
-        self.refuse(where, excerpt(text), "the key of a node label")
+        return self._usable(where, text, is_label_key, "the key of a node label")
+
+    def _usable(
+        self, where: str, text: str | None, is_usable: Callable[[str], bool], expected: str
+    ) -> str | None:
+        if not text or is_usable(text):
+            return text or None
+        self.refuse(where, excerpt(text), expected)
         return None
 
     def at_most(self, where: str, found: int, most: int, noun: str) -> bool:
@@ -134,6 +123,11 @@ class UserValues:
             return True
         self.refuse(where, f"{found} {noun}", f"at most {most}")
         return False
+
+
+def is_dns_label(text: str) -> bool:
+    """True for a DNS label, the form of names that become a part of a host's name."""
+    return len(text) <= LONGEST_LABEL_VALUE and LABEL.fullmatch(text) is not None
 
 
 def is_dns_name(text: str) -> bool:

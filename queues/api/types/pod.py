@@ -186,30 +186,13 @@ class WireClaimOfPod(WireStruct):
     claim_name: str = ""
 
 
-class WireEphemeralSpec(WireStruct):
-    """What a claim asks for that is made for one pod."""
-
-    storage_class_name: str | None = None
-
-
-class WireEphemeralClaim(WireStruct):
-    """A claim that is made for one pod."""
-
-    spec: WireEphemeralSpec = msgspec.field(default_factory=WireEphemeralSpec)
-
-
-class WireEphemeral(WireStruct):
-    """A volume with a claim that is made for one pod."""
-
-    volume_claim_template: WireEphemeralClaim | None = None
-
-
 class WirePodVolume(WireStruct):
     """An entry of a pod's volumes, as far as it says something about nodes."""
 
     name: str = ""
     persistent_volume_claim: WireClaimOfPod | None = None
-    ephemeral: WireEphemeral | None = None
+    #: Has the template of a claim that is made for one pod.
+    ephemeral: dict[str, Any] | None = None
 
 
 class WireSchedulingGate(WireStruct):

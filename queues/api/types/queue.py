@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, StrictInt
 
-from queues.api.metadata import ObjectMeta
+from queues.api.metadata import LabelSelector, ObjectMeta
 from queues.api.model import (
     Count,
     Duration,
@@ -466,13 +466,10 @@ def _requirements(selector: Mapping[str, Any] | None) -> tuple[Requirement, ...]
     wrong = next(unreadable, None)
     if wrong is not None:
         raise InvalidDocument(where=wrong.path, found=wrong.found, expected=wrong.expected)
-    labels: Mapping[str, str] = selector.get("matchLabels") or {}
+    read = LabelSelector.read(selector)
     return (
-        *(Requirement(key, "In", (value,)) for key, value in sorted(labels.items())),
-        *(
-            Requirement(each["key"], each["operator"], tuple(each.get("values") or ()))
-            for each in selector.get("matchExpressions") or ()
-        ),
+        *(Requirement(key, "In", (value,)) for key, value in sorted(read.match_labels.items())),
+        *(Requirement(each.key, each.operator, each.values) for each in read.match_expressions),
     )
 
 

@@ -12,8 +12,7 @@ from typing import Any, Final, Literal, NamedTuple
 from queues.api.model import excerpt
 from queues.api.quota.loans import lasting
 from queues.api.types.queue import QueueAccess, QueueDocument, QueueSpec
-from queues.api.validation.foreign_loans import weakened_loans
-from queues.api.validation.loan_rules import loan_refusals
+from queues.api.validation.loan_rules import loan_refusals, weakened_loans
 from queues.errors import InvalidDocument
 from queues.json_values import mapping_at, text_at, value_at
 from queues.quota.accounts import Account

@@ -1,16 +1,16 @@
 """Violations of rules by a field of a document, and the rules that all kinds share."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from queues.api.model import DURATION_PATTERN, MOST_PAIRS, SUBDOMAIN_PATTERN, excerpt, path_of
+from queues.api.metadata import LabelSelector
+from queues.api.model import DURATION_PATTERN, SUBDOMAIN_PATTERN, excerpt, path_of
 from queues.api.reading.user_values import (
     LONGEST_LABEL_VALUE,
-    MOST_LABELS,
     MOST_LISTED,
     is_label_key,
     is_label_value,
@@ -160,22 +160,6 @@ def in_order(
             )
 
 
-def _too_many(selector: Mapping[str, Any], path: str) -> Iterator[Violation]:
-    for field, most in (("matchLabels", MOST_PAIRS), ("matchExpressions", MOST_LABELS)):
-        entries = selector.get(field)
-        if isinstance(entries, Sequence | Mapping) and not isinstance(entries, str) and len(entries) > most:
-            yield Violation(f"{path}.{field}", f"{len(entries)} entries", f"at most {most}")
-    expressions = selector.get("matchExpressions")
-    values = (
-        [each.get("values") for each in expressions if isinstance(each, Mapping)]
-        if isinstance(expressions, list)
-        else []
-    )
-    listed = sum(len(each) for each in values if isinstance(each, list))
-    if listed > MOST_LISTED:
-        yield Violation(f"{path}.matchExpressions", f"{listed} values together", f"at most {MOST_LISTED}")
-
-
 _VALUE_EXPECTED: Final = (
     f"a value that a label can have: at most {LONGEST_LABEL_VALUE} letters, digits, -, _ and ., the first and the last "
     "a letter or digit"
@@ -198,35 +182,26 @@ def selector_violations(selector: Mapping[str, Any] | None, path: str) -> Iterat
         return
     for key in selector.keys() - {"matchLabels", "matchExpressions"}:
         yield Violation(f"{path}.{key}", "a field that is not known", "matchLabels or matchExpressions")
-    if too_many := list(_too_many(selector, path)):
-        yield from too_many
+    try:
+        read = LabelSelector.parse(selector)
+    except ValidationError as error:
+        yield from of_model(error, path)
         return
-    labels = selector.get("matchLabels") or {}
-    if not isinstance(labels, Mapping) or not all(isinstance(value, str) for value in labels.values()):
-        yield Violation(f"{path}.matchLabels", excerpt(labels), "a mapping of label keys to text")
-    else:
-        yield from label_violations(labels, f"{path}.matchLabels", "a label key")
-    expressions = selector.get("matchExpressions") or []
-    if not isinstance(expressions, Sequence) or isinstance(expressions, str):
-        yield Violation(f"{path}.matchExpressions", excerpt(expressions), "a list")
+    listed = sum(len(expression.values) for expression in read.match_expressions)
+    if listed > MOST_LISTED:
+        yield Violation(f"{path}.matchExpressions", f"{listed} values together", f"at most {MOST_LISTED}")
         return
-    for index, expression in enumerate(expressions):
-        yield from _expression_violations(expression, f"{path}.matchExpressions[{index}]")
-
-
-def _expression_violations(expression: Any, here: str) -> Iterator[Violation]:
-    if not isinstance(expression, Mapping):
-        yield Violation(here, excerpt(expression), "a mapping with key, operator and values")
-        return
-    operator, values = expression.get("operator"), expression.get("values") or []
-    if operator not in ("In", "NotIn", "Exists", "DoesNotExist"):
-        yield Violation(f"{here}.operator", excerpt(operator), "one of In, NotIn, Exists, DoesNotExist")
-    elif not isinstance(values, list | tuple) or not all(isinstance(value, str) for value in values):
-        yield Violation(f"{here}.values", excerpt(values), "a list of text")
-    elif (operator in ("In", "NotIn")) != bool(values):
-        wanted = "at least one value" if operator in ("In", "NotIn") else "no values"
-        yield Violation(f"{here}.values", excerpt(values), f"{wanted} with operator {operator}")
-    elif wrong := next((value for value in values if not is_label_value(value)), None):
-        yield Violation(f"{here}.values", excerpt(wrong), _VALUE_EXPECTED, may_stay=True)
-    if not isinstance(expression.get("key"), str) or not is_label_key(expression["key"]):
-        yield Violation(f"{here}.key", excerpt(expression.get("key")), "a label key")
+    yield from label_violations(read.match_labels, f"{path}.matchLabels", "a label key")
+    for index, expression in enumerate(read.match_expressions):
+        here, needs_values = f"{path}.matchExpressions[{index}]", expression.operator in ("In", "NotIn")
+        if needs_values != bool(expression.values):
+            wanted = "at least one value" if needs_values else "no values"
+            found, expected = (
+                excerpt(list(expression.values)),
+                f"{wanted} with operator {expression.operator}",
+            )
+            yield Violation(f"{here}.values", found, expected)
+        elif wrong := next((value for value in expression.values if not is_label_value(value)), None):
+            yield Violation(f"{here}.values", excerpt(wrong), _VALUE_EXPECTED, may_stay=True)
+        if not is_label_key(expression.key):
+            yield Violation(f"{here}.key", excerpt(expression.key), "a label key")

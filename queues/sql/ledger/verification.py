@@ -7,7 +7,7 @@ number: the leader's next transaction is refused, and it reads the world again.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -67,52 +67,26 @@ class Balances:
 
     def differences(self, expected: "Balances") -> tuple[Difference, ...]:
         """Every amount that is not the expected one, by name."""
+        stored, right = self._amounts(), expected._amounts()
         return tuple(
-            each
-            for each in (
-                *self._of_queues(expected),
-                *self._of_nodes(expected),
-                *_differences("capacity of root", self.capacity, expected.capacity),
-            )
-            if each.stored != each.expected
+            Difference(of=of, account=account, column=column, stored=found, expected=wanted)
+            for of, account, column in sorted({*stored, *right})
+            for found, wanted in [(stored[of, account, column], right[of, account, column])]
+            if found != wanted
         )
 
-    def _of_queues(self, expected: "Balances") -> Iterator[Difference]:
-        for account in sorted({*self.queues, *expected.queues}):
-            stored = self.queues.get(account, Move())
-            for column, found, right in zip(
-                Move._fields, stored, expected.queues.get(account, Move()), strict=True
-            ):
-                yield Difference(
-                    of=f"queue {account.queue}",
-                    account=Account(account.flavor, account.resource),
-                    column=column,
-                    stored=found,
-                    expected=right,
-                )
-
-    def _of_nodes(self, expected: "Balances") -> Iterator[Difference]:
-        for account in sorted({*self.nodes, *expected.nodes}):
-            yield Difference(
-                of=f"node {account.node}",
-                account=Account(NO_FLAVOR, account.resource),
-                column="used",
-                stored=self.nodes.get(account, 0),
-                expected=expected.nodes.get(account, 0),
-            )
-
-
-def _differences(
-    of: str, stored: Mapping[Account, int], expected: Mapping[Account, int]
-) -> Iterator[Difference]:
-    for account in sorted({*stored, *expected}):
-        yield Difference(
-            of=of,
-            account=account,
-            column="amount",
-            stored=stored.get(account, 0),
-            expected=expected.get(account, 0),
-        )
+    def _amounts(self) -> Counter[tuple[str, Account, str]]:
+        """By what each amount is of, its account and column."""
+        amounts = Counter[tuple[str, Account, str]]()
+        for of_queue, move in self.queues.items():
+            account = Account(of_queue.flavor, of_queue.resource)
+            for column, units in zip(Move._fields, move, strict=True):
+                amounts[f"queue {of_queue.queue}", account, column] = units
+        for of_node, units in self.nodes.items():
+            amounts[f"node {of_node.node}", Account(NO_FLAVOR, of_node.resource), "used"] = units
+        for account, units in self.capacity.items():
+            amounts["capacity of root", account, "amount"] = units
+        return amounts
 
 
 async def verify(tx: AsyncConnection) -> tuple[Difference, ...]:

@@ -18,9 +18,11 @@ from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.types import TypeEngine
 
+from admission.read_api.bodies import WorkloadBody
+from admission.read_api.usage import UsageBody
 from queues.quota.queue import ROOT
 from queues.reason_codes import ReasonCode
-from queues.resources import DEVICE_MARK
+from queues.resources import DEVICE_MARK, scale, show
 from queues.sql.read.rows import KindIn, Seen
 from queues.sql.read.world import seconds_of
 from queues.sql.statements import FLAG, MOMENT, NUMBER, TEXT, TEXTS, moment
@@ -55,7 +57,6 @@ class UsageQuestion:
     """What is asked. Times are seconds since the epoch."""
 
     begins: int
-    #: Not later than now.
     ends: int
     by: frozenset[UsageColumn]
     #: None for all of them.
@@ -64,6 +65,10 @@ class UsageQuestion:
     limit: int
     #: Key of the last line of the page before; None to begin with the first line.
     after: tuple[str, ...] | None = None
+
+    def names_workloads(self) -> bool:
+        """Whether the answer would name users or workloads."""
+        return bool(self.by & {UsageColumn.USER, UsageColumn.WORKLOAD})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,39 +97,13 @@ class UsageViewer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UsageLine:
-    """Use of one resource. Columns that were not asked for are "" (``is_named``: true)."""
-
-    resource: str
-    queue: str = ""
-    tenant: str = ""
-    flavor: str = ""
-    #: False: users and workloads that may not be named, together.
-    is_named: bool = True
-    #: "": unknown.
-    user: str = ""
-    #: "": the workload is not known any more.
-    kind: str = ""
-    namespace: str = ""
-    name: str = ""
-    uid: str = ""
-    #: Units of ``queues.resources`` × seconds.
-    units: int
-    #: Of them, by admissions that were evicted for other workloads, and because of a fault.
-    preempted: int = 0
-    faulted: int = 0
-    #: The same because nodes were drained or reserved.
-    maintenance: int = 0
-    #: For ``UsageQuestion.after``.
-    key: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class UsagePage:
     """A part of the lines, by key, and the totals of all lines by resource."""
 
-    totals: tuple[UsageLine, ...]
-    lines: tuple[UsageLine, ...]
+    totals: tuple[UsageBody, ...]
+    items: tuple[UsageBody, ...]
+    #: Key of the last line of a full page; None if the page is not full.
+    end: tuple[str, ...] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,11 +116,12 @@ class KnownSince:
     workloads: int = 0
 
 
+_WORKLOAD: Final = ("kind", "namespace", "name", "uid")
 _COLUMNS: Final[Mapping[UsageColumn, tuple[str, ...]]] = {
     UsageColumn.TENANT: ("tenant",),
     UsageColumn.QUEUE: ("queue",),
     UsageColumn.USER: ("named", "username"),
-    UsageColumn.WORKLOAD: ("named", "kind", "namespace", "name", "uid"),
+    UsageColumn.WORKLOAD: ("named", *_WORKLOAD),
     UsageColumn.FLAVOR: ("flavor",),
 }
 _VALUES: Final = {
@@ -283,9 +263,11 @@ async def usage(tx: AsyncConnection, question: UsageQuestion, viewer: UsageViewe
     given = _parameters(question, viewer)
     rows = (await tx.execute(statement.clause, {name: given[name] for name in statement.parameters})).all()
     columns = _columns(question.by)
+    lines = [row for row in rows if row.part == 1]
     return UsagePage(
-        totals=tuple(_line(row, ("resource",)) for row in rows if row.part == 0),
-        lines=tuple(_line(row, columns) for row in rows if row.part == 1),
+        totals=tuple(_body(row, ("resource",)) for row in rows if row.part == 0),
+        items=tuple(_body(row, columns) for row in lines),
+        end=_key(lines[-1], columns) if lines and len(lines) == question.limit else None,
     )
 
 
@@ -314,25 +296,29 @@ def _parameters(question: UsageQuestion, viewer: UsageViewer) -> dict[str, objec
     }
 
 
-def _line(row: Any, columns: tuple[str, ...]) -> UsageLine:
-    key = tuple(str(getattr(row, name)) for name in columns)
-    found = dict(zip(columns, key, strict=True))
-    return UsageLine(
-        resource=found["resource"],
-        queue=found.get("queue", ""),
-        tenant=found.get("tenant", ""),
-        flavor=found.get("flavor", ""),
-        is_named=found.get("named", "1") == "1",
-        user=found.get("username", ""),
-        kind=found.get("kind", ""),
-        namespace=found.get("namespace", ""),
-        name=found.get("name", ""),
-        uid=found.get("uid", ""),
-        units=int(row.units),
-        preempted=int(row.preempted),
-        faulted=int(row.faulted),
-        maintenance=int(row.maintained),
-        key=key,
+def _key(row: Any, columns: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(str(getattr(row, name)) for name in columns)
+
+
+def _body(row: Any, columns: tuple[str, ...]) -> UsageBody:
+    """A line with the columns that were asked for. What may not be named has neither user nor workload."""
+    found = dict(zip(columns, _key(row, columns), strict=True))
+    resource, is_named = found["resource"], found.get("named", "1") == "1"
+    workload = WorkloadBody(**{name: found[name] for name in _WORKLOAD}) if found.get("kind") else None
+    return UsageBody(
+        resource=resource,
+        tenant=found.get("tenant"),
+        queue=found.get("queue"),
+        user=found.get("username") if is_named else None,
+        workload=workload,
+        flavor=found.get("flavor"),
+        others=not is_named,
+        amount_seconds=show(resource, int(row.units)),
+        # Of one GPU, CPU or byte, to six digits after the point.
+        hours=round(int(row.units) / (scale(resource) * 3600), 6),
+        preempted_seconds=show(resource, int(row.preempted)),
+        faulted_seconds=show(resource, int(row.faulted)),
+        maintenance_seconds=show(resource, int(row.maintained)),
     )
 
 

@@ -13,9 +13,10 @@ from admission.engine.plan_limit import NO_LIMIT
 from admission.engine.snapshot import Snapshot
 from admission.facts.changes import Change, Fact, FactKind
 from admission.facts.cluster import NamespaceFact, QueueFact, TopologyFact
+from admission.read_api.trials import TrialRequestBody
 from admission.trials.comparison import Compared, compared
-from admission.trials.quota_changes import WantedQuota, with_quota
-from admission.trials.submitted import Question, Submitted, asked_of, submitted
+from admission.trials.quota_changes import with_quota
+from admission.trials.submitted import Submitted, asked_of, submitted
 from admission.trials.trial import DecidedTrial, tried
 from admission.trials.world_view import WorldView
 from admission.wire import WirePod
@@ -109,10 +110,12 @@ class WorldInMemory:
         )
 
     def objects(self, *documents: Document, **about: Any) -> list[Submitted]:
-        question = Question(documents=documents, **{"namespace": "ml", "user": "alice", **about})
+        question = TrialRequestBody(documents=documents, **{"namespace": "ml", "user": "alice", **about})
         return submitted(question, asked_of(question)[0], self.view().cluster(self.snapshot))
 
-    def tried(self, *documents: Document, changes: WantedQuota | None = None, **about: Any) -> DecidedTrial:
+    def tried(
+        self, *documents: Document, changes: TrialRequestBody | None = None, **about: Any
+    ) -> DecidedTrial:
         """What a trial says of these documents."""
         view, objects = self.view(), self.objects(*documents, **about)
         inputs = view.inputs(self.snapshot, objects)
@@ -158,11 +161,16 @@ def two_racks() -> WorldInMemory:
     return found
 
 
+def wanted_quota(*limits: str, **wanted: Any) -> TrialRequestBody:
+    """Other quota, asked for by who may change that of every queue."""
+    return TrialRequestBody(quota=limits, administers_all=True, **wanted)
+
+
 def compared_with(cluster: WorldInMemory, *limits: str, **wanted: Any) -> tuple[Compared, tuple[str, ...]]:
     """What other quota makes of a cluster, and the changes in words."""
     view = cluster.view()
     next_turn = view.ground(cluster.snapshot, cluster.plan, ()).next_turn()
-    found = with_quota(next_turn, WantedQuota(limits=limits, **wanted), view.queue_facts())
+    found = with_quota(next_turn, wanted_quota(*limits, **wanted), view.queue_facts())
     return compared(next_turn, found.snapshot), found.notes
 
 

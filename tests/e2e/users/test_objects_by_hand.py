@@ -26,7 +26,7 @@ def test_a_member_of_a_team_runs_suspends_resumes_and_deletes_a_job(sandbox: San
         sandbox.api.merge(path("Node", "", node) + "/status", status)
     asked = ("-i", "train:1", "-r", "2", "-L", "example.com/cards=2,cpu=1", "-q", queue)
     made = muster(sandbox, "job", "run", "train", *asked, *here, user=user)
-    assert made.stdout.startswith("job train created; `kubectl muster job view train -n "), made.stderr
+    assert made.stdout.startswith("job train created; `kubectl muster explain train -n "), made.stderr
     sandbox.wait_running("train-", 2)
     assert "State     running" in muster(sandbox, "job", "view", "train", *here, user=user).stdout
 

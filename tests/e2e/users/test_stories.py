@@ -66,7 +66,7 @@ def test_a_preempted_job_tells_its_user_its_whole_story_also_when_it_is_gone(
     assert stages(runs) == {None: ["created", "seen"], first: ["admitted", "released", "bound"]}
     times_are_plausible(runs, sandbox)
     standing = runs["outlook"]["standing"]
-    assert [(each["rule"], each["queue"]) for each in standing["takers"]] == [("Preempted", queue)]
+    assert [(each["rule"], each["queues"]) for each in standing["takers"]] == [("Preempted", [queue])]
     assert standing["message"] == f"Inside what queue {queue} deserves"
     text = ann.text("explain", "train", "-n", sandbox.name)
     assert "Who could take its place" in text

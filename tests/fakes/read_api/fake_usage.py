@@ -1,15 +1,16 @@
 """Use of a small cluster in a period, as the read API tells it."""
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from admission.read_api.usage import UsageList
+from admission.read_api.bodies import WorkloadBody
+from admission.read_api.usage import UsageBody, UsageList
 from admission.web.reader import EVERYTHING, Sight, UnknownName
 from admission.web.usage_report import UsageRequest, usage_list
 from queues.sql.read.rows import KindIn
-from queues.sql.read.usage import KnownSince, UsageColumn, UsageLine, UsagePage, key_length
+from queues.sql.read.usage import KnownSince, UsageColumn, UsagePage, key_length
 from tests.fakes.read_api.fake_lists import GPU, NOW, FakeLists
 
 #: tenant, queue, user, workload, flavor, resource; GPU-seconds (or those of CPUs), of them preempted, faulted, and of
@@ -38,6 +39,10 @@ def used(columns: Iterable[str], line: tuple[Any, ...]) -> dict[str, Any]:
     return {key: value for column in columns for key, value in every[column].items()}
 
 
+#: What the numbers of a line are.
+NUMBERS = ("amount_seconds", "preempted_seconds", "faulted_seconds", "maintenance_seconds")
+
+
 class FakeUsage(FakeLists):
     """Use as above."""
 
@@ -53,44 +58,43 @@ class FakeUsage(FakeLists):
         self._up()
         if request.queue is not None and request.queue not in self.queue_names:
             raise UnknownName(what="queue", name=request.queue, near=("train",))
-        sums: dict[tuple[str, ...], UsageLine] = {}
-        totals: dict[str, UsageLine] = {}
+        sums: dict[tuple[str, ...], tuple[dict[str, Any], Counter[str]]] = {}
+        totals: dict[str, Counter[str]] = defaultdict(Counter)
         for line in USED:
             if request.queue not in (None, line[0], line[1]) or request.resource not in (None, line[5]):
                 continue
             if not sight.shows_queue(line[1]) and line[2] != user:
                 continue
-            numbers = dict(
-                zip(
-                    ("units", "preempted", "faulted", "maintenance"),
-                    (each * 1000 for each in line[6:]),
-                    strict=True,
-                )
-            )
+            numbers = Counter(dict(zip(NUMBERS, line[6:], strict=True)))
             found = used([column for column in UsageColumn if column in request.by], line)
             key = (line[5], *found.values())
             key += ("",) * (key_length(request.by) - len(key))
-            one = UsageLine(resource=line[5], key=key, **found, **numbers)
-            sums[key] = added(sums[key], one) if key in sums else one
-            whole = UsageLine(resource=line[5], **numbers)
-            totals[line[5]] = added(totals[line[5]], whole) if line[5] in totals else whole
-        rest = [each for key, each in sorted(sums.items()) if request.after is None or key > request.after]
-        page = UsagePage(totals=tuple(totals.values()), lines=tuple(rest[: request.limit]))
+            sums.setdefault(key, (found, Counter()))[1].update(numbers)
+            totals[line[5]].update(numbers)
+        rest = [key for key in sorted(sums) if request.after is None or key > request.after]
+        shown = rest[: request.limit]
+        page = UsagePage(
+            totals=tuple(body(resource, {}, numbers) for resource, numbers in totals.items()),
+            items=tuple(body(key[0], *sums[key]) for key in shown),
+            end=shown[-1] if shown and len(shown) == request.limit else None,
+        )
         now = int(datetime.fromisoformat(NOW).timestamp())
         history = KnownSince(postings=self.postings_begin, workloads=self.postings_begin)
         age = {"now": NOW, "as_of": self.as_of, "behind": self.behind}
-        return usage_list(request, request.question(now, history), page, history, age)
+        return usage_list(request, request.begun(now, history).ends, page, history, age)
 
     async def used_kinds_in_namespaces(self, since: int, limit: int) -> tuple[KindIn, ...]:
         return (KindIn("job", "ml"),)
 
 
-def added(one: UsageLine, other: UsageLine) -> UsageLine:
-    """Both lines as one."""
-    return replace(
-        one,
-        units=one.units + other.units,
-        preempted=one.preempted + other.preempted,
-        faulted=one.faulted + other.faulted,
-        maintenance=one.maintenance + other.maintenance,
+def body(resource: str, found: dict[str, Any], numbers: Counter[str]) -> UsageBody:
+    """A line: the columns that were asked for, and seconds of whole units."""
+    workload = {name: found[name] for name in ("kind", "namespace", "name", "uid") if name in found}
+    return UsageBody(
+        resource=resource,
+        **{name: found.get(name) for name in ("tenant", "queue", "user", "flavor")},
+        workload=WorkloadBody(**workload) if workload else None,
+        others=False,
+        hours=round(numbers["amount_seconds"] / 3600, 6),
+        **{name: str(numbers[name]) for name in NUMBERS},
     )

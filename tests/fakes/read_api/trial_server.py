@@ -11,7 +11,7 @@ from queues.quota.queue import Limits
 from tests.builders import facts
 from tests.builders.trials.worlds_in_memory import GPU, WorldInMemory, batch_job, stored, two_racks
 from tests.fakes.fake_reader import FakeLeader, FakeReader, served
-from tests.unit.admission.cli.objects.queue_server import QueueServer
+from tests.unit.admission.cli.plugin.queue_server import QueueServer
 
 TRIALS = "/apis/read.muster.dev/v1/trials"
 

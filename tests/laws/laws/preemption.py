@@ -23,6 +23,7 @@ from queues.quota.queue import Limits, Queue, QueuePolicy
 from queues.quota.tree import QueueTree
 from queues.quota.usage import Usage
 from queues.resources import GPU, Resources, total
+from queues.text_format import rfc3339
 from queues.workload import (
     NO_FLAVOR,
     AdmissionId,
@@ -595,11 +596,9 @@ def evictions_were_named(snapshot: Snapshot) -> None:
             told = standing(before, snapshot.admissions[evict.admission].workload)
             assert told is not None
             named = [
-                taker
-                for taker in told.takers
-                if taker.rule == evict.code and claim.queue in (taker.queue, *taker.facts.get("queues", ()))
+                taker for taker in told.takers if taker.rule == evict.code and claim.queue in taker.queues
             ]
-            assert [taker.begins <= snapshot.now for taker in named] == [True], (evict, told)
+            assert [taker.from_ <= rfc3339(snapshot.now) for taker in named] == [True], (evict, told)
             assert told.protected_until is None
             assert not told.nobody
         chosen = replace(chosen, evicts=(*chosen.evicts, *evicts), claims=(*chosen.claims, claim))

@@ -9,7 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
 
+from admission.read_api.usage import UsageBody
 from queues.admissions import Seat
+from queues.resources import amount
 from queues.sql import ledger
 from queues.sql.database import Database
 from queues.sql.history.partitions import ensure_partitions
@@ -17,7 +19,6 @@ from queues.sql.history.retention import Closing, drop, expired, trim_default
 from queues.sql.observed.rows import NodeLimit
 from queues.sql.read.usage import (
     UsageColumn,
-    UsageLine,
     UsageQuestion,
     UsageQueue,
     UsageViewer,
@@ -183,7 +184,7 @@ async def check(harness: LedgerHarness, begins: int, ends: int, dropped: list[Po
         )
         rows = await tx.execute(text("SELECT id, name FROM muster_admissions"))
         names = {row.id: row.name for row in rows}
-        assert {_named(each): each.units for each in whole.lines} == {
+        assert {_named(each): _units(each) for each in whole.items} == {
             (*of[:4], names[of[4]]): units for of, units in by_admission.items()
         }
         groups: dict[frozenset[UsageColumn], Callable[[PostedAmount], tuple[str, ...]]] = {
@@ -199,17 +200,17 @@ async def check(harness: LedgerHarness, begins: int, ends: int, dropped: list[Po
             page = await usage(tx, asked(*by), viewer)
             # What is carried over is among them: the sums are the same with it and without what was dropped.
             expected = used_time(kept, begins, ends, group)
-            told = [(each.queue, each.user, each.flavor, each.resource) for each in page.lines]
+            told = [(each.queue, each.user, each.flavor, each.resource) for each in page.items]
             found = {
                 tuple(
                     part
                     for part, column in zip(line, ("queue", "user", "flavor", ""), strict=True)
                     if not column or column in by
-                ): each.units
-                for line, each in zip(told, page.lines, strict=True)
+                ): _units(each)
+                for line, each in zip(told, page.items, strict=True)
             }
             assert found == expected
-            assert {each.resource: each.units for each in page.totals} == used_time(
+            assert {each.resource: _units(each) for each in page.totals} == used_time(
                 kept, begins, ends, lambda each: each.resource
             )
 
@@ -219,8 +220,12 @@ def everything(*names: str) -> UsageViewer:
     return UsageViewer(user="root@example.com", queues=queues, is_narrowed=False, seen=None)
 
 
-def _named(line: UsageLine) -> tuple[str, str, str, str, str]:
-    return line.queue, line.user, line.flavor, line.resource, line.name
+def _named(line: UsageBody) -> tuple[str | None, ...]:
+    return line.queue, line.user, line.flavor, line.resource, line.workload and line.workload.name
+
+
+def _units(line: UsageBody) -> int:
+    return amount(line.resource, line.amount_seconds)
 
 
 async def _postings(tx: Any, where: str = "", before: datetime | None = None) -> list[PostedAmount]:

@@ -22,7 +22,7 @@ def _ignore_required(ask: Any) -> Any:
 
 
 def _only_the_head(self: Any, reason: Any) -> Any:
-    return classes.ClassAnswer(self.queue, reason, tuple(self.class_queue.rest()[:1]))
+    return classes.ClassAnswer(self.queue, reason, tuple(self.class_queue.rest()[:1]), self.request.need)
 
 
 def _pods_that_fit(workload: Any, lacks: Any, ordinals: Any, tried: Any) -> Any:

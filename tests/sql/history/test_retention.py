@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import text
 
+from admission.web.sql_reader import SqlReader
 from queues.admissions import ClosedAdmission
 from queues.errors import Fenced
 from queues.sql.database import Database
@@ -13,8 +14,8 @@ from queues.sql.history.partitions import HistoryPartition, ensure_partitions, p
 from queues.sql.history.retention import Closing, Held, drop, expired, trim_default
 from queues.sql.leadership import elect
 from queues.sql.ledger.verification import verify
-from queues.sql.read import views
 from queues.sql.read.world import closed_among, load_world
+from queues.text_format import rfc3339
 from queues.workload import AdmissionId, QueueName
 from tests.sql.ledger_harness import NOW, LedgerHarness, eviction, gang, key, queue
 
@@ -104,7 +105,6 @@ async def test_an_admission_is_history_as_soon_as_it_closes(muster: Database) ->
         assert await closed_among(tx, [first, second, AdmissionId(999)]) == {
             first: ClosedAdmission(key("j1"), QueueName("a"), NOW)
         }
-        (told,) = await views.explain(tx, "ns", "j1", now=NOW)
         rows = await tx.execute(
             text(
                 "SELECT id, state, seats, seats_held, cause_code, closed_at FROM muster_admissions ORDER BY id"
@@ -116,10 +116,10 @@ async def test_an_admission_is_history_as_soon_as_it_closes(muster: Database) ->
         (first, "closed", 2, 0, "Preempted", closed_at),
         (second, "open", 1, 1, None, None),
     ]
-    assert [(each.id, str(each.state), len(each.holding())) for each in told.admissions] == [
-        (first, "closed", 0)
-    ]
-    assert told.evictions.keys() == {first}
+    (told,) = await SqlReader(muster).explain(namespace="ns", name="j1", kind=None)
+    (admission,) = told.admissions
+    assert (admission.id, admission.state, admission.seats) == (first, "closed", ())
+    assert admission.eviction is not None
     async with muster.transaction() as tx:
         assert await tx.scalar(text("SELECT count(*) FROM closed_admissions_2027_01_11")) == 1
 
@@ -178,12 +178,13 @@ async def test_who_asks_about_a_workload_is_told_where_the_history_begins(muster
     harness = await harness_of(muster, "j1")
     async with muster.transaction() as tx:
         await ensure_partitions(tx, harness.term, "decisions", MONDAY.date(), weeks=1)
-        (told,) = await views.explain(tx, "ns", "j1", now=NOW)
-        assert told.history_begins == 0
         (week,) = await partitions(tx, "decisions")
+    (told,) = await SqlReader(muster).explain(namespace="ns", name="j1", kind=None)
+    assert told.history_begins is None
+    async with muster.transaction() as tx:
         await drop(tx, harness.term, "decisions", week)
-        (told,) = await views.explain(tx, "ns", "j1", now=NOW)
-        assert told.history_begins == (MONDAY + WEEK).timestamp()
+    (told,) = await SqlReader(muster).explain(namespace="ns", name="j1", kind=None)
+    assert told.history_begins == rfc3339((MONDAY + WEEK).timestamp())
 
 
 async def test_a_deposed_leader_drops_nothing(muster: Database) -> None:

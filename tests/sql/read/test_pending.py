@@ -58,13 +58,19 @@ def names(found: PendingPage) -> list[tuple[str, int | None]]:
     return [(item.name, item.position) for item in found.items]
 
 
-@with_rows("policy")
-async def test_postgres_sorts_as_the_engine_tries(muster: Database, policy: dict[str, Any]) -> None:
-    draw = random.Random(str(policy))
+@with_rows("policy", "access")
+async def test_postgres_sorts_as_the_engine_tries(
+    muster: Database, policy: dict[str, Any], access: dict[str, Any]
+) -> None:
+    """``policy``: of the queue above. ``access``: of the queue itself."""
+    draw = random.Random(f"{policy} {access}")
     listed = [f"w{number:02}" for number in range(40)]
     harness = await LedgerHarness.begin(
         muster,
-        [queue(ROOT, None), replace(queue("a"), document={"spec": {"parent": ROOT, "policy": policy}})],
+        [
+            replace(queue(ROOT, None), document={"spec": {"policy": policy}}),
+            replace(queue("a"), document={"spec": {"parent": ROOT, "access": access}}),
+        ],
         {"n1": 16000},
         listed,
     )
@@ -75,7 +81,7 @@ async def test_postgres_sorts_as_the_engine_tries(muster: Database, policy: dict
             name=name,
             queue=QueueName("a"),
             arrival=number,
-            priority=draw.choice((0, 0, 10)),
+            priority=draw.choice((-1, 0, 0, 1, 10)),
             created=NOW - 3600 * draw.randrange(4),
             waiting_since=draw.choice((None, NOW + 60)),
             run_time=draw.choice((None, 3600, 7200)),

@@ -59,7 +59,13 @@ async def staged(muster: Database) -> LedgerHarness:
         facts = {"queue": "a", "resource": GPU, "limit": 8000, "used": 6000, "asked": 4000, "over": 2000}
         why = reason("QueueLimit", "queue a may use 8 nvidia.com/gpu", facts)
         admitted = ledger.Decision(
-            kind="admit", workload=key("runs"), namespace="ns", name="runs", queue=QueueName("a"), code="gang"
+            kind="admit",
+            workload=key("runs"),
+            namespace="ns",
+            name="runs",
+            queue=QueueName("a"),
+            code="gang",
+            numbers={"seats": 2},
         )
         await ledger.record_decisions(tx, entry, [admitted])
         await ledger.record_reasons(tx, entry, {key("small"): why, key("big"): why})
@@ -227,7 +233,8 @@ async def test_an_admitted_workload_is_told_with_its_seats_and_history(muster: D
     assert (story.state, story.position, story.reason) == ("admitted", None, None)
     ((seats,),) = [admission.seats for admission in story.admissions]
     assert (seats.node, seats.ordinals, seats.takes) == ("n1", "0-1", {GPU: "6"})
-    assert [event.what for event in story.history] == ["admit"]
+    (event,) = story.history
+    assert (event.at, event.what, event.code, event.numbers) == (rfc3339(NOW), "admit", "gang", {"seats": 2})
 
 
 async def test_a_name_that_is_not_there_brings_up_those_that_look_alike(muster: Database) -> None:
@@ -236,6 +243,9 @@ async def test_a_name_that_is_not_there_brings_up_those_that_look_alike(muster: 
     with pytest.raises(UnknownName) as caught:
         await reader(muster).explain(namespace="ns", name="smal", kind=None)
     assert caught.value.near == ("small",)
+
+    with pytest.raises(UnknownName, match="There is no vcjob small"):
+        await reader(muster).explain(namespace="ns", name="small", kind="vcjob")
 
     with pytest.raises(UnknownName) as elsewhere:
         await reader(muster).explain(namespace="other", name="small", kind=None)

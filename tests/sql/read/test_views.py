@@ -5,12 +5,10 @@ from pathlib import Path
 
 from sqlalchemy import text
 
-from admission.read_api import bodies
 from queues.admissions import AdmissionState, Setbacks
 from queues.plan import Adopt, Reason
 from queues.quota.accounts import Account
 from queues.quota.queue import ROOT
-from queues.quota.tree import QueueTree
 from queues.sql import ledger
 from queues.sql.database import Database, Transaction
 from queues.sql.observed import workloads
@@ -26,18 +24,6 @@ from tests.sql.ledger_harness import GPU, GPUS, NOW, LedgerHarness, eviction, ga
 PAGE = Path(__file__).parents[3] / "docs/reference/views.md"
 DAY = 86_400
 LAST_MONTH = text("SELECT extract(epoch FROM date_trunc('month', now()) - interval '1 month')::bigint")
-
-
-async def describe(harness: LedgerHarness, **priorities: int) -> None:
-    async with harness.muster.transaction() as tx:
-        await workloads.describe(
-            tx,
-            harness.term,
-            [
-                Description(key=key(name), namespace="ns", name=name, queue=QueueName("a"), priority=priority)
-                for name, priority in priorities.items()
-            ],
-        )
 
 
 async def test_the_world_is_loaded_as_it_was_written(muster: Database) -> None:
@@ -164,55 +150,6 @@ async def test_who_waits_is_listed_by_arrival_until_admitted_or_finished(muster:
         done = Description(key=key("j1"), namespace="ns", name="j1", queue=QueueName("a"), finished=True)
         await workloads.describe(tx, harness.term, [done])
         assert await waiting(tx, QueueName("a")) == ["j3"]
-
-
-async def test_explain_tells_state_seats_and_history(muster: Database) -> None:
-    harness = await LedgerHarness.begin(muster, [queue("a")], {"n1": 9}, ["j1", "j2", "j3", "j4"])
-    await describe(harness, j1=0, j2=0, j3=7, j4=0)
-    async with muster.transaction() as tx:
-
-        async def explain(
-            name: str, kind: str | None = None, namespace: str = "ns"
-        ) -> tuple[bodies.ExplanationBody, ...]:
-            tree, age = QueueTree.build({}, None), {"now": ""}
-            return await views.explain(tx, namespace, name, kind, tree=tree, now=NOW, age=age)
-
-        entry = await harness.enter(tx)
-        verdict = await ledger.admit(tx, entry, [gang("j1", "a", "n1 n1")])
-        await ledger.record_decisions(
-            tx,
-            entry,
-            [
-                ledger.Decision(
-                    kind="admit",
-                    workload=key("j1"),
-                    namespace="ns",
-                    name="j1",
-                    queue=QueueName("a"),
-                    code="gang",
-                    admission=verdict.accepted[0],
-                    numbers={"seats": 2},
-                )
-            ],
-        )
-        (admitted,) = await explain("j1")
-        assert admitted.state == "admitted"
-        assert [admission.id for admission in admitted.admissions] == [verdict.accepted[0]]
-        assert admitted.history == (
-            bodies.EventBody(
-                at=rfc3339(NOW),
-                what="admit",
-                code="gang",
-                message="",
-                admission=verdict.accepted[0],
-                beneficiary=None,
-                numbers={"seats": 2},
-            ),
-        )
-        (waiting,) = await explain("j4", "job")
-        assert waiting.state == "pending"
-        assert await explain("j4", "vcjob") == ()
-        assert await explain("j4", namespace="elsewhere") == ()
 
 
 async def test_the_views_are_documented_column_by_column(muster: Database) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from admission.decode.namespace_quotas import namespace_quota
+from admission.decode.admin_documents import namespace_quota
 from admission.wire import WireResourceQuota
 from queues.quota.namespace_quota import NamespaceQuota, QuotaLimit, requests_together
 from queues.resources import GPU, Resources, device

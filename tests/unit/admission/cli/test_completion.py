@@ -28,7 +28,7 @@ async def test_subcommands_come_first() -> None:
         *("try", "undrain", "usage", "version", "who"),
     ]
     assert await offered("q") == ["queue", "queues", "quota"]
-    assert await offered("job", "") == ["delete", "logs", "resume", "run", "suspend", "view"]
+    assert await offered("job", "") == ["delete", "logs", "resume", "run", "suspend"]
 
 
 async def test_flags_and_their_choices(golden: Any) -> None:
@@ -41,7 +41,6 @@ async def test_names_of_queues_workloads_and_namespaces_come_from_muster() -> No
     assert await offered("reserve", "t") == ["team-a", "team-b", "train"]
     assert await offered("queue", "close", "t") == ["team-a", "team-b", "train"]
     live = ["job/tune-3", "vcjob/bert", "vcjob/llama-pretrain"]
-    assert await offered("job", "view", "-n", "ml", "") == live
     assert await offered("quota", "lend", "team-a", "t") == ["team-a", "team-b", "train"]
     assert await offered("pending", "-q", "lo") == ["lost"]
     assert await offered("pending", "-n", "") == ["lab", "ml"]

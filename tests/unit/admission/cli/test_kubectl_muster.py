@@ -11,7 +11,7 @@ from msgspec import structs
 from msgspec.json import decode
 
 from admission.cli.output import Output
-from admission.cli.questions.pending import pending_table
+from admission.cli.plugin.pending import pending_table
 from admission.cli.rendering.explanation import workload_text
 from admission.cli.rendering.quota import history_table, value_words
 from admission.cli.rendering.table import rounded
@@ -63,7 +63,7 @@ async def test_old_data_is_told_as_such_and_very_old_data_by_the_exit_code(
 
 async def test_long_lists_are_fetched_page_by_page(ask: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = (await ask("pending", "-A", "--no-headers")).out
-    monkeypatch.setattr("admission.cli.questions.pending.LARGEST_PAGE", 1)
+    monkeypatch.setattr("admission.cli.access.read_api.LARGEST_PAGE", 1)
 
     assert (await ask("pending", "-A", "--no-headers")).out == whole
     assert len(whole.splitlines()) == 3
@@ -144,7 +144,7 @@ def test_a_history_has_no_json_in_its_cells(width: int | None) -> None:
 async def test_a_history_that_is_cut_says_so_and_one_since_a_time_is_not(
     golden: Any, ask: Asking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("admission.cli.objects.quota.PAGE", 1)
+    monkeypatch.setattr("admission.cli.plugin.quota.PAGE", 1)
     two = await ask("quota", "history", "team-a", "--limit", "2", "--no-headers")
     recent = await ask("quota", "history", "team-a", "--since", "2026-11-15", "--no-headers")
     none = await ask("quota", "history", "team-a", "--since", "2026-11-21", "--no-headers")

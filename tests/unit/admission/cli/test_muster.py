@@ -95,8 +95,8 @@ NOT_FOR_READING = (
     *("pydantic", "yaml", "sqlalchemy", "aiohttp", "numpy", "asyncio"),
     *("ssl", "http.client", "importlib.metadata", "tempfile", "shutil", "difflib"),
     *("queues.api.api_resources", "admission.cli.access.transport", "admission.cli.access.objects"),
-    *("admission.cli.objects.quota_set", "admission.cli.objects.queue", "admission.cli.objects.job"),
-    *("admission.cli.closures.drain", "admission.cli.trials.command", "admission.cli.examples"),
+    *("admission.cli.plugin.quota_set", "admission.cli.plugin.queue", "admission.cli.plugin.job"),
+    *("admission.cli.plugin.reserve", "admission.cli.plugin.try_objects", "admission.cli.examples"),
 )
 
 
@@ -110,6 +110,18 @@ def test_a_command_that_reads_imports_only_what_it_needs_before_it_asks(command:
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert loaded.stdout.split() == []
+
+
+@pytest.mark.parametrize("command", ["nodes", "reservations"])
+def test_a_command_that_shows_nodes_does_not_wait_for_the_tree_of_queues(command: str) -> None:
+    code = (
+        "import sys; from admission.cli.kubectl_muster import kubectl_muster as group; "
+        f"group.loaded({command!r}); print('queues.quota.tree' in sys.modules)"
+    )
+
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert loaded.stdout == "False\n"
 
 
 def test_a_command_is_found_where_it_is_said_to_be() -> None:

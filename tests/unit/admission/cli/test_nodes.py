@@ -9,8 +9,7 @@ from msgspec import convert, to_builtins
 
 from admission.cli.output import Output
 from admission.cli.rendering import nodes as shown_nodes
-from admission.cli.rendering.node_line import NodeLine
-from admission.cli.rendering.nodes import is_faulty, node_table, slice_gpus
+from admission.cli.rendering.nodes import NodeLine, is_faulty, node_table, slice_gpus
 from admission.wire import WireNode, WireNodeDevices, WireResourceSlice
 from queues.api import names
 from tests.builders import devices

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from admission.cli.rendering.pods_of_owners import together
+from admission.cli.plugin.pending import together
 from admission.read_api.bodies import OwnerBody, ReasonBody, WaitingBody
 
 WEB = OwnerBody(kind="deployment", name="web")

@@ -80,7 +80,7 @@ DECODED: Final = {
 @pytest.mark.parametrize("key", [*VALUES, *WITHOUT_EFFECT])
 def test_a_name_changes_what_is_decoded_where_the_table_says_so(key: str) -> None:
     row, cells = KNOWN_KEYS[key], list(product(DECODED, (LABEL, ANNOTATION)))
-    is_read = [row.use is KeyUse.READ and field in row.places.get(place, ()) for place, field in cells]
+    is_read = [row.use is KeyUse.READ and field in row.all_places().get(place, ()) for place, field in cells]
     changes = [
         DECODED[place]({field: {key: VALUES.get(key, "2")}}) != DECODED[place]({}) for place, field in cells
     ]
@@ -92,7 +92,7 @@ def test_each_name_that_users_write_on_workloads_is_tried() -> None:
     read = {
         key
         for key, row in KNOWN_KEYS.items()
-        if row.use is KeyUse.READ and not workloads.isdisjoint(row.places)
+        if row.use is KeyUse.READ and not workloads.isdisjoint(row.all_places())
     }
     # With another name, or written by controllers.
     assert read - VALUES.keys() == {

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from admission.decode.pod_defaults import pod_defaults_fact
+from admission.decode.admin_documents import pod_defaults_fact
 from admission.facts.pods import PodDefaultsFact
 from admission.wire import Bare
 from tests.tables import with_rows

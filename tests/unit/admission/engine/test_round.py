@@ -10,7 +10,7 @@ from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
-from admission.engine.pending.classes import RefusedClass
+from admission.engine.pending.classes import ClassAnswer
 from admission.engine.placement import gangs
 from admission.engine.preemption import preemption
 from admission.engine.preemption.context import PreemptionContext
@@ -179,7 +179,7 @@ def test_what_a_queue_has_no_quota_for_takes_turns_where_victims_are_looked_for(
     searched: list[str] = []
     make_room = preemption._make_room_for_class
 
-    def noted(context: PreemptionContext, refused: RefusedClass) -> None:
+    def noted(context: PreemptionContext, refused: ClassAnswer) -> None:
         searched.append(refused.members[0].workload.name)
         make_room(context, refused)
 

@@ -117,7 +117,7 @@ def explained(snapshot: Snapshot, name: str = "it") -> Explained:
     return found
 
 
-def told(snapshot: Snapshot, name: str = "it") -> dict[SuggestionKind, str]:
+def told(snapshot: Snapshot, name: str = "it") -> dict[str, str]:
     return {change.kind: change.message for change in explained(snapshot, name).changes}
 
 
@@ -195,7 +195,7 @@ def test_a_gang_that_will_have_starved_is_told_when_its_place_is_cleared() -> No
     changes = told(snapshot)
 
     assert changes[SuggestionKind.TIME] == "in 20m it will have waited 30m: then 1 of b is evicted for it"
-    assert next(iter(changes)) is SuggestionKind.TIME, "what takes care of itself comes first"
+    assert next(iter(changes)) == SuggestionKind.TIME, "what takes care of itself comes first"
     assert changes[SuggestionKind.END] == "rack r0 when job/ml/x0 ends"
 
 
@@ -433,7 +433,7 @@ def test_who_is_told_to_wait_for_an_end_goes_in_after_it(snapshot: Snapshot) -> 
         found = explain(snapshot, plan, key)
         assert found is not None
         for change in found.changes:
-            if change.kind is SuggestionKind.END:
+            if change.kind == SuggestionKind.END:
                 ended = {number: frozenset(range(99)) for number in change.facts["admissions"]}
                 alone = replace(later, pending={key: snapshot.pending[key]}, ended=ended)
                 # An elastic gang is admitted as its minimum and parts.
@@ -528,7 +528,7 @@ def test_no_smaller_workload_is_enough_than_the_one_that_is_told(snapshot: Snaps
     for key in plan.reasons:
         found = explain(snapshot, plan, key)
         assert found is not None
-        told = [change.facts["admissions"] for change in found.changes if change.kind is SuggestionKind.END]
+        told = [change.facts["admissions"] for change in found.changes if change.kind == SuggestionKind.END]
         for one in (ends[0] for ends in told if len(ends) == 1):
             for number, admission in later.admissions.items():
                 if admission.state is AdmissionState.OPEN and size(number) < size(one):
@@ -547,7 +547,7 @@ def test_nobody_goes_in_after_fewer_ends_than_are_told(snapshot: Snapshot) -> No
     for key in plan.reasons:
         found = explain(snapshot, plan, key)
         assert found is not None
-        told = [change.facts["admissions"] for change in found.changes if change.kind is SuggestionKind.END]
+        told = [change.facts["admissions"] for change in found.changes if change.kind == SuggestionKind.END]
         for fewer in (some for ends in told for some in subsets(running, len(ends) - 1)):
             ended = {number: frozenset(range(99)) for number in fewer}
             alone = replace(later, pending={key: snapshot.pending[key]}, ended=ended)

@@ -4,13 +4,12 @@ from typing import Any
 
 import pytest
 
+from admission.read_api.trials import QueuePatchBody
 from admission.trials.comparison import Compared
 from admission.trials.quota_changes import (
     NoQueueToChange,
-    QueuePatch,
     RefusedChange,
     UnusableChange,
-    WantedQuota,
     with_quota,
 )
 from queues.quota.queue import Limits
@@ -22,6 +21,7 @@ from tests.builders.trials.worlds_in_memory import (
     compared_with,
     stored,
     two_racks,
+    wanted_quota,
 )
 
 
@@ -33,6 +33,10 @@ def cluster() -> WorldInMemory:
 def submit(cluster: WorldInMemory, name: str, pods: int, queue: str = "team") -> None:
     cluster.store(stored(batch_job(name, pods, queue=queue, gpu=8), f"{name}-uid"))
     cluster.settle()
+
+
+def patch(queue: str, **spec: Any) -> QueuePatchBody:
+    return QueuePatchBody(queue=queue, spec=spec)
 
 
 def told(found: Compared) -> dict[str, str]:
@@ -89,7 +93,7 @@ def test_a_loan_is_a_write_of_the_queue_that_lends(cluster: WorldInMemory) -> No
     submit(cluster, "b", 1, queue="other")
     loan = {"to": "other", "resources": {GPU: "8"}, "until": "2027-01-16T08:00:00Z"}
 
-    found, notes = compared_with(cluster, patches=(QueuePatch("team", {"loans": [loan]}),))
+    found, notes = compared_with(cluster, quota_patches=(patch("team", loans=[loan]),))
 
     assert told(found) == {"b": "starts"}
     assert notes == (
@@ -101,16 +105,14 @@ def test_a_loan_is_a_write_of_the_queue_that_lends(cluster: WorldInMemory) -> No
 
 def test_writes_follow_one_another(cluster: WorldInMemory) -> None:
     cluster.see(facts.queue("other", limits=Limits(deserved={GPU: 16_000})))
-    lower = QueuePatch("team", {"deserved": {GPU: "8"}})
-    raising = QueuePatch("other", {"deserved": {GPU: "24"}})
-    _, notes = compared_with(cluster, patches=(lower, raising))
+    lower = patch("team", deserved={GPU: "8"})
+    raising = patch("other", deserved={GPU: "24"})
+    _, notes = compared_with(cluster, quota_patches=(lower, raising))
     assert notes == (f"queue team: deserved {GPU} 16 → 8", f"queue other: deserved {GPU} 16 → 24")
 
 
 def test_a_resource_that_no_node_has_is_worth_a_warning(cluster: WorldInMemory) -> None:
-    found = with_quota(
-        cluster.snapshot, WantedQuota(limits=("team.amd.com/gpu=8",)), cluster.view().queue_facts()
-    )
+    found = with_quota(cluster.snapshot, wanted_quota("team.amd.com/gpu=8"), cluster.view().queue_facts())
     assert found.warnings == ("no usable node has amd.com/gpu now.",)
 
 
@@ -133,7 +135,7 @@ def test_objects_are_tried_in_the_changed_cluster(cluster: WorldInMemory) -> Non
     document = batch_job("a", 4, queue="team", gpu=8)
     (outcome,) = cluster.tried(document).outcomes
     assert outcome.state == "waits"
-    (outcome,) = cluster.tried(document, changes=WantedQuota(limits=("team.capability.gpu=32",))).outcomes
+    (outcome,) = cluster.tried(document, changes=wanted_quota("team.capability.gpu=32")).outcomes
     assert outcome.state == "admitted"
 
 
@@ -145,29 +147,30 @@ def test_nothing_of_the_cluster_is_changed(cluster: WorldInMemory) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "told"),
+    ("limits", "patches", "told"),
     [
-        ({"limits": ("team",)}, "--quota: found 'team', expected QUEUE.[LIMIT.]RESOURCE=AMOUNT"),
-        ({"limits": ("team=8",)}, "--quota: found 'team=8', expected QUEUE.[LIMIT.]RESOURCE=AMOUNT"),
-        ({"limits": ("team.gpu=+8",)}, "--quota: found 'team.gpu=+8', expected QUEUE.[LIMIT.]RESOURCE"),
-        ({"limits": ("nowhere.gpu=1",)}, "There is no queue nowhere."),
-        ({"limits": ("no.where.guarantee.gpu=1",)}, "There is no queue no.where."),
-        ({"limits": ("team.gp=1",)}, "--quota: found resource 'gp', expected gpu, cpu, memory"),
-        ({"limits": ("team.gpu=many",)}, "Change of queue team: spec.deserved[nvidia.com/gpu]: found 'many'"),
-        ({"limits": ("team.gpu=-1",)}, "expected an amount of at least 0"),
-        ({"limits": ("team.gpu=0.5",)}, "expected a whole number"),
-        ({"limits": ("team.=1",)}, "--quota: found 'team.=1', expected QUEUE.[LIMIT.]RESOURCE=AMOUNT"),
-        ({"limits": ("root.gpu=1",)}, "Queue root has what the usable nodes can allocate"),
-        ({"limits": ("team.gpu=28",)}, "found 28, expected at most the capability of 24."),
-        ({"patches": (QueuePatch("team", {"weight": 5}),)}, "found 'weight', expected capability, deserved"),
-        ({"patches": (QueuePatch("nowhere", {}),)}, "There is no queue nowhere."),
+        (("team",), (), "--quota: found 'team', expected QUEUE.[LIMIT.]RESOURCE=AMOUNT"),
+        (("team=8",), (), "--quota: found 'team=8', expected QUEUE.[LIMIT.]RESOURCE=AMOUNT"),
+        (("team.gpu=+8",), (), "--quota: found 'team.gpu=+8', expected QUEUE.[LIMIT.]RESOURCE"),
+        (("nowhere.gpu=1",), (), "There is no queue nowhere."),
+        (("no.where.guarantee.gpu=1",), (), "There is no queue no.where."),
+        (("team.gp=1",), (), "--quota: found resource 'gp', expected gpu, cpu, memory"),
+        (("team.gpu=many",), (), "Change of queue team: spec.deserved[nvidia.com/gpu]: found 'many'"),
+        (("team.gpu=-1",), (), "expected an amount of at least 0"),
+        (("team.gpu=0.5",), (), "expected a whole number"),
+        (("team.=1",), (), "--quota: found 'team.=1', expected QUEUE.[LIMIT.]RESOURCE=AMOUNT"),
+        (("root.gpu=1",), (), "Queue root has what the usable nodes can allocate"),
+        (("team.gpu=28",), (), "found 28, expected at most the capability of 24."),
+        ((), (patch("team", weight=5),), "found 'weight', expected capability, deserved"),
+        ((), (patch("nowhere"),), "There is no queue nowhere."),
     ],
 )
 def test_what_cannot_be_changed_is_told_in_one_line(
-    cluster: WorldInMemory, wanted: dict[str, Any], told: str
+    cluster: WorldInMemory, limits: tuple[str, ...], patches: tuple[QueuePatchBody, ...], told: str
 ) -> None:
+    asked = wanted_quota(*limits, quota_patches=patches)
     with pytest.raises((UnusableChange, RefusedChange, NoQueueToChange)) as error:
-        with_quota(cluster.snapshot, WantedQuota(**wanted), cluster.view().queue_facts())
+        with_quota(cluster.snapshot, asked, cluster.view().queue_facts())
     assert told in str(error.value)
     assert "\n" not in str(error.value)
 

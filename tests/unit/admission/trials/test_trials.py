@@ -6,7 +6,8 @@ from typing import Any, Final
 import pytest
 
 from admission.facts.changes import Change, FactKind
-from admission.trials.submitted import NothingToTry, Question, UnusableDocument, asked_of
+from admission.read_api.trials import TrialRequestBody
+from admission.trials.submitted import NothingToTry, UnusableDocument, asked_of
 from admission.trials.trial import Outcome, TrialState, explained
 from admission.workloads.context import Context
 from queues.api import names
@@ -261,16 +262,16 @@ def test_a_limit_on_what_one_user_may_use_counts(cluster: WorldInMemory) -> None
 def test_other_kinds_are_left_out_and_alone_they_are_an_error() -> None:
     config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}
     job = batch_job("a", 1)
-    asked, skipped = asked_of(Question(documents=(config, job), namespace="ml"))
+    asked, skipped = asked_of(TrialRequestBody(documents=(config, job), namespace="ml"))
     assert ([each.name for each in asked], [each.kind for each in skipped]) == (["a"], ["ConfigMap"])
     with pytest.raises(NothingToTry, match="found v1 ConfigMap, expected one of"):
-        asked_of(Question(documents=(config,), namespace="ml"))
+        asked_of(TrialRequestBody(documents=(config,), namespace="ml"))
 
 
 @with_rows("document")
 def test_what_is_no_object_is_told_with_its_number(document: dict[str, Any]) -> None:
     with pytest.raises(UnusableDocument, match=r"^Document 1: found"):
-        asked_of(Question(documents=(document,), namespace="ml"))
+        asked_of(TrialRequestBody(documents=(document,), namespace="ml"))
 
 
 def test_policies_of_queues_count(cluster: WorldInMemory) -> None:

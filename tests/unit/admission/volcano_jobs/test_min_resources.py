@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admission.volcano_jobs.group import group_of
+from admission.volcano_jobs.group import counted_pods, group_of, min_resources
 from admission.volcano_jobs.job import JobSpec, TaskSpec, read_job
-from admission.volcano_jobs.min_resources import counted_pods, min_resources
 
 
 def task(name: str, replicas: int, least: int | None, cpu: str, priority: str = "") -> dict[str, Any]:

@@ -1,29 +1,19 @@
 """Rows of the SQL views become the documents that people read."""
 
-from dataclasses import replace
 from typing import Any
-
-from hypothesis import given
-from hypothesis import strategies as st
 
 from admission.read_api import bodies
 from admission.read_api.quantities import facts_with_quantities, ranges
-from admission.web.queue_positions import counted_by, order_terms, policies
+from admission.web.queue_positions import counted_by, policies
 from admission.web.tree import names_alike, tree
 from queues.admissions import Seat
-from queues.order import policies as order_policies
-from queues.order.policies import PATIENCE, LineEntry, devices
 from queues.resources import Resources
-from queues.sql.read.rows import AccountLine, OrderTerms, QueueLine
+from queues.sql.read.rows import AccountLine, QueueLine
 from queues.sql.read.views import seats_bodies
 from queues.workload import (
     FlavorName,
     NodeName,
-    PodSet,
     QueueName,
-    Workload,
-    WorkloadKey,
-    WorkloadKind,
 )
 
 GPU = "nvidia.com/gpu"
@@ -38,7 +28,6 @@ def line(
     broken: bool = False,
     pending: int = 0,
     policy: dict[str, Any] | None = None,
-    access: dict[str, Any] | None = None,
     accounts: tuple[AccountLine, ...] = (),
 ) -> QueueLine:
     return QueueLine(
@@ -48,7 +37,7 @@ def line(
         closed=closed,
         broken=broken,
         changed_by="",
-        document={"spec": {"parent": parent, "policy": policy or {}, "access": access or {}}},
+        document={"spec": {"parent": parent, "policy": policy or {}}},
         accounts=accounts,
         pending=pending,
     )
@@ -141,84 +130,6 @@ def test_seats_are_gathered_by_node() -> None:
         ("n1", "0,2-3", 3, {GPU: "24", "pods": "3"}),
         ("n2", "1", 1, {GPU: "8", "pods": "1"}),
     ]
-
-
-ORDERS: tuple[dict[str, Any], ...] = (
-    {},
-    {"ageingPerHour": 10},
-    {"ageingPerHour": 10, "maxPriority": 1},
-    {"maxPriority": -3},
-    {"starvation": {"clearAfter": "48h"}},
-    {"order": "fifo"},
-    {"order": "shortest"},
-)
-hours = st.integers(0, 200).map(lambda count: 3600 * count)
-
-
-@given(
-    policy=st.sampled_from(ORDERS),
-    longest=st.sampled_from(({}, {"maxRunTime": "10h"})),
-    given_workloads=st.lists(
-        st.builds(
-            Workload,
-            key=st.just(WorkloadKey(WorkloadKind.JOB, "")),
-            namespace=st.just("ml"),
-            name=st.just(""),
-            queue=st.just(QueueName("a")),
-            arrival=st.just(0),
-            priority=st.integers(-1, 2),
-            created=hours,
-            waiting_since=st.none() | hours,
-            run_time=st.none() | hours,
-            minimum=st.integers(1, 4),
-            pod_sets=st.tuples(
-                st.builds(
-                    PodSet,
-                    name=st.just("worker"),
-                    count=st.integers(1, 6),
-                    takes=st.sampled_from(
-                        (Resources({GPU: 1000}), Resources({GPU: 8000}), Resources({"cpu": 4000}))
-                    ),
-                )
-            ),
-        ),
-        max_size=6,
-    ),
-    joining=st.lists(st.booleans(), min_size=6, max_size=6),
-)
-def test_the_order_that_postgres_sorts_by_is_the_order_in_which_the_engine_tries(
-    policy: dict[str, Any], longest: dict[str, Any], given_workloads: list[Workload], joining: list[bool]
-) -> None:
-    tree = policies([line("root", None, policy=policy), line("a", access=longest)])
-    terms = order_terms(tree)[QueueName("a")]
-    candidates = [
-        LineEntry(
-            workload=replace(
-                each, key=WorkloadKey(WorkloadKind.JOB, str(number)), arrival=len(joining) - number
-            ),
-            shape=number,
-            devices=devices(each),
-            joins=joining[number],
-            accounts=(),
-        )
-        for number, each in enumerate(given_workloads)
-    ]
-
-    for candidate in candidates:
-        rank = order_policies.rank(tree, candidate)
-        assert (rank.urgency, rank.precedence) == computed(terms, candidate.workload)
-
-
-def computed(terms: OrderTerms, workload: Workload) -> tuple[int, int]:
-    """Urgency and precedence as ``queues.sql.read.pending`` computes them from the columns of a workload."""
-    run_time = terms.unknown_run if workload.run_time is None else workload.run_time
-    urgency = (
-        terms.by_created * workload.created
-        + terms.by_priority * min(workload.priority, terms.most_priority)
-        + terms.by_run * run_time
-    )
-    since = workload.waiting_since or workload.created
-    return urgency, int(terms.small_first) * (since + PATIENCE * devices(workload))
 
 
 def test_it_is_told_what_places_are_counted_by(golden: Any) -> None:

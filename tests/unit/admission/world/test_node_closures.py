@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from admission.decode.closures import closure_fact
+from admission.decode.admin_documents import closure_fact
 from admission.facts.cluster import ClosureFact, QueueFact
 from admission.world.node_closures import NodeClosures
 from queues.node_closures import ClosureKind, ClosurePhase

@@ -67,7 +67,7 @@ def test_many_workloads_are_looked_at_in_slices(monkeypatch: pytest.MonkeyPatch)
     comparing = StoredReasons().next(plan(), WAITING, {}, with_numbers=True)
     assert len(list(comparing)) == len(WAITING) // 2
     small: dict[Any, ClassAnswer] = {
-        number: ClassAnswer(TEAM, NO_FIT, [SimpleNamespace(workload=each)])  # type: ignore[list-item]
+        number: ClassAnswer(TEAM, NO_FIT, [SimpleNamespace(workload=each)], None)  # type: ignore[list-item, arg-type]
         for number, each in enumerate(WAITING.values())
     }
     answers = Plan(now=NOW, ledger_seq=0, reasons=ClassAnswers(small, {}))

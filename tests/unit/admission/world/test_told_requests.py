@@ -40,7 +40,8 @@ PROGRESS = RequestProgress(
 
 def answer(code: ReasonCode = ReasonCode.NO_FIT, *of: Workload) -> dict[Any, ClassAnswer]:
     members: Any = [SimpleNamespace(workload=each) for each in of or (FIRST, SECOND)]
-    return {"class": ClassAnswer(TEAM, Reason(code=code, message="no room"), members)}
+    need: Any = None
+    return {"class": ClassAnswer(TEAM, Reason(code=code, message="no room"), members, need)}
 
 
 class Turns:

@@ -6,8 +6,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from admission.decode.admin_documents import flavor_fact, hypernode_fact, queue_fact, topology_fact
-from admission.decode.closures import closure_fact
+from admission.decode.admin_documents import (
+    closure_fact,
+    flavor_fact,
+    hypernode_fact,
+    queue_fact,
+    topology_fact,
+)
 from queues.api.bounds import LARGEST_PART, excesses, within_bounds
 from queues.api.crd import RESOURCES, crds
 from queues.api.model import MOST_AMOUNTS, Model

@@ -20,7 +20,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from admission.api_access import Access, UnusableAccess
 from admission.api_connection import Connection
-from admission.cli.access.read_api import Route, ask, fetch
+from admission.cli.access.read_api import ask, fetch
+from admission.cli.access.route import Route
 from admission.cli.failures import CommandFailed
 from tests.fakes.fake_reader import FakeLeader, FakeReader, served
 from tests.tables import with_rows

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from admission.cli.access import read_api
-from admission.cli.access.read_api import Route, Unanswered, ask
+from admission.cli.access.read_api import Unanswered, ask
+from admission.cli.access.route import Route
 from admission.cli.failures import finish
 from admission.cli.kubectl_muster import kubectl_muster
 from admission.read_api import bodies

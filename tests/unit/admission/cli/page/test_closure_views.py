@@ -6,8 +6,8 @@ from typing import Any
 from msgspec import convert, structs
 
 from admission.cli.access.object_forms import ClosureObject
-from admission.cli.closures.reservations import ClosureLine, closure_line, in_order
 from admission.cli.page.views import Planned, planned_of_queue, planned_view
+from admission.cli.plugin.reservations import ClosureLine, closure_line, in_order
 from admission.read_api.bodies import LoanInForceBody, QueueBody
 from queues.api.api_resources import NODE_DRAINS, RESERVATIONS
 from queues.api.names import CHANGED_BY

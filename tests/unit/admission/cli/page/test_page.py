@@ -16,10 +16,7 @@ from markupsafe import Markup, escape
 from msgspec import convert, structs, to_builtins
 
 from admission.cli.access.change_feed import ChangeFeed
-from admission.cli.access.objects import ClusterRoute
-from admission.cli.access.read_api import Route
-from admission.cli.closures.closed_nodes import Closure, Closures
-from admission.cli.closures.reservations import ClosureLine
+from admission.cli.access.route import Route
 from admission.cli.page.charts import over_time
 from admission.cli.page.layout import View, bar, document, form, render
 from admission.cli.page.local import PageServer
@@ -27,7 +24,8 @@ from admission.cli.page.node_views import NodeOnPage, node_racks, one_rack
 from admission.cli.page.problems import NoSuchView
 from admission.cli.page.server import PART
 from admission.cli.page.views import Planned, Views, planned_view
-from admission.cli.rendering.node_line import DeviceFaultLine
+from admission.cli.plugin.reservations import Closure, ClosureLine, Closures
+from admission.cli.rendering.nodes import DeviceFaultLine
 from admission.read_api.bodies import LoanInForceBody, NodeBody, NodeWorkloadsBody, SeatedBody
 from admission.read_api.usage import SeriesBody, TimeSeriesList
 from admission.web.reader import EVERYTHING
@@ -142,8 +140,7 @@ def test_styles_and_script_come_from_here(server: PageServer) -> None:
 async def views() -> AsyncIterator[Views]:
     async with served(FakeReader()) as url:
         yield Views(
-            route=Route(server=url),
-            cluster=ClusterRoute(kubeconfig="/nowhere"),
+            route=Route(server=url, kubeconfig="/nowhere"),
             clock=lambda: 1_795_255_200.0,
         )
 
@@ -300,7 +297,7 @@ async def test_the_view_of_nodes_does_without_an_answer_of_muster(
         },
     }
 
-    def read(_: ClusterRoute, path: str, form: Any, **_more: object) -> object:
+    def read(_: Route, path: str, form: Any, **_more: object) -> object:
         return msgspec.json.decode(
             msgspec.json.encode({"items": [node] if path.endswith("/nodes") else []}), type=form
         )

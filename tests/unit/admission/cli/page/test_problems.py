@@ -5,8 +5,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from admission.cli.access.objects import ClusterRoute, Refused
-from admission.cli.access.read_api import Route, Unanswered
+from admission.cli.access.objects import Refused
+from admission.cli.access.read_api import Unanswered
+from admission.cli.access.route import Route
 from admission.cli.failures import CommandFailed
 from admission.cli.page.problems import NoSuchView, problem_view, unknown
 from admission.cli.page.views import Views
@@ -69,7 +70,7 @@ def test_names_like_an_unknown_one_are_offered_as_links() -> None:
 @pytest.fixture
 async def views() -> AsyncIterator[Views]:
     async with served(FakeReader()) as url:
-        yield Views(route=Route(server=url), cluster=ClusterRoute(kubeconfig="/nowhere"))
+        yield Views(route=Route(server=url, kubeconfig="/nowhere"))
 
 
 @with_rows("parts", "query", "sentence", "way")

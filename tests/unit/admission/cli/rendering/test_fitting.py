@@ -4,26 +4,32 @@ from typing import Any
 
 import pytest
 
+from admission.cli.output import Output
 from admission.cli.rendering.fitting import (
-    Narrowing,
-    fitted_table,
+    TableColumn,
+    item_table,
     shortened_name,
-    with_text_below,
     with_texts,
+    with_texts_below,
 )
 from admission.cli.rendering.sentences import filled
 from tests.tables import with_rows
 
-COLUMNS = ["NAMESPACE", "NAME", "KIND", "AGE", "REASON"]
-ROWS = [
+COLUMNS: list[TableColumn[list[str | None]]] = [
+    TableColumn("NAMESPACE", lambda row: row[0], least=9),
+    TableColumn("NAME", lambda row: row[1], least=10),
+    TableColumn("KIND", lambda row: row[2], goes=1),
+    TableColumn("AGE", lambda row: row[3], goes=2),
+    TableColumn("REASON", lambda row: row[4], least_rest=8),
+]
+ROWS: list[list[str | None]] = [
     ["research-production", "llama-70b-pretraining-restart-3", "vcjob", "3h", "(QueueLimit)"],
     ["lab", "sweep", "podgroup", "4d", None],
 ]
-NARROW = Narrowing(names={"NAMESPACE": 9, "NAME": 10}, left_out=("KIND", "AGE"), rest="REASON", least_rest=8)
 
 
 def fitted(width: int | None, headers: bool = True) -> list[str]:
-    return fitted_table(COLUMNS, ROWS, NARROW, width=width, headers=headers).splitlines()
+    return item_table(COLUMNS, ROWS, Output(width=width, headers=headers)).splitlines()
 
 
 @pytest.mark.parametrize("width", [200, None])
@@ -36,7 +42,7 @@ def test_a_table_that_fits_is_left_as_it_is(width: int | None) -> None:
 
 def test_names_are_shortened_in_the_middle_and_get_all_the_room_there_is() -> None:
     head, first, second = fitted(72)
-    assert head.split() == COLUMNS
+    assert head.split() == [column.name for column in COLUMNS]
     assert (len(first), first.split()[1:]) == (72, ["llama-70b…estart-3", "vcjob", "3h", "(QueueLimit)"])
     assert second.split() == ["lab", "sweep", "podgroup", "4d", "-"]
 
@@ -60,15 +66,15 @@ def test_a_shortened_name_keeps_its_beginning_and_its_end(text: str, length: int
 
 
 def test_a_text_is_below_the_line_where_it_has_no_room_beside_it() -> None:
-    assert with_text_below("09:51   bert", "4 seats", 80) == "09:51   bert   4 seats\n"
-    assert with_text_below("09:51   bert  ", "", 80) == "09:51   bert\n"
+    assert with_texts_below("09:51   bert", ["4 seats"], 80) == "09:51   bert   4 seats\n"
+    assert with_texts_below("09:51   bert  ", [""], 80) == "09:51   bert\n"
     assert (
-        with_text_below("09:51   bert", "a reason of many words", 30)
+        with_texts_below("09:51   bert", ["a reason of many words"], 30)
         == "09:51   bert\n    a reason of many words\n"
     )
-    told = with_text_below("09:51", "word " * 30, 40)
+    told = with_texts_below("09:51", ["word " * 30], 40)
     assert (len(told.splitlines()), told.splitlines()[-1][-1]) == (3, "…")
-    assert with_text_below("x", "word " * 30, None).count("\n") == 1
+    assert with_texts_below("x", ["word " * 30], None).count("\n") == 1
 
 
 TEXTS = ["no rack has 4 nodes with 8 free gpu; the best one has 3", "-"]

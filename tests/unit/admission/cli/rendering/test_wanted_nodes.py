@@ -5,7 +5,7 @@ from typing import Any
 from msgspec import structs
 
 from admission.cli.output import Output
-from admission.cli.questions.wanted_nodes import wanted_lines, wanted_table
+from admission.cli.plugin.wanted_nodes import wanted_lines, wanted_table
 from admission.read_api.bodies import ReasonBody, WaitingBody
 from tests.fakes.fake_reader import waiting as pending
 

@@ -8,7 +8,7 @@ from admission.engine import decide as engine
 from admission.engine.memo import Memo
 from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import NodeTable
-from admission.engine.preemption.protection import BUDGETS_KEEP_LENT_QUOTA, GRANTS
+from admission.engine.preemption.protection import BUDGETS_KEEP_LENT_QUOTA
 from admission.engine.snapshot import Budget, Snapshot
 from queues.admissions import Admission, Seat
 from queues.plan import Evict
@@ -201,6 +201,23 @@ def test_the_end_of_what_a_budget_keeps_is_known() -> None:
 #: Times that protect nothing and keep nothing.
 NO_GRANTS = frozenset(("usage_half_life",))
 PAGE = Path(__file__).parents[5] / "docs" / "explanation" / "preemption.md"
+#: By the beginning of a line of the page: the fields of ``QueuePolicy``, ``Workload`` and ``Admission`` (durations and
+#: times) that the right follows from.
+GRANTS = {
+    "rest after an eviction": ("held_since",),
+    "`policy.minRunTime`": ("min_run_time",),
+    "what a user wishes": ("min_run_time", "cooldown", "max_protection"),
+    "a PodDisruptionBudget": ("max_protection",),
+    "what a gang was lent": ("clear_after", "waiting_since", "max_protection"),
+    "clearing, and the place": ("clear_after", "created", "waiting_since"),
+    "a claim on the place": (),
+    "quota that is held": (),
+    "a run time that lets work pass": ("run_time",),
+    "lost work that is counted": ("checkpoint_interval",),
+    "`access.maxRunTime`": ("held_since",),
+    "the time that a gang may be below": ("ready_within",),
+    "a reservation of nodes": (),
+}
 
 
 def test_every_time_of_policies_workloads_and_admissions_is_in_the_list() -> None:
@@ -212,9 +229,14 @@ def test_every_time_of_policies_workloads_and_admissions_is_in_the_list() -> Non
             r"(_time|_after|_within|_life|_interval|_since|_protection|cooldown|created)$", each.name
         )
     }
-    assert times - NO_GRANTS == {name for grant in GRANTS for name in grant.fields}
+    assert times - NO_GRANTS == {name for names in GRANTS.values() for name in names}
 
 
-def test_the_page_has_the_list() -> None:
-    rows = [f"| {each.what} | {each.begins} | {each.renewal} | {each.ends} |" for each in GRANTS]
-    assert [line for line in PAGE.read_text().splitlines() if line in rows] == rows
+def test_the_page_says_of_each_when_it_begins_whether_it_can_be_renewed_and_when_it_ends() -> None:
+    _, _, table = PAGE.read_text().partition(
+        "| what | counts from | can its holder begin it anew? | it ends |\n"
+    )
+    rows = [line.strip("| ").split(" | ") for line in table.partition("\n\n")[0].splitlines()[1:]]
+    assert all(len(row) == 4 and all(row) for row in rows)
+    assert [grant for row in rows for grant in GRANTS if row[0].startswith(grant)] == [*GRANTS]
+    assert len(rows) == len(GRANTS)

@@ -28,35 +28,20 @@ def test_uids_of_others_are_left_out() -> None:
 def test_those_who_could_take_a_place_are_named_as_far_as_they_may_be_seen() -> None:
     sight = Sight(workloads={"job": {"alice"}}, queues=frozenset(("mine",)))
     takers = [
+        {"queues": ["bobs"], "message": "queue bobs may take back up to 8 gpu"},
         {
-            "queue": "bobs",
-            "message": "queue bobs may take back up to 8 gpu",
-            "facts": {"units": "8", "above": "mine"},
-        },
-        {
-            "queue": None,
+            "queues": ["mine", "bobs"],
             "message": "a larger gang of queue mine and queue bobs (job/bob/x waits)",
-            "facts": {"waiting": 1, "queues": ["mine", "bobs"]},
         },
         # Its own queue, which who sees the workload sees with it.
-        {
-            "rule": "Preempted",
-            "queue": "lab",
-            "message": "a workload of its own queue lab",
-            "facts": {"priority": 0},
-        },
+        {"rule": "Preempted", "queues": ["lab"], "message": "a workload of its own queue lab"},
     ]
 
     assert redacted({"standing": {"takers": takers}}, sight)["standing"]["takers"] == [
+        {"queues": [], "message": "another queue may take back up to 8 gpu"},
         {
-            "queue": None,
-            "message": "another queue may take back up to 8 gpu",
-            "facts": {"units": "8", "above": "mine"},
-        },
-        {
-            "queue": None,
+            "queues": ["mine"],
             "message": "a larger gang of queue mine and another queue (another workload waits)",
-            "facts": {"waiting": 1, "queues": ["mine"]},
         },
         takers[2],
     ]

@@ -1,0 +1,97 @@
+"""``kubectl muster explain``: everything about one workload, from why it waits to its seats on nodes."""
+
+from collections.abc import Iterable
+from typing import Final
+
+import click
+
+from admission.cli.access.read_api import ask
+from admission.cli.access.route import Route
+from admission.cli.failures import CommandFailed
+from admission.cli.options import namespace, route
+from admission.cli.output import Output, output, told_age
+from admission.cli.rendering.explanation import workload_text
+from admission.cli.rendering.sentences import say
+from admission.read_api.bodies import ExplanationBody
+
+#: Other names that kubectl knows for kinds of workloads.
+_SHORT: Final = {
+    "jobs.batch.volcano.sh": "vcjob",
+    "job.batch": "job",
+    "jobs.batch": "job",
+    "pg": "podgroup",
+    "po": "pod",
+}
+#: Objects that wait as others do that are made of them.
+_WAITS_AS: Final = {
+    **dict.fromkeys(
+        ("deployment", "replicaset", "statefulset"),
+        "Its pods wait: `kubectl muster pending --pods` names them; together as podgroup/podgroup-{kind}-{name}",
+    ),
+    "leaderworkerset": "Its leaders wait with their workers, as podgroup/podgroup-{name}-0 and so on",
+    "cronjob": "Its Jobs wait: `kubectl muster pending` names them",
+    "trainjob": "It waits as jobset/{name}",
+    "rayservice": "Its RayClusters wait: `kubectl muster pending` names them",
+}
+
+
+@click.command(short_help="Why a workload waits, or where it runs.")
+@click.argument("job", metavar="[KIND/]NAME")
+@namespace
+@output
+@route
+def explain(job: str, namespace: str | None, output: Output, route: Route) -> int:
+    """Show everything about one workload.
+
+    Its state and position, what it waits behind, which limit stops it and by how much, its seats by node, and
+    what was decided about it. KIND is vcjob, job, podgroup, pod, jobset or another kind of an operator; without it,
+    all workloads of that name.
+
+    If its object is gone: how it ended, when it waited and ran, on which nodes, its GPU-hours, and what was decided
+    about it, of the last workload of that name. If there is no such name, similar names are shown, and namespaces
+    that you may see with a workload of that name.
+    """
+    named, _, name = job.rpartition("/")
+    kind = _kind(named, name) if named else None
+    here = route.namespace(namespace)
+    if not name:
+        raise click.UsageError(f"{job!r}: expected NAME or KIND/NAME.")
+    body = ask(route, path_of_workload(here, name), tuple[ExplanationBody, ...], {"kind": kind})
+    if not body:
+        raise CommandFailed(tried=f"Looking for {job} in namespace {here}", found="there is none")
+    code = told_age(body[0])
+    say_what_is_unknown(body)
+    text = output.document(body)
+    if text is None:
+        text = "\n".join(workload_text(one, output) for one in body)
+    click.echo(text, nl=False)
+    return code
+
+
+def _kind(named: str, name: str) -> str:
+    """The kind that a name of kubectl means, of the workload ``name``. Raises UsageError: no such kind waits."""
+    from queues.workload import WorkloadKind
+
+    single = named.removesuffix("s")
+    kind = _SHORT.get(named, single)
+    known = list(map(str, WorkloadKind))
+    if kind in known:
+        return kind
+    waits_as = _WAITS_AS.get(single, "").format(kind=single, name=name)
+    hint = f" {waits_as}." if waits_as else ""
+    raise click.UsageError(f"{named!r} is no kind of workload. Expected one of {', '.join(known)}.{hint}")
+
+
+def say_what_is_unknown(workloads: Iterable[ExplanationBody]) -> None:
+    """Print what the leader did not say of workloads that wait or run."""
+    for workload in workloads:
+        if workload.outlook_unknown:
+            what = "What would let it in" if workload.state == "pending" else "Whether it goes on"
+            say(f"{what} is not known: {workload.outlook_unknown}", err=True)
+
+
+def path_of_workload(namespace: str, name: str) -> str:
+    """Where the read API has the workloads of a name."""
+    from urllib.parse import quote
+
+    return f"namespaces/{quote(namespace, safe='')}/workloads/{quote(name, safe='')}"

@@ -1,0 +1,283 @@
+"""``kubectl muster queue``: create, look at, pause, resume, close, open and delete one queue."""
+
+from typing import Literal
+
+import click
+
+from admission.cli.access.objects import Refused, ask_for_action, path_of, send
+from admission.cli.access.queue_objects import (
+    QueueObject,
+    change_queue,
+    checked_reason,
+    is_open_to_all,
+    queues_above,
+    queues_in_use,
+    read_queue,
+    read_queues,
+)
+from admission.cli.access.route import Route
+from admission.cli.confirmation import confirm
+from admission.cli.loaded import CommandGroup
+from admission.cli.options import AMOUNTS, amounts, cluster, dry_run
+from admission.cli.rendering.sentences import say
+from admission.read_api.bodies import QueueBody
+from queues.api.api_resources import QUEUES, Document
+from queues.api.names import DEFAULT_QUEUE, ROOT_QUEUE
+
+_Action = Literal["CloseQueue", "OpenQueue"]
+
+
+@click.group(cls=CommandGroup, short_help="Create, look at, pause, resume, close, open and delete queues.")
+def queue() -> None:
+    """Create, look at, pause, resume, close, open and delete queues.
+
+    A queue that is paused admits nothing, and takes workloads, which wait. One that is closed takes no new workloads.
+    In both what runs goes on, and all queues below are so with it. Limits: `kubectl muster quota`.
+    """
+
+
+@queue.command(short_help="Make a queue.")
+@click.argument("name")
+@click.option("--parent", default=ROOT_QUEUE, show_default=True, metavar="QUEUE", help="The queue above.")
+@click.option("-w", "--weight", type=click.IntRange(1, 65535), help="Weight among its siblings [1].")
+@click.option("--deserved", metavar=AMOUNTS, help="Its own share: gpu=32,cpu=128.")
+@click.option("--guarantee", metavar=AMOUNTS, help="What is never lent.")
+@click.option("--capability", metavar=AMOUNTS, help="What is never exceeded.")
+@dry_run("Make", "client")
+@click.option("--yes", is_flag=True, help="Do not ask, whatever runs or waits in the queue above.")
+@cluster
+def create(
+    name: str,
+    parent: str,
+    weight: int | None,
+    dry_run: str,
+    yes: bool,
+    route: Route,
+    **limits: str | None,
+) -> None:
+    """Make the queue NAME.
+
+    Asks first if workloads run or wait in the queue above itself: with a queue below it, it takes none.
+    """
+    spec: Document = {} if parent == ROOT_QUEUE else {"parent": parent}
+    if weight is not None:
+        spec["weight"] = weight
+    for limit in ("deserved", "capability", "guarantee"):
+        if (text := limits[limit]) is not None:
+            stated = amounts(f"--{limit}", text)
+            spec[limit] = {"resource": stated} if limit == "guarantee" else stated
+    document = {
+        "apiVersion": QUEUES.api_version,
+        "kind": QUEUES.kind,
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+    path, tried = path_of(QUEUES, None), f"Creation of queue {name}"
+    work = "" if parent == ROOT_QUEUE else _work_above(route, parent, name)
+    # What would be refused is refused before anything is asked.
+    if dry_run == "server" or (dry_run == "none" and work and not yes):
+        send(route, "POST", path, document, tried=tried, dryRun="All")
+    if work:
+        say(work, err=True)
+    if dry_run != "none":
+        say(f"queue {name} would be created ({dry_run} dry run)")
+        return
+    if work:
+        confirm(f"Create queue {name}?", yes=yes)
+    send(route, "POST", path, document, tried=tried)
+    say(f"queue {name} created")
+    if is_open_to_all(read_queues(route), parent):
+        say(
+            f"Every namespace may use queue {name}: set spec.access.namespaceSelector to change that.",
+            err=True,
+        )
+
+
+@queue.command(short_help="Take no new workloads; what runs goes on.")
+@click.argument("names", metavar="NAME…", nargs=-1, required=True)
+@cluster
+def close(names: tuple[str, ...], route: Route) -> None:
+    """Have queues take no new workloads, nor those below them. What runs goes on; what waits stays."""
+    _ask_for_state(route, "CloseQueue", names)
+
+
+@queue.command("open", short_help="Take workloads again.")
+@click.argument("names", metavar="NAME…", nargs=-1, required=True)
+@cluster
+def open_(names: tuple[str, ...], route: Route) -> None:
+    """Have queues take workloads again, and those below them that were not closed themselves."""
+    _ask_for_state(route, "OpenQueue", names)
+
+
+@queue.command(short_help="Admit nothing; what runs goes on, what comes waits.")
+@click.argument("names", metavar="NAME…", nargs=-1, required=True)
+@click.option("--reason", metavar="TEXT", help="Why, for `kubectl muster quota history`.")
+@cluster
+def pause(names: tuple[str, ...], reason: str | None, route: Route) -> None:
+    """Stop admissions of queues and everything below them. What runs goes on; new workloads wait. root: all queues."""
+    for name in names:
+        _pause_queue(route, name, reason)
+
+
+@queue.command(short_help="Admit again.")
+@click.argument("names", metavar="NAME…", nargs=-1, required=True)
+@click.option("--reason", metavar="TEXT", help="Why, for `kubectl muster quota history`.")
+@cluster
+def resume(names: tuple[str, ...], reason: str | None, route: Route) -> None:
+    """Start admissions of queues again. Queues below that are paused themselves stay so."""
+    for name in names:
+        _resume_queue(route, name, reason)
+
+
+@queue.command(short_help="Remove queues.")
+@click.argument("names", metavar="NAME…", nargs=-1, required=True)
+@click.option("--yes", is_flag=True, help="Do not ask, whatever runs or waits in them.")
+@cluster
+def delete(names: tuple[str, ...], yes: bool, route: Route) -> None:
+    """Remove queues. What runs in them goes on; what waits in them waits until there is a queue of that name.
+
+    Asks first if workloads run or wait in one of them; without a terminal it then needs --yes.
+    """
+    found = [read_queue(route, name) for name in names]
+    shown = queues_in_use(route)
+    work = {each.name: text for each in found if (text := _work(each, shown.get(each.name)))}
+    if work and not yes:  # what would be refused is refused before anything is asked
+        for each in found:
+            _delete(route, each, dry_run=True)
+    for name, text in work.items():
+        say(f"queue {name} has {text}", err=True)
+    if work:
+        say(
+            "What runs goes on and counts at root; what waits, waits until there is a queue of that name.",
+            err=True,
+        )
+        confirm(f"Delete {', '.join(names)}?", yes=yes)
+    for each in found:
+        _delete(route, each)
+        say(f"queue {each.name} deleted")
+
+
+def _delete(route: Route, queue: QueueObject, *, dry_run: bool = False) -> None:
+    """Delete this very queue: not one that was made again meanwhile. Raises CommandFailed."""
+    options = {
+        "apiVersion": "v1",
+        "kind": "DeleteOptions",
+        "preconditions": {"uid": queue.document["metadata"]["uid"]},
+        **({"dryRun": ["All"]} if dry_run else {}),
+    }
+    send(route, "DELETE", path_of(QUEUES, None, queue.name), options, tried=f"Deletion of queue {queue.name}")
+
+
+def _work_above(route: Route, parent: str, name: str) -> str:
+    """The work of a queue that gets its first queue below it, and what becomes of it; "": it has none."""
+    try:
+        above = read_queue(route, parent)
+    except Refused:  # who may not read it may make the queue all the same
+        return ""
+    shown, known = queues_in_use(route), read_queues(route)
+    parents = {each.parent for each in shown.values()} | {each.parent for each in (known or {}).values()}
+    work = "" if parent in parents else _work(above, shown.get(parent))
+    if not work:
+        return ""
+    return (
+        f"queue {parent} has {work} itself, and takes none with {name} below it: what runs goes on; what waits is "
+        "not admitted (QueueNotLeaf) until it names another queue"
+    )
+
+
+def _work(queue: QueueObject, shown: QueueBody | None) -> str:
+    """How many workloads a queue has, in words; "": none.
+
+    Its status is written some time after they were admitted, and the read API (``shown``) may not answer.
+    """
+    running = max(queue.count("running", "inqueue", "unknown"), 0 if shown is None else shown.admitted)
+    waiting = max(queue.count("pending"), 0 if shown is None else shown.pending)
+    parts = [f"{count} {word}" for count, word in ((running, "running"), (waiting, "waiting")) if count]
+    one = running + waiting == 1
+    return f"{' and '.join(parts)} workload{'' if one else 's'}" if parts else ""
+
+
+# -- paused and resumed, closed and opened: what is written, and what is said of what became of it ------------
+
+
+def _pause_queue(route: Route, name: str, reason: str | None) -> None:
+    """Stop admissions of a queue and everything below it, and say what stands then. Raises CommandFailed."""
+    why, queue = checked_reason(reason), read_queue(route, name)
+    if queue.paused:
+        say(f"queue {name} is paused already; nothing was changed")
+    else:
+        change_queue(route, queue, {"policy": {"paused": True}}, reason=why)
+        say(f"queue {name} is paused{_scope(name)}; what runs goes on")
+    above = _paused_above(route, queue)
+    if above is not None:
+        say(f"queue {above.name} above it is paused too")
+
+
+def _resume_queue(route: Route, name: str, reason: str | None) -> None:
+    """Start admissions of a queue again, and say what stands then. Raises CommandFailed."""
+    why, queue = checked_reason(reason), read_queue(route, name)
+    if queue.paused:
+        change_queue(route, queue, {"policy": {"paused": False}}, reason=why)
+    above = _paused_above(route, queue)
+    if above is None:
+        was = "is not paused any more" if queue.paused else "was not paused; nothing was changed"
+        say(f"queue {name} {was}")
+        return
+    was = "is not paused itself any more" if queue.paused else "was not paused itself; nothing was changed"
+    say(f"queue {name} {was}")
+    say(
+        f"It still admits nothing: queue {above.name} above it is paused. "
+        f"`kubectl muster queue resume {above.name}` starts that one.",
+        err=True,
+    )
+
+
+def _scope(name: str) -> str:
+    return ", and with it all queues" if name == ROOT_QUEUE else ""
+
+
+def _paused_above(route: Route, queue: QueueObject) -> QueueObject | None:
+    return next((above for above in queues_above(route, queue) if above.paused), None)
+
+
+def _ask_for_state(route: Route, action: _Action, names: tuple[str, ...]) -> None:
+    """Have queues closed or opened, where they are not so already. Raises CommandFailed."""
+    closes = action == "CloseQueue"
+    for name in names:
+        if name == ROOT_QUEUE:
+            raise click.ClickException(
+                "Queue root is always open; `kubectl muster queue pause root` stops all admissions."
+            )
+        queue = read_queue(route, name)
+        if _is_closed(queue) is closes:
+            _say_unchanged(route, queue, closes)
+            continue
+        # Volcano's Commands for queues are in this namespace too.
+        ask_for_action(route, action, QUEUES, DEFAULT_QUEUE, name, "asked for by kubectl muster")
+        say(f"queue {name} is being {'closed' if closes else 'opened'}")
+
+
+def _is_closed(queue: QueueObject) -> bool:
+    """Whether it was closed itself, and not with one above it."""
+    status = queue.document.get("status") or {}
+    by_parent = any(
+        each.get("type") == "ClosedByParent" and each.get("status") == "True"
+        for each in status.get("conditions") or ()
+    )
+    return status.get("state") in ("Closed", "Closing") and not by_parent
+
+
+def _say_unchanged(route: Route, queue: QueueObject, closes: bool) -> None:
+    if closes:
+        say(f"queue {queue.name} is closed already; nothing was changed")
+        return
+    above = next((each for each in queues_above(route, queue) if _is_closed(each)), None)
+    if above is None:
+        say(f"queue {queue.name} was not closed; nothing was changed")
+        return
+    say(f"queue {queue.name} was not closed itself; nothing was changed")
+    say(
+        f"It still takes nothing: queue {above.name} above it is closed. "
+        f"`kubectl muster queue open {above.name}` opens that one.",
+        err=True,
+    )

@@ -1,0 +1,174 @@
+"""``kubectl muster quota``: what queues may use, who changed that and why, and how it was before."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import chain, islice, takewhile
+from typing import Final, TypeVar
+
+import click
+from msgspec import structs
+
+from admission.cli.access.read_api import Unanswered, ask
+from admission.cli.access.route import Route
+from admission.cli.loaded import CommandGroup
+from admission.cli.options import route
+from admission.cli.output import Output, output
+from admission.cli.queue_names import no_such_queue
+from admission.cli.rendering.quota import (
+    access_table,
+    ended_by_themselves,
+    history_table,
+    limits_table,
+    lines_of,
+    loan_problems,
+    loans_table,
+)
+from admission.cli.rendering.sentences import say
+from admission.cli.rendering.table import moment
+from admission.cli.resource_names import shown_resource
+from admission.cli.times import PastTime, as_text
+from admission.read_api.bodies import QueueBody, QueueList, QueueVersionList, QuotaAtList
+
+#: Versions of a queue in one answer of the read API, and in a history without --limit.
+PAGE: Final = 100
+_USUAL: Final = 50
+_NOT_FOUND: Final = 404
+T = TypeVar("T")
+
+
+_PLACES: Final = (
+    "admission.cli.plugin.quota_set:set_",
+    "admission.cli.plugin.quota_lend:lend",
+    f"{__name__}:show",
+    f"{__name__}:history",
+)
+
+
+@click.group(
+    cls=CommandGroup,
+    places=_PLACES,
+    short_help="Show and change what queues may use, with its history.",
+)
+def quota() -> None:
+    """Show and change what queues may use, and who changed it when and why.
+
+    TIME is how long ago (90m, 12h, 30d), a date, or a time in UTC (2026-11-20T14:00).
+    """
+
+
+@click.command(short_help="Limits and use of a queue and its children, now or before.")
+@click.argument("queue")
+@click.option("--at", type=PastTime(), metavar="TIME", help="As they were recorded at that time.")
+@click.option("--resource", metavar="NAME", help="Only this resource, such as gpu or cpu.")
+@output
+@route
+def show(queue: str, at: datetime | None, resource: str | None, output: Output, route: Route) -> int:
+    """Show guarantee, deserved amount, capability and use of QUEUE and the queues directly below it.
+
+    Use is that of the whole subtree. Deserved amounts are with the loans that last, which are listed below, as are
+    limits of users, gangs and run times. Of an earlier time only limits are known, as they were written.
+    """
+    body: QueueList | QuotaAtList
+    if at is not None:
+        body = _at(route, queue, at)
+    else:
+        body = ask(route, "queues", QueueList)
+        body = structs.replace(body, items=_with_children(body.items, queue))
+    if resource is not None:
+        there = [line.resource for each in body.items for line in lines_of(each)]
+        resource = shown_resource("--resource", resource, there)
+
+    def shown() -> str:
+        now = body.items if isinstance(body, QueueList) else ()
+        for problem in loan_problems(now):
+            say(problem, err=True)
+        limits = access_table(body.items, output) if resource is None else ""
+        tables = (
+            limits_table(body.items, output, resource=resource, used=at is None),
+            loans_table(now, output, resource=resource),
+            limits,
+        )
+        return "\n".join(filter(None, tables))
+
+    return output.show(body, shown)
+
+
+def _with_children(queues: Sequence[QueueBody], name: str) -> tuple[QueueBody, ...]:
+    found = [each for each in queues if each.name == name]
+    if not found:
+        raise no_such_queue(name, [each.name for each in queues])
+    return (*found, *(each for each in queues if each.parent == name))
+
+
+def _at(route: Route, queue: str, at: datetime) -> QuotaAtList:
+    """The queue and its children at a time. Raises ClickException: the queue was not known then."""
+    body = _ask(route, queue, "quota", QuotaAtList, {"at": as_text(at)})
+    if not any(each.name == queue for each in body.items):
+        raise click.ClickException(
+            f"Queue {queue} did not exist at {body.at}, or Muster did not know it then: "
+            f"its first version is of {body.recorded_since}. `kubectl muster quota history {queue}` shows more."
+        )
+    return body
+
+
+@click.command(short_help="Who changed a queue when, what, and why.")
+@click.argument("queue")
+@click.option("--since", type=PastTime(), metavar="TIME", help="Only changes since then.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1),
+    metavar="N",
+    help=f"At most so many changes [{_USUAL}, with --since all].",
+)
+@output
+@route
+def history(queue: str, since: datetime | None, limit: int | None, output: Output, route: Route) -> int:
+    """Show the changes of QUEUE, the newest first: the time, the user who wrote each, and which fields.
+
+    A change is recorded shortly after it is made; changes while no replica of Muster leads are recorded as one.
+    -o wide also shows versions in which something else than the spec changed, such as a queue that was closed.
+    """
+    most = limit or (None if since else _USUAL)
+    pages = _pages(route, queue)
+    first = next(pages)
+    versions = (version for page in chain([first], pages) for version in page.items)
+    recent = takewhile(lambda version: since is None or moment(version.at) >= since, versions)
+    wanted = (version for version in recent if version.what != "other" or output.form != "table")
+    shown = list(islice(wanted, most))
+    cut = next(wanted, None) is not None
+
+    def table() -> str:
+        if not shown:
+            say(f"Queue {queue} was not changed{_since(since)}.", err=True)
+        told = ended_by_themselves(shown, first.now)
+        return history_table(told, output) if told else ""
+
+    code = output.show(first, table, document={"name": queue, "items": shown})
+    if cut:
+        say("There are older changes; --limit and --since show more.", err=True)
+    return code
+
+
+def _since(since: datetime | None) -> str:
+    return "" if since is None else f" since {as_text(since)}"
+
+
+def _pages(route: Route, queue: str) -> Iterator[QueueVersionList]:
+    """The versions of a queue, page by page, the newest first."""
+    after: str | None = None
+    while after != "":
+        page = _ask(route, queue, "versions", QueueVersionList, {"limit": str(PAGE), "continue": after})
+        yield page
+        after = page.continue_
+
+
+def _ask(route: Route, queue: str, what: str, form: type[T], query: Mapping[str, str | None]) -> T:
+    """What was recorded of a queue, which may be gone. Raises CommandFailed: there was none of that name."""
+    from urllib.parse import quote
+
+    try:
+        return ask(route, f"queues/{quote(queue, safe='')}/{what}", form, query)
+    except Unanswered as error:
+        if error.status != _NOT_FOUND:
+            raise
+        raise no_such_queue(queue, [each.name for each in ask(route, "queues", QueueList).items]) from error

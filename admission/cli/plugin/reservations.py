@@ -1,0 +1,249 @@
+"""``kubectl muster reservations``: nodes that are kept for queues or drained, and when."""
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Final
+
+import click
+import msgspec
+
+from admission.cli.access.object_forms import ClosureObject
+from admission.cli.access.objects import listed
+from admission.cli.access.route import Route
+from admission.cli.failures import CommandFailed
+from admission.cli.options import cluster
+from admission.cli.output import Output, output
+from admission.cli.rendering.fitting import TableColumn, fits, item_table, with_texts_below
+from admission.cli.rendering.sentences import say, warn
+from admission.cli.rendering.table import amounts, stated_seconds
+from admission.read_api.bodies import Body
+from queues.api.api_resources import NODE_DRAINS, RESERVATIONS, ApiResource
+from queues.api.names import CHANGED_BY
+from queues.text_format import short_duration, span
+
+_NODES_SHOWN: Final = 3
+
+
+class ClosureLine(Body, frozen=True, kw_only=True):
+    """What is shown of a Reservation or NodeDrain, as ``-o json`` has it. Null: not stated."""
+
+    kind: str
+    name: str
+    queue: str | None
+    resources: Mapping[str, str | int | float] | None
+    from_: str = msgspec.field(name="from")
+    for_: str | None = msgspec.field(name="for")
+    phase: str
+    reason: str | None
+    message: str | None
+    #: Who wrote it last.
+    by: str | None
+    nodes: tuple[str, ...]
+    #: The nodes that a drain names, or the labels by which it chooses them.
+    asked: tuple[str, ...]
+
+
+@click.command(short_help="Nodes that are kept for queues or drained, and when.")
+@click.option("-q", "--queue", metavar="NAME", help="Only reservations for this queue.")
+@click.option("--all", "with_ended", is_flag=True, help="Also those that have ended.")
+@output
+@cluster
+def reservations(queue: str | None, with_ended: bool, output: Output, route: Route) -> None:
+    """Show Reservations and NodeDrains: for which queue, what, when, and which nodes.
+
+    Nodes are chosen at the lead time, so before there are none. You need the right to list reservations and nodedrains
+    (role muster-queue-viewer).
+    """
+    lines = [*_lines(route, RESERVATIONS), *(() if queue is not None else _lines(route, NODE_DRAINS))]
+    if queue is not None:
+        lines = [line for line in lines if line.queue == queue]
+        if not lines:
+            # Other commands that name reservations do not wait for what reads queues.
+            from admission.cli.access.queue_objects import check_queue
+
+            check_queue(route, queue)
+    ended = [line for line in lines if line.phase == "Ended"]
+    lines = in_order(lines, with_ended=with_ended)
+    text = output.document({"items": lines}, name=lambda line: f"{line.kind.lower()}/{line.name}")
+    if text is None:
+        if not lines:
+            more = f" {len(ended)} have ended: --all shows them." if ended and not with_ended else ""
+            say(f"Nothing is reserved or drained.{more}", err=True)
+            return
+        text = _table(lines, output)
+    click.echo(output.fitted(text), nl=False)
+
+
+def in_order(lines: Iterable[ClosureLine], *, with_ended: bool = False) -> list[ClosureLine]:
+    """By the time at which they begin; without those that have ended, unless they are wanted."""
+    wanted = (line for line in lines if with_ended or line.phase != "Ended")
+    return sorted(wanted, key=lambda line: (line.from_, line.kind, line.name))
+
+
+def _lines(route: Route, resource: ApiResource) -> list[ClosureLine]:
+    found = listed(route, resource, ClosureObject)
+    if found is None:
+        hint = "Ask for the role muster-queue-viewer."
+        raise CommandFailed(found=f"You may not list {resource.plural}", hint=hint)
+    return [closure_line(document, resource) for document in found]
+
+
+def closure_line(document: ClosureObject, resource: ApiResource) -> ClosureLine:
+    """What is shown of an object."""
+    metadata, spec, status = document.metadata, document.spec, document.status
+    return ClosureLine(
+        kind=resource.kind,
+        name=metadata.name,
+        queue=spec.queue,
+        resources=spec.resources,
+        from_=document.begins,
+        for_=spec.for_,
+        phase=status.phase or "Planned",
+        reason=status.reason,
+        message=status.message,
+        by=(metadata.annotations or {}).get(CHANGED_BY),
+        nodes=status.nodes or (),
+        asked=spec.nodes or tuple(f"{key}={value}" for key, value in (spec.node_selector or {}).items()),
+    )
+
+
+def _table(lines: Sequence[ClosureLine], output: Output) -> str:
+    now = time.time()
+    columns: list[TableColumn[ClosureLine]] = [
+        TableColumn("NAME", lambda line: line.name, least=14),
+        TableColumn("FOR", lambda line: line.queue or "maintenance", least=8),
+        TableColumn("WHAT", what_of, least=8, goes=1),
+        TableColumn("BEGINS", lambda line: line.from_ if output.is_wide else begins_in(line.from_, now)),
+        TableColumn("LASTS", lambda line: lasting(line.for_)),
+        TableColumn("PHASE", lambda line: line.phase + (f" ({line.reason})" if line.reason else "")),
+    ]
+    more: list[TableColumn[ClosureLine]] = [
+        TableColumn("NODES", _first_nodes, wide=False),
+        TableColumn("NODES", lambda line: ",".join(line.nodes) or None, wide=True),
+        TableColumn("BY", lambda line: line.by, wide=True),
+        TableColumn("MESSAGE", lambda line: line.message, wide=True),
+    ]
+    text = item_table([*columns, *more], lines, replace(output, width=None))
+    if fits(text, output.room):
+        return text
+    below = [f"nodes {shown}".replace(",", ", ") if (shown := _first_nodes(line)) else "" for line in lines]
+    return with_texts_below(item_table(columns, lines, output), below, output.room, most=_NODES_SHOWN + 1)
+
+
+def _first_nodes(line: ClosureLine) -> str | None:
+    more = len(line.nodes) - _NODES_SHOWN
+    return ",".join([*line.nodes[:_NODES_SHOWN], *([f"+{more}"] if more > 0 else [])]) or None
+
+
+def what_of(line: ClosureLine) -> str:
+    """What is reserved or drained: amounts, labels of nodes, or how many nodes."""
+    if line.resources:
+        return amounts({name: str(amount) for name, amount in line.resources.items()})
+    return f"{len(line.asked)} nodes" if len(line.asked) > 1 else next(iter(line.asked), "-")
+
+
+def begins_in(text: str, now: float) -> str:
+    """``in 32m`` or ``5m ago``; ``now``: seconds since the epoch."""
+    try:
+        seconds = int(datetime.fromisoformat(text).timestamp() - now)
+    except ValueError:
+        return text
+    return f"in {short_duration(seconds)}" if seconds >= 0 else f"{short_duration(-seconds)} ago"
+
+
+def lasting(text: str | None) -> str | None:
+    """A duration as kubectl shortens it. None without an end."""
+    if text is None:
+        return None
+    seconds = stated_seconds(text)
+    return text if seconds is None else span(seconds)
+
+
+_KINDS: Final = (RESERVATIONS, NODE_DRAINS)
+_OVER: Final = ("Ended", "Refused")
+
+
+class Closure(Body, frozen=True, kw_only=True):
+    """A Reservation or NodeDrain that concerns a node, as ``-o json`` has it."""
+
+    kind: str
+    name: str
+    #: Whose work is placed there in the window. Null: nobody's.
+    queue: str | None = None
+    from_: str = msgspec.field(default="", name="from")
+    for_: str | None = msgspec.field(default=None, name="for")
+    phase: str
+    #: Whether it closes the node now.
+    closed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Closures:
+    """What is known of reserved and drained nodes."""
+
+    #: Closures that have not ended, by node.
+    by_node: Mapping[str, list[Closure]] = field(default_factory=dict)
+    #: Kinds that the user may not list, in the plural. Empty: all is known.
+    unread: tuple[str, ...] = ()
+
+
+def read_closures(route: Route, now: float, left_out: Callable[[str], None] = warn) -> Closures:
+    """The closures of nodes. ``now``: seconds since the epoch. ``left_out`` gets a sentence for each that is left out.
+
+    Raises CommandFailed: the API server does not answer.
+    """
+    by_node: dict[str, list[Closure]] = {}
+    unread = []
+    for resource in _KINDS:
+        found = listed(route, resource, ClosureObject, left_out=left_out)
+        if found is None:
+            unread.append(resource.plural)
+        for node, closures in closures_of(found or (), resource.kind, now).items():
+            by_node.setdefault(node, []).extend(closures)
+    return Closures(by_node=by_node, unread=tuple(unread))
+
+
+def closures_of(objects: Iterable[ClosureObject], kind: str, now: float) -> dict[str, list[Closure]]:
+    """Closures of one kind that have not ended, by node. ``now``: seconds since the epoch."""
+    found: dict[str, list[Closure]] = {}
+    for document in objects:
+        status = document.status
+        phase = status.phase or "Planned"
+        if phase in _OVER:
+            continue
+        closure = Closure(
+            kind=kind,
+            name=document.metadata.name,
+            queue=document.spec.queue,
+            from_=document.begins,
+            for_=document.spec.for_,
+            phase=phase,
+            # A drain names its nodes long before it closes them.
+            closed=phase == "Active" or _has_come(status.closes_from, now),
+        )
+        for node in status.nodes or ():
+            found.setdefault(node, []).append(closure)
+    return found
+
+
+def _has_come(time: str | None, now: float) -> bool:
+    return time is not None and datetime.fromisoformat(time).timestamp() <= now
+
+
+def closed_state(closures: Iterable[Closure]) -> str:
+    """``drained``, ``reserved``, or ``drain planned`` in the lead time of a drain; "": the node is not closed."""
+    closing = [closure for closure in closures if closure.closed]
+    drains = [closure for closure in closing if closure.kind == NODE_DRAINS.kind]
+    if any(closure.phase == "Active" for closure in drains):
+        return "drained"
+    return "drain planned" if drains else "reserved" if closing else ""
+
+
+def closure_sentence(closure: Closure) -> str:
+    """``kept for reservation night from 2026-11-27T14:00:00Z for 4h``."""
+    what = "drained by nodedrain" if closure.kind == NODE_DRAINS.kind else "kept for reservation"
+    seconds = stated_seconds(closure.for_)
+    lasts = f" for {closure.for_ if seconds is None else span(seconds)}" if closure.for_ else ""
+    return f"{what} {closure.name} from {closure.from_}{lasts}"
