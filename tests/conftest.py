@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 from xdist.scheduler import LoadScopeScheduling
 
 #: No draw fails for the time that it takes, however busy the machine is.
@@ -18,6 +19,9 @@ settings.register_profile("untimed", deadline=None, suppress_health_check=[Healt
 settings.load_profile("untimed")
 #: The laws draw the same worlds each time: a commit passes always or never. ``make test-all`` draws others.
 settings.register_profile("repeatable", derandomize=True, database=None)
+# Hypothesis also draws numbers and texts that it finds in the modules loaded so far. Which these are depends on the
+# tests that were collected and on what ran before, and the worlds would with them.
+providers._get_local_constants = lambda: providers._local_constants
 
 #: Beginnings of test ids, and what their tests have in common; those that take longest first, else the first that fits.
 SHARED: Final = (

@@ -44,11 +44,11 @@ class Refused(CommandFailed):
         self.found = found
 
 
-class NotFound(Refused):
+class ObjectNotFound(Refused):
     """There is no such object, or no such kind in the cluster."""
 
 
-class Forbidden(Refused):
+class ObjectForbidden(Refused):
     """The user may not do it."""
 
 
@@ -126,9 +126,9 @@ def listed(
     """As ``all_objects``. Empty if the cluster has no such kind, None if the user may not list them."""
     try:
         return all_objects(route, resource, form, namespace=namespace, **more)
-    except NotFound:
+    except ObjectNotFound:
         return []
-    except Forbidden:
+    except ObjectForbidden:
         return None
 
 
@@ -146,7 +146,7 @@ def _refused(status: int, document: Any, method: str, tried: str) -> Refused:
     message = _message(document, status)
     lacks = missing_right(message) if status == _FORBIDDEN else None
     found = message if lacks is None else lacks.sentence
-    kind = {_NOT_FOUND: NotFound, _FORBIDDEN: Forbidden}.get(status, Refused)
+    kind = {_NOT_FOUND: ObjectNotFound, _FORBIDDEN: ObjectForbidden}.get(status, Refused)
     hint = "Your credentials are not known to the API server; log in again." if status == 401 else ""
     return kind(status=status, tried=tried, found=found, hint=hint, lacks=lacks)
 
@@ -177,7 +177,7 @@ def ask_for_action(
             f"you may not create commands.bus.volcano.sh in namespace {namespace}, by which this is asked for"
         )
         hint = f"Ask for that right there; the ClusterRole {_ROLES[resource.kind]} has it."
-        raise Forbidden(status=_FORBIDDEN, tried=tried, found=found, hint=hint) from refused
+        raise ObjectForbidden(status=_FORBIDDEN, tried=tried, found=found, hint=hint) from refused
 
 
 def _command(action: str, resource: ApiResource, target: Document, message: str) -> Document:

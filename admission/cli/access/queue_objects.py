@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from admission.cli.access.objects import Forbidden, NotFound, Refused, path_of, send
+from admission.cli.access.objects import ObjectForbidden, ObjectNotFound, Refused, path_of, send
 from admission.cli.access.read_api import ask
 from admission.cli.access.route import Route
 from admission.cli.failures import CommandFailed
@@ -80,18 +80,18 @@ def read_queue(route: Route, name: str) -> QueueObject:
         return QueueObject(
             document=send(route, "GET", path_of(QUEUES, None, name), tried=f"Reading queue {name}")
         )
-    except NotFound as error:
+    except ObjectNotFound as error:
         raise no_such_queue(name, _visible_names(route)) from error
-    except Forbidden as error:
+    except ObjectForbidden as error:
         # A role may name the queues it is for: then all other names are forbidden, those that do not exist too.
         if alike := did_you_mean(name, _visible_names(route) - {name}):
-            raise Forbidden(status=error.status, tried="", found=str(error), hint=alike) from error
+            raise ObjectForbidden(status=error.status, tried="", found=str(error), hint=alike) from error
         raise
 
 
 def check_queue(route: Route, name: str) -> None:
     """Raises CommandFailed: there is no such queue, as far as the user may know."""
-    with suppress(Forbidden):
+    with suppress(ObjectForbidden):
         read_queue(route, name)
 
 
@@ -105,7 +105,7 @@ def read_queues(route: Route) -> dict[str, QueueObject] | None:
     """All Queues, by name. None if the user may not list them. Raises CommandFailed."""
     try:
         found = send(route, "GET", path_of(QUEUES, None), tried="Listing queues")
-    except Forbidden:
+    except ObjectForbidden:
         return None
     queues = [QueueObject(document=each) for each in found.get("items", ())]
     return {each.name: each for each in queues}
@@ -143,7 +143,7 @@ def queues_above(route: Route, queue: QueueObject) -> list[QueueObject]:
     while above is not None and len(found) < _HIGHEST:
         try:
             found.append(read_queue(route, above))
-        except (Forbidden, NoSuchQueue):
+        except (ObjectForbidden, NoSuchQueue):
             break
         above = found[-1].parent
     return found
@@ -178,7 +178,7 @@ def change_queue(
         try:
             answer = send(route, "PATCH", path_of(QUEUES, None, queue.name), patch, tried=tried, **query)
             return QueueObject(document=answer)
-        except NotFound as error:
+        except ObjectNotFound as error:
             raise _changed(queue, "it was deleted meanwhile") from error
         except Refused as error:
             if error.status >= 500 and error.status != 503:

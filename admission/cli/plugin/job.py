@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 
 import click
 
-from admission.cli.access.objects import NotFound, ask_for_action, path_of, send
+from admission.cli.access.objects import ObjectNotFound, ask_for_action, path_of, send
 from admission.cli.access.route import Route
 from admission.cli.failures import CommandFailed
 from admission.cli.loaded import CommandGroup
@@ -157,7 +157,7 @@ def _ask(action: str, names: tuple[str, ...], namespace: str | None, route: Rout
         here = route.namespace(namespace)
         try:
             ask_for_action(route, action, VOLCANO_JOBS, here, name, "asked for by kubectl muster")
-        except NotFound:
+        except ObjectNotFound:
             held, tried = action == "AbortJob", f"Change of job {name}"
             if not hold(route, here, name, held=held, tried=tried):
                 raise
@@ -179,7 +179,7 @@ def send_for_job(
 ) -> tuple[ApiResource, Any]:
     """The kind of the Job, a Volcano Job before one of batch/v1, and the answer. Raises CommandFailed."""
     for resource in (VOLCANO_JOBS, JOBS):
-        with suppress(NotFound):
+        with suppress(ObjectNotFound):
             return resource, send(route, method, path_of(resource, namespace, name), tried=tried, **query)
     raise CommandFailed(
         tried=tried,
@@ -193,7 +193,7 @@ def hold(route: Route, namespace: str, name: str, *, held: bool, tried: str) -> 
     Raises CommandFailed."""
     annotations = {HOLD: "true" if held else "false"}
     body = {"metadata": {"annotations": annotations}}
-    with suppress(NotFound):
+    with suppress(ObjectNotFound):
         send(route, "PATCH", path_of(JOBS, namespace, name), body, tried=tried)
         return True
     return False

@@ -9,7 +9,7 @@ from typing import Any, Final
 import click
 
 from admission.cli.access.object_forms import Lease, TopologyObject
-from admission.cli.access.objects import Forbidden, NotFound, all_objects, listed, path_of, read
+from admission.cli.access.objects import ObjectForbidden, ObjectNotFound, all_objects, listed, path_of, read
 from admission.cli.access.read_api import pages
 from admission.cli.access.route import Route
 from admission.cli.failures import CommandFailed
@@ -263,9 +263,9 @@ def _reports(route: Route, *, needed: bool) -> _Reports:
     """What agents report. ``needed``: without the right to read it there is no answer. Raises CommandFailed."""
     try:
         return _Reports(devices=all_objects(route, DEVICES, WireNodeDevices))
-    except NotFound:
+    except ObjectNotFound:
         return _Reports(devices=[], gap="No agent reports anything: this cluster has no Devices.")
-    except Forbidden as error:
+    except ObjectForbidden as error:
         if needed:
             reason = "You may not list devices, so it is not known which are faulty"
             raise CommandFailed(tried="Listing devices", found=reason, hint=_RIGHT) from error

@@ -9,8 +9,8 @@ import click
 
 from admission.cli.access.object_forms import HOST, ClosureObject, TopologyObject, levels_of
 from admission.cli.access.objects import (
-    Forbidden,
-    NotFound,
+    ObjectForbidden,
+    ObjectNotFound,
     Refused,
     all_objects,
     listed,
@@ -252,9 +252,9 @@ def _count(route: Route, names: Sequence[str], labels: Mapping[str, str]) -> str
         return f"nodes with {selector}" if found is None else counted(len(found), "node")
     for name in names:
         try:
-            with suppress(Forbidden):
+            with suppress(ObjectForbidden):
                 read(route, path_of(NODES, None, name), Bare, tried=f"Looking for node {name}")
-        except NotFound as error:
+        except ObjectNotFound as error:
             hint = "`kubectl get nodes` lists them."
             raise CommandFailed(found=f"There is no node {name}", hint=hint) from error
     return counted(len(names), "node")
@@ -280,7 +280,7 @@ def create(route: Route, resource: ApiResource, document: Document, *, dry_run: 
         made: Document = send(
             route, "POST", path_of(resource, None), body, tried=f"Creation of {kind} {name}", **query
         )
-    except NotFound as error:
+    except ObjectNotFound as error:
         hint = "`muster install` of this version adds the kind."
         raise CommandFailed(found=f"The cluster has no {resource.plural}", hint=hint) from error
     except Refused as error:
@@ -295,7 +295,7 @@ def delete(route: Route, resource: ApiResource, name: str, *, dry_run: str = "no
     """Delete an object; False: there is none of that name. Raises CommandFailed."""
     query = {"dryRun": "All"} if dry_run == "server" else {}
     tried = f"Deletion of {resource.kind.lower()} {name}"
-    with suppress(NotFound):
+    with suppress(ObjectNotFound):
         send(route, "DELETE", path_of(resource, None, name), tried=tried, **query)
         return True
     return False

@@ -11,7 +11,7 @@ import pytest
 from admission.cli.access import objects as access_objects
 from admission.cli.access import queue_objects
 from admission.cli.access.object_forms import ClosureObject
-from admission.cli.access.objects import Forbidden, NotFound, Refused
+from admission.cli.access.objects import ObjectForbidden, ObjectNotFound, Refused
 from admission.cli.failures import CommandFailed
 from admission.cli.plugin import reserve as draining
 from admission.cli.plugin import reserve as objects
@@ -46,7 +46,7 @@ class Server:
         self.sent.append((method, path, body, query))
         answer = self._answers.get(path.rpartition("/")[2].replace("-", "_"), {})
         if isinstance(answer, int):
-            refusal = {403: Forbidden, 404: NotFound}.get(answer, Refused)
+            refusal = {403: ObjectForbidden, 404: ObjectNotFound}.get(answer, Refused)
             raise refusal(status=answer, tried=tried, found=f"HTTP {answer}", hint="")
         return answer
 
