@@ -389,6 +389,12 @@ class Cycle:
         async for changed_now in slices(applied.admissions):
             world.put_admissions(changed_now)
         world.ledger.put_claims(applied.claims, dropped=applied.unclaimed)
+        # In the order in which the ledger has taken it: what is evicted with the plan counts besides what got ready.
+        ready = frozenset(plan.ready)
+        world.put_ready({admission.workload for admission in applied.admissions if admission.id in ready})
+        lost = ((world.admissions[evict.admission].workload, evict) for evict in applied.evicted)
+        for key, setback in setbacks_of(lost).items():
+            world.put_setback(key, setback, plan.now)
         world.ledger.put_last_evictions(
             [admit.workload for admit in (*opened, *(adopt.admit for _, adopt in applied.adopted))],
             {
@@ -396,12 +402,6 @@ class Cycle:
                 for evict in applied.evicted
             },
         )
-        # In the order in which the ledger has taken it: what is evicted with the plan counts besides what got ready.
-        ready = frozenset(plan.ready)
-        world.put_ready({admission.workload for admission in applied.admissions if admission.id in ready})
-        lost = ((world.admissions[evict.admission].workload, evict) for evict in applied.evicted)
-        for key, setback in setbacks_of(lost).items():
-            world.put_setback(key, setback, plan.now)
         for job in applied.jobs:
             world.put_job(job.key, job.new)
         changed = {**reasons.changed, **applied.dropped}

@@ -261,10 +261,16 @@ class LedgerRows:
     def put_last_evictions(
         self, admitted: Iterable[WorkloadKey], evicted: Mapping[WorkloadKey, LastEviction | None]
     ) -> None:
-        """Last evictions that are worth showing; forgotten once a workload is admitted again."""
+        """Last evictions that are worth showing; forgotten once a workload is admitted again.
+
+        As the ledger tells them: by the setback, which a gang has none of that lost an elastic part and runs on.
+        """
         for key in (*admitted, *evicted):
             self.last_evictions.pop(key, None)
-        self.last_evictions.update((key, last) for key, last in evicted.items() if last is not None)
+        for key, last in evicted.items():
+            setbacks = self.setbacks_of(key)
+            if last is not None and ((last.by and setbacks.waiting_since) or (last.cause and setbacks.not_before)):
+                self.last_evictions[key] = last
 
     def pass_on(self, before: WorkloadKey, after: WorkloadKey) -> None:
         """The second workload takes the place of the first."""

@@ -449,6 +449,24 @@ async def test_nothing_is_lost_or_doubled_whatever_happens_between_two_steps(dat
         await connected.close()
 
 
+async def test_what_lost_an_elastic_part_is_remembered_as_the_ledger_tells(database: str) -> None:
+    connected = await Database.connect(database)
+    RingUnderFaults.database, RingUnderFaults.loop = connected, asyncio.get_running_loop()
+
+    def live() -> None:
+        life = RingUnderFaults()
+        life.begin()
+        life.pod_group(queue="b", minimum=1, members=4, gpus=4)
+        life.crash()
+        life.volcano_job_with_a_launcher(queue="a", workers=1, gpus=1)
+        life.teardown()
+
+    try:
+        await asyncio.to_thread(live)
+    finally:
+        await connected.close()
+
+
 @pytest.mark.long
 async def test_nothing_is_lost_or_doubled_in_long_histories(database: str) -> None:
     connected = await Database.connect(database)
