@@ -53,7 +53,7 @@ class Person:
 
     def work(self, queue: str) -> tuple[int, int]:
         """Workloads of a queue that run, and that wait."""
-        (shown,) = json.loads(self.does("queue", "get", queue, "-o", "json"))["items"]
+        (shown,) = json.loads(self.does("queues", queue, "-o", "json"))["items"]
         return shown["admitted"], shown["pending"]
 
     def history(self, queue: str) -> list[dict[str, Any]]:

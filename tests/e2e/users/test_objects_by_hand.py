@@ -28,7 +28,7 @@ def test_a_member_of_a_team_runs_suspends_resumes_and_deletes_a_job(sandbox: San
     made = muster(sandbox, "job", "run", "train", *asked, *here, user=user)
     assert made.stdout.startswith("job train created; `kubectl muster explain train -n "), made.stderr
     sandbox.wait_running("train-", 2)
-    assert "State     running" in muster(sandbox, "job", "view", "train", *here, user=user).stdout
+    assert " running " in muster(sandbox, "jobs", "--state", "running", *here, user=user).stdout
 
     assert (
         muster(sandbox, "job", "suspend", "train", *here, user=user).stdout

@@ -36,7 +36,11 @@ def equal_worlds(draw: st.DrawFn) -> Snapshot:
         key: replace(each, checkpoint_interval=None, created=NOW - 2 * 12_000, evictions=0)
         for key, each in snapshot.holders.items()
     }
-    return replace(snapshot, admissions=admissions, holders=holders, budgets=())
+    pending = snapshot.pending
+    if pending and draw(st.booleans()):  # the law is about sole beneficiaries
+        sole = draw(st.sampled_from(sorted(pending)))
+        pending = {sole: pending[sole]}
+    return replace(snapshot, admissions=admissions, holders=holders, pending=pending, budgets=())
 
 
 def no_other_victim_would_leave_less_idle(snapshot: Snapshot) -> None:
