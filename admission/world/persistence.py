@@ -269,7 +269,9 @@ class LedgerRows:
             self.last_evictions.pop(key, None)
         for key, last in evicted.items():
             setbacks = self.setbacks_of(key)
-            if last is not None and ((last.by and setbacks.waiting_since) or (last.cause and setbacks.not_before)):
+            if last is not None and (
+                (last.by and setbacks.waiting_since) or (last.cause and setbacks.not_before)
+            ):
                 self.last_evictions[key] = last
 
     def pass_on(self, before: WorkloadKey, after: WorkloadKey) -> None:
