@@ -80,7 +80,7 @@ def _flags(command: click.Command) -> Iterator[Candidate]:
 
 
 def _values_of(option: click.Option, before: Sequence[str]) -> Iterator[Candidate]:
-    from admission.read_api.bodies import UserList, WorkloadList
+    from queues.read_api.bodies import UserList, WorkloadList
 
     if isinstance(option.type, click.Choice):
         yield from ((str(choice), "") for choice in option.type.choices)
@@ -103,7 +103,7 @@ def _arguments(called: Sequence[str], before: Sequence[str]) -> Iterator[Candida
         case ["queues"] | ["reserve"] | ["queue" | "quota", _]:
             yield from _queues(before)
         case ["explain"]:
-            from admission.read_api.bodies import WorkloadList
+            from queues.read_api.bodies import WorkloadList
 
             namespace = _given(before, "-n", "--namespace")
             for one in _ask(
@@ -116,7 +116,7 @@ def _arguments(called: Sequence[str], before: Sequence[str]) -> Iterator[Candida
 
 
 def _queues(before: Sequence[str]) -> Iterator[Candidate]:
-    from admission.read_api.bodies import QueueList
+    from queues.read_api.bodies import QueueList
 
     for one in _ask(before, "queues", QueueList, {}).items:
         yield one.name, f"{one.state}, {one.pending} waiting, {one.admitted} running"

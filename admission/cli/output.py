@@ -16,8 +16,8 @@ from admission.cli.failures import INTERRUPTED
 from admission.cli.removed import removed_option
 from admission.cli.rendering.sentences import columns_of, filled, say
 from admission.cli.rendering.table import moment
-from admission.read_api.bodies import AgedBody, ExplanationBody
 from queues.errors import MusterError
+from queues.read_api.bodies import AgedBody, ExplanationBody
 from queues.text_format import short_duration
 
 Command = Callable[..., Any]

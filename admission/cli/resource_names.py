@@ -10,7 +10,7 @@ from admission.cli.rendering.sentences import say
 from queues.api.names import ROOT_QUEUE
 
 if TYPE_CHECKING:
-    from admission.read_api.bodies import QueueBody
+    from queues.read_api.bodies import QueueBody
 
 
 def full_resource(option: str, name: str) -> str:

@@ -11,10 +11,10 @@ from admission.engine.memo import EngineState
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
 from admission.explain.suggestions import suggestions
-from admission.read_api.bodies import ChangeBody
 from queues.order.line import Line
 from queues.plan import Plan
 from queues.quota.usage import Usage
+from queues.read_api.bodies import ChangeBody
 from queues.text_format import listed
 from queues.workload import Workload, WorkloadKey
 

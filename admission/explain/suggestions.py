@@ -19,13 +19,13 @@ from admission.engine.snapshot import Snapshot
 from admission.explain.fewest_endings import fewest_endings, time_left
 from admission.explain.quota_raises import QuotaRaise, capability_raised, deserved_raised
 from admission.explain.what_if import WhatIf, WhatIfOutcome
-from admission.read_api.bodies import ChangeBody
-from admission.read_api.quantities import quantities
 from queues.api.reading.pod_places import NVLINK
 from queues.node_closures import ClosureKind, NodeClosure
 from queues.plan import Reason
 from queues.quota.accounts import Account
 from queues.quota.queue import ROOT, path_upwards
+from queues.read_api.bodies import ChangeBody
+from queues.read_api.quantities import quantities
 from queues.reason_codes import ReasonCode
 from queues.resources import Resources
 from queues.text_format import counted, duration, listed, rfc3339, span

@@ -19,12 +19,12 @@ from admission.engine.preemption.protection import NEVER, budgets_end, owed_from
 from admission.engine.preemption.rules import EvictionRule, PreemptionRights, QueuePair, uses_nothing
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
-from admission.read_api.bodies import StandingBody, TakerBody
 from queues.api import names
 from queues.quota.accounts import Account
 from queues.quota.queue import REPORT, ROOT
 from queues.quota.tree import QueueTree
 from queues.quota.usage import Usage
+from queues.read_api.bodies import StandingBody, TakerBody
 from queues.text_format import counted, listed, rfc3339, span
 from queues.workload import QueueName, Workload, WorkloadKey
 

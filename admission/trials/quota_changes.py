@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from admission.engine.snapshot import Snapshot
 from admission.facts.cluster import QueueFact
-from admission.read_api.trials import QueuePatchBody, TrialRequestBody
 from queues.api.names import SCHEDULING_VOLCANO
 from queues.api.quota.loans import loans_of
 from queues.api.quota.quota_changes import ROOT_HAS_NO_LIMITS, Changes, limit_asked, with_whole_names
@@ -23,6 +22,7 @@ from queues.errors import InvalidDocument, MusterError
 from queues.quota.accounts import Account
 from queues.quota.loans import loans_in_force
 from queues.quota.queue import ROOT, Limits, Queue
+from queues.read_api.trials import QueuePatchBody, TrialRequestBody
 from queues.workload import NO_FLAVOR, FlavorName, QueueName
 
 #: Limits, and writes of Queues, in one question.

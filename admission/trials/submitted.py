@@ -18,7 +18,6 @@ from admission.engine.snapshot import Snapshot
 from admission.facts.pods import PodFact
 from admission.facts.volumes import PodVolume, unseen_volumes
 from admission.facts.workloads import WorkloadFact
-from admission.read_api.trials import SkippedBody, TrialRequestBody
 from admission.wire import WirePod
 from admission.workloads.context import Context, in_context
 from admission.workloads.kinds import KINDS, KindSupport, read_pod
@@ -34,6 +33,7 @@ from queues.api.validation.pod_fields import pod_problems
 from queues.api.validation.validation import defaulted, kind_of, unknown_fields, violations_of
 from queues.errors import MusterError
 from queues.json_values import mapping_at, value_at
+from queues.read_api.trials import SkippedBody, TrialRequestBody
 from queues.text_format import rfc3339
 from queues.workload import WorkloadKey, WorkloadKind
 

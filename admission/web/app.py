@@ -16,7 +16,6 @@ import msgspec
 from aiohttp import web
 
 from admission.kube.access_reviews import AccessRequest, Caller
-from admission.read_api import bodies
 from admission.web.access.answer_cache import Kept
 from admission.web.access.limits import Gate, ProcessorShare, RequestLimits, counted_as
 from admission.web.access.redaction import redacted
@@ -50,6 +49,7 @@ from queues.api.api_resources import NODES, QUEUES
 from queues.api.names import READ_API
 from queues.api.reading.user_values import is_dns_name
 from queues.errors import DatabaseTooSlow, DatabaseUnavailable, MusterError
+from queues.read_api import bodies
 from queues.sql.read.listed import ListPlace
 from queues.sql.statements import StorableText
 from queues.workload import WorkloadKind

@@ -11,10 +11,10 @@ from typing import Final
 
 from aiohttp import web
 
-from admission.read_api import bodies
 from admission.web.access.answer_cache import Kept
 from admission.web.http import errors_as_json, json_answer, problem
 from admission.web.reader import Check
+from queues.read_api import bodies
 
 _log = logging.getLogger(__name__)
 

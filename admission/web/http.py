@@ -17,7 +17,6 @@ import msgspec
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
 
-from admission.read_api import bodies
 from admission.settings import Address
 from admission.trials.submitted import NothingToTry, UnusableDocument
 from admission.web.access.callers import Unauthenticated
@@ -28,6 +27,7 @@ from admission.web.leader.forwarding import LeaderFailed
 from admission.web.reader import NotLeading, PeriodTooLarge, UnknownName
 from admission.web.trials.errors import NotAllowed, TrialRefused
 from queues.errors import ApiError, DatabaseError, MusterError
+from queues.read_api import bodies
 
 _log = logging.getLogger(__name__)
 encode: Final = msgspec.json.Encoder().encode
@@ -156,7 +156,7 @@ def flag(name: str, text: str | None) -> bool:
 
 
 def text_of_place(place: object) -> str:
-    """Where the next page begins, as ``continue`` has it. None: there is no next page."""
+    """Where the next page begins, as ``continue`` has it. None if there is none."""
     return "" if place is None else base64.urlsafe_b64encode(msgspec.json.encode(place)).decode().rstrip("=")
 
 

@@ -9,8 +9,6 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.read_api import bodies
-from admission.read_api.usage import TimeSeriesList, UsageList
 from admission.web.access.answer_cache import Kept
 from admission.web.http import text_of_place
 from admission.web.lists.lines import PAST_SECONDS, share_of, user_bodies, with_meant_queue
@@ -32,6 +30,8 @@ from queues.errors import DatabaseTooSlow
 from queues.quota.decayed_usage import half_lives
 from queues.quota.queue import ROOT
 from queues.quota.tree import QueueTree
+from queues.read_api import bodies
+from queues.read_api.usage import TimeSeriesList, UsageList
 from queues.sql.database import Database, Transaction
 from queues.sql.leadership import Heartbeat, last_heartbeat
 from queues.sql.read import views

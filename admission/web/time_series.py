@@ -4,12 +4,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from admission.read_api.usage import SeriesBody, TimeSeriesList
 from admission.web.http import BadQuery, whole_number
 from admission.web.reader import Sight, UnknownName
 from admission.web.tree import names_alike
 from admission.web.usage_report import TIMES, path_upwards, time_of
 from queues.quota.queue import ROOT
+from queues.read_api.usage import SeriesBody, TimeSeriesList
 from queues.resources import scale
 from queues.sql.read.rows import QueueLine
 from queues.sql.read.time_series import TimeSlots, Waits

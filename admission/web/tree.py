@@ -7,10 +7,10 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from admission.read_api import bodies
 from admission.web.past_use import QueuePast, account_of
 from admission.web.reader import EVERYTHING, Sight, UnknownName
 from queues.quota.queue import ROOT
+from queues.read_api import bodies
 from queues.resources import show
 from queues.sql.read.rows import AccountLine, QueueLine
 from queues.workload import QueueName

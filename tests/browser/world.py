@@ -15,7 +15,6 @@ from admission.cli.access.change_feed import ChangeFeed
 from admission.cli.access.route import Route
 from admission.cli.page.local import PageServer
 from admission.cli.page.views import Views
-from admission.read_api import bodies
 from admission.settings import Address
 from admission.web.app import PREFIX
 from admission.web.changes import Changes, StreamLimits
@@ -23,6 +22,7 @@ from admission.web.http import encode, json_answer, serving, text_of_place
 from admission.web.reader import EVERYTHING, Sight
 from queues.api.api_resources import DEVICES, NODE_DRAINS, NODES, RESERVATIONS, TOPOLOGIES
 from queues.api.names import CHANGED_BY
+from queues.read_api import bodies
 from tests.fakes.fake_reader import PENDING, RUNNING, FakeReader, fake_api, waiting
 from tests.fakes.read_api.fake_lists import GPU, NO_FIT, NOW
 from tests.waiting import LIMIT

@@ -33,7 +33,7 @@ OTHER_WORDS = {
 #: Modules with codes as text: as read from rows, whatever version wrote them, and as sent over HTTP and
 #: received there.
 CODES_AS_TEXT = {
-    *("queues/sql/read/rows.py", "admission/read_api/bodies.py", "admission/read_api/trials.py"),
+    *("queues/sql/read/rows.py", "queues/read_api/bodies.py", "queues/read_api/trials.py"),
 }
 
 

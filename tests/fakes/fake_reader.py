@@ -10,7 +10,6 @@ from msgspec import structs
 
 from admission.forecast.learned import Learned
 from admission.kube.access_reviews import AccessRequest, Caller
-from admission.read_api import bodies
 from admission.settings import Address
 from admission.turn_report import Decided
 from admission.web.access.answer_cache import Kept
@@ -22,6 +21,7 @@ from admission.web.http import encode, serving, text_of_place
 from admission.web.reader import EVERYTHING, NotLeading, Sight, UnknownName
 from admission.web.trials.on_leader import trial
 from admission.workloads.kinds import KINDS
+from queues.read_api import bodies
 from queues.sql.read.decisions import DecisionQuestion
 from queues.sql.read.rows import KindIn
 from tests.builders.trials.worlds_in_memory import WorldInMemory

@@ -10,11 +10,11 @@ from admission.cli.access.read_api import ask
 from admission.cli.access.route import Route
 from admission.cli.failures import CommandFailed
 from admission.cli.queue_names import NoSuchQueue, did_you_mean, no_such_queue
-from admission.read_api.bodies import QueueBody, QueueList
 from queues.api.api_resources import QUEUES, Document
 from queues.api.names import CHANGE_REASON, CHANGED_BY, ROOT_QUEUE
 from queues.api.quota.quota_document import Spec, parent_of
 from queues.errors import MusterError
+from queues.read_api.bodies import QueueBody, QueueList
 
 #: Characters of a reason.
 LONGEST_REASON: Final = 500

@@ -14,8 +14,8 @@ from admission.cli.access.route import Route
 from admission.cli.failures import UNREACHABLE, WRONGLY_CALLED, CommandFailed
 
 if TYPE_CHECKING:
-    from admission.read_api.bodies import NodeList, PendingList, UserList, WorkloadList
-    from admission.read_api.usage import UsageList
+    from queues.read_api.bodies import NodeList, PendingList, UserList, WorkloadList
+    from queues.read_api.usage import UsageList
 
 #: Where the API server passes requests on to Muster.
 PREFIX: Final = "/apis/read.muster.dev/v1/"
@@ -141,7 +141,7 @@ def _complaint(status: int, body: bytes, tried: str) -> CommandFailed:
             answer.exit_code = WRONGLY_CALLED
         if document.get("asOf"):
             from admission.cli.output import age_of
-            from admission.read_api.bodies import AgedBody
+            from queues.read_api.bodies import AgedBody
 
             # What is asked for may be there by now: no answer to rely on.
             aged = AgedBody(now=str(document.get("now")), as_of=str(document["asOf"]))

@@ -9,8 +9,8 @@ from markupsafe import Markup
 
 from admission.cli.page.layout import link, render
 from admission.cli.rendering.table import short_resource
-from admission.read_api.bodies import QueueBody
-from admission.read_api.usage import SeriesBody, TimeSeriesList
+from queues.read_api.bodies import QueueBody
+from queues.read_api.usage import SeriesBody, TimeSeriesList
 
 #: Lines of queues that one chart has; more could not be distinguished.
 MOST_QUEUES: Final = 5

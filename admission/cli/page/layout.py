@@ -18,7 +18,7 @@ from admission.cli.rendering.nodes import NodeLine
 from admission.cli.rendering.quota import account_text
 from admission.cli.rendering.table import age as short_age
 from admission.cli.rendering.table import alike_in_short, amounts, branches, short_resource
-from admission.read_api.bodies import (
+from queues.read_api.bodies import (
     AccountBody,
     ExplanationBody,
     ListedBody,

@@ -12,7 +12,7 @@ from admission.cli.page.problems import unknown
 from admission.cli.plugin.reservations import closed_state, closure_sentence
 from admission.cli.rendering.nodes import NodeLine, is_whole_gpu, whole_gpus
 from admission.cli.rendering.racks import is_in
-from admission.read_api.bodies import NodeBody, SeatedBody
+from queues.read_api.bodies import NodeBody, SeatedBody
 from queues.text_format import counted
 
 #: In place of a name in the path of the view of nodes that are in no rack.

@@ -19,8 +19,8 @@ from admission.cli.access.read_api import Unanswered, ask
 from admission.cli.access.route import Route
 from admission.cli.page.server import Answer, PageRequest, ViewServer, Visitor
 from admission.cli.page.views import Views
-from admission.read_api.bodies import VersionBody
 from queues.errors import MusterError
+from queues.read_api.bodies import VersionBody
 
 #: The characters of a bearer token (RFC 6750).
 _BEARER: Final = re.compile(r"bearer ([A-Za-z0-9._~+/-]{1,16384}={0,4})", re.IGNORECASE)

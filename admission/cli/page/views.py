@@ -29,7 +29,11 @@ from admission.cli.rendering.nodes import node_lines
 from admission.cli.rendering.quota import loan_problems, loans_of_queues
 from admission.cli.rendering.racks import Racks
 from admission.cli.times import as_text
-from admission.read_api.bodies import (
+from admission.wire import WireNode, WireNodeDevices
+from queues.api.api_resources import DEVICES, NODE_DRAINS, NODES, RESERVATIONS, TOPOLOGIES
+from queues.errors import MusterError
+from queues.quota.queue import ROOT
+from queues.read_api.bodies import (
     DecisionList,
     ExplanationBody,
     NodeBody,
@@ -38,11 +42,7 @@ from admission.read_api.bodies import (
     QueueList,
     WorkloadList,
 )
-from admission.read_api.usage import TimeSeriesList
-from admission.wire import WireNode, WireNodeDevices
-from queues.api.api_resources import DEVICES, NODE_DRAINS, NODES, RESERVATIONS, TOPOLOGIES
-from queues.errors import MusterError
-from queues.quota.queue import ROOT
+from queues.read_api.usage import TimeSeriesList
 
 #: Waiting workloads on one view; the command line lists all.
 _SHOWN: Final = 200

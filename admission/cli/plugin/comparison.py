@@ -14,7 +14,9 @@ from admission.cli.output import Output
 from admission.cli.rendering.fitting import TableColumn, item_table
 from admission.cli.rendering.sentences import columns_of, say
 from admission.cli.rendering.table import amounts, one_line, printable, short_resource
-from admission.read_api.trials import (
+from queues.api.quota.quota_document import Spec
+from queues.errors import MusterError
+from queues.read_api.trials import (
     ComparisonBody,
     DifferenceBody,
     QueueDifferenceBody,
@@ -22,8 +24,6 @@ from admission.read_api.trials import (
     TrialList,
     TrialRequestBody,
 )
-from queues.api.quota.quota_document import Spec
-from queues.errors import MusterError
 
 T = TypeVar("T")
 #: Lines of a table without ``-o wide``.

@@ -16,11 +16,11 @@ from msgspec import structs
 from admission.cli.access.objects import Refused, send
 from admission.cli.access.route import Route
 from admission.cli.failures import CommandFailed
-from admission.read_api.trials import TrialBody, TrialList, TrialRequestBody
 from queues.api import names
 from queues.api.api_resources import PODS, VOLCANO_JOBS, ApiResource, Document, resource_of
 from queues.api.validation.queued_work import pod_templates
 from queues.errors import UnusableName
+from queues.read_api.trials import TrialBody, TrialList, TrialRequestBody
 
 #: Dry runs at a time: each is a connection of its own.
 _AT_A_TIME: Final = 4

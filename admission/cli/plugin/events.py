@@ -14,7 +14,7 @@ from admission.cli.rendering.fitting import LEAST_BESIDE, TableColumn, fits, ite
 from admission.cli.rendering.history import event_text
 from admission.cli.rendering.table import printable
 from admission.cli.times import is_duration, since_text
-from admission.read_api.bodies import DecisionBody, DecisionList
+from queues.read_api.bodies import DecisionBody, DecisionList
 
 #: Decisions of one answer.
 _PAGE: Final = 1000

@@ -12,7 +12,7 @@ from admission.cli.options import namespace, route
 from admission.cli.output import Output, output, told_age
 from admission.cli.rendering.explanation import workload_text
 from admission.cli.rendering.sentences import say
-from admission.read_api.bodies import ExplanationBody
+from queues.read_api.bodies import ExplanationBody
 
 #: Other names that kubectl knows for kinds of workloads.
 _SHORT: Final = {

@@ -15,7 +15,7 @@ from admission.cli.rendering.history import SHOWN_STATES, is_suspended
 from admission.cli.rendering.sentences import say
 from admission.cli.rendering.table import age, amounts, devices, one_line
 from admission.cli.times import is_duration, since_text
-from admission.read_api.bodies import ListedBody, WorkloadList
+from queues.read_api.bodies import ListedBody, WorkloadList
 
 #: States of the read API, by what people call them.
 _STATES: Final = {

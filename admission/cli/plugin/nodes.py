@@ -29,11 +29,11 @@ from admission.cli.rendering.nodes import (
 )
 from admission.cli.rendering.racks import Racks, is_in, largest_gangs, rack_lines, rack_table
 from admission.cli.rendering.sentences import say
-from admission.read_api.bodies import NodeBody, NodeList
 from admission.wire import WireNode, WireNodeDevices, WireResourceSlice
 from queues.api.api_resources import DEVICES, LEASES, NODES, RESOURCE_SLICES, TOPOLOGIES
 from queues.api.names import AGENT_NAMESPACE
 from queues.errors import MusterError
+from queues.read_api.bodies import NodeBody, NodeList
 
 _RIGHT: Final = "The role muster-queue-admin has that right (devices.scheduling.koordinator.sh)."
 

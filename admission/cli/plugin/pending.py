@@ -14,7 +14,7 @@ from admission.cli.output import Output, output
 from admission.cli.rendering.expected import expected_cell
 from admission.cli.rendering.fitting import TableColumn, fits, item_table, with_texts_below
 from admission.cli.rendering.table import age, alike_in_short, amounts, one_line, short_names
-from admission.read_api.bodies import PendingList, ReasonBody, WaitingBody
+from queues.read_api.bodies import PendingList, ReasonBody, WaitingBody
 from queues.reason_codes import NEVER
 
 #: Characters that a message needs at least to be read next to the other columns.

@@ -20,9 +20,9 @@ from admission.cli.confirmation import confirm
 from admission.cli.loaded import CommandGroup
 from admission.cli.options import AMOUNTS, amounts, cluster, dry_run
 from admission.cli.rendering.sentences import say
-from admission.read_api.bodies import QueueBody
 from queues.api.api_resources import QUEUES, Document
 from queues.api.names import DEFAULT_QUEUE, ROOT_QUEUE
+from queues.read_api.bodies import QueueBody
 
 _Action = Literal["CloseQueue", "OpenQueue"]
 

@@ -18,7 +18,7 @@ from admission.cli.rendering.quota import unless_zero
 from admission.cli.rendering.sentences import say
 from admission.cli.rendering.table import Cell, age, branches, rounded, short_resource
 from admission.cli.resource_names import shown_resource
-from admission.read_api.bodies import AccountBody, QueueBody, QueueList
+from queues.read_api.bodies import AccountBody, QueueBody, QueueList
 from queues.text_format import short_duration
 
 _GPU: Final = "nvidia.com/gpu"

@@ -27,7 +27,7 @@ from admission.cli.rendering.sentences import say
 from admission.cli.rendering.table import moment
 from admission.cli.resource_names import shown_resource
 from admission.cli.times import PastTime, as_text
-from admission.read_api.bodies import QueueBody, QueueList, QueueVersionList, QuotaAtList
+from queues.read_api.bodies import QueueBody, QueueList, QueueVersionList, QuotaAtList
 
 #: Versions of a queue in one answer of the read API, and in a history without --limit.
 PAGE: Final = 100

@@ -31,7 +31,6 @@ from admission.cli.rendering.sentences import columns_of, say
 from admission.cli.rendering.table import Cell, moment, stated_seconds
 from admission.cli.resource_names import full_resource, names_are_usage, warn_of_unknown
 from admission.cli.times import LastingTime
-from admission.read_api.bodies import WorkloadList
 from queues.api.names import ROOT_QUEUE
 from queues.api.quota.access_limits import PER_USER, AccessChanges, access_limits_of, access_patch, field_of
 from queues.api.quota.quota_changes import (
@@ -42,6 +41,7 @@ from queues.api.quota.quota_changes import (
 )
 from queues.api.quota.quota_document import LIMITS, QuotaField, Spec, patch_for, quota_of, shown_amount
 from queues.errors import InvalidDocument, InvalidQuantity, MusterError
+from queues.read_api.bodies import WorkloadList
 from queues.resources import amount
 from queues.text_format import counted, listed, span
 

@@ -7,7 +7,7 @@ from admission.cli.plugin.comparison import HIDDEN, comparison_text, cut_table
 from admission.cli.rendering.expected import expected_sentence
 from admission.cli.rendering.fitting import TableColumn
 from admission.cli.rendering.table import amounts, one_line, printable, short_resource
-from admission.read_api.trials import PlaceBody, QuotaTakenBody, TrialBody, TrialList, VictimBody
+from queues.read_api.trials import PlaceBody, QuotaTakenBody, TrialBody, TrialList, VictimBody
 from queues.text_format import counted
 
 _STATES: Final = {

@@ -16,8 +16,8 @@ from admission.cli.output import Output, output
 from admission.cli.plugin.dry_runs import create_in_dry_run, with_dry_runs
 from admission.cli.removed import removed_option
 from admission.cli.rendering.sentences import filled, say
-from admission.read_api.trials import TrialBody, TrialList, TrialRequestBody
 from queues.api.api_resources import Document
+from queues.read_api.trials import TrialBody, TrialList, TrialRequestBody
 from queues.reason_codes import ReasonCode
 
 #: Instead of questions about nodes.

@@ -23,8 +23,8 @@ from admission.cli.rendering.sentences import say
 from admission.cli.rendering.table import short_resource
 from admission.cli.resource_names import full_resource
 from admission.cli.times import EXPECTED, as_text, past_time
-from admission.read_api.usage import UsageBody, UsageList
 from queues.api.resource_names import usual_name
+from queues.read_api.usage import UsageBody, UsageList
 
 COLUMNS: Final = ("tenant", "queue", "user", "workload", "flavor")
 #: Lines in one answer of the read API, and in one report.

@@ -9,8 +9,8 @@ from admission.cli.access.route import Route
 from admission.cli.options import route
 from admission.cli.output import Output, output
 from admission.cli.rendering.sentences import say
-from admission.read_api.bodies import VersionBody
 from queues.errors import MusterError
+from queues.read_api.bodies import VersionBody
 
 
 @click.command(short_help="Versions of the plugin, of Muster and of Kubernetes.")

@@ -11,7 +11,7 @@ from admission.cli.output import Output
 from admission.cli.rendering.fitting import TableColumn, item_table
 from admission.cli.rendering.sentences import say
 from admission.cli.rendering.table import age, amounts, short_resource
-from admission.read_api.bodies import Body, Facts, PendingList, WaitingBody
+from queues.read_api.bodies import Body, Facts, PendingList, WaitingBody
 from queues.reason_codes import ReasonCode
 
 #: Waiting workloads that are looked at. They are asked for in pages of 1000.

@@ -11,7 +11,7 @@ from admission.cli.output import Output, output
 from admission.cli.rendering.fitting import TableColumn, item_table
 from admission.cli.rendering.sentences import say
 from admission.cli.rendering.table import amounts, devices, hours, short_resource
-from admission.read_api.bodies import UserBody, UserList
+from queues.read_api.bodies import UserBody, UserList
 
 
 @click.command(short_help="Users: what they use and wait for, their shares and ranks.")

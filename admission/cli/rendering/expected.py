@@ -3,7 +3,7 @@
 from typing import Final
 
 from admission.cli.rendering.table import NONE, moment
-from admission.read_api.bodies import ExpectedStartBody
+from queues.read_api.bodies import ExpectedStartBody
 from queues.text_format import short_duration
 
 #: Seconds, letter and the number of seconds from which on an end counts in it, the largest first.

@@ -23,7 +23,7 @@ from admission.cli.rendering.table import (
     short_resource,
     table,
 )
-from admission.read_api.bodies import (
+from queues.read_api.bodies import (
     AdmissionBody,
     EventBody,
     ExplanationBody,

@@ -8,7 +8,7 @@ from msgspec import structs
 from admission.cli.output import Output
 from admission.cli.rendering.fitting import with_texts
 from admission.cli.rendering.table import NONE, age, hours, one_line, table
-from admission.read_api.bodies import EventBody, ExplanationBody, Facts, ListedBody
+from queues.read_api.bodies import EventBody, ExplanationBody, Facts, ListedBody
 from queues.reason_codes import ReasonCode
 from queues.text_format import counted, short_duration
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from admission.cli.output import Output
 from admission.cli.rendering.fitting import TableColumn, fits, item_table
 from admission.cli.rendering.table import short_resource
-from admission.read_api.bodies import AccountBody, ExplanationBody, QueueBody
+from queues.read_api.bodies import AccountBody, ExplanationBody, QueueBody
 
 #: Columns of a row, each with how it gives way.
 _COLUMNS: Final[Sequence[Mapping[str, Any]]] = (

@@ -11,8 +11,8 @@ from admission.cli.rendering.fitting import TableColumn, item_table
 from admission.cli.rendering.nodes import Accelerator, NodeLine, is_whole_gpu
 from admission.cli.rendering.racks import Racks
 from admission.cli.rendering.table import printable, short_resource
-from admission.read_api.bodies import NodeBody, NodeWorkloadsBody, SeatedBody
 from admission.wire import Quantity, WireNode
+from queues.read_api.bodies import NodeBody, NodeWorkloadsBody, SeatedBody
 
 #: Workloads of a node that its line names; -o wide has all that the read API names.
 _NAMED: Final = 3

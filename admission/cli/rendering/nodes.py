@@ -9,7 +9,6 @@ from admission.cli.output import Output
 from admission.cli.plugin.reservations import Closure
 from admission.cli.rendering.fitting import TableColumn, item_table
 from admission.cli.rendering.table import NONE, Cell, age, printable
-from admission.read_api.bodies import Body, NodeWorkloadsBody
 from admission.wire import (
     Quantity,
     WireCondition,
@@ -22,6 +21,7 @@ from admission.wire import (
     WireSliceSpec,
 )
 from queues.api import names
+from queues.read_api.bodies import Body, NodeWorkloadsBody
 
 
 class Recovery(Body, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ from admission.cli.rendering.fitting import (
     with_texts_below,
 )
 from admission.cli.rendering.table import Cell, moment, one_line, short_names, short_resource
-from admission.read_api.bodies import (
+from queues.read_api.bodies import (
     AccessLimitsBody,
     AccountBody,
     LimitBody,

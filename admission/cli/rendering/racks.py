@@ -12,8 +12,8 @@ from admission.cli.access.object_forms import HOST, TopologyObject, levels_of
 from admission.cli.output import Output
 from admission.cli.rendering.fitting import TableColumn, item_table
 from admission.cli.rendering.nodes import Accelerator, NodeLine
-from admission.read_api.bodies import Body
 from admission.wire import WireNode
+from queues.read_api.bodies import Body
 
 #: Labels of racks where no Topology names any; the first that some node has.
 USUAL_LABELS: Final = (

@@ -20,12 +20,12 @@ from admission.forecast.ensemble import Ensemble
 from admission.forecast.forward import SimulationBounds
 from admission.forecast.learned import Learned
 from admission.forecast.run_times import Likeness, Run, RunTimes, WorkloadShape
-from admission.read_api.bodies import ExpectedLine, ExpectedList, ExpectedStartBody
 from admission.reconcile.expected_starts import ExpectedStart
 from admission.turn_report import Decided
 from admission.web.http import encode
 from admission.web.lists.expected import start_of, told_at
 from queues.errors import DatabaseError
+from queues.read_api.bodies import ExpectedLine, ExpectedList, ExpectedStartBody
 from queues.reason_codes import NEEDS_A_CHANGE
 from queues.sql.history.ended_runs import EndedRun
 from queues.text_format import rfc3339

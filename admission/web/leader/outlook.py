@@ -11,10 +11,10 @@ import msgspec
 from admission.engine.snapshot import Snapshot
 from admission.explain.explain import Explained, explain
 from admission.explain.takers import standing
-from admission.read_api import bodies
-from admission.read_api.bodies import ExpectedStartBody, OutlookBody
 from admission.web.lists.expected import told_at
 from queues.plan import Plan, Reason
+from queues.read_api import bodies
+from queues.read_api.bodies import ExpectedStartBody, OutlookBody
 from queues.reason_codes import NEEDS_A_CHANGE
 from queues.text_format import rfc3339
 from queues.workload import Workload, WorkloadKey

@@ -9,12 +9,12 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from admission.read_api import bodies
 from admission.web.http import json_answer, muster_problem, problem
 from admission.web.leader.channel import ChannelBroken
 from admission.web.leader.forwarding import LeaderFailed
 from admission.web.reader import UnknownName
 from queues.errors import MusterError
+from queues.read_api import bodies
 from queues.sql.leadership import Heartbeat
 from queues.text_format import duration, rfc3339
 

@@ -4,7 +4,7 @@ from typing import TypeVar
 
 import msgspec
 
-from admission.read_api.bodies import ExpectedLine, ExpectedStartBody
+from queues.read_api.bodies import ExpectedLine, ExpectedStartBody
 
 Start = TypeVar("Start", bound=ExpectedStartBody)
 

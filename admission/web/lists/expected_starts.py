@@ -7,13 +7,13 @@ from typing import Final
 
 import msgspec
 
-from admission.read_api.bodies import ExpectedLine, ExpectedList, WaitingBody
 from admission.web.access.answer_cache import Kept
 from admission.web.http import encode
 from admission.web.leader.forwarding import LeaderQuestions
 from admission.web.lists.expected import start_of, told_at
 from admission.web.reader import Sight
 from queues.errors import MusterError
+from queues.read_api.bodies import ExpectedLine, ExpectedList, WaitingBody
 from queues.reason_codes import NEEDS_A_CHANGE
 
 _log = logging.getLogger(__name__)

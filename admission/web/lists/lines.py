@@ -5,9 +5,9 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from admission.read_api import bodies
-from admission.read_api.quantities import hours
 from admission.web.tree import names_alike
+from queues.read_api import bodies
+from queues.read_api.quantities import hours
 from queues.reason_codes import ReasonCode
 from queues.resources import amount, show
 from queues.sql.read.rows import UserLine

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from admission.read_api import bodies
 from queues.api.model import seconds_of
 from queues.api.quota.access_limits import PER_USER, access_limits_of, field_of
 from queues.api.quota.quota_document import Spec
 from queues.quota.queue import Queue
+from queues.read_api import bodies
 from queues.resources import show
 from queues.workload import QueueName
 

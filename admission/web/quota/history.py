@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from admission.read_api import bodies
 from admission.web.quota.access_limits import stated_access_limits
 from admission.web.quota.loans import stated_loans
 from queues.api.quota.quota_document import LIMITS, FieldChange, changes_between, parent_of, quota_of
+from queues.read_api import bodies
 from queues.sql.read.queue_versions import LARGEST, RecordedVersion
 from queues.text_format import rfc3339
 

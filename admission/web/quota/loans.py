@@ -4,12 +4,12 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from admission.read_api import bodies
 from admission.web.reader import Sight
 from queues.api.quota.loans import loans_of
 from queues.api.quota.quota_document import Spec
 from queues.quota.loans import Loan, LoanInForce, loans_in_force
 from queues.quota.queue import Queue
+from queues.read_api import bodies
 from queues.sql.read.rows import QueueLine
 from queues.text_format import rfc3339
 from queues.workload import QueueName

@@ -7,13 +7,13 @@ from typing import Final
 from msgspec import structs
 
 from admission.engine.nodes.table import Layout
-from admission.read_api import trials as bodies
-from admission.read_api.bodies import ExpectedStartBody, ReasonBody
-from admission.read_api.quantities import facts_with_quantities, quantities
 from admission.trials.trial import DecidedTrial, Outcome, QuotaTaken, explained
 from admission.web.tree import names_alike
 from queues.admissions import Seat
 from queues.plan import Evict, Reason
+from queues.read_api import trials as bodies
+from queues.read_api.bodies import ExpectedStartBody, ReasonBody
+from queues.read_api.quantities import facts_with_quantities, quantities
 from queues.reason_codes import NEEDS_A_CHANGE
 from queues.resources import show
 from queues.text_format import rfc3339

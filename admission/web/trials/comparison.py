@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from admission.read_api import trials as bodies
-from admission.read_api.bodies import ReasonBody
-from admission.read_api.quantities import quantities
 from admission.trials.comparison import Compared, QueueDifference, WorkloadDifference
+from queues.read_api import trials as bodies
+from queues.read_api.bodies import ReasonBody
+from queues.read_api.quantities import quantities
 from queues.resources import show
 
 #: Workloads, and lines about queues, that are shown.

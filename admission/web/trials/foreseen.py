@@ -8,9 +8,9 @@ from admission.engine.snapshot import Snapshot
 from admission.forecast.ensemble import Ensemble
 from admission.forecast.forward import SimulationBounds
 from admission.forecast.learned import Learned
-from admission.read_api.bodies import ExpectedStartBody
 from admission.trials.trial import DecidedTrial
 from admission.web.leader.forecasts import body_of
+from queues.read_api.bodies import ExpectedStartBody
 from queues.workload import WorkloadKey
 
 #: Simulations, and seconds for all of them: of processor time, and in all while others use the processor.

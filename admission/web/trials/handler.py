@@ -12,7 +12,6 @@ from msgspec import structs
 
 from admission.kube.access_reviews import AccessRequest, Caller
 from admission.kube.policies.cel import ADMINISTER
-from admission.read_api.trials import TrialRequestBody
 from admission.trials.quota_changes import MOST_CHANGES
 from admission.trials.submitted import MOST_DOCUMENTS, asked_of, resources_of
 from admission.web.access.redaction import redacted
@@ -25,6 +24,7 @@ from admission.web.trials.errors import NotAllowed, TrialRefused
 from admission.web.trials.hidden_queues import without_queues
 from queues.api.api_resources import QUEUES
 from queues.api.reading.user_values import is_dns_name
+from queues.read_api.trials import TrialRequestBody
 from queues.sql.read.rows import KindIn
 
 #: Bytes of a question.

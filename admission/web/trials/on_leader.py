@@ -10,14 +10,6 @@ from msgspec import structs
 
 from admission.engine.snapshot import Snapshot
 from admission.forecast.learned import Learned
-from admission.read_api.bodies import ExpectedStartBody
-from admission.read_api.trials import (
-    ComparisonBody,
-    ToldTrialList,
-    TrialFailureBody,
-    TrialList,
-    TrialRequestBody,
-)
 from admission.trials.comparison import compared
 from admission.trials.quota_changes import (
     NoQueueToChange,
@@ -39,6 +31,14 @@ from admission.web.trials.foreseen import Foreseen
 from admission.web.trials.hidden_queues import named_in
 from admission.workloads.inputs import WorkloadInputs
 from queues.plan import Plan
+from queues.read_api.bodies import ExpectedStartBody
+from queues.read_api.trials import (
+    ComparisonBody,
+    ToldTrialList,
+    TrialFailureBody,
+    TrialList,
+    TrialRequestBody,
+)
 from queues.workload import QueueName, WorkloadKey
 
 T = TypeVar("T")

@@ -155,7 +155,7 @@ def _terms(affinity: WireAffinity) -> tuple[tuple[Requirement, ...], ...]:
 
 
 def terms_of(terms: Sequence[WireNodeSelectorTerm]) -> tuple[tuple[Requirement, ...], ...]:
-    """Terms of a node selector, one of which must hold. A term that asks nothing matches no node."""
+    """Terms of a node selector: at least one must hold. A term that asks nothing matches no node."""
     return tuple(filter(None, map(_requirements_of, terms))) or ((NO_NODE,),)
 
 

@@ -8,8 +8,8 @@ from typing import Any, Final
 from sqlalchemy import Row, and_, func, literal, select, union_all
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from admission.read_api import bodies
-from admission.read_api.quantities import facts_with_quantities
+from queues.read_api import bodies
+from queues.read_api.quantities import facts_with_quantities
 from queues.sql.read.pending import may_see
 from queues.sql.read.rows import Seen
 from queues.sql.read.world import seconds_of

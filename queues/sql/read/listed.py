@@ -33,9 +33,9 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from admission.read_api import bodies
-from admission.read_api.quantities import quantities
 from queues.admissions import LastEviction
+from queues.read_api import bodies
+from queues.read_api.quantities import quantities
 from queues.sql.read.last_evictions import last_evictions
 from queues.sql.read.pending import HOLDS, SHOWN, may_see, shown_time, waiting_body, workload_lines
 from queues.sql.read.rows import Seen

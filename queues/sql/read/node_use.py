@@ -7,8 +7,8 @@ from typing import Any, Final
 from sqlalchemy import Row, Subquery, any_, func, literal, not_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from admission.read_api import bodies
-from admission.read_api.quantities import quantities
+from queues.read_api import bodies
+from queues.read_api.quantities import quantities
 from queues.resources import DEVICE_MARK, WHOLE, is_device, scale
 from queues.sql.read.pending import may_see
 from queues.sql.read.rows import Seen
@@ -90,7 +90,7 @@ async def node_workloads(
 
 
 def _workloads_body(rows: Sequence[Row[Any]], limit: int) -> bodies.NodeWorkloadsBody:
-    """The rows of one node, of which there is one at least."""
+    """The rows of one node: at least one."""
     return bodies.NodeWorkloadsBody(
         items=tuple(
             bodies.SeatedBody(

@@ -24,11 +24,11 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.expression import CTE
 
-from admission.read_api import bodies
-from admission.read_api.quantities import facts_with_quantities, quantities
 from queues.admissions import LastEviction
 from queues.order.policies import PATIENCE
 from queues.quota.queue import ROOT
+from queues.read_api import bodies
+from queues.read_api.quantities import facts_with_quantities, quantities
 from queues.reason_codes import NEVER
 from queues.sql.read.last_evictions import comes_first, last_evictions
 from queues.sql.read.rows import OrderTerms, PendingPage, PlaceInQueue, Seen

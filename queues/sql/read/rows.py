@@ -4,8 +4,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from admission.read_api import bodies
 from queues.quota.queue import HIGHEST_USER_PRIORITY
+from queues.read_api import bodies
 from queues.workload import QueueName
 
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import msgspec
 
-from admission.read_api import bodies
 from queues.admissions import Admission, AdmissionState
 from queues.quota.tree import QueueTree
+from queues.read_api import bodies
 from queues.sql.read.rows import Eviction
 from queues.text_format import rfc3339
 from queues.workload import AdmissionId

@@ -18,9 +18,9 @@ from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.types import TypeEngine
 
-from admission.read_api.bodies import WorkloadBody
-from admission.read_api.usage import UsageBody
 from queues.quota.queue import ROOT
+from queues.read_api.bodies import WorkloadBody
+from queues.read_api.usage import UsageBody
 from queues.reason_codes import ReasonCode
 from queues.resources import DEVICE_MARK, scale, show
 from queues.sql.read.rows import KindIn, Seen

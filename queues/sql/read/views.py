@@ -26,12 +26,12 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from admission.read_api import bodies
-from admission.read_api.quantities import hours, quantities, ranges
 from queues.admissions import NEVER_AGAIN, Admission, AdmissionState, LastEviction, Seat
 from queues.quota.accounts import Account
 from queues.quota.queue import ROOT
 from queues.quota.tree import QueueTree
+from queues.read_api import bodies
+from queues.read_api.quantities import hours, quantities, ranges
 from queues.resources import is_device, total
 from queues.sql.read.decisions import event_fields
 from queues.sql.read.last_evictions import last_evictions

@@ -13,7 +13,6 @@ from admission.engine.plan_limit import NO_LIMIT
 from admission.engine.snapshot import Snapshot
 from admission.facts.changes import Change, Fact, FactKind
 from admission.facts.cluster import NamespaceFact, QueueFact, TopologyFact
-from admission.read_api.trials import TrialRequestBody
 from admission.trials.comparison import Compared, compared
 from admission.trials.quota_changes import with_quota
 from admission.trials.submitted import Submitted, asked_of, submitted
@@ -27,6 +26,7 @@ from admission.world.world import World
 from queues.api import names
 from queues.plan import Plan
 from queues.quota.queue import Limits
+from queues.read_api.trials import TrialRequestBody
 from queues.resources import show
 from queues.workload import AdmissionId, WorkloadKind
 from queues.world_rows import WorldRows

@@ -6,10 +6,10 @@ from typing import Final, TypeVar
 import msgspec
 import yaml
 
-from admission.read_api import bodies
 from admission.web.http import text_of_place
 from admission.web.reader import EVERYTHING, Sight, UnknownName
 from queues.errors import DatabaseUnavailable
+from queues.read_api import bodies
 from queues.sql.read.listed import Listing, ListPlace
 
 NOW: Final = "2026-11-21T10:00:00Z"

@@ -1,6 +1,6 @@
 """What the fake leader expects of the workloads of the fake cluster."""
 
-from admission.read_api.bodies import ExpectedList, OutlookBody
+from queues.read_api.bodies import ExpectedList, OutlookBody
 from tests.fakes.read_api.fake_lists import stored
 
 OUTLOOK = stored("outlook_of_the_pending", OutlookBody)

@@ -1,7 +1,7 @@
 """Versions of a queue, and quota at a time, as the read API tells them of a small cluster."""
 
-from admission.read_api import bodies
 from admission.web.reader import EVERYTHING, Sight, UnknownName
+from queues.read_api import bodies
 from queues.text_format import rfc3339
 from tests.fakes.read_api.fake_lists import NOW, stored
 from tests.fakes.read_api.fake_usage import FakeUsage

@@ -2,7 +2,6 @@
 
 from datetime import datetime
 
-from admission.read_api.usage import TimeSeriesList
 from admission.web.reader import EVERYTHING, Sight
 from admission.web.time_series import (
     StatedLimits,
@@ -10,6 +9,7 @@ from admission.web.time_series import (
     series_of_queues,
     time_series_list,
 )
+from queues.read_api.usage import TimeSeriesList
 from queues.sql.read.time_series import Waits
 from tests.fakes.read_api.fake_lists import GPU, NOW
 from tests.fakes.read_api.fake_quota import FakeQuota

@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-from admission.read_api.bodies import WorkloadBody
-from admission.read_api.usage import UsageBody, UsageList
 from admission.web.reader import EVERYTHING, Sight, UnknownName
 from admission.web.usage_report import UsageRequest, usage_list
+from queues.read_api.bodies import WorkloadBody
+from queues.read_api.usage import UsageBody, UsageList
 from queues.sql.read.rows import KindIn
 from queues.sql.read.usage import KnownSince, UsageColumn, UsagePage, key_length
 from tests.fakes.read_api.fake_lists import GPU, NOW, FakeLists

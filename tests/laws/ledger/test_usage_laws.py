@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
 
-from admission.read_api.usage import UsageBody
 from queues.admissions import Seat
+from queues.read_api.usage import UsageBody
 from queues.resources import amount
 from queues.sql import ledger
 from queues.sql.database import Database

@@ -4,7 +4,7 @@ from typing import Any
 
 from sqlalchemy import update
 
-from admission.read_api.bodies import DecisionBody
+from queues.read_api.bodies import DecisionBody
 from queues.reason_codes import ReasonCode
 from queues.sql import ledger
 from queues.sql.database import Database

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from admission.read_api import bodies
 from admission.web.reader import Sight, UnknownName
 from admission.web.sql_reader import SqlReader
 from queues.quota.queue import ROOT
+from queues.read_api import bodies
 from queues.sql.database import Database
 from queues.sql.observed.rows import QueueVersion
 from queues.sql.observed.workloads import record_queues

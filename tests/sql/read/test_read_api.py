@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import insert
 
-from admission.read_api.bodies import OwnerBody
 from admission.web.reader import Sight, UnknownName
 from admission.web.sql_reader import SqlReader
 from queues.quota.queue import ROOT
+from queues.read_api.bodies import OwnerBody
 from queues.resources import amount
 from queues.sql import ledger
 from queues.sql.database import Database

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from admission.read_api import bodies
 from admission.web.http import place_in
 from admission.web.reader import Sight, UnknownName
 from admission.web.sql_reader import SqlReader
 from queues.errors import DatabaseUnavailable
+from queues.read_api import bodies
 from queues.sql.database import Database
 from queues.sql.read.decisions import DecisionQuestion
 from queues.sql.read.listed import Listing

@@ -3,13 +3,13 @@
 import pytest
 from sqlalchemy import insert, text, update
 
-from admission.read_api.usage import TimeSeriesList
 from admission.web.http import BadQuery
 from admission.web.reader import EVERYTHING, PeriodTooLarge, Sight, UnknownName
 from admission.web.sql_reader import SqlReader
 from admission.web.time_series import time_series_request
 from admission.web.usage_report import usage_request
 from queues.errors import DatabaseTooSlow
+from queues.read_api.usage import TimeSeriesList
 from queues.sql.database import Database
 from queues.sql.tables import history_starts, workloads
 from queues.text_format import rfc3339

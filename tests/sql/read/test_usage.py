@@ -5,13 +5,13 @@ from datetime import UTC, datetime
 import pytest
 from sqlalchemy import text
 
-from admission.read_api.usage import UsageBody, UsageList
 from admission.web.http import BadQuery
 from admission.web.reader import EVERYTHING, PeriodTooLarge, Sight, UnknownName
 from admission.web.sql_reader import SqlReader
 from admission.web.usage_report import usage_request
 from queues.errors import DatabaseTooSlow
 from queues.plan import Admit
+from queues.read_api.usage import UsageBody, UsageList
 from queues.reason_codes import ReasonCode
 from queues.sql import ledger
 from queues.sql.database import Database

@@ -15,7 +15,7 @@ from admission.cli.plugin.pending import pending_table
 from admission.cli.rendering.explanation import workload_text
 from admission.cli.rendering.quota import history_table, value_words
 from admission.cli.rendering.table import rounded
-from admission.read_api import bodies
+from queues.read_api import bodies
 from tests.fakes import fake_reader
 from tests.fakes.fake_reader import FADING, GPU, STORY, FakeReader, account, queue
 from tests.fakes.plugin import Asking

@@ -9,7 +9,7 @@ from msgspec import structs
 from admission.cli.output import Output
 from admission.cli.plugin.jobs import jobs_table
 from admission.cli.rendering.table import devices
-from admission.read_api.bodies import WorkloadList
+from queues.read_api.bodies import WorkloadList
 from tests.fakes.fake_reader import FakeReader
 from tests.fakes.plugin import Asking
 from tests.fakes.read_api.fake_lists import LISTED

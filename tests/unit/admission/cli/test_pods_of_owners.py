@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from admission.cli.plugin.pending import together
-from admission.read_api.bodies import OwnerBody, ReasonBody, WaitingBody
+from queues.read_api.bodies import OwnerBody, ReasonBody, WaitingBody
 
 WEB = OwnerBody(kind="deployment", name="web")
 

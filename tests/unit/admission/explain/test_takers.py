@@ -9,9 +9,9 @@ from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.snapshot import Budget, Snapshot
 from admission.explain.takers import MOST_QUEUES, TakerRule, standing
-from admission.read_api.bodies import StandingBody
 from admission.web.leader.outlook import outlooks
 from queues.quota.queue import QueuePolicy
+from queues.read_api.bodies import StandingBody
 from queues.text_format import rfc3339
 from queues.workload import QueueName, WorkloadKey, WorkloadKind
 from tests.unit.admission.explain.test_explain import NOW, Running, full, job, queue, world

@@ -5,7 +5,6 @@ from typing import Any
 
 from admission.kube.writers.events import EventWriter, event
 from admission.kube.writers.rate_limit import StatusCounts
-from admission.read_api import bodies
 from admission.reconcile.events import admitted_events, ending_event
 from admission.reconcile.release import orders_for
 from admission.reconcile.volcano_jobs import next_state
@@ -21,6 +20,7 @@ from queues.command import Command
 from queues.plan import Admit, Reason, Setback
 from queues.quota.queue import Queue
 from queues.quota.tree import QueueTree
+from queues.read_api import bodies
 from queues.reason_codes import ReasonCode
 from queues.sql.read.stages import with_ends
 from queues.text_format import rfc3339

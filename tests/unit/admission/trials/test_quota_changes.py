@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from admission.read_api.trials import QueuePatchBody
 from admission.trials.comparison import Compared
 from admission.trials.quota_changes import (
     NoQueueToChange,
@@ -13,6 +12,7 @@ from admission.trials.quota_changes import (
     with_quota,
 )
 from queues.quota.queue import Limits
+from queues.read_api.trials import QueuePatchBody
 from tests.builders import facts
 from tests.builders.trials.worlds_in_memory import (
     GPU,

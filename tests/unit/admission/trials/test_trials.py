@@ -6,13 +6,13 @@ from typing import Any, Final
 import pytest
 
 from admission.facts.changes import Change, FactKind
-from admission.read_api.trials import TrialRequestBody
 from admission.trials.submitted import NothingToTry, UnusableDocument, asked_of
 from admission.trials.trial import Outcome, TrialState, explained
 from admission.workloads.context import Context
 from queues.api import names
 from queues.quota.namespace_quota import NamespaceQuota, QuotaLimit
 from queues.quota.queue import QueuePolicy
+from queues.read_api.trials import TrialRequestBody
 from queues.reason_codes import ReasonCode
 from queues.workload import WorkloadKind
 from tests.builders import facts

@@ -10,7 +10,6 @@ from typing import Any
 import aiohttp
 import pytest
 
-from admission.read_api import bodies
 from admission.web.access.limits import RequestLimits
 from admission.web.access.rights import Rights
 from admission.web.app import PREFIX
@@ -18,6 +17,7 @@ from admission.web.leader.forwarding import LeaderQuestions
 from admission.web.reader import EVERYTHING, Sight
 from admission.web.sql_reader import SqlReader
 from queues.errors import DatabaseUnavailable
+from queues.read_api import bodies
 from tests.fakes.fake_reader import FakeLeader, FakeReader, FakeRights, fake_api, served
 from tests.tables import with_rows
 

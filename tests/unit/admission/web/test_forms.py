@@ -7,8 +7,8 @@ import aiohttp
 import msgspec
 import pytest
 
-from admission.read_api import bodies, usage
 from admission.web.app import PREFIX
+from queues.read_api import bodies, usage
 from tests.fakes.fake_reader import FakeReader, fake_api, served
 
 WORKLOAD: Final = "/namespaces/{namespace}/workloads/{name}"

@@ -3,14 +3,14 @@
 import pytest
 from msgspec import structs
 
-from admission.read_api import bodies
-from admission.read_api.quantities import hours
 from admission.web.http import BadQuery, place_in, text_of_place
 from admission.web.lists.lines import (
     share_of,
     user_bodies,
     with_meant_queue,
 )
+from queues.read_api import bodies
+from queues.read_api.quantities import hours
 from queues.reason_codes import ReasonCode
 from queues.sql.read.listed import ListPlace
 from queues.sql.read.rows import UserLine

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from admission.read_api import bodies
-from admission.read_api.quantities import facts_with_quantities, ranges
 from admission.web.queue_positions import counted_by, policies
 from admission.web.tree import names_alike, tree
 from queues.admissions import Seat
+from queues.read_api import bodies
+from queues.read_api.quantities import facts_with_quantities, ranges
 from queues.resources import Resources
 from queues.sql.read.rows import AccountLine, QueueLine
 from queues.sql.read.views import seats_bodies

@@ -2,8 +2,8 @@
 
 import pytest
 
-from admission.read_api.bodies import ExpectedStartBody
 from admission.web.lists.expected import told_at
+from queues.read_api.bodies import ExpectedStartBody
 
 
 def start(

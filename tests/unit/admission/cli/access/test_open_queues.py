@@ -6,7 +6,7 @@ import pytest
 
 from admission.cli.access.queue_objects import QueueObject, is_open_to_all
 from admission.cli.page.layout import render
-from admission.read_api.bodies import PendingList
+from queues.read_api.bodies import PendingList
 from tests.fakes.fake_reader import queue
 
 SELECTS = {"access": {"namespaceSelector": {"matchLabels": {"team": "a"}}}}

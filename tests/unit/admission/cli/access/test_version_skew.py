@@ -12,7 +12,7 @@ from admission.cli.access.read_api import Unanswered, ask
 from admission.cli.access.route import Route
 from admission.cli.failures import finish
 from admission.cli.kubectl_muster import kubectl_muster
-from admission.read_api import bodies
+from queues.read_api import bodies
 from tests.fakes.fake_reader import FakeReader, served
 
 #: Commands that ask for lists of every kind.

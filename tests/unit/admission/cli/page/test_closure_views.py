@@ -8,9 +8,9 @@ from msgspec import convert, structs
 from admission.cli.access.object_forms import ClosureObject
 from admission.cli.page.views import Planned, planned_of_queue, planned_view
 from admission.cli.plugin.reservations import ClosureLine, closure_line, in_order
-from admission.read_api.bodies import LoanInForceBody, QueueBody
 from queues.api.api_resources import NODE_DRAINS, RESERVATIONS
 from queues.api.names import CHANGED_BY
+from queues.read_api.bodies import LoanInForceBody, QueueBody
 from tests.fakes.fake_reader import queue as shown_queue
 
 GPU = "nvidia.com/gpu"

@@ -26,10 +26,10 @@ from admission.cli.page.server import PART
 from admission.cli.page.views import Planned, Views, planned_view
 from admission.cli.plugin.reservations import Closure, ClosureLine, Closures
 from admission.cli.rendering.nodes import DeviceFaultLine
-from admission.read_api.bodies import LoanInForceBody, NodeBody, NodeWorkloadsBody, SeatedBody
-from admission.read_api.usage import SeriesBody, TimeSeriesList
 from admission.web.reader import EVERYTHING
 from queues.errors import MusterError
+from queues.read_api.bodies import LoanInForceBody, NodeBody, NodeWorkloadsBody, SeatedBody
+from queues.read_api.usage import SeriesBody, TimeSeriesList
 from queues.sql.read.decisions import DecisionQuestion
 from queues.sql.read.listed import Listing
 from tests.fakes.fake_reader import RUNNING, FakeReader, served

@@ -1,7 +1,7 @@
 """What a chart of use tells in words."""
 
 from admission.cli.page.charts import over_time
-from admission.read_api.usage import SeriesBody, TimeSeriesList
+from queues.read_api.usage import SeriesBody, TimeSeriesList
 
 GPU = "nvidia.com/gpu"
 SLOTS = ("2026-11-21T08:00:00Z", "2026-11-21T09:00:00Z", "2026-11-21T10:00:00Z")

@@ -5,9 +5,9 @@ from typing import Any
 from aiohttp import web
 from msgspec import json
 
-from admission.read_api.bodies import QueueBody, QueueList
 from queues.api.api_resources import QUEUES, Document
 from queues.api.quota.quota_document import merged
+from queues.read_api.bodies import QueueBody, QueueList
 from tests.fakes.fake_api_server import FakeApiServer, Misbehaviour, Seen, refusal
 
 GPU = "nvidia.com/gpu"

@@ -8,8 +8,8 @@ from msgspec import structs
 
 from admission.cli.access.read_api import Unanswered
 from admission.cli.plugin import quota_set as access_limits
-from admission.read_api.bodies import WorkloadList
 from queues.api.names import CHANGE_REASON
+from queues.read_api.bodies import WorkloadList
 from tests.fakes.plugin import Asking
 from tests.fakes.read_api.fake_lists import LISTED
 from tests.unit.admission.cli.plugin.queue_server import GPU, QueueServer

@@ -13,7 +13,7 @@ from admission.cli.access.objects import Refused
 from admission.cli.access.route import Route
 from admission.cli.failures import CommandFailed
 from admission.cli.plugin.dry_runs import create_in_dry_run, with_dry_runs
-from admission.read_api.trials import PlaceBody, SkippedBody, TrialBody, TrialList, TrialRequestBody
+from queues.read_api.trials import PlaceBody, SkippedBody, TrialBody, TrialList, TrialRequestBody
 from tests.builders.trials.worlds_in_memory import batch_job, volcano_job
 from tests.fakes.scripted_server import scripted_server
 from tests.tables import with_rows

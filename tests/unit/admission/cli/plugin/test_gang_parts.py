@@ -5,7 +5,7 @@ from typing import Any
 from msgspec import structs
 
 from admission.cli.rendering.explanation import with_their_parts
-from admission.read_api.bodies import AdmissionBody, ReasonBody, SeatsBody
+from queues.read_api.bodies import AdmissionBody, ReasonBody, SeatsBody
 
 
 def held(number: int, ordinals: str, node: str = "n1", **more: Any) -> AdmissionBody:

@@ -15,9 +15,9 @@ from admission.cli.plugin.reservations import Closure
 from admission.cli.rendering.node_use import use_table, with_use
 from admission.cli.rendering.nodes import Accelerator, NodeLine, node_lines
 from admission.cli.rendering.racks import Racks, is_in, largest_gangs, rack_lines, rack_table
-from admission.read_api.bodies import NodeBody, NodeWorkloadsBody, SeatedBody
 from admission.wire import WireNode
 from queues.api.api_resources import NODE_DRAINS, NODES, TOPOLOGIES
+from queues.read_api.bodies import NodeBody, NodeWorkloadsBody, SeatedBody
 from tests.fakes import fake_reader
 from tests.fakes.fake_api_server import FakeApiServer
 from tests.fakes.fake_reader import FakeReader

@@ -11,8 +11,8 @@ from admission.cli.failures import finish
 from admission.cli.kubectl_muster import kubectl_muster
 from admission.cli.output import Output
 from admission.cli.plugin.queues import overview_table, queue_table
-from admission.read_api.bodies import QueueBody
 from queues.api.names import CHANGE_REASON
+from queues.read_api.bodies import QueueBody
 from tests.fakes.fake_api_server import answers
 from tests.fakes.fake_reader import queue as shown_queue
 from tests.fakes.plugin import Asking, Said

@@ -7,7 +7,7 @@ from aiohttp import web
 
 from admission.cli.plugin import comparison as quota_trial
 from admission.cli.plugin.comparison import effects_text
-from admission.read_api.trials import ComparisonBody, DifferenceBody
+from queues.read_api.trials import ComparisonBody, DifferenceBody
 from tests.fakes.fake_api_server import answers, refusal
 from tests.fakes.plugin import Asking, Plugin
 from tests.fakes.read_api.trial_server import TrialServer, crowded_server

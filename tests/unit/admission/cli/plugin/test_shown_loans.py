@@ -7,7 +7,7 @@ import pytest
 from msgspec import structs
 
 from admission.cli.rendering.quota import ended_by_themselves
-from admission.read_api import bodies
+from queues.read_api import bodies
 from tests.fakes.fake_reader import GPU, QUEUES, TEAM_A, TEAM_B, FakeReader
 from tests.fakes.plugin import Asking, Plugin
 

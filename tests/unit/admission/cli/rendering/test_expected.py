@@ -5,7 +5,7 @@ from typing import Any
 from msgspec import structs
 
 from admission.cli.rendering.expected import expected_cell, expected_sentence
-from admission.read_api.bodies import ExpectedStartBody
+from queues.read_api.bodies import ExpectedStartBody
 from tests.tables import with_rows
 
 NOW = "2026-11-21T10:00:00Z"

@@ -4,7 +4,7 @@ from typing import Any
 
 from admission.cli.output import Output
 from admission.cli.rendering.explanation import stages_text
-from admission.read_api.bodies import StageBody
+from queues.read_api.bodies import StageBody
 
 
 def stage(name: str, second: int, after: float | None, admission: int | None = None) -> StageBody:

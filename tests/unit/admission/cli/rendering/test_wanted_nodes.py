@@ -6,7 +6,7 @@ from msgspec import structs
 
 from admission.cli.output import Output
 from admission.cli.plugin.wanted_nodes import wanted_lines, wanted_table
-from admission.read_api.bodies import ReasonBody, WaitingBody
+from queues.read_api.bodies import ReasonBody, WaitingBody
 from tests.fakes.fake_reader import waiting as pending
 
 GPU = "nvidia.com/gpu"

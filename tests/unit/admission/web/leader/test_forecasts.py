@@ -15,13 +15,13 @@ from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.snapshot import Snapshot
 from admission.forecast.calibration import Interval
-from admission.read_api.bodies import ExpectedList
 from admission.reconcile.expected_starts import ExpectedStart
 from admission.turn_report import Decided
 from admission.web.leader import forecasts
 from admission.web.leader.answers import LeaderAnswers
 from admission.web.leader.forecasts import Forecasts
 from queues.errors import DatabaseUnavailable
+from queues.read_api.bodies import ExpectedList
 from queues.sql.history.ended_runs import EndedRun
 from queues.text_format import rfc3339
 from queues.workload import QueueName, Workload, WorkloadKey

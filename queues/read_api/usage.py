@@ -2,7 +2,7 @@
 
 import msgspec
 
-from admission.read_api.bodies import AgedBody, Body, PagedBody, WorkloadBody
+from queues.read_api.bodies import AgedBody, Body, PagedBody, WorkloadBody
 
 
 class UsageBody(Body, frozen=True, kw_only=True):

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from admission.read_api.bodies import Facts
+from queues.read_api.bodies import Facts
 from queues.resources import WHOLE, Resources, is_device, show
 
 #: Facts of a reason that are amounts of its resource.

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from admission.read_api.bodies import Body, ChangeBody, ExpectedStartBody, ReasonBody
+from queues.read_api.bodies import Body, ChangeBody, ExpectedStartBody, ReasonBody
 
 
 class QueuePatchBody(Body, frozen=True, kw_only=True):
