@@ -59,12 +59,7 @@ def page(listen: str, api_server: str, ca_file: str | None, cluster_name: str, t
     signal.signal(signal.SIGTERM, lambda *_: Thread(target=server.shutdown, daemon=True).start())
     click.echo(f"The page is at http://{host}:{server.server_port}, for requests with a bearer token.")
     sys.stdout.flush()
-    try:
-        server.serve_forever()
-    except KeyboardInterrupt:
-        pass
-    finally:
-        server.server_close()
+    server.serve_until_ended()
 
 
 def _address(text: str) -> tuple[str, int]:

@@ -96,6 +96,15 @@ class ViewServer(ThreadingHTTPServer):
     def end_stream(self, visitor: Visitor) -> None:
         """Called when it is over."""
 
+    def serve_until_ended(self) -> None:
+        """Serve until Ctrl-C, or until it is shut down."""
+        try:
+            self.serve_forever()
+        except KeyboardInterrupt:
+            pass
+        finally:
+            self.server_close()
+
     def process_request(self, request: Any, client_address: Any) -> None:
         """Serve a connection in a thread of its own, up to a number of threads."""
         if not self._room.acquire(blocking=False):

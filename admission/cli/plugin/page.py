@@ -9,7 +9,7 @@ from admission.cli.access.read_api import ask
 from admission.cli.access.route import Route
 from admission.cli.failures import CommandFailed
 from admission.cli.options import route
-from admission.read_api.bodies import QueueList
+from queues.read_api.bodies import QueueList
 
 
 @click.command(short_help="Queues, waiting workloads and nodes in a browser.")
@@ -43,9 +43,4 @@ def page(port: int, no_browser: bool, route: Route) -> None:
     sys.stdout.flush()
     if not no_browser:
         threading.Thread(target=click.launch, args=(server.url,), daemon=True).start()
-    try:
-        server.serve_forever()
-    except KeyboardInterrupt:
-        pass
-    finally:
-        server.server_close()
+    server.serve_until_ended()

@@ -18,9 +18,9 @@ from admission.cli.output import Output, output
 from admission.cli.rendering.fitting import TableColumn, fits, item_table, with_texts_below
 from admission.cli.rendering.sentences import say, warn
 from admission.cli.rendering.table import amounts, stated_seconds
-from admission.read_api.bodies import Body
 from queues.api.api_resources import NODE_DRAINS, RESERVATIONS, ApiResource
 from queues.api.names import CHANGED_BY
+from queues.read_api.bodies import Body
 from queues.text_format import short_duration, span
 
 _NODES_SHOWN: Final = 3
@@ -170,7 +170,7 @@ class Closure(Body, frozen=True, kw_only=True):
 
     kind: str
     name: str
-    #: Whose work is placed there in the window. Null: nobody's.
+    #: The queue with work that is placed there in the window. Null for none.
     queue: str | None = None
     from_: str = msgspec.field(default="", name="from")
     for_: str | None = msgspec.field(default=None, name="for")
