@@ -17,14 +17,16 @@ import msgspec
 
 from admission.decode.fields import one
 from admission.facts.pods import PodFact, PodPhase
-from admission.facts.workloads import NOTHING_BY_NAME, ChildCluster, ChildJob, WorkloadFact
+from admission.facts.workloads import NOTHING_BY_NAME, ChildCluster, ChildJob, JobCounts, WorkloadFact
 from admission.workloads.inputs import Timeouts, WorkloadInputs
 from admission.workloads.job_counts import (
     JobSyncs,
+    indexes_in,
     pods_at_a_time,
     pods_at_first,
     syncs_of,
     with_ended,
+    within,
 )
 from admission.workloads.kinds import Holding, KindSupport, support_of
 from admission.workloads.kinds.batch_job import as_counted
@@ -32,7 +34,7 @@ from admission.workloads.mismatched_pods import RequestChanges, outgrowing_pods,
 from admission.workloads.pod_sets import RefusedPlaces, SetOnNode, enlarged, without_succeeded
 from admission.workloads.rollback import is_refused, refusals_of
 from admission.workloads.seats import SeatMap, awaits_seat, is_live, seat_maps_of, taken_places
-from queues.admissions import AdmissionState
+from queues.admissions import Admission, AdmissionState
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode
 from queues.text_format import rfc3339
@@ -148,12 +150,24 @@ def as_controlled(inputs: WorkloadInputs, seat_maps: Sequence[SeatMap]) -> Workl
     if fact.counts is None:
         return _without_succeeded(inputs, fact)
     counts = with_ended(fact.counts, inputs.pods)
-    by_index = fact.indexed and all(place.is_by_index() for place in seat_maps)
+    by_index = fact.indexed and all(
+        place.is_by_index() and not _has_given_back(place.admission, fact, counts) for place in seat_maps
+    )
     is_drained = counts.completions is None and counts.succeeded > 0
     if counts is fact.counts and by_index == fact.indexed and not is_drained:
         return inputs
     active = sum(is_live(pod) and not pod.deleting for pod in inputs.pods)
     return msgspec.structs.replace(inputs, fact=as_counted(fact, counts, active, by_index=by_index))
+
+
+def _has_given_back(admission: Admission, fact: WorkloadFact, counts: JobCounts) -> bool:
+    """Whether a directed Job has given back the seat of an index that still gets pods: its pod was in another one."""
+    if fact.directed != admission.id or not admission.ended or counts.completions is None:
+        return False
+    given_back = {admission.seats[index].ordinal for index in admission.ended}
+    below = min(counts.completions, max(given_back) + 1)
+    over = indexes_in(within(counts.over or (), below))
+    return any(index < below and index not in over for index in given_back)
 
 
 def _without_succeeded(inputs: WorkloadInputs, fact: WorkloadFact) -> WorkloadInputs:

@@ -127,6 +127,22 @@ def test_pods_that_are_on_other_nodes_than_those_of_their_indexes_give_back_the_
     assert (place.vacant(), found.evictable, found.problem) == ([], {}, None)
 
 
+@pytest.mark.parametrize(
+    "pods",
+    [[], [of_index(2, "n1")], [of_index(2, "n2")], [of_index(2, "n3")]],
+    ids=["not seen yet", "in a seat given back", "in the seat left", "in the seat of its index, given back"],
+)
+def test_a_directed_job_keeps_the_seat_of_another_index_for_one_that_gave_back_its_own(
+    pods: list[PodFact],
+) -> None:
+    """Index 2 failed in the seat of index 1, after its own was given back: its next pod may be on any of the nodes."""
+    held = admission(JOB, "n1 n2 n3", started=True, ended=frozenset({0, 2}))
+    found = state_of(sweep("0-1"), pods, [held])
+    assert found.ended == {}
+    on = [pod for pod in pods if pod.node != "n2"]
+    assert [pod.uid for pod in (found.unbooked.pods if found.unbooked else ())] == [pod.uid for pod in on]
+
+
 def test_a_directed_job_that_lost_an_index_says_which() -> None:
     found = at_rest(sweep(), [of_index(0, "n2"), of_index(2, "n1")], "n1 n1 n2")
     assert found.problem is None
