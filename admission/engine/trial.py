@@ -317,12 +317,13 @@ class Trial:
         queue: QueueName,
         accounts: Mapping[Account, int],
         seats: Iterable[Seat],
-        ports: Iterable[NodePorts] = (),
+        ports: Sequence[NodePorts] = (),
         times: int = 1,
     ) -> None:
         """Free seats: amounts return to queue and nodes, host ports to the nodes; ``times=-1``: undo that."""
         self.usage.add(queue, accounts, -times)
-        (self.ports.vacate if times > 0 else self.ports.occupy)(ports)
+        if ports:
+            (self.ports.vacate if times > 0 else self.ports.occupy)(ports)
         columns = set()
         for seat in seats:
             column = self.layout.position.get(seat.node)

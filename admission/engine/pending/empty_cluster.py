@@ -153,6 +153,8 @@ class EmptyCluster:
 
     def _beyond_guarantees(self, workload: Workload, request: ClassRequest) -> Reason | None:
         """What other queues are guaranteed of nodes that have enough: it is kept from the gang."""
+        if not self.trial.tree.idle[ROOT]:
+            return None
         queue = workload.queue
         hits = [quota_hit(self.trial, queue, charges) for charges in request.minimum_charges]
         if (hit := _common(hits)) is not None:

@@ -96,7 +96,7 @@ class Screening:
             before is not None
             and self._free is not None
             and before.differs_in_use_only(table)
-            and np.array_equal(self._free, trial.free)
+            and bool((self._free == trial.free).all())
         )
         if not same:
             self._free = trial.free.copy()

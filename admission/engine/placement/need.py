@@ -205,6 +205,7 @@ def size_of_pod(takes: Resources) -> int:
     )
 
 
+@lru_cache(maxsize=4096)
 def is_extended_resource(resource: str) -> bool:
     """Whether nodes offer it by a device plugin. Single devices are part of their resource."""
     return resource not in (CPU, MEMORY, PODS) and not in_bytes(resource) and not is_device(resource)

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import NamedTuple
 
+import numpy as np
+
 from admission.engine.pending.classes import WorkloadClass
 from admission.engine.pending.waiting_time import soonest, starves_at
 from admission.engine.placement.need import MissingMembers, takes_of
@@ -47,9 +49,9 @@ class HopelessQueues:
         for queue in queues:
             self._until.pop(queue, None)
 
-    def forget_due(self, now: int, free: Mapping[str, int]) -> None:
-        """Ask those again for which something may help now."""
-        if any(free.get(resource, 0) >= units for resource, units in self._enough.items()):
+    def forget_due(self, now: int, free_units: Callable[[], Mapping[str, int]]) -> None:
+        """Ask those again for which something may help now. ``free_units``: free on all nodes, by resource."""
+        if any(free_units().get(resource, 0) >= units for resource, units in self._enough.items()):
             self._until.clear()
             self._enough.clear()
         self.forget([queue for queue, due in self._until.items() if due is not None and due <= now])
@@ -85,7 +87,7 @@ class PreemptionProspects:
 
         ``left_out``: classes that are not asked about now.
         """
-        self._hopeless.forget_due(now, self._free_units())
+        self._hopeless.forget_due(now, self._free_units)
         return [
             each
             for queue, of_queue in classes.items()
@@ -171,6 +173,6 @@ class PreemptionProspects:
     def _free_units(self) -> Mapping[str, int]:
         """Units that are free on all nodes together, by resource."""
         if self._free is None:
-            sums = self.trial.free.clip(min=0).sum(axis=1)
+            sums = np.maximum(self.trial.free, 0).sum(axis=1)
             self._free = dict(zip(self.trial.table.resources, sums.tolist(), strict=False))
         return self._free
