@@ -1,9 +1,12 @@
 """A plain document of each kind that has rules, changed in places, and what is said of it."""
 
+from copy import deepcopy
+from typing import Any
+
 import yaml
 
 from queues.api.validation.known import Known
-from queues.api.validation.validation import violations_of
+from queues.api.validation.validation import KINDS, violations_of
 from queues.quota.queue import Limits, Queue
 from queues.resources import Resources
 
@@ -49,15 +52,26 @@ spec:
 CONTAINERS = ("spec", "tasks", 0, "template", "spec", "containers")
 
 
-def changed(text, *changes):
-    """The document with values set at paths."""
-    document = yaml.safe_load(text)
+def changed(document, *changes):
+    """A copy of the document, or what the text says, with values set at paths."""
+    made = yaml.safe_load(document) if isinstance(document, str) else deepcopy(document)
     for *path, key, value in changes:
-        place = document
+        place = made
         for step in path:
-            place = place[step]
+            place = place.setdefault(step, {}) if isinstance(place, dict) else place[step]
         place[key] = value
-    return document
+    return made
+
+
+#: API versions by kind; a Job is Volcano's.
+_VERSIONS = {kind: version for version, kind in reversed(list(KINDS))}
+
+
+def of_kind(kind: str, spec: Any, name: str = "a", **metadata: Any) -> dict[str, Any]:
+    """A document; the kind with its API version (``batch/v1 Job``) where it is not the usual one."""
+    version, _, plain = kind.rpartition(" ")
+    meta = {"name": name, **metadata}
+    return {"apiVersion": version or _VERSIONS[plain], "kind": plain, "metadata": meta, "spec": spec}
 
 
 def messages(document, **known):

@@ -28,6 +28,7 @@ from queues.api.types.queue import QueueDocument
 from queues.api.types.topology import Topology
 from queues.api.types.volcano_job import VolcanoJob
 from queues.api.validation.validation import KINDS
+from tests.builders.valid_documents import of_kind
 
 ROOT = Path(__file__).parents[4]
 JOBS = "admission/volcano_jobs"
@@ -212,8 +213,7 @@ def test_the_modules_that_are_named_read_the_fields(model: type[BaseModel]) -> N
     ("model", "path"), [(model, path) for model, each in TOLD.items() for path in each], ids=str
 )
 def test_a_field_without_effect_is_told(model: type[BaseModel], path: str) -> None:
-    (version, kind) = next(key for key, known in KINDS.items() if known is model)
-    document = {"apiVersion": version, "kind": kind, "metadata": {"name": "a"}, "spec": TOLD[model][path]}
+    document = of_kind(model.model_fields["kind"].default, TOLD[model][path])
     found = check_documents([("file.yaml", yaml.safe_dump(document))])
     told = {re.sub(r"\[\d+\]", "", each.path) for each in found if each.found == "a field without effect"}
     assert f"spec.{path}" in told

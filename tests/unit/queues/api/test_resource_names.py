@@ -22,6 +22,7 @@ from queues.api.types.queue import QueueDocument
 from queues.api.validation.validation import KINDS, violations_of
 from queues.errors import InvalidQuantity
 from queues.resources import amount
+from tests.builders.valid_documents import of_kind
 from tests.tables import with_rows
 
 #: Where Volcano takes any name. Everywhere else a wrong one is refused.
@@ -75,10 +76,8 @@ def amounts_in(annotation: Any, path: str) -> Iterator[str]:
 
 def with_amount(model: type[BaseModel], path: str, name: str) -> dict[str, Any]:
     """A document of the kind with 1 of the resource there."""
-    version, kind = next(key for key, known in KINDS.items() if known is model)
-    document = {"apiVersion": version, "kind": kind, "metadata": {"name": "a", "namespace": "team"}}
-    document["spec"] = deepcopy(SPECS[model])
-    part = document
+    document = of_kind(model.model_fields["kind"].default, deepcopy(SPECS[model]), namespace="team")
+    part: Any = document
     *above, last = path.split(".")
     for field in above:
         inner = part.setdefault(field, {})
@@ -145,7 +144,7 @@ def test_a_queue_has_no_longer_name_than_work_can_write_in_a_label(length: int) 
 
 
 def a_queue(spec: dict[str, Any], name: str = "team") -> dict[str, Any]:
-    return {"apiVersion": QUEUES.api_version, "kind": "Queue", "metadata": {"name": name}, "spec": spec}
+    return of_kind("Queue", spec, name)
 
 
 WRONG: Final = {

@@ -5,14 +5,12 @@ from typing import Any
 
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
-from admission.engine.nodes.levels import HOST
-from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.snapshot import Snapshot
 from queues.plan import Plan
 from queues.quota.queue import Queue
 from queues.resources import Resources
-from queues.workload import NodeName, PodSet, QueueName, Workload
-from tests.builders.decided_work import a_snapshot, a_workload
+from queues.workload import PodSet, QueueName, Workload
+from tests.builders.decided_work import a_node, a_snapshot, a_workload
 
 GPU = "nvidia.com/gpu"
 NOW = 10_000
@@ -33,10 +31,8 @@ def job(number: int, user: str = "", gpus: int = 1, run_time: int | None = None)
 
 
 def snapshot_of(gpus: int, *jobs: Workload, **policy: Any) -> Snapshot:
-    node = Node(
-        name=NodeName("n"), allocatable=Resources({GPU: gpus * 1000, "pods": 100}), labels={HOST: "n"}
-    )
-    return a_snapshot(*jobs, queues=[Queue(name=Q, **policy)], now=NOW, nodes=NodeTable.build([node]))
+    node = a_node("n", {GPU: gpus * 1000, "pods": 100})
+    return a_snapshot(*jobs, queues=[Queue(name=Q, **policy)], now=NOW, nodes=[node])
 
 
 def plan_of(gpus: int, *jobs: Workload, **policy: Any) -> Plan:

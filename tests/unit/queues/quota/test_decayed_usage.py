@@ -3,15 +3,12 @@
 from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
-from itertools import permutations
 from typing import Any
 
 import pytest
 
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
-from admission.engine.nodes.levels import HOST
-from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.snapshot import Snapshot
 from admission.turn_report import QueueAmounts
 from queues.order.shares import share
@@ -32,7 +29,8 @@ from queues.quota.queue import ROOT, Limits, Queue, QueuePolicy
 from queues.quota.tree import QueueTree
 from queues.quota.usage import Usage
 from queues.resources import Resources
-from queues.workload import NO_FLAVOR, NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
+from queues.workload import NO_FLAVOR, PodSet, QueueName, Workload
+from tests.builders.decided_work import a_node, a_snapshot, a_workload
 
 GPU = "nvidia.com/gpu"
 GPUS = Account(NO_FLAVOR, GPU)
@@ -119,12 +117,6 @@ def test_what_lies_back_far_enough_counts_nothing_and_is_forgotten() -> None:
     assert not memories.freeze(later).rows
 
 
-def test_the_order_of_postings_makes_no_difference() -> None:
-    lines = posted([(A, "ann", 4, 5 * DAY, 3 * DAY), (A, "ann", 2, 4 * DAY, DAY)])
-
-    assert len({str(remembered(order).freeze(NOW).lines()) for order in permutations(lines)}) == 1
-
-
 def test_who_holds_the_same_for_ever_counts_just_that() -> None:
     tree = QueueTree.build(queues(), Resources({GPU: 20_000}))
     usage = Usage(tree)
@@ -186,43 +178,25 @@ def test_lines_of_a_file_that_make_no_sense_are_refused() -> None:
     good: list[str | int] = ["a", "ann", 60, "", GPU, 7, "12"]
 
     assert PastUse.from_lines([good]).rows == {UsageHolder(A, "ann", 60): {GPUS: {7: 12}}}
+    assert PastUse.from_lines([good]).lines() == [good]
     for place, wrong in ((0, 1), (2, "60"), (2, 0), (5, None), (6, "x")):
         with pytest.raises((TypeError, ValueError)):
             PastUse.from_lines([[*good[:place], wrong, *good[place + 1 :]]])  # type: ignore[list-item]
 
 
-# ── decisions ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── decisions; who comes first is a law: tests/laws/test_past_use_laws.py ───────────────────────────────────────
 
 
-def job(number: int, queue: QueueName = A, user: str = "", priority: int = 0, gpus: int = 1) -> Workload:
-    return Workload(
-        key=WorkloadKey(WorkloadKind.JOB, f"u{number}"),
-        namespace="team",
-        name=f"w{number}",
-        queue=queue,
-        priority=priority,
-        arrival=number,
-        created=NOW,
-        minimum=1,
-        pod_sets=(PodSet(name="main", count=1, takes=Resources({GPU: gpus * 1000, "pods": 1})),),
-        user=user,
-    )
+def job(number: int, queue: QueueName = A) -> Workload:
+    pods = PodSet(name="main", count=1, takes=Resources({GPU: 1000, "pods": 1}))
+    return a_workload(f"u{number}", pods, name=f"w{number}", queue=queue, arrival=number, created=NOW)
 
 
 def turn(
-    gpus: int, *jobs: Workload, past: PastUse, now: int = NOW, under: dict[QueueName, Queue] | None = None
+    gpus: int, *jobs: Workload, past: PastUse, under: dict[QueueName, Queue] | None = None
 ) -> tuple[Plan, Memo, Snapshot]:
-    node = Node(
-        name=NodeName("n"), allocatable=Resources({GPU: gpus * 1000, "pods": 100}), labels={HOST: "n"}
-    )
-    snapshot = Snapshot(
-        now=now,
-        queues=under or queues(),
-        nodes=NodeTable.build([node]),
-        pending={each.key: each for each in jobs},
-        admissions={},
-        past_use=past,
-    )
+    nodes = [a_node("n", {GPU: gpus * 1000, "pods": 100})]
+    snapshot = a_snapshot(*jobs, queues=(under or queues()).values(), nodes=nodes, now=NOW, past_use=past)
     return *decide(snapshot, Memo()), snapshot
 
 
@@ -233,38 +207,10 @@ def admitted(plan: Plan) -> list[str]:
 PAST = remembered(posted([(A, "ann", 4, 5 * DAY, 3 * DAY), (B, "bob", 4, 5 * DAY, 4 * DAY)])).freeze(NOW)
 
 
-def test_of_two_idle_queues_the_one_that_used_less_comes_first() -> None:
-    jobs = [job(1, A), job(2, A), job(3, B), job(4, B)]
-
-    assert admitted(turn(1, *jobs, past=NO_PAST)[0]) == ["w1"]
-    assert admitted(turn(1, *jobs, past=PAST)[0]) == ["w3"]
-
-
 def test_present_use_counts_beside_past_use_so_that_queues_fill_up_in_turn() -> None:
     jobs = [job(number, queue) for queue, first in ((A, 1), (B, 4)) for number in range(first, first + 3)]
 
     assert admitted(turn(4, *jobs, past=PAST)[0]) == ["w4", "w1", "w5", "w2"]
-
-
-def test_at_equal_priority_the_user_who_used_less_comes_first() -> None:
-    past = remembered(posted([(A, "ann", 4, 5 * DAY, 3 * DAY), (A, "", 1, 5 * DAY, 3 * DAY)])).freeze(NOW)
-    jobs = [job(1, user="ann"), job(2), job(3, user="bob", gpus=2), job(4, user="ann", priority=5)]
-
-    plan = turn(4, *jobs, past=past)[0]
-
-    assert admitted(plan) == ["w4", "w3", "w2"]
-
-
-def test_under_round_robin_the_past_of_users_counts_too_and_elsewhere_users_do_not_matter() -> None:
-    jobs = [job(1, user="ann"), job(2, user="bob"), job(3, user="ann", priority=5)]
-    past = remembered(posted([(A, "ann", 4, 5 * DAY, 3 * DAY)])).freeze(NOW)
-
-    def first(order: str) -> list[str]:
-        under = {A: Queue(name=A, order=order, policy=QueuePolicy(usage_half_life=HALF_LIFE))}
-        return admitted(turn(1, *jobs, past=past, under=under)[0])
-
-    assert first("round-robin") == ["w2"]
-    assert first("fifo") == first("strict-fifo") == ["w1"]
 
 
 def test_metrics_show_the_averages_that_a_turn_went_by() -> None:

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from queues.api.check.check import check_documents
 from tests.tables import with_rows
 
@@ -116,9 +118,13 @@ def test_the_queue_of_podgroups_that_a_leader_worker_sets_controller_makes_is_to
     assert [found in each for each in about] == ([True] if found else [])
 
 
-def test_a_deployment_for_volcano_is_a_gang_as_its_annotation_says() -> None:
-    text = (OWNER % ("Deployment", f'{MIN_MEMBER}: "4"')).replace(
-        "labels: {muster.dev/queue-name: language}, ", ""
-    )
+@pytest.mark.parametrize(
+    ("annotation", "waits"),
+    [("", "each of its pods waits alone"), (f'{MIN_MEMBER}: "4"', "4 of its pods wait as a gang")],
+    ids=["without one, alone", "a gang as its annotation says"],
+)
+def test_a_deployment_for_volcano_waits_without_a_queue_too(annotation: str, waits: str) -> None:
+    text = (OWNER % ("Deployment", annotation)).replace("labels: {muster.dev/queue-name: language}, ", "")
     [note] = told(text.replace("spec: {containers", "spec: {schedulerName: volcano, containers"))
-    assert note.endswith("no queue: 4 of its pods wait as a gang, in the namespace's queue or in default")
+    assert f"no queue: {waits}" in note
+    assert note.endswith("in the namespace's queue or in default")

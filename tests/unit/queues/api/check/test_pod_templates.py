@@ -6,49 +6,42 @@ import pytest
 import yaml
 
 from queues.api.check.check import check_documents
+from queues.api.check.finding import Finding
 from queues.api.check.summary import summary_lines
 from queues.api.validation.pod_fields import pod_types
+from tests.builders.valid_documents import of_kind
 from tests.tables import with_rows
 
 CONTAINER = {"name": "main", "image": "busybox"}
+PORT = "containers[0].ports[0].containerPort"
+
+
+def main(**fields: Any) -> dict[str, Any]:
+    """A change of the only container."""
+    return {"containers": [{**CONTAINER, **fields}]}
+
 
 #: Change of the pod's spec, path below it, and what is found there.
 WRONG: list[tuple[dict[str, Any], str, str]] = [
+    (main(command="sleep 3"), "containers[0].command", "'sleep 3', expected a list of texts"),
+    (main(args=[1]), "containers[0].args[0]", "1, expected text"),
+    (main(env=[{"name": "A", "value": 1}]), "containers[0].env[0].value", "1, expected text"),
+    (main(env={"A": "b"}), "containers[0].env", "{'A': 'b'}, expected a list"),
+    (main(tty="yes"), "containers[0].tty", "'yes', expected true or false"),
+    (main(ports=[{"containerPort": "80"}]), PORT, "'80', expected a whole number"),
+    (main(ports=[{"hostPort": 80}]), PORT, "nothing, expected a value"),
     (
-        {"containers": [{**CONTAINER, "command": "sleep 3"}]},
-        "containers[0].command",
-        "'sleep 3', expected a list of texts",
-    ),
-    ({"containers": [{**CONTAINER, "args": [1]}]}, "containers[0].args[0]", "1, expected text"),
-    (
-        {"containers": [{**CONTAINER, "env": [{"name": "A", "value": 1}]}]},
-        "containers[0].env[0].value",
-        "1, expected text",
-    ),
-    ({"containers": [{**CONTAINER, "env": {"A": "b"}}]}, "containers[0].env", "{'A': 'b'}, expected a list"),
-    ({"containers": [{**CONTAINER, "tty": "yes"}]}, "containers[0].tty", "'yes', expected true or false"),
-    (
-        {"containers": [{**CONTAINER, "ports": [{"containerPort": "80"}]}]},
-        "containers[0].ports[0].containerPort",
-        "'80', expected a whole number",
-    ),
-    (
-        {"containers": [{**CONTAINER, "ports": [{"hostPort": 80}]}]},
-        "containers[0].ports[0].containerPort",
-        "nothing, expected a value",
-    ),
-    (
-        {"containers": [{**CONTAINER, "imagePullPolicy": "Sometimes"}]},
+        main(imagePullPolicy="Sometimes"),
         "containers[0].imagePullPolicy",
         "'Sometimes', expected one of Always, IfNotPresent, Never",
     ),
     (
-        {"containers": [{**CONTAINER, "livenessProbe": {"httpGet": {"port": True}}}]},
+        main(livenessProbe={"httpGet": {"port": True}}),
         "containers[0].livenessProbe.httpGet.port",
         "True, expected a whole number or text",
     ),
     (
-        {"containers": [{**CONTAINER, "volumeMounts": [{"name": "data", "mountPath": "/d"}]}]},
+        main(volumeMounts=[{"name": "data", "mountPath": "/d"}]),
         "containers[0].volumeMounts[0].name",
         "'data', expected a volume of the pod (it has none)",
     ),
@@ -60,7 +53,7 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     ({"containers": [{"name": "main"}]}, "containers[0].image", "nothing, expected an image"),
     ({"containers": {"a": "b"}}, "containers", "{'a': 'b'}, expected a list"),
     (
-        {"containers": [{**CONTAINER, "resources": {"limits": {"cpu": "1x"}}}]},
+        main(resources={"limits": {"cpu": "1x"}}),
         "containers[0].resources.limits.cpu",
         "'1x', expected a quantity",
     ),
@@ -91,11 +84,7 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
 
 #: Misspelt fields, and what was meant.
 UNKNOWN = [
-    (
-        {"containers": [{**CONTAINER, "volumMounts": []}]},
-        "containers[0].volumMounts",
-        "volumeMounts (misspelt?)",
-    ),
+    (main(volumMounts=[]), "containers[0].volumMounts", "volumeMounts (misspelt?)"),
     ({"contaners": []}, "contaners", "containers (misspelt?)"),
     ({"gpus": 3}, "gpus", "a field of PodSpec in Kubernetes 1.36"),
 ]
@@ -107,24 +96,23 @@ def pod_spec(change: dict[str, Any]) -> dict[str, Any]:
 
 def documents(change: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     """The same pod in each kind that Muster reads, with the path of its spec."""
-    spec = pod_spec(change)
-    named = {"metadata": {"name": "a", "labels": {"muster.dev/queue-name": "q"}}}
-    job = {"apiVersion": "batch/v1", "kind": "Job", **named, "spec": {"template": {"spec": spec}}}
-    tasks = {"tasks": [{"name": "t", "template": {"spec": spec}}]}
-    return [
-        ("spec", {"apiVersion": "v1", "kind": "Pod", **named, "spec": spec}),
-        ("spec.template.spec", job),
-        ("spec.template.spec", {**job, "apiVersion": "apps/v1", "kind": "Deployment"}),
-        (
-            "spec.tasks[0].template.spec",
-            {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", **named, "spec": tasks},
-        ),
-    ]
+    template = {"spec": pod_spec(change)}
+    kinds = (
+        ("spec", "Pod", template["spec"]),
+        ("spec.template.spec", "batch/v1 Job", {"template": template}),
+        ("spec.template.spec", "apps/v1 Deployment", {"template": template}),
+        ("spec.tasks[0].template.spec", "Job", {"tasks": [{"name": "t", "template": template}]}),
+    )
+    labels = {"muster.dev/queue-name": "q"}
+    return [(where, of_kind(kind, spec, labels=labels)) for where, kind, spec in kinds]
+
+
+def checked(*documents: dict[str, Any]) -> list[Finding]:
+    return list(check_documents([("file.yaml", yaml.safe_dump_all(documents))]))
 
 
 def findings(document: dict[str, Any], severity: str) -> list[str]:
-    found = check_documents([("file.yaml", yaml.safe_dump(document))])
-    return [str(each) for each in found if each.severity == severity]
+    return [str(each) for each in checked(document) if each.severity == severity]
 
 
 @pytest.mark.parametrize(("change", "path", "found"), WRONG, ids=[path for _, path, _ in WRONG])
@@ -190,8 +178,8 @@ def test_what_the_api_server_accepts_is_no_finding() -> None:
 
 def test_claims_of_a_stateful_set_are_volumes_of_its_pods() -> None:
     mounts = [{"name": "data", "mountPath": "/d"}]
-    spec = {"template": {"spec": {"containers": [{**CONTAINER, "volumeMounts": mounts}]}}}
-    document = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "a"}, "spec": spec}
+    spec = {"template": {"spec": main(volumeMounts=mounts)}}
+    document = of_kind("apps/v1 StatefulSet", spec)
     assert len(findings(document, "error")) == 1
     document["spec"] = {**spec, "volumeClaimTemplates": [{"metadata": {"name": "data"}}]}
     assert findings(document, "error") == []
@@ -199,81 +187,35 @@ def test_claims_of_a_stateful_set_are_volumes_of_its_pods() -> None:
 
 @with_rows("metadata", "told")
 def test_what_becomes_of_the_pods_of_a_deployment(metadata: dict[str, Any], told: str) -> None:
-    template = {"metadata": metadata, "spec": {"containers": [CONTAINER]}}
-    document = {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": "a"},
-        "spec": {"strategy": {"type": "Recreate"}, "template": template},
-    }
-    (found,) = findings(document, "note")
+    template = {"metadata": metadata, "spec": main()}
+    spec = {"strategy": {"type": "Recreate"}, "template": template}
+    (found,) = findings(of_kind("apps/v1 Deployment", spec), "note")
     assert told in found
 
 
-def test_a_deployment_for_volcanos_scheduler_waits() -> None:
-    template = {"spec": {"schedulerName": "volcano", "containers": [CONTAINER]}}
-    document = {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": "a"},
-        "spec": {"template": template},
-    }
-    (found,) = findings(document, "note")
-    assert "no queue: each of its pods waits alone" in found
-
-
-def test_jobs_of_a_cron_job_wait_in_the_queue_of_its_template() -> None:
-    labels = {"muster.dev/queue-name": "team"}
-    template = {"metadata": {"labels": labels}, "spec": {"template": {"spec": pod_spec({})}}}
-    document = {
-        "apiVersion": "batch/v1",
-        "kind": "CronJob",
-        "metadata": {"name": "a"},
-        "spec": {"jobTemplate": template},
-    }
-    (found,) = findings(document, "note")
-    assert "each of its Jobs waits as a gang" in found
-
-
 def test_an_unknown_queue_in_a_template_is_a_warning_where_queues_are_defined() -> None:
-    queue = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "known"}}
-    template = {
-        "metadata": {"labels": {"muster.dev/queue-name": "team"}},
-        "spec": {"containers": [CONTAINER]},
-    }
-    document = {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": "a"},
-        "spec": {"template": template},
-    }
-    found = check_documents([("file.yaml", yaml.safe_dump_all([queue, document]))])
+    queue = of_kind("Queue", {})
+    template = {"metadata": {"labels": {"muster.dev/queue-name": "team"}}, "spec": main()}
+    found = checked(queue, of_kind("apps/v1 Deployment", {"template": template}))
     assert [each.found for each in found if each.severity == "warning"] == ["'team'"]
 
 
 def test_a_job_that_names_no_queue_is_noted() -> None:
-    document = {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": "a"},
-        "spec": {"template": {"spec": pod_spec({})}},
-    }
-    (found,) = findings(document, "note")
+    spec = {"template": {"spec": pod_spec({})}}
+    (found,) = findings(of_kind("batch/v1 Job", spec), "note")
     assert "found no queue, expected the label muster.dev/queue-name" in found
-    document["metadata"] = {"name": "a", "annotations": {"scheduling.volcano.sh/queue-name": "q"}}
-    assert findings(document, "note") == []
+    named = of_kind("batch/v1 Job", spec, annotations={"scheduling.volcano.sh/queue-name": "q"})
+    assert findings(named, "note") == []
 
 
 @with_rows("labels", "warned")
 def test_a_suspended_job_that_nobody_would_resume_is_a_warning(labels: dict[str, str], warned: bool) -> None:
     spec = {"suspend": True, "template": {"spec": pod_spec({})}}
-    metadata = {"name": "a", "namespace": "ns", "labels": labels}
-    document = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+    document = of_kind("batch/v1 Job", spec, namespace="ns", labels=labels)
     assert any("spec.suspend: found true" in each for each in findings(document, "warning")) == warned
     namespace = {"name": "ns", "annotations": {"muster.dev/queue-name": "q"}}
     known = {"apiVersion": "v1", "kind": "Namespace", "metadata": namespace}
-    found = check_documents([("file.yaml", yaml.safe_dump_all([document, known]))])
-    assert not [each for each in found if each.path == "spec.suspend"]
+    assert not [each for each in checked(document, known) if each.path == "spec.suspend"]
 
 
 def test_one_wrong_field_of_a_queue_hides_no_other(golden: Any) -> None:
@@ -283,13 +225,8 @@ def test_one_wrong_field_of_a_queue_hides_no_other(golden: Any) -> None:
         "deserverd": {},
         "dequeueStrategy": "fifo",
     }
-    document = {
-        "apiVersion": "scheduling.volcano.sh/v1beta1",
-        "kind": "Queue",
-        "metadata": {"name": "a"},
-        "spec": spec,
-    }
-    assert sorted(each.path for each in check_documents([("file.yaml", yaml.safe_dump(document))])) == golden
+    queue = of_kind("Queue", spec)
+    assert sorted(each.path for each in checked(queue)) == golden
 
 
 def objects(*each: tuple[str, str, str, str]) -> str:
@@ -315,15 +252,7 @@ def test_a_summary_has_a_line_for_each_file(golden: Any) -> None:
 
 
 def test_every_type_of_the_table_is_in_it() -> None:
-    known = {
-        "string",
-        "boolean",
-        "quantity",
-        "int-or-string",
-        "time",
-        "integer:int32",
-        "integer:int64",
-        "object",
-    }
+    known = {"string", "boolean", "quantity", "int-or-string", "time", "object"}
+    known |= {"integer:int32", "integer:int64"}
     named = {field.type.strip("[]{}") for fields in pod_types().values() for field in fields.values()}
     assert {name for name in named if "|" not in name} - known - pod_types().keys() == set()

@@ -11,6 +11,14 @@ def pod(**spec: Any) -> dict[str, Any]:
     return {"tasks": [{"name": "w", "replicas": 1, "template": {"spec": spec}}]}
 
 
+def main(**fields: Any) -> dict[str, Any]:
+    """A pod with one container of these fields."""
+    return pod(containers=[{"name": "c", **fields}])
+
+
+PORTS = [{"containerPort": 1}, {"containerPort": 2}]
+
+
 @pytest.mark.parametrize(
     ("spec", "patch", "result"),
     [
@@ -43,62 +51,21 @@ def pod(**spec: Any) -> dict[str, Any]:
             {"networkTopology": {"mode": "soft"}},
         ),
         (
-            pod(
-                containers=[
-                    {"name": "c", "image": "i:1", "env": [{"name": "A", "value": "1"}], "args": ["x"]}
-                ]
-            ),
-            pod(
-                containers=[
-                    {"name": "c", "env": [{"name": "A", "valueFrom": {}}, {"name": "B"}], "args": ["y"]}
-                ]
-            ),
-            pod(
-                containers=[
-                    {
-                        "name": "c",
-                        "image": "i:1",
-                        "env": [{"name": "A", "valueFrom": {}}, {"name": "B"}],
-                        "args": ["y"],
-                    }
-                ]
-            ),
+            main(image="i:1", env=[{"name": "A", "value": "1"}], args=["x"]),
+            main(env=[{"name": "A", "valueFrom": {}}, {"name": "B"}], args=["y"]),
+            main(image="i:1", env=[{"name": "A", "valueFrom": {}}, {"name": "B"}], args=["y"]),
         ),
         (
-            pod(containers=[{"name": "c", "resources": {"limits": {"cpu": 1, "memory": 1}}}]),
+            main(resources={"limits": {"cpu": 1, "memory": 1}}),
             pod(containers=[{"name": "c", "resources": {"limits": {"cpu": 2}}}, {"name": "side"}]),
             pod(
                 containers=[{"name": "c", "resources": {"limits": {"cpu": 2, "memory": 1}}}, {"name": "side"}]
             ),
         ),
         (
-            pod(
-                containers=[
-                    {
-                        "name": "c",
-                        "ports": [{"containerPort": 1, "name": "a"}],
-                        "volumeMounts": [{"name": "v", "mountPath": "/d"}],
-                    }
-                ]
-            ),
-            pod(
-                containers=[
-                    {
-                        "name": "c",
-                        "ports": [{"containerPort": 1}, {"containerPort": 2}],
-                        "volumeMounts": [{"name": "u", "mountPath": "/d"}],
-                    }
-                ]
-            ),
-            pod(
-                containers=[
-                    {
-                        "name": "c",
-                        "ports": [{"containerPort": 1}, {"containerPort": 2}],
-                        "volumeMounts": [{"name": "u", "mountPath": "/d"}],
-                    }
-                ]
-            ),
+            main(ports=[{"containerPort": 1, "name": "a"}], volumeMounts=[{"name": "v", "mountPath": "/d"}]),
+            main(ports=PORTS, volumeMounts=[{"name": "u", "mountPath": "/d"}]),
+            main(ports=PORTS, volumeMounts=[{"name": "u", "mountPath": "/d"}]),
         ),
         (
             pod(
@@ -129,7 +96,7 @@ def test_a_patch_changes_what_it_names(spec: Any, patch: Any, result: Any) -> No
 
 
 def test_neither_the_spec_nor_the_patch_is_changed() -> None:
-    spec, patch = pod(containers=[{"name": "c"}]), pod(containers=[{"name": "c", "image": "i"}])
+    spec, patch = main(), main(image="i")
     before = repr((spec, patch))
     patched(spec, patch)
     assert before == repr((spec, patch))

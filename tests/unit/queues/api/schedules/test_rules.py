@@ -7,6 +7,7 @@ import pytest
 from queues.api.check.check import check_documents
 from queues.api.validation.known import Known
 from queues.api.validation.validation import violations_of
+from tests.builders.valid_documents import of_kind
 
 Document = dict[str, Any]
 TASK: Document = {
@@ -17,24 +18,15 @@ TASK: Document = {
 
 def cron_job(name: str = "nightly", **spec: Any) -> Document:
     template = {"spec": {"tasks": [TASK], **spec.pop("job", {})}, **spec.pop("template", {})}
-    return {
-        "apiVersion": "batch.volcano.sh/v1alpha1",
-        "kind": "CronJob",
-        "metadata": {"name": name},
-        "spec": {"schedule": "0 2 * * *", "jobTemplate": template, **spec},
-    }
+    return of_kind("CronJob", {"schedule": "0 2 * * *", "jobTemplate": template, **spec}, name)
 
 
-def flow(*flows: Document, name: str = "ring", **spec: Any) -> Document:
-    return {
-        "apiVersion": "flow.volcano.sh/v1alpha1",
-        "kind": "JobFlow",
-        "metadata": {"name": name},
-        "spec": {"flows": list(flows), **spec},
-    }
+def flow(*flows: Document, **spec: Any) -> Document:
+    return of_kind("JobFlow", {"flows": list(flows), **spec}, "ring")
 
 
-def after(name: str, *targets: str, probe: Document | None = None) -> Document:
+def after(name: str, *targets: str, **probe: list[Document]) -> Document:
+    """A flow after others; ``probe``: what is looked at of them, by the field of the probe."""
     return {"name": name, "dependsOn": {"targets": list(targets), **({"probe": probe} if probe else {})}}
 
 
@@ -44,8 +36,8 @@ def messages(document: Document) -> list[str]:
 
 def test_what_volcano_accepts_is_accepted() -> None:
     assert messages(cron_job(timeZone="Europe/Berlin", startingDeadlineSeconds=60)) == []
-    probe = {"httpGetList": [{"taskName": "worker", "path": "/ready", "port": 80}]}
-    assert messages(flow({"name": "a"}, after("b", "a", probe=probe), jobRetainPolicy="delete")) == []
+    ready = after("b", "a", httpGetList=[{"taskName": "worker", "path": "/ready", "port": 80}])
+    assert messages(flow({"name": "a"}, ready, jobRetainPolicy="delete")) == []
 
 
 @pytest.mark.parametrize(
@@ -90,17 +82,16 @@ def test_what_volcano_accepts_is_accepted() -> None:
         (flow({"name": "a" * 60}), "spec.flows[0].name: found 65 characters"),
         (flow({"name": "a"}, jobRetainPolicy="keep"), "spec.jobRetainPolicy: found 'keep'"),
         (
-            flow(
-                {"name": "a"}, after("b", "a", probe={"taskStatusList": [{"taskName": "w", "phase": "Up"}]})
-            ),
+            flow({"name": "a"}, after("b", "a", taskStatusList=[{"taskName": "w", "phase": "Up"}])),
             "probe.taskStatusList[0].phase: found 'Up', expected one of Pending, Running",
         ),
+        (flow(after("b", tcpSocketList=[])), "dependsOn.probe: found a probe without targets, expected"),
         (
-            flow({"name": "a"}, after("b", "a", probe={"tcpSocketList": [{"taskName": "w", "port": 70000}]})),
+            flow({"name": "a"}, after("b", "a", tcpSocketList=[{"taskName": "w", "port": 70000}])),
             "probe.tcpSocketList[0].port: found 70000, expected at most 65535",
         ),
         (
-            flow({"name": "a"}, after("b", "a", probe={"httpGetList": [{"taskName": "w", "port": 0}]})),
+            flow({"name": "a"}, after("b", "a", httpGetList=[{"taskName": "w", "port": 0}])),
             "probe.httpGetList[0].port: found 0",
         ),
         (
@@ -115,13 +106,8 @@ def test_what_cannot_work_is_refused(document: Document, message: str) -> None:
 
 
 def test_a_template_is_judged_as_a_job_is() -> None:
-    template = {
-        "apiVersion": "flow.volcano.sh/v1alpha1",
-        "kind": "JobTemplate",
-        "metadata": {"name": "a"},
-        "spec": {"tasks": [{**TASK, "template": {"spec": {"nodeName": "n1", "containers": []}}}]},
-    }
-    found = messages(template)
+    spec = {"tasks": [{**TASK, "template": {"spec": {"nodeName": "n1", "containers": []}}}]}
+    found = messages(of_kind("JobTemplate", spec))
     assert any("nodeName: found 'n1', expected none: Muster chooses the node" in each for each in found)
     assert any("at least one container" in each for each in found)
 

@@ -19,6 +19,7 @@ from queues.node_closures import ClosureKind, NodeClosure
 from queues.quota.queue import Limits, Queue
 from queues.resources import Resources
 from queues.workload import QueueName
+from tests.builders.valid_documents import of_kind
 from tests.tables import with_rows
 
 GPU = "nvidia.com/gpu"
@@ -30,29 +31,19 @@ QUEUES = {
 }
 
 
+def closure(kind: str, name: str, **spec: Any) -> dict[str, Any]:
+    """``from_`` and ``for_`` are the fields of these names, and None leaves one out."""
+    stated = {key.rstrip("_"): value for key, value in spec.items() if value is not None}
+    return of_kind(kind, stated, name)
+
+
 def reservation(name: str = "night", **spec: Any) -> dict[str, Any]:
-    plain = {
-        "queue": "train",
-        "resources": {GPU: "64"},
-        "from": "2027-01-15T12:00:00Z",
-        "for": "4h",
-    }
-    return {
-        "apiVersion": "muster.dev/v1alpha1",
-        "kind": "Reservation",
-        "metadata": {"name": name},
-        "spec": {key: value for key, value in {**plain, **spec}.items() if value is not None},
-    }
+    plain = {"queue": "train", "resources": {GPU: "64"}, "from_": "2027-01-15T12:00:00Z", "for_": "4h"}
+    return closure("Reservation", name, **{**plain, **spec})
 
 
 def drain(**spec: Any) -> dict[str, Any]:
-    plain = {"nodes": ["n1"], "at": "2027-01-15T12:00:00Z"}
-    return {
-        "apiVersion": "muster.dev/v1alpha1",
-        "kind": "NodeDrain",
-        "metadata": {"name": "fix"},
-        "spec": {key: value for key, value in {**plain, **spec}.items() if value is not None},
-    }
+    return closure("NodeDrain", "fix", **{"nodes": ["n1"], "at": "2027-01-15T12:00:00Z", **spec})
 
 
 def planned(gpus: int) -> NodeClosure:
@@ -88,7 +79,7 @@ def test_what_is_right_is_taken() -> None:
     assert refused(reservation()) == []
     assert refused(reservation(topology="rack", leadTime="3h", clearBefore="10m")) == []
     assert refused(drain()) == []
-    assert refused(drain(nodes=None, nodeSelector={"rack": "r7"}, **{"for": "30m"})) == []
+    assert refused(drain(nodes=None, nodeSelector={"rack": "r7"}, for_="30m")) == []
 
 
 @pytest.mark.parametrize(
@@ -100,20 +91,20 @@ def test_what_is_right_is_taken() -> None:
             "spec.queue: found 'root', expected a queue below root: all work is root's",
         ),
         (
-            reservation(**{"from": "2027-01-15T07:00:00Z"}),
+            reservation(from_="2027-01-15T07:00:00Z"),
             "spec.from: found 2027-01-15T07:00:00Z, expected a time to come; now it is 2027-01-15T08:00:00Z",
         ),
         (
-            reservation(**{"from": "soon"}),
+            reservation(from_="soon"),
             "spec.from: found 'soon', expected a time such as 2026-11-20T14:00:00Z",
         ),
-        (reservation(**{"from": "2029-01-15T12:00:00Z"}), "expected a time within a year"),
+        (reservation(from_="2029-01-15T12:00:00Z"), "expected a time within a year"),
         (
-            reservation(**{"for": "1 day"}),
+            reservation(for_="1 day"),
             "spec.for: found '1 day', expected a duration such as 90s, 30m or 2h",
         ),
-        (reservation(**{"for": "0h"}), "spec.for: found '0h', expected more than 0s"),
-        (reservation(**{"for": "9000h"}), "spec.for: found '9000h', expected at most 2208h0m0s"),
+        (reservation(for_="0h"), "spec.for: found '0h', expected more than 0s"),
+        (reservation(for_="9000h"), "spec.for: found '9000h', expected at most 2208h0m0s"),
         (reservation(leadTime="99999h"), "spec.leadTime: found '99999h', expected at most 168h0m0s"),
         (
             reservation(leadTime="8760h", clearBefore="8759h"),
@@ -163,14 +154,16 @@ def test_what_is_wrong_is_refused_with_a_line(document: dict[str, Any], message:
     assert message in found
 
 
-def test_those_that_have_ended_do_not_count() -> None:
+def test_there_are_so_many_only_and_those_that_have_ended_do_not_count() -> None:
     ended = replace(planned(0), start=NOW - 100, lead_from=NOW - 100, clear_at=NOW - 100, end=NOW - 10)
     many = [replace(planned(0), name=f"r{number}") for number in range(199)]
     assert list(violations_of(reservation(), Known(now=NOW, closures=[ended, *many]))) == []
     again = replace(ended, name="night")
     known = Known(now=NOW, closures=[again, *many, planned(0)])
-    (violation,) = violations_of(reservation(), known, old=reservation(**{"for": "1h"}))
-    assert "found 200 reservations already" in violation.message
+    (violation,) = violations_of(reservation(), known, old=reservation(for_="1h"))
+    assert violation.message.startswith(
+        "metadata.name: found 200 reservations already, expected fewer than 200"
+    )
 
 
 def test_flavors_are_checked_once_they_are_known(golden: Any) -> None:
@@ -184,22 +177,13 @@ def test_flavors_are_checked_once_they_are_known(golden: Any) -> None:
     assert many.message.endswith("f08, f09 and 20 more")
 
 
-def test_too_many_are_refused() -> None:
-    many = [planned(0) for _ in range(200)]
-    known = Known(now=NOW, closures=many)
-    (violation,) = violations_of(reservation(), known)
-    assert violation.message.startswith(
-        "metadata.name: found 200 reservations already, expected fewer than 200"
-    )
-
-
 def test_a_reservation_that_has_begun_may_be_made_longer() -> None:
-    before = reservation(**{"from": "2027-01-15T07:00:00Z"})
-    assert refused(reservation(**{"from": "2027-01-15T07:00:00Z", "for": "6h"}), old=before) == []
+    before = reservation(from_="2027-01-15T07:00:00Z")
+    assert refused(reservation(from_="2027-01-15T07:00:00Z", for_="6h"), old=before) == []
 
 
 def test_times_are_checked_when_it_is_moved() -> None:
-    (found,) = refused(reservation(**{"from": "2027-01-15T07:00:00Z"}), old=reservation())
+    (found,) = refused(reservation(from_="2027-01-15T07:00:00Z"), old=reservation())
     assert "expected a time to come" in found
     (found,) = refused(drain(at="2029-01-15T07:00:00Z"), old=drain())
     assert "expected a time within a year" in found
@@ -238,70 +222,68 @@ QUOTALESS = queue("team", "root", ("lead",))
 SHAPES = node_shapes([{GPU: 8000, "cpu": 192_000}, {GPU: 8000, "cpu": 96_000}])
 
 
-def change(after: dict[str, Any] | None, before: dict[str, Any] | None = None) -> ReservationChange:
-    return ReservationChange("night", before, after)
+def refusals(
+    after: dict[str, Any] | None, before: dict[str, Any] | None = None, by: Requester = LEAD, **world: Any
+) -> list[str]:
+    """What is said of the change; ``world``: other queues, reservations and nodes than the usual ones."""
+    known = {"queues": STORED, "others": {}, "shapes": SHAPES, **world}
+    change = ReservationChange("night", before, after, is_status=known.pop("is_status", False))
+    return reservation_refusals(change, by, known["queues"], known["others"], known["shapes"], NOW)
 
 
 def test_administrators_of_a_tenant_reserve_what_their_queues_deserve() -> None:
-    assert reservation_refusals(change(reservation()), LEAD, STORED, {}, SHAPES, NOW) == []
-    assert reservation_refusals(change(reservation(queue="team")), LEAD, STORED, {}, SHAPES, NOW) == []
-    assert reservation_refusals(change(None, reservation()), LEAD, STORED, {}, SHAPES, NOW) == []
+    for after, before in ((reservation(), None), (reservation(queue="team"), None), (None, reservation())):
+        assert refusals(after, before) == []
 
 
 @pytest.mark.parametrize(
-    ("planned_change", "by", "message"),
+    ("found", "message"),
     [
-        (change(reservation()), STRANGER, "stranger may not reserve for queue train"),
-        (change(None, reservation()), STRANGER, "stranger may not reserve for queue train"),
-        (change(reservation(queue="others")), LEAD, "lead may not reserve for queue others"),
-        (change(reservation(queue="others"), reservation()), LEAD, "lead may not reserve for queue others"),
-        (change(reservation(), reservation(queue="others")), LEAD, "lead may not reserve for queue others"),
-        (change(reservation(queue=7)), LEAD, "lead may not reserve for queue (none)"),
+        (refusals(reservation(), by=STRANGER), "stranger may not reserve for queue train"),
+        (refusals(None, reservation(), by=STRANGER), "stranger may not reserve for queue train"),
+        (refusals(reservation(queue="others")), "lead may not reserve for queue others"),
+        (refusals(reservation(queue="others"), reservation()), "lead may not reserve for queue others"),
+        (refusals(reservation(), reservation(queue="others")), "lead may not reserve for queue others"),
+        (refusals(reservation(queue=7)), "lead may not reserve for queue (none)"),
         (
-            change(reservation(resources={GPU: "65"})),
-            LEAD,
+            refusals(reservation(resources={GPU: "65"})),
             f"found 72 {GPU} on whole nodes reserved for queue train at the same time, expected at most 64, what",
         ),
         (
-            change(reservation(queue="unstated")),
-            LEAD,
+            refusals(reservation(queue="unstated")),
             f"found whole nodes with {GPU}, of which neither queue unstated nor one above it states",
         ),
-        (change(reservation(**{"from": "soon"})), LEAD, "found a spec that cannot be read"),
+        (refusals(reservation(from_="soon")), "found a spec that cannot be read"),
+        (refusals(reservation(), reservation(), is_status=True), "found a status written by lead"),
+        (refusals(reservation(), shapes=None), "not known yet"),
     ],
 )
-def test_others_are_refused(planned_change: ReservationChange, by: Requester, message: str) -> None:
-    (found,) = reservation_refusals(planned_change, by, STORED, {}, SHAPES, NOW)
-    assert message in found
+def test_others_are_refused(found: list[str], message: str) -> None:
+    (refusal,) = found
+    assert message in refusal
 
 
 def test_reservations_at_one_time_count_together_up_the_tree() -> None:
-    others = {"evening": reservation("evening", queue="free", resources={GPU: "40"})}
-    (found,) = reservation_refusals(change(reservation()), LEAD, STORED, others, SHAPES, NOW)
+    evening = reservation("evening", queue="free", resources={GPU: "40"})
+    (found,) = refusals(reservation(), others={"evening": evening})
     assert (
-        "found 104 nvidia.com/gpu on whole nodes reserved for queue team at the same time, expected at most 96"
+        f"found 104 {GPU} on whole nodes reserved for queue team at the same time, expected at most 96"
         in found
     )
-    later = {
-        "evening": reservation(
-            "evening", queue="free", resources={GPU: "40"}, **{"from": "2027-01-16T12:00:00Z"}
-        )
-    }
-    assert reservation_refusals(change(reservation()), LEAD, STORED, later, SHAPES, NOW) == []
+    later = reservation("evening", queue="free", resources={GPU: "40"}, from_="2027-01-16T12:00:00Z")
+    assert refusals(reservation(), others={"evening": later}) == []
 
 
 def test_lead_times_at_one_time_count_together() -> None:
     # Windows of a second, one after the other: each closes its nodes from its lead time on.
     others = {
         f"r{number}": reservation(
-            f"r{number}", **{"from": f"2027-01-15T{13 + number}:00:00Z", "for": "1s", "leadTime": "168h"}
+            f"r{number}", from_=f"2027-01-15T{13 + number}:00:00Z", for_="1s", leadTime="168h"
         )
         for number in range(9)
     }
-    spec = {"from": "2027-01-15T12:59:00Z", "for": "1s", "leadTime": "168h"}
-    (found,) = reservation_refusals(
-        change(reservation(**spec)), LEAD, {**STORED, "team": QUOTALESS}, others, SHAPES, NOW
-    )
+    spec = {"from_": "2027-01-15T12:59:00Z", "for_": "1s", "leadTime": "168h"}
+    (found,) = refusals(reservation(**spec), queues={**STORED, "team": QUOTALESS}, others=others)
     assert "found 640 nvidia.com/gpu on whole nodes reserved for queue train" in found
 
 
@@ -309,50 +291,28 @@ def test_lead_times_count_together_in_the_cluster() -> None:
     # It ends an hour before the other begins, whose lead time is longer.
     other = planned(40)
     known = replace(KNOWN, closures=[replace(other, lead_from=other.start - 7200)])
-    document = reservation(resources={GPU: "90"}, **{"from": "2027-01-15T10:00:00Z", "for": "40m"})
+    document = reservation(resources={GPU: "90"}, from_="2027-01-15T10:00:00Z", for_="40m")
     (found,) = violations_of(document, known)
     assert "expected at most 88: of 128 in the cluster 40 are reserved" in found.message
 
 
-def test_nobody_else_writes_a_status() -> None:
-    (found,) = reservation_refusals(
-        ReservationChange("night", reservation(), reservation(), is_status=True),
-        LEAD,
-        STORED,
-        {},
-        SHAPES,
-        NOW,
-    )
-    assert "found a status written by lead" in found
-
-
 def test_a_part_of_a_node_counts_as_a_whole_one() -> None:
     others = {f"r{number}": reservation(f"r{number}", resources={GPU: "1"}) for number in range(7)}
-    assert (
-        reservation_refusals(change(reservation(resources={GPU: "1"})), LEAD, STORED, others, SHAPES, NOW)
-        == []
-    )
+    assert refusals(reservation(resources={GPU: "1"}), others=others) == []
     others["r7"] = reservation("r7", resources={GPU: "1"})
-    (found,) = reservation_refusals(
-        change(reservation(resources={GPU: "1"})), LEAD, STORED, others, SHAPES, NOW
-    )
+    (found,) = refusals(reservation(resources={GPU: "1"}), others=others)
     assert "found 72 nvidia.com/gpu on whole nodes reserved for queue train" in found
 
 
 def test_a_tenant_has_so_many_reservations_only() -> None:
-    past = {"from": "2027-01-10T12:00:00Z"}
+    past = {"from_": "2027-01-10T12:00:00Z"}
     others = {f"r{number}": reservation(f"r{number}", queue="free", **past) for number in range(20)}
-    (found,) = reservation_refusals(change(reservation()), LEAD, STORED, others, SHAPES, NOW)
+    (found,) = refusals(reservation(), others=others)
     assert "found 20 others for queues of the tenant team, expected fewer than 20" in found
     stored = {**others, "night": reservation()}
-    assert (
-        reservation_refusals(
-            change(reservation(**{"for": "1h"}), reservation()), LEAD, STORED, stored, SHAPES, NOW
-        )
-        == []
-    )
+    assert refusals(reservation(for_="1h"), reservation(), others=stored) == []
     foreign = {name: reservation(name, queue="others", **past) for name in others}
-    assert reservation_refusals(change(reservation()), LEAD, STORED, foreign, SHAPES, NOW) == []
+    assert refusals(reservation(), others=foreign) == []
 
 
 def lending(lender: str, to: str, until: str, gpus: str = "16") -> dict[str, dict[str, Any]]:
@@ -363,25 +323,22 @@ def lending(lender: str, to: str, until: str, gpus: str = "16") -> dict[str, dic
 
 @with_rows("until", "is_refused")
 def test_what_a_queue_lends_at_that_time_it_does_not_reserve(until: str, is_refused: bool) -> None:
-    found = reservation_refusals(
-        change(reservation()), LEAD, lending("train", "others", until), {}, SHAPES, NOW
-    )
+    found = refusals(reservation(), queues=lending("train", "others", until))
     expected = "expected at most 48, the least that it deserves in that time with its loans"
     assert [expected in each for each in found] == [True] * is_refused
 
 
 def test_a_loan_that_ended_in_a_lead_time_that_is_past_takes_nothing_away() -> None:
-    soon = reservation(**{"from": "2027-01-15T08:05:00Z"})
-    queues = lending("train", "others", "2027-01-15T07:30:00Z")
-    assert reservation_refusals(change(soon), LEAD, queues, {}, SHAPES, NOW) == []
+    soon = reservation(from_="2027-01-15T08:05:00Z")
+    assert refusals(soon, queues=lending("train", "others", "2027-01-15T07:30:00Z")) == []
 
 
 def test_what_a_queue_borrows_for_the_whole_window_it_reserves() -> None:
     larger = {**STORED, "team": queue("team", "root", ("lead",), deserved="99")}
-    more = change(reservation(resources={GPU: "80"}))
+    more = reservation(resources={GPU: "80"})
     for until, is_refused in (("2027-01-15T16:00:00Z", False), ("2027-01-15T15:59:59Z", True)):
         queues = {**larger, "others": lending("others", "train", until)["others"]}
-        assert bool(reservation_refusals(more, LEAD, queues, {}, SHAPES, NOW)) is is_refused
+        assert bool(refusals(more, queues=queues)) is is_refused
 
 
 RDMA = "ex.com/rdma"
@@ -396,11 +353,11 @@ def with_cards(deserved: str) -> dict[str, dict[str, Any]]:
 
 
 def test_all_devices_of_whole_nodes_count() -> None:
-    eight, nine = (change(reservation(resources={RDMA: count})) for count in ("8", "9"))
-    assert reservation_refusals(eight, LEAD, with_cards("100"), {}, CARDS, NOW) == []
-    (found,) = reservation_refusals(nine, LEAD, with_cards("100"), {}, CARDS, NOW)
+    eight, nine = (reservation(resources={RDMA: count}) for count in ("8", "9"))
+    assert refusals(eight, queues=with_cards("100"), shapes=CARDS) == []
+    (found,) = refusals(nine, queues=with_cards("100"), shapes=CARDS)
     assert "found 72 nvidia.com/gpu on whole nodes reserved for queue train" in found
-    (found,) = reservation_refusals(change(reservation()), LEAD, with_cards("31"), {}, CARDS, NOW)
+    (found,) = refusals(reservation(), queues=with_cards("31"), shapes=CARDS)
     assert "found 32 ex.com/rdma on whole nodes reserved for queue train" in found
 
 
@@ -410,17 +367,12 @@ def test_parts_of_devices_are_no_devices_of_a_node() -> None:
 
 
 def test_a_device_that_no_queue_states_is_not_reserved_with_others() -> None:
-    (found,) = reservation_refusals(change(reservation()), LEAD, STORED, {}, CARDS, NOW)
+    (found,) = refusals(reservation(), shapes=CARDS)
     assert "found whole nodes with ex.com/rdma, of which neither queue train nor one above it states" in found
 
 
 def test_devices_that_no_node_has_together_are_not_reserved() -> None:
     apart = node_shapes([{GPU: 8000}, {RDMA: 1000}])
-    both = change(reservation(resources={GPU: "1", RDMA: "1"}))
-    (found,) = reservation_refusals(both, LEAD, with_cards("8"), {}, apart, NOW)
+    both = reservation(resources={GPU: "1", RDMA: "1"})
+    (found,) = refusals(both, queues=with_cards("8"), shapes=apart)
     assert "expected devices of which one node has all" in found
-
-
-def test_nobody_reserves_before_the_nodes_are_known() -> None:
-    (found,) = reservation_refusals(change(reservation()), LEAD, STORED, {}, None, NOW)
-    assert "not known yet" in found

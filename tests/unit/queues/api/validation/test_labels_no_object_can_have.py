@@ -6,17 +6,18 @@ import pytest
 
 from queues.api.validation.known import NOTHING_KNOWN
 from queues.api.validation.validation import violations_of
+from tests.builders.valid_documents import of_kind
 from tests.tables import with_rows
 
 Document = dict[str, Any]
 
 
 def _flavor(labels: Document) -> Document:
-    return _object("ResourceFlavor", {"nodeLabels": labels})
+    return of_kind("ResourceFlavor", {"nodeLabels": labels})
 
 
 def _drain(labels: Document) -> Document:
-    return _object("NodeDrain", {"nodeSelector": labels, "at": "2027-01-01T00:00:00Z", "for": "1h"})
+    return of_kind("NodeDrain", {"nodeSelector": labels, "at": "2027-01-01T00:00:00Z", "for": "1h"})
 
 
 def _queue(labels: Document) -> Document:
@@ -30,25 +31,11 @@ def _queue_by_expressions(labels: Document) -> Document:
 
 def _hyper_node(labels: Document) -> Document:
     members = [{"type": "Node", "selector": {"labelMatch": {"matchLabels": labels}}}]
-    return {
-        "apiVersion": "topology.volcano.sh/v1alpha1",
-        "kind": "HyperNode",
-        "metadata": {"name": "a"},
-        "spec": {"tier": 1, "members": members},
-    }
+    return of_kind("HyperNode", {"tier": 1, "members": members})
 
 
 def _selecting(selector: Document) -> Document:
-    return {
-        "apiVersion": "scheduling.volcano.sh/v1beta1",
-        "kind": "Queue",
-        "metadata": {"name": "a"},
-        "spec": {"access": {"namespaceSelector": selector}},
-    }
-
-
-def _object(kind: str, spec: Document) -> Document:
-    return {"apiVersion": "muster.dev/v1alpha1", "kind": kind, "metadata": {"name": "a"}, "spec": spec}
+    return of_kind("Queue", {"access": {"namespaceSelector": selector}})
 
 
 @pytest.mark.parametrize("written", [_flavor, _drain, _queue, _queue_by_expressions, _hyper_node])

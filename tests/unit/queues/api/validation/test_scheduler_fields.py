@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from queues.api.check.check import check_documents
-from queues.api.names import BATCH_VOLCANO, FLOW_VOLCANO, QUEUE_LABEL
+from queues.api.names import QUEUE_LABEL
 from queues.api.validation.known import Known
 from queues.api.validation.pod_fields import pod_types
 from queues.api.validation.scheduler_fields import FIELDS, IN_TREE, NOT_ABOUT_NODES, Handling
 from queues.api.validation.validation import violations_of
+from tests.builders.valid_documents import of_kind
 
 PATHS = [
     field.path.removesuffix("[]").replace("[]", "").split(".") for field in FIELDS if " " not in field.path
@@ -77,32 +78,18 @@ TOLD = {
 }
 ABOUT_OTHER_OBJECTS = {"volumes[] of drivers with CSIStorageCapacity", "volumes[] of claims with a selector"}
 
-IN_QUEUE = {"name": "train", "namespace": "ns", "labels": {QUEUE_LABEL: "team"}}
+IN_QUEUE: dict[str, Any] = {"name": "train", "namespace": "ns", "labels": {QUEUE_LABEL: "team"}}
 TASKS = {"queue": "team", "tasks": [{"name": "w", "replicas": 1, "template": {"spec": POD}}]}
 #: Objects with such pods, and where their spec is.
 OBJECTS: dict[str, tuple[dict[str, Any], str]] = {
-    "Pod": ({"apiVersion": "v1", "kind": "Pod", "metadata": IN_QUEUE, "spec": POD}, "spec"),
-    "Job": (
-        {"apiVersion": "batch/v1", "kind": "Job", "metadata": IN_QUEUE, "spec": {"template": {"spec": POD}}},
-        "spec.template.spec",
-    ),
-    "Volcano Job": (
-        {"apiVersion": BATCH_VOLCANO, "kind": "Job", "metadata": {"name": "v"}, "spec": TASKS},
-        "spec.tasks[0].template.spec",
-    ),
+    "Pod": (of_kind("Pod", POD, **IN_QUEUE), "spec"),
+    "Job": (of_kind("batch/v1 Job", {"template": {"spec": POD}}, **IN_QUEUE), "spec.template.spec"),
+    "Volcano Job": (of_kind("Job", TASKS), "spec.tasks[0].template.spec"),
     "CronJob": (
-        {
-            "apiVersion": BATCH_VOLCANO,
-            "kind": "CronJob",
-            "metadata": {"name": "v"},
-            "spec": {"schedule": "0 1 * * *", "jobTemplate": {"spec": TASKS}},
-        },
+        of_kind("CronJob", {"schedule": "0 1 * * *", "jobTemplate": {"spec": TASKS}}),
         "spec.jobTemplate.spec.tasks[0].template.spec",
     ),
-    "JobTemplate": (
-        {"apiVersion": FLOW_VOLCANO, "kind": "JobTemplate", "metadata": {"name": "v"}, "spec": TASKS},
-        "spec.tasks[0].template.spec",
-    ),
+    "JobTemplate": (of_kind("JobTemplate", TASKS), "spec.tasks[0].template.spec"),
 }
 
 
@@ -129,8 +116,7 @@ def test_webhook_and_check_warn_of_it_in_the_words_of_the_table(name: str) -> No
 
 
 def test_a_pod_outside_of_queues_and_names_of_the_stock_scheduler_are_nothing_to_warn_of() -> None:
-    plain = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": POD}
-    assert not [each for each in violations_of(plain) if each.tolerable]
+    assert not [each for each in violations_of(of_kind("Pod", POD)) if each.tolerable]
     document, at = OBJECTS["Volcano Job"]
     known = Known(schedulers=("other", "volcano"))
     assert [each for each in violations_of(document, known) if each.path == f"{at}.schedulerName"] == []
@@ -140,5 +126,5 @@ def test_a_pod_outside_of_queues_and_names_of_the_stock_scheduler_are_nothing_to
 
 @pytest.mark.parametrize("spec", [{}, {"template": None}, {"template": {}}, {"template": {"spec": None}}])
 def test_a_job_without_a_template_has_other_violations(spec: dict[str, Any]) -> None:
-    document = {"apiVersion": "batch/v1", "kind": "Job", "metadata": IN_QUEUE, "spec": spec}
-    assert any(each.path.startswith("spec.template.spec") for each in violations_of(document))
+    found = violations_of(of_kind("batch/v1 Job", spec, **IN_QUEUE))
+    assert any(each.path.startswith("spec.template.spec") for each in found)

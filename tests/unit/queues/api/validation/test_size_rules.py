@@ -15,6 +15,7 @@ from queues.flavor_growth import FlavorGrowth
 from queues.quota.queue import ROOT, Limits, ProvisioningRules, Queue
 from queues.resources import GPU, MEMORY, Resources
 from queues.workload import FlavorName, QueueName
+from tests.builders.valid_documents import of_kind
 
 ABOVE, TEAM = QueueName("above"), QueueName("team")
 QUEUES = {
@@ -22,6 +23,7 @@ QUEUES = {
     ABOVE: Queue(name=ABOVE, limits=Limits(capability={GPU: 30_000}), max_gang=500),
     TEAM: Queue(name=TEAM, parent=ABOVE, limits=Limits(capability={GPU: 40_000}), max_per_user={GPU: 25_000}),
 }
+QUEUED = {"muster.dev/queue-name": TEAM}
 LARGEST = Resources({GPU: 8000, MEMORY: 2**39})
 
 
@@ -36,19 +38,18 @@ def volcano_job(*tasks: tuple[int, dict[str, Any]], minimum: int | None = None) 
         {"name": f"t{number}", "replicas": count, "template": each}
         for number, (count, each) in enumerate(tasks)
     ]
-    spec = {"queue": TEAM, "tasks": named, **({} if minimum is None else {"minAvailable": minimum})}
-    return {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "j"}, "spec": spec}
+    return of_kind(
+        "Job", {"queue": TEAM, "tasks": named, **({} if minimum is None else {"minAvailable": minimum})}
+    )
 
 
 def batch_job(count: int, pods: dict[str, Any], **annotations: str) -> dict[str, Any]:
-    metadata = {"name": "j", "labels": {"muster.dev/queue-name": TEAM}, "annotations": annotations}
     spec = {"parallelism": count, "template": pods}
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+    return of_kind("batch/v1 Job", spec, labels=QUEUED, annotations=annotations)
 
 
 def pod(gpus: int) -> dict[str, Any]:
-    metadata = {"name": "p", "labels": {"muster.dev/queue-name": TEAM}}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, **template(gpus)}
+    return of_kind("Pod", template(gpus)["spec"], labels=QUEUED)
 
 
 def told(
@@ -182,12 +183,7 @@ def test_the_largest_node_that_can_be_added_counts_too() -> None:
     ],
 )  # fmt: skip
 def test_what_a_flavor_may_grow_by_is_checked(amounts: dict[str, Any], message: str) -> None:
-    document = {
-        "apiVersion": "muster.dev/v1alpha1",
-        "kind": "ResourceFlavor",
-        "metadata": {"name": "h100"},
-        "spec": {"nodeLabels": {"gpu": "h100"}, "mayGrow": amounts},
-    }
+    document = of_kind("ResourceFlavor", {"nodeLabels": {"gpu": "h100"}, "mayGrow": amounts})
     by_webhook = [each.message for each in violations_of(document)]
     by_check = [str(each) for each in check_documents([("a.yaml", yaml.safe_dump(document))])]
     for found in (by_webhook, by_check):

@@ -14,6 +14,7 @@ from queues.api.validation.tenant_rules import (
     command_refusals,
     status_refusals,
 )
+from tests.builders.valid_documents import of_kind
 from tests.tables import with_rows
 
 GPU = "nvidia.com/gpu"
@@ -24,12 +25,7 @@ INNER = Requester("ivy")
 
 
 def queue(name: str, parent: str = "root", **spec: Any) -> dict[str, Any]:
-    return {
-        "apiVersion": "scheduling.volcano.sh/v1beta1",
-        "kind": "Queue",
-        "metadata": {"name": name},
-        "spec": {"parent": parent, "weight": 1, "reclaimable": True, **spec},
-    }
+    return of_kind("Queue", {"parent": parent, "weight": 1, "reclaimable": True, **spec}, name)
 
 
 #: Tenant a: 64 GPUs, two queues below it, one of them with a queue below. Tenant b is Bob's.
@@ -54,18 +50,24 @@ TREE = {
 }
 
 
-def created(new: dict[str, Any], by: Requester = ANN) -> list[str]:
-    return change_refusals(QueueChange(new["metadata"]["name"], None, new), by, TREE)
+Tree = dict[str, dict[str, Any]]
 
 
-def updated(name: str, by: Requester = ANN, **spec: Any) -> list[str]:
-    before = TREE[name]
-    after = {**before, "spec": {**before["spec"], **spec}}
-    return change_refusals(QueueChange(name, before, after), by, TREE)
+def stating(name: str, tree: Tree = TREE, **spec: Any) -> Tree:
+    """The tree with another spec of a queue."""
+    return {**tree, name: {**tree[name], "spec": {**tree[name]["spec"], **spec}}}
 
 
-def deleted(name: str, by: Requester = ANN) -> list[str]:
-    return change_refusals(QueueChange(name, TREE[name], None), by, TREE)
+def created(new: dict[str, Any], by: Requester = ANN, tree: Tree = TREE) -> list[str]:
+    return change_refusals(QueueChange(new["metadata"]["name"], None, new), by, tree)
+
+
+def updated(name: str, by: Requester = ANN, tree: Tree = TREE, now: float = 0.0, **spec: Any) -> list[str]:
+    return change_refusals(QueueChange(name, tree[name], stating(name, tree, **spec)[name]), by, tree, now)
+
+
+def deleted(name: str, by: Requester = ANN, tree: Tree = TREE) -> list[str]:
+    return change_refusals(QueueChange(name, tree[name], None), by, tree)
 
 
 @pytest.mark.parametrize("by", [ANN, LEAD])
@@ -119,15 +121,9 @@ def test_an_administrator_of_an_inner_queue_has_what_is_below_it() -> None:
 
 def test_queues_move_inside_a_tenant_and_neither_out_of_it_nor_into_it() -> None:
     assert updated("a-train-x", parent="a-infer") == []
-    both = Requester("ann", frozenset())
-    tree = {
-        **TREE,
-        "b": {**TREE["b"], "spec": {**TREE["b"]["spec"], "access": {"admins": [{"user": "ann"}]}}},
-    }
+    both = stating("b", access={"admins": [{"user": "ann"}]})
     for name, parent in (("a-infer", "b"), ("b-one", "a"), ("a-infer", "root"), ("a-infer", "")):
-        before = tree[name]
-        after = {**before, "spec": {**before["spec"], "parent": parent}}
-        [told] = change_refusals(QueueChange(name, before, after), both, tree)
+        [told] = updated(name, tree=both, parent=parent)
         assert "expected a queue of the same tenant that ann administers" in told
     [told] = updated("a-train-x", INNER, parent="a")
     assert "found spec.parent 'a'" in told
@@ -154,18 +150,21 @@ def test_what_the_queues_of_a_tenant_deserve_together_stays_within_what_the_tena
 def test_what_is_below_a_queue_that_states_nothing_counts_as_the_queues_own() -> None:
     """Else a queue between would hide it."""
     tree = {**TREE, "a-mid": queue("a-mid", "a")}
-    new = queue("a-mid-x", "a-mid", deserved={GPU: 17})
-    [told] = change_refusals(QueueChange("a-mid-x", None, new), ANN, tree)
+    [told] = created(queue("a-mid-x", "a-mid", deserved={GPU: 17}), tree=tree)
     assert "of the queues below a together" in told
 
 
 def test_amounts_of_a_flavor_count_in_the_sum_over_all() -> None:
     [told] = created(queue("a-new", "a", flavors=[{"name": "h100", "deserved": {GPU: 17}}]))
     assert "found deserved of 65 nvidia.com/gpu of the queues below a" in told
-    tree = {**TREE, "a": {**TREE["a"], "spec": {**TREE["a"]["spec"], "flavors": [{"name": "h100"}]}}}
     other = queue("a-new", "a", flavors=[{"name": "a100", "deserved": {GPU: 1}}])
-    [told] = change_refusals(QueueChange("a-new", None, other), ANN, tree)
+    [told] = created(other, tree=stating("a", flavors=[{"name": "h100"}]))
     assert "found deserved of 1 nvidia.com/gpu of flavor a100" in told
+    # A smaller sum over all hides no flavor.
+    [told, *_] = created(
+        queue("a-new", "a", deserved={GPU: 1}, flavors=[{"name": "h100", "deserved": {GPU: 100}}])
+    )
+    assert "found deserved of 148" in told
 
 
 def test_a_resource_that_the_tenant_does_not_state_is_not_its_to_deal_out() -> None:
@@ -191,17 +190,11 @@ def test_a_capability_stays_within_that_of_every_queue_above() -> None:
 
 
 def test_what_was_beyond_the_limit_already_may_become_less() -> None:
-    tree = {**TREE, "a-infer": queue("a-infer", "a", deserved={GPU: 100}, capability={GPU: 200})}
-
-    def change(**spec: Any) -> list[str]:
-        before = tree["a-infer"]
-        after = {**before, "spec": {**before["spec"], **spec}}
-        return change_refusals(QueueChange("a-infer", before, after), ANN, tree)
-
-    assert change(deserved={GPU: 90}) == []
-    assert change(policy={"paused": True}) == []
-    assert change(deserved={GPU: 101}) != []
-    assert change(capability={GPU: 201}) != []
+    tree = stating("a-infer", deserved={GPU: 100}, capability={GPU: 200})
+    for less in ({"deserved": {GPU: 90}}, {"policy": {"paused": True}}):
+        assert updated("a-infer", tree=tree, **less) == []
+    for more in ({"deserved": {GPU: 101}}, {"capability": {GPU: 201}}):
+        assert updated("a-infer", tree=tree, **more) != []
 
 
 @with_rows("path", "spec")
@@ -221,10 +214,8 @@ def test_a_tenant_makes_no_tree_that_is_too_deep_and_a_deep_one_is_judged_at_onc
     names = ["a", *(f"a-{level}" for level in range(400))]
     for above, name in pairwise(names):
         deep[name] = queue(name, above)
-    new = queue("a-new", names[MOST_LEVELS - 2])
-    assert change_refusals(QueueChange("a-new", None, new), ANN, deep) == []
-    new = queue("a-new", names[MOST_LEVELS - 1])
-    [refusal] = change_refusals(QueueChange("a-new", None, new), ANN, deep)
+    assert created(queue("a-new", names[MOST_LEVELS - 2]), tree=deep) == []
+    [refusal] = created(queue("a-new", names[MOST_LEVELS - 1]), tree=deep)
     assert f"found {MOST_LEVELS} queues above it, expected fewer than {MOST_LEVELS}" in refusal
 
     last = deep[names[-1]]
@@ -232,51 +223,41 @@ def test_a_tenant_makes_no_tree_that_is_too_deep_and_a_deep_one_is_judged_at_onc
     assert change_refusals(QueueChange(names[-1], last, labelled), ANN, deep) == []
 
 
-def with_many(count: int, **tenant: Any) -> dict[str, dict[str, Any]]:
+def with_many(count: int, **tenant: Any) -> Tree:
     """Tenant a with so many queues more below a-infer."""
-    access = {**TREE["a"]["spec"]["access"], **tenant}
-    queues = {**TREE, "a": {**TREE["a"], "spec": {**TREE["a"]["spec"], "access": access}}}
+    queues = stating("a", access={**TREE["a"]["spec"]["access"], **tenant})
     return queues | {f"a-{number}": queue(f"a-{number}", "a-infer") for number in range(count)}
 
 
 def test_a_tenant_has_so_many_queues_and_more_where_its_top_level_queue_says_so() -> None:
     own, new = 3, queue("a-new", "a-infer")
     most = QUEUES_OF_A_TENANT - own
-    assert change_refusals(QueueChange("a-new", None, new), ANN, with_many(most - 1)) == []
-    [refusal] = change_refusals(QueueChange("a-new", None, new), ANN, with_many(most))
+    assert created(new, tree=with_many(most - 1)) == []
+    [refusal] = created(new, tree=with_many(most))
     assert refusal == (
         f"queue a-new: found {QUEUES_OF_A_TENANT + 1} queues below a, expected at most {QUEUES_OF_A_TENANT}. Delete "
         "some that are not used, or ask a platform administrator to raise access.maxQueues of a"
     )
-    assert change_refusals(QueueChange("a-new", None, new), ANN, with_many(most, maxQueues=201)) == []
-    [refusal] = change_refusals(QueueChange("a-new", None, new), ANN, with_many(0, maxQueues=3))
+    assert created(new, tree=with_many(most, maxQueues=201)) == []
+    [refusal] = created(new, tree=with_many(0, maxQueues=3))
     assert "found 4 queues below a, expected at most 3" in refusal
 
 
 def test_a_queue_of_the_tenant_may_have_a_smaller_bound_for_those_below_it() -> None:
-    bounded = {**TREE["a-train"], "spec": {**TREE["a-train"]["spec"], "access": {"maxQueues": 1}}}
-    queues = {**TREE, "a-train": bounded}
-    [refusal] = change_refusals(QueueChange("n", None, queue("n", "a-train")), ANN, queues)
-    assert "found 2 queues below a-train, expected at most 1" in refusal
-    before, after = TREE["a-infer"], queue("a-infer", "a-train", deserved={GPU: 16})
-    [refusal] = change_refusals(QueueChange("a-infer", before, after), ANN, queues)
-    assert "found 2 queues below a-train, expected at most 1" in refusal
+    bounded = stating("a-train", access={"maxQueues": 1})
+    for refusals in (
+        created(queue("n", "a-train"), tree=bounded),
+        updated("a-infer", tree=bounded, parent="a-train"),
+    ):
+        [refusal] = refusals
+        assert "found 2 queues below a-train, expected at most 1" in refusal
 
 
 def test_too_many_queues_may_stay_be_changed_moved_and_become_fewer() -> None:
     queues = with_many(5, maxQueues=2)
-    before = queues["a-0"]
-    changed = {**before, "spec": {**before["spec"], "weight": 2}}
-    moved = {**before, "spec": {**before["spec"], "parent": "a-train"}}
-    for after in (changed, moved, None):
-        assert change_refusals(QueueChange("a-0", before, after), ANN, queues) == []
-
-
-def test_a_smaller_sum_hides_no_flavor() -> None:
-    flavors = [{"name": "h100", "deserved": {GPU: 100}}]
-    assert created(queue("a-new", "a", deserved={GPU: 1}, flavors=flavors))[0].startswith(
-        "queue a-new: found deserved of 148"
-    )
+    assert updated("a-0", tree=queues, weight=2) == []
+    assert updated("a-0", tree=queues, parent="a-train") == []
+    assert deleted("a-0", tree=queues) == []
 
 
 def test_a_queue_that_others_name_as_parent_is_neither_deleted_nor_made(golden: Any) -> None:
@@ -292,14 +273,9 @@ def test_a_document_that_cannot_be_read_is_refused() -> None:
 
 
 def test_nothing_is_administered_in_a_circle_of_parents() -> None:
-    tree = {
-        each["metadata"]["name"]: each
-        for each in (
-            queue("x", "y", access={"admins": [{"user": "ann"}]}),
-            queue("y", "x", access={"admins": [{"user": "ann"}]}),
-        )
-    }
-    [told] = change_refusals(QueueChange("z", None, queue("z", "x")), ANN, tree)
+    hers = {"admins": [{"user": "ann"}]}
+    tree = {"x": queue("x", "y", access=hers), "y": queue("y", "x", access=hers)}
+    [told] = created(queue("z", "x"), tree=tree)
     assert REFUSED in told
 
 
@@ -307,8 +283,7 @@ def test_nothing_is_administered_in_a_circle_of_parents() -> None:
     "admins", [None, "ann", [None], ["ann"], [{"user": "ann", "group": "g"}], [{"user": None}]]
 )
 def test_admins_that_cannot_be_read_name_nobody(admins: Any) -> None:
-    tree = {"a": queue("a", access={"admins": admins})}
-    assert change_refusals(QueueChange("z", None, queue("z", "a")), ANN, tree)
+    assert created(queue("z", "a"), tree={"a": queue("a", access={"admins": admins})})
 
 
 def test_queues_of_the_tenant_are_closed_by_commands_and_others_are_not() -> None:
@@ -332,9 +307,8 @@ def loan(to: str, until: str = "2030-01-01T00:00:00Z") -> dict[str, Any]:
 def lending(
     name: str, by: Requester = ANN, *, to: str, before: tuple[Any, ...] = (), now: float = 0.0
 ) -> list[str]:
-    stored = {**TREE[name], "spec": {**TREE[name]["spec"], "loans": list(before)}}
-    after = {**stored, "spec": {**stored["spec"], "loans": [loan(to)] if to else []}}
-    return change_refusals(QueueChange(name, stored, after), by, {**TREE, name: stored}, now)
+    tree = stating(name, loans=list(before))
+    return updated(name, by, tree, now, loans=[loan(to)] if to else [])
 
 
 def test_an_administrator_lends_between_queues_of_the_tenant() -> None:
@@ -368,64 +342,50 @@ def test_who_may_change_a_queue_may_not_end_a_loan_of_a_platform_administrator_b
     assert lending("a-infer", to="a-train", before=before, now=1795780800.0) == []
 
 
-def stored_with(*loans: dict[str, Any], **lender: Any) -> dict[str, Any]:
+def stored_with(*loans: dict[str, Any], **lender: Any) -> Tree:
     """The tree with these loans of a-infer, which deserves 16, to queues of any tenant."""
-    states = {"b-one": {"deserved": {GPU: 8}}, "a-infer": {"loans": list(loans), **lender}}
-    return {name: {**each, "spec": {**each["spec"], **states.get(name, {})}} for name, each in TREE.items()}
+    return stating("a-infer", stating("b-one", deserved={GPU: 8}), loans=list(loans), **lender)
 
 
 @with_rows("name", "spec", "left")
 def test_a_platform_administrators_loan_is_not_ended_by_what_the_lender_states(
     name: str, spec: dict[str, Any], left: str
 ) -> None:
-    tree = stored_with(loan("b-one"))
-    tree["a"]["spec"]["guarantee"] = {"resource": {GPU: 16}}
-    after = {**tree[name], "spec": {**tree[name]["spec"], **spec}}
-    change = QueueChange(name, tree[name], after)
-    (refusal,) = change_refusals(change, ANN, tree)
+    tree = stating("a", stored_with(loan("b-one")), guarantee={"resource": {GPU: 16}})
+    (refusal,) = updated(name, tree=tree, **spec)
     assert (
         f"the loan of 4 {GPU} from a-infer to b-one until 2030-01-01T00:00:00Z counts for {left}, expected 4"
         in refusal
     )
-    assert change_refusals(change, ANN, tree, 1895780800.0) == [], "it has ended"
+    assert updated(name, tree=tree, now=1895780800.0, **spec) == [], "it has ended"
 
 
 @pytest.mark.parametrize(("before", "after"), [(1, 2), (2, 1), (2, 3)])
 def test_a_platform_administrators_loan_is_not_repeated_by_a_tenants_administrator(
     before: int, after: int
 ) -> None:
-    def stating(number: int) -> dict[str, dict[str, Any]]:
-        return stored_with(*[loan("b-one")] * number)
-
-    tree, changed = stating(before), stating(after)
-    found = change_refusals(QueueChange("a-infer", tree["a-infer"], changed["a-infer"]), ANN, tree)
+    tree = stored_with(*[loan("b-one")] * before)
+    found = updated("a-infer", tree=tree, loans=[loan("b-one")] * after)
     assert "found a loan to b-one that is made, changed or ended" in found[0]
-    assert change_refusals(QueueChange("a-infer", tree["a-infer"], tree["a-infer"]), ANN, tree) == []
+    assert updated("a-infer", tree=tree) == []
 
 
 def test_what_leaves_a_loan_as_it_is_may_be_changed() -> None:
-    tree = stored_with(loan("b-one"))
-    after = {**tree["a-infer"], "spec": {**tree["a-infer"]["spec"], "deserved": {GPU: 4}}}
-    assert change_refusals(QueueChange("a-infer", tree["a-infer"], after), ANN, tree) == []
+    assert updated("a-infer", tree=stored_with(loan("b-one")), deserved={GPU: 4}) == []
     own = stored_with(loan("a-train"))
-    less = {**own["a-infer"], "spec": {**own["a-infer"]["spec"], "deserved": {GPU: 0}}}
-    assert change_refusals(QueueChange("a-infer", own["a-infer"], less), ANN, own) == [], (
-        "her own loan shrinks"
-    )
+    assert updated("a-infer", tree=own, deserved={GPU: 0}) == [], "her own loan shrinks"
 
 
 def test_neither_end_of_a_platform_administrators_loan_is_deleted_by_a_tenants_administrator() -> None:
     tree = stored_with(loan("b-one"))
-    for name, by in (("a-infer", ANN), ("b-one", Requester("bob"))):
-        (refusal,) = change_refusals(QueueChange(name, tree[name], None), by, tree)
+    for name, by in (("a-infer", ANN), ("b-one", BOB)):
+        (refusal,) = deleted(name, by, tree)
         assert "counts for 0, expected 4 as now" in refusal
 
 
 def test_an_earlier_loan_does_not_take_what_a_platform_administrators_loan_has() -> None:
     tree = stored_with(loan("b-one"), deserved={GPU: 4})
-    both = [loan("a-train"), loan("b-one")]
-    after = {**tree["a-infer"], "spec": {**tree["a-infer"]["spec"], "loans": both}}
-    (refusal,) = change_refusals(QueueChange("a-infer", tree["a-infer"], after), ANN, tree)
+    (refusal,) = updated("a-infer", tree=tree, loans=[loan("a-train"), loan("b-one")])
     assert "counts for 0, expected 4" in refusal
 
 
@@ -436,29 +396,15 @@ def test_a_queue_is_not_made_with_a_loan_to_another_tenant() -> None:
 
 
 def test_a_queue_is_not_made_with_a_name_that_queues_of_others_lend_to() -> None:
-    tree = {**TREE, "b-one": {**TREE["b-one"], "spec": {**TREE["b-one"]["spec"], "loans": [loan("a-new")]}}}
     new = queue("a-new", "a", deserved={GPU: 0})
-    (refusal,) = change_refusals(QueueChange("a-new", None, new), ANN, tree)
+    (refusal,) = created(new, tree=stating("b-one", loans=[loan("a-new")]))
     assert "found a name that b-one lends to" in refusal
     # The same tenant lends to it: who makes it could have made the loan.
-    own = {
-        **TREE,
-        "a-infer": {**TREE["a-infer"], "spec": {**TREE["a-infer"]["spec"], "loans": [loan("a-new")]}},
-    }
-    assert change_refusals(QueueChange("a-new", None, new), ANN, own) == []
+    assert created(new, tree=stating("a-infer", loans=[loan("a-new")])) == []
 
 
 def test_a_queue_is_not_moved_while_it_or_one_below_it_lends_or_is_lent() -> None:
-    tree = {
-        **TREE,
-        "a-infer": {**TREE["a-infer"], "spec": {**TREE["a-infer"]["spec"], "loans": [loan("a-train-x")]}},
-    }
-
-    def moved(now: float) -> list[str]:
-        before = tree["a-train-x"]
-        after = {**before, "spec": {**before["spec"], "parent": "a"}}
-        return change_refusals(QueueChange("a-train-x", before, after), ANN, tree, now)
-
-    (refusal,) = moved(0.0)
+    tree = stating("a-infer", loans=[loan("a-train-x")])
+    (refusal,) = updated("a-train-x", tree=tree, parent="a")
     assert "found a new spec.parent while a-infer lends to a-train-x" in refusal
-    assert moved(1895780800.0) == []
+    assert updated("a-train-x", tree=tree, now=1895780800.0, parent="a") == []

@@ -1,11 +1,9 @@
 """Updates that Volcano accepts are accepted, but for those on the list in the documentation."""
 
-import copy
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from admission.kube.policies.policy_documents import PolicyOptions, validating_policies
 from queues.api.check.document import documents_of
@@ -15,44 +13,19 @@ from queues.api.validation.known import Known
 from queues.api.validation.validation import kind_of, violations_of
 from tests.builders.valid_documents import JOB as JOB_TEXT
 from tests.builders.valid_documents import POD_GROUP as POD_GROUP_TEXT
-from tests.builders.valid_documents import TREE
+from tests.builders.valid_documents import TREE, changed, of_kind
 
 ROOT = Path(__file__).parents[5]
 Document = dict[str, Any]
 
 
-def changed(document: Document, *changes: tuple[Any, ...]) -> Document:
-    made = copy.deepcopy(document)
-    for *way, last, value in changes:
-        place = made
-        for part in way:
-            place = place.setdefault(part, {}) if isinstance(place, dict) else place[part]
-        place[last] = value
-    return made
-
-
-JOB, POD_GROUP = yaml.safe_load(JOB_TEXT), yaml.safe_load(POD_GROUP_TEXT)
+JOB, POD_GROUP = changed(JOB_TEXT), changed(POD_GROUP_TEXT)
 JOB_SPEC = JOB["spec"]
 SVC = changed(JOB, ("metadata", "name", "n" * 50), ("spec", "tasks", 0, "name", "worker"))
 CLAIM = changed(JOB, ("spec", "volumes", [{"mountPath": "/a", "volumeClaim": {}}]))
-CRON = {
-    "apiVersion": "batch.volcano.sh/v1alpha1",
-    "kind": "CronJob",
-    "metadata": {"name": "c"},
-    "spec": {"schedule": "@daily", "jobTemplate": {"spec": JOB_SPEC}},
-}
-TEMPLATE = {
-    "apiVersion": "flow.volcano.sh/v1alpha1",
-    "kind": "JobTemplate",
-    "metadata": {"name": "t"},
-    "spec": JOB_SPEC,
-}
-FLOW = {
-    "apiVersion": "flow.volcano.sh/v1alpha1",
-    "kind": "JobFlow",
-    "metadata": {"name": "f"},
-    "spec": {"flows": [{"name": "a"}]},
-}
+CRON = of_kind("CronJob", {"schedule": "@daily", "jobTemplate": {"spec": JOB_SPEC}})
+TEMPLATE = of_kind("JobTemplate", JOB_SPEC)
+FLOW = of_kind("JobFlow", {"flows": [{"name": "a"}]})
 TIERS = {"highestTierAllowed": 1, "highestTierName": "rack"}
 #: Result → (object, change) for each kind; None: a policy refuses it, which other tests try.
 ON_THE_LIST: dict[str, list[tuple[Document, tuple[Any, ...]]] | None] = {

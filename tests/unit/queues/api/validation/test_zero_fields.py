@@ -4,6 +4,7 @@ from typing import Any
 
 from queues.api.validation.validation import violations_of
 from queues.api.validation.violations import Violation
+from tests.builders.valid_documents import of_kind
 from tests.tables import with_rows
 
 TEMPLATE = {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "x"}]}}
@@ -17,22 +18,13 @@ def job_spec(retries: int | None, of_task: int | None) -> dict[str, Any]:
     }
 
 
-def document(kind: str, spec: dict[str, Any]) -> dict[str, Any]:
-    version = "flow" if kind.startswith("Job") and kind != "Job" else "batch"
+def of_zeros(kind: str, spec: dict[str, Any]) -> list[Violation]:
     whole = {
         "CronJob": {"schedule": "0 1 * * *", "jobTemplate": {"spec": spec}},
         "JobFlow": {"flows": [{"name": "a", "patch": {"spec": spec}}]},
     }
-    return {
-        "apiVersion": f"{version}.volcano.sh/v1alpha1",
-        "kind": kind,
-        "metadata": {"name": "a", "namespace": "team"},
-        "spec": whole.get(kind, spec),
-    }
-
-
-def of_zeros(kind: str, spec: dict[str, Any]) -> list[Violation]:
-    return [each for each in violations_of(document(kind, spec)) if "0 counts as" in each.expected]
+    document = of_kind(kind, whole.get(kind, spec), namespace="team")
+    return [each for each in violations_of(document) if "0 counts as" in each.expected]
 
 
 @with_rows("kind", "path")
