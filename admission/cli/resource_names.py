@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from admission.cli.rendering.sentences import say
+from admission.cli.rendering.terminal import say
 from queues.api.names import ROOT_QUEUE
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from aiohttp import web
 from msgspec import structs
 
 from admission.cli.access.change_feed import ChangeFeed
-from admission.cli.access.route import Route
+from admission.cli.access.requests import Route
 from admission.cli.page.local import PageServer
 from admission.cli.page.views import Views
 from admission.settings import Address

@@ -8,12 +8,18 @@ from typing import Final, TypeVar
 import click
 from msgspec import json
 
-from admission.cli.access.read_api import ask
-from admission.cli.access.route import Route
+from admission.cli.access.requests import Route, ask
 from admission.cli.output import Output
-from admission.cli.rendering.fitting import TableColumn, item_table
-from admission.cli.rendering.sentences import columns_of, say
-from admission.cli.rendering.table import amounts, one_line, printable, short_resource
+from admission.cli.rendering.terminal import (
+    TableColumn,
+    amounts,
+    columns_of,
+    item_table,
+    one_line,
+    printable,
+    say,
+    short_resource,
+)
 from queues.api.quota.quota_document import Spec
 from queues.errors import MusterError
 from queues.read_api.trials import (

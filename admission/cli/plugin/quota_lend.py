@@ -16,15 +16,14 @@ from admission.cli.access.queue_objects import (
     read_queue,
     read_queues,
 )
-from admission.cli.access.route import Route
+from admission.cli.access.requests import Route
+from admission.cli.command_line import CommandFailed
 from admission.cli.confirmation import confirm
-from admission.cli.failures import CommandFailed
 from admission.cli.options import cluster
 from admission.cli.plugin.comparison import tell_trial
 from admission.cli.plugin.quota_set import Writing, check, check_places, units_of, usable_queues, writing
 from admission.cli.rendering.quota import changes_table
-from admission.cli.rendering.sentences import columns_of, say
-from admission.cli.rendering.table import Cell
+from admission.cli.rendering.terminal import Cell, columns_of, say
 from admission.cli.resource_names import full_resource
 from admission.cli.times import FutureTime, LastingTime
 from queues.api.quota.loans import MOST_LOANS, Entry, end_of, entry_of, lasting, loans_of, without

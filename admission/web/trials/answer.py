@@ -8,7 +8,7 @@ from msgspec import structs
 
 from admission.engine.nodes.table import Layout
 from admission.trials.trial import DecidedTrial, Outcome, QuotaTaken, explained
-from admission.web.tree import names_alike
+from admission.web.overview import names_alike
 from queues.admissions import Seat
 from queues.plan import Evict, Reason
 from queues.read_api import trials as bodies

@@ -24,7 +24,7 @@ from admission.trials.trial import DecidedTrial, Ground, TrialState, tried
 from admission.trials.world_view import WorldView
 from admission.turn_report import Decided
 from admission.web.http import encode
-from admission.web.tree import names_alike
+from admission.web.overview import names_alike
 from admission.web.trials.answer import trial_list
 from admission.web.trials.comparison import comparison_body
 from admission.web.trials.foreseen import Foreseen

@@ -13,7 +13,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from admission import api_access
+from admission import api_connection
 from admission.kube.client.client import Client
 from admission.kube.client.credentials import Credentials
 from admission.kube.client.session import resource_of
@@ -246,7 +246,7 @@ async def test_a_pods_service_account_serves_and_its_rotated_token_is_read_anew(
     token.write_text("first\n")
     (tmp_path / "namespace").write_text("muster-system")
     (tmp_path / "ca.crt").write_bytes(_certificate())
-    monkeypatch.setattr(api_access, "SERVICE_ACCOUNT", tmp_path)
+    monkeypatch.setattr(api_connection, "SERVICE_ACCOUNT", tmp_path)
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "6443")
     found = await Credentials.load()

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from admission.agent.cluster.api_client import ApiClient
-from admission.api_access import Access
+from admission.api_connection import Access
 from admission.kube.install.rbac import AGENT_ACCOUNT
 from deploy.local.client import LocalClient
 from deploy.local.cluster import LocalCluster

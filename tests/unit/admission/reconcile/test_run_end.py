@@ -22,7 +22,7 @@ from queues.quota.queue import Queue
 from queues.quota.tree import QueueTree
 from queues.read_api import bodies
 from queues.reason_codes import ReasonCode
-from queues.sql.read.stages import with_ends
+from queues.sql.read.views import with_ends
 from queues.text_format import rfc3339
 from queues.workload import AdmissionId, QueueName, WorkloadKey, WorkloadKind
 from tests.builders.facts import (

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from admission.api_access import Access
+from admission.api_connection import Access
 from admission.cli.access.objects import Refused
-from admission.cli.access.route import Route
-from admission.cli.failures import CommandFailed
+from admission.cli.access.requests import Route
+from admission.cli.command_line import CommandFailed
 from admission.cli.plugin.dry_runs import create_in_dry_run, with_dry_runs
 from queues.read_api.trials import PlaceBody, SkippedBody, TrialBody, TrialList, TrialRequestBody
 from tests.builders.trials.worlds_in_memory import batch_job, volcano_job

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from admission.api_access import UnusableAccess
+from admission.api_connection import UnusableAccess
 from admission.kube.client.kubeconfig import load
 from admission.kube.install.user_access import user_access
 
