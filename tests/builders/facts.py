@@ -191,6 +191,13 @@ def gone(fact: Fact) -> Change:
     return replace(seen(fact), fact=None)
 
 
+def see(known: World, *what: Fact | Change, now: int = NOW) -> World:
+    """The world sees these objects and changes, and what follows from them at this time."""
+    known.observe([each if isinstance(each, Change) else seen(each) for each in what])
+    known.refresh(now)
+    return known
+
+
 def world(
     facts: Iterable[Fact] = (),
     admissions: Sequence[Admission] = (),

@@ -51,7 +51,6 @@ def test_of_another_reporter_only_the_sum_is_understood(more: tuple[WireConditio
 def test_what_is_not_accepted_is_told_by_its_worst_condition() -> None:
     found = fault(LOST, ("XidFault", "Xid48"), MARK)
     left = found.beyond({"GPU-3/Lost/FallenOffTheBus"})
-    assert left is not None
     assert (left.reason, left.message) == ("Xid48", "about Xid48")
     assert left.names == found.names[1:]
     assert found.beyond(found.names) is None

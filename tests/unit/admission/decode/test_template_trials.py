@@ -79,7 +79,6 @@ def test_what_the_answer_shows_counts_with_sidecars_and_overhead() -> None:
         "nodeSelector": {"runtime": "kata"},
     }
     shape = shape_answered(json.dumps({"metadata": {"name": "a"}, "spec": spec}).encode())
-    assert shape is not None
     assert shape.takes == Resources({"cpu": 1350, "pods": 1})
     assert shape.nodes.selector == (("runtime", "kata"),)
     assert shape_answered(b"{}") is None

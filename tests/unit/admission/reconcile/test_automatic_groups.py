@@ -8,7 +8,7 @@ from admission.facts.pods import Conduct, PodFact
 from admission.reconcile.automatic_groups import changed, groups_wanted, unneeded, wanted_by
 from queues.admissions import Recreation
 from queues.workload import QueueName
-from tests.builders.facts import gated, gone, group, seen, world
+from tests.builders.facts import gated, gone, group, see, world
 from tests.builders.facts import pod as running
 from tests.tables import with_rows
 
@@ -32,7 +32,6 @@ def test_a_pod_without_its_group_asks_for_one_and_is_told_so() -> None:
         "",
     )
     obstacle = found.states[key].workload.obstacle
-    assert obstacle is not None
     assert "Muster makes it" in obstacle.message
 
 
@@ -46,8 +45,7 @@ def test_nothing_is_asked_for_once_the_group_is_there_or_by_pods_of_groups_of_ot
 def test_a_group_that_was_deleted_is_asked_for_again() -> None:
     ring = group(3, name=NAME)
     found = world([member(), ring])
-    found.observe([gone(ring)])
-    found.refresh(1)
+    see(found, gone(ring), now=1)
     assert [wanted.name for _, wanted in groups_wanted(found, list(found.states))] == [NAME]
 
 
@@ -91,8 +89,7 @@ def test_a_group_gets_no_seats_in_the_queue_that_it_is_about_to_leave() -> None:
     shown = world([group(3, name=NAME, queue="team"), *members])
     [state] = shown.states.values()
     assert "names queue team, and its newest pod queue other" in str(state.workload.obstacle)
-    shown.observe([seen(group(3, name=NAME, queue="other"))])
-    shown.refresh(1)
+    see(shown, group(3, name=NAME, queue="other"), now=1)
     [state] = shown.states.values()
     assert state.workload.obstacle is None
 
@@ -100,7 +97,6 @@ def test_a_group_gets_no_seats_in_the_queue_that_it_is_about_to_leave() -> None:
 def test_a_group_that_gets_another_size_and_has_seats_keeps_its_queue() -> None:
     pods = (member("a", 2, queue="other"),)
     wanted = changed(group(3, name=NAME), pods, has_seats=True)
-    assert wanted is not None
     assert wanted.spec({}) == {"minMember": 2, "minResources": {}}
 
 
@@ -108,8 +104,7 @@ def test_a_group_without_pods_waits_for_nothing_until_one_comes() -> None:
     idle = world([group(3, name=NAME)])
     [state] = idle.states.values()
     assert (state.is_idle, state.needs_seats, state.workload.obstacle) == (True, False, None)
-    idle.observe([seen(member())])
-    idle.refresh(1)
+    see(idle, member(), now=1)
     [state] = idle.states.values()
     assert (state.is_idle, state.needs_seats) == (False, True)
     assert "1 of 3 pods exist" in str(state.workload.obstacle)
@@ -140,11 +135,9 @@ def test_a_group_of_pods_without_an_owner_goes_with_its_last_pod() -> None:
     ring = group(2, name="podgroup-pods-ring")
     pods = [gated(name, group=ring.name, group_minimum=2) for name in ("a", "b")]
     found = world([*pods, ring])
-    found.observe([gone(pods[0])])
-    found.refresh(1)
+    see(found, gone(pods[0]), now=1)
     assert list(groups_wanted(found, list(found.states))) == []
-    found.observe([gone(pods[1])])
-    found.refresh(2)
+    see(found, gone(pods[1]), now=2)
     [(_, wanted)] = groups_wanted(found, list(found.states))
     assert (wanted.name, wanted.uid, wanted.is_unneeded) == (ring.name, ring.key.uid, True)
 
@@ -166,8 +159,7 @@ def test_a_group_whose_pods_are_made_again_stays(stored: bool) -> None:
     if stored:
         found.recreations.saved({member.uid: intent})
         found.recreations.unsaved.clear()
-    found.observe([gone(member)])
-    found.refresh(1)
+    see(found, gone(member), now=1)
     assert list(groups_wanted(found, list(found.states))) == []
 
 

@@ -16,7 +16,20 @@ from queues.quota.queue import Limits, ProvisioningRules
 from queues.reason_codes import ReasonCode
 from queues.resources import GPU, Resources
 from queues.workload import NodeName, Obstacle, QueueName, WorkloadKey, WorkloadKind
-from tests.builders.facts import GROUP, NOW, TEAM, admission, gated, gone, group, node, queue, seen, world
+from tests.builders.facts import (
+    GROUP,
+    NOW,
+    TEAM,
+    admission,
+    gated,
+    gone,
+    group,
+    node,
+    queue,
+    see,
+    seen,
+    world,
+)
 
 OTHER = WorkloadKey(WorkloadKind.POD_GROUP, "other")
 
@@ -128,12 +141,10 @@ def test_what_never_fits_is_no_want_of_room(gpus: int, queues: list[Any], code: 
 def test_a_larger_node_or_limit_makes_it_wait_for_room_again() -> None:
     known, groups = world([SIX, node("n1"), asking(9)], arrivals={GROUP: 1}), EnqueuedGroups()
     assert "queue team may use 6" in shown(known, groups)[2]
-    known.observe([seen(queue(TEAM))])
-    known.refresh(NOW)
+    see(known, queue(TEAM))
     groups.look_again(known)
     assert "all nodes together have 8" in shown(known, groups)[2]
-    known.observe([seen(node("n2"))])
-    known.refresh(NOW)
+    see(known, node("n2"))
     assert groups.look_again(known) == [GROUP]
     assert shown(known, groups)[0] == "Inqueue"
 
@@ -162,8 +173,7 @@ def test_it_waits_for_room_and_is_inqueue_when_there_is_some() -> None:
 def test_another_reason_is_told_and_other_numbers_are_not() -> None:
     known, groups = full(), EnqueuedGroups()
     shown(known, groups)
-    known.observe([seen(queue(TEAM, closed=True))])
-    known.refresh(NOW)
+    see(known, queue(TEAM, closed=True))
     assert groups.look_again(known) == [GROUP]
     assert shown(known, groups)[1] == "QueueClosed"
 
@@ -171,23 +181,19 @@ def test_another_reason_is_told_and_other_numbers_are_not() -> None:
 def test_it_stays_so_when_the_room_goes_and_when_another_leader_comes() -> None:
     known, groups = freed(full()), EnqueuedGroups()
     assert shown(known, groups)[0] == "Inqueue"
-    known.observe([seen(queue(TEAM, closed=True))])
-    known.refresh(NOW)
+    see(known, queue(TEAM, closed=True))
     assert groups.look_again(known) == []
     assert shown(known, groups)[:2] == ("Inqueue", "NotEnoughTasks")
-    known.observe([seen(asking(4, phase="Inqueue"))])
-    known.refresh(NOW)
+    see(known, asking(4, phase="Inqueue"))
     assert shown(known, EnqueuedGroups())[0] == "Inqueue"
 
 
 def test_once_its_pods_exist_it_waits_for_its_admission_like_others() -> None:
     known, groups = world([queue(TEAM), node("n1"), asking(8)], arrivals={GROUP: 1}), EnqueuedGroups()
     assert shown(known, groups)[0] == "Inqueue"
-    known.observe([seen(gated("a", group="gang"))])
-    known.refresh(NOW)
+    see(known, gated("a", group="gang"))
     assert shown(known, groups)[0] == "Inqueue", "one of two"
-    known.observe([seen(gated("b", group="gang"))])
-    known.refresh(NOW)
+    see(known, gated("b", group="gang"))
     assert shown(known, groups)[0] == "Pending"
     assert not groups.is_enqueued(GROUP)
 
@@ -195,20 +201,17 @@ def test_once_its_pods_exist_it_waits_for_its_admission_like_others() -> None:
 def test_a_gang_that_lost_its_pods_asks_its_queue_again() -> None:
     known, groups = world([queue(TEAM), node("n1"), asking(8)], arrivals={GROUP: 1}), EnqueuedGroups()
     pods = [gated(name, group="gang") for name in "ab"]
-    known.observe([seen(pod) for pod in pods])
-    known.refresh(NOW)
+    see(known, *pods)
     groups.note(known, [GROUP])
     gone_again = [gone(pod) for pod in pods]
-    known.observe([*gone_again, seen(asking(8, phase="Inqueue")), seen(queue(TEAM, closed=True))])
-    known.refresh(NOW)
+    see(known, *gone_again, asking(8, phase="Inqueue"), queue(TEAM, closed=True))
     assert shown(known, groups)[:2] == ("Pending", "QueueClosed")
 
 
 def test_what_is_gone_is_forgotten() -> None:
     known, groups = full(), EnqueuedGroups()
     shown(known, groups)
-    known.observe([gone(asking(4))])
-    known.refresh(NOW)
+    see(known, gone(asking(4)))
     groups.note(known, [GROUP])
     assert groups.refusal(GROUP) is None
     assert groups.look_again(freed(known)) == []
@@ -225,8 +228,7 @@ def test_its_queue_counts_it_as_inqueue_and_not_as_pending_until_its_pods_exist(
     assert counts() == (1, 0)
     groups.look_again(freed(known))
     assert counts() == (0, 1)
-    known.observe([seen(gated(name, group="gang")) for name in "ab"])
-    known.refresh(NOW)
+    see(known, *(seen(gated(name, group="gang")) for name in "ab"))
     [status] = QueueStatuses(known).changed(enqueued=groups.by_queue(known))
     assert (status.fields["pending"], status.fields["inqueue"]) == (1, 0), "also before it is noted"
 

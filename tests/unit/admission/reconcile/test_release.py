@@ -478,7 +478,6 @@ def test_a_job_is_resumed_only_as_the_version_that_was_compared() -> None:
     fact = job(1, suspended=True, revision=JobRevision(7, exists))
     (order,) = orders(state_of(fact, [], [admission(JOB, "n1")]), fact)
     steps = json_patch(order)
-    assert steps is not None
     assert steps[:2] == [
         {"op": "test", "path": "/metadata/uid", "value": JOB.uid},
         {"op": "test", "path": "/metadata/generation", "value": 7},

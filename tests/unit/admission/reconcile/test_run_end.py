@@ -70,7 +70,6 @@ def test_it_is_warned_in_the_time_before_its_end_only() -> None:
 
 def test_a_warning_is_one_event_whoever_writes_it_and_when() -> None:
     note = ending_event(running(), JOB, NOW + 80)
-    assert note is not None
     assert (note.warning, note.reason) == (True, "MaxRunTime")
     first, second = event(note, 10**18, "a"), event(note, 2 * 10**18, "b")
     assert first["metadata"] == second["metadata"]
@@ -179,7 +178,6 @@ def test_an_object_of_another_kind_stays_suspended_and_says_why() -> None:
     key = WorkloadKey(WorkloadKind.JOB_SET, "set-uid")
     fact = replace(job(1, suspended=True), key=key)
     state = state_of(fact, setbacks=RUN_OUT)
-    assert state.workload.obstacle is not None
     assert state.workload.obstacle.code is ReasonCode.MAX_RUN_TIME
     assert intents(fact) == []
     held = admission(key, "n1", pod_set="main", started=True)

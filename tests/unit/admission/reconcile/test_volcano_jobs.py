@@ -14,7 +14,7 @@ from admission.volcano_jobs.pods import PodRules
 from admission.volcano_jobs.state import JobState, Phase
 from admission.world.world import World
 from queues.workload import WorkloadKind
-from tests.builders.facts import NOW, VOLCANO, admission, group, node, released, volcano_job, world
+from tests.builders.facts import NOW, VOLCANO, admission, group, node, released, see, volcano_job, world
 from tests.builders.volcano_jobs import document
 
 
@@ -132,8 +132,7 @@ def test_a_job_that_is_gone_while_it_restarts_gives_its_seats_back() -> None:
     known.put_job(VOLCANO, JobState(uid=VOLCANO.uid, phase=Phase.RESTARTING))
     known.refresh(NOW)
     assert known.freeze(NOW).ended == {}
-    known.observe([Change(FactKind.WORKLOAD, VOLCANO.uid, None, WorkloadKind.VOLCANO_JOB)])
-    known.refresh(NOW)
+    see(known, Change(FactKind.WORKLOAD, VOLCANO.uid, None, WorkloadKind.VOLCANO_JOB))
     assert list(known.freeze(NOW).ended.values()) == [{0, 1, 2, 3}]
 
 
@@ -159,7 +158,6 @@ def test_a_job_that_restarts_gives_no_seat_back_though_a_pod_ends() -> None:
 def test_a_job_has_its_podgroup_written_when_there_is_none_and_when_it_names_another_minimum() -> None:
     job_controller = VolcanoJobController(PodRules())
     spec = job_controller.spec(world([four()]), VOLCANO)
-    assert spec is not None
 
     def lacks(*minimums: int) -> bool:
         own = {"name": spec.group_name, "namespace": spec.namespace, "stands_for": VOLCANO}

@@ -28,6 +28,7 @@ from tests.builders.facts import (
     node,
     pod,
     queue,
+    see,
     seen,
     volcano_job,
     world,
@@ -143,8 +144,7 @@ def test_queues_in_a_stored_cycle_say_so_and_admit_nothing_while_others_go_on() 
 
     shown.ledger.put_reasons(plan.reasons, ())
     assert condition_of(shown)[:2] == ("False", ReasonCode.QUEUE_BROKEN)
-    shown.observe([seen(queue(b))])
-    shown.refresh(NOW)
+    see(shown, queue(b))
     plan, _ = decide(shown.freeze(NOW), Memo())
     assert {admit.workload for admit in plan.admits} == {JOB, VOLCANO}
     assert {status for status, _ in usable_of(shown).values()} == {"True"}
@@ -161,7 +161,6 @@ def test_a_pod_that_waits_for_its_own_deployment_says_so_and_no_expected_start()
     assert starts.next(0.0) == key
     statuses = WorldStatuses(shown, None, {}, starts=starts)  # type: ignore[arg-type]
     reason = statuses.why_waiting(key)
-    assert reason is not None
     assert reason.message.endswith(f"it waits for pods of its own Deployment web: {WAYS_OUT}")
     assert statuses.start_note(key) is None
     assert statuses.own_updates() == {key}, "explain, pending and the read API expect no start either"

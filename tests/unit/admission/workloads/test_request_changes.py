@@ -97,7 +97,6 @@ def test_a_gang_that_runs_goes_on_while_a_pod_that_asks_more_waits_and_says_so()
     taken = admission(JOB, "n1 n2", started=True)
     found = state_of(job(2), [released("a", "main/0", "n1"), gated("b", takes=gpus(8))], [taken])
     assert (found.evictable, found.ended, found.leftovers) == ({}, {}, ())
-    assert found.problem is not None
     assert found.problem.code == "SeatMismatch"
 
 
@@ -116,7 +115,6 @@ def test_a_pod_that_grows_while_its_gang_runs_is_adopted_with_all_that_it_takes(
     pods = [released("a", "worker/0", "n1", index=0, task="worker"), grown]
     found = state_of(fact, pods, [taken])
     assert (found.evictable, found.leftovers) == ({}, ())
-    assert found.unbooked is not None
     assert [(each.uid, each.ordinal, each.takes) for each in found.unbooked.pods] == [("b", 1, gpus(2))]
     larger = admission(VOLCANO, "n1", number=2, first=1, adopted={"b": 0}, started=True)
     larger = replace(larger, seats=(replace(larger.seats[0], takes=gpus(2)),))

@@ -7,14 +7,13 @@ from queues.resources import GPU
 from queues.workload import NodeName
 from tests.builders.facts import (
     JOB,
-    NOW,
     VOLCANO,
     admission,
     gpus,
     job,
     node,
     released,
-    seen,
+    see,
     volcano_job,
     world,
 )
@@ -64,8 +63,7 @@ def test_what_is_beyond_a_seat_is_counted_anew_when_the_seat_is_given_back() -> 
 def test_a_pod_that_grows_counts_with_what_it_takes_now() -> None:
     own = released("a", "worker/0", "n1", owner=VOLCANO)
     known = world([node("n1"), volcano_job(1), own], [admission(VOLCANO, "n1")])
-    known.observe([seen(replace(own, shape=replace(own.shape, takes=gpus(3))))])
-    known.refresh(NOW)
+    see(known, replace(own, shape=replace(own.shape, takes=gpus(3))))
     assert room(known, "n1") == 5000
 
 

@@ -54,7 +54,6 @@ def test_a_reservation_is_read_with_its_times_and_nodes() -> None:
     closure = reservation(
         status={"phase": "Planned", "nodes": ["n1"]}, leadTime="3h", clearBefore="5m"
     ).closure
-    assert closure is not None
     assert (closure.lead_from, closure.clear_at) == (START - 10_800, START - 300)
     assert (closure.start, closure.end) == (START, START + 7200)
     assert closure.nodes == ("n1",)

@@ -15,7 +15,7 @@ from queues.quota import effective_limits
 from queues.quota.queue import ROOT, Limits, QueuePolicy
 from queues.quota.tree import QueueTree
 from queues.workload import QueueName, Requirement, WorkloadKey, WorkloadKind
-from tests.builders.facts import NOW, admission, gone, node, queue, released, seen, volcano_job, world
+from tests.builders.facts import NOW, admission, gone, node, queue, released, see, seen, volcano_job, world
 from tests.function_calls import calls_of
 
 FEW, MANY = 50, 400
@@ -74,8 +74,7 @@ class Life:
 
     def turn(self, *changes: Change) -> Snapshot:
         """What the loop does of a turn and of the statuses of queues, but for transactions."""
-        self.world.observe(changes)
-        self.world.refresh(NOW + 1)
+        see(self.world, *changes, now=NOW + 1)
         frozen = self.world.freeze(NOW + 1)
         list(self.statuses.changed())
         return frozen

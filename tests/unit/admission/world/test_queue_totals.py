@@ -28,6 +28,7 @@ from tests.builders.facts import (
     node,
     queue,
     released,
+    see,
     seen,
     volcano_job,
     world,
@@ -82,16 +83,14 @@ def test_pods_that_run_without_seats_are_an_unknown_gang_until_they_are_gone() -
     evicted = replace(admission(GROUP, "n1 n1", pod_set=POD_SET, started=True), state=AdmissionState.EVICTING)
     known = world([queue(TEAM), node("n1"), group(2), member("a"), gated("b", group="gang")], [evicted])
     assert (of(known, Standing.UNKNOWN), of(known, Standing.PENDING)) == (1, 0)
-    known.observe([gone(member("a"))])
-    known.refresh(NOW)
+    see(known, gone(member("a")))
     assert (of(known, Standing.UNKNOWN), of(known, Standing.PENDING)) == (0, 1)
 
 
 def test_a_gang_is_counted_once_however_often_it_changes() -> None:
     known = gang([member("a"), member("b")])
     for change in (gone(member("b")), seen(member("b")), gone(member("a")), gone(member("b"))):
-        known.observe([change])
-        known.refresh(NOW)
+        see(known, change)
         assert sum(known.queue_totals.workloads.values()) == 1
     known.observe([gone(group(2))])
     known.put_admissions([replace(next(iter(known.admissions.values())), state=AdmissionState.CLOSED)])
@@ -113,7 +112,6 @@ def test_only_what_has_a_podgroup_can_be_unknown(fact: Any, key: WorkloadKey, st
 
 def test_a_queue_with_an_unknown_gang_is_not_empty() -> None:
     known = gang([member("a")])
-    known.observe([seen(queue(TEAM, closed=True))])
-    known.refresh(NOW)
+    see(known, queue(TEAM, closed=True))
     [status] = QueueStatuses(known).changed()
     assert status.fields["state"] == "Closing"

@@ -35,6 +35,7 @@ from tests.builders.facts import (
     pod,
     queue,
     released,
+    see,
     seen,
     volcano_job,
     world,
@@ -54,8 +55,7 @@ JOB = WorkloadFact(
 
 
 def show(world: World, fact: WorkloadFact | None) -> None:
-    world.observe([Change(FactKind.WORKLOAD, KEY.uid, fact, KEY.kind)])
-    world.refresh(0)
+    see(world, Change(FactKind.WORKLOAD, KEY.uid, fact, KEY.kind), now=0)
 
 
 def seat(count: int) -> Seat:
@@ -101,8 +101,7 @@ def test_a_job_that_has_ended_has_a_state_as_long_as_it_holds_seats_or_a_pod_of_
     ended, running = job(1, finished=True), released("a", "main/0", "n1", owner=JOB_KEY)
     known = world([node("n1"), ended, running], [admission(JOB_KEY, "n1", started=True)])
     assert known.states[JOB_KEY].is_over
-    known.observe([seen(replace(running, phase=PodPhase.SUCCEEDED))])
-    known.refresh(NOW)
+    see(known, replace(running, phase=PodPhase.SUCCEEDED))
     assert known.states[JOB_KEY].ended == {AdmissionId(1): frozenset({0})}
     known.put_admissions([replace(known.admissions[AdmissionId(1)], state=AdmissionState.CLOSED)])
     known.refresh(NOW)
@@ -132,27 +131,23 @@ def test_what_is_stored_as_ended_and_is_not_there_any_more_leaves() -> None:
 def test_pods_of_a_deleted_group_hold_their_seats_as_long_as_they_live() -> None:
     member = released("a", "member/0", "n1", group="gang")
     known = world([node("n1"), group(1), member], [admission(GROUP, "n1", pod_set="member", started=True)])
-    known.observe([gone(group(1))])
-    known.refresh(NOW)
+    see(known, gone(group(1)))
     found = known.states[GROUP]
     assert (found.is_over, found.ended) == (True, {})
     assert known.node_inventory.limit(NodeName("n1")) == node("n1").allocatable, (
         "it is in the books, not foreign"
     )
-    known.observe([gone(member)])
-    known.refresh(NOW)
+    see(known, gone(member))
     assert known.states[GROUP].ended == {AdmissionId(1): frozenset({0})}
 
 
 def test_a_group_that_comes_to_stand_for_a_volcano_job_is_no_workload_any_more() -> None:
     standing = group(1, stands_for=VOLCANO)
     known = world([group(1), gated("a", group="gang", queue=TEAM)], arrivals={GROUP: 1})
-    known.observe([seen(standing)])
-    known.refresh(NOW)
+    see(known, standing)
     assert GROUP not in known.states
     assert GROUP in known.unsaved.departed
-    known.observe([gone(standing)])
-    known.refresh(NOW)
+    see(known, gone(standing))
     assert (known.facts, known.pod_index.job_groups) == ({}, {})
 
 
@@ -174,8 +169,7 @@ def test_what_a_group_that_stands_for_a_volcano_job_says_is_known_and_need_not_b
 
 def test_a_group_that_stands_for_no_volcano_job_any_more_is_a_workload() -> None:
     known = world([group(1, stands_for=VOLCANO), gated("a", group="gang", queue=TEAM)])
-    known.observe([seen(group(1))])
-    known.refresh(NOW)
+    see(known, group(1))
     assert known.states.keys() == {GROUP}
     assert known.pod_index.job_groups == {}
 
@@ -183,28 +177,23 @@ def test_a_group_that_stands_for_no_volcano_job_any_more_is_a_workload() -> None
 def test_pods_of_a_group_that_comes_to_stand_for_a_volcano_job_keep_their_seats() -> None:
     member = released("a", "member/0", "n1", group="gang")
     known = world([node("n1"), group(1), member], [admission(GROUP, "n1", pod_set="member", started=True)])
-    known.observe([seen(group(1, stands_for=VOLCANO))])
-    known.refresh(NOW)
+    see(known, group(1, stands_for=VOLCANO))
     assert known.states[GROUP].ended == {}
-    known.observe([gone(member)])
-    known.refresh(NOW)
+    see(known, gone(member))
     assert known.states[GROUP].ended == {AdmissionId(1): frozenset({0})}
 
 
 def test_a_member_of_a_deleted_group_that_was_not_admitted_waits_on_its_own() -> None:
     known = world([group(1), gated("a", group="gang", queue=TEAM)])
-    known.observe([gone(group(1))])
-    known.refresh(NOW)
+    see(known, gone(group(1)))
     obstacle = known.states[WorkloadKey(WorkloadKind.POD, "a")].workload.obstacle
-    assert obstacle is not None
     assert obstacle.code == "PodGroupMissing"
 
 
 def test_pods_that_came_before_their_group_are_its_members_once_it_is_there() -> None:
     known = world([gated("a", group="gang", queue=TEAM), gated("b", group="gang", queue=TEAM)])
     assert known.states.keys() == {WorkloadKey(WorkloadKind.POD, uid) for uid in "ab"}
-    known.observe([seen(group(2))])
-    known.refresh(NOW)
+    see(known, group(2))
     assert known.states.keys() == {GROUP}
     assert known.states[GROUP].workload.obstacle is None
 
@@ -213,8 +202,7 @@ def test_a_new_group_of_the_same_name_takes_the_running_members_over() -> None:
     member = released("a", "member/0", "n1", group="gang")
     known = world([node("n1"), group(1), member], [admission(GROUP, "n1", pod_set="member", started=True)])
     again = replace(group(1), key=WorkloadKey(WorkloadKind.POD_GROUP, "second"))
-    known.observe([gone(group(1)), seen(again)])
-    known.refresh(NOW)
+    see(known, gone(group(1)), again)
     assert known.states[GROUP].ended == {AdmissionId(1): frozenset({0})}
     assert known.states[again.key].unbooked is not None
 
@@ -234,8 +222,7 @@ def test_pods_of_a_job_without_a_queue_are_members_of_the_group_they_name() -> N
 def test_a_job_that_leaves_its_queue_keeps_what_it_holds_until_it_is_over() -> None:
     facts: list[Fact] = [node("n1"), job(1), released("a", "main/0", "n1", owner=JOB_KEY)]
     known = world(facts, [admission(JOB_KEY, "n1", started=True)])
-    known.observe([seen(job(1, queue=None))])
-    known.refresh(NOW)
+    see(known, job(1, queue=None))
     assert known.states[JOB_KEY].ended == {}
     assert known.states[JOB_KEY].unbooked is None
 
@@ -374,8 +361,7 @@ def test_closed_admissions_are_remembered_as_long_as_their_workload() -> None:
 def test_a_node_that_shrinks_is_looked_at_by_those_who_sit_on_it() -> None:
     known = world([node("n1"), volcano_job(1)], [admission(VOLCANO, "n1", seats=(seat(8),))])
     assert known.states[VOLCANO].evictable == {}
-    known.observe([seen(node("n1", count=4))])
-    known.refresh(NOW)
+    see(known, node("n1", count=4))
     assert known.states[VOLCANO].evictable.keys() == {AdmissionId(1)}
 
 
@@ -395,7 +381,6 @@ def test_a_workload_that_brings_a_defect_to_light_stops_nobody_else(monkeypatch:
     known = world([job(1), volcano_job(1)], [admission(VOLCANO, "n1")], arrivals={JOB_KEY: 1, VOLCANO: 2})
     assert known.freeze(NOW).pending[JOB_KEY].obstacle is None
     obstacle = known.freeze(NOW).pending[VOLCANO].obstacle
-    assert obstacle is not None
     assert obstacle.code == "Defect"
     assert known.take_defects().keys() == {VOLCANO}
     assert known.states[VOLCANO].ended == {}
@@ -412,8 +397,7 @@ def test_what_a_removed_queue_holds_counts_along_its_path_until_it_ends() -> Non
     taken = admission(VOLCANO, "n1", started=True)
     own = released("a", "worker/0", "n1", owner=VOLCANO)
     known = world([node("n1"), *parent_and_child(), volcano_job(1), own], [taken])
-    known.observe([gone(queue("team"))])
-    known.refresh(NOW)
+    see(known, gone(queue("team")))
     removed = known.freeze(NOW).queues[QueueName("team")]
     assert (removed.parent, removed.removed, removed.broken) == ("parent", True, "it was removed")
     known.put_admissions([replace(taken, state=AdmissionState.CLOSED)])
@@ -442,8 +426,7 @@ def test_a_new_leader_knows_where_a_removed_queue_counted() -> None:
 def test_what_waits_in_a_removed_queue_waits_for_the_queue() -> None:
     facts = [node("n1"), *parent_and_child(), volcano_job(1), job(1, suspended=True)]
     known = world(facts, [admission(VOLCANO, "n1")], {VOLCANO: 1, JOB_KEY: 2})
-    known.observe([gone(queue("team"))])
-    known.refresh(NOW)
+    see(known, gone(queue("team")))
     plan, _ = decide(known.freeze(NOW), Memo())
     assert plan.reasons[JOB_KEY].code == "UnknownQueue"
 
@@ -493,18 +476,15 @@ def test_a_gang_with_pods_that_came_up_larger_asks_for_as_much_the_next_time() -
     assert [each.code for each in known.states[VOLCANO].evictable.values()] == ["SeatMismatch"]
     known.put_setback(VOLCANO, Setback(NOW + 10), NOW)
     known.put_admissions([replace(taken, state=AdmissionState.CLOSED)])
-    known.observe([gone(larger)])
-    known.refresh(NOW)
+    see(known, gone(larger))
     assert [each.takes for each in known.states[VOLCANO].workload.pod_sets] == [gpus(3)]
     seats = tuple(replace(each, takes=gpus(3)) for each in taken.seats)
     known.put_admissions([replace(taken, id=AdmissionId(2), seats=seats)])
-    known.observe([seen(replace(larger, admission=AdmissionId(2)))])
-    known.refresh(NOW)
+    see(known, replace(larger, admission=AdmissionId(2)))
     assert known.states[VOLCANO].evictable == {}
     another_leaders = world([node("n1"), fact], [], {VOLCANO: 1})
     assert [each.takes for each in another_leaders.states[VOLCANO].workload.pod_sets] == [gpus(1)]
-    known.observe([seen(replace(fact, generation="2"))])
-    known.refresh(NOW)
+    see(known, replace(fact, generation="2"))
     assert [each.takes for each in known.states[VOLCANO].workload.pod_sets] == [gpus(1)], "another template"
 
 
@@ -522,16 +502,13 @@ def test_an_admission_of_another_ledger_is_remembered_as_long_as_a_pod_names_it(
 def test_what_has_ended_and_holds_nothing_comes_and_goes_without_a_new_decision() -> None:
     known = world([queue(TEAM), node("n1")])
     known.freeze(NOW)
-    known.observe([seen(job(2, finished=True))])
-    known.refresh(NOW)
+    see(known, job(2, finished=True))
     assert known.is_there(JOB_KEY)
     assert not known.snapshot_is_stale
     known.number({JOB_KEY: 1})
     known.refresh(NOW)
-    known.observe([gone(job(2, finished=True))])
-    known.refresh(NOW)
+    see(known, gone(job(2, finished=True)))
     assert list(known.unsaved.departed) == [JOB_KEY]
     assert not known.snapshot_is_stale
-    known.observe([seen(job(2, suspended=True))])
-    known.refresh(NOW)
+    see(known, job(2, suspended=True))
     assert known.snapshot_is_stale

@@ -64,7 +64,6 @@ class Life:
         """A turn, in which this admission is another one than before."""
         if changed is not None:
             admission = self._admissions.get(AdmissionId(changed))
-            assert admission is not None
             self._admissions.put(admission.id, replace(admission, ready=not admission.ready))
         self._snapshot = replace(
             self._snapshot, now=self._snapshot.now + 1, admissions=self._admissions.freeze()

@@ -64,7 +64,6 @@ def told(snapshot: Snapshot) -> Snapshot:
     for admission in snapshot.admissions.values():
         for seat in admission.holding():
             pods = snapshot.holders[admission.workload].pod_set(seat.pod_set)
-            assert pods is not None
             taken[seat.node] = taken.get(seat.node, ()) + pods.occupies
     return replace(snapshot, nodes=snapshot.nodes.with_ports(taken))
 

@@ -121,7 +121,6 @@ def test_levels_of_a_second_topology_need_no_order_of_the_nodes() -> None:
     ]
     table = NodeTable.build(nodes, [("rack",), ("power",)])
     found = table.layout.chain("power")
-    assert found is not None
     power = found[0][found[1]]
     assert power.sums(np.array([1, 2, 4, 8])).tolist() == [5, 10]
     assert power.members(1).tolist() == [1, 3]

@@ -24,7 +24,6 @@ def pods(name: str, count: int, *, cpu: int = 1000, gpus: int = 0) -> PodSet:
 
 
 def hosts(admit: Admit | None, name: str) -> dict[str, int]:
-    assert admit is not None
     return dict(Counter(str(seat.node) for seat in admit.seats if seat.pod_set == name))
 
 
@@ -98,6 +97,5 @@ def test_ranks_of_pods_that_find_their_places_one_by_one_follow_the_racks() -> N
 
     admit = answer(nodes, few, many)
 
-    assert admit is not None
     seats = sorted((seat.ordinal, seat.node) for seat in admit.seats if seat.pod_set == "few")
     assert [place for _, place in seats] == ["n0", "n1", "n1", "n2"]

@@ -85,7 +85,6 @@ def test_a_volcano_job_that_cannot_be_says_field_found_and_expected(
     tasks: list[dict[str, Any]], spec: dict[str, Any], complaint: str
 ) -> None:
     obstacle = a_volcano_job(*tasks, **spec).obstacle
-    assert obstacle is not None
     assert obstacle.code == "InvalidSpec"
     assert complaint in obstacle.message
 

@@ -29,7 +29,7 @@ from tests.builders.facts import (
     node,
     queue,
     released,
-    seen,
+    see,
     state_of,
     volcano_job,
     world,
@@ -59,7 +59,6 @@ def state(
 
 
 def message(found: WorkloadState) -> str:
-    assert found.problem is not None
     assert found.problem.code == "NotReady"
     return found.problem.message
 
@@ -205,16 +204,13 @@ def test_the_world_remembers_when_pods_were_lost_and_looks_again_when_the_time_i
     pods = [released(f"train-{each}", f"worker/{each}", f"n{each + 1}", owner=VOLCANO) for each in range(2)]
     facts = (queue("team"), node("n1"), node("n2"), volcano_job(2), *pods)
     known = world(facts, [ready(VOLCANO)], arrivals={VOLCANO: 1})
-    known.observe([gone(pods[0])])
-    known.refresh(NOW)
+    see(known, gone(pods[0]))
     assert VOLCANO not in known.refresh(TOLD - 1)
     assert VOLCANO in known.refresh(TOLD)
-    known.observe([gone(pods[1])])
-    known.refresh(NOW + 100)
+    see(known, gone(pods[1]), now=NOW + 100)
     assert VOLCANO in known.refresh(OVER)
     assert set(known.freeze(OVER).evictable) == {ONE}
-    known.observe([seen(pods[0]), seen(pods[1])])
-    known.refresh(OVER)
+    see(known, pods[0], pods[1], now=OVER)
     assert not known.states[VOLCANO].evictable
     assert not known.states[VOLCANO].missing_since
 
@@ -224,6 +220,5 @@ def test_another_policy_of_the_queue_counts_at_once() -> None:
     known = world(facts, [ready(VOLCANO)], arrivals={VOLCANO: 1})
     known.refresh(NOW + 60)
     assert not known.states[VOLCANO].evictable
-    known.observe([seen(queue("team", policy=replace(DEFAULT_POLICY, ready_within=60)))])
-    known.refresh(NOW + 60)
+    see(known, queue("team", policy=replace(DEFAULT_POLICY, ready_within=60)), now=NOW + 60)
     assert known.states[VOLCANO].evictable

@@ -36,7 +36,7 @@ from queues.workload import NodeName
 from queues.world_rows import WorldRows
 from tests.builders import devices
 from tests.builders.devices import CLASS, RESOURCE, Document
-from tests.builders.facts import JOB, NOW, admission, gated, job, node, pod, released, seen
+from tests.builders.facts import JOB, NOW, admission, gated, job, node, pod, released, see, seen
 from tests.builders.node_agents.node_devices import node_devices
 
 ONE_GPU = (PodResourceClaim("gpu", "one-gpu"),)
@@ -109,7 +109,6 @@ def job_in(facts: dict[str, Any]) -> WorkloadFact:
 
 
 def problem_of(fact: WorkloadFact | PodFact) -> str:
-    assert fact.obstacle is not None
     assert fact.obstacle.code is ReasonCode.INVALID_SPEC
     return fact.obstacle.message
 
@@ -429,7 +428,6 @@ def test_of_a_claim_with_a_device_that_its_driver_took_out_nothing_is_known() ->
     facts = DeviceFacts()
     list(facts.resolved(changes))
     reported = facts.reported(NodeName("n1"))
-    assert reported is not None
     assert reported.holders == {}, "not only the device 0"
 
 
@@ -468,8 +466,7 @@ def test_a_suspended_job_goes_back_if_its_template_claims_more_than_was_admitted
     taken = replace(taken, seats=tuple(replace(seat, takes=TWO_EACH) for seat in taken.seats))
     world = begun(*COUNTED, seen(NODE), seen(waiting()), admissions=(taken,))
     assert not world.states[JOB].evictable
-    world.observe([without(TWO), shows(devices.claim_template(devices.request(3)))])
-    world.refresh(NOW)
+    see(world, without(TWO), shows(devices.claim_template(devices.request(3))))
     (rollback,) = world.states[JOB].evictable.values()
     assert rollback.code is ReasonCode.REQUEST_CHANGED
     assert "3 example.com/gpu, expected at most 2" in rollback.message
@@ -484,8 +481,7 @@ def test_a_pod_with_a_larger_claim_than_its_seat_sends_its_gang_back() -> None:
     running = replace(waiting(), suspended=False)
     world = begun(*COUNTED, seen(NODE), seen(running), seen(mine), admissions=(taken,))
     assert not world.states[JOB].evictable
-    world.observe([made(devices.request(8))])
-    world.refresh(NOW)
+    see(world, made(devices.request(8)))
     (rollback,) = world.states[JOB].evictable.values()
     assert rollback.code is ReasonCode.SEAT_MISMATCH
 

@@ -17,7 +17,7 @@ from queues.reason_codes import ReasonCode
 from queues.resources import GPU, Resources
 from queues.workload import AdmissionId, WorkloadKey, WorkloadKind
 from queues.world_rows import WorldRows
-from tests.builders.facts import GRACE, JOB, NOW, TEAM, admission, gone, job, node, pod, released, seen
+from tests.builders.facts import GRACE, JOB, NOW, TEAM, admission, gone, job, node, pod, released, see, seen
 
 OTHER = WorkloadKey(WorkloadKind.JOB, "other-uid")
 THIRD = WorkloadKey(WorkloadKind.JOB, "third-uid")
@@ -67,7 +67,6 @@ def test_gangs_of_one_plan_do_not_count_on_the_same_room() -> None:
     assert keys(plan) == [JOB, THIRD]
     assert plan.reasons[OTHER].code is ReasonCode.NAMESPACE_QUOTA
     obstacle = world.states[OTHER].workload.obstacle
-    assert obstacle is not None
     assert obstacle.message.startswith(
         "ResourceQuota team of namespace ns: found room for 2 pods (6 hard, 0 used, 4 for pods that are about to be "
         "made), expected 4 for the pods that have to start together; "
@@ -99,8 +98,7 @@ def test_pods_count_that_are_seen_before_their_resource_quota_is_seen_to_count_t
     changes = [seen(running), seen(waiting(4, OTHER)), *map(seen, pods)]
     world = begun(quota(6, 2), *changes, admissions=(taken,))
     assert keys(within(world, plan_of(OTHER))) == []
-    world.observe([quota(6, 3)])
-    world.refresh(NOW + 1)
+    see(world, quota(6, 3), now=NOW + 1)
     assert held_back(world) == {OTHER}, "there is no more room than before"
     for ended, used in ((pods[0], 4), (replace(pods[1], phase=PodPhase.SUCCEEDED), 2)):
         world.observe([gone(ended) if ended is pods[0] else seen(ended), quota(6, used)])
@@ -146,14 +144,11 @@ def test_as_many_are_considered_again_as_there_is_room_for() -> None:
     world = begun(quota(4, 4), *(seen(waiting(2, key)) for key in (JOB, OTHER, THIRD)))
     within(world, plan_of(JOB, OTHER, THIRD))
     assert held_back(world) == {JOB, OTHER, THIRD}
-    world.observe([quota(4, 3)])
-    world.refresh(NOW + 1)
+    see(world, quota(4, 3), now=NOW + 1)
     assert held_back(world) == {JOB, OTHER, THIRD}
-    world.observe([quota(4, 1)])
-    world.refresh(NOW + 2)
+    see(world, quota(4, 1), now=NOW + 2)
     assert held_back(world) == {OTHER, THIRD}
-    world.observe([replace(quota(0), fact=None)])
-    world.refresh(NOW + 3)
+    see(world, replace(quota(0), fact=None), now=NOW + 3)
     assert held_back(world) == set()
 
 
@@ -180,7 +175,6 @@ def test_a_gang_that_asks_more_than_a_resource_quota_ever_allows_never_fits_unti
 
     def told() -> tuple[ReasonCode, str]:
         obstacle = world.states[JOB].workload.obstacle
-        assert obstacle is not None
         return obstacle.code, obstacle.message.partition(";")[0]
 
     assert keys(within(world, plan_of(JOB))) == []
@@ -188,26 +182,22 @@ def test_a_gang_that_asks_more_than_a_resource_quota_ever_allows_never_fits_unti
         ReasonCode.NEVER_FITS,
         "5 pods asked by the pods that have to start together, ResourceQuota team of namespace ns allows 4",
     )
-    world.observe([quota(hard=4, used=0)])
-    world.refresh(NOW)
+    see(world, quota(hard=4, used=0))
     assert told()[0] is ReasonCode.NEVER_FITS
 
-    world.observe([quota(hard=5, used=1)])
-    world.refresh(NOW)
+    see(world, quota(hard=5, used=1))
     assert world.states[JOB].workload.obstacle is None
     assert keys(within(world, plan_of(JOB))) == []
     assert told()[0] is ReasonCode.NAMESPACE_QUOTA
 
-    world.observe([quota(hard=5, used=0)])
-    world.refresh(NOW)
+    see(world, quota(hard=5, used=0))
     assert keys(within(world, plan_of(JOB))) == [JOB]
 
 
 def test_what_is_gone_is_not_held_back() -> None:
     world = begun(quota(3), seen(waiting(4)))
     within(world, plan_of(JOB))
-    world.observe([replace(seen(waiting(4)), fact=None)])
-    world.refresh(NOW)
+    see(world, replace(seen(waiting(4)), fact=None))
     world.refresh(NOW + HELD_BACK)
     assert world.namespace_quotas.obstacle_of(JOB) is None
 
@@ -215,8 +205,7 @@ def test_what_is_gone_is_not_held_back() -> None:
 def test_a_gang_that_asks_less_is_considered_at_once() -> None:
     world = begun(quota(3), seen(waiting(4)))
     within(world, plan_of(JOB))
-    world.observe([seen(waiting(3, generation="2"))])
-    world.refresh(NOW)
+    see(world, waiting(3, generation="2"))
     assert held_back(world) == set()
 
 
@@ -225,8 +214,7 @@ def test_a_gang_whose_pods_turn_out_smaller_is_considered_after_a_while() -> Non
     world = begun(quota(4000, resource=GPU), seen(waiting(5)))
     within(world, plan_of(JOB))
     assert held_back(world) == {JOB}
-    world.observe([seen(replace(waiting(5), pod_sets=(replace(small, count=5),)))])
-    world.refresh(NOW)
+    see(world, replace(waiting(5), pod_sets=(replace(small, count=5),)))
     world.refresh(NOW + HELD_BACK)
     assert held_back(world) == set()
 
@@ -243,8 +231,7 @@ def test_a_gang_goes_back_when_others_have_taken_the_room_for_its_pods() -> None
     ]
     world = begun(quota(6, 4), seen(running), *pods, admissions=(taken,))
     assert not world.states[JOB].evictable, "two may still be made"
-    world.observe([quota(6, 5)])
-    world.refresh(NOW)
+    see(world, quota(6, 5))
     assert not world.states[JOB].evictable, "the last pod was made a moment ago"
     assert world.states[JOB].awaits_timeout
     world.refresh(NOW + GRACE)

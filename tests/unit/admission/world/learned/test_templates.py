@@ -16,7 +16,7 @@ from queues.admissions import Admission
 from queues.resources import GPU, Resources
 from queues.workload import EVERYWHERE, HostPort, NodeFilter, Toleration, WorkloadKey, WorkloadKind
 from queues.world_rows import WorldRows
-from tests.builders.facts import JOB, NOW, admission, gated, gone, gpus, group, job, node, seen
+from tests.builders.facts import JOB, NOW, admission, gated, gone, gpus, group, job, node, see, seen
 
 KEY = TemplateKey("ns", "t")
 LARGER = Resources({GPU: 1000, "cpu": 500, "pods": 1})
@@ -43,8 +43,7 @@ def begun(*facts: WorkloadFact, admissions: tuple[Admission, ...] = (), dry_run:
 
 
 def after(known: World, *changes: Change, now: int = NOW) -> World:
-    known.observe(changes)
-    known.refresh(now)
+    see(known, *changes, now=now)
     return known
 
 
@@ -97,7 +96,6 @@ def test_the_next_workload_of_a_template_does_not_wait() -> None:
 def test_what_the_api_server_would_refuse_is_told_and_not_admitted() -> None:
     known = after(begun(waiting()), told(refusal="exceeded quota: team"))
     obstacle = known.freeze(NOW).pending[JOB].obstacle
-    assert obstacle is not None
     assert obstacle.code == "TemplateRefused"
     assert obstacle.message.startswith("the API server would refuse its pods (main): exceeded quota: team")
     assert after(known, asks()).freeze(NOW).pending[JOB].obstacle is None

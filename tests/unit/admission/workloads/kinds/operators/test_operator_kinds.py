@@ -188,7 +188,6 @@ def test_what_cannot_be_used_says_field_found_and_expected(
     kind: WorkloadKind, spec: Document, message: str
 ) -> None:
     obstacle = fact(kind, spec).obstacle
-    assert obstacle is not None
     assert obstacle.message == message
 
 
@@ -222,7 +221,6 @@ def test_pods_of_spark_ask_for_their_memory_with_the_overhead(
 @with_rows("more", "message")
 def test_what_spark_cannot_be_seated_with_is_told(more: Document, message: str) -> None:
     found = fact(WorkloadKind.SPARK_APPLICATION, {"driver": {}, "executor": {}, **more})
-    assert found.obstacle is not None
     assert found.obstacle.message == message
 
 
@@ -234,7 +232,6 @@ def test_more_pods_than_can_be_considered_are_an_obstacle() -> None:
 
 def test_a_ray_cluster_of_a_ray_job_waits_with_it() -> None:
     reader = support_of(WorkloadKey(WorkloadKind.RAY_CLUSTER, "u")).reader
-    assert reader is not None
     owner = {"apiVersion": "ray.io/v1", "kind": "RayJob", "name": "train", "uid": "j", "controller": True}
     raw = msgspec.json.encode({"metadata": {"name": "c", "ownerReferences": [owner]}, "spec": RAY})
     found = reader.fact(msgspec.json.decode(raw, type=reader.wire), msgspec.Raw(raw))
@@ -274,7 +271,6 @@ def test_it_is_resumed_with_its_queue_in_every_template_if_it_is_still_the_same(
     steps = json_patch(order)
     assert order.verb is Verb.PATCH_JOB
     assert order.resource is support_of(found.key).resource
-    assert steps is not None
     assert steps[:2] == [
         {"op": "test", "path": "/metadata/uid", "value": "u"},
         {"op": "test", "path": "/metadata/generation", "value": 7},
@@ -359,7 +355,6 @@ def test_what_ran_before_it_was_in_a_queue_runs_on_and_says_so(kind: WorkloadKin
     found = fact(kind, suspended=False)
     state = state_of(found, (), [])
     assert orders_for(state, found, NodeInventory(), Timeouts()) == []
-    assert state.workload.obstacle is not None
     assert state.workload.obstacle.code == "NotGated"
     in_migration = Context(queues={"team-a": TEAM}, adopt_until={"team-a": 2_000_000_000})
     nameless = replace(found, queue=None, namespace="team-a")
@@ -385,14 +380,12 @@ def test_a_template_says_that_muster_resumed_its_object() -> None:
     )
     marks["annotations"]["muster.dev/member-of"] = "pytorchjob/train/another/worker"
     revision = fact(WorkloadKind.PYTORCH_JOB, spec).revision
-    assert revision is not None
     assert not revision.resumed
 
 
 def test_a_job_set_that_places_its_pods_itself_says_what_to_write_instead(golden: Any) -> None:
     own = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "example.com/pool"}
     obstacle = fact(WorkloadKind.JOB_SET, annotations=own).obstacle
-    assert obstacle is not None
     assert obstacle.message == golden
 
 
