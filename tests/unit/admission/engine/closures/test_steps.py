@@ -33,8 +33,10 @@ class Life:
         """``beside``: pods on each node; a third of them were evicted before. ``asks``: GPUs of each reservation."""
         running: dict[str, tuple[Workload, ...]] = {
             f"n{node}": tuple(
-                replace(
-                    workload(f"w{node}-{number}", pods=1, each=0, queue=(TEAM, OTHERS)[number % 2]),
+                workload(
+                    f"w{node}-{number}",
+                    each=0,
+                    queue=(TEAM, OTHERS)[number % 2],
                     evictions=int(number % 3 == 0),
                 )
                 for number in range(beside)
