@@ -6,7 +6,7 @@ import pytest
 
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
-from admission.facts.cluster import NamespaceFact
+from admission.facts.cluster import NamespaceFact, QueueFact
 from admission.workloads.context import Context, in_context
 from queues.admissions import AdmissionState, ClosedAdmission
 from queues.resources import GPU
@@ -34,22 +34,22 @@ ONE = AdmissionId(1)
 ALONE = WorkloadKey(WorkloadKind.POD, "a")
 
 
-def test_a_pod_is_adopted_as_soon_as_its_namespace_may_use_the_queue() -> None:
-    gold = queue(TEAM, namespace_selector=(Requirement("tier", "In", ("gold",)),))
-    facts = [gold, node("n1"), job(1), migrated("a", "n1", owner=JOB)]
+GOLD = (Requirement("tier", "In", ("gold",)),)
+TOP = QueueName("top")
+
+
+@pytest.mark.parametrize(
+    "queues",
+    [
+        pytest.param([queue(TEAM, namespace_selector=GOLD)], id="the queue"),
+        pytest.param([queue(TOP, namespace_selector=GOLD), queue(TEAM, parent=TOP)], id="a queue above"),
+    ],
+)
+def test_a_pod_is_adopted_as_soon_as_its_namespace_may_use_the_queue(queues: list[QueueFact]) -> None:
+    facts = [*queues, node("n1"), job(1), migrated("a", "n1", owner=JOB)]
     known = world([*facts, NamespaceFact(name="ns", labels={"tier": "tin"})])
     assert known.states[JOB].unbooked is None
     assert [each.name for each in known.states[JOB].foreign] == ["a"]
-    see(known, NamespaceFact(name="ns", labels={"tier": "gold"}))
-    assert known.states[JOB].unbooked is not None
-
-
-def test_the_selector_of_a_queue_above_keeps_pods_from_being_adopted_too() -> None:
-    top = QueueName("top")
-    above = queue(top, namespace_selector=(Requirement("tier", "In", ("gold",)),))
-    facts = [above, queue(TEAM, parent=top), node("n1"), job(1), migrated("a", "n1", owner=JOB)]
-    known = world([*facts, NamespaceFact(name="ns", labels={"tier": "tin"})])
-    assert known.states[JOB].unbooked is None
     see(known, NamespaceFact(name="ns", labels={"tier": "gold"}))
     assert known.states[JOB].unbooked is not None
 
@@ -73,15 +73,17 @@ def test_what_was_adopted_stays_so_when_its_namespace_says_nothing_any_more() ->
 
 OTHER = QueueName("other")
 #: A queue that namespace ``ns`` may not use.
-CLOSED = queue(OTHER, namespace_selector=(Requirement("tier", "In", ("gold",)),))
+CLOSED = queue(OTHER, namespace_selector=GOLD)
 #: Its pods were told to name that queue, when nothing said yet whose they are.
 LEFT = released("a", "main/0", "n1", queue=OTHER)
+#: A PodGroup that was deleted and made again.
+BEFORE = WorkloadKey(WorkloadKind.POD_GROUP, "old")
 
 
 def test_a_pod_that_its_job_left_stays_charged_to_the_queue_that_admitted_it() -> None:
     known = world([CLOSED, node("n1"), LEFT], [admission(JOB, "n1", started=True)])
     found = known.states[ALONE]
-    assert (found.unbooked and found.unbooked.queue, found.foreign) == (TEAM, ())
+    assert (found.unbooked.queue, found.foreign) == (TEAM, ())
 
 
 def test_so_it_does_when_the_job_and_its_admission_are_long_gone() -> None:
@@ -97,24 +99,17 @@ def test_so_it_does_when_the_job_and_its_admission_are_long_gone() -> None:
 
 
 def test_a_pod_that_another_object_takes_over_stays_charged_to_the_queue_that_admitted_it() -> None:
-    """A PodGroup is deleted and made again, or the job controller adopts a pod that has the labels of its Job."""
-    before = replace(
-        admission(GROUP, "n1", pod_set="main", started=True),
-        workload=WorkloadKey(WorkloadKind.POD_GROUP, "old"),
-    )
+    """Or the job controller adopts a pod that has the labels of its Job."""
+    before = admission(BEFORE, "n1", pod_set="main", started=True)
     again = replace(group(1), queue=OTHER)
     member = replace(LEFT, group="gang")
     known = world([CLOSED, node("n1"), again, member], [before])
     assert known.states[GROUP].unbooked.queue == TEAM
-    one, two = (
-        replace(LEFT, uid=name, name=name, admission=AdmissionId(of)) for name, of in (("a", 1), ("b", 2))
-    )
-    both = [replace(each, group="gang") for each in (one, two)]
+    both = [replace(member, uid=uid, name=uid, admission=AdmissionId(of)) for uid, of in (("a", 1), ("b", 2))]
     known = world([node("n1"), again, *both], [before, replace(before, id=AdmissionId(2), queue=OTHER)])
     found = known.states[GROUP].unbooked
-    assert (found.queue, [each.uid for each in found.pods]) == (TEAM, ["a"]), (
-        "those of the other queue follow"
-    )
+    pods = [each.uid for each in found.pods]
+    assert (found.queue, pods) == (TEAM, ["a"]), "those of the other queue follow"
 
 
 def test_a_pod_that_its_job_left_before_it_was_bound_is_taken_back() -> None:
@@ -128,9 +123,7 @@ def test_the_seat_of_a_pod_that_another_object_takes_over_is_kept_until_it_is_bo
     seat: str | None,
 ) -> None:
     """A PodGroup is deleted and made again while the scheduler has the pod still to bind."""
-    before = replace(
-        admission(GROUP, "n1 n1", pod_set="main"), workload=WorkloadKey(WorkloadKind.POD_GROUP, "old")
-    )
+    before = admission(BEFORE, "n1 n1", pod_set="main")
     waits = released("a", seat, queue=TEAM, group="gang")
     held = frozenset({1}) if seat else frozenset({0, 1})
     for leaves in (gone(waits), seen(replace(waits, node=NodeName("n1")))):

@@ -1,6 +1,7 @@
 """Whose pod it is: an owner reference is what a pod says of itself, and anybody may write one."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -45,17 +46,14 @@ def test_a_pod_of_another_namespace_is_no_pod_of_the_job_whose_uid_it_names() ->
     assert "ns" not in obstacle.message.split(), "where the other Job is stays untold"
 
 
-def test_a_pod_that_names_the_job_by_another_name_is_not_its_pod() -> None:
-    intruder = gated("a", owner=JOB, owner_name="other", queue=TEAM)
-    assert world([job(1), intruder]).pod_index.of(JOB) == []
-
-
-def test_a_pod_without_the_label_of_the_job_controller_is_not_its_pod() -> None:
-    intruder = gated("a", owner=JOB, marked=False, queue=TEAM)
+@pytest.mark.parametrize(
+    "says", [{"owner_name": "other"}, {"marked": False}], ids=["another name", "no label"]
+)
+def test_a_pod_without_the_name_and_the_label_of_its_job_is_not_its_pod(says: dict[str, Any]) -> None:
+    intruder = gated("a", owner=JOB, queue=TEAM, **says)
     known = world([job(1), intruder], [admission(JOB, "n1")])
     assert known.pod_index.of(JOB) == []
-    obstacle = told(known, intruder)
-    assert obstacle.code == "NotItsPod"
+    assert told(known, intruder).code == "NotItsPod"
 
 
 def test_a_gated_pod_is_no_pod_of_a_volcano_job_for_which_muster_makes_the_pods() -> None:
@@ -128,9 +126,8 @@ def test_large_workloads_are_looked_at_one_by_one_and_small_ones_together() -> N
     large = [replace(group(1), key=WorkloadKey(WorkloadKind.POD_GROUP, name), name=name) for name in "abc"]
     small = [replace(job(1), key=WorkloadKey(WorkloadKind.JOB, f"j{n}"), name=f"j{n}") for n in range(50)]
     known = world([])
-    known.observe(
-        [seen(each) for each in (*large, *small, *pods_of("a", 900), *pods_of("b", 900), *pods_of("c", 900))]
-    )
+    pods = [pod for name in "abc" for pod in pods_of(name, 900)]
+    known.observe([seen(each) for each in (*large, *small, *pods)])
     steps = list(known.refresh_in_slices(NOW, size=100))
     assert max(sum(key.kind is WorkloadKind.POD_GROUP for key in step) for step in steps) == 1
     assert max(len(step) for step in steps) > 10

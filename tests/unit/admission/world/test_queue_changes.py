@@ -52,21 +52,12 @@ class Life:
             {key(number): number + 1 for number in range(count)},
         )
         begun.observe([leaf(number) for number in range(count)])
-        jobs = (
-            replace(volcano_job(1), key=key(each), name=f"train-{each}", queue=QueueName(f"q{each}"))
-            for each in range(count)
-        )
-        begun.observe([seen(job) for job in jobs])
-        begun.observe(
-            [
-                seen(
-                    released(
-                        f"p{each}", "worker/0", "n0", owner=key(each), index=0, task="worker", by=each + 1
-                    )
-                )
-                for each in range(HELD)
-            ]
-        )
+        for each in range(count):
+            job = replace(volcano_job(1), key=key(each), name=f"train-{each}", queue=QueueName(f"q{each}"))
+            begun.observe([seen(job)])
+        for each in range(HELD):
+            of = {"owner": key(each), "index": 0, "task": "worker", "by": each + 1}
+            begun.observe([seen(released(f"p{each}", "worker/0", "n0", **of))])
         life = cls(begun, QueueStatuses(begun), Memo())
         life.turn()
         life.turn()

@@ -33,6 +33,7 @@ from tests.builders.facts import (
     volcano_job,
     world,
 )
+from tests.tables import named_rows
 
 POD_SET = "pod"
 
@@ -55,18 +56,17 @@ def gang(pods: Sequence[PodFact], *, started: bool = True, phase: str = "Running
 DONE, FAILED = ({"phase": phase, "ready_since": None} for phase in (PodPhase.SUCCEEDED, PodPhase.FAILED))
 
 
-@pytest.mark.parametrize(
+@named_rows(
     ("pods", "started", "phase", "standing"),
-    [
-        ((member("a"), member("b")), True, "Running", Standing.RUNNING),
-        ((member("a"),), True, "Running", Standing.UNKNOWN),
-        ((member("a"),), True, "Unknown", Standing.UNKNOWN),
-        ((member("a"),), False, "Inqueue", Standing.INQUEUE),
-        ((), True, "Running", Standing.RUNNING),
-        ((member("a"), member("b", **FAILED)), True, "Running", Standing.RUNNING),
-        ((member("a"), member("b", **DONE)), True, "Running", Standing.RUNNING),
-    ],
-    ids=["whole", "one is gone", "still", "it starts", "all are gone", "one has failed", "one has succeeded"],
+    {
+        "whole": ((member("a"), member("b")), True, "Running", Standing.RUNNING),
+        "one is gone": ((member("a"),), True, "Running", Standing.UNKNOWN),
+        "still": ((member("a"),), True, "Unknown", Standing.UNKNOWN),
+        "it starts": ((member("a"),), False, "Inqueue", Standing.INQUEUE),
+        "all are gone": ((), True, "Running", Standing.RUNNING),
+        "one has failed": ((member("a"), member("b", **FAILED)), True, "Running", Standing.RUNNING),
+        "one has succeeded": ((member("a"), member("b", **DONE)), True, "Running", Standing.RUNNING),
+    },
 )
 def test_a_gang_that_lost_members_is_unknown(
     pods: tuple[PodFact, ...], started: bool, phase: str, standing: Standing

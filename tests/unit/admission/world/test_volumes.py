@@ -93,19 +93,16 @@ def storage_class(
     default: bool = False,
     provisioner: str = "csi",
 ) -> Change:
+    notes = {"storageclass.kubernetes.io/is-default-class": "true"} if default else {}
     document: dict[str, Any] = {
-        "metadata": {
-            "name": name,
-            "annotations": {"storageclass.kubernetes.io/is-default-class": "true"} if default else {},
-        },
+        "metadata": {"name": name, "annotations": notes},
         "provisioner": provisioner,
         "volumeBindingMode": "WaitForFirstConsumer" if waits else "Immediate",
     }
     if zones is not None:
         document["allowedTopologies"] = [{"matchLabelExpressions": [{"key": ZONE, "values": zones}]}]
-    return Change(
-        FactKind.STORAGE_CLASS, name, storage_class_fact(msgspec.convert(document, WireStorageClass))
-    )
+    fact = storage_class_fact(msgspec.convert(document, WireStorageClass))
+    return Change(FactKind.STORAGE_CLASS, name, fact)
 
 
 DATA = (PodVolume(claim="data"),)
@@ -231,11 +228,9 @@ def test_a_volume_that_is_made_while_the_job_waits_says_where_it_is() -> None:
 
 def test_two_claims_in_different_zones_are_named_with_their_zones(golden: Any) -> None:
     volumes = (PodVolume(claim="left"), PodVolume(claim="right"))
-    known = waiting(
-        *(claim("left", bound="pv-l"), claim("right", bound="pv-r")),
-        *(volume("pv-l", at={ZONE: ["a"]}), volume("pv-r", at={ZONE: ["b"]})),
-        volumes=volumes,
-    )
+    claims = claim("left", bound="pv-l"), claim("right", bound="pv-r")
+    bound = volume("pv-l", at={ZONE: ["a"]}), volume("pv-r", at={ZONE: ["b"]})
+    known = waiting(*claims, *bound, volumes=volumes)
     assert problem(known) == golden
 
 
@@ -288,17 +283,13 @@ def test_one_pod_at_a_time_has_a_claim_of_its_own() -> None:
 
 
 def test_gated_pods_of_a_group_go_each_where_its_own_claim_is() -> None:
-    members = [
-        gated(name, group="gang", owner=GROUP, volumes=(PodVolume(claim=name),)) for name in ("a", "b", "c")
-    ]
+    members = [gated(name, group="gang", owner=GROUP, volumes=(PodVolume(claim=name),)) for name in "abc"]
     known = world([queue(TEAM), group(3), *members])
     known.observe([claim("a", bound="pv-1"), claim("b", bound="pv-1"), volume("pv-1", at={HOST: ["n1"]})])
     see(known, claim("c", bound="pv-2"), volume("pv-2", at={HOST: ["n2"]}), KNOWN)
     sets = known.states[GROUP].workload.pod_sets
-    assert sorted((each.count, each.nodes.also[0][0][0].values) for each in sets) == [
-        (1, ("n2",)),
-        (2, ("n1",)),
-    ]
+    found = sorted((each.count, each.nodes.also[0][0][0].values) for each in sets)
+    assert found == [(1, ("n2",)), (2, ("n1",))]
 
 
 def test_until_volumes_are_known_a_job_waits_for_a_moment() -> None:
