@@ -11,6 +11,7 @@ from tests.builders.facts import (
     NOW,
     VOLCANO,
     admission,
+    evicting,
     job,
     node,
     released,
@@ -102,8 +103,6 @@ def test_the_taint_counts_on_nodes_that_are_not_ready_only() -> None:
 
 
 def test_while_it_goes_back_the_reason_names_the_node() -> None:
-    from tests.builders.facts import evicting
-
     found = state_of(
         job(1, suspended=True),
         [released("a", None, "n1", deleting=True, ends_by=NOW)],

@@ -104,11 +104,6 @@ def test_the_time_is_the_queues() -> None:
     assert not state(READY, STUCK, now=NOW + 10**6, policy=never).evictable
 
 
-def test_a_pod_that_is_not_there_is_not_ready() -> None:
-    (rollback,) = state(READY).evictable.values()
-    assert rollback.message.endswith("bound: 1 seat without a pod")
-
-
 def test_a_pod_that_succeeded_counts_as_ready() -> None:
     assert state(READY, replace(STUCK, phase=PodPhase.SUCCEEDED)).ready
     assert state(READY, outcomes={("worker", 1): PodPhase.SUCCEEDED}).ready

@@ -34,6 +34,7 @@ from tests.builders.facts import (
     volcano_job,
     world,
 )
+from tests.tables import named_rows
 
 ONE, TWO = AdmissionId(1), AdmissionId(2)
 #: The pods are lost now; when the time of the default policy is over.
@@ -66,15 +67,18 @@ def message(found: WorkloadState) -> str:
 WORKER = released("train-0", "worker/0", "n1", owner=VOLCANO)
 
 
-@pytest.mark.parametrize(
+@named_rows(
     ("fact", "taken", "names"),
-    [
-        (job(2, directed=ONE), ready(JOB), f"2 seats without a pod {EVENTS}"),
-        (job(2, directed=ONE, indexed=True), ready(JOB), f"main/0 and main/1 {EVENTS}"),
-        (volcano_job(2), ready(VOLCANO), "worker/0 and worker/1"),
-        (job(2, directed=ONE), ready(JOB, ready=False), f"2 seats without a pod {EVENTS}"),
-    ],
-    ids=["job", "indexed job", "volcano job", "lost before it was ready"],
+    {
+        "job": (job(2, directed=ONE), ready(JOB), f"2 seats without a pod {EVENTS}"),
+        "indexed job": (job(2, directed=ONE, indexed=True), ready(JOB), f"main/0 and main/1 {EVENTS}"),
+        "volcano job": (volcano_job(2), ready(VOLCANO), "worker/0 and worker/1"),
+        "lost before it was ready": (
+            job(2, directed=ONE),
+            ready(JOB, ready=False),
+            f"2 seats without a pod {EVENTS}",
+        ),
+    },
 )
 def test_a_gang_of_which_no_pod_is_made_again_goes_back_whole_with_what_is_missing(
     fact: Any, taken: Admission, names: str
@@ -107,9 +111,8 @@ def test_a_gang_that_lacks_one_of_the_pods_it_needs_goes_back_too() -> None:
 def test_what_refuses_the_pods_is_named() -> None:
     why = Reason(code=ReasonCode.REFUSED, message='pods "train-0" is forbidden: no service account')
     (rollback,) = state(volcano_job(2), [], ready(VOLCANO), refusal=why).evictable.values()
-    assert rollback.message.endswith(
-        'worker/0 and worker/1 (pods "train-0" is forbidden: no service account)'
-    )
+    told = 'worker/0 and worker/1 (pods "train-0" is forbidden: no service account)'
+    assert rollback.message.endswith(told)
 
 
 def test_a_successor_that_others_hold_back_is_missing_still() -> None:
