@@ -34,8 +34,6 @@ def test_a_runtime_class_is_about_all_namespaces() -> None:
 
 @with_rows("resources", "counts")
 def test_webhooks_count_if_they_are_about_pods(resources: list[str], counts: bool) -> None:
-    webhooks = [
-        {"name": "a", "rules": [{"resources": ["services"]}, {"resources": resources}]},
-        {"name": "b"},
-    ]
+    rules = [{"resources": ["services"]}, {"resources": resources}]
+    webhooks = [{"name": "a", "rules": rules}, {"name": "b"}]
     assert (read(webhooks=webhooks) is not None) == counts
