@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from admission.facts.pods import PodFact
+from admission.facts.workloads import WorkloadFact
 from admission.world.world import World
 from queues.resources import GPU
 from queues.workload import NodeName, Obstacle, WorkloadKey, WorkloadKind
@@ -28,6 +29,7 @@ from tests.builders.facts import (
     volcano_job,
     world,
 )
+from tests.builders.operator_jobs import fact
 
 N1 = NodeName("n1")
 
@@ -36,14 +38,15 @@ def told(known: World, of: PodFact) -> Obstacle | None:
     return known.states[WorkloadKey(WorkloadKind.POD, of.uid)].workload.obstacle
 
 
-def test_a_pod_of_another_namespace_is_no_pod_of_the_job_whose_uid_it_names() -> None:
-    intruder = gated("a-intruder", owner=JOB, namespace="elsewhere", queue=TEAM)
-    known = world([node("n1"), job(1), intruder], [admission(JOB, "n1")])
-    assert known.pod_index.of(JOB) == []
+@pytest.mark.parametrize("victim", [job(1), fact(WorkloadKind.JOB_SET)], ids=["a Job", "a JobSet"])
+def test_a_pod_of_another_namespace_is_no_pod_of_the_object_whose_uid_it_names(victim: WorkloadFact) -> None:
+    intruder = gated("a-intruder", owner=victim.key, namespace="elsewhere", queue=TEAM)
+    known = world([node("n1"), victim, intruder], [admission(victim.key, "n1", pod_set="main")])
+    assert known.pod_index.of(victim.key) == []
     obstacle = told(known, intruder)
     assert obstacle.code == "NotItsPod"
     assert "expected the uid of a Job of its namespace" in obstacle.message
-    assert "ns" not in obstacle.message.split(), "where the other Job is stays untold"
+    assert "ns" not in obstacle.message.split(), "where the other object is stays untold"
 
 
 @pytest.mark.parametrize(
