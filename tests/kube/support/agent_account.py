@@ -21,19 +21,14 @@ _numbers = itertools.count(1)
 _TOKENS = f"/api/v1/namespaces/{AGENT_NAMESPACE}/serviceaccounts/{AGENT_ACCOUNT}/token"
 
 
-def agent_endpoint(cluster: LocalCluster, folder: Path, node: Mapping[str, Any] | None) -> Access:
-    """The access of the agent of a Node, with a token in a file; None: a token that names no node."""
+def agent_client(cluster: LocalCluster, folder: Path, node: Mapping[str, Any] | None) -> ApiClient:
+    """What asks as the agent of a Node, with a token in a file; None: a token that names no node."""
     with cluster.client() as admin:
         token = agent_token(admin, node)
     name = "unbound" if node is None else node["metadata"]["name"]
     file = folder / f"{name}.token"
     file.write_text(token)
-    return Access(server=cluster.url, authority=authority(cluster), token_file=file)
-
-
-def agent_client(cluster: LocalCluster, folder: Path, node: Mapping[str, Any] | None) -> ApiClient:
-    """The same as a client."""
-    return ApiClient(agent_endpoint(cluster, folder, node))
+    return ApiClient(Access(server=cluster.url, authority=authority(cluster), token_file=file))
 
 
 def agent_token(admin: LocalClient, node: Mapping[str, Any] | None) -> str:
