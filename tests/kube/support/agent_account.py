@@ -16,6 +16,7 @@ from deploy.local.cluster import LocalCluster
 from deploy.local.nodes import NodeShape
 from queues.api.api_resources import NODES
 from queues.api.names import AGENT_NAMESPACE
+from tests.fakes.kubeconfigs import write_kubeconfig
 
 _numbers = itertools.count(1)
 _TOKENS = f"/api/v1/namespaces/{AGENT_NAMESPACE}/serviceaccounts/{AGENT_ACCOUNT}/token"
@@ -67,16 +68,9 @@ def agent_kubeconfig(cluster: LocalCluster, folder: Path, node: Mapping[str, Any
     with cluster.client() as admin:
         token = agent_token(admin, node)
     encoded = base64.b64encode(authority(cluster).encode()).decode()
-    document = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "agent",
-        "clusters": [
-            {"name": "c", "cluster": {"server": cluster.url, "certificate-authority-data": encoded}}
-        ],
-        "users": [{"name": "agent", "user": {"token": token}}],
-        "contexts": [{"name": "agent", "context": {"cluster": "c", "user": "agent"}}],
-    }
-    path = folder / "agent.kubeconfig"
-    path.write_text(yaml.safe_dump(document))
-    return path
+    return write_kubeconfig(
+        folder / "agent.kubeconfig",
+        cluster.url,
+        {"token": token},
+        **{"certificate-authority-data": encoded},
+    )
