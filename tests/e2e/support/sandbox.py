@@ -20,7 +20,6 @@ from tests.e2e.support.api_paths import Document, condition, kind_of, path
 from tests.e2e.support.ledger_queries import LedgerQueries
 from tests.e2e.support.pod_history import PodHistory
 from tests.e2e.support.pod_history_laws import breaches
-from tests.node_affinity import pinned_nodes
 from tests.waiting import until
 
 #: Label of nodes: the sandbox they belong to.
@@ -218,10 +217,6 @@ class Sandbox:
             for pod in self.pods(prefix)
             if pod["spec"].get("nodeName")
         }
-
-    def seats_of(self, name: str) -> set[str]:
-        """Nodes that a pod is pinned to."""
-        return pinned_nodes(self.get("Pod", name)["spec"])
 
     def remove_node(self, name: str) -> None:
         """The node's object goes, as when a machine is taken out of the cluster."""
