@@ -4,7 +4,6 @@ import asyncio
 import http.client
 import json
 import re
-import threading
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -24,28 +23,19 @@ from admission.cli.page.node_views import NodeOnPage, node_racks, one_rack
 from admission.cli.page.problems import NoSuchView
 from admission.cli.page.server import PART
 from admission.cli.page.views import Planned, Views, planned_view
-from admission.cli.plugin.reservations import Closure, ClosureLine, Closures
+from admission.cli.plugin.reservations import Closure, Closures
 from admission.cli.rendering.nodes import DeviceFaultLine
 from admission.web.reader import EVERYTHING
 from queues.errors import MusterError
-from queues.read_api.bodies import LoanInForceBody, NodeBody, NodeWorkloadsBody, SeatedBody
-from queues.read_api.usage import SeriesBody, TimeSeriesList
+from queues.read_api.bodies import NodeBody, NodeWorkloadsBody, SeatedBody
 from queues.sql.read.decisions import DecisionQuestion
 from queues.sql.read.listed import Listing
 from tests.fakes.fake_reader import RUNNING, FakeReader, served
+from tests.fakes.page_servers import ask, running
 from tests.fakes.read_api.fake_outlooks import OUTLOOK
 from tests.tables import with_rows
+from tests.unit.admission.cli.page.shown import loan, reservation, use_over_time
 from tests.waiting import LIMIT
-
-
-def ask(server: PageServer, path: str, **headers: str) -> tuple[int, str, dict[str, str]]:
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=LIMIT)
-    given = {name.replace("_", "-"): value for name, value in headers.items()}
-    connection.request("GET", path, headers=given)
-    answer = connection.getresponse()
-    body = answer.read().decode()
-    connection.close()
-    return answer.status, body, dict(answer.getheaders())
 
 
 def signed(server: PageServer) -> str:
@@ -65,12 +55,9 @@ def show(parts: tuple[str, ...], query: object) -> View:
 @pytest.fixture
 def server() -> Iterator[PageServer]:
     feed = ChangeFeed(Route(server="http://127.0.0.1:9"), polled=0.05)
-    with PageServer(show, feed, cluster="prod") as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
+    server = PageServer(show, feed, cluster="prod")
+    with running(server):
         yield server
-        server.shutdown()
-        thread.join()
 
 
 def test_the_secret_of_the_address_becomes_a_cookie(server: PageServer) -> None:
@@ -388,32 +375,9 @@ class Scripts(HTMLParser):
 
 #: Fields of the read API whose texts users, or objects of users, decide.
 WRITTEN = {
-    *(
-        "name",
-        "namespace",
-        "queue",
-        "parent",
-        "user",
-        "uid",
-        "message",
-        "changedBy",
-        "node",
-        "podSet",
-        "flavor",
-    ),
-    *(
-        "behind",
-        "basis",
-        "by",
-        "reason",
-        "rule",
-        "nobody",
-        "priorityLimit",
-        "result",
-        "to",
-        "from",
-        "problem",
-    ),
+    *("name", "namespace", "queue", "parent", "user", "uid", "message", "changedBy", "node", "podSet"),
+    *("flavor", "behind", "basis", "by", "reason", "rule", "nobody", "priorityLimit", "result", "to"),
+    *("from", "problem"),
 }
 
 
@@ -447,58 +411,18 @@ async def every_view(text: str) -> list[Markup]:
         for name in ("tune-3", "bert", "old")
         for one in await reader.explain(namespace="ml", name=name, kind=None)
     ]
-    name, resource = queues[1].name, "nvidia.com/gpu"
-    loan = LoanInForceBody(
-        from_=text,
-        to=name,
-        flavor=text,
-        resource=resource,
-        amount="1",
-        counts="1",
-        until="2026-11-24T18:00:00Z",
-        reason=text,
-        problem=text,
-    )
-    keeps = ClosureLine(
-        kind="Reservation",
-        name=text,
-        queue=text,
-        resources={text: "1"},
-        from_="2026-11-21T10:00:00Z",
-        for_="4h",
-        phase=text,
-        reason=text,
-        message=text,
-        by=text,
-        nodes=(text,) * 5,
-        asked=(),
-    )
-    series = SeriesBody(
-        queue=text,
-        deserved=1.0,
-        capability=2.0,
-        used=(1.0, 2.0),
-        started=(1, 2),
-        wait_median=(1, 2),
-        wait_most=(3, 4),
-    )
-    drawn = TimeSeriesList(
-        now="2026-11-21T10:00:00Z",
-        from_="2026-11-21T08:00:00Z",
-        to="2026-11-21T10:00:00Z",
-        step=3600,
-        resource=text,
-        slots=("2026-11-21T08:00:00Z", "2026-11-21T09:00:00Z"),
-        history_begins=text,
-        items=(series,),
-        total=2,
-    )
+    resource = "nvidia.com/gpu"
+    lent = body(loan("a", "b", problem="a problem"))
+    status = {"nodes": [text] * 5, "reason": text, "message": text}
+    keeps = reservation(text, text, "2026-11-21T10:00:00Z", text, by=text, **status)
+    used = use_over_time(1.0, 2.0, to="2026-11-21T10:00:00Z", queue=text)
+    drawn = structs.replace(used, resource=text, history_begins=text, total=2)
     there = NodeWorkloadsBody(items=(seated(text, "2"),), total=3, hidden=0)
     fault = DeviceFaultLine(number=1, id="", reason=text, message=text, since=None)
     held = use_of({resource: "2"}, workloads=there)
     node = line(text, held=0, used="1", rack=text, closed=text, state=text, faults=(fault,), use=held)
     planned = planned_view(
-        Planned(lines=[keeps], gaps=(text,)), [structs.replace(queues[1], loans=(loan,))], 1.8e9
+        Planned(lines=[keeps], gaps=(text,)), [structs.replace(queues[1], loans=(lent,))], 1.8e9
     )
     of_queues = {"queues": queues, "resource": resource, "is_open": True}
     views = [
