@@ -16,7 +16,6 @@ from admission.cli.rendering.terminal import (
     columns_of,
     item_table,
     one_line,
-    printable,
     say,
     short_resource,
 )
@@ -30,6 +29,7 @@ from queues.read_api.trials import (
     TrialList,
     TrialRequestBody,
 )
+from queues.text_format import printable
 
 T = TypeVar("T")
 #: Lines of a table without ``-o wide``.
