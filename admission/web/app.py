@@ -69,6 +69,10 @@ _KEPT_SECONDS: Final = 1.0
 _MOST_KEPT: Final = 512
 #: Characters of a name that no queue can have.
 _LONGEST_SHOWN: Final = 100
+#: For who may not list nodes.
+_LISTING_NODES: Final = (
+    "Ask a cluster administrator for that right, which the ClusterRole muster-queue-admin has."
+)
 #: Versions of a queue in one answer.
 MOST_VERSIONS: Final = 100
 Place = TypeVar("Place")
@@ -244,7 +248,8 @@ class ReadApi:
             NodeQuestion.of(asked.query),
             flag("workloads", asked.query.get("workloads")),
         )
-        await self.rights.require(asked.caller, AccessRequest(verb="list", resource=NODES), "list nodes")
+        access = AccessRequest(verb="list", resource=NODES)
+        await self.rights.require(asked.caller, access, "list nodes", _LISTING_NODES)
         query = {name: asked.stated(name) for name in ("names", "labels", "level", "limit", "continue")}
         found = _NODES.decode(await self._leader(asked, "/nodes", query))
         if not question.after and not found.continue_ and FORWARDED not in asked.request.headers:
