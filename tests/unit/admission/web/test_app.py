@@ -49,7 +49,7 @@ def test_every_path_is_documented() -> None:
 @pytest.mark.parametrize(
     ("path", "names"),
     [
-        ("nodes", ["gpu-1", "gpu-2", "gpu-3"]),
+        ("nodes", ["gpu-1", "gpu-2", "gpu-3", "gpu-4", "gpu-5"]),
         ("queues/team-a/versions", [41, 37, 23, 9]),
         ("workloads", ["sweep", "bert", "llama-pretrain", "tune-3"]),
         ("users?queue=train", ["ada@example.com", "admin", ""]),
