@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from admission.facts.pods import PodFact
+from admission.facts.pods import PodFact, PodPhase
 from admission.facts.workloads import JobCounts, WorkloadFact
 from admission.workloads.inputs import MissingSince
-from admission.workloads.job_counts import index_ranges, indexes_to_come, union
+from admission.workloads.job_counts import index_ranges, indexes_to_come, union, with_ended
 from admission.workloads.state import WorkloadState
 from queues.workload import AdmissionId
 from tests.builders.facts import JOB, NOW, admission, gated, job, released, state_of, wanted
+from tests.tables import named_rows
 
 ONE = AdmissionId(1)
 HOUR = 3600
@@ -32,6 +33,25 @@ def test_indexes_far_apart_cost_no_more_than_near_ones() -> None:
 
 def test_ranges_are_joined() -> None:
     assert union(((0, 2), (7, 7)), ((3, 4), (6, 6))) == ((0, 4), (6, 7))
+
+
+def succeeded(name: str, index: int | None = None, **facts: Any) -> PodFact:
+    return released(name, None, "n1", phase=PodPhase.SUCCEEDED, index=index, **facts)
+
+
+@named_rows(
+    ("pods", "found"),
+    {
+        "not counted": ([succeeded("a", uncounted=True)], 4),
+        "one of them about to be": ([succeeded(name, uncounted=True) for name in "ab"], 4),
+        "counted": ([succeeded("a")], 3),
+        "removed as one too many": ([succeeded("a", deleting=True)], 3),
+        "more than are counted": ([succeeded(name) for name in "abcd"], 4),
+    },
+)
+def test_pods_that_have_succeeded_count_before_the_status_says_so(pods: list[PodFact], found: int) -> None:
+    counts = JobCounts(parallelism=2, completions=9, succeeded=3, counting=frozenset("b"))
+    assert with_ended(counts, pods).succeeded == found
 
 
 def sweep(over: str = "", **facts: Any) -> WorkloadFact:
