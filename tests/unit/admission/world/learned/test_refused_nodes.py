@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from admission.facts.changes import Change
 from admission.facts.cluster import NodeFact
 from admission.facts.pods import PodFact
 from admission.workloads.inputs import Timeouts, WorkloadInputs
@@ -46,6 +47,7 @@ from tests.builders.facts import (
     volcano_job,
     world,
 )
+from tests.tables import named_rows
 
 ZONE = "topology.kubernetes.io/zone"
 IN_A = Requirement(key="zone", operator="In", values=("a",))
@@ -226,14 +228,18 @@ def test_a_gang_that_goes_back_for_another_cause_is_refused_by_no_node() -> None
     assert wants(known) == EVERYWHERE
 
 
-def test_a_pod_of_others_that_goes_sets_its_node_free() -> None:
-    taken, other = admission(VOLCANO, "n1"), pod("other", "n1", controller="")
-    known = world([node("n1"), node("n2"), volcano_job(1), other, stuck("a", "worker/0", PORTS)], [taken])
+OTHER = pod("other", "n1", controller="")
+
+
+@named_rows("change", {"a pod of others goes": gone(OTHER), "a label": seen(node("n1", labels={"a": "b"}))})
+def test_a_gang_is_not_seated_where_it_was_refused_until_something_changes_there(change: Change) -> None:
+    taken = admission(VOLCANO, "n1")
+    known = world([node("n1"), node("n2"), volcano_job(1), OTHER, stuck("a", "worker/0", PORTS)], [taken])
     known.put_setback(VOLCANO, Setback(NOW + 10), NOW)
     known.put_admissions([replace(taken, state=AdmissionState.CLOSED)])
-    known.refresh(NOW)
+    known.refresh(NOW + 600)
     assert wants(known).affinity == ((OFF_N1,),)
-    see(known, gone(other))
+    see(known, change)
     assert wants(known) == EVERYWHERE
 
 
