@@ -1,18 +1,17 @@
 """What other quota would make of a cluster, for people: sums first, then workloads by what becomes of them."""
 
-import sys
 from collections.abc import Sequence
+from http import HTTPStatus
 from textwrap import wrap
 from typing import Final, TypeVar
 
-import click
 from msgspec import json
 
-from admission.cli.access.read_api import ask
+from admission.cli.access.read_api import Unanswered, ask
 from admission.cli.access.route import Route
 from admission.cli.output import Output
 from admission.cli.rendering.fitting import TableColumn, item_table
-from admission.cli.rendering.sentences import columns_of, say
+from admission.cli.rendering.sentences import say
 from admission.cli.rendering.table import amounts, one_line, printable, short_resource
 from queues.api.quota.quota_document import Spec
 from queues.errors import MusterError
@@ -167,32 +166,29 @@ def _name(workload: DifferenceBody) -> str:
 
 #: Seconds to wait for the leader at most: an urgent change does not wait for it longer.
 _PATIENCE: Final = 5.0
-#: A name of a queue, and a merge patch of its spec.
-Write = tuple[str, Spec]
 
 
-def tell_trial(route: Route, writes: Sequence[Write], is_wanted: bool) -> None:
-    """Print who would start, wait or be evicted if these Queues were written, as ``kubectl muster try`` does.
+def trial_of_write(route: Route, queue: str, spec: Spec) -> ComparisonBody | None:
+    """What becomes of limits and of work by a merge patch of a Queue's spec. Warnings are printed.
 
-    Raises nothing: where the leader does not answer in time, one line says that this is not known.
+    None where the leader does not answer in time: one line says that this is not known. Raises Unanswered: the write
+    would be refused.
     """
-    if not is_wanted:
-        return
-    patches = tuple(QueuePatchBody(queue=name, spec=dict(spec)) for name, spec in writes)
+    asked = TrialRequestBody(quota_patches=(QueuePatchBody(queue=queue, spec=dict(spec)),))
     try:
-        asked = TrialRequestBody(quota_patches=patches)
-        comparison = ask(route.within(_PATIENCE), "trials", TrialList, content=json.encode(asked)).comparison
+        found = ask(route.within(_PATIENCE), "trials", TrialList, content=json.encode(asked)).comparison
     except MusterError as error:
-        _tell_unknown(str(error))
-        return
-    if comparison is None:  # an older replica, which does not know the question
-        _tell_unknown("the leader does not answer such questions yet")
-        return
+        if isinstance(error, Unanswered) and error.by_muster and error.status == HTTPStatus.BAD_REQUEST:
+            raise
+        return _unknown(str(error))
+    if found is None:  # an older replica, which does not know the question
+        return _unknown("the leader does not answer such questions yet")
+    for warning in found.warnings:
+        say(f"Warning: {warning}", err=True)
+    return found
 
-    click.echo(effects_text(comparison, width=columns_of(sys.stdout)), nl=False)
 
-
-def _tell_unknown(why: str) -> None:
+def _unknown(why: str) -> None:
     # The first sentence: what follows is about what a caller does that goes on trying.
     first = why.partition("\n")[0].partition(". ")[0].rstrip(".")
     say(f"Effects on waiting and running work are unknown: {first}.", err=True)
