@@ -16,14 +16,11 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from admission.facts.cluster import ClosureFact, NodeFact, QueueFact
-from queues.api.resource_names import is_extended
-from queues.api.validation.closures.reservation_rights import what_limits
+from queues.api.validation.closures.reservation_rights import CountedReservation, excesses
 from queues.api.validation.closures.whole_nodes import NodeShape, kept_devices, node_shape
 from queues.node_closures import ClosureKind, ClosurePhase, NodeClosure
 from queues.quota.loans import DeservedOverTime
 from queues.quota.queue import path_below_root
-from queues.resources import show
-from queues.text_format import listed
 from queues.workload import NodeName, QueueName
 
 
@@ -79,59 +76,17 @@ def beyond_right(
     ]
     if not any(closure.of_tenant for _, closure in reservations):
         return {}
-    counted: list[_Counted] = []
+    counted: list[CountedReservation] = []
     beyond: dict[str, str] = {}
     for fact, closure in reservations:
         path = path_below_root(closure.queue, deserved.queues.get)
-        this = _Counted(closure, path, devices.kept(closure))
-        problem = next(_excesses(this, counted, deserved, now), "") if closure.of_tenant else ""
-        if problem:
-            beyond[fact.id] = problem
+        this = CountedReservation(closure, path, devices.kept(closure))
+        excess = next(excesses(this, counted, deserved, now), "") if closure.of_tenant else ""
+        if excess:
+            beyond[fact.id] = excess
         else:
             counted.append(this)
     return beyond
-
-
-class _Counted(NamedTuple):
-    closure: NodeClosure
-    #: Its queue and those above it.
-    queues: Sequence[QueueName]
-    #: What its whole nodes have.
-    kept: Mapping[str, int]
-
-
-def _excesses(
-    this: _Counted, earlier: Iterable[_Counted], deserved: DeservedOverTime, now: int
-) -> Iterator[str]:
-    closure = this.closure
-    beside = [each for each in earlier if closure.closes_beside(each.closure)]
-    start = max(now, closure.lead_from)
-    limits = {name: deserved.least(name, start, closure.end) for name in this.queues}
-    unstated = [
-        each
-        for each in sorted(this.kept)
-        if is_extended(each) and not any(each in limits[name] for name in this.queues)
-    ]
-    if unstated and this.queues:
-        yield (
-            f"found whole nodes with {', '.join(unstated)}, of which neither queue {closure.queue} nor one above it "
-            "states what it deserves. Ask a platform administrator to reserve them"
-        )
-    for name in this.queues:
-        same = [each for each in beside if name in each.queues]
-        sums = Counter[str]()
-        for each in same:
-            sums.update(each.kept)
-        for resource, units in sorted(this.kept.items()):
-            limit, asked = limits[name].get(resource), units + sums[resource]
-            if limit is not None and asked > limit:
-                others = f" ({listed([each.closure.name for each in same])} came first)" if same else ""
-                yield (
-                    f"found {show(resource, asked)} {resource} on whole nodes reserved for queue {name} at the same "
-                    f"time{others}, expected at most {show(resource, limit)}, "
-                    f"{what_limits(resource, limit, deserved, name)}. Delete one of them, ask for less, or ask a "
-                    "platform administrator"
-                )
 
 
 Queues = Mapping[QueueName, QueueFact]
