@@ -16,7 +16,7 @@ from admission.workloads.pod_sets import NOTHING_ASKED
 from admission.world.pod_relations import PodRelations
 from admission.world.world import World
 from queues.plan import Plan
-from queues.workload import QueueName, WorkloadKind
+from queues.workload import QueueName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,8 +30,6 @@ class WorldView:
     #: Scheduler names that mean "through the queues", and the one that binds pods.
     aliases: frozenset[str]
     scheduler: str
-    #: Kinds that the cluster does not serve.
-    absent: frozenset[WorkloadKind] = frozenset()
 
     def queue_facts(self) -> dict[QueueName, QueueFact]:
         """Every Queue as its object says, by name."""
@@ -45,7 +43,6 @@ class WorldView:
             now=max(self.now, snapshot.now),
             aliases=self.aliases,
             scheduler=self.scheduler,
-            absent=self.absent,
         )
 
     def ground(self, snapshot: Snapshot, plan: Plan, objects: Sequence[Submitted]) -> Ground:

@@ -20,13 +20,11 @@ from admission.trials.quota_changes import (
     with_quota,
 )
 from admission.trials.submitted import Submitted, asked_of, submitted
-from admission.trials.trial import DecidedTrial, Ground, TrialState, tried
+from admission.trials.trial import DecidedTrial, Ground, TrialState, tried, with_outlook
 from admission.trials.world_view import WorldView
 from admission.turn_report import Decided
 from admission.web.http import encode
 from admission.web.tree import names_alike
-from admission.web.trials.answer import trial_list
-from admission.web.trials.comparison import comparison_body
 from admission.web.trials.foreseen import Foreseen
 from admission.web.trials.hidden_queues import named_in
 from admission.workloads.inputs import WorkloadInputs
@@ -39,6 +37,7 @@ from queues.read_api.trials import (
     TrialList,
     TrialRequestBody,
 )
+from queues.text_format import rfc3339
 from queues.workload import QueueName, WorkloadKey
 
 T = TypeVar("T")
@@ -95,8 +94,18 @@ async def trial(
         expected = foreseen.expected(known)
 
     def told() -> bytes:
-        answer = trial_list(decided.trial, skipped, lambda: monotonic() - began < _ENOUGH, expected)
-        return encode(_told(structs.replace(answer, comparison=decided.comparison), decided.trial.snapshot))
+        items = with_outlook(decided.trial, lambda: monotonic() - began < _ENOUGH, expected)
+        snapshot = decided.trial.snapshot
+        answer = TrialList(
+            now=rfc3339(snapshot.now),
+            items=tuple(
+                structs.replace(item, nearest_queues=_nearest(each.missing_queue or item.queue, snapshot))
+                for each, item in zip(objects, items, strict=True)
+            ),
+            skipped=tuple(skipped),
+            comparison=decided.comparison,
+        )
+        return encode(_told(answer, snapshot))
 
     return await in_thread(told)
 
@@ -111,7 +120,7 @@ class _Decided:
 
     def awaits_starts(self) -> bool:
         """Whether an object of the question waits."""
-        return any(each.state is TrialState.WAITS for each in self.trial.outcomes)
+        return any(each.state == TrialState.WAITS for each in self.trial.items.values())
 
 
 def _decided(
@@ -125,13 +134,14 @@ def _decided(
     if not (asked.quota or asked.quota_patches):
         return _Decided(tried(ground, next_turn, objects), None)
     with_changes = with_quota(next_turn, asked, facts)
-    found = compared(next_turn, with_changes.snapshot)
-    comparison = comparison_body(found, with_changes.notes, with_changes.warnings)
+    comparison = compared(
+        next_turn, with_changes.snapshot, notes=with_changes.notes, warnings=with_changes.warnings
+    )
     if objects:
         decided = tried(ground, with_changes.snapshot, objects)
     else:
         nothing = Plan(now=next_turn.now, ledger_seq=next_turn.ledger_seq)
-        decided = DecidedTrial(with_changes.snapshot, nothing, ())
+        decided = DecidedTrial(with_changes.snapshot, nothing, {})
     return _Decided(decided, comparison)
 
 
@@ -153,6 +163,11 @@ def _above(name: str, snapshot: Snapshot) -> tuple[str, ...]:
         found.append(queue.parent)
         queue = snapshot.queues.get(queue.parent)
     return tuple(found)
+
+
+def _nearest(queue: str | None, snapshot: Snapshot) -> tuple[str, ...]:
+    """Names that look like that of a queue that there is not; empty: there is one, or none is named."""
+    return () if queue is None or queue in snapshot.queues else names_alike(queue, snapshot.queues)
 
 
 def _no_queue(name: str, snapshot: Snapshot) -> TrialFailureBody:
