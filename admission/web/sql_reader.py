@@ -404,7 +404,7 @@ class SqlReader:
                 )
                 past = past_by_queue(queue_tree, lines, use, now)
         shown = with_loans(tree(lines, past), lines, queue_tree.queues, now)
-        shown = with_access_limits(shown, queue_tree.queues)
+        shown = with_access_limits(shown, lines)
         return _Overview(lines, queue_tree, order_terms(queue_tree), shown)
 
     async def _unknown(

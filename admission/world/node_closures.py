@@ -10,12 +10,12 @@ Whole nodes count, and loans, as in ``queues.api.validation.closures``.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import NamedTuple
 
-from admission.facts.cluster import ClosureFact, NodeFact, QueueFact
+from admission.facts.cluster import ClosureFact, NodeFact
 from queues.api.validation.closures.reservation_rights import CountedReservation, excesses
 from queues.api.validation.closures.whole_nodes import NodeShape, kept_devices, node_shape
 from queues.node_closures import ClosureKind, ClosurePhase, NodeClosure
@@ -89,9 +89,6 @@ def beyond_right(
     return beyond
 
 
-Queues = Mapping[QueueName, QueueFact]
-
-
 class ClosureState(NamedTuple):
     """A closure as its object should show it."""
 
@@ -112,7 +109,6 @@ class NodeClosures:
         #: Nodes of reservations as this term chose them, by id.
         self._chosen: dict[str, tuple[NodeName, ...]] = {}
         self.devices = NodeDevices()
-        self._deserved = DeservedOverTime({}, {})
 
     def put(self, kind: ClosureKind, name: str, fact: ClosureFact | None) -> None:
         """A Reservation or NodeDrain appeared, changed or went away."""
@@ -127,26 +123,26 @@ class NodeClosures:
         """A plan chose nodes."""
         self._chosen.update((id_, nodes) for id_, nodes in chosen.items() if id_ in self.facts)
 
-    def freeze(self, now: int, queues: Queues) -> tuple[NodeClosure, ...]:
+    def freeze(self, now: int, deserved: DeservedOverTime) -> tuple[NodeClosure, ...]:
         """Those that a decision has to know of."""
-        beyond = self._beyond_right(queues, now)
+        beyond = self._beyond_right(deserved, now)
         return tuple(
             closure
             for id_ in sorted(self.facts.keys() - beyond.keys())
             if (closure := self._closure(id_)) is not None
-            and not self._problem(closure, queues)
+            and not self._problem(closure, deserved.queues)
             and not closure.has_ended(now)
         )
 
-    def states(self, now: int, queues: Queues) -> Iterator[ClosureState]:
+    def states(self, now: int, deserved: DeservedOverTime) -> Iterator[ClosureState]:
         """What the objects should say."""
-        beyond = self._beyond_right(queues, now)
+        beyond = self._beyond_right(deserved, now)
         for id_, fact in sorted(self.facts.items()):
             closure = self._closure(id_)
             if closure is None:
                 yield ClosureState(fact, ClosurePhase.REFUSED, fact.problem, ())
                 continue
-            phase, problem = closure.phase(now), self._problem(closure, queues)
+            phase, problem = closure.phase(now), self._problem(closure, deserved.queues)
             if phase is ClosurePhase.ENDED:
                 yield ClosureState(fact, phase, "", ())
             elif problem:
@@ -156,16 +152,9 @@ class NodeClosures:
             else:
                 yield ClosureState(fact, phase, "", closure.nodes)
 
-    def _beyond_right(self, queues: Queues, now: int) -> dict[str, str]:
-        """``queues``: as they state their limits; what they lend is in their facts."""
+    def _beyond_right(self, deserved: DeservedOverTime, now: int) -> dict[str, str]:
         facts = [replace(fact, closure=self._closure(id_)) for id_, fact in self.facts.items()]
-        if not any(fact.closure is not None and fact.closure.of_tenant for fact in facts):
-            return {}
-        stated = {name: fact.queue for name, fact in queues.items()}
-        loans = {name: fact.loans for name, fact in queues.items() if fact.loans}
-        if (self._deserved.queues, self._deserved.loans) != (stated, loans):
-            self._deserved = DeservedOverTime(stated, loans)
-        return beyond_right(facts, self._deserved, self.devices, now)
+        return beyond_right(facts, deserved, self.devices, now)
 
     def _closure(self, id_: str) -> NodeClosure | None:
         closure = self.facts[id_].closure
@@ -174,7 +163,7 @@ class NodeClosures:
         return replace(closure, nodes=self._chosen[id_])
 
     @staticmethod
-    def _problem(closure: NodeClosure, queues: Queues) -> str:
+    def _problem(closure: NodeClosure, queues: Container[QueueName]) -> str:
         if closure.queue is None or closure.queue in queues:
             return ""
         return f"spec.queue: found {closure.queue}, expected the name of a Queue"

@@ -1,10 +1,9 @@
 """Starts in a world that is only supposed: simulations like those of forecasts, fewer of them and for a short time."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from time import monotonic, thread_time
 from typing import Final
 
-from admission.engine.snapshot import Snapshot
 from admission.forecast.ensemble import Ensemble
 from admission.forecast.forward import SimulationBounds
 from admission.forecast.learned import Learned
@@ -20,31 +19,24 @@ _LONGEST: Final = 1.5
 _LIMITS: Final = SimulationBounds(horizon=14 * 86_400, decisions=1000, precision=10, grace=30)
 
 
-@dataclass(slots=True)
-class Foreseen:
-    """The simulations of one world. Begun and read on the loop, worked on in a thread."""
+def simulations(learned: Learned, trial: DecidedTrial) -> Ensemble:
+    """Of the world of a trial."""
+    return replace(learned.ensemble(trial.snapshot, trial.plan, _LIMITS), draws=_DRAWS)
 
-    snapshot: Snapshot
-    made: Ensemble
 
-    @classmethod
-    def begin(cls, learned: Learned, trial: DecidedTrial) -> "Foreseen":
-        """Of the world of a trial."""
-        made = learned.ensemble(trial.snapshot, trial.plan, _LIMITS)
-        return cls(trial.snapshot, replace(made, draws=_DRAWS))
+def simulate(made: Ensemble) -> None:
+    """Make the simulations, for a bounded time."""
+    ends, used = monotonic() + _LONGEST, thread_time()
+    for _ in made.steps():
+        if thread_time() - used >= _WORK or monotonic() >= ends:
+            break
+    made.stop()
 
-    def work(self) -> None:
-        """Simulate, for a bounded time."""
-        ends, used = monotonic() + _LONGEST, thread_time()
-        for _ in self.made.steps():
-            if thread_time() - used >= _WORK or monotonic() >= ends:
-                break
-        self.made.stop()
 
-    def expected(self, learned: Learned) -> dict[WorkloadKey, ExpectedStartBody]:
-        """Expected starts, as the read API tells them."""
-        run_times, pending = self.made.run_times, self.snapshot.pending
-        return {
-            key: body_of(self.snapshot.now, interval, pending[key], run_times, learned.runs)
-            for key, interval in learned.supposed(self.made).items()
-        }
+def expected_starts(learned: Learned, made: Ensemble) -> dict[WorkloadKey, ExpectedStartBody]:
+    """Expected starts by these simulations, as the read API tells them."""
+    now, pending = made.snapshot.now, made.snapshot.pending
+    return {
+        key: body_of(now, interval, pending[key], made.run_times, learned.runs)
+        for key, interval in learned.supposed(made).items()
+    }

@@ -25,7 +25,7 @@ from admission.trials.world_view import WorldView
 from admission.turn_report import Decided
 from admission.web.http import encode
 from admission.web.tree import names_alike
-from admission.web.trials.foreseen import Foreseen
+from admission.web.trials.foreseen import expected_starts, simulate, simulations
 from admission.web.trials.hidden_queues import named_in
 from admission.workloads.inputs import WorkloadInputs
 from queues.plan import Plan
@@ -89,9 +89,9 @@ async def trial(
     expected: Mapping[WorkloadKey, ExpectedStartBody] = {}
     known = learned()
     if known is not None and decided.awaits_starts() and monotonic() - began < _ENOUGH:
-        foreseen = Foreseen.begin(known, decided.trial)
-        await in_thread(foreseen.work)
-        expected = foreseen.expected(known)
+        made = simulations(known, decided.trial)
+        await in_thread(lambda: simulate(made))
+        expected = expected_starts(known, made)
 
     def told() -> bytes:
         items = with_outlook(decided.trial, lambda: monotonic() - began < _ENOUGH, expected)

@@ -6,15 +6,17 @@ from typing import Any
 import pytest
 
 from admission.decode.admin_documents import closure_fact
-from admission.facts.cluster import ClosureFact, QueueFact
+from admission.facts.cluster import ClosureFact
 from admission.world.node_closures import NodeClosures
 from queues.node_closures import ClosureKind, ClosurePhase
+from queues.quota.loans import DeservedOverTime
 from queues.quota.queue import ROOT, Queue
 from queues.workload import NodeName, QueueName
 
 START = 1_800_000_000
 TEAM = QueueName("team")
-TEAMS = {TEAM: QueueFact(queue=Queue(name=TEAM, parent=ROOT), uid="q1")}
+TEAMS = DeservedOverTime({TEAM: Queue(name=TEAM, parent=ROOT)}, {})
+NOBODY = DeservedOverTime({}, {})
 ID = "reservation/night"
 
 
@@ -71,8 +73,8 @@ def test_what_cannot_be_read_is_refused_with_the_reason_and_means_nothing() -> N
 
 def test_a_reservation_for_a_queue_that_is_gone_is_refused() -> None:
     closures = kept(reservation())
-    assert closures.freeze(START, {}) == ()
-    (state,) = closures.states(START, {})
+    assert closures.freeze(START, NOBODY) == ()
+    (state,) = closures.states(START, NOBODY)
     assert (state.phase, state.problem) == (
         ClosurePhase.REFUSED,
         "spec.queue: found team, expected the name of a Queue",
