@@ -1,14 +1,16 @@
 """A trial in the process that leads: read and decided in the thread of questions, with what the loop lends between."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
-from time import monotonic
+from dataclasses import dataclass, replace
+from time import monotonic, thread_time
 from typing import Final, Protocol, TypeVar
 
 import msgspec
 from msgspec import structs
 
 from admission.engine.snapshot import Snapshot
+from admission.forecast.ensemble import Ensemble
+from admission.forecast.forward import SimulationBounds
 from admission.forecast.learned import Learned
 from admission.trials.comparison import compared
 from admission.trials.quota_changes import (
@@ -24,8 +26,8 @@ from admission.trials.trial import DecidedTrial, Ground, TrialState, tried, with
 from admission.trials.world_view import WorldView
 from admission.turn_report import Decided
 from admission.web.http import encode
+from admission.web.leader.forecasts import body_of
 from admission.web.tree import names_alike
-from admission.web.trials.foreseen import expected_starts, simulate, simulations
 from admission.web.trials.hidden_queues import named_in
 from admission.workloads.inputs import WorkloadInputs
 from queues.plan import Plan
@@ -45,6 +47,11 @@ T = TypeVar("T")
 #: Seconds after which nothing more is worked out than what was asked: no starts are foreseen, and what would let
 #: further workloads in is left out.
 _ENOUGH: Final = 4.0
+#: Simulations, and seconds for all of them: of processor time, and in all while others use the processor.
+_DRAWS: Final = 4
+_WORK: Final = 1.0
+_LONGEST: Final = 1.5
+_LIMITS: Final = SimulationBounds(horizon=14 * 86_400, decisions=1000, precision=10, grace=30)
 _BODY: Final = msgspec.json.Decoder(TrialRequestBody)
 
 
@@ -89,9 +96,9 @@ async def trial(
     expected: Mapping[WorkloadKey, ExpectedStartBody] = {}
     known = learned()
     if known is not None and decided.awaits_starts() and monotonic() - began < _ENOUGH:
-        made = simulations(known, decided.trial)
-        await in_thread(lambda: simulate(made))
-        expected = expected_starts(known, made)
+        made = _simulations(known, decided.trial)
+        await in_thread(lambda: _simulate(made))
+        expected = _expected_starts(known, made)
 
     def told() -> bytes:
         items = with_outlook(decided.trial, lambda: monotonic() - began < _ENOUGH, expected)
@@ -108,6 +115,29 @@ async def trial(
         return encode(_told(answer, snapshot))
 
     return await in_thread(told)
+
+
+def _simulations(learned: Learned, trial: DecidedTrial) -> Ensemble:
+    """Of the world of a trial."""
+    return replace(learned.ensemble(trial.snapshot, trial.plan, _LIMITS), draws=_DRAWS)
+
+
+def _simulate(made: Ensemble) -> None:
+    """Make the simulations, for a bounded time."""
+    ends, used = monotonic() + _LONGEST, thread_time()
+    for _ in made.steps():
+        if thread_time() - used >= _WORK or monotonic() >= ends:
+            break
+    made.stop()
+
+
+def _expected_starts(learned: Learned, made: Ensemble) -> dict[WorkloadKey, ExpectedStartBody]:
+    """Expected starts by these simulations, as the read API tells them."""
+    now, pending = made.snapshot.now, made.snapshot.pending
+    return {
+        key: body_of(now, interval, pending[key], made.run_times, learned.runs)
+        for key, interval in learned.supposed(made).items()
+    }
 
 
 @dataclass(frozen=True, slots=True)
