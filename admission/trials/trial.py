@@ -4,7 +4,7 @@ The workloads of one trial are decided together, in their order, after everythin
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
@@ -21,21 +21,24 @@ from admission.explain.explain import explain
 from admission.trials.related_pods import with_related_pods
 from admission.trials.submitted import Submitted
 from admission.workloads.inputs import Timeouts, WorkloadInputs
-from admission.workloads.kinds import Holding, support_of
 from admission.workloads.state import WorkloadState, derive_state
-from admission.world.learned.held_back import gang_asks, refusal_of
+from admission.world.learned.held_back import (
+    NO_RESOURCE_QUOTAS,
+    NamespaceRoom,
+    gangs_without_room,
+    without_gangs,
+)
 from admission.world.pod_relations import PodRelations
 from queues.admissions import Seat
 from queues.plan import Evict, Plan, Reason
 from queues.quota.accounts import charges
-from queues.quota.namespace_quota import NamespaceQuota
 from queues.quota.tree import QueueTree
 from queues.quota.usage import Usage
 from queues.read_api.bodies import ExpectedStartBody, ReasonBody
 from queues.read_api.quantities import facts_with_quantities, quantities
 from queues.read_api.trials import PlaceBody, QuotaTakenBody, TrialBody, VictimBody
 from queues.reason_codes import NEEDS_A_CHANGE
-from queues.resources import NOTHING, PODS, Resources, show
+from queues.resources import PODS, show
 from queues.workload import QueueName, Workload, WorkloadKey
 
 #: Places and victims that are shown of one workload.
@@ -60,15 +63,6 @@ class TrialState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NamespaceRoom:
-    """What the ResourceQuotas of a namespace leave to gangs."""
-
-    quotas: tuple[NamespaceQuota, ...] = ()
-    #: To pods that are about to be made.
-    promised: Resources = NOTHING
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Ground:
     """What trials are decided on."""
 
@@ -80,7 +74,7 @@ class Ground:
     timeouts: Timeouts
     #: A copy; pods of the trial are counted in it.
     demand: Demand
-    #: By namespace.
+    #: By namespace of the objects of the trial.
     rooms: Mapping[str, NamespaceRoom]
     #: A copy of what the world knows of the rules of pods about other pods. None if no object of the trial has such a
     #: rule, and no rule is about one.
@@ -131,7 +125,8 @@ def tried(
     assert usage is not None, "a turn was decided"
     if memo.state is not None:
         memo.state.retire()  # nothing collects what refers to itself in a circle
-    answers = _Answers(snapshot, plan, tree, usage.copy(), _beyond_quotas(plan, pending, ground.rooms))
+    refused = gangs_without_room(plan, snapshot, lambda name: ground.rooms.get(name, NO_RESOURCE_QUOTAS))
+    answers = _Answers(snapshot, without_gangs(plan, refused), tree, usage.copy())
     items = {each.key: answers.of(each, pending.get(each.key)) for each, _ in objects}
     return DecidedTrial(snapshot, plan, items)
 
@@ -139,19 +134,11 @@ def tried(
 class _Answers:
     """Reads what a plan does with the objects of a trial, in their order."""
 
-    def __init__(
-        self,
-        snapshot: Snapshot,
-        plan: Plan,
-        tree: QueueTree,
-        usage: Usage,
-        kept_back: Mapping[WorkloadKey, Reason],
-    ) -> None:
-        """``usage``: before the plan; what the objects take is added. ``kept_back``: by ResourceQuotas."""
+    def __init__(self, snapshot: Snapshot, plan: Plan, tree: QueueTree, usage: Usage) -> None:
+        """``usage``: before the plan; what the objects take is added."""
         self._snapshot = snapshot
         self._tree = tree
         self._usage = usage
-        self._kept_back = kept_back
         self._reasons = plan.reasons
         self._admits: dict[WorkloadKey, tuple[Seat, ...]] = {}
         for each in plan.admits:  # an elastic gang has several
@@ -176,7 +163,6 @@ class _Answers:
         if workload is None:
             return body
         key, victims = each.key, self._victims.get(each.key, ())
-        kept_back = self._kept_back.get(key)
         body = structs.replace(
             body,
             state=TrialState.WAITS,
@@ -185,9 +171,9 @@ class _Answers:
             pods=sum(pods.wanted_count() for pods in workload.pod_sets),
             minimum=workload.minimum,
             asks=quantities(workload.asks()),
-            reason=_reason(kept_back or self._reasons.get(key)),
+            reason=_reason(self._reasons.get(key)),
         )
-        if kept_back is not None or not (key in self._admits or victims):
+        if not (key in self._admits or victims):
             return body
         is_admitted = key in self._admits
         seats = self._admits[key] if is_admitted else self._claims.get(key, ())
@@ -311,30 +297,3 @@ def _with_outlook(
         behind=outlook.behind,
         changes=outlook.changes,
     )
-
-
-def _beyond_quotas(
-    plan: Plan, pending: Mapping[WorkloadKey, Workload], rooms: Mapping[str, NamespaceRoom]
-) -> dict[WorkloadKey, Reason]:
-    """Workloads of the trial that would be admitted, or preempt, and for which a ResourceQuota has no room.
-
-    Pods that exist are counted already (``NamespaceQuotas.within``).
-    """
-    found: dict[WorkloadKey, Reason] = {}
-    promised: dict[str, Resources] = {}
-    for key in _asking_for_pods(plan):
-        workload = pending.get(key)
-        room = None if workload is None else rooms.get(workload.namespace)
-        if workload is None or room is None or support_of(key).holding is Holding.GATED:
-            continue
-        before, asked = promised.get(workload.namespace, room.promised), gang_asks(workload)
-        if reason := refusal_of(room.quotas, asked, before):
-            found[key] = reason
-        else:
-            promised[workload.namespace] = before + asked
-    return found
-
-
-def _asking_for_pods(plan: Plan) -> Iterable[WorkloadKey]:
-    beneficiaries = {each.beneficiary for each in plan.evicts if each.beneficiary is not None}
-    return dict.fromkeys((*(each.workload for each in plan.admits), *sorted(beneficiaries)))

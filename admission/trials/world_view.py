@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from admission.engine.snapshot import Snapshot
 from admission.facts.cluster import QueueFact
 from admission.trials.submitted import Cluster, Submitted
-from admission.trials.trial import Ground, NamespaceRoom, arrival_after
+from admission.trials.trial import Ground, arrival_after
 from admission.workloads.context import Context
 from admission.workloads.inputs import DEFAULT_QUEUE, WorkloadInputs
 from admission.workloads.pod_sets import NOTHING_ASKED
@@ -48,18 +48,14 @@ class WorldView:
     def ground(self, snapshot: Snapshot, plan: Plan, objects: Sequence[Submitted]) -> Ground:
         """What these objects are decided on, after the last turn."""
         world = self.world
-        names = {each.namespace for each in objects}
-        rooms = {each: world.namespace_quotas.room(each, snapshot, world.states) for each in sorted(names)}
+        room_of = world.namespace_quotas.rooms(snapshot, world.states)
         return Ground(
             snapshot=snapshot,
             plan=plan,
             now=max(self.now, snapshot.now),
             timeouts=world.timeouts,
             demand=world.node_inventory.demand.copy(),
-            rooms={
-                name: NamespaceRoom(quotas=quotas, promised=promised)
-                for name, (quotas, promised) in rooms.items()
-            },
+            rooms={name: room_of(name) for name in {each.namespace for each in objects}},
             relations=self._relations(snapshot, objects),
         )
 
