@@ -36,7 +36,7 @@ from queues.quota.tree import QueueTree
 from queues.quota.usage import Usage
 from queues.read_api.bodies import ExpectedStartBody, ReasonBody
 from queues.read_api.quantities import facts_with_quantities, quantities
-from queues.read_api.trials import PlaceBody, QuotaTakenBody, TrialBody, VictimBody
+from queues.read_api.trials import ComparisonBody, PlaceBody, QuotaTakenBody, TrialBody, VictimBody
 from queues.reason_codes import NEEDS_A_CHANGE
 from queues.resources import PODS, show
 from queues.workload import QueueName, Workload, WorkloadKey
@@ -93,6 +93,8 @@ class DecidedTrial:
     plan: Plan
     #: What would become of each object, by the key that its workload has in the trial.
     items: Mapping[WorkloadKey, TrialBody]
+    #: With the cluster without other quota. None if no other quota was asked for.
+    comparison: ComparisonBody | None = None
 
 
 def arrival_after(snapshot: Snapshot) -> int:

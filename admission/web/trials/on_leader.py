@@ -1,7 +1,7 @@
 """A trial in the process that leads: read and decided in the thread of questions, with what the loop lends between."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from time import monotonic, thread_time
 from typing import Final, Protocol, TypeVar
 
@@ -31,9 +31,9 @@ from admission.web.tree import names_alike
 from admission.web.trials.hidden_queues import named_in
 from admission.workloads.inputs import WorkloadInputs
 from queues.plan import Plan
+from queues.quota.queue import path_upwards
 from queues.read_api.bodies import ExpectedStartBody
 from queues.read_api.trials import (
-    ComparisonBody,
     ToldTrialList,
     TrialFailureBody,
     TrialList,
@@ -95,14 +95,18 @@ async def trial(
         return encode(_no_queue(error.facts["queue"], last.snapshot))
     expected: Mapping[WorkloadKey, ExpectedStartBody] = {}
     known = learned()
-    if known is not None and decided.awaits_starts() and monotonic() - began < _ENOUGH:
-        made = _simulations(known, decided.trial)
+    if (
+        known is not None
+        and any(each.state == TrialState.WAITS for each in decided.items.values())
+        and monotonic() - began < _ENOUGH
+    ):
+        made = _simulations(known, decided)
         await in_thread(lambda: _simulate(made))
         expected = _expected_starts(known, made)
 
     def told() -> bytes:
-        items = with_outlook(decided.trial, lambda: monotonic() - began < _ENOUGH, expected)
-        snapshot = decided.trial.snapshot
+        items = with_outlook(decided, lambda: monotonic() - began < _ENOUGH, expected)
+        snapshot = decided.snapshot
         answer = TrialList(
             now=rfc3339(snapshot.now),
             items=tuple(
@@ -140,39 +144,24 @@ def _expected_starts(learned: Learned, made: Ensemble) -> dict[WorkloadKey, Expe
     }
 
 
-@dataclass(frozen=True, slots=True)
-class _Decided:
-    """What the engine says of a question."""
-
-    trial: DecidedTrial
-    #: None if no other quota was asked for.
-    comparison: ComparisonBody | None
-
-    def awaits_starts(self) -> bool:
-        """Whether an object of the question waits."""
-        return any(each.state == TrialState.WAITS for each in self.trial.items.values())
-
-
 def _decided(
     ground: Ground,
     asked: TrialRequestBody,
     facts: QueueFacts,
     objects: Sequence[tuple[Submitted, WorkloadInputs | None]],
-) -> _Decided:
+) -> DecidedTrial:
     """Raises UnusableChange, RefusedChange, NotAdministered, NoQueueToChange."""
     next_turn = ground.next_turn()
     if not (asked.quota or asked.quota_patches):
-        return _Decided(tried(ground, next_turn, objects), None)
+        return tried(ground, next_turn, objects)
     with_changes = with_quota(next_turn, asked, facts)
     comparison = compared(
         next_turn, with_changes.snapshot, notes=with_changes.notes, warnings=with_changes.warnings
     )
     if objects:
-        decided = tried(ground, with_changes.snapshot, objects)
-    else:
-        nothing = Plan(now=next_turn.now, ledger_seq=next_turn.ledger_seq)
-        decided = DecidedTrial(with_changes.snapshot, nothing, {})
-    return _Decided(decided, comparison)
+        return replace(tried(ground, with_changes.snapshot, objects), comparison=comparison)
+    nothing = Plan(now=next_turn.now, ledger_seq=next_turn.ledger_seq)
+    return DecidedTrial(with_changes.snapshot, nothing, {}, comparison)
 
 
 def _told(answer: TrialList, snapshot: Snapshot) -> ToldTrialList:
@@ -181,18 +170,11 @@ def _told(answer: TrialList, snapshot: Snapshot) -> ToldTrialList:
     return ToldTrialList(
         **structs.asdict(answer),
         named_queues=tuple(sorted(named_in(msgspec.to_builtins(answer), snapshot.queues))),
-        above={name: _above(name, snapshot) for name in own},
+        above={
+            name: tuple(each.name for each in path_upwards(QueueName(name), snapshot.queues.get))
+            for name in own
+        },
     )
-
-
-def _above(name: str, snapshot: Snapshot) -> tuple[str, ...]:
-    """The queues above one, also in a tree that is broken by a circle."""
-    found: list[str] = []
-    queue = snapshot.queues.get(QueueName(name))
-    while queue is not None and queue.parent is not None and queue.parent not in found:
-        found.append(queue.parent)
-        queue = snapshot.queues.get(queue.parent)
-    return tuple(found)
 
 
 def _nearest(queue: str | None, snapshot: Snapshot) -> tuple[str, ...]:
