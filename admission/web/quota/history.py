@@ -6,7 +6,7 @@ from typing import Any
 
 from admission.web.quota.access_limits import stated_access_limits
 from admission.web.quota.loans import stated_loans
-from queues.api.quota.quota_document import LIMITS, FieldChange, changes_between, parent_of, quota_of
+from queues.api.quota.quota_document import LIMITS, changes_between, parent_of, quota_of
 from queues.read_api import bodies
 from queues.sql.read.queue_versions import LARGEST, RecordedVersion
 from queues.text_format import rfc3339
@@ -52,19 +52,16 @@ def _version(each: RecordedVersion, before: RecordedVersion | None) -> bodies.Qu
         reason=each.reason if of_this else "",
         before=None if was is None else bodies.QuotaBody(**_limits(was)),
         after=None if now is None else bodies.QuotaBody(**_limits(now)),
-        changes=tuple(
-            bodies.FieldChangeBody(field=change.field, before=change.before, after=change.after)
-            for change in changes
-        ),
+        changes=changes,
     )
 
 
-def _changes(each: RecordedVersion, before: RecordedVersion | None) -> list[FieldChange]:
+def _changes(each: RecordedVersion, before: RecordedVersion | None) -> tuple[bodies.FieldChangeBody, ...]:
     """Fields of the spec that differ. For a document that is too large to be read, only that is shown."""
     was = None if before is None or before.removed else before
     now = None if each.removed else each
     if (was is not None and was.unread) or (now is not None and now.unread):
-        return [FieldChange(field="spec", before=_size(was), after=_size(now))]
+        return (bodies.FieldChangeBody(field="spec", before=_size(was), after=_size(now)),)
     return changes_between(None if was is None else was.spec, None if now is None else now.spec)
 
 
