@@ -177,18 +177,16 @@ def trial_of_write(route: Route, queue: str, spec: Spec) -> ComparisonBody | Non
     asked = TrialRequestBody(quota_patches=(QueuePatchBody(queue=queue, spec=dict(spec)),))
     try:
         found = ask(route.within(_PATIENCE), "trials", TrialList, content=json.encode(asked)).comparison
+        # An older replica does not know the question.
+        why = "the leader does not answer such questions yet" if found is None else ""
     except MusterError as error:
         if isinstance(error, Unanswered) and error.by_muster and error.status == HTTPStatus.BAD_REQUEST:
             raise
-        return _unknown(str(error))
-    if found is None:  # an older replica, which does not know the question
-        return _unknown("the leader does not answer such questions yet")
+        # The first sentence: what follows is about what a caller does that goes on trying.
+        found, why = None, str(error).partition("\n")[0].partition(". ")[0].rstrip(".")
+    if found is None:
+        say(f"Effects on waiting and running work are unknown: {why}.", err=True)
+        return None
     for warning in found.warnings:
         say(f"Warning: {warning}", err=True)
     return found
-
-
-def _unknown(why: str) -> None:
-    # The first sentence: what follows is about what a caller does that goes on trying.
-    first = why.partition("\n")[0].partition(". ")[0].rstrip(".")
-    say(f"Effects on waiting and running work are unknown: {first}.", err=True)
