@@ -267,8 +267,8 @@ def test_reservations_at_one_time_count_together_up_the_tree() -> None:
     evening = reservation("evening", queue="free", resources={GPU: "40"})
     (found,) = refusals(reservation(), others={"evening": evening})
     assert (
-        f"found 104 {GPU} on whole nodes reserved for queue team at the same time (evening came first), expected at most 96"
-        in found
+        f"found 104 {GPU} on whole nodes reserved for queue team at the same time (evening came first), "
+        "expected at most 96" in found
     )
     later = reservation("evening", queue="free", resources={GPU: "40"}, from_="2027-01-16T12:00:00Z")
     assert refusals(reservation(), others={"evening": later}) == []
