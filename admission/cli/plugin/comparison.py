@@ -168,11 +168,14 @@ def _name(workload: DifferenceBody) -> str:
 _PATIENCE: Final = 5.0
 
 
-def trial_of_write(route: Route, queue: str, spec: Spec) -> ComparisonBody | None:
+def trial_of_write(
+    route: Route, queue: str, spec: Spec, *, is_checked: bool = False
+) -> ComparisonBody | None:
     """What becomes of limits and of work by a merge patch of a Queue's spec. Warnings are printed.
 
-    None where the leader does not answer in time: one line says that this is not known. Raises Unanswered: the write
-    would be refused.
+    None where the leader does not answer in time: one line says that this is not known. Raises Unanswered: the leader
+    says that it would be refused. ``is_checked``: the API server has taken it in a dry run, so that the leader only
+    does not know yet what was changed before.
     """
     asked = TrialRequestBody(quota_patches=(QueuePatchBody(queue=queue, spec=dict(spec)),))
     try:
@@ -180,7 +183,10 @@ def trial_of_write(route: Route, queue: str, spec: Spec) -> ComparisonBody | Non
         # An older replica does not know the question.
         why = "the leader does not answer such questions yet" if found is None else ""
     except MusterError as error:
-        if isinstance(error, Unanswered) and error.by_muster and error.status == HTTPStatus.BAD_REQUEST:
+        is_refusal = (
+            isinstance(error, Unanswered) and error.by_muster and error.status == HTTPStatus.BAD_REQUEST
+        )
+        if is_refusal and not is_checked:
             raise
         # The first sentence: what follows is about what a caller does that goes on trying.
         found, why = None, str(error).partition("\n")[0].partition(". ")[0].rstrip(".")

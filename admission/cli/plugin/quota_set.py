@@ -246,8 +246,10 @@ def set_(queue: str, how: Writing, route: Route, **limits: Any) -> None:
     _tell(object_, changes, access_rows(object_, access))
     tell_access(route, object_, access)
     # What is allowed to users (--max-…) is no quota: it counts at their next submission, and nothing is tried.
-    if changes and how.trial and (found := trial_of_write(route, queue, patch_for(object_.spec, changes))):
-        click.echo(effects_text(found, width=columns_of(sys.stdout)), nl=False)
+    if changes and how.trial:
+        quota = patch_for(object_.spec, changes)
+        if (found := trial_of_write(route, queue, quota, is_checked=how.checks_first)) is not None:
+            click.echo(effects_text(found, width=columns_of(sys.stdout)), nl=False)
     if how.dry_run != "none":
         say(f"queue {queue} would be changed ({how.dry_run} dry run)")
         return

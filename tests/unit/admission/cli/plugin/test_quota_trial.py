@@ -182,16 +182,30 @@ async def test_of_a_change_that_would_be_refused_only_that_is_told(
 @pytest.mark.parametrize(
     ("words", "refusal"),
     [
-        ("set team --deserved gpu=many", "Change of queue team: spec.deserved[nvidia.com/gpu]: found 'many'"),
-        ("lend other team 9 --until 2027-02-01", f"queue other has 8 {GPU} to lend"),
+        (
+            "set team --deserved gpu=many --dry-run=client",
+            "Change of queue team: spec.deserved[nvidia.com/gpu]: found 'many'",
+        ),
+        ("lend other team 9 --until 2027-02-01 --yes", f"queue other has 8 {GPU} to lend"),
     ],
 )
 async def test_what_the_leader_refuses_is_not_written(
     server: TrialServer, ask: Asking, words: str, refusal: str
 ) -> None:
-    code, _, err = await ask("quota", *words.split(), "--yes")
+    code, _, err = await ask("quota", *words.split())
     assert (code, server.writes()) == (1, [])
     assert refusal in err
+
+
+async def test_what_the_api_server_takes_is_written_though_the_leader_does_not_know_of_it_yet(
+    server: TrialServer, ask: Asking
+) -> None:
+    server.answers = lambda: web.json_response(
+        {"error": "Change of queue team: too much", "hint": ""}, status=400
+    )
+    code, out, err = await ask(*SET, "--yes")
+    assert (code, out.splitlines()[-1]) == (0, "queue team changed")
+    assert err == "Effects on waiting and running work are unknown: Change of queue team: too much.\n"
 
 
 async def test_what_the_leader_warns_of_is_told(ask: Asking) -> None:
