@@ -328,8 +328,7 @@ class Controller:
             world=term.world,
             context=term.informers.context,
             now=int(time.time()),
-            aliases=frozenset(self._settings.scheduler_aliases),
-            scheduler=self._settings.scheduler_name,
+            schedulers=(self._settings.scheduler_name, *self._settings.scheduler_aliases),
         )
 
     def _last_snapshot(self) -> Snapshot | None:

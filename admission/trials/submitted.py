@@ -9,10 +9,12 @@ answers with neither.
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from itertools import islice
 from typing import Any, Final
 
 import msgspec
+from msgspec import structs
 
 from admission.decode.fields import explained
 from admission.engine.snapshot import Snapshot
@@ -31,7 +33,7 @@ from queues.api.validation.known import Known
 from queues.api.validation.pod_fields import pod_problems
 from queues.api.validation.validation import defaulted, kind_of, unknown_fields, violations_of
 from queues.errors import MusterError
-from queues.read_api.trials import SkippedBody, TrialRequestBody
+from queues.read_api.trials import SkippedBody, TrialBody, TrialRequestBody
 from queues.text_format import rfc3339
 from queues.workload import WorkloadKey, WorkloadKind
 
@@ -72,27 +74,34 @@ class Asked:
     document: dict[str, Any]
 
 
+class TrialState(StrEnum):
+    """What would become of an object."""
+
+    #: It would have its seats in the next turn.
+    ADMITTED = "admitted"
+    #: Other workloads would be evicted for it, and it would have their place.
+    PREEMPTS = "preempts"
+    WAITS = "waits"
+    #: The API server would not store it.
+    REFUSED = "refused"
+    #: It names no queue: it would start at once.
+    UNMANAGED = "unmanaged"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submitted:
     """An object that would wait, or why it would not."""
 
-    kind: WorkloadKind
-    namespace: str
-    name: str
-    uid: str
+    #: Of the workload.
+    key: WorkloadKey
+    #: What is known before it is decided on: ``refused`` or ``unmanaged`` if it would not wait.
+    item: TrialBody
     #: None for a pod without a group, or an object that is refused.
     fact: WorkloadFact | None = None
     #: The pod, or the members of a group.
     pods: tuple[PodFact, ...] = ()
-    #: Why the API server would refuse it, or Muster cannot try it.
-    refusals: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
-    #: Paths of fields that the kind does not have as far as Muster knows.
-    unknown_fields: tuple[str, ...] = ()
     #: A queue that it names, for which it is refused: there is none; "": it is not refused for that.
     missing_queue: str = ""
-    #: It names no queue and would not wait.
-    is_unmanaged: bool = False
 
     @property
     def has_pod_rules(self) -> bool:
@@ -100,10 +109,14 @@ class Submitted:
         sets = () if self.fact is None else self.fact.pod_sets
         return any(pods.rules for pods in sets) or any(pod.shape.rules for pod in self.pods)
 
-    @property
-    def key(self) -> WorkloadKey:
-        """Of the workload."""
-        return WorkloadKey(self.kind, self.uid)
+    def with_item(self, **fields: Any) -> "Submitted":
+        """With more known of it."""
+        return replace(self, item=structs.replace(self.item, **fields))
+
+    def refused(self, refusals: Sequence[str], missing_queue: str = "") -> "Submitted":
+        """Not stored, or not tried, for these reasons."""
+        found = self.with_item(refusals=_first(refusals))
+        return replace(found, fact=None, pods=(), missing_queue=missing_queue)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,9 +127,8 @@ class Cluster:
     snapshot: Snapshot
     #: Seconds since the epoch.
     now: int
-    #: Scheduler names that mean "through the queues", and the one that binds pods.
-    aliases: frozenset[str] = frozenset((names.VOLCANO_SCHEDULER,))
-    scheduler: str = names.DEFAULT_SCHEDULER
+    #: Names of the scheduler that binds pods, those that mean "through the queues" among them.
+    schedulers: tuple[str, ...]
 
     def known(self, namespace: str) -> Known:
         """As the admission webhook knows it."""
@@ -125,7 +137,7 @@ class Cluster:
             levels=frozenset(self.snapshot.nodes.layout.levels),
             namespace_queue=self.context.queues.get(namespace),
             namespace_labels=self.snapshot.namespaces.get(namespace),
-            schedulers=(self.scheduler, *self.aliases),
+            schedulers=self.schedulers,
         )
 
 
@@ -176,7 +188,7 @@ def _text(document: Document, number: int, field: str) -> str:
 def submitted(question: TrialRequestBody, asked: Sequence[Asked], cluster: Cluster) -> list[Submitted]:
     """What becomes of each document that waits; members of a group are shown with their PodGroup."""
     read = [_read(each, question, cluster) for each in asked]
-    groups = {(each.namespace, each.name) for each in read if each.kind is WorkloadKind.POD_GROUP}
+    groups = {_place_of(each) for each in read if each.key.kind is WorkloadKind.POD_GROUP}
     members: dict[tuple[str, str], list[PodFact]] = {}
     for each in read:
         if (group := _group_of(each)) in groups and group is not None:
@@ -191,9 +203,9 @@ def submitted(question: TrialRequestBody, asked: Sequence[Asked], cluster: Clust
                 f"PodGroup {group[1]} is not among the documents, and a pod alone tells nothing of its gang: "
                 "try both together"
             )
-            found.append(replace(each, pods=(), refusals=(text,)))
-        elif each.kind is WorkloadKind.POD_GROUP:
-            pods = sorted(members.get((each.namespace, each.name), ()), key=lambda pod: pod.name)
+            found.append(each.refused([text]))
+        elif each.key.kind is WorkloadKind.POD_GROUP:
+            pods = sorted(members.get(_place_of(each), ()), key=lambda pod: pod.name)
             volumes = (volume for pod in pods for volume in pod.volumes)
             found.append(_with_warning(replace(each, pods=tuple(pods)), volumes))
         else:
@@ -201,40 +213,41 @@ def submitted(question: TrialRequestBody, asked: Sequence[Asked], cluster: Clust
     return found
 
 
+def _place_of(each: Submitted) -> tuple[str, str]:
+    return each.item.namespace, each.item.name
+
+
 def _group_of(each: Submitted) -> tuple[str, str] | None:
     """Namespace and name of the group that a pod names. None if it is no pod, or names no group."""
-    if each.kind is not WorkloadKind.POD or not each.pods or each.pods[0].group is None:
+    if each.key.kind is not WorkloadKind.POD or not each.pods or each.pods[0].group is None:
         return None
-    return each.namespace, each.pods[0].group
+    return each.item.namespace, each.pods[0].group
 
 
 def _read(asked: Asked, question: TrialRequestBody, cluster: Cluster) -> Submitted:
     """One document by itself."""
     document, support = _as_stored(asked, question, cluster.now), asked.support
-    found = Submitted(
-        kind=support.kind, namespace=asked.namespace, name=asked.name, uid=document["metadata"]["uid"]
+    item = TrialBody(
+        kind=str(support.kind), namespace=asked.namespace, name=asked.name, state=TrialState.REFUSED
     )
+    found = Submitted(key=WorkloadKey(support.kind, document["metadata"]["uid"]), item=item)
     if support.resource in _REVIEWED:
         known = cluster.known(asked.namespace)
         document = defaulted(document, known)
         violations = violations_of(document, known)
-        found = replace(
-            found,
-            warnings=_first([each.message for each in violations if each.tolerable]),
-            unknown_fields=_unknown_fields(asked.document),
-        )
+        warnings = _first([each.message for each in violations if each.tolerable])
+        found = found.with_item(warnings=warnings, unknown_fields=_unknown_fields(asked.document))
         if refusals := [each.message for each in violations if not each.tolerable]:
-            missing = next((each.missing for each in violations if each.missing), "")
-            return replace(found, refusals=_first(refusals), missing_queue=missing)
+            return found.refused(refusals, next((each.missing for each in violations if each.missing), ""))
     raw = json.dumps(document).encode()
     try:
         if support.reader is None:
             return _of_pod(found, read_pod(msgspec.json.decode(raw, type=WirePod)), cluster)
         fact = support.reader.fact(msgspec.json.decode(raw, type=support.reader.wire), msgspec.Raw(raw))
     except msgspec.DecodeError as error:
-        return replace(found, refusals=(explained(error),))
+        return found.refused([explained(error)])
     if not isinstance(fact, WorkloadFact) or fact.stands_for is not None:
-        return replace(found, refusals=("another object, which owns this one, waits for it",))
+        return found.refused(["another object, which owns this one, waits for it"])
     return _of_object(found, fact, support, cluster)
 
 
@@ -242,9 +255,9 @@ def _of_object(found: Submitted, fact: WorkloadFact, support: KindSupport, clust
     read = in_context(fact, cluster.context)
     assert isinstance(read, WorkloadFact)
     if read.queue is None and support.needs_queue:
-        return replace(found, is_unmanaged=True)
+        return found.with_item(state=TrialState.UNMANAGED)
     if read.conduct.ignored:
-        return replace(found, refusals=_first(read.conduct.ignored))
+        return found.refused(read.conduct.ignored)
     if support.holding.is_suspended:
         read = replace(read, suspended=True)
     return _with_warning(
@@ -254,18 +267,18 @@ def _of_object(found: Submitted, fact: WorkloadFact, support: KindSupport, clust
 
 def _of_pod(found: Submitted, pod: PodFact, cluster: Cluster) -> Submitted:
     if pod.queue is None and pod.group is None and not pod.gated:
-        return replace(found, is_unmanaged=True)
+        return found.with_item(state=TrialState.UNMANAGED)
     read = in_context(replace(pod, gated=True), cluster.context)
     assert isinstance(read, PodFact)
     if read.conduct.ignored:
-        return replace(found, refusals=_first(read.conduct.ignored))
+        return found.refused(read.conduct.ignored)
     return _with_warning(replace(found, pods=(read,)), read.volumes)
 
 
 def _with_warning(found: Submitted, volumes: Iterable[PodVolume]) -> Submitted:
     """With a warning of volumes that trials do not look at."""
     unseen = unseen_volumes(volumes)
-    return replace(found, warnings=_first([*found.warnings, unseen])) if unseen else found
+    return found.with_item(warnings=_first([*found.item.warnings, unseen])) if unseen else found
 
 
 def _as_stored(asked: Asked, question: TrialRequestBody, now: int) -> dict[str, Any]:

@@ -6,7 +6,6 @@ The workloads of one trial are decided together, in their order, after everythin
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import Final
 
 from msgspec import structs
@@ -19,7 +18,7 @@ from admission.engine.plan_limit import NO_LIMIT
 from admission.engine.snapshot import Snapshot
 from admission.explain.explain import explain
 from admission.trials.related_pods import with_related_pods
-from admission.trials.submitted import Submitted
+from admission.trials.submitted import Submitted, TrialState
 from admission.workloads.inputs import Timeouts, WorkloadInputs
 from admission.workloads.state import WorkloadState, derive_state
 from admission.world.learned.held_back import (
@@ -46,20 +45,6 @@ MOST_PLACES: Final = 100
 MOST_VICTIMS: Final = 50
 #: Beyond the arrival of everything that has arrived.
 _LATER: Final = 1
-
-
-class TrialState(StrEnum):
-    """What would become of an object."""
-
-    #: It would have its seats in the next turn.
-    ADMITTED = "admitted"
-    #: Other workloads would be evicted for it, and it would have their place.
-    PREEMPTS = "preempts"
-    WAITS = "waits"
-    #: The API server would not store it.
-    REFUSED = "refused"
-    #: It names no queue: it would start at once.
-    UNMANAGED = "unmanaged"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,20 +138,11 @@ class _Answers:
 
     def of(self, each: Submitted, workload: Workload | None) -> TrialBody:
         """What becomes of one object. ``workload``: None if it does not wait."""
-        body = TrialBody(
-            kind=str(each.kind),
-            namespace=each.namespace,
-            name=each.name,
-            state=TrialState.UNMANAGED if each.is_unmanaged else TrialState.REFUSED,
-            refusals=each.refusals,
-            warnings=each.warnings,
-            unknown_fields=each.unknown_fields,
-        )
         if workload is None:
-            return body
+            return each.item
         key, victims = each.key, self._victims.get(each.key, ())
-        body = structs.replace(
-            body,
+        item = structs.replace(
+            each.item,
             state=TrialState.WAITS,
             queue=workload.queue,
             priority=workload.priority,
@@ -176,11 +152,11 @@ class _Answers:
             reason=_reason(self._reasons.get(key)),
         )
         if not (key in self._admits or victims):
-            return body
+            return item
         is_admitted = key in self._admits
         seats = self._admits[key] if is_admitted else self._claims.get(key, ())
         return structs.replace(
-            body,
+            item,
             state=TrialState.ADMITTED if is_admitted else TrialState.PREEMPTS,
             places=_places_of(self._snapshot.nodes.layout, seats),
             node_count=len({seat.node for seat in seats}),

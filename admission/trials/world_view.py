@@ -27,9 +27,8 @@ class WorldView:
     context: Context
     #: Seconds since the epoch.
     now: int
-    #: Scheduler names that mean "through the queues", and the one that binds pods.
-    aliases: frozenset[str]
-    scheduler: str
+    #: Names of the scheduler that binds pods, those that mean "through the queues" among them.
+    schedulers: tuple[str, ...]
 
     def queue_facts(self) -> dict[QueueName, QueueFact]:
         """Every Queue as its object says, by name."""
@@ -41,8 +40,7 @@ class WorldView:
             context=self.context,
             snapshot=snapshot,
             now=max(self.now, snapshot.now),
-            aliases=self.aliases,
-            scheduler=self.scheduler,
+            schedulers=self.schedulers,
         )
 
     def ground(self, snapshot: Snapshot, plan: Plan, objects: Sequence[Submitted]) -> Ground:
@@ -55,14 +53,14 @@ class WorldView:
             now=max(self.now, snapshot.now),
             timeouts=world.timeouts,
             demand=world.node_inventory.demand.copy(),
-            rooms={name: room_of(name) for name in {each.namespace for each in objects}},
+            rooms={name: room_of(name) for name in {each.item.namespace for each in objects}},
             relations=self._relations(snapshot, objects),
         )
 
     def _relations(self, snapshot: Snapshot, objects: Sequence[Submitted]) -> PodRelations | None:
         """For the rules about other pods, of these objects or about them. None if there are none."""
         relations = self.world.snapshot_rows.pod_relations
-        if not any(each.has_pod_rules or relations.may_be_about(each.namespace) for each in objects):
+        if not any(each.has_pod_rules or relations.may_be_about(each.item.namespace) for each in objects):
             return None
         facts = {each.key: each.fact for each in objects if each.fact is not None}
         return relations.copy(facts, snapshot.namespaces)
@@ -85,7 +83,7 @@ class WorldView:
             pods=pods,
             admissions=(),
             arrival=arrival,
-            quotas=world.namespace_quotas.of(each.namespace),
+            quotas=world.namespace_quotas.of(each.item.namespace),
             policy=world.queue_permissions.policy(queue),
             templates=NOTHING_ASKED if fact is None else world.templates.shapes_of(fact, None),
         )

@@ -21,8 +21,8 @@ from admission.trials.quota_changes import (
     UnusableChange,
     with_quota,
 )
-from admission.trials.submitted import Submitted, asked_of, submitted
-from admission.trials.trial import DecidedTrial, Ground, TrialState, tried, with_outlook
+from admission.trials.submitted import Submitted, TrialState, asked_of, submitted
+from admission.trials.trial import DecidedTrial, Ground, tried, with_outlook
 from admission.trials.world_view import WorldView
 from admission.turn_report import Decided
 from admission.web.http import encode

@@ -103,8 +103,7 @@ class WorldInMemory:
             world=self.world,
             context=self.context,
             now=self.now,
-            aliases=frozenset((names.VOLCANO_SCHEDULER,)),
-            scheduler=names.DEFAULT_SCHEDULER,
+            schedulers=(names.DEFAULT_SCHEDULER, names.VOLCANO_SCHEDULER),
         )
 
     def objects(self, *documents: Document, **about: Any) -> list[Submitted]:

@@ -6,8 +6,8 @@ from typing import Any, Final
 import pytest
 
 from admission.facts.changes import Change, FactKind
-from admission.trials.submitted import NothingToTry, UnusableDocument, asked_of
-from admission.trials.trial import TrialState, with_outlook
+from admission.trials.submitted import NothingToTry, TrialState, UnusableDocument, asked_of
+from admission.trials.trial import with_outlook
 from admission.workloads.context import Context
 from queues.api import names
 from queues.quota.namespace_quota import NamespaceQuota, QuotaLimit
