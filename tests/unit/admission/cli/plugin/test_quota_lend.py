@@ -4,12 +4,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from aiohttp import web
 
-from queues.api.names import CHANGE_REASON, CHANGED_BY
-from tests.fakes.fake_api_server import FakeApiServer, answers
+from queues.api.names import CHANGE_REASON
 from tests.tables import with_rows
-from tests.unit.admission.cli.plugin.queue_server import GPU, QueueServer, first_does
+from tests.unit.admission.cli.plugin.queue_server import GPU, QueueServer
 
 Said = tuple[int, str, str]
 Asking = Callable[..., Awaitable[Said]]
@@ -118,23 +116,6 @@ async def test_without_a_yes_or_in_a_dry_run_nothing_is_lent_or_ended(
     code, out, _ = await ask(*words, "--dry-run=server")
     assert (code, "(server dry run)" in out, server.writes()) == (0, True, [])
     assert stated(server) == [loan("language", 4)]
-
-
-async def test_another_administrators_change_is_not_written_over(server: QueueServer, ask: Asking) -> None:
-    async def other(server: FakeApiServer, _: web.Request) -> None:  # type: ignore[return]
-        await server.add("vision", parent="lab", deserved={GPU: 60})  # type: ignore[attr-defined]
-        server.queue("vision")["metadata"]["annotations"] = {CHANGED_BY: "bob"}  # type: ignore[attr-defined]
-
-    server.once("PATCH", first_does(other))  # type: ignore[arg-type]
-    code, _, err = await ask(*LEND, "--yes")
-    assert (code, stated(server)) == (1, [])
-    assert "bob changed it meanwhile, so nothing was written." in err
-
-
-async def test_a_refusal_of_the_api_server_is_one_line(server: QueueServer, ask: Asking) -> None:
-    server.once("PATCH", answers(403, "no", "Forbidden"))
-    code, _, err = await ask(*LEND, "--yes")
-    assert (code, err) == (1, "Error: Change of queue vision: no.\n")
 
 
 # -- names of resources ---------------------------------------------------------------------------------------
