@@ -328,7 +328,6 @@ class Controller:
             world=term.world,
             context=term.informers.context,
             now=int(time.time()),
-            schedulers=(self._settings.scheduler_name, *self._settings.scheduler_aliases),
         )
 
     def _last_snapshot(self) -> Snapshot | None:

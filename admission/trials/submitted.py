@@ -2,8 +2,7 @@
 
 They are what the API server answers when they are created in a dry run: suspended or gated, in their queue, with their
 priority, as its admission policies and plugins leave them. One that is asked about as a user wrote it is read as if it
-waited, if it names a queue itself. What the admission webhook warns of and refuses is worked out again: an API server
-answers with neither.
+waited, if it names a queue itself.
 """
 
 import json
@@ -17,7 +16,6 @@ import msgspec
 from msgspec import structs
 
 from admission.decode.fields import explained
-from admission.engine.snapshot import Snapshot
 from admission.facts.pods import PodFact
 from admission.facts.volumes import PodVolume, unseen_volumes
 from admission.facts.workloads import WorkloadFact
@@ -28,10 +26,8 @@ from queues.api import names
 from queues.api.api_resources import POD_GROUPS, VOLCANO_JOBS
 from queues.api.model import excerpt
 from queues.api.reading.user_values import LONGEST_NAME, is_dns_name
-from queues.api.types.volcano_job import VolcanoJob
-from queues.api.validation.known import Known
 from queues.api.validation.pod_fields import pod_problems
-from queues.api.validation.validation import defaulted, kind_of, unknown_fields, violations_of
+from queues.api.validation.validation import unknown_fields
 from queues.errors import MusterError
 from queues.read_api.trials import SkippedBody, TrialBody, TrialRequestBody
 from queues.text_format import rfc3339
@@ -47,8 +43,6 @@ _MOST_TOLD: Final = 10
 _UID: Final = "00000000-0000-0000-0000-{:012d}"
 #: Stands for what the API server adds to ``generateName``.
 _GENERATED: Final = "xxxxx"
-#: Kinds whose objects the admission webhook sees. The API server keeps all fields of them, known or not.
-_REVIEWED: Final = (VOLCANO_JOBS, POD_GROUPS)
 _SUPPORT: Final[Mapping[tuple[str, str], KindSupport]] = {
     (each.resource.api_version, each.resource.kind): each for each in KINDS
 }
@@ -100,8 +94,6 @@ class Submitted:
     fact: WorkloadFact | None = None
     #: The pod, or the members of a group.
     pods: tuple[PodFact, ...] = ()
-    #: A queue that it names, for which it is refused: there is none; "": it is not refused for that.
-    missing_queue: str = ""
 
     @property
     def has_pod_rules(self) -> bool:
@@ -113,32 +105,9 @@ class Submitted:
         """With more known of it."""
         return replace(self, item=structs.replace(self.item, **fields))
 
-    def refused(self, refusals: Sequence[str], missing_queue: str = "") -> "Submitted":
-        """Not stored, or not tried, for these reasons."""
-        found = self.with_item(refusals=_first(refusals))
-        return replace(found, fact=None, pods=(), missing_queue=missing_queue)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cluster:
-    """What an object meets when it is stored."""
-
-    context: Context
-    snapshot: Snapshot
-    #: Seconds since the epoch.
-    now: int
-    #: Names of the scheduler that binds pods, those that mean "through the queues" among them.
-    schedulers: tuple[str, ...]
-
-    def known(self, namespace: str) -> Known:
-        """As the admission webhook knows it."""
-        return Known(
-            queues={str(name): queue for name, queue in self.snapshot.queues.items()},
-            levels=frozenset(self.snapshot.nodes.layout.levels),
-            namespace_queue=self.context.queues.get(namespace),
-            namespace_labels=self.snapshot.namespaces.get(namespace),
-            schedulers=self.schedulers,
-        )
+    def refused(self, *refusals: str) -> "Submitted":
+        """Not tried, for these reasons."""
+        return replace(self.with_item(refusals=_first(refusals)), fact=None, pods=())
 
 
 # ── what is asked ───────────────────────────────────────────────────────────────────────────────────────────
@@ -185,9 +154,14 @@ def _text(document: Document, number: int, field: str) -> str:
 # ── what is stored ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def submitted(question: TrialRequestBody, asked: Sequence[Asked], cluster: Cluster) -> list[Submitted]:
-    """What becomes of each document that waits; members of a group are shown with their PodGroup."""
-    read = [_read(each, question, cluster) for each in asked]
+def submitted(
+    question: TrialRequestBody, asked: Sequence[Asked], context: Context, now: int
+) -> list[Submitted]:
+    """What becomes of each document that waits; members of a group are shown with their PodGroup.
+
+    ``now``: seconds since the epoch.
+    """
+    read = [_read(each, _as_stored(each, question, now), context) for each in asked]
     groups = {_place_of(each) for each in read if each.key.kind is WorkloadKind.POD_GROUP}
     members: dict[tuple[str, str], list[PodFact]] = {}
     for each in read:
@@ -203,7 +177,7 @@ def submitted(question: TrialRequestBody, asked: Sequence[Asked], cluster: Clust
                 f"PodGroup {group[1]} is not among the documents, and a pod alone tells nothing of its gang: "
                 "try both together"
             )
-            found.append(each.refused([text]))
+            found.append(each.refused(text))
         elif each.key.kind is WorkloadKind.POD_GROUP:
             pods = sorted(members.get(_place_of(each), ()), key=lambda pod: pod.name)
             volumes = (volume for pod in pods for volume in pod.volumes)
@@ -224,40 +198,36 @@ def _group_of(each: Submitted) -> tuple[str, str] | None:
     return each.item.namespace, each.pods[0].group
 
 
-def _read(asked: Asked, question: TrialRequestBody, cluster: Cluster) -> Submitted:
+def _read(asked: Asked, document: dict[str, Any], context: Context) -> Submitted:
     """One document by itself."""
-    document, support = _as_stored(asked, question, cluster.now), asked.support
+    support = asked.support
     item = TrialBody(
-        kind=str(support.kind), namespace=asked.namespace, name=asked.name, state=TrialState.REFUSED
+        kind=str(support.kind),
+        namespace=asked.namespace,
+        name=asked.name,
+        state=TrialState.REFUSED,
+        unknown_fields=_unknown_fields(asked),
     )
     found = Submitted(key=WorkloadKey(support.kind, document["metadata"]["uid"]), item=item)
-    if support.resource in _REVIEWED:
-        known = cluster.known(asked.namespace)
-        document = defaulted(document, known)
-        violations = violations_of(document, known)
-        warnings = _first([each.message for each in violations if each.tolerable])
-        found = found.with_item(warnings=warnings, unknown_fields=_unknown_fields(asked.document))
-        if refusals := [each.message for each in violations if not each.tolerable]:
-            return found.refused(refusals, next((each.missing for each in violations if each.missing), ""))
     raw = json.dumps(document).encode()
     try:
         if support.reader is None:
-            return _of_pod(found, read_pod(msgspec.json.decode(raw, type=WirePod)), cluster)
+            return _of_pod(found, read_pod(msgspec.json.decode(raw, type=WirePod)), context)
         fact = support.reader.fact(msgspec.json.decode(raw, type=support.reader.wire), msgspec.Raw(raw))
     except msgspec.DecodeError as error:
-        return found.refused([explained(error)])
+        return found.refused(explained(error))
     if not isinstance(fact, WorkloadFact) or fact.stands_for is not None:
-        return found.refused(["another object, which owns this one, waits for it"])
-    return _of_object(found, fact, support, cluster)
+        return found.refused("another object, which owns this one, waits for it")
+    return _of_object(found, fact, support, context)
 
 
-def _of_object(found: Submitted, fact: WorkloadFact, support: KindSupport, cluster: Cluster) -> Submitted:
-    read = in_context(fact, cluster.context)
+def _of_object(found: Submitted, fact: WorkloadFact, support: KindSupport, context: Context) -> Submitted:
+    read = in_context(fact, context)
     assert isinstance(read, WorkloadFact)
     if read.queue is None and support.needs_queue:
         return found.with_item(state=TrialState.UNMANAGED)
     if read.conduct.ignored:
-        return found.refused(read.conduct.ignored)
+        return found.refused(*read.conduct.ignored)
     if support.holding.is_suspended:
         read = replace(read, suspended=True)
     return _with_warning(
@@ -265,13 +235,13 @@ def _of_object(found: Submitted, fact: WorkloadFact, support: KindSupport, clust
     )
 
 
-def _of_pod(found: Submitted, pod: PodFact, cluster: Cluster) -> Submitted:
+def _of_pod(found: Submitted, pod: PodFact, context: Context) -> Submitted:
     if pod.queue is None and pod.group is None and not pod.gated:
         return found.with_item(state=TrialState.UNMANAGED)
-    read = in_context(replace(pod, gated=True), cluster.context)
+    read = in_context(replace(pod, gated=True), context)
     assert isinstance(read, PodFact)
     if read.conduct.ignored:
-        return found.refused(read.conduct.ignored)
+        return found.refused(*read.conduct.ignored)
     return _with_warning(replace(found, pods=(read,)), read.volumes)
 
 
@@ -321,9 +291,12 @@ def resources_of(asked: Sequence[Asked]) -> Iterator[tuple[KindSupport, str]]:
     }.values()
 
 
-def _unknown_fields(document: dict[str, Any]) -> tuple[str, ...]:
-    """Paths of fields that Muster does not know, and that have no effect."""
-    found = [*unknown_fields(document)]
-    if kind_of(document) is VolcanoJob:
-        found += [each.path for each in pod_problems(document) if each.tolerable]
+def _unknown_fields(asked: Asked) -> tuple[str, ...]:
+    """Paths of fields that Muster does not know, and that have no effect. Empty of kinds of which the API server keeps
+    no such fields."""
+    if asked.support.resource not in (VOLCANO_JOBS, POD_GROUPS):
+        return ()
+    found = [*unknown_fields(asked.document)]
+    if asked.support.resource is VOLCANO_JOBS:
+        found += [each.path for each in pod_problems(asked.document) if each.tolerable]
     return tuple(islice(dict.fromkeys(found), _MOST_TOLD))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from admission.engine.snapshot import Snapshot
 from admission.facts.cluster import QueueFact
-from admission.trials.submitted import Cluster, Submitted
+from admission.trials.submitted import Submitted
 from admission.trials.trial import Ground, arrival_after
 from admission.workloads.context import Context
 from admission.workloads.inputs import DEFAULT_QUEUE, WorkloadInputs
@@ -27,21 +27,10 @@ class WorldView:
     context: Context
     #: Seconds since the epoch.
     now: int
-    #: Names of the scheduler that binds pods, those that mean "through the queues" among them.
-    schedulers: tuple[str, ...]
 
     def queue_facts(self) -> dict[QueueName, QueueFact]:
         """Every Queue as its object says, by name."""
         return dict(self.world.queues)
-
-    def cluster(self, snapshot: Snapshot) -> Cluster:
-        """What an object meets when it is stored. ``snapshot``: of the last turn."""
-        return Cluster(
-            context=self.context,
-            snapshot=snapshot,
-            now=max(self.now, snapshot.now),
-            schedulers=self.schedulers,
-        )
 
     def ground(self, snapshot: Snapshot, plan: Plan, objects: Sequence[Submitted]) -> Ground:
         """What these objects are decided on, after the last turn."""

@@ -105,7 +105,7 @@ def fetch(
     from admission.cli.access.transport import request
 
     tried = f"Asking Muster at {access.server}"
-    status, body = request(
+    status, body, _ = request(
         access,
         target,
         timeout=route.timeout,

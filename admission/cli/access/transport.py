@@ -1,15 +1,28 @@
 """One request to the API server or a replica, with the access of the kubeconfig."""
 
 import http.client
+import re
 import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Final, NamedTuple
 
 from admission.api_access import Access
 from admission.api_connection import Connection
 from admission.cli.failures import CommandFailed
 
+#: A warning of an API server in the header of that name.
+_WARNING: Final = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
 _AGENT = {"User-Agent": "kubectl-muster"}
+
+
+class Answer(NamedTuple):
+    """What a server answered."""
+
+    status: int
+    body: bytes
+    #: Of the API server.
+    warnings: tuple[str, ...] = ()
 
 
 def request(
@@ -22,8 +35,8 @@ def request(
     method: str = "GET",
     body: bytes | None = None,
     headers: Mapping[str, str] = {},
-) -> tuple[int, bytes]:
-    """Status and body of the answer. ``timeout`` in seconds, for connecting and for each read; ``body``: JSON.
+) -> Answer:
+    """The answer. ``timeout`` in seconds, for connecting and for each read; ``body``: JSON.
     ``headers``: in place of the usual ones, or in addition to them.
 
     Raises CommandFailed saying what was ``tried``; ``unreachable`` is the advice if no server answers. Raises
@@ -37,7 +50,8 @@ def request(
     }
     try:
         answer = connection.send_request(method, target, headers={**usual, **headers}, body=body)
-        return answer.status, answer.read()
+        warnings = _WARNING.findall(", ".join(answer.headers.get_all("Warning", ())))
+        return Answer(answer.status, answer.read(), tuple(re.sub(r"\\(.)", r"\1", text) for text in warnings))
     except ssl.SSLCertVerificationError as error:
         hint = "Check certificate-authority(-data) of the cluster in the kubeconfig."
         raise CommandFailed(tried=tried, found=error.verify_message, hint=hint) from error

@@ -9,11 +9,11 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec import structs
 
-from admission.cli.access.objects import Refused, send
+from admission.cli.access.objects import Refused, send_with_warnings
 from admission.cli.access.route import Route
 from admission.cli.failures import CommandFailed
 from queues.api import names
@@ -40,8 +40,16 @@ _MAY_NOT: Final = re.compile(r'cannot create resource "[^"]*"')
 #: Answers that say nothing of the object: who asks is not known, too many requests, errors of the server.
 _SAYS_NOTHING: Final = "the API server could not say what it makes of this object: "
 
-#: Creates an object at a path, in a dry run, and returns it; raises Refused and CommandFailed.
-Create = Callable[[str, Document], Document]
+
+class Created(NamedTuple):
+    """An object as it would be stored, and what the API server warns of."""
+
+    document: Document
+    warnings: tuple[str, ...] = ()
+
+
+#: Creates an object at a path, in a dry run; raises Refused and CommandFailed.
+Create = Callable[[str, Document], Created]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,12 +77,13 @@ def create_in_dry_run(route: Route) -> Create | None:
     if route.server is not None:
         return None
 
-    def create(path: str, document: Document) -> Document:
+    def create(path: str, document: Document) -> Created:
         query = {"dryRun": "All", "fieldValidation": "Strict", "fieldManager": "kubectl-muster"}
-        answer: Document = send(
-            route.within(_PATIENCE), "POST", path, document, tried="Creating it in a dry run", **query
+        return Created(
+            *send_with_warnings(
+                route.within(_PATIENCE), "POST", path, document, tried="Creating it in a dry run", **query
+            )
         )
-        return answer
 
     return create
 
@@ -162,10 +171,15 @@ def _created(found: DryRun, resource: ApiResource, create: Create) -> DryRun:
         answer = create(path, {**sent, "metadata": {**own, "generateName": "tried-"}})
     of_one_object = ("name", "generateName")
     metadata = {
-        **{key: each for key, each in answer["metadata"].items() if key not in (*_OF_STORED, *of_one_object)},
+        **{
+            key: each
+            for key, each in answer.document["metadata"].items()
+            if key not in (*_OF_STORED, *of_one_object)
+        },
         **{key: each for key, each in sent["metadata"].items() if key in of_one_object},
     }
-    return replace(found, document={**answer, "metadata": metadata}, warnings=warnings)
+    document = {**answer.document, "metadata": metadata}
+    return replace(found, document=document, warnings=(*warnings, *answer.warnings))
 
 
 def _of_pods(document: Document, namespace: str, create: Create) -> Iterator[str]:

@@ -77,8 +77,8 @@ async def trial(
         return encode(_no_queue(body.queue, last.snapshot))
     facts = view.queue_facts()
     asked, skipped = asked_of(body) if body.documents else ([], [])
-    cluster = view.cluster(last.snapshot)
-    objects = await in_thread(lambda: submitted(body, asked, cluster))
+    now = max(view.now, last.snapshot.now)
+    objects = await in_thread(lambda: submitted(body, asked, view.context, now))
     inputs = view.inputs(last.snapshot, objects)
     ground = view.ground(last.snapshot, last.plan, objects)
 
@@ -110,8 +110,7 @@ async def trial(
         answer = TrialList(
             now=rfc3339(snapshot.now),
             items=tuple(
-                structs.replace(item, nearest_queues=_nearest(each.missing_queue or item.queue, snapshot))
-                for each, item in zip(objects, items, strict=True)
+                structs.replace(item, nearest_queues=_nearest(item.queue, snapshot)) for item in items
             ),
             skipped=tuple(skipped),
             comparison=decided.comparison,

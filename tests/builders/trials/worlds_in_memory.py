@@ -103,12 +103,11 @@ class WorldInMemory:
             world=self.world,
             context=self.context,
             now=self.now,
-            schedulers=(names.DEFAULT_SCHEDULER, names.VOLCANO_SCHEDULER),
         )
 
     def objects(self, *documents: Document, **about: Any) -> list[Submitted]:
         question = TrialRequestBody(documents=documents, **{"namespace": "ml", "user": "alice", **about})
-        return submitted(question, asked_of(question)[0], self.view().cluster(self.snapshot))
+        return submitted(question, asked_of(question)[0], self.context, self.now)
 
     def tried(
         self, *documents: Document, changes: TrialRequestBody | None = None, **about: Any

@@ -76,11 +76,10 @@ def objects(draw: st.DrawFn, name: str, queues: tuple[str, ...] = QUEUES) -> lis
         case "job":
             found = [batch_job(name, pods, queue=queue, **asks)]
         case "vcjob":
-            # Volcano's webhook refuses a queue that there is not; it is told as refused.
-            found = [volcano_job(name, pods, queue=queue if queue != "nowhere" else "one", **asks)]
+            found = [volcano_job(name, pods, queue=queue, **asks)]
         case "group":
             members = [pod(f"{name}-{number}", group=name, **asks) for number in range(pods)]
-            found = [pod_group(name, pods, queue=queue if queue != "nowhere" else "one"), *members]
+            found = [pod_group(name, pods, queue=queue), *members]
         case "pod":
             found = [pod(name, queue=queue, **asks)]
         case _:

@@ -144,13 +144,6 @@ def test_another_queue_can_be_tried(cluster: WorldInMemory, document: dict[str, 
     assert (found.state, found.queue) == (TrialState.ADMITTED, "team")
 
 
-def test_what_the_webhook_refuses_is_told_in_its_words(cluster: WorldInMemory) -> None:
-    found = one(cluster, volcano_job("a", 2, queue="nowhere", gpu=1))
-    assert found.state is TrialState.REFUSED
-    assert "expected the name of a Queue" in found.refusals[0]
-    assert "nowhere" in found.refusals[0]
-
-
 @pytest.mark.parametrize(
     "documents",
     [

@@ -13,6 +13,7 @@ from admission.cli.access.objects import Refused
 from admission.cli.access.route import Route
 from admission.cli.failures import CommandFailed
 from admission.cli.plugin.dry_runs import (
+    Created,
     DryRun,
     create_in_dry_run,
     dry_runs,
@@ -36,17 +37,18 @@ class Server:
 
     def __init__(self, **answers: Exception) -> None:
         self.answers = answers
+        self.warnings: tuple[str, ...] = ()
         self.asked: dict[tuple[str, str], Mapping[str, Any]] = {}
         self._lock = threading.Lock()
 
-    def create(self, path: str, document: Mapping[str, Any]) -> dict[str, Any]:
+    def create(self, path: str, document: Mapping[str, Any]) -> Created:
         name = document["metadata"].get("name", "generated")
         with self._lock:
             self.asked[path, name] = document
         if name in self.answers:
             raise self.answers[name]
         metadata = {"uid": "u", "managedFields": [], "name": "tried-x7", **document["metadata"]}
-        return {**document, "metadata": metadata, "suspended": True}
+        return Created({**document, "metadata": metadata, "suspended": True}, self.warnings)
 
 
 def refused(status: int, found: str) -> Refused:
@@ -78,6 +80,14 @@ def test_the_leader_is_asked_about_what_the_api_server_would_store() -> None:
     assert not {"uid", "managedFields"} & set(found["metadata"])
     jobs, pods = ("/apis/batch/v1/namespaces/ml/jobs", "a"), ("/api/v1/namespaces/ml/pods", "generated")
     assert list(server.asked) == [jobs, pods]
+
+
+def test_what_the_api_server_warns_of_is_told_of_the_object() -> None:
+    server = Server()
+    server.warnings = ("spec.queue is deprecated",)
+    runs = asked(server, volcano_job("a", 1, queue="team"))
+    (found,) = with_dry_runs((item("vcjob", "a"),), runs)
+    assert found.warnings == ("spec.queue is deprecated",)
 
 
 def test_fields_that_strict_validation_refuses_refuse_the_object(golden: Any) -> None:
@@ -203,10 +213,10 @@ def test_documents_that_do_not_wait_are_not_sent_and_stored_fields_neither() -> 
 def test_it_is_created_in_a_dry_run_with_strict_validation_and_not_where_no_api_server_is_known() -> None:
     assert create_in_dry_run(Route(server="https://replica")) is None
     with scripted_server() as server:
-        server.says(201, {})
+        server.says(201, {}, Warning='299 - "of \\"a\\"", 299 - "too"')
         create = create_in_dry_run(Route(access=Access(server=server.url)))
         assert create is not None
-        create("/apis/batch/v1/namespaces/ml/jobs", batch_job("a", 1))
+        assert create("/apis/batch/v1/namespaces/ml/jobs", batch_job("a", 1)).warnings == ('of "a"', "too")
         (asked,) = server.asked
     assert asked.method == "POST"
     query = "dryRun=All&fieldValidation=Strict&fieldManager=kubectl-muster"
