@@ -26,10 +26,8 @@ providers._get_local_constants = lambda: providers._local_constants
 #: Beginnings of test ids, and what their tests have in common; those that take longest first, else the first that fits.
 SHARED: Final = (
     ("tests/e2e/failures/test_crash_points.py", "cluster of killed leaders"),
-    ("tests/e2e/failures/test_quiet_cluster.py", "cluster of killed leaders"),
     ("tests/e2e/failures/test_leadership_takeover.py", "cluster of killed leaders"),
     ("tests/e2e/failures/test_restore.py", "cluster of killed leaders"),
-    ("tests/e2e/volcano/test_quota_holds.py", "cluster of killed leaders"),
     ("tests/e2e/gangs/test_adoption.py", "cluster that Muster comes to"),
     ("tests/e2e/monitoring", "cluster that Prometheus watches"),
     ("tests/e2e/upgrades/test_upgrade.py", "cluster of upgrades"),

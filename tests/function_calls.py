@@ -4,6 +4,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from inspect import CO_OPTIMIZED
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -37,8 +38,9 @@ class EnteredFiles:
 
     @property
     def files(self) -> list[str]:
-        """Paths below the root of the project, sorted. What a module does when it is imported does not count."""
-        every = {code.co_filename for code in self._entered if code.co_name != "<module>"}
+        """Paths below the root of the project, sorted. What a module does when it is imported does not count: its body,
+        and those of its classes."""
+        every = {code.co_filename for code in self._entered if code.co_flags & CO_OPTIMIZED}
         return sorted(file.removeprefix(f"{ROOT}/") for file in every if file.startswith(PRODUCT))
 
     @contextmanager

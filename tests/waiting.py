@@ -6,12 +6,15 @@ fails one.
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar
 
 #: Seconds after which a wait has failed, of every kind: for a condition, an answer, a process or a thread.
 LIMIT: Final = 600.0
+
+_T = TypeVar("_T")
 
 #: Seconds between two looks: at first, and at most, but never shorter than a look takes. A look may be a request or a
 #: command that costs more than what it waits for.
@@ -46,3 +49,15 @@ async def eventually(holds: Callable[[], bool], what: str) -> None:
     while not holds():
         assert time.monotonic() < deadline, f"waited {LIMIT:.0f} s for {what}"
         await asyncio.sleep(0.005)
+
+
+@asynccontextmanager
+async def in_background(work: Coroutine[Any, Any, _T]) -> AsyncIterator[asyncio.Task[_T]]:
+    """A task that does this work while the block goes on, and is cancelled then."""
+    task = asyncio.create_task(work)
+    try:
+        yield task
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task

@@ -10,7 +10,7 @@ from admission.agent.cluster.api_client import ApiClient
 from admission.agent.metrics import MetricsServer
 from admission.agent.settings import AgentSettings
 from admission.agent.vendors.registry import VENDORS
-from admission.api_access import Access
+from admission.api_connection import Access
 
 logger = logging.getLogger(__name__)
 

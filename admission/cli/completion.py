@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from admission.cli.access.read_api import ask
+from admission.cli.access.requests import ask
 from admission.cli.kubectl_muster import kubectl_muster
 from admission.cli.options import route_from
 from queues.errors import MusterError
@@ -125,7 +125,7 @@ def _queues(before: Sequence[str]) -> Iterator[Candidate]:
 def _closures(before: Sequence[str], plural: str) -> Iterator[Candidate]:
     from admission.cli.access.object_forms import ClosureObject
     from admission.cli.access.objects import listed
-    from admission.cli.access.route import Route
+    from admission.cli.access.requests import Route
     from queues.api.api_resources import NODE_DRAINS, RESERVATIONS
 
     resource = NODE_DRAINS if plural == NODE_DRAINS.plural else RESERVATIONS

@@ -4,7 +4,7 @@ import sys
 
 import click
 
-from admission.cli.failures import CommandFailed
+from admission.cli.command_line import CommandFailed
 
 
 def confirm(question: str, *, yes: bool) -> None:

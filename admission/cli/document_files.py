@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from admission.cli.failures import CommandFailed
+from admission.cli.command_line import CommandFailed
 
 if TYPE_CHECKING:
     from queues.api.check.finding import Finding

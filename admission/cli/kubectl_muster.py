@@ -5,8 +5,7 @@ from typing import Final
 
 import click
 
-from admission.cli.failures import finish
-from admission.cli.loaded import CommandGroup
+from admission.cli.command_line import CommandGroup, finish
 from admission.cli.options import route_before
 
 #: Where each command is. Only the one that is called is imported.

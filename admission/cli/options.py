@@ -7,8 +7,7 @@ from typing import Any, Final
 
 import click
 
-from admission.cli.access.route import Route
-from admission.cli.removed import removed_option
+from admission.cli.access.requests import Route
 
 Command = Callable[..., Any]
 
@@ -115,6 +114,18 @@ def dry_run(verb: str, *more: str) -> Callable[[Command], Command]:
         default="none",
         show_default=True,
         help=f"{verb} nothing; server: have the API server check it.",
+    )
+
+
+def removed_option(name: str, instead: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """An option that was taken out, with or without a value. ``instead``: what to use, as the end of a sentence."""
+
+    def refuse(context: click.Context, _: click.Parameter, value: object) -> None:
+        if value is not None:
+            raise click.UsageError(f"{name} was removed: {instead}.", context)
+
+    return click.option(
+        name, is_flag=False, flag_value="", hidden=True, expose_value=False, is_eager=True, callback=refuse
     )
 
 

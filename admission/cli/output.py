@@ -12,10 +12,9 @@ from typing import Any, Final, TextIO
 
 import click
 
-from admission.cli.failures import INTERRUPTED
-from admission.cli.removed import removed_option
-from admission.cli.rendering.sentences import columns_of, filled, say
-from admission.cli.rendering.table import moment
+from admission.cli.command_line import INTERRUPTED
+from admission.cli.options import removed_option
+from admission.cli.rendering.terminal import columns_of, filled, moment, say
 from queues.errors import MusterError
 from queues.read_api.bodies import AgedBody, ExplanationBody
 from queues.text_format import short_duration

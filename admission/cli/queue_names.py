@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
-from admission.cli.failures import CommandFailed
+from admission.cli.command_line import CommandFailed
 
 #: Names that are shown: alike, or of all there are.
 _ALIKE: Final = 3

@@ -2,8 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any, Final
 
@@ -11,12 +11,20 @@ import msgspec
 
 from admission.web.access.answer_cache import Kept
 from admission.web.http import text_of_place
-from admission.web.lists.lines import PAST_SECONDS, share_of, user_bodies, with_meant_queue
-from admission.web.past_use import QueuePast, past_by_queue, states_half_life
-from admission.web.queue_positions import counted_by, order_terms, policies, priority_limit
-from admission.web.quota.access_limits import with_access_limits
-from admission.web.quota.history import quota_at, version_bodies
-from admission.web.quota.loans import in_sight, with_loans
+from admission.web.lists.users import PAST_SECONDS, share_of, user_bodies
+from admission.web.overview import (
+    Overview,
+    QueuePast,
+    counted_by,
+    past_by_queue,
+    path_to_root,
+    policies,
+    priority_limit,
+    states_half_life,
+    subtree,
+    with_meant_queue,
+)
+from admission.web.queue_history import quota_at, version_bodies
 from admission.web.reader import EVERYTHING, PeriodTooLarge, Sight, UnknownName
 from admission.web.time_series import (
     TimeSeriesRequest,
@@ -24,12 +32,10 @@ from admission.web.time_series import (
     series_of_queues,
     time_series_list,
 )
-from admission.web.tree import path_to_root, subtree, tree
 from admission.web.usage_report import UsageRequest, usage_list, usage_viewer
 from queues.errors import DatabaseTooSlow
 from queues.quota.decayed_usage import half_lives
 from queues.quota.queue import ROOT
-from queues.quota.tree import QueueTree
 from queues.read_api import bodies
 from queues.read_api.usage import TimeSeriesList, UsageList
 from queues.sql.database import Database, Transaction
@@ -43,7 +49,7 @@ from queues.sql.read.node_use import node_use, node_workloads
 from queues.sql.read.past_use import UsageReader
 from queues.sql.read.pending import pending, place_in_queue
 from queues.sql.read.queue_versions import recorded_since, versions_at, versions_of
-from queues.sql.read.rows import KindIn, OrderTerms, QueueLine
+from queues.sql.read.rows import KindIn
 from queues.sql.read.time_series import use_over_time, waits_over_time
 from queues.sql.read.usage import (
     queue_parents,
@@ -66,16 +72,6 @@ _SILENCE: Final = 10.0
 _NO_WORKLOADS: Final = bodies.NodeWorkloadsBody(items=(), total=0, hidden=0)
 
 
-@dataclass(frozen=True, slots=True)
-class _Overview:
-    """The queues at one moment, with what is computed from them."""
-
-    lines: tuple[QueueLine, ...]
-    tree: QueueTree
-    order: Mapping[QueueName, OrderTerms]
-    bodies: tuple[bodies.QueueBody, ...]
-
-
 class SqlReader:
     """Answers the questions of users, on any replica. Every method may raise DatabaseUnavailable.
 
@@ -90,15 +86,14 @@ class SqlReader:
         self._usage_reader = UsageReader()
         # Adding up a long period may take Postgres seconds: one at a time, so that other questions have connections.
         self._adding_up = asyncio.Lock()
-        self._overviews: Kept[None, _Overview] = Kept(keep, 1)
+        self._overviews: Kept[None, Overview] = Kept(keep, 1)
 
     async def queues(self, sight: Sight = EVERYTHING) -> bodies.QueueList:
         """The queues that the user may see, parents first."""
         overview = await self._overview()
         async with self._database.snapshot() as tx:
             age = await self._age(tx)
-        items = tuple(in_sight(body, sight) for body in overview.bodies if sight.shows_queue(body.name))
-        return bodies.QueueList(**age, items=items)
+        return bodies.QueueList(**age, items=overview.visible(sight))
 
     async def nodes(self, *, after: str, limit: int, sight: Sight | None = None) -> bodies.NodeList:
         """Nodes after a name, with what seats hold on them, and, as far as ``sight`` goes, whose seats."""
@@ -173,7 +168,7 @@ class SqlReader:
                 limit=limit,
             )
             age = await self._age(tx)
-        known = [body.name for body in overview.bodies if sight.shows_queue(body.name)]
+        known = [body.name for body in overview.shown if sight.shows_queue(body.name)]
         return bodies.PendingList(
             **age,
             total=page.total,
@@ -236,7 +231,7 @@ class SqlReader:
         overview, now = await self._overview(), int(self._clock())
         names = None if queue is None else subtree(overview.lines, queue, sight)
         question = UserQuestion(queues=names, user=user, seen=sight.workloads)
-        of_queue = next((body for body in overview.bodies if body.name == (queue or ROOT)), None)
+        of_queue = next((body for body in overview.shown if body.name == (queue or ROOT)), None)
         visible = of_queue if of_queue is not None and sight.shows_queue(of_queue.name) else None
         async with self._database.snapshot() as tx:
             lines = await users(tx, question)
@@ -345,7 +340,7 @@ class SqlReader:
 
     async def queue_names(self, limit: int) -> tuple[str, ...]:
         """Names of queues, parents first."""
-        return tuple(body.name for body in (await self._overview()).bodies[:limit])
+        return tuple(body.name for body in (await self._overview()).shown[:limit])
 
     async def leader(self) -> Heartbeat | None:
         """The last heartbeat of a leader. None if no replica has led yet."""
@@ -363,11 +358,11 @@ class SqlReader:
 
     @staticmethod
     async def _placed(
-        tx: Transaction, overview: _Overview, one: bodies.ExplanationBody, sight: Sight
+        tx: Transaction, overview: Overview, one: bodies.ExplanationBody, sight: Sight
     ) -> bodies.ExplanationBody:
         """One workload with its place in its queue, if it waits there, and its queues up to root."""
         queue = QueueName(one.queue)
-        visible = tuple(in_sight(body, sight) for body in overview.bodies if sight.shows_queue(body.name))
+        visible = overview.visible(sight)
         one = msgspec.structs.replace(
             with_meant_queue(one, [body.name for body in visible]),
             path=path_to_root(visible, queue),
@@ -387,11 +382,11 @@ class SqlReader:
             ahead=place.ahead,
         )
 
-    async def _overview(self) -> _Overview:
+    async def _overview(self) -> Overview:
         """One reading serves all users who ask meanwhile and shortly after."""
         return await self._overviews.get(None, self._read_overview)
 
-    async def _read_overview(self) -> _Overview:
+    async def _read_overview(self) -> Overview:
         async with self._database.snapshot() as tx:
             lines = await views.queue_overview(tx)
             now, queue_tree = int(self._clock()), policies(lines)
@@ -403,9 +398,7 @@ class SqlReader:
                     tx, fading, now, enough=lambda: time.monotonic() > late
                 )
                 past = past_by_queue(queue_tree, lines, use, now)
-        shown = with_loans(tree(lines, past), lines, queue_tree.queues, now)
-        shown = with_access_limits(shown, lines)
-        return _Overview(lines, queue_tree, order_terms(queue_tree), shown)
+        return Overview.of(lines, queue_tree, past, now)
 
     async def _unknown(
         self, tx: Transaction, namespace: str, name: str, kind: str | None, sight: Sight

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Final, NamedTuple
 from msgspec import Meta
 
 from admission.web.http import BadQuery, place_in, text_of_place, whole_number
+from admission.web.overview import names_alike
 from admission.web.reader import Sight, UnknownName
-from admission.web.tree import names_alike
 from queues.quota.queue import ROOT
 from queues.read_api.usage import UsageList
 from queues.sql.read.usage import (

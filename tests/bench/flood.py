@@ -29,7 +29,7 @@ from tests.bench import processes, report
 from tests.bench.mark import Mark
 from tests.bench.model_objects import ClusterSize, queue, waiting_job
 from tests.bench.restart import model_api_server, temporary_folder
-from tests.chaos.cluster.kubeconfig import write_kubeconfig
+from tests.fakes.kubeconfigs import write_kubeconfig
 
 Document = dict[str, Any]
 

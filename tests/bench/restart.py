@@ -34,7 +34,7 @@ from queues.sql.lease_times import LEASE_SECONDS, RETRY_SECONDS
 from tests.bench import processes
 from tests.bench.mark import Mark
 from tests.bench.model_objects import PAUSED, ClusterSize, job_that_mounts, queue
-from tests.chaos.cluster.kubeconfig import write_kubeconfig
+from tests.fakes.kubeconfigs import write_kubeconfig
 
 #: Seconds that any phase may take.
 _PATIENCE: Final = 900.0

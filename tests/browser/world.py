@@ -12,7 +12,7 @@ from aiohttp import web
 from msgspec import structs
 
 from admission.cli.access.change_feed import ChangeFeed
-from admission.cli.access.route import Route
+from admission.cli.access.requests import Route
 from admission.cli.page.local import PageServer
 from admission.cli.page.views import Views
 from admission.settings import Address
@@ -24,21 +24,13 @@ from queues.api.api_resources import DEVICES, NODE_DRAINS, NODES, RESERVATIONS, 
 from queues.api.names import CHANGED_BY
 from queues.read_api import bodies
 from tests.fakes.fake_reader import PENDING, RUNNING, FakeReader, fake_api, waiting
+from tests.fakes.kubeconfigs import write_kubeconfig
 from tests.fakes.read_api.fake_lists import GPU, NO_FIT, NOW
 from tests.waiting import LIMIT
 
 #: Of 2026-11-21T10:00:00Z, the time of the fakes.
 CLOCK = 1_795_255_200.0
 RACK = "topology.kubernetes.io/rack"
-KUBECONFIG = """
-apiVersion: v1
-kind: Config
-current-context: fake
-clusters: [{name: fake, cluster: {server: "%s"}}]
-users: [{name: fake, user: {}}]
-contexts: [{name: fake, context: {cluster: fake, user: fake}}]
-"""
-
 
 #: A gang that waited, ran, was taken back, waited once more, and runs.
 GANG = structs.replace(
@@ -273,8 +265,7 @@ class Shown:
 def page_of(world: World, folder: Path) -> Iterator[Shown]:
     """Serve the page of a world; ``folder`` gets a kubeconfig."""
     with _api(world) as api:
-        kubeconfig = folder / "kubeconfig"
-        kubeconfig.write_text(KUBECONFIG % api, encoding="utf-8")
+        kubeconfig = write_kubeconfig(folder / "kubeconfig", api)
         route = Route(server=api, kubeconfig=str(kubeconfig))
         views = Views(route=route, clock=lambda: CLOCK)
         with PageServer(views.show, ChangeFeed(route), cluster="prod") as server:

@@ -3,13 +3,22 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from admission.engine.decide import decide
+from admission.engine.memo import Memo
 from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.snapshot import Snapshot
 from queues.admissions import Admission, Seat
+from queues.plan import Plan
 from queues.quota.queue import Queue
-from queues.resources import Resources
+from queues.resources import GPU, Resources
 from queues.workload import AdmissionId, NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
+
+
+def gpu_pods(count: int = 1, gpus: float = 1, name: str = "main", **fields: Any) -> PodSet:
+    """Pods of so many GPUs each."""
+    takes = Resources({GPU: round(gpus * 1000), "pods": 1})
+    return PodSet(**{"name": name, "count": count, "takes": takes, **fields})
 
 
 def a_workload(
@@ -21,6 +30,14 @@ def a_workload(
     return Workload(key=WorkloadKey(kind, uid), queue=QueueName(queue), pod_sets=sets, **given)
 
 
+def seats_on(nodes: str, pods: PodSet, first: int = 0) -> tuple[Seat, ...]:
+    """One seat of these pods on each node named (``"n1 n1 n2"``)."""
+    return tuple(
+        Seat(pod_set=pods.name, ordinal=ordinal, node=NodeName(node), takes=pods.takes)
+        for ordinal, node in enumerate(nodes.split(), first)
+    )
+
+
 def an_admission(number: int, workload: Workload, *seats: Seat, **fields: Any) -> Admission:
     """What the workload holds; it has started."""
     given = {
@@ -28,6 +45,7 @@ def an_admission(number: int, workload: Workload, *seats: Seat, **fields: Any) -
         "name": workload.name,
         "queue": workload.queue,
         "priority": workload.priority,
+        "opened_at": 1,
         "started": True,
         **fields,
     }
@@ -38,6 +56,11 @@ def a_node(name: str, amounts: Mapping[str, int], **fields: Any) -> Node:
     """A node with these amounts, in the units of its resources; it is its own host, whatever other labels it has."""
     labels = {HOST: name, **fields.pop("labels", {})}
     return Node(name=NodeName(name), allocatable=Resources(amounts), labels=labels, **fields)
+
+
+def gpu_node(name: str, gpus: float = 8, **fields: Any) -> Node:
+    """A node with so many GPUs."""
+    return a_node(name, {GPU: round(gpus * 1000), "pods": 110}, **fields)
 
 
 def a_snapshot(
@@ -55,3 +78,13 @@ def a_snapshot(
         admissions={admission.id: admission for admission in admissions},
         **fields,
     )
+
+
+def plan_of(snapshot: Snapshot) -> Plan:
+    """What a turn decides that knows nothing of those before it."""
+    return decide(snapshot, Memo())[0]
+
+
+def admitted(plan: Plan) -> set[str]:
+    """Names of the workloads that get seats."""
+    return {admit.name for admit in plan.admits}

@@ -191,14 +191,26 @@ def gone(fact: Fact) -> Change:
     return replace(seen(fact), fact=None)
 
 
+def see(known: World, *what: Fact | Change, now: int = NOW) -> World:
+    """The world sees these objects and changes, and what follows from them at this time."""
+    known.observe(_changes(what))
+    known.refresh(now)
+    return known
+
+
 def world(
-    facts: Iterable[Fact] = (),
+    facts: Iterable[Fact | Change] = (),
     admissions: Sequence[Admission] = (),
     arrivals: Mapping[WorkloadKey, int] | None = None,
+    **timeouts: int,
 ) -> World:
     """A world that has just begun with these facts and rows."""
     rows = WorldRows(admissions=admissions, arrivals=arrivals or {})
-    begun = World(rows, Timeouts(refusal_grace=GRACE))
-    begun.begin((), (), [seen(fact) for fact in facts])
+    begun = World(rows, Timeouts(**{"refusal_grace": GRACE, **timeouts}))
+    begun.begin((), (), _changes(facts))
     begun.refresh(NOW)
     return begun
+
+
+def _changes(what: Iterable[Fact | Change]) -> list[Change]:
+    return [each if isinstance(each, Change) else seen(each) for each in what]

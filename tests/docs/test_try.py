@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from admission.cli.failures import finish
+from admission.cli.command_line import finish
 from admission.cli.kubectl_muster import kubectl_muster
 from tests.builders.trials.worlds_in_memory import WorldInMemory, batch_job, stored, two_racks
 from tests.console_sessions import Exchange, exchanges

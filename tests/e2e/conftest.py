@@ -14,8 +14,8 @@ from queues.errors import ApiError
 from tests.cluster_faults import kill_muster, pause_component, resume_component, stop_muster
 from tests.e2e.support.crash_harness import CrashHarness, own_crash_harness
 from tests.e2e.support.ledger_queries import LedgerQueries
-from tests.e2e.support.namespace_history import NamespaceHistory
 from tests.e2e.support.operators import definition
+from tests.e2e.support.pod_history import PodHistory
 from tests.e2e.support.sandbox import Sandbox, name_from
 from tests.waiting import until
 
@@ -62,9 +62,9 @@ def admin(whole_stack: Stack) -> Iterator[LocalClient]:
 
 
 @pytest.fixture(scope="session")
-def pod_history(whole_stack: Stack) -> Iterator[NamespaceHistory]:
+def pod_history(whole_stack: Stack) -> Iterator[PodHistory]:
     """Everything that happened to any pod since before the first test."""
-    with NamespaceHistory(whole_stack.cluster.kubeconfig) as history:
+    with PodHistory(whole_stack.cluster.kubeconfig) as history:
         yield history
 
 
@@ -81,7 +81,7 @@ def sandbox(
     whole_stack: Stack,
     admin: LocalClient,
     ledger: LedgerQueries,
-    pod_history: NamespaceHistory,
+    pod_history: PodHistory,
 ) -> Iterator[Sandbox]:
     """An empty part of the cluster. When the test is over, the ledger must say that nothing of it is held."""
     sandbox = Sandbox(name_from(request.node.name), whole_stack, admin, ledger, pod_history)

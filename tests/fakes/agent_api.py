@@ -8,6 +8,7 @@ from typing import Any
 
 from admission.agent.cluster.api_client import Form, ObjectEvent
 from queues.errors import ApiUnavailable, Conflict, NotFound
+from tests.fakes.fake_objects import merged
 
 
 class AgentApi:
@@ -60,7 +61,7 @@ class AgentApi:
         self._fail()
         if path not in self.objects:
             raise NotFound(method="PATCH", path=path, status=404, reason="not found")
-        return self.put(path, _merged(self.objects[path], patch))
+        return self.put(path, merged(self.objects[path], patch))
 
     def watch(self, path: str, *, version: str, seconds: int, **_: Any) -> Iterator[ObjectEvent]:
         self.watched.append(version)
@@ -78,15 +79,3 @@ class AgentApi:
 
 def unavailable() -> ApiUnavailable:
     return ApiUnavailable(method="PUT", path="/", status=503, reason="not now")
-
-
-def _merged(stored: Any, patch: Any) -> Any:
-    if not isinstance(patch, dict):
-        return patch
-    merged = dict(stored) if isinstance(stored, dict) else {}
-    for key, value in patch.items():
-        if value is None:
-            merged.pop(key, None)
-        else:
-            merged[key] = _merged(merged.get(key), value)
-    return merged

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-import yaml
 from aiohttp import web
+
+from tests.fakes.kubeconfigs import write_kubeconfig
 
 Document = dict[str, Any]
 Misbehaviour = Callable[["FakeApiServer", web.Request], Awaitable[web.StreamResponse]]
@@ -68,22 +69,10 @@ class FakeApiServer:
         assert self._runner is not None
         await self._runner.cleanup()
 
-    def kubeconfig(self, folder: Path) -> Path:
+    def kubeconfig(self, folder: Path, user: Document | None = None) -> Path:
+        """``user``: its credentials; None: the token that the server knows."""
         host, port = self._address
-        path = folder / "kubeconfig"
-        path.write_text(
-            yaml.safe_dump(
-                {
-                    "apiVersion": "v1",
-                    "kind": "Config",
-                    "current-context": "fake",
-                    "contexts": [{"name": "fake", "context": {"cluster": "fake", "user": "me"}}],
-                    "clusters": [{"name": "fake", "cluster": {"server": f"http://{host}:{port}"}}],
-                    "users": [{"name": "me", "user": {"token": self.token}}],
-                }
-            )
-        )
-        return path
+        return write_kubeconfig(folder / "kubeconfig", f"http://{host}:{port}", user or {"token": self.token})
 
     def once(self, verb: str, misbehaviour: Misbehaviour, times: int = 1) -> None:
         """Answer the next requests of that verb (an HTTP method, LIST or WATCH) so."""

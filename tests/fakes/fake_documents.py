@@ -7,6 +7,7 @@ from typing import Any
 
 from queues.errors import ApiError, Conflict, NotFound
 from queues.text_format import rfc3339
+from tests.fakes.fake_objects import merged
 
 Document = dict[str, Any]
 
@@ -53,7 +54,7 @@ class FakeDocuments:
         asked = body["metadata"].get("resourceVersion")
         if asked not in (None, document["metadata"]["resourceVersion"]):
             raise Conflict(method="PATCH", path=path, status=409, reason="another version")
-        _merge(document, body)
+        self.documents[path] = document = merged(document, body)
         self._changed(document)
         return json.dumps(document).encode()
 
@@ -74,13 +75,3 @@ class FakeDocuments:
         if (failure := self.failures.pop(path, None)) is not None:
             raise failure
         self.writes.append((method, path))
-
-
-def _merge(document: Document, change: Mapping[str, Any]) -> None:
-    for name, value in change.items():
-        if value is None:
-            document.pop(name, None)
-        elif isinstance(value, dict):
-            _merge(document.setdefault(name, {}), value)
-        else:
-            document[name] = value

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from admission.cli.failures import finish
+from admission.cli.command_line import finish
 from admission.cli.kubectl_muster import kubectl_muster
 from tests.fakes.fake_api_server import FakeApiServer
 from tests.fakes.fake_reader import FakeReader, served

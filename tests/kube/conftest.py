@@ -3,7 +3,6 @@
 import asyncio
 import itertools
 from collections.abc import AsyncIterator, Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -27,7 +26,7 @@ from tests.kube.support.guarded_namespace import (
 from tests.kube.support.installation import HOME, JOBS, NAMESPACE, cleared, usable
 from tests.kube.support.posted_volcano_jobs import ReportingWriter, removing_finalizers
 from tests.kube.support.webhook_door import Running, running_door
-from tests.waiting import LIMIT
+from tests.waiting import LIMIT, in_background
 
 CRDS = Path(__file__).parents[2] / "deploy/chart/crds"
 _numbers = itertools.count(1)
@@ -87,11 +86,8 @@ async def namespace(local_cluster: LocalCluster) -> AsyncIterator[str]:
     name = f"jobs-{next(_numbers)}"
     async with await Client.connect(local_cluster.kubeconfig) as somebody:
         await somebody.create("/api/v1/namespaces", {"metadata": {"name": name}})
-        letting_go = asyncio.create_task(removing_finalizers(somebody, name))
-        yield name
-        letting_go.cancel()
-        with suppress(asyncio.CancelledError):
-            await letting_go
+        async with in_background(removing_finalizers(somebody, name)):
+            yield name
 
 
 @pytest_asyncio.fixture

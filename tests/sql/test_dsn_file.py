@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 from sqlalchemy import make_url, text
 
-from admission.cli.failures import finish
+from admission.cli.command_line import finish
 from admission.cli.muster import muster as muster_command
 from deploy.local.processes import StateDirectory
 from queues.errors import DatabaseError, DatabaseUnavailable

@@ -13,8 +13,7 @@ from enum import StrEnum
 from typing import Final, NoReturn
 from urllib.parse import urlencode
 
-from admission.api_access import Access
-from admission.api_connection import Connection, tls_context
+from admission.api_connection import Access, Connection, tls_context
 from queues.api.api_resources import Document
 from queues.errors import (
     ApiError,

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from admission.cli.failures import CommandFailed
+from admission.cli.command_line import CommandFailed
 
 if TYPE_CHECKING:
     from admission.kube.client.client import Client

@@ -10,9 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from admission.cli.access.read_api import PREFIX
-from admission.cli.access.route import Route
-from admission.cli.access.transport import stream
+from admission.cli.access.requests import PREFIX, Route, stream
 from queues.errors import MusterError
 
 #: The read API says at least every fifteen seconds that a stream is there.

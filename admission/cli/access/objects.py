@@ -6,11 +6,9 @@ from typing import Any, Final, TypeVar
 from urllib.parse import urlencode
 
 from admission.cli.access.missing_rights import MissingRight, missing_right
-from admission.cli.access.read_api import decoded
-from admission.cli.access.route import Route
-from admission.cli.failures import UNREACHABLE, CommandFailed
-from admission.cli.rendering.sentences import warn
-from admission.cli.rendering.table import printable
+from admission.cli.access.requests import Route, decoded, request
+from admission.cli.command_line import UNREACHABLE, CommandFailed
+from admission.cli.rendering.terminal import printable, warn
 from queues.api.api_resources import COMMANDS, ApiResource, Document
 from queues.errors import UnusableName
 
@@ -70,8 +68,6 @@ def send_with_warnings(
     route: Route, method: str, path: str, body: Any = None, *, tried: str, form: Any = Any, **query: str
 ) -> tuple[Any, tuple[str, ...]]:
     """As ``send``: the answer, and what the API server warns of."""
-    from admission.cli.access.transport import request
-
     access = route.to_cluster()
     status, answer, warnings = request(
         access,

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from admission.cli.access.objects import ObjectForbidden, ObjectNotFound, Refused, path_of, send
-from admission.cli.access.read_api import ask
-from admission.cli.access.route import Route
-from admission.cli.failures import CommandFailed
+from admission.cli.access.requests import Route, ask
+from admission.cli.command_line import CommandFailed
 from admission.cli.queue_names import NoSuchQueue, did_you_mean, no_such_queue
 from queues.api.api_resources import QUEUES, Document
 from queues.api.names import CHANGE_REASON, CHANGED_BY, ROOT_QUEUE

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from admission.api_access import Access
+    from admission.api_connection import Access
 
 
 class AgentCommand(click.Command):
@@ -54,7 +54,7 @@ def _access(kubeconfig: str | None, context: str | None) -> "Access":
     """Access by a kubeconfig where one is named, else by the service account of the pod. Raises UnusableAccess."""
     import os
 
-    from admission.api_access import Access
+    from admission.api_connection import Access
 
     if kubeconfig is None:
         return Access.in_pod(os.environ)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from admission.cli.access.administration import connected, with_database
+from admission.cli.command_line import CommandGroup
 from admission.cli.commands.run import CONNECTION, DATABASE, SettingsCommand, settings_from
-from admission.cli.loaded import CommandGroup
 
 if TYPE_CHECKING:
     from queues.ledger_record import LedgerRecord

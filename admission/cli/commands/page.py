@@ -8,7 +8,7 @@ from threading import Thread
 
 import click
 
-from admission.cli.failures import CommandFailed
+from admission.cli.command_line import CommandFailed
 
 _LISTEN = "127.0.0.1:8080"
 
@@ -42,7 +42,7 @@ def page(listen: str, api_server: str, ca_file: str | None, cluster_name: str, t
     and passes their tokens on: therefore only loopback addresses are taken. The command has no rights of its own, reads
     no kubeconfig, and only reads.
     """
-    from admission.api_access import Access
+    from admission.api_connection import Access
     from admission.cli.page.shared import SharedPageServer
 
     host, port = _address(listen)

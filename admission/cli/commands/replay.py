@@ -8,8 +8,8 @@ from typing import Final
 
 import click
 
-from admission.cli.failures import TRACEBACK, complain
-from admission.cli.removed import removed_option
+from admission.cli.command_line import TRACEBACK, complain
+from admission.cli.options import removed_option
 
 #: Differences that are shown without ``--all``.
 _SHOWN: Final = 40

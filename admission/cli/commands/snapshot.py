@@ -4,8 +4,7 @@ from pathlib import Path
 
 import click
 
-from admission.cli.access.read_api import fetch
-from admission.cli.access.route import Route
+from admission.cli.access.requests import Route, fetch
 from admission.cli.options import route
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from markupsafe import Markup
 
 from admission.cli.page.layout import link, render
-from admission.cli.rendering.table import short_resource
+from admission.cli.rendering.terminal import short_resource
 from queues.read_api.bodies import QueueBody
 from queues.read_api.usage import SeriesBody, TimeSeriesList
 

@@ -11,13 +11,12 @@ from markupsafe import Markup
 from admission.cli.plugin.queues import account_of
 from admission.cli.plugin.reservations import begins_in, closed_state, closure_sentence, lasting, what_of
 from admission.cli.rendering.expected import expected_cell, expected_sentence
-from admission.cli.rendering.explanation import took, when, with_their_parts
-from admission.cli.rendering.history import SHOWN_STATES, event_text
+from admission.cli.rendering.explanation import SHOWN_STATES, event_text, took, when, with_their_parts
 from admission.cli.rendering.node_use import state_of
 from admission.cli.rendering.nodes import NodeLine
 from admission.cli.rendering.quota import account_text
-from admission.cli.rendering.table import age as short_age
-from admission.cli.rendering.table import alike_in_short, amounts, branches, short_resource
+from admission.cli.rendering.terminal import age as short_age
+from admission.cli.rendering.terminal import alike_in_short, amounts, branches, short_resource
 from queues.read_api.bodies import (
     AccountBody,
     ExplanationBody,

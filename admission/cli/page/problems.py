@@ -8,7 +8,7 @@ from typing import Final
 from markupsafe import Markup
 
 from admission.cli.access.objects import Refused
-from admission.cli.access.read_api import Unanswered
+from admission.cli.access.requests import Unanswered
 from admission.cli.page.layout import SECTIONS, View, link, render
 from queues.errors import MusterError
 

@@ -13,10 +13,9 @@ from dataclasses import replace
 from http import HTTPStatus
 from typing import Final
 
-from admission.api_access import Access
+from admission.api_connection import Access
 from admission.cli.access.change_feed import ChangeFeed
-from admission.cli.access.read_api import Unanswered, ask
-from admission.cli.access.route import Route
+from admission.cli.access.requests import Route, Unanswered, ask
 from admission.cli.page.server import Answer, PageRequest, ViewServer, Visitor
 from admission.cli.page.views import Views
 from queues.errors import MusterError

@@ -13,8 +13,7 @@ from msgspec import structs
 from admission.cli.access.object_forms import ClosureObject, TopologyObject
 from admission.cli.access.objects import all_objects, listed
 from admission.cli.access.queue_objects import is_open_to_all, read_queues
-from admission.cli.access.read_api import Unanswered, ask, pages
-from admission.cli.access.route import Route
+from admission.cli.access.requests import Route, Unanswered, ask, pages
 from admission.cli.output import age_of
 from admission.cli.page.charts import MOST_QUEUES, SPANS, over_time
 from admission.cli.page.layout import View, link, pages_of, render, resource_names

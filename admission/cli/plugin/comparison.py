@@ -7,12 +7,17 @@ from typing import Final, TypeVar
 
 from msgspec import json
 
-from admission.cli.access.read_api import Unanswered, ask
-from admission.cli.access.route import Route
+from admission.cli.access.requests import Route, Unanswered, ask
 from admission.cli.output import Output
-from admission.cli.rendering.fitting import TableColumn, item_table
-from admission.cli.rendering.sentences import say
-from admission.cli.rendering.table import amounts, one_line, printable, short_resource
+from admission.cli.rendering.terminal import (
+    TableColumn,
+    amounts,
+    item_table,
+    one_line,
+    printable,
+    say,
+    short_resource,
+)
 from queues.api.quota.quota_document import Spec
 from queues.errors import MusterError
 from queues.read_api.trials import (

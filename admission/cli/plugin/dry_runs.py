@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 from msgspec import structs
 
 from admission.cli.access.objects import Refused, send_with_warnings
-from admission.cli.access.route import Route
-from admission.cli.failures import CommandFailed
+from admission.cli.access.requests import Route
+from admission.cli.command_line import CommandFailed
 from queues.api import names
 from queues.api.api_resources import PODS, VOLCANO_JOBS, ApiResource, Document, resource_of
 from queues.api.validation.queued_work import pod_templates

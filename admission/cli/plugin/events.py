@@ -5,14 +5,18 @@ from typing import Final
 
 import click
 
-from admission.cli.access.read_api import ask
-from admission.cli.access.route import Route
-from admission.cli.options import chosen_namespace, namespaces, of_queue, route
+from admission.cli.access.requests import Route, ask
+from admission.cli.options import chosen_namespace, namespaces, of_queue, removed_option, route
 from admission.cli.output import Output, output
-from admission.cli.removed import removed_option
-from admission.cli.rendering.fitting import LEAST_BESIDE, TableColumn, fits, item_table, with_texts_below
-from admission.cli.rendering.history import event_text
-from admission.cli.rendering.table import printable
+from admission.cli.rendering.explanation import event_text
+from admission.cli.rendering.terminal import (
+    LEAST_BESIDE,
+    TableColumn,
+    fits,
+    item_table,
+    printable,
+    with_texts_below,
+)
 from admission.cli.times import is_duration, since_text
 from queues.read_api.bodies import DecisionBody, DecisionList
 

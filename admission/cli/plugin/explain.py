@@ -5,13 +5,12 @@ from typing import Final
 
 import click
 
-from admission.cli.access.read_api import ask
-from admission.cli.access.route import Route
-from admission.cli.failures import CommandFailed
+from admission.cli.access.requests import Route, ask
+from admission.cli.command_line import CommandFailed
 from admission.cli.options import namespace, route
 from admission.cli.output import Output, output, told_age
 from admission.cli.rendering.explanation import workload_text
-from admission.cli.rendering.sentences import say
+from admission.cli.rendering.terminal import say
 from queues.read_api.bodies import ExplanationBody
 
 #: Other names that kubectl knows for kinds of workloads.

@@ -8,11 +8,10 @@ from typing import Any, Final, Literal
 import click
 
 from admission.cli.access.objects import ObjectNotFound, ask_for_action, path_of, send
-from admission.cli.access.route import Route
-from admission.cli.failures import CommandFailed
-from admission.cli.loaded import CommandGroup
+from admission.cli.access.requests import Route
+from admission.cli.command_line import CommandFailed, CommandGroup
 from admission.cli.options import AMOUNTS, amounts, cluster, namespace
-from admission.cli.rendering.sentences import say
+from admission.cli.rendering.terminal import say
 from queues.api.api_resources import JOBS, PODS, VOLCANO_JOBS, ApiResource, Document
 from queues.api.names import DEFAULT_QUEUE, HOLD, JOB_NAME, TASK_SPEC, VOLCANO_SCHEDULER
 

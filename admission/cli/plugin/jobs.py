@@ -6,14 +6,20 @@ from typing import Any, Final
 
 import click
 
-from admission.cli.access.read_api import pages
-from admission.cli.access.route import Route
+from admission.cli.access.requests import Route, pages
 from admission.cli.options import chosen_namespace, most_lines, namespaces, of_queue, route, without_labels
 from admission.cli.output import Output, output
-from admission.cli.rendering.fitting import TableColumn, fits, item_table
-from admission.cli.rendering.history import SHOWN_STATES, is_suspended
-from admission.cli.rendering.sentences import say
-from admission.cli.rendering.table import age, amounts, devices, one_line
+from admission.cli.rendering.explanation import SHOWN_STATES, is_suspended
+from admission.cli.rendering.terminal import (
+    TableColumn,
+    age,
+    amounts,
+    devices,
+    fits,
+    item_table,
+    one_line,
+    say,
+)
 from admission.cli.times import is_duration, since_text
 from queues.read_api.bodies import ListedBody, WorkloadList
 

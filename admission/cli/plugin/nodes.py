@@ -10,9 +10,8 @@ import click
 
 from admission.cli.access.object_forms import Lease, TopologyObject
 from admission.cli.access.objects import ObjectForbidden, ObjectNotFound, all_objects, listed, path_of, read
-from admission.cli.access.read_api import pages
-from admission.cli.access.route import Route
-from admission.cli.failures import CommandFailed
+from admission.cli.access.requests import Route, pages
+from admission.cli.command_line import CommandFailed
 from admission.cli.options import route
 from admission.cli.output import Output, output
 from admission.cli.plugin.reservations import Closures, closure_sentence, read_closures
@@ -28,7 +27,7 @@ from admission.cli.rendering.nodes import (
     slice_gpus,
 )
 from admission.cli.rendering.racks import Racks, is_in, largest_gangs, rack_lines, rack_table
-from admission.cli.rendering.sentences import say
+from admission.cli.rendering.terminal import say
 from admission.wire import WireNode, WireNodeDevices, WireResourceSlice
 from queues.api.api_resources import DEVICES, LEASES, NODES, RESOURCE_SLICES, TOPOLOGIES
 from queues.api.names import AGENT_NAMESPACE

@@ -5,9 +5,8 @@ import threading
 
 import click
 
-from admission.cli.access.read_api import ask
-from admission.cli.access.route import Route
-from admission.cli.failures import CommandFailed
+from admission.cli.access.requests import Route, ask
+from admission.cli.command_line import CommandFailed
 from admission.cli.options import route
 from queues.read_api.bodies import QueueList
 

@@ -7,13 +7,21 @@ from typing import Final
 import click
 from msgspec import structs
 
-from admission.cli.access.read_api import pages
-from admission.cli.access.route import Route
+from admission.cli.access.requests import Route, pages
 from admission.cli.options import chosen_namespace, most_lines, namespaces, of_queue, route, without_labels
 from admission.cli.output import Output, output
 from admission.cli.rendering.expected import expected_cell
-from admission.cli.rendering.fitting import TableColumn, fits, item_table, with_texts_below
-from admission.cli.rendering.table import age, alike_in_short, amounts, one_line, short_names
+from admission.cli.rendering.terminal import (
+    TableColumn,
+    age,
+    alike_in_short,
+    amounts,
+    fits,
+    item_table,
+    one_line,
+    short_names,
+    with_texts_below,
+)
 from queues.read_api.bodies import PendingList, ReasonBody, WaitingBody
 from queues.reason_codes import NEVER
 

@@ -15,11 +15,11 @@ from admission.cli.access.queue_objects import (
     read_queue,
     read_queues,
 )
-from admission.cli.access.route import Route
+from admission.cli.access.requests import Route
+from admission.cli.command_line import CommandGroup
 from admission.cli.confirmation import confirm
-from admission.cli.loaded import CommandGroup
 from admission.cli.options import AMOUNTS, amounts, cluster, dry_run
-from admission.cli.rendering.sentences import say
+from admission.cli.rendering.terminal import say
 from queues.api.api_resources import QUEUES, Document
 from queues.api.names import DEFAULT_QUEUE, ROOT_QUEUE
 from queues.read_api.bodies import QueueBody

@@ -7,16 +7,22 @@ from typing import Final, NamedTuple
 import click
 from msgspec import structs
 
-from admission.cli.access.read_api import ask
-from admission.cli.access.route import Route
-from admission.cli.options import route
+from admission.cli.access.requests import Route, ask
+from admission.cli.options import removed_option, route
 from admission.cli.output import Output, output
 from admission.cli.queue_names import no_such_queue
-from admission.cli.removed import removed_option
-from admission.cli.rendering.fitting import TableColumn, fits, item_table
 from admission.cli.rendering.quota import unless_zero
-from admission.cli.rendering.sentences import say
-from admission.cli.rendering.table import Cell, age, branches, rounded, short_resource
+from admission.cli.rendering.terminal import (
+    Cell,
+    TableColumn,
+    age,
+    branches,
+    fits,
+    item_table,
+    rounded,
+    say,
+    short_resource,
+)
 from admission.cli.resource_names import shown_resource
 from queues.read_api.bodies import AccountBody, QueueBody, QueueList
 from queues.text_format import short_duration

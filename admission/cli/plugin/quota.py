@@ -8,9 +8,8 @@ from typing import Final, TypeVar
 import click
 from msgspec import structs
 
-from admission.cli.access.read_api import Unanswered, ask
-from admission.cli.access.route import Route
-from admission.cli.loaded import CommandGroup
+from admission.cli.access.requests import Route, Unanswered, ask
+from admission.cli.command_line import CommandGroup
 from admission.cli.options import route
 from admission.cli.output import Output, output
 from admission.cli.queue_names import no_such_queue
@@ -23,8 +22,7 @@ from admission.cli.rendering.quota import (
     loan_problems,
     loans_table,
 )
-from admission.cli.rendering.sentences import say
-from admission.cli.rendering.table import moment
+from admission.cli.rendering.terminal import moment, say
 from admission.cli.resource_names import shown_resource
 from admission.cli.times import PastTime, as_text
 from queues.read_api.bodies import QueueBody, QueueList, QueueVersionList, QuotaAtList

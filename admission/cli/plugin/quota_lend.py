@@ -15,14 +15,13 @@ from admission.cli.access.queue_objects import (
     checked_reason,
     read_queue,
 )
-from admission.cli.access.route import Route
+from admission.cli.access.requests import Route
+from admission.cli.command_line import CommandFailed
 from admission.cli.confirmation import confirm
-from admission.cli.failures import CommandFailed
 from admission.cli.options import cluster
 from admission.cli.plugin.comparison import effects_text, trial_of_write
 from admission.cli.plugin.quota_set import Writing, writing
-from admission.cli.rendering.sentences import columns_of, say
-from admission.cli.rendering.table import printable
+from admission.cli.rendering.terminal import columns_of, printable, say
 from admission.cli.resource_names import full_resource
 from admission.cli.times import FutureTime, LastingTime
 from queues.api.quota.loans import Entry, entry_of, lasting, without

@@ -15,15 +15,13 @@ from admission.cli.access.queue_objects import (
     checked_reason,
     read_queue,
 )
-from admission.cli.access.read_api import ask
-from admission.cli.access.route import Route
+from admission.cli.access.requests import Route, ask
 from admission.cli.confirmation import confirm
 from admission.cli.options import AMOUNTS, Command, cluster
 from admission.cli.options import dry_run as dry_run_option
 from admission.cli.plugin.comparison import effects_text, trial_of_write
 from admission.cli.rendering.quota import changes_table
-from admission.cli.rendering.sentences import columns_of, say
-from admission.cli.rendering.table import Cell, moment, stated_seconds
+from admission.cli.rendering.terminal import Cell, columns_of, moment, say, stated_seconds
 from admission.cli.resource_names import full_resource, names_are_usage
 from admission.cli.times import LastingTime
 from queues.api.names import ROOT_QUEUE

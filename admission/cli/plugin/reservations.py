@@ -11,13 +11,20 @@ import msgspec
 
 from admission.cli.access.object_forms import ClosureObject
 from admission.cli.access.objects import listed
-from admission.cli.access.route import Route
-from admission.cli.failures import CommandFailed
+from admission.cli.access.requests import Route
+from admission.cli.command_line import CommandFailed
 from admission.cli.options import cluster
 from admission.cli.output import Output, output
-from admission.cli.rendering.fitting import TableColumn, fits, item_table, with_texts_below
-from admission.cli.rendering.sentences import say, warn
-from admission.cli.rendering.table import amounts, stated_seconds
+from admission.cli.rendering.terminal import (
+    TableColumn,
+    amounts,
+    fits,
+    item_table,
+    say,
+    stated_seconds,
+    warn,
+    with_texts_below,
+)
 from queues.api.api_resources import NODE_DRAINS, RESERVATIONS, ApiResource
 from queues.api.names import CHANGED_BY
 from queues.read_api.bodies import Body

@@ -19,10 +19,10 @@ from admission.cli.access.objects import (
     send,
 )
 from admission.cli.access.queue_objects import check_queue
-from admission.cli.access.route import Route
-from admission.cli.failures import CommandFailed
+from admission.cli.access.requests import Route
+from admission.cli.command_line import CommandFailed
 from admission.cli.options import AMOUNTS, amounts, cluster, dry_run
-from admission.cli.rendering.sentences import say
+from admission.cli.rendering.terminal import say
 from admission.cli.times import FutureTime, LastingTime
 from admission.wire import Bare
 from queues.api.api_resources import NODE_DRAINS, NODES, RESERVATIONS, TOPOLOGIES, ApiResource, Document

@@ -5,8 +5,7 @@ from typing import Final
 from admission.cli.output import Output
 from admission.cli.plugin.comparison import HIDDEN, comparison_text, cut_table
 from admission.cli.rendering.expected import expected_sentence
-from admission.cli.rendering.fitting import TableColumn
-from admission.cli.rendering.table import amounts, one_line, printable, short_resource
+from admission.cli.rendering.terminal import TableColumn, amounts, one_line, printable, short_resource
 from queues.read_api.trials import PlaceBody, QuotaTakenBody, TrialBody, TrialList, VictimBody
 from queues.text_format import counted
 

@@ -8,15 +8,13 @@ from typing import Final
 import click
 from msgspec import json, structs
 
-from admission.cli.access.read_api import Unanswered, ask
-from admission.cli.access.route import Route
+from admission.cli.access.requests import Route, Unanswered, ask
+from admission.cli.command_line import WRONGLY_CALLED, CommandFailed
 from admission.cli.document_files import document_files
-from admission.cli.failures import WRONGLY_CALLED, CommandFailed
-from admission.cli.options import namespace, route
+from admission.cli.options import namespace, removed_option, route
 from admission.cli.output import Output, output
 from admission.cli.plugin.dry_runs import Create, create_in_dry_run, dry_runs, to_be_tried, with_dry_runs
-from admission.cli.removed import removed_option
-from admission.cli.rendering.sentences import filled, say
+from admission.cli.rendering.terminal import filled, say
 from queues.api.api_resources import Document
 from queues.read_api.trials import TrialBody, TrialList, TrialRequestBody
 from queues.reason_codes import ReasonCode

@@ -12,15 +12,11 @@ from typing import Any, Final
 
 import click
 
-from admission.cli.access.read_api import ask, pages
-from admission.cli.access.route import Route
-from admission.cli.failures import CommandFailed
-from admission.cli.options import of_queue, route
+from admission.cli.access.requests import Route, ask, pages
+from admission.cli.command_line import CommandFailed
+from admission.cli.options import of_queue, removed_option, route
 from admission.cli.output import Output, output_with
-from admission.cli.removed import removed_option
-from admission.cli.rendering.fitting import TableColumn, item_table
-from admission.cli.rendering.sentences import say
-from admission.cli.rendering.table import short_resource
+from admission.cli.rendering.terminal import TableColumn, item_table, say, short_resource
 from admission.cli.resource_names import full_resource
 from admission.cli.times import EXPECTED, as_text, past_time
 from queues.api.resource_names import usual_name

@@ -4,11 +4,10 @@ from collections.abc import Callable
 
 import click
 
-from admission.cli.access.read_api import ask
-from admission.cli.access.route import Route
+from admission.cli.access.requests import Route, ask
 from admission.cli.options import route
 from admission.cli.output import Output, output
-from admission.cli.rendering.sentences import say
+from admission.cli.rendering.terminal import say
 from queues.errors import MusterError
 from queues.read_api.bodies import VersionBody
 

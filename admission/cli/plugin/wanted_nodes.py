@@ -5,12 +5,9 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from admission.cli.access.read_api import pages
-from admission.cli.access.route import Route
+from admission.cli.access.requests import Route, pages
 from admission.cli.output import Output
-from admission.cli.rendering.fitting import TableColumn, item_table
-from admission.cli.rendering.sentences import say
-from admission.cli.rendering.table import age, amounts, short_resource
+from admission.cli.rendering.terminal import TableColumn, age, amounts, item_table, say, short_resource
 from queues.read_api.bodies import Body, Facts, PendingList, WaitingBody
 from queues.reason_codes import ReasonCode
 

@@ -4,13 +4,18 @@ from collections.abc import Mapping
 
 import click
 
-from admission.cli.access.read_api import pages
-from admission.cli.access.route import Route
+from admission.cli.access.requests import Route, pages
 from admission.cli.options import most_lines, of_queue, route
 from admission.cli.output import Output, output
-from admission.cli.rendering.fitting import TableColumn, item_table
-from admission.cli.rendering.sentences import say
-from admission.cli.rendering.table import amounts, devices, hours, short_resource
+from admission.cli.rendering.terminal import (
+    TableColumn,
+    amounts,
+    devices,
+    hours,
+    item_table,
+    say,
+    short_resource,
+)
 from queues.read_api.bodies import UserBody, UserList
 
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from admission.cli.rendering.table import NONE, moment
+from admission.cli.rendering.terminal import NONE, moment
 from queues.read_api.bodies import ExpectedStartBody
 from queues.text_format import short_duration
 

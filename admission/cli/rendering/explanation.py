@@ -1,38 +1,45 @@
 """One workload as paragraphs: why it waits, what would let it in, its seats, and decisions about it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from operator import itemgetter
+from typing import Any, Final
 
 from msgspec import structs
 
 from admission.cli.output import Output
 from admission.cli.rendering.expected import expected_sentence
-from admission.cli.rendering.fitting import TableColumn, fits, item_table
-from admission.cli.rendering.history import RESULTS, SHOWN_STATES, history_text, is_suspended, numbers_of
-from admission.cli.rendering.limits import limits_text
-from admission.cli.rendering.sentences import filled
-from admission.cli.rendering.table import (
+from admission.cli.rendering.terminal import (
     NONE,
+    TableColumn,
     age,
     amounts,
+    filled,
+    fits,
     hours,
+    item_table,
     moment,
     one_line,
     printable,
     short_resource,
     table,
+    with_texts,
 )
 from queues.read_api.bodies import (
+    AccountBody,
     AdmissionBody,
     EventBody,
     ExplanationBody,
+    Facts,
+    ListedBody,
+    QueueBody,
     SeatsBody,
     StageBody,
     StandingBody,
     TakerBody,
     WaitingBody,
 )
+from queues.reason_codes import ReasonCode
 from queues.text_format import counted, short_duration
 
 
@@ -112,7 +119,7 @@ def workload_text(one: ExplanationBody, output: Output) -> str:
             "Who could take its place",
             standing_text(None if one.outlook is None else one.outlook.standing, one.now, width=room),
         ),
-        _section("Limits on the way", limits_text(one, inner)),
+        _section("Limits on the way", _limits(one, inner)),
         _section("Waits behind", _behind(one, inner)),
         *(
             _section(filled(_admission_title(held, one.now), width), _admission(held, one, inner))
@@ -421,3 +428,213 @@ def when(taker: TakerBody, now: str) -> str:
     """``now``, or from when on."""
     begins = str(taker.from_)
     return "now" if begins <= now else f"from {begins} (in {age(now, begins)})"
+
+
+# -- decisions about it -----------------------------------------------------------------------------------------
+
+#: Newest decisions that are shown without ``-o wide``.
+_SHOWN: Final = 12
+#: How a workload ended, and whether its object is gone.
+RESULTS: Final = {"succeeded": "succeeded", "failed": "failed", "deleted": "deleted before it ended"}
+
+#: What all commands say of a state of the read API, where nothing more has to be known.
+SHOWN_STATES: Final = {"pending": "waiting", "admitted": "running", "evicting": "evicting"}
+
+#: Numbers of reasons that are times, in seconds since the epoch, or durations in seconds.
+_TIMES: Final = ("until", "at")
+_NAMED: Final = {"seconds": "in", "lostDeviceSeconds": "lost"}
+_DURATIONS: Final = ("seconds", "clearAfter")
+#: Numbers that are durations too where the reason is about run time.
+_LIMITS_OF_TIME: Final = ("limit", "asked")
+
+
+def numbers_of(facts: Facts, reason: str = "") -> str:
+    """``asked 32, used 48, limit 64`` on one line, in the order given. ``reason``: that they are of."""
+    seconds = (*_DURATIONS, *(_LIMITS_OF_TIME if reason == ReasonCode.RUN_TIME_TOO_LONG else ()))
+    return ", ".join(
+        f"{_NAMED.get(name, name)} {_told(name, value, seconds)}"
+        for name, value in facts.items()
+        if value not in (None, "", [], {})
+    )
+
+
+def _told(name: str, value: Any, seconds: Sequence[str]) -> str:
+    if isinstance(value, int) and not isinstance(value, bool):
+        if name in _TIMES:
+            from queues.text_format import rfc3339
+
+            return rfc3339(value)
+        if name in seconds:
+            return short_duration(value)
+        if name == "lostDeviceSeconds":
+            return f"{hours(value / 3600)} device-hours"
+    return _plain(value)
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "(" + ", ".join(f"{name} {_plain(inner)}" for name, inner in value.items()) + ")"
+    if isinstance(value, list):
+        return "/".join(map(_plain, value))
+    return one_line(str(value))
+
+
+def history_text(one: ExplanationBody, output: Output) -> str:
+    """The newest decisions; ``-o wide`` has all of them."""
+    events, wide = one.history, output.is_wide
+    kept = events if wide else events[-_SHOWN:]
+    begins = one.history_begins
+    dropped = f"decisions before {begins} were dropped\n" if begins else ""
+    if not kept:
+        return dropped
+    rows = [(event.at, age(event.at, one.now), event.what) for event in kept]
+    told = [event_text(_with_result(event, one), wide) for event in kept]
+    lines = table(["TIME", "AGE", "WHAT"], rows, headers=output.headers, right="AGE")
+    text = with_texts(lines, told, output.room, title="MESSAGE" if output.headers else "")
+    earlier = len(events) - len(kept)
+    return text + (f"{earlier} earlier: -o wide shows them\n" if earlier else "") + dropped
+
+
+def is_suspended(one: ListedBody | ExplanationBody) -> bool:
+    """Whether a workload was stopped and may go on: nothing has ended it, and its object is there."""
+    if one.state == "suspended":
+        return True
+    return one.state == "finished" and not one.result and not one.gone
+
+
+def _with_result(event: EventBody, one: ExplanationBody) -> EventBody:
+    """A decision with how what it gave back had ended, in the words of ``kubectl muster events``."""
+    if event.what != "free" or event.admission is None:
+        return event
+    admissions = {held.id: held for held in one.admissions}
+    held = admissions.get(event.admission)
+    if held is not None and held.eviction:
+        return structs.replace(event, result="evicted")
+    is_last = event.admission == max(admissions, default=None)
+    if is_last and is_suspended(one):
+        return structs.replace(event, result="suspended")
+    return structs.replace(event, result=one.result) if is_last and one.result in RESULTS else event
+
+
+def event_text(event: EventBody, wide: bool = False) -> str:
+    """Why a decision was made, as a sentence; ``wide``: with its numbers."""
+    seats = event.numbers.get("seats")
+    code = event.result or event.code
+    message = one_line(event.message) or ("" if seats is None else counted(seats, "seat"))
+    # The message names the beneficiary; its key is for look-ups.
+    numbers = {**event.numbers, "for": event.beneficiary}
+    words: Iterable[str] = (
+        f"{code}:" if code and message else code,
+        message,
+        f"({text})" if wide and (text := numbers_of(numbers)) else "",
+    )
+    return " ".join(word for word in words if word) or NONE
+
+
+# -- limits of the queues above it ------------------------------------------------------------------------------
+
+#: Columns of a row, each with how it gives way.
+_LIMIT_COLUMNS: Final[Sequence[Mapping[str, Any]]] = (
+    {"name": "QUEUE", "least": 8},
+    {"name": "RESOURCE", "least": 6},
+    {"name": "FLAVOR", "least": 6, "goes": 3},
+    {"name": "USED", "right": True},
+    {"name": "KEPT", "right": True, "goes": 1},
+    {"name": "ASKED", "right": True},
+    {"name": "DESERVED", "right": True, "goes": 2},
+    {"name": "CAPABILITY", "right": True},
+    {"name": "OVER-BY", "right": True},
+    {"name": "STATE"},
+)
+
+_LimitRow = tuple[str | None, ...]
+
+
+def _limits(one: ExplanationBody, output: Output) -> str:
+    """Limits of the queues from its own to root, for the resources that it requests; "": it does not wait.
+
+    Where a line has no room, columns without anything go first, and
+    states of queues are below.
+    """
+    rows = _limit_rows(one, output.is_wide)
+    if not rows:
+        return ""
+    text = _limit_table(rows, range(len(_LIMIT_COLUMNS)), replace(output, width=None))
+    if fits(text, output.room):
+        return text
+    short = [(row[0], short_resource(row[1]), *row[2:-1]) for row in rows if row[1] is not None]
+    filled = [
+        index for index in range(len(_LIMIT_COLUMNS) - 1) if any(row[index] is not None for row in short)
+    ]
+    states = dict.fromkeys(f"queue {row[0]} is {row[-1]}\n" for row in rows if row[-1] is not None)
+    return (_limit_table(short, filled, output) if short else "") + "".join(states)
+
+
+def _limit_table(rows: Sequence[_LimitRow], shown: Iterable[int], output: Output) -> str:
+    columns = [TableColumn[_LimitRow](cell=itemgetter(index), **_LIMIT_COLUMNS[index]) for index in shown]
+    return item_table(columns, rows, output)
+
+
+def _limit_rows(one: ExplanationBody, wide: bool) -> list[_LimitRow]:
+    if one.state != "pending":
+        return []
+    rows: list[_LimitRow] = []
+    asks: dict[tuple[str, str], int] = {}
+    for queue in one.path:
+        state = _queue_state(queue)
+        for line in queue.accounts:
+            resource = line.resource
+            if resource not in one.asks:
+                continue
+            account = (line.flavor, resource)
+            asked = asks.get(account, _units(resource, one.asks[resource]))
+            asks[account] = _asked_above(line, asked)
+            if wide or line.capability is not None or line.deserved is not None:
+                rows.append((queue.name, *_limit_cells(line, asked), state))
+        if state and not any(row[0] == queue.name for row in rows):
+            rows.append((queue.name, *[None] * 8, state))
+    return rows
+
+
+def _queue_state(queue: QueueBody) -> str | None:
+    """The state of a queue, with its message. None if it is open."""
+    state: str = queue.state
+    if state == "open":
+        return None
+    return f"{state}: {queue.message}" if queue.message else state
+
+
+def _limit_cells(line: AccountBody, asked: int) -> tuple[str | None, ...]:
+    """Cells from RESOURCE to OVER-BY. Amounts kept for idle guarantees count as used against the capability."""
+    resource = line.resource
+    charged = _units(resource, line.counted)
+    kept = charged - _units(resource, line.used)
+    over = 0 if line.capability is None else charged + asked - _units(resource, line.capability)
+    return (
+        resource,
+        line.flavor or None,
+        line.used,
+        _quantity(resource, kept) if kept > 0 else None,
+        _quantity(resource, asked),
+        line.deserved,
+        line.capability,
+        _quantity(resource, over) if over > 0 else None,
+    )
+
+
+def _asked_above(line: AccountBody, asked: int) -> int:
+    """Units that a queue asks its parent for: less than it is asked for itself while guarantee is left."""
+    guarantee, charged = (_units(line.resource, text) for text in (line.guarantee, line.counted))
+    return max(charged + asked, guarantee) - max(charged, guarantee)
+
+
+def _units(resource: str, text: str) -> int:
+    from queues.resources import amount
+
+    return amount(resource, text)
+
+
+def _quantity(resource: str, units: int) -> str:
+    from queues.resources import show
+
+    return show(resource, units)

@@ -7,10 +7,9 @@ from msgspec.structs import replace
 
 from admission.cli.output import Output
 from admission.cli.plugin.reservations import Closure, closed_state
-from admission.cli.rendering.fitting import TableColumn, item_table
 from admission.cli.rendering.nodes import Accelerator, NodeLine, is_whole_gpu
 from admission.cli.rendering.racks import Racks
-from admission.cli.rendering.table import printable, short_resource
+from admission.cli.rendering.terminal import TableColumn, item_table, printable, short_resource
 from admission.wire import Quantity, WireNode
 from queues.read_api.bodies import NodeBody, NodeWorkloadsBody, SeatedBody
 

@@ -7,8 +7,7 @@ from typing import Final, NamedTuple
 
 from admission.cli.output import Output
 from admission.cli.plugin.reservations import Closure
-from admission.cli.rendering.fitting import TableColumn, item_table
-from admission.cli.rendering.table import NONE, Cell, age, printable
+from admission.cli.rendering.terminal import NONE, Cell, TableColumn, age, item_table, printable
 from admission.wire import (
     Quantity,
     WireCondition,

@@ -6,13 +6,17 @@ from dataclasses import replace
 from typing import Final
 
 from admission.cli.output import Output
-from admission.cli.rendering.fitting import (
+from admission.cli.rendering.terminal import (
+    Cell,
     TableColumn,
     fits,
     item_table,
+    moment,
+    one_line,
+    short_names,
+    short_resource,
     with_texts_below,
 )
-from admission.cli.rendering.table import Cell, moment, one_line, short_names, short_resource
 from queues.read_api.bodies import (
     AccessLimitsBody,
     AccountBody,

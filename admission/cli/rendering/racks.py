@@ -10,8 +10,8 @@ from typing import Final
 
 from admission.cli.access.object_forms import HOST, TopologyObject, levels_of
 from admission.cli.output import Output
-from admission.cli.rendering.fitting import TableColumn, item_table
 from admission.cli.rendering.nodes import Accelerator, NodeLine
+from admission.cli.rendering.terminal import TableColumn, item_table
 from admission.wire import WireNode
 from queues.read_api.bodies import Body
 

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, Self
 
 import msgspec
 
-from admission.api_access import Access
+from admission.api_connection import Access
 from admission.kube.client.credentials import Credentials
 from admission.kube.client.session import Query, Request, Session
 

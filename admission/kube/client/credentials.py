@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from admission.api_access import Access, UnusableAccess
-from admission.api_connection import tls_context
+from admission.api_connection import Access, UnusableAccess, tls_context
 from admission.kube.client.kubeconfig import is_in_pod, load
 from queues.errors import ApiUnavailable
 

@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from admission.api_access import SERVICE_ACCOUNT, Access, UnusableAccess
+from admission.api_connection import SERVICE_ACCOUNT, Access, UnusableAccess
 
 #: Fields that hold a path, by section; relative ones start at the file they are in.
 _PATHS: Final = {

@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from admission.api_access import Access, UnusableAccess
+from admission.api_connection import Access, UnusableAccess
 from admission.kube.client.kubeconfig import files_named, is_in_pod
 
 

@@ -27,7 +27,7 @@ from admission.trials.world_view import WorldView
 from admission.turn_report import Decided
 from admission.web.http import encode
 from admission.web.leader.forecasts import body_of
-from admission.web.tree import names_alike
+from admission.web.overview import names_alike
 from admission.web.trials.hidden_queues import named_in
 from admission.workloads.inputs import WorkloadInputs
 from queues.plan import Plan

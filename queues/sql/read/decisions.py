@@ -5,17 +5,15 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, Final
 
-from sqlalchemy import Row, and_, func, literal, select, union_all
+from sqlalchemy import and_, func, literal, select, union_all
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.read_api import bodies
-from queues.read_api.quantities import facts_with_quantities
 from queues.sql.read.pending import may_see
 from queues.sql.read.rows import Seen
-from queues.sql.read.world import seconds_of
+from queues.sql.read.world import event_fields
 from queues.sql.statements import NUMBER, TEXT, UnnestRows, attributes, moment, one_of, same
 from queues.sql.tables import admissions, closed_admissions, decisions, ended_workloads, workloads
-from queues.text_format import rfc3339
 from queues.workload import Result
 
 
@@ -65,17 +63,6 @@ async def workload_decisions(
         )
         for row in rows
     ), end
-
-
-def event_fields(row: Row[Any]) -> dict[str, Any]:
-    """A row of ``decisions`` as fields of ``EventBody``."""
-    return {
-        **attributes(row, "code", "message", "admission"),
-        "at": rfc3339(seconds_of(row.decided_at)),
-        "what": row.kind,
-        "beneficiary": f"{row.beneficiary_kind}/{row.beneficiary_uid}" if row.beneficiary_uid else None,
-        "numbers": facts_with_quantities(row.numbers),
-    }
 
 
 EVICTED: Final = "evicted"

@@ -30,7 +30,6 @@ from sqlalchemy import (
     tuple_,
     union_all,
 )
-from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.admissions import LastEviction
@@ -310,8 +309,9 @@ async def _there(tx: AsyncConnection, places: Collection[ListPlace]) -> dict[Lis
 _EPOCH: Final = literal_column("timestamptz 'epoch'", MOMENT)
 _MICROSECOND: Final = literal_column("interval '1 microsecond'", Interval)
 _AT: Final = UnnestRows(kind=TEXT, uid=TEXT, gone=NUMBER)
-#: The columns of ``_LISTED``: nothing of it waits, and there is nothing that its object could say.
-_GONE_LISTED: Final = select(
+#: The columns of ``_LISTED``, of a workload whose object is gone: nothing of it waits, and there is nothing that its
+#: object could say.
+GONE_LISTED: Final = select(
     *ended_workloads.c[*SHOWN, "created", "asks", "username", "result"],
     _GONE_ENDED_AT.label("finished_at"),
     *(
@@ -328,7 +328,7 @@ async def _gone(tx: AsyncConnection, places: Collection[ListPlace]) -> dict[List
     if not places:
         return {}
     asked = (
-        _GONE_LISTED.add_columns(_GONE.label("gone"))
+        GONE_LISTED.add_columns(_GONE.label("gone"))
         .select_from(_AT.table)
         .join(
             ended_workloads,
@@ -341,20 +341,6 @@ async def _gone(tx: AsyncConnection, places: Collection[ListPlace]) -> dict[List
     rows = await tx.execute(asked, _AT.rows([(place.kind, place.uid, place.gone) for place in places]))
     by_key = {(place.kind, place.uid, place.gone): place for place in places}
     return {by_key[row.kind, row.uid, row.gone]: row for row in rows}
-
-
-async def gone_named(
-    tx: AsyncConnection, namespace: str, name: str, kind: str | None
-) -> Sequence[Row[*tuple[Any, ...]]]:
-    """The last workload of that name of each kind (of any kind if None) whose object is gone."""
-    asked = (
-        _GONE_LISTED.where(ended_workloads.c.namespace == namespace, ended_workloads.c.name == name)
-        .ext(distinct_on(ended_workloads.c.kind))
-        .order_by(ended_workloads.c.kind, ended_workloads.c.ended_at.desc())
-    )
-    if kind is not None:
-        asked = asked.where(ended_workloads.c.kind == kind)
-    return (await tx.execute(asked)).all()
 
 
 #: Admissions of one workload that are looked at for its last run.

@@ -1,7 +1,8 @@
 """Answers for users: queues, waiting workloads, explanations. SELECT only, so that any replica can answer."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
@@ -23,7 +24,7 @@ from sqlalchemy import (
     text,
     union_all,
 )
-from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.dialects.postgresql import ARRAY, distinct_on
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from queues.admissions import NEVER_AGAIN, Admission, AdmissionState, LastEviction, Seat
@@ -33,13 +34,11 @@ from queues.quota.tree import QueueTree
 from queues.read_api import bodies
 from queues.read_api.quantities import hours, quantities, ranges
 from queues.resources import is_device, total
-from queues.sql.read.decisions import event_fields
 from queues.sql.read.last_evictions import last_evictions
-from queues.sql.read.listed import MOST_NODES, gone_named
+from queues.sql.read.listed import GONE_LISTED, MOST_NODES
 from queues.sql.read.pending import WAITS, shown_time, waiting_body, workload_lines
-from queues.sql.read.rows import AccountLine, QueueLine
-from queues.sql.read.stages import AdmissionTimes, WorkloadTimes, stages_of, with_ends
-from queues.sql.read.world import key_of, read_admissions, read_closed, seconds_of
+from queues.sql.read.rows import AccountLine, Eviction, QueueLine
+from queues.sql.read.world import event_fields, key_of, read_admissions, read_closed, seconds_of
 from queues.sql.statements import MOMENT, NUMBER, attributes, moment, newest_first, same
 from queues.sql.tables import (
     admissions,
@@ -147,6 +146,33 @@ async def _count(tx: AsyncConnection, counting: Select[Any]) -> dict[QueueName, 
 _ENDED = workloads.c["username", "result", "finished_at"]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdmissionTimes:
+    """When an admission reached each stage, in seconds since the epoch. None if it has not, or if that is not known."""
+
+    admitted: float
+    released: float | None = None
+    bound: float | None = None
+    running: float | None = None
+    #: Whole seconds.
+    closed: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadTimes:
+    """The admissions of one workload, the oldest first, and when what happened. Times are seconds since the epoch."""
+
+    #: 0: not known.
+    created: int
+    #: When Muster first stored it; None if not known.
+    seen: float | None
+    #: 0: it has not ended.
+    ended: int
+    admissions: tuple[Admission, ...]
+    evictions: Mapping[AdmissionId, Eviction]
+    times: Mapping[AdmissionId, AdmissionTimes]
+
+
 class _Question(NamedTuple):
     """What an explanation needs besides the rows of its workload."""
 
@@ -182,8 +208,22 @@ async def explain(
     evictions = await last_evictions(tx, its_name)
     there = [await _explanation(tx, row, evictions, question, is_gone=False) for row in rows]
     kinds = {row.kind for row in rows}
-    gone = [row for row in await gone_named(tx, namespace, name, kind) if row.kind not in kinds]
+    gone = [row for row in await _gone_named(tx, namespace, name, kind) if row.kind not in kinds]
     return (*there, *[await _explanation(tx, row, {}, question, is_gone=True) for row in gone])
+
+
+async def _gone_named(
+    tx: AsyncConnection, namespace: str, name: str, kind: str | None
+) -> Sequence[Row[*tuple[Any, ...]]]:
+    """The last workload of that name of each kind (of any kind if None) whose object is gone."""
+    asked = (
+        GONE_LISTED.where(ended_workloads.c.namespace == namespace, ended_workloads.c.name == name)
+        .ext(distinct_on(ended_workloads.c.kind))
+        .order_by(ended_workloads.c.kind, ended_workloads.c.ended_at.desc())
+    )
+    if kind is not None:
+        asked = asked.where(ended_workloads.c.kind == kind)
+    return (await tx.execute(asked)).all()
 
 
 async def _explanation(
@@ -395,3 +435,94 @@ async def _history(tx: AsyncConnection, kind: str, uid: str) -> tuple[bodies.Eve
         .limit(HISTORY)
     )
     return tuple(bodies.EventBody(**event_fields(row)) for row in last.all()[::-1])
+
+
+# -- the stages of a workload, and when its admissions end ----------------------------------------------------
+
+
+def stages_of(rows: WorkloadTimes) -> tuple[bodies.StageBody, ...]:
+    """Creation and arrival, then each admission, the oldest first, then the end. What is not known is left out."""
+    created = rows.created or None
+    found = []
+    if created is not None:
+        found.append(_stage("created", created, None))
+    if rows.seen is not None:
+        found.append(_stage("seen", rows.seen, created))
+    waits_since: float | None = created
+    gang: Admission | None = None
+    for admission in rows.admissions:
+        is_part = gang is not None and _is_part(admission, gang)
+        if gang is not None and is_part and not {gang.id, admission.id} & rows.evictions.keys():
+            continue  # it goes the same way as its gang
+        gang = gang if is_part else admission
+        of_admission = list(_stages_of_admission(admission, rows, waits_since))
+        found += of_admission
+        waits_since = _times_within(admission, rows).closed
+    if rows.ended:
+        found.append(_stage("ended", rows.ended, None))
+    return tuple(found)
+
+
+def _is_part(admission: Admission, gang: Admission) -> bool:
+    """Whether an admission is an elastic part of one before it: both were opened together, for other pods."""
+    mine, its = ({(seat.pod_set, seat.ordinal) for seat in each.seats} for each in (admission, gang))
+    return admission.opened_at == gang.opened_at and not mine & its
+
+
+def _stages_of_admission(
+    admission: Admission, rows: WorkloadTimes, waits_since: float | None
+) -> Iterator[bodies.StageBody]:
+    """``waits_since``: since when the workload had waited for it. None if others of its admissions were open."""
+    times = _times_within(admission, rows)
+    yield _stage(
+        "adopted" if admission.adopted is not None else "admitted",
+        times.admitted,
+        waits_since,
+        admission,
+    )
+    eviction = rows.evictions.get(admission.id)
+    following = [
+        ("released", times.released),
+        ("bound", times.bound),
+        ("running", times.running),
+        ("evicted", None if eviction is None else eviction.at),
+        ("closed", times.closed),
+    ]
+    last = times.admitted
+    for name, at in following:
+        if at is not None:
+            # Some times are whole seconds, cut off.
+            yield _stage(name, max(at, last), last, admission)
+            last = max(at, last)
+
+
+def _times_within(admission: Admission, rows: WorkloadTimes) -> AdmissionTimes:
+    return rows.times.get(admission.id, AdmissionTimes(admitted=admission.opened_at))
+
+
+def _stage(
+    name: str,
+    at: float,
+    since: float | None,
+    admission: Admission | None = None,
+) -> bodies.StageBody:
+    return bodies.StageBody(
+        stage=name,
+        at=rfc3339(at, "milliseconds"),
+        after_seconds=None if since is None else max(0.0, round(at - since, 3)),
+        admission=None if admission is None else admission.id,
+    )
+
+
+def with_ends(
+    told: Sequence[bodies.AdmissionBody], admissions: Sequence[Admission], tree: QueueTree
+) -> tuple[bodies.AdmissionBody, ...]:
+    """The admissions of one workload with the time at which the open ones end, all with the oldest of them: by
+    ``access.maxRunTime`` of their queue and those above it."""
+    open_ = {each.id: each for each in admissions if each.state is AdmissionState.OPEN}
+    first = min(open_.values(), key=lambda each: (each.opened_at, each.id), default=None)
+    limit = None if first is None else tree.run_limit(first.queue)
+    if first is None or limit is None:
+        return tuple(told)
+    ends = rfc3339(limit.end(first.opened_at))
+    return tuple(structs.replace(each, ends=ends) if each.id in open_ else each for each in told)

@@ -23,6 +23,7 @@ from queues.admissions import (
     Unready,
 )
 from queues.plan import Reason
+from queues.read_api.quantities import facts_with_quantities
 from queues.reason_codes import ReasonCode
 from queues.sql.leadership import CONTROLLER
 from queues.sql.read.last_evictions import last_evictions
@@ -43,6 +44,7 @@ from queues.sql.tables import (
     recreations,
     workloads,
 )
+from queues.text_format import rfc3339
 from queues.workload import AdmissionId, QueueName, WorkloadKey, WorkloadKind
 from queues.world_rows import WorldRows
 
@@ -161,6 +163,17 @@ def _shared_key(shared: SharedKeys, kind: WorkloadKind, uid: str) -> WorkloadKey
 def seconds_of(moment: datetime) -> int:
     """Since the epoch."""
     return int(moment.timestamp())
+
+
+def event_fields(row: Row[Any]) -> dict[str, Any]:
+    """A row of ``decisions`` as fields of ``EventBody``."""
+    return {
+        **attributes(row, "code", "message", "admission"),
+        "at": rfc3339(seconds_of(row.decided_at)),
+        "what": row.kind,
+        "beneficiary": f"{row.beneficiary_kind}/{row.beneficiary_uid}" if row.beneficiary_uid else None,
+        "numbers": facts_with_quantities(row.numbers),
+    }
 
 
 async def load_world(

@@ -20,7 +20,7 @@ from admission.agent.agent import Agent, Parts, parts
 from admission.agent.cluster.api_client import ApiClient
 from admission.agent.readings import DeviceEvent, EventKind
 from admission.agent.settings import AgentSettings
-from admission.api_access import Access
+from admission.api_connection import Access
 from deploy.local.cluster import LocalCluster
 from queues.api.api_resources import DEVICES, NODES
 from tests.bench import processes

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from admission.cli.failures import finish
+from admission.cli.command_line import finish
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 _TABLE = click.Path(exists=True, dir_okay=False, path_type=Path)

@@ -2,24 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
-from admission.engine.nodes.table import Node, NodeTable
+from admission.engine.nodes.table import NodeTable
 from admission.engine.snapshot import Snapshot
-from queues.admissions import Admission, Seat
 from queues.node_closures import ClosureKind, NodeClosure
 from queues.quota.queue import ROOT, Queue
 from queues.resources import Resources, total
-from queues.workload import (
-    NO_FLAVOR,
-    AdmissionId,
-    FlavorName,
-    NodeName,
-    PodSet,
-    QueueName,
-    Workload,
-    WorkloadKey,
-    WorkloadKind,
-)
+from queues.workload import FlavorName, NodeName, PodSet, QueueName, Workload
+from tests.builders.decided_work import a_node, a_snapshot, a_workload, an_admission, seats_on
 
 GPU = "nvidia.com/gpu"
 START = 100_000
@@ -31,22 +22,9 @@ def gpus(count: int) -> Resources:
     return Resources({GPU: count * 1000})
 
 
-def workload(
-    name: str, queue: QueueName = OTHERS, pods: int = 1, run_time: int | None = None, each: int = 8
-) -> Workload:
-    return Workload(
-        key=WorkloadKey(WorkloadKind.JOB, name),
-        namespace="ns",
-        name=name,
-        queue=queue,
-        priority=0,
-        arrival=1,
-        created=0,
-        minimum=pods,
-        pod_sets=(PodSet(name="main", count=pods, minimum=pods, takes=gpus(each)),),
-        generation="1",
-        run_time=run_time,
-    )
+def workload(name: str, queue: QueueName = OTHERS, pods: int = 1, each: int = 8, **fields: Any) -> Workload:
+    sets = PodSet(name="main", count=pods, minimum=pods, takes=gpus(each))
+    return a_workload(name, sets, namespace="ns", queue=queue, created=0, generation="1", **fields)
 
 
 def reservation(**changes: object) -> NodeClosure:
@@ -88,41 +66,20 @@ def world(
 ) -> Snapshot:
     """Nodes n0, n1 … with eight GPUs. ``running``: work by its first node; a gang of two has the next one as well."""
     names = [f"n{number}" for number in range(nodes)]
-    seats: dict[Workload, tuple[Seat, ...]] = {}
+    admissions = []
     for node, works in (running or {}).items():
         for work in works:
             at = names.index(node)
-            seats[work] = tuple(
-                Seat(
-                    pod_set="main",
-                    ordinal=ordinal,
-                    node=NodeName(names[at + ordinal]),
-                    flavor=NO_FLAVOR,
-                    takes=work.pod_sets[0].takes,
-                )
-                for ordinal in range(work.minimum)
-            )
-    admissions = {
-        AdmissionId(number): Admission(
-            id=AdmissionId(number),
-            workload=work.key,
-            namespace="ns",
-            name=work.name,
-            queue=work.queue,
-            priority=0,
-            seats=held,
-            opened_at=START - 10_000,
-            generation="1",
-            started=True,
-        )
-        for number, (work, held) in enumerate(seats.items(), 1)
-    }
+            seats = seats_on(" ".join(names[at : at + work.minimum]), work.pod_sets[0])
+            number = len(admissions) + 1
+            admissions.append(an_admission(number, work, *seats, opened_at=START - 10_000, generation="1"))
+    held = [seat for admission in admissions for seat in admission.seats]
     table = NodeTable.build(
         [
-            Node(
-                name=NodeName(name),
-                allocatable=gpus(8),
-                used=total(seat.takes for held in seats.values() for seat in held if seat.node == name),
+            a_node(
+                name,
+                gpus(8),
+                used=total(seat.takes for seat in held if seat.node == name),
                 labels={"rack": (racks or {}).get(name, "r0")},
                 flavor=FlavorName((flavors or {}).get(name, "")),
             )
@@ -130,12 +87,12 @@ def world(
         ],
         [("rack",)],
     )
-    return Snapshot(
-        now=now,
-        queues=queues,
+    return a_snapshot(
+        *pending,
+        queues=queues.values(),
         nodes=table,
-        pending={work.key: work for work in pending},
         admissions=admissions,
-        holders={work.key: work for work in seats},
+        now=now,
+        holders={work.key: work for works in (running or {}).values() for work in works},
         closures=closures,
     )

@@ -101,14 +101,6 @@ class Recording:
                     found[change.after["id"]].append((transaction, Admission(change.after)))
         return {id_: AdmissionLife(tuple(versions)) for id_, versions in found.items()}
 
-    @cached_property
-    def admissions_of(self) -> dict[tuple[str, str], list[AdmissionLife]]:
-        """The same by kind and uid of the workload."""
-        found: dict[tuple[str, str], list[AdmissionLife]] = defaultdict(list)
-        for life in self.admissions.values():
-            found[life.last.owner].append(life)
-        return found
-
     # ── workloads ───────────────────────────────────────────────────────────────────────────────────────────────
 
     @cached_property

@@ -8,7 +8,6 @@ from typing import Any
 from queues.api.api_resources import JOBS, PODS
 from tests.chaos.cluster.components import Components, unfinished_pod
 from tests.chaos.cluster.http_server import LATE, SLOW, ModelApiServer
-from tests.chaos.cluster.kubeconfig import write_kubeconfig
 from tests.chaos.cluster.line_faults import LineFaults, Spell, Trouble
 from tests.chaos.cluster.overtaking import Overtaking
 from tests.chaos.cluster.store import ObjectStore
@@ -17,6 +16,7 @@ from tests.chaos.drawn.steps import UserAction
 from tests.chaos.history import Document, ObjectChange
 from tests.chaos.network.interception import Interception
 from tests.chaos.network.link import Line
+from tests.fakes.kubeconfigs import write_kubeconfig
 
 
 class ModelCluster:

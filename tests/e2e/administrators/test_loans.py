@@ -1,23 +1,20 @@
 """A tenant's administrator lends quota between queues of the tenant, until a time that is given."""
 
 import time
-from collections.abc import Iterator
 
 import pytest
 
 from queues.errors import ApiError
 from queues.text_format import rfc3339
-from tests.e2e.administrators.test_quota import BINDINGS, Person
 from tests.e2e.support.manifests import batch_job
+from tests.e2e.support.people import Person
 from tests.e2e.support.sandbox import GPU, Sandbox
 
 
 @pytest.fixture
-def lea(sandbox: Sandbox) -> Iterator[Person]:
+def lea(sandbox: Sandbox) -> Person:
     """The administrator of a tenant, with the role for it and no other right."""
-    person = Person(sandbox, f"lea-{sandbox.name}", "muster-tenant-admin")
-    yield person
-    sandbox.api.delete(f"{BINDINGS}/{person.name}")
+    return Person(sandbox, f"lea-{sandbox.name}", "muster-tenant-admin")
 
 
 @pytest.fixture

@@ -1,10 +1,7 @@
 """An administrator of queues changes quota with kubectl muster; who may see a queue, sees who did what and why."""
 
-import json
 import re
 import shlex
-import subprocess
-import sys
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -15,76 +12,16 @@ import pytest
 from deploy.local.client import LocalClient
 from tests.console_sessions import Exchange, exchanges
 from tests.e2e.support.api_paths import path
+from tests.e2e.support.people import Person
 from tests.e2e.support.sandbox import GPU, Sandbox
 
-RBAC = "rbac.authorization.k8s.io"
 PAGE = list(exchanges(Path("docs/how-to/queues-and-quotas.md")))
-BINDINGS = f"/apis/{RBAC}/v1/clusterrolebindings"
 
 
-class Person:
-    """A user with a ClusterRole, at a terminal."""
-
-    def __init__(self, sandbox: Sandbox, name: str, role: str) -> None:
-        self.name = name
-        self._stack = sandbox.stack
-        self._kubeconfig = sandbox.stack.cluster.kubeconfig_for(self.name)
-        sandbox.api.create(BINDINGS, self.binding(role))
-
-    def binding(self, role: str) -> dict[str, Any]:
-        """The binding of this user to a ClusterRole."""
-        return {
-            "apiVersion": f"{RBAC}/v1",
-            "kind": "ClusterRoleBinding",
-            "metadata": {"name": self.name},
-            "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": role},
-            "subjects": [{"apiGroup": RBAC, "kind": "User", "name": self.name}],
-        }
-
-    def says(self, *words: str) -> "subprocess.CompletedProcess[str]":
-        """``kubectl muster`` in this checkout."""
-        plugin: list[str | Path] = [sys.executable, "-m", "admission.cli.kubectl_muster", *words]
-        return self._stack.run([*plugin, "--kubeconfig", self._kubeconfig], check=False)
-
-    def does(self, *words: str) -> str:
-        """As ``says``, for what has to work: its output."""
-        done = self.says(*words)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    def work(self, queue: str) -> tuple[int, int]:
-        """Workloads of a queue that run, and that wait."""
-        (shown,) = json.loads(self.does("queues", queue, "-o", "json"))["items"]
-        return shown["admitted"], shown["pending"]
-
-    def history(self, queue: str) -> list[dict[str, Any]]:
-        """Versions of a queue, the newest first."""
-        items: list[dict[str, Any]] = json.loads(self.does("quota", "history", queue, "-o", "json"))["items"]
-        return items
-
-
-@pytest.fixture
-def quinn(sandbox: Sandbox) -> Iterator[Person]:
-    """An administrator of queues, with the role that comes with Muster."""
-    person = Person(sandbox, f"quinn-{sandbox.name}", "muster-queue-admin")
-    yield person
-    sandbox.api.delete(f"{BINDINGS}/{person.name}")
-
-
-@pytest.fixture
-def vic(sandbox: Sandbox) -> Iterator[Person]:
-    """Somebody who looks."""
-    person = Person(sandbox, f"vic-{sandbox.name}", "muster-viewer")
-    yield person
-    sandbox.api.delete(f"{BINDINGS}/{person.name}")
-
-
-@pytest.fixture
-def ada(sandbox: Sandbox) -> Iterator[Person]:
-    """The administrator of the documentation."""
-    person = Person(sandbox, "ada", "muster-queue-admin")
-    yield person
-    sandbox.api.delete(f"{BINDINGS}/{person.name}")
+def history(person: Person, queue: str) -> list[dict[str, Any]]:
+    """Versions of a queue, the newest first."""
+    items: list[dict[str, Any]] = person.json("quota", "history", queue)["items"]
+    return items
 
 
 @pytest.fixture
@@ -109,12 +46,14 @@ def deserved(api: LocalClient, queue: str) -> str:
 
 
 def test_who_changed_quota_when_and_why_is_told_to_those_who_may_see_the_queue(
-    sandbox: Sandbox, tree: tuple[str, str, str], quinn: Person, vic: Person
+    sandbox: Sandbox, tree: tuple[str, str, str]
 ) -> None:
+    quinn = Person(sandbox, f"quinn-{sandbox.name}", "muster-queue-admin")
+    vic = Person(sandbox, f"vic-{sandbox.name}", "muster-viewer")
     lab, one, other = tree
     sandbox.wait(lambda: vic.says("quota", "history", other).returncode == 0, "the queues to be recorded")
     # The queues are made one after the other, and a busy machine may need seconds for that.
-    made = max(datetime.fromisoformat(vic.history(queue)[-1]["at"]) for queue in tree)
+    made = max(datetime.fromisoformat(history(vic, queue)[-1]["at"]) for queue in tree)
     before = (made + timedelta(seconds=1)).isoformat()
     # Times have a grain of a second: the first change is to come after this one.
     sandbox.wait(
@@ -126,8 +65,8 @@ def test_who_changed_quota_when_and_why_is_told_to_those_who_may_see_the_queue(
     told = quinn.does("quota", "set", other, *limits, "--reason", "a deadline", "--yes")
     assert (deserved(sandbox.api, one), deserved(sandbox.api, other)) == ("4", "12")
     assert f"capability[{GPU}]" in told
-    sandbox.wait(lambda: len(vic.history(other)) == 2, "the change to be recorded")
-    last = vic.history(other)[0]
+    sandbox.wait(lambda: len(history(vic, other)) == 2, "the change to be recorded")
+    last = history(vic, other)[0]
     assert (last["what"], last["by"], last["reason"]) == ("changed", quinn.name, "a deadline")
     assert [(each["field"], each["before"], each["after"]) for each in last["changes"]] == [
         (f"deserved[{GPU}]", "8", "12"),
@@ -137,8 +76,8 @@ def test_who_changed_quota_when_and_why_is_told_to_those_who_may_see_the_queue(
     assert shown == [other, "-", GPU, "-", "8", "8"]
 
     sandbox.merge("Queue", other, {"spec": {"deserved": {GPU: 11}}})
-    sandbox.wait(lambda: len(vic.history(other)) == 3, "the next change to be recorded")
-    last = vic.history(other)[0]
+    sandbox.wait(lambda: len(history(vic, other)) == 3, "the next change to be recorded")
+    last = history(vic, other)[0]
     assert (last["by"], last["reason"]) == ("admin", "")
     assert [line.split()[-2:] for line in vic.does("quota", "show", lab).splitlines()][-1] == ["12", "0"]
 
@@ -156,9 +95,8 @@ def _without_trial(text: str) -> str:
     return "".join(f"{line}\n" for line in kept)
 
 
-def test_the_commands_of_the_documentation_print_what_it_says(
-    sandbox: Sandbox, tenants: None, ada: Person
-) -> None:
+def test_the_commands_of_the_documentation_print_what_it_says(sandbox: Sandbox, tenants: None) -> None:
+    ada = Person(sandbox, "ada", "muster-queue-admin")
     assert len(PAGE) == 8
     for exchange in PAGE:
         kubectl, muster, *words = shlex.split(exchange.command)

@@ -1,66 +1,17 @@
 """Nodes are reserved and drained by users with the command line, with no other rights than their role has."""
 
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import datetime
-from pathlib import Path
 
 import pytest
 
 from queues.text_format import rfc3339
 from tests.e2e.support.api_paths import Document, path
 from tests.e2e.support.manifests import batch_job
+from tests.e2e.support.people import Person
 from tests.e2e.support.sandbox import GPU, SANDBOX, Sandbox
-from tests.waiting import LIMIT
-
-RBAC = "rbac.authorization.k8s.io"
-PLUGIN = Path(sys.executable).parent / "python"
-
-
-class User:
-    """Somebody at a shell, with a role in the whole cluster and ``view`` in the sandbox."""
-
-    def __init__(self, sandbox: Sandbox, name: str, role: str) -> None:
-        self.name = f"{sandbox.name}-{name}"
-        self.kubeconfig = sandbox.stack.cluster.kubeconfig_for(self.name)
-        self._sandbox = sandbox
-        self._bound: list[str] = []
-        self._bind("clusterrolebindings", "ClusterRoleBinding", role)
-        self._bind(f"namespaces/{sandbox.name}/rolebindings", "RoleBinding", "view")
-
-    def _bind(self, where: str, kind: str, role: str) -> None:
-        binding = {
-            "apiVersion": f"{RBAC}/v1",
-            "kind": kind,
-            "metadata": {"name": f"{self.name}-{role}"},
-            "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": role},
-            "subjects": [{"apiGroup": RBAC, "kind": "User", "name": self.name}],
-        }
-        self._sandbox.api.create(f"/apis/{RBAC}/v1/{where}", binding)
-        self._bound.append(f"/apis/{RBAC}/v1/{where}/{self.name}-{role}")
-
-    def leave(self) -> None:
-        for each in self._bound:
-            self._sandbox.api.delete(each)
-
-    def muster(self, *arguments: str) -> tuple[int, str]:
-        """Exit code, and all that is printed, of ``kubectl muster``."""
-        done = subprocess.run(
-            [PLUGIN, "-m", "admission.cli.kubectl_muster", *arguments, "--kubeconfig", str(self.kubeconfig)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=LIMIT,
-            check=False,
-        )
-        return done.returncode, done.stdout
-
-    def kubectl(self, *arguments: str) -> None:
-        """Run ``kubectl`` as this user."""
-        self._sandbox.stack.kubectl(*arguments, user=self.kubeconfig)
 
 
 @pytest.fixture
@@ -70,10 +21,17 @@ def made(sandbox: Sandbox) -> Iterator[ExitStack]:
         yield undo
 
 
-def user(sandbox: Sandbox, made: ExitStack, name: str, role: str) -> User:
-    found = User(sandbox, name, role)
-    made.callback(found.leave)
+def user(sandbox: Sandbox, name: str, role: str) -> Person:
+    """Somebody with a role in the whole cluster and ``view`` in the sandbox."""
+    found = Person(sandbox, f"{sandbox.name}-{name}", role)
+    sandbox.bind(found.name, "view", sandbox.name)
     return found
+
+
+def tried(person: Person, *words: str) -> tuple[int, str]:
+    """Exit code, and all that is printed, of ``kubectl muster``."""
+    done = person.says(*words)
+    return done.returncode, done.stdout + done.stderr
 
 
 def flavor(sandbox: Sandbox, made: ExitStack) -> str:
@@ -119,7 +77,7 @@ def begins_in(sandbox: Sandbox, minutes: int) -> float:
 def test_a_reservation_clears_a_borrower_in_time_and_its_holders_gang_starts_in_the_window(
     sandbox: Sandbox, made: ExitStack
 ) -> None:
-    lead = user(sandbox, made, "lead", "muster-tenant-admin")
+    lead = user(sandbox, "lead", "muster-tenant-admin")
     nodes = sandbox.add_nodes(2)
     team = sandbox.add_queue("team", deserved={GPU: 16}, access={"admins": [{"user": lead.name}]})
     others = sandbox.add_queue("others")
@@ -129,18 +87,18 @@ def test_a_reservation_clears_a_borrower_in_time_and_its_holders_gang_starts_in_
 
     plan = ("--gpus", "16", "--for", "10m", "--flavor", hardware, "--name", sandbox.name)
     sandbox.wait(
-        lambda: lead.muster("reserve", team, *plan, "--from", "1h", "--dry-run=server")[0] == 0,
+        lambda: tried(lead, "reserve", team, *plan, "--from", "1h", "--dry-run=server")[0] == 0,
         "the right to reserve",
     )
-    code, told = lead.muster("reserve", others, *plan, "--from", "1h")
+    code, told = tried(lead, "reserve", others, *plan, "--from", "1h")
     assert code == 1
     assert f"{lead.name} may not reserve for queue {others}" in told
     times = ("--from", "1h", "--lead-time", "2h", "--clear-before", "30m")
-    code, told = lead.muster("reserve", team, *plan, *times)
+    code, told = tried(lead, "reserve", team, *plan, *times)
     assert code == 0, told
     assert f"reservation {sandbox.name} created: 16 {GPU} for queue {team} from " in told
     made.callback(
-        lambda: gone(sandbox, "Reservation", sandbox.name) or lead.muster("reserve", "--cancel", sandbox.name)
+        lambda: gone(sandbox, "Reservation", sandbox.name) or tried(lead, "reserve", "--cancel", sandbox.name)
     )
     sandbox.wait(
         lambda: sorted(status(sandbox, "Reservation", sandbox.name).get("nodes", ())) == sorted(nodes),
@@ -160,12 +118,12 @@ def test_a_reservation_clears_a_borrower_in_time_and_its_holders_gang_starts_in_
     sandbox.wait(
         lambda: status(sandbox, "Reservation", sandbox.name).get("phase") == "Active", "its phase to be told"
     )
-    code, told = lead.muster("reservations", "-q", team)
+    code, told = tried(lead, "reservations", "-q", team)
     assert code == 0, told
     assert "16 gpu" in told
     assert "Active" in told
 
-    code, told = lead.muster("reserve", "--cancel", sandbox.name)
+    code, told = tried(lead, "reserve", "--cancel", sandbox.name)
     assert (code, told) == (0, f"reservation {sandbox.name} cancelled\n")
     sandbox.delete("batch/v1 Job", "gang")
     sandbox.wait_running("borrower", 2)
@@ -174,22 +132,22 @@ def test_a_reservation_clears_a_borrower_in_time_and_its_holders_gang_starts_in_
 def test_a_drained_node_takes_no_gang_and_loses_what_it_has_at_the_time(
     sandbox: Sandbox, made: ExitStack
 ) -> None:
-    admin = user(sandbox, made, "admin", "muster-queue-admin")
-    lead = user(sandbox, made, "lead", "muster-tenant-admin")
+    admin = user(sandbox, "admin", "muster-queue-admin")
+    lead = user(sandbox, "lead", "muster-tenant-admin")
     first, second_node = sandbox.add_nodes(2)
     sandbox.add_queue()
     sandbox.add(batch_job(sandbox, "whole", 2, 8))
     sandbox.wait_running("whole", 2)
 
-    sandbox.wait(lambda: lead.muster("reservations")[0] == 0, "the right to see drains")
-    code, told = lead.muster("drain", first, "--at", "1h", "--name", sandbox.name)
+    sandbox.wait(lambda: tried(lead, "reservations")[0] == 0, "the right to see drains")
+    code, told = tried(lead, "drain", first, "--at", "1h", "--name", sandbox.name)
     assert code == 1
     assert "may not create nodedrains.muster.dev; ask a cluster administrator" in told
     drain = ("drain", first, "--at", "15s", "--lead-time", "15s", "--name", sandbox.name)
-    sandbox.wait(lambda: admin.muster(*drain, "--dry-run=server")[0] == 0, "the right to drain")
-    code, told = admin.muster(*drain)
+    sandbox.wait(lambda: tried(admin, *drain, "--dry-run=server")[0] == 0, "the right to drain")
+    code, told = tried(admin, *drain)
     assert code == 0, told
-    made.callback(lambda: gone(sandbox, "NodeDrain", sandbox.name) or admin.muster("undrain", sandbox.name))
+    made.callback(lambda: gone(sandbox, "NodeDrain", sandbox.name) or tried(admin, "undrain", sandbox.name))
     message = sandbox.wait_reason("whole", "NoFit")
     assert f"kept for nodedrain {sandbox.name} from " in message
     sandbox.wait(lambda: not sandbox.running("whole"), "the whole gang to be evicted")
@@ -207,9 +165,9 @@ def test_a_drained_node_takes_no_gang_and_loses_what_it_has_at_the_time(
     drained = status(sandbox, "NodeDrain", sandbox.name)
     assert drained["nodes"] == [first]
     assert drained["closesFrom"] <= rfc3339(time.time())
-    code, told = admin.muster("reservations")
+    code, told = tried(admin, "reservations")
     assert "maintenance" in told
 
     sandbox.delete("batch/v1 Job", "small")
-    assert admin.muster("undrain", first) == (0, f"nodedrain {sandbox.name} deleted\n")
+    assert tried(admin, "undrain", first) == (0, f"nodedrain {sandbox.name} deleted\n")
     sandbox.wait_running("whole", 2)

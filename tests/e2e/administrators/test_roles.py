@@ -22,11 +22,10 @@ from queues.errors import ApiError
 from tests.console_sessions import Exchange, exchanges
 from tests.e2e.support.api_paths import Document, path
 from tests.e2e.support.manifests import batch_job
-from tests.e2e.support.sandbox import GPU, Sandbox
+from tests.e2e.support.sandbox import GPU, RBAC, Sandbox
 from tests.waiting import LIMIT
 
 ROOT: Final = Path(__file__).parents[3]
-RBAC: Final = "rbac.authorization.k8s.io"
 DRY: Final = "?dryRun=All"
 #: Identity → (ClusterRole, the sandbox's namespace only). Nobody has none.
 ROLES: Final = {
@@ -61,28 +60,15 @@ def tenants(sandbox: Sandbox) -> Iterator[Tenants]:
     deep = sandbox.add_queue("deep", parent=inner, deserved={GPU: 4})
     theirs = sandbox.add_queue("theirs", access={"admins": [{"user": "another"}]})
     other = sandbox.add_queue("other", parent=theirs)
-    bound: list[str] = []
     for identity, roles in ROLES.items():
         for role, in_namespace in roles:
-            where = f"namespaces/{sandbox.name}/rolebindings" if in_namespace else "clusterrolebindings"
-            name = f"{users[identity]}-{role}"
-            binding = {
-                "apiVersion": f"{RBAC}/v1",
-                "kind": "RoleBinding" if in_namespace else "ClusterRoleBinding",
-                "metadata": {"name": name},
-                "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": role},
-                "subjects": [{"apiGroup": RBAC, "kind": "User", "name": users[identity]}],
-            }
-            sandbox.api.create(f"/apis/{RBAC}/v1/{where}", binding)
-            bound.append(f"/apis/{RBAC}/v1/{where}/{name}")
+            sandbox.bind(users[identity], role, sandbox.name if in_namespace else "")
     with ExitStack() as stack:
         clients = {
             identity: stack.enter_context(LocalClient(sandbox.stack.cluster.kubeconfig_for(user)))
             for identity, user in users.items()
         }
         yield Tenants(sandbox, mine, inner, deep, theirs, other, clients)
-    for each in bound:
-        sandbox.api.delete(each)
 
 
 Act = Callable[[Tenants, LocalClient], Any]

@@ -12,8 +12,8 @@ from queues.api.api_resources import POD_TEMPLATES, PROVISIONING_REQUESTS
 from queues.errors import ApiError
 from tests.e2e.support.api_paths import Document, path
 from tests.e2e.support.manifests import volcano_job
+from tests.e2e.support.people import Person
 from tests.e2e.support.sandbox import GPU, SANDBOX, Sandbox
-from tests.e2e.users.test_lists import Asking, member
 from tests.waiting import until
 
 DEFINITION = Path(__file__).parents[1] / "support" / "provisioning_requests.yaml"
@@ -78,14 +78,13 @@ def answer(sandbox: Sandbox, request: str, kind: str, message: str) -> None:
 
 
 def test_a_gang_that_waits_for_nodes_asks_for_them_and_starts_when_they_come(
-    sandbox: Sandbox, whole_stack: Stack, autoscaled: None
+    sandbox: Sandbox, autoscaled: None
 ) -> None:
     sandbox.add_nodes(1)
     rules = {"className": CLASS, "parameters": {"ValidUntilSeconds": "600"}, "timeout": "5m"}
     sandbox.add_queue(deserved={GPU: 64}, capability={GPU: 64}, policy={"provisioning": rules})
-    alice = member(sandbox, "alice", sandbox.name)
-    asking = Asking(whole_stack, alice)
-    with LocalClient(alice) as user:
+    alice = Person(sandbox, "alice", edits=(sandbox.name,))
+    with alice.client() as user:
         for name, pods in (("train", 3), ("too-much", 9)):
             user.create(path("Job", sandbox.name), volcano_job(sandbox, name, pods, 8))
     sandbox.wait_reason("train", "NoFit")
@@ -102,13 +101,13 @@ def test_a_gang_that_waits_for_nodes_asks_for_them_and_starts_when_they_come(
     assert request["spec"]["parameters"] == {"ValidUntilSeconds": "600"}
     assert [each["count"] for each in request["spec"]["podSets"]] == [3]
     name = request["metadata"]["name"]
-    [waiting] = [one for one in asking.json("pending", "-n", sandbox.name)["items"] if one["name"] == "train"]
+    [waiting] = [one for one in alice.json("pending", "-n", sandbox.name)["items"] if one["name"] == "train"]
     told = waiting["reason"]["facts"]["provisioning"]
     assert (waiting["reason"]["code"], told["request"], told["phase"]) == ("Provisioning", name, "Open")
-    explained = " ".join(asking.text("explain", "train", "-n", sandbox.name).split())
+    explained = " ".join(alice.does("explain", "train", "-n", sandbox.name).split())
     assert f"nodes are asked for by ProvisioningRequest {name} since {told['since']}" in explained
     assert f"given up at {told['until']}" in explained
-    assert sandbox.name in asking.text("nodes", "--wanted")
+    assert sandbox.name in alice.does("nodes", "--wanted")
 
     answer(sandbox, name, "Failed", "no quota")
     sandbox.wait(lambda: "asked again from" in sandbox.reason("train")[1], "the failure to be told")

@@ -1,15 +1,9 @@
-"""Objects that are written to harm, beside live work of another tenant, through a real API server.
-
-``HOSTILE_OBJECTS=10000 pytest -s tests/e2e/failures/test_hostile_objects.py`` prints how long the others waited.
-"""
+"""Objects that are written to harm, beside live work of another tenant, through a real API server."""
 
 import json
-import os
 import random
-import re
-import time
 import urllib.request
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -19,22 +13,24 @@ from deploy.local.nodes import NodeShape, node
 from queues.api.api_resources import CLAIM_TEMPLATES, RESOURCE_CLAIMS
 from tests.builders.hostile_objects import Document, Hostile, hostile_object
 from tests.e2e.support.api_paths import path
-from tests.e2e.support.paced_gangs import PacedGangs, add_nodes_for_gangs, comparison
+from tests.e2e.support.gang_kinds import EACH_KIND
+from tests.e2e.support.manifests import template_of
 from tests.e2e.support.sandbox import Sandbox
 from tests.laws.worlds.hostile import json_of
 from tests.waiting import LIMIT
 
-OBJECTS: Final = int(os.environ.get("HOSTILE_OBJECTS", "100"))
+OBJECTS: Final = 100
 #: Characters of a document: the API server takes half a minute to refuse a pod with many errors in 3,000 containers.
 LARGEST: Final = 250_000
 #: Characters of most documents, and the share of the others.
 SMALL: Final = 5_000
-LARGE: Final = 0.02 if OBJECTS > 100 else 0.1
+LARGE: Final = 0.1
 #: Shares of an object's values that are harmless: the more, the likelier the API server takes it.
 HARMLESS: Final = (0.5, 0.8, 0.95)
-#: Gangs of the other tenant before the hostile objects, and seconds between the beginnings of two.
-QUIET: Final = min(40, 3 + OBJECTS // 200)
-PAUSE: Final = 1.0 if OBJECTS <= 100 else 3.0
+#: After so many of them the other tenant begins a gang of two pods; its nodes have room for all gangs.
+EVERY: Final = 10
+#: Of these nodes, so that hostile pods do not fill them.
+TAINT: Final = {"key": "gangs-beside", "effect": "NoSchedule"}
 BUDGETS: Final = "/apis/policy/v1/namespaces/{}/poddisruptionbudgets"
 #: apiVersion, kind and collection of what each informer reads.
 KINDS: Final = {
@@ -59,9 +55,6 @@ class Attacker:
         self.queue = sandbox.add_queue("attack", capability={"pods": "20"})
         #: Answers of the API server, by status.
         self.answers: Counter[int] = Counter()
-        #: Objects that the API server has taken, and seconds until its answers, by kind.
-        self.taken: Counter[str] = Counter()
-        self.seconds: defaultdict[str, float] = defaultdict(float)
         #: The last answer about objects that are still there.
         self.left = b""
         self._chance = random.Random(7)
@@ -85,7 +78,6 @@ class Attacker:
         body = self._body(each)
         if len(body) > largest:
             return False
-        sent = time.monotonic()
         try:
             # The client sends text as Latin-1.
             answer = self.api.send(
@@ -93,14 +85,9 @@ class Attacker:
             )
             answer.read()
             self.answers[answer.status] += 1
-            self.taken[each.informer] += answer.status == 201
         except OSError:  # it is busy with that object for longer than the client waits
             self.api.close()
             self.answers[0] += 1
-        took = time.monotonic() - sent
-        self.seconds[each.informer] += took
-        if took > 3:
-            print(f"the API server took {took:.1f} s for {each.informer} of {len(body)} characters")
         return True
 
     def _body(self, each: Hostile) -> str:
@@ -118,15 +105,6 @@ class Attacker:
         for word, other in {**words, '"hostile"': json.dumps(self.queue)}.items():
             body = body.replace(word, other)
         return body
-
-    def told(self) -> str:
-        """What was sent, and how long it took, in words."""
-        answers = ", ".join(f"{number} x {status}" for status, number in sorted(self.answers.items()))
-        kinds = ", ".join(
-            f"{informer} {self.taken[informer]} in {took:.0f} s"
-            for informer, took in sorted(self.seconds.items())
-        )
-        return f"{self.answers.total()} hostile objects, answers: {answers}; taken: {kinds}"
 
     def _pick(self, options: Sequence[Any]) -> Any:
         """The harmless first one some of the time: an object with an error in every field is refused as a whole."""
@@ -176,20 +154,26 @@ def attacker(sandbox: Sandbox) -> Iterator[Attacker]:
 
 
 def test_hostile_objects_stop_nobody_and_end_no_term(sandbox: Sandbox, attacker: Attacker) -> None:
-    add_nodes_for_gangs(sandbox, 4)
+    for name in sandbox.add_nodes(4):
+        sandbox.api.merge(path("Node", "", name), {"spec": {"taints": [TAINT]}})
     before = term(sandbox)
-    with PacedGangs(sandbox, "quiet", PAUSE) as quiet:
-        quiet.wait(QUIET)
-    reviewed = reviews(sandbox)
-    with PacedGangs(sandbox, "beside", PAUSE) as beside:
-        for known in worst():
-            attacker.post(known)
-        attacker.send(OBJECTS)
+    for known in worst():
+        attacker.post(known)
+    for number in range(OBJECTS // EVERY):
+        attacker.send(EVERY)
+        sandbox.add(*gang(sandbox, f"gang-{number}", number))
+    sandbox.wait_running("gang-", 2 * (OBJECTS // EVERY))
     assert term(sandbox) == before
     assert attacker.answers[201] > OBJECTS // 6, attacker.answers
-    print(attacker.told())
-    print(f"webhook: {dict(reviews(sandbox) - reviewed)}")
-    print(comparison(quiet.gangs, beside.gangs))
+
+
+def gang(sandbox: Sandbox, name: str, number: int) -> list[Document]:
+    """Two pods that may use the nodes, as each kind in turn."""
+    documents = EACH_KIND[number % len(EACH_KIND)](sandbox, name, 2, 1)
+    for each in documents:
+        if each["kind"] != "PodGroup":
+            template_of(each)["spec"]["tolerations"] = [{**TAINT, "operator": "Exists"}]
+    return documents
 
 
 def worst() -> list[Hostile]:
@@ -225,27 +209,6 @@ def worst() -> list[Hostile]:
 
 def _named(name: str) -> Document:
     return {"name": name, "uid": "", "resourceVersion": "", "creationTimestamp": "", "generation": 1}
-
-
-def reviews(sandbox: Sandbox) -> Counter[str]:
-    """Reviews that the API server asked the webhook of Muster for until now, by its own metrics, and their seconds."""
-    metrics = sandbox.api.request("GET", "/metrics")
-
-    def total(pattern: str) -> float:
-        found = re.findall(rf"^apiserver_admission_webhook_{pattern} ([0-9.e+]+)$", metrics, re.M)
-        return sum(map(float, found))
-
-    name = r'name="[\w.-]+\.muster\.dev"[^}]*'
-    number = round(total(rf"admission_duration_seconds_count{{{name}}}"))
-    quick = round(total(rf'admission_duration_seconds_bucket{{{name}le="0.5"}}'))
-    return Counter(
-        {
-            "reviews": number,
-            "seconds": round(total(rf"admission_duration_seconds_sum{{{name}}}")),
-            "above 0.5 s": number - quick,
-            "failed open": round(total(rf"fail_open_count{{{name}}}")),
-        }
-    )
 
 
 def term(sandbox: Sandbox) -> str:

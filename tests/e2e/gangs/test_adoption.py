@@ -14,7 +14,7 @@ from tests.e2e.support.api_paths import Document, path
 from tests.e2e.support.gang_kinds import finish_all
 from tests.e2e.support.ledger_queries import LedgerQueries
 from tests.e2e.support.manifests import bare_pod, batch_job, grouped, pod, pod_group, pod_spec, volcano_job
-from tests.e2e.support.namespace_history import NamespaceHistory
+from tests.e2e.support.pod_history import PodHistory
 from tests.e2e.support.sandbox import GPU, Sandbox
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -42,7 +42,7 @@ def busy_cluster(kubernetes_binaries: dict[str, Path]) -> Iterator[BusyCluster]:
                 definition["metadata"]["annotations"] = {"meta.helm.sh/release-name": "volcano"}
                 api.create(DEFINITIONS, definition)
         ledger = LedgerQueries(stack.dsn)
-        with NamespaceHistory(stack.cluster.kubeconfig) as history:
+        with PodHistory(stack.cluster.kubeconfig) as history:
             plain, volcanos = (Sandbox(name, stack, api, ledger, history) for name in ("before", "migrated"))
             for sandbox in (plain, volcanos):
                 sandbox.open()

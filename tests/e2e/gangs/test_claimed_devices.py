@@ -13,7 +13,7 @@ from queues.api.api_resources import (
 from tests.builders import devices
 from tests.e2e.support.api_paths import Document
 from tests.e2e.support.gang_kinds import finish_all
-from tests.e2e.support.manifests import batch_job, volcano_job
+from tests.e2e.support.manifests import batch_job, template_of, volcano_job
 from tests.e2e.support.sandbox import SANDBOX, Sandbox
 
 RESOURCE = "example.com/gpu"
@@ -64,8 +64,7 @@ def template(sandbox: Sandbox, device_class: str, name: str, count: int) -> None
 
 def claiming(document: Document, name: str) -> Document:
     """A Job of which each pod has claims made from a template, and asks for no other devices."""
-    job = document["spec"]
-    spec = (job["tasks"][0] if "tasks" in job else job)["template"]["spec"]
+    spec = template_of(document)["spec"]
     spec["resourceClaims"] = [{"name": "devices", "resourceClaimTemplateName": name}]
     spec["containers"][0]["resources"] = {"claims": [{"name": "devices"}]}
     return document

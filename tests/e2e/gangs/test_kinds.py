@@ -80,35 +80,6 @@ def test_a_batch_job_with_room_left_on_its_nodes_is_released_pod_by_pod(sandbox:
     sandbox.wait_free()
 
 
-def test_an_indexed_job_gets_the_seat_of_its_index(sandbox: Sandbox) -> None:
-    sandbox.add_nodes(3)
-    sandbox.add_queue()
-    sandbox.add(batch_job(sandbox, "ranks", 3, 3, completionMode="Indexed"))
-
-    pods = sandbox.wait_running("ranks-", 3)
-    indexes = [pod["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"] for pod in pods]
-    seats = [pod["metadata"]["annotations"]["muster.dev/seat"].rpartition("/")[2] for pod in pods]
-    assert sorted(indexes) == ["0", "1", "2"]
-    assert seats == indexes
-
-    finish_all(sandbox, "ranks-")
-    sandbox.wait(lambda: sandbox.job_is("ranks", "Complete"), "the Job to be Complete")
-    sandbox.wait_free()
-
-
-def test_a_job_with_more_completions_than_parallel_pods_runs_them_in_turn(sandbox: Sandbox) -> None:
-    sandbox.add_nodes(1)
-    sandbox.add_queue()
-    quick = batch_job(
-        sandbox, "waves", 2, 2, annotations={"kwok.muster.dev/complete-after": "100ms"}, completions=6
-    )
-    sandbox.add(quick)
-
-    sandbox.wait(lambda: sandbox.job_is("waves", "Complete"), "the Job to be Complete")
-    assert sandbox.get("batch/v1 Job", "waves")["status"]["succeeded"] == 6
-    sandbox.wait_free()
-
-
 def test_the_pods_of_a_group_run_together(sandbox: Sandbox) -> None:
     sandbox.add_nodes(2)
     sandbox.add_queue()

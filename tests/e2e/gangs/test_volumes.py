@@ -1,6 +1,5 @@
 """Pods with volumes go where the real scheduler lets them: what it would refuse holds no seats."""
 
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -8,12 +7,11 @@ import pytest
 
 from deploy.local.nodes import RACK
 from tests.e2e.support.api_paths import Document
-from tests.e2e.support.gang_kinds import GangMaker, as_batch_job, as_pod_group, as_volcano_job
-from tests.e2e.support.manifests import batch_job, volcano_job
+from tests.e2e.support.gang_kinds import GangMaker, as_batch_job, as_volcano_job
+from tests.e2e.support.manifests import template_of, volcano_job
 from tests.e2e.support.sandbox import HOST, Sandbox
 
 _STORAGE = "/apis/storage.k8s.io/v1/storageclasses"
-_CSI_NODES = "/apis/storage.k8s.io/v1/csinodes"
 _VOLUMES = "/api/v1/persistentvolumes"
 
 
@@ -50,24 +48,6 @@ class Storage:
         self._create(_VOLUMES, document)
         return full
 
-    def add_disk(self, name: str, class_: str, driver: str) -> None:
-        """A PersistentVolume of a CSI driver that can be used on each node."""
-        full = f"{self._sandbox.name}-{name}"
-        spec = {
-            "capacity": {"storage": "10Gi"},
-            "accessModes": ["ReadWriteOnce"],
-            "storageClassName": class_,
-            "csi": {"driver": driver, "volumeHandle": full},
-        }
-        document = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": full}, "spec": spec}
-        self._create(_VOLUMES, document)
-
-    def limit(self, node: str, driver: str, volumes: int) -> None:
-        """The node can attach so many volumes of a driver."""
-        drivers = [{"name": driver, "nodeID": node, "allocatable": {"count": volumes}}]
-        base = {"apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": {"name": node}}
-        self._create(_CSI_NODES, base | {"spec": {"drivers": drivers}})
-
     def add_claim(self, name: str, class_: str, **spec: Any) -> None:
         """A PersistentVolumeClaim in the sandbox."""
         said = {"accessModes": ["ReadWriteOnce"], "storageClassName": class_}
@@ -96,30 +76,11 @@ def storage(sandbox: Sandbox) -> Iterator[Storage]:
 
 def with_claims(document: Document, *claims: str) -> Document:
     """The same with these claims mounted into its pods."""
-    _pod_spec(document)["volumes"] = [
+    template_of(document)["spec"]["volumes"] = [
         {"name": f"v{number}", "persistentVolumeClaim": {"claimName": claim}}
         for number, claim in enumerate(claims)
     ]
     return document
-
-
-def with_disk_each(document: Document, class_: str) -> Document:
-    """The same with a claim that is made for each of its pods."""
-    claim = {
-        "accessModes": ["ReadWriteOnce"],
-        "storageClassName": class_,
-        "resources": {"requests": {"storage": "10Gi"}},
-    }
-    volume = {"name": "disk", "ephemeral": {"volumeClaimTemplate": {"spec": claim}}}
-    _pod_spec(document)["volumes"] = [volume]
-    return document
-
-
-def _pod_spec(document: Document) -> Document:
-    spec = document["spec"]
-    spec = spec["tasks"][0]["template"]["spec"] if "tasks" in spec else spec
-    found: Document = spec["template"]["spec"] if "template" in spec else spec
-    return found
 
 
 def attempts(sandbox: Sandbox, name: str = "train") -> int:
@@ -139,12 +100,7 @@ def test_a_gang_with_a_local_volume_starts_on_its_node_at_once(
     storage.add_claim("data", class_)
     if mode == "Immediate":
         storage.wait_bound("data")
-    sandbox.add(
-        *(
-            with_claims(each, "data") if each["kind"] != "PodGroup" else each
-            for each in gang(sandbox, "train", 2, 1)
-        )
-    )
+    sandbox.add(*(with_claims(each, "data") for each in gang(sandbox, "train", 2, 1)))
     sandbox.wait_running("train-", 2)
     assert set(sandbox.nodes_of("train-").values()) == {sandbox.nodes[5]}
     assert attempts(sandbox) == 1
@@ -170,46 +126,3 @@ def test_a_volume_that_is_made_with_its_first_pod_is_made_where_its_class_allows
     )
     assert sandbox.api.get(path)["metadata"]["annotations"][chosen] in sandbox.nodes[4:]
     assert attempts(sandbox) == 1
-
-
-def test_a_job_whose_claim_comes_later_holds_nothing_and_says_what_it_waits_for(
-    sandbox: Sandbox, storage: Storage
-) -> None:
-    sandbox.add_nodes(3)
-    sandbox.add_queue()
-    sandbox.add(with_claims(volcano_job(sandbox, "train", 1), "data"))
-    sandbox.wait(lambda: "found none in namespace" in sandbox.told("Job", "train"), "the claim to be named")
-    assert attempts(sandbox) == 0
-    class_ = storage.add_class("local", volumeBindingMode="Immediate")
-    storage.add_claim("data", class_)
-    sandbox.wait(lambda: "is not bound yet" in sandbox.told("Job", "train"), "it to wait for the volume")
-    storage.add_volume("data", class_, HOST, sandbox.nodes[2])
-    sandbox.wait_running("train-", 1)
-    assert set(sandbox.nodes_of("train-").values()) == {sandbox.nodes[2]}
-    assert attempts(sandbox) == 1
-
-
-def test_a_node_gets_no_more_volumes_than_it_can_attach(sandbox: Sandbox, storage: Storage) -> None:
-    driver = "disk.example"
-    sandbox.add_nodes(2)
-    sandbox.add_queue()
-    class_ = storage.add_class("disk", volumeBindingMode="WaitForFirstConsumer", provisioner=driver)
-    for number in range(6):
-        storage.add_disk(f"disk-{number}", class_, driver)
-    for node in sandbox.nodes:
-        storage.limit(node, driver, 2)
-    sandbox.add(
-        *(
-            with_disk_each(each, class_) if each["kind"] != "PodGroup" else each
-            for each in as_pod_group(sandbox, "train", 4, 1)
-        )
-    )
-    sandbox.wait_running("train-", 4)
-    assert Counter(sandbox.nodes_of("train-").values()) == dict.fromkeys(sandbox.nodes, 2)
-    assert attempts(sandbox) == 1
-    sandbox.add(with_disk_each(batch_job(sandbox, "late", 1), class_))
-    sandbox.wait(
-        lambda: "2 that can attach no more such volumes" in sandbox.told("batch/v1 Job", "late"),
-        "the nodes to be named",
-    )
-    assert attempts(sandbox, "late") == 0

@@ -5,7 +5,6 @@ import pytest
 from deploy.local.stack import Stack
 from tests.cluster_faults import stop_muster
 from tests.e2e.support.gang_kinds import EACH_KIND, GangMaker, as_pod_group, finish_all
-from tests.e2e.support.namespace_history import admission_id
 from tests.e2e.support.sandbox import Sandbox
 
 
@@ -41,7 +40,7 @@ def check_that_a_gang_waits_whole(sandbox: Sandbox, gang: GangMaker) -> None:
         m for m in since if m.name.startswith(f"{sandbox.name}/big-") and (m.node or m.phase == "Running")
     ]
     assert len(sandbox.ledger.admissions(sandbox.name, "big")) == 1
-    assert len({admission_id(m) for m in sandbox.history.of(sandbox.name, "big-") if m.node}) == 1
+    assert len({m.admission for m in sandbox.history.of(sandbox.name, "big-") if m.node}) == 1
 
 
 @pytest.mark.parametrize("gang", EACH_KIND)

@@ -15,7 +15,6 @@ import pytest
 from admission.kube.webhook.certificates import decoded, encoded, renewed
 from admission.kube.webhook.configuration import SECRET
 from admission.kube.webhook.keyring import utc_now
-from deploy.local.processes import free_port
 from deploy.local.stack import Replica
 from queues.api.api_resources import DEVICES, SECRETS
 from tests.builders.node_agents.node_devices import device, device_object
@@ -83,23 +82,6 @@ def test_a_gang_that_starves_though_its_queue_deserves_what_it_asks(
         assert told["summary"].startswith(f"In queue {queue} 1 gangs wait longer")
         sandbox.delete("Job", "gang")
     prometheus.is_silent("MusterGangStarves")
-
-
-def test_an_agent_that_does_not_answer(prometheus: PrometheusServer, muster: Replica) -> None:
-    prometheus.scrape(muster=[address(muster)], agents=[f"127.0.0.1:{free_port()}"])
-    prometheus.fires("MusterAgentAway")
-    prometheus.scrape(muster=[address(muster)])
-    prometheus.is_silent("MusterAgentAway")
-
-
-def test_a_leader_that_is_scraped_twice(prometheus: PrometheusServer, muster: Replica) -> None:
-    under_another_name = address(muster).replace("127.0.0.1", "localhost")
-    assert under_another_name != address(muster)
-    prometheus.scrape(muster=[address(muster), under_another_name])
-    told = prometheus.fires("MusterSeveralLeaders")
-    assert told["summary"].startswith("2 leaders are counted as of one cluster")
-    prometheus.scrape(muster=[address(muster)])
-    prometheus.is_silent("MusterSeveralLeaders")
 
 
 @contextmanager

@@ -5,11 +5,8 @@ As in ``test_alerts_fire``: each fault is caused in a running Muster, which a re
 
 import os
 import signal
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -222,46 +219,3 @@ def test_rights_and_definitions_that_are_gone_until_muster_is_installed_again(
         sandbox.wait_running("refused-", 3)
         finish_all(sandbox, "refused-")
     harness.leave()
-
-
-@contextmanager
-def state_metrics(text: str) -> Iterator[str]:
-    """Serves what kube-state-metrics would; its address."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            """The metrics, at any path."""
-            self.send_response(200)
-            self.send_header("Content-Type", "text/plain; version=0.0.4")
-            self.end_headers()
-            self.wfile.write(text.encode())
-
-        def log_message(self, *_: object) -> None:
-            """Nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
-def test_backups_that_have_not_succeeded_for_a_day(
-    harness: CrashHarness, prometheus: PrometheusServer, muster: Replica
-) -> None:
-    def series(hours: float) -> str:
-        last = time.time() - hours * 3600
-        labels = '{namespace="muster-system",cronjob="muster-backup"}'
-        return f"kube_cronjob_created{labels} 1\nkube_cronjob_status_last_successful_time{labels} {last}\n"
-
-    with state_metrics(series(27)) as late:
-        prometheus.scrape(muster=[address(muster), late])
-        told = prometheus.fires("MusterBackupLate")
-        assert told["summary"].startswith("No backup of the database has succeeded for 1d 3h")
-    with state_metrics(series(1)) as punctual:
-        prometheus.scrape(muster=[address(muster), punctual])
-        prometheus.is_silent("MusterBackupLate")

@@ -6,7 +6,7 @@ from datetime import datetime
 from admission.settings import Settings
 from tests.e2e.preemption.test_preemption import urgent
 from tests.e2e.support.api_paths import Document
-from tests.e2e.support.manifests import bare_pod, batch_job, grouped, pod_group, volcano_job
+from tests.e2e.support.manifests import bare_pod, batch_job, grouped, pod_group, template_of, volcano_job
 from tests.e2e.support.sandbox import Sandbox
 
 __all__ = ["urgent"]
@@ -19,13 +19,7 @@ SLOW = {"kwok.muster.dev/stop-after": "3600s", "volcano.sh/preemptable": "true"}
 
 def slow(document: Document) -> Document:
     """The pods of a workload have a year to end, and take it."""
-    match document["kind"], document["apiVersion"]:
-        case "Job", "batch/v1":
-            made = document["spec"]["template"]
-        case "Job", _:
-            made = document["spec"]["tasks"][0]["template"]
-        case _:
-            made = document
+    made = template_of(document)
     made["metadata"].setdefault("annotations", {}).update(SLOW)
     made["spec"]["terminationGracePeriodSeconds"] = YEAR
     return document

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from tests.cluster_faults import kubectl_muster
-from tests.e2e.support.api_paths import Document, path
+from tests.e2e.support.api_paths import path
 from tests.e2e.support.gang_kinds import finish_all
 from tests.e2e.support.manifests import batch_job, volcano_job
 from tests.e2e.support.sandbox import Sandbox
@@ -56,14 +56,6 @@ def check_that_everybody_tells_who_took_the_place(sandbox: Sandbox, kind: str, n
         return [each["note"] for each in found if each["regarding"]["name"] == name]
 
     sandbox.wait(lambda: any(note.endswith(ending) for note in events()), f"an event of {name} to tell it")
-
-
-def in_queue(document: Document, queue: str) -> Document:
-    if document["apiVersion"].startswith("batch.volcano"):
-        document["spec"]["queue"] = queue
-    else:
-        document["metadata"]["labels"]["muster.dev/queue-name"] = queue
-    return document
 
 
 def test_a_more_urgent_gang_takes_the_place_of_the_least_urgent_and_both_run_in_the_end(

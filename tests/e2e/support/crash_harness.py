@@ -20,8 +20,7 @@ from tests.cluster_faults import leads
 from tests.e2e.support.api_paths import Document, condition, path
 from tests.e2e.support.ledger_queries import LedgerQueries
 from tests.e2e.support.manifests import bare_pod, batch_job, pod, pod_group, volcano_job
-from tests.e2e.support.namespace_history import NamespaceHistory
-from tests.e2e.support.pod_history import Moment
+from tests.e2e.support.pod_history import Moment, PodHistory
 from tests.e2e.support.sandbox import Sandbox
 from tests.waiting import until
 
@@ -54,7 +53,7 @@ class CrashHarness:
     stack: Stack
     api: LocalClient
     ledger: LedgerQueries
-    history: NamespaceHistory
+    history: PodHistory
     _number: int = 0
 
     # ── Musters ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -122,7 +121,7 @@ def own_crash_harness(*, durable: bool) -> Iterator[CrashHarness]:
     """A cluster for one module of tests, in which everything may be killed. ``durable``: Postgres as well."""
     with Stack(durable=durable) as stack:
         stack.install()
-        with stack.cluster.client() as api, NamespaceHistory(stack.cluster.kubeconfig) as history:
+        with stack.cluster.client() as api, PodHistory(stack.cluster.kubeconfig) as history:
             harness = CrashHarness(stack, api, LedgerQueries(stack.dsn), history)
             yield harness
         harness.ledger.close()

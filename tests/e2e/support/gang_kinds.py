@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from tests.e2e.support.api_paths import Document, path
+from tests.e2e.support.api_paths import Document
 from tests.e2e.support.manifests import batch_job, grouped, pod_group, volcano_job
 from tests.e2e.support.sandbox import Sandbox
 
@@ -53,32 +53,6 @@ def wait_released(sandbox: Sandbox, prefix: str, count: int) -> list[str]:
 
     sandbox.wait(lambda: len(released()) == count, f"{count} pods {prefix}* to be released")
     return released()
-
-
-def wait_until_unready_gangs_have_gone(sandbox: Sandbox) -> None:
-    """Until a gang of the first queue has gone back because it was not ready in time.
-
-    The queue gives its gangs a second from now on, and that one came last: others that lack pods have gone before.
-    """
-    sandbox.merge("Queue", sandbox.queues[0], {"spec": {"policy": {"readyWithin": "1s"}}})
-    sandbox.add(volcano_job(sandbox, "late", 1, annotations={"kwok.muster.dev/start-after": "1h"}))
-    sandbox.wait(
-        lambda: "evict" in [kind for kind, _, _ in sandbox.ledger.decisions(sandbox.name, "late")],
-        "a gang that does not get ready to go back",
-    )
-    sandbox.delete("Job", "late")
-
-
-def bind(sandbox: Sandbox, name: str) -> None:
-    """Do the scheduler's work for one pod that is pinned to one node."""
-    [node] = sandbox.seats_of(name)
-    binding = {
-        "apiVersion": "v1",
-        "kind": "Binding",
-        "metadata": {"name": name},
-        "target": {"apiVersion": "v1", "kind": "Node", "name": node},
-    }
-    sandbox.api.create(path("Pod", sandbox.name, name) + "/binding", binding)
 
 
 def made(sandbox: Sandbox, prefix: str = "") -> set[str]:

@@ -120,3 +120,10 @@ def pod_group(sandbox: Sandbox, name: str, minimum: int, **spec: Any) -> Documen
         "metadata": {"name": name},
         "spec": {"minMember": minimum, "queue": sandbox.queues[0], **spec},
     }
+
+
+def template_of(document: Document) -> Document:
+    """The pod template of a Job of either kind, or a pod as it is."""
+    spec: Document = document["spec"]
+    found: Document = spec["tasks"][0]["template"] if "tasks" in spec else spec.get("template", document)
+    return found

@@ -1,7 +1,7 @@
 """Every watch event of pods since the watch began: the proof that something never happened."""
 
 import threading
-import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -20,8 +20,6 @@ class Moment:
 
     kind: str
     pod: dict[str, Any]
-    #: When the event arrived, by ``time.monotonic``.
-    at: float
 
     @property
     def name(self) -> str:
@@ -40,14 +38,17 @@ class Moment:
         phase: str = self.pod.get("status", {}).get("phase", "")
         return phase
 
+    @property
+    def admission(self) -> str:
+        """The id of the admission that holds the pod's seat. Empty: none."""
+        return str(self.pod["metadata"].get("annotations", {}).get("muster.dev/admission-id", ""))
+
 
 @dataclass(slots=True)
 class PodHistory:
-    """A watch of pods in its own thread. It has no gaps: after a break it continues at the last version."""
+    """A watch of all pods in its own thread. It has no gaps: after a break it continues at the last version."""
 
     kubeconfig: Path
-    #: "": of all.
-    namespace: str = ""
     _moments: list[Moment] = field(default_factory=list)
     _stop: threading.Event = field(default_factory=threading.Event)
     _version: str = ""
@@ -55,7 +56,7 @@ class PodHistory:
 
     def __enter__(self) -> Self:
         with LocalClient(self.kubeconfig) as api:
-            self._version = api.get(f"{self._path}?limit=1")["metadata"]["resourceVersion"]
+            self._version = api.get("/api/v1/pods?limit=1")["metadata"]["resourceVersion"]
         threading.Thread(target=self._follow, daemon=True, name="pod history").start()
         return self
 
@@ -69,9 +70,17 @@ class PodHistory:
             raise HistoryIncomplete(version=self._version, reason=self._gap)
         return list(self._moments)
 
-    @property
-    def _path(self) -> str:
-        return f"/api/v1/namespaces/{self.namespace}/pods" if self.namespace else "/api/v1/pods"
+    def of(self, namespace: str, prefix: str = "") -> list[Moment]:
+        """Events of the pods of a namespace with this prefix in their names, in order."""
+        return [moment for moment in self.moments if moment.name.startswith(f"{namespace}/{prefix}")]
+
+    def bound(self, namespace: str, prefix: str = "") -> dict[str, str]:
+        """Pods that were ever bound, with their nodes."""
+        return {moment.name: moment.node for moment in self.of(namespace, prefix) if moment.node}
+
+    def ever(self, namespace: str, prefix: str, test: Callable[[Moment], bool]) -> bool:
+        """True if a condition ever held."""
+        return any(test(moment) for moment in self.of(namespace, prefix))
 
     def _follow(self) -> None:
         while not self._stop.is_set() and self._gap is None:
@@ -83,10 +92,10 @@ class PodHistory:
 
     def _listen(self, api: LocalClient) -> None:
         query = f"watch=true&resourceVersion={self._version}&allowWatchBookmarks=true"
-        for event in api.watch(f"{self._path}?{query}"):
+        for event in api.watch(f"/api/v1/pods?{query}"):
             if event["type"] == "ERROR":
                 self._gap = str(event["object"].get("message", event["object"]))
                 return
             self._version = event["object"]["metadata"]["resourceVersion"]
             if event["type"] != "BOOKMARK":
-                self._moments.append(Moment(event["type"], event["object"], time.monotonic()))
+                self._moments.append(Moment(event["type"], event["object"]))

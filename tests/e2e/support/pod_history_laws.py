@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 
-from tests.e2e.support.namespace_history import admission_id
 from tests.e2e.support.pod_history import Moment
 
 _ENDED = ("Succeeded", "Failed")
@@ -14,7 +13,7 @@ def breaches(moments: Iterable[Moment]) -> list[str]:
     #: (admission, seat) → uid and name of the pod that lives in it.
     sitting: dict[tuple[str, str], tuple[str, str]] = {}
     for moment in moments:
-        meta, admission = moment.pod["metadata"], admission_id(moment)
+        meta, admission = moment.pod["metadata"], moment.admission
         if not moment.node or "muster.dev/released" not in meta.get("labels", {}):
             continue
         if not admission:

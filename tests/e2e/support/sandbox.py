@@ -18,15 +18,15 @@ from queues.errors import ApiError
 from tests.cluster_faults import kubectl_muster
 from tests.e2e.support.api_paths import Document, condition, kind_of, path
 from tests.e2e.support.ledger_queries import LedgerQueries
-from tests.e2e.support.namespace_history import NamespaceHistory
+from tests.e2e.support.pod_history import PodHistory
 from tests.e2e.support.pod_history_laws import breaches
-from tests.node_affinity import pinned_nodes
 from tests.waiting import until
 
 #: Label of nodes: the sandbox they belong to.
 SANDBOX = "sandbox"
 
 GPU = "nvidia.com/gpu"
+RBAC = "rbac.authorization.k8s.io"
 
 
 @dataclass(slots=True)
@@ -37,13 +37,13 @@ class Sandbox:
     stack: Stack
     api: LocalClient
     ledger: LedgerQueries
-    history: NamespaceHistory
+    history: PodHistory
     nodes: list[str] = field(default_factory=list)
     gone_nodes: list[str] = field(default_factory=list)
     queues: list[str] = field(default_factory=list)
     priority_classes: list[str] = field(default_factory=list)
-    #: The API server was restarted: nobody can tell everything that happened.
-    without_history: bool = False
+    #: Paths of ClusterRoleBindings.
+    bindings: list[str] = field(default_factory=list)
 
     def open(self) -> None:
         self.api.create(
@@ -73,8 +73,10 @@ class Sandbox:
             self.api.delete(path("Node", "", name))
         for name in self.priority_classes:
             self.api.delete(path("PriorityClass", "", name))
+        for binding in self.bindings:
+            self.api.delete(binding)
         self.api.delete(path("Namespace", "", self.name))
-        broken = [] if self.without_history else breaches(self.history.of(self.name))
+        broken = breaches(self.history.of(self.name))
         assert not broken, broken
 
     # ── what there is ───────────────────────────────────────────────────────────────────────────────────────
@@ -216,28 +218,28 @@ class Sandbox:
             if pod["spec"].get("nodeName")
         }
 
-    def seats_of(self, name: str) -> set[str]:
-        """Nodes that a pod is pinned to."""
-        return pinned_nodes(self.get("Pod", name)["spec"])
-
     def remove_node(self, name: str) -> None:
         """The node's object goes, as when a machine is taken out of the cluster."""
         self.api.delete(path("Node", "", name))
         self.gone_nodes.append(name)
 
+    def bind(self, user: str, role: str, namespace: str = "") -> None:
+        """Give a user a ClusterRole: in a namespace, else everywhere, until the sandbox is closed."""
+        where = f"namespaces/{namespace}/rolebindings" if namespace else "clusterrolebindings"
+        binding = {
+            "apiVersion": f"{RBAC}/v1",
+            "kind": "RoleBinding" if namespace else "ClusterRoleBinding",
+            "metadata": {"name": f"{user}-{role}"},
+            "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": role},
+            "subjects": [{"apiGroup": RBAC, "kind": "User", "name": user}],
+        }
+        self.api.create(f"/apis/{RBAC}/v1/{where}", binding)
+        if not namespace:
+            self.bindings.append(f"/apis/{RBAC}/v1/{where}/{user}-{role}")
+
     def somebody(self, user: str) -> Path:
         """A kubeconfig of a user who may do what members of a team may: ``edit`` in this namespace."""
-        rbac = "rbac.authorization.k8s.io"
-        self.api.create(
-            f"/apis/{rbac}/v1/namespaces/{self.name}/rolebindings",
-            {
-                "apiVersion": f"{rbac}/v1",
-                "kind": "RoleBinding",
-                "metadata": {"name": user},
-                "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": "edit"},
-                "subjects": [{"apiGroup": rbac, "kind": "User", "name": user}],
-            },
-        )
+        self.bind(user, "edit", self.name)
         return self.stack.cluster.kubeconfig_for(user)
 
     def as_user(self, user: str) -> LocalClient:

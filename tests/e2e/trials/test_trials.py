@@ -10,13 +10,13 @@ import yaml
 
 from tests.e2e.support.api_paths import Document, path
 from tests.e2e.support.manifests import batch_job, grouped, pod_group, volcano_job
-from tests.e2e.support.sandbox import GPU, Sandbox
+from tests.e2e.support.sandbox import GPU, RBAC, Sandbox
 
 PLUGIN = (sys.executable, "-m", "admission.cli.kubectl_muster")
 
 
-def told_of_changes(sandbox: Sandbox, kubeconfig: Path, *words: str, code: int = 0) -> Any:
-    """What a user is told of other quota or nodes."""
+def answer(sandbox: Sandbox, kubeconfig: Path, *words: str | Path, code: int = 0) -> Any:
+    """What ``kubectl muster try`` answers a user as soon as the leader has time: as JSON, or the complaint."""
     command = [*PLUGIN, "try", *words, "-o", "json", "--kubeconfig", kubeconfig]
     answers: list[subprocess.CompletedProcess[str]] = []
 
@@ -24,44 +24,16 @@ def told_of_changes(sandbox: Sandbox, kubeconfig: Path, *words: str, code: int =
         answers.append(sandbox.stack.run(command, check=False))
         return "Ask again" not in answers[-1].stderr
 
-    sandbox.wait(is_answered, "an answer about changes")
+    sandbox.wait(is_answered, "an answer about what would become of it")
     assert answers[-1].returncode == code, answers[-1].stderr
-    return json.loads(answers[-1].stdout)["comparison"] if answers[-1].stdout else answers[-1].stderr
+    return json.loads(answers[-1].stdout) if answers[-1].stdout else answers[-1].stderr
 
 
-def told(
-    sandbox: Sandbox,
-    kubeconfig: Path,
-    folder: Path,
-    *documents: Document,
-    code: int = 0,
-    words: tuple[str, ...] = (),
-) -> Any:
+def told(sandbox: Sandbox, kubeconfig: Path, folder: Path, *documents: Document) -> Any:
     """What a user is told of documents that are not submitted."""
     file = folder / "tried.yaml"
     file.write_text(yaml.safe_dump_all(documents))
-    command = [
-        *PLUGIN,
-        "try",
-        "-f",
-        file,
-        "-n",
-        sandbox.name,
-        "-o",
-        "json",
-        *words,
-        "--kubeconfig",
-        kubeconfig,
-    ]
-    answers: list[subprocess.CompletedProcess[str]] = []
-
-    def is_answered() -> bool:
-        answers.append(sandbox.stack.run(command, check=False))
-        return "Ask again" not in answers[-1].stderr
-
-    sandbox.wait(is_answered, "an answer about what would become of a Job")
-    assert answers[-1].returncode == code, answers[-1].stderr
-    return json.loads(answers[-1].stdout) if answers[-1].stdout else answers[-1].stderr
+    return answer(sandbox, kubeconfig, "-f", file, "-n", sandbox.name)
 
 
 def nodes_of(item: dict[str, Any]) -> list[str]:
@@ -114,8 +86,8 @@ def test_administrators_try_quota_and_what_they_are_told_happens(sandbox: Sandbo
     tenant = sandbox.add_queue("tenant", deserved={GPU: 16}, access={"admins": [{"user": user}]})
     queue = sandbox.add_queue("q", parent=tenant, deserved={GPU: 8}, capability={GPU: 8})
     tim, admin = sandbox.somebody(user), sandbox.stack.cluster.kubeconfig
-    sandbox.api.create(*_may_get(sandbox, user, queue))
-    sandbox.api.create(*_bound(sandbox, user))
+    role = add_role_to_get(sandbox, queue)
+    sandbox.bind(user, role)
     try:
         for name in ("first", "second"):
             job = batch_job(sandbox, name, 1, 8)
@@ -129,7 +101,7 @@ def test_administrators_try_quota_and_what_they_are_told_happens(sandbox: Sandbo
 
         for who in (tim, admin):
             more = ("--quota", f"{queue}.gpu=16", "--quota", f"{queue}.capability.gpu=16")
-            found = told_of_changes(sandbox, who, *more)
+            found = answer(sandbox, who, *more)["comparison"]
             mine = [each for each in found["workloads"] if each["namespace"] == sandbox.name]
             assert [(each["name"], each["what"]) for each in mine] == [(waits, "starts")]
         (line,) = (each for each in found["queues"] if each["queue"] == queue and each["resource"] == GPU)
@@ -141,35 +113,25 @@ def test_administrators_try_quota_and_what_they_are_told_happens(sandbox: Sandbo
         )
         # Nothing has changed. Then it is done.
         assert len(sandbox.running()) == 1
-        refused = told_of_changes(sandbox, tim, "--quota", f"{tenant}.gpu=16", code=1)
+        refused = answer(sandbox, tim, "--quota", f"{tenant}.gpu=16", code=1)
         assert refused == f"Error: There is no queue {tenant} that you may see.\n"
         sandbox.api.merge(
             path("Queue", "", queue), {"spec": {"deserved": {GPU: "16"}, "capability": {GPU: "16"}}}
         )
         sandbox.wait_running("", 2)
     finally:
-        for where in ("clusterroles", "clusterrolebindings"):
-            sandbox.api.delete(f"/apis/{RBAC}/v1/{where}/trials-{sandbox.name}")
+        sandbox.api.delete(f"/apis/{RBAC}/v1/clusterroles/{role}")
 
 
-RBAC = "rbac.authorization.k8s.io"
-
-
-def _may_get(sandbox: Sandbox, user: str, queue: str) -> tuple[str, Document]:
-    """A role of who may get a queue."""
+def add_role_to_get(sandbox: Sandbox, queue: str) -> str:
+    """A ClusterRole of who may get a queue; its name."""
+    name = f"trials-{sandbox.name}"
     rule = {
         "apiGroups": ["scheduling.volcano.sh"],
         "resources": ["queues"],
         "verbs": ["get"],
         "resourceNames": [queue],
     }
-    head = {"apiVersion": f"{RBAC}/v1", "kind": "ClusterRole", "metadata": {"name": f"trials-{sandbox.name}"}}
-    return f"/apis/{RBAC}/v1/clusterroles", {**head, "rules": [rule]}
-
-
-def _bound(sandbox: Sandbox, user: str) -> tuple[str, Document]:
-    name = f"trials-{sandbox.name}"
-    head = {"apiVersion": f"{RBAC}/v1", "kind": "ClusterRoleBinding", "metadata": {"name": name}}
-    role = {"apiGroup": RBAC, "kind": "ClusterRole", "name": name}
-    subject = {"apiGroup": RBAC, "kind": "User", "name": user}
-    return f"/apis/{RBAC}/v1/clusterrolebindings", {**head, "roleRef": role, "subjects": [subject]}
+    head = {"apiVersion": f"{RBAC}/v1", "kind": "ClusterRole", "metadata": {"name": name}}
+    sandbox.api.create(f"/apis/{RBAC}/v1/clusterroles", {**head, "rules": [rule]})
+    return name

@@ -17,7 +17,7 @@ from tests.e2e.support.crash_harness import (
 )
 from tests.e2e.support.ledger_queries import LedgerQueries
 from tests.e2e.support.manifests import volcano_job
-from tests.e2e.support.namespace_history import NamespaceHistory
+from tests.e2e.support.pod_history import PodHistory
 from tests.waiting import until
 
 #: Names of the clusters and of their databases.
@@ -44,7 +44,7 @@ def _cluster(held: ExitStack, server: EmbeddedPostgres, name: str) -> CrashHarne
     ledger = LedgerQueries(stack.dsn)
     held.callback(ledger.close)
     api = held.enter_context(stack.cluster.client())
-    history = held.enter_context(NamespaceHistory(stack.cluster.kubeconfig))
+    history = held.enter_context(PodHistory(stack.cluster.kubeconfig))
     return CrashHarness(stack, api, ledger, history)
 
 

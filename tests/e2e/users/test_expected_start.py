@@ -2,18 +2,17 @@
 
 from datetime import datetime
 
-from deploy.local.stack import Stack
 from queues.text_format import rfc3339
 from tests.e2e.support.manifests import volcano_job
+from tests.e2e.support.people import Person
 from tests.e2e.support.sandbox import GPU, Sandbox
-from tests.e2e.users.test_lists import Asking, member
 
 
-def test_a_user_is_told_when_a_waiting_gang_should_start(sandbox: Sandbox, whole_stack: Stack) -> None:
+def test_a_user_is_told_when_a_waiting_gang_should_start(sandbox: Sandbox) -> None:
     """The gang before it has said that it runs for two hours."""
     sandbox.add_nodes(1)
     sandbox.add_queue(deserved={GPU: 8})
-    alice = Asking(whole_stack, member(sandbox, "alice", sandbox.name))
+    alice = Person(sandbox, "alice", edits=(sandbox.name,))
     runs = volcano_job(sandbox, "runs", 2, 4)
     runs["metadata"].setdefault("annotations", {})["muster.dev/run-time"] = "2h"
     sandbox.add(runs)
@@ -33,10 +32,10 @@ def test_a_user_is_told_when_a_waiting_gang_should_start(sandbox: Sandbox, whole
     # Two hours, and as much before and after as forecasts of which nothing is known yet may miss.
     assert 0.25 * 3600 < (earliest - now).total_seconds() < 2 * 3600 < (latest - now).total_seconds()
     assert (latest - now).total_seconds() < 8 * 3600
-    table = alice.text("pending", "-n", sandbox.name)
+    table = alice.does("pending", "-n", sandbox.name)
     assert "EXPECTED" in table.splitlines()[0]
     assert " in " in table.splitlines()[1]
-    told = alice.text("explain", "waits", "-n", sandbox.name)
+    told = alice.does("explain", "waits", "-n", sandbox.name)
     assert "  Expected  start between " in told
-    assert "Expected" not in alice.text("explain", "runs", "-n", sandbox.name)
+    assert "Expected" not in alice.does("explain", "runs", "-n", sandbox.name)
     assert rfc3339(int(now.timestamp())) >= str(expected["computed"])

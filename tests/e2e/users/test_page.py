@@ -13,8 +13,7 @@ from http.cookiejar import CookieJar
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from admission.cli.access.read_api import PREFIX
-from admission.cli.access.transport import stream
+from admission.cli.access.requests import PREFIX, stream
 from admission.kube.client.kubeconfig import load
 from tests.e2e.support.manifests import volcano_job
 from tests.e2e.support.sandbox import Sandbox

@@ -4,20 +4,19 @@ import itertools
 from datetime import datetime, timedelta
 from typing import Any
 
-from deploy.local.client import LocalClient
-from deploy.local.stack import Stack
 from tests.e2e.preemption.test_preemption import urgent
 from tests.e2e.support.api_paths import path
 from tests.e2e.support.manifests import batch_job, volcano_job
+from tests.e2e.support.people import Person
 from tests.e2e.support.sandbox import GPU, Sandbox
-from tests.e2e.users.test_lists import Asking
+from tests.e2e.users.test_lists import jobs
 
 __all__ = ["urgent"]
 
 Story = dict[str, Any]
 
 
-def told(ann: Asking, sandbox: Sandbox) -> Story:
+def told(ann: Person, sandbox: Sandbox) -> Story:
     (one,) = ann.json("explain", "job/train", "-n", sandbox.name)
     found: Story = one
     return found
@@ -50,13 +49,12 @@ def times_are_plausible(story: Story, sandbox: Sandbox) -> None:
 
 
 def test_a_preempted_job_tells_its_user_its_whole_story_also_when_it_is_gone(
-    sandbox: Sandbox, whole_stack: Stack, urgent: str
+    sandbox: Sandbox, urgent: str
 ) -> None:
     sandbox.add_nodes(1)
     queue = sandbox.add_queue(deserved={GPU: 8})
-    kubeconfig = sandbox.somebody("ann")
-    ann = Asking(whole_stack, kubeconfig)
-    with LocalClient(kubeconfig) as client:
+    ann = Person(sandbox, "ann", edits=(sandbox.name,))
+    with ann.client() as client:
         client.create(path("batch/v1 Job", sandbox.name), batch_job(sandbox, "train", 2, 4))
     sandbox.wait_running("train-", 2)
     sandbox.wait(lambda: "bound" in str(stages(told(ann, sandbox))), "the start to be stored")
@@ -68,7 +66,7 @@ def test_a_preempted_job_tells_its_user_its_whole_story_also_when_it_is_gone(
     standing = runs["outlook"]["standing"]
     assert [(each["rule"], each["queues"]) for each in standing["takers"]] == [("Preempted", [queue])]
     assert standing["message"] == f"Inside what queue {queue} deserves"
-    text = ann.text("explain", "train", "-n", sandbox.name)
+    text = ann.does("explain", "train", "-n", sandbox.name)
     assert "Who could take its place" in text
     assert "(none waits now) [Preempted]" in text
 
@@ -105,8 +103,8 @@ def test_a_preempted_job_tells_its_user_its_whole_story_also_when_it_is_gone(
     assert stages(gone)[second][:3] == ["admitted", "released", "bound"]
     assert stages(gone)[second][-1] == "closed"
     assert stages(gone)[None] == ["created", "seen", "ended"]
-    listed = ann.jobs("-n", sandbox.name, "--state", "ended")["train"]
+    listed = jobs(ann, "-n", sandbox.name, "--state", "ended")["train"]
     assert (listed["user"], listed["result"], listed["created"]) == ("ann", "deleted", gone["created"])
-    story = ann.text("explain", "train", "-n", sandbox.name)
+    story = ann.does("explain", "train", "-n", sandbox.name)
     assert "finished: deleted before it ended" in story
     assert "Preempted: " in story

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from queues.errors import ApiError
-from tests.e2e.support.api_paths import Document, condition, path
+from tests.e2e.support.api_paths import Document, path
 from tests.e2e.support.gang_kinds import finish
-from tests.e2e.support.manifests import template, volcano_job
+from tests.e2e.support.manifests import volcano_job
 from tests.e2e.support.sandbox import Sandbox
 
 VERSIONS = {"Job": "batch.volcano.sh/v1alpha1", "Queue": "scheduling.volcano.sh/v1beta1"}
@@ -112,30 +112,3 @@ def test_a_closed_queue_takes_nothing_new_and_what_runs_goes_on(sandbox: Sandbox
     wait_state(sandbox, queue, "Open")
     sandbox.add(volcano_job(sandbox, "late", 1, 8))
     sandbox.wait_running("late-", 1)
-
-
-def test_a_task_starts_when_the_one_before_it_is_ready_though_all_are_one_gang(sandbox: Sandbox) -> None:
-    sandbox.add_nodes(2)
-    sandbox.add_queue()
-    slow = template(sandbox.name, 4, {"kwok.muster.dev/start-after": "2s"})
-    worker = {"name": "worker", "replicas": 2, "template": slow}
-    launcher = {
-        "name": "launcher",
-        "replicas": 1,
-        "template": template(sandbox.name, 1),
-        "dependsOn": {"name": ["worker"]},
-        "policies": [{"event": "TaskCompleted", "action": "CompleteJob"}],
-    }
-    sandbox.add(volcano_job(sandbox, "mpi", 3, tasks=[launcher, worker], minAvailable=3))
-    sandbox.wait_running("mpi-", 3)
-    # The history has a watch of its own, which may be a moment behind.
-    sandbox.wait(lambda: bool(sandbox.history.of(sandbox.name, "mpi-launcher-0")), "the launcher's history")
-    moments = [moment.pod for moment in sandbox.history.of(sandbox.name)]
-    first = next(at for at, pod in enumerate(moments) if pod["metadata"]["name"] == "mpi-launcher-0")
-    before = {
-        pod["metadata"]["name"] for pod in moments[:first] if condition(pod, "Ready").get("status") == "True"
-    }
-    assert before == {"mpi-worker-0", "mpi-worker-1"}
-    assert len(sandbox.ledger.admissions(sandbox.name, "mpi")) == 1
-    finish(sandbox, ["mpi-launcher-0"])
-    sandbox.wait_phase("Job", "mpi", "Completed")

@@ -14,7 +14,6 @@ FAILURES: Final = 64
 EVENTS: Final = 256
 #: A GPU or compute instance that is none: the whole device.
 NO_INSTANCE: Final = 0xFFFFFFFF
-GIB: Final = 1 << 30
 
 
 class Presence(IntEnum):

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,8 +16,6 @@ from typing import Any
 import pytest
 
 from admission.agent.agent import Agent, parts
-from admission.agent.cluster.api_client import ApiClient, Form
-from admission.agent.readings import DeviceEvent, EventKind
 from admission.agent.settings import AgentSettings
 from deploy.local.client import LocalClient
 from deploy.local.cluster import LocalCluster
@@ -28,12 +25,10 @@ from queues.api.names import AGENT_NAMESPACE
 from queues.errors import ApiError
 from tests.fakes.nvml.fake_nvml import FakeNvml
 from tests.fakes.stepped_agent import ScriptedDevices, reading
-from tests.kube.support.agent_account import agent_endpoint, agent_kubeconfig, two_nodes
+from tests.kube.support.agent_account import agent_client, agent_kubeconfig, two_nodes
 from tests.kube.support.cluster_objects import pod
 from tests.kube.support.guarded_namespace import MUSTER
 from tests.waiting import LIMIT, until
-
-XID = DeviceEvent(kind=EventKind.XID, device="GPU-1", code=79)
 
 
 def _device(admin: LocalClient, name: str) -> dict[str, Any] | None:
@@ -46,42 +41,20 @@ def _device(admin: LocalClient, name: str) -> dict[str, Any] | None:
     return found
 
 
-class _CountingClient(ApiClient):
-    """Knows when it was asked to write Devices and Nodes."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.written: list[float] = []
-
-    def create(self, path: str, document: dict[str, Any]) -> dict[str, Any]:
-        return self._noted(path, super().create(path, document))
-
-    def replace(self, path: str, document: dict[str, Any]) -> dict[str, Any]:
-        return self._noted(path, super().replace(path, document))
-
-    def merge(self, path: str, patch: dict[str, Any], *, form: Form = Form.METADATA) -> dict[str, Any]:
-        return self._noted(path, super().merge(path, patch, form=form))
-
-    def _noted(self, path: str, answer: dict[str, Any]) -> dict[str, Any]:
-        if "/leases" not in path:
-            self.written.append(time.monotonic())
-        return answer
-
-
 class RunningAgent:
     """An agent in this process, with devices that the test changes."""
 
-    def __init__(self, cluster: LocalCluster, folder: Path, *, poll: float = 0.3) -> None:
+    def __init__(self, cluster: LocalCluster, folder: Path) -> None:
         self.node, _ = two_nodes(cluster)
         self.name = str(self.node["metadata"]["name"])
         self.admin: LocalClient = cluster.client()
-        self.client = _CountingClient(agent_endpoint(cluster, folder, self.node))
-        self.library = ScriptedDevices(reading())
+        self.client = agent_client(cluster, folder, self.node)
         self.kubelet = folder
         settings = AgentSettings(
-            node_name=self.name, poll_seconds=poll, start_spread_seconds=0, kubelet_dir=str(folder)
+            node_name=self.name, poll_seconds=0.3, start_spread_seconds=0, kubelet_dir=str(folder)
         )
-        self.parts = parts(settings, self.client, {"nvidia": self.library}, rng=random.Random(1))
+        library = {"nvidia": ScriptedDevices(reading())}
+        self.parts = parts(settings, self.client, library, rng=random.Random(1))
         self.stop = threading.Event()
         self._thread = threading.Thread(target=Agent(self.parts).run, args=(self.stop,))
         self._thread.start()
@@ -101,9 +74,6 @@ class RunningAgent:
         device = self.device()
         return [] if device is None else [each["health"] for each in device["spec"]["devices"]]
 
-    def happened(self, event: DeviceEvent) -> None:
-        self.parts.devices[0].happened((event,))
-
     def gives(self, uid: str, *devices: str) -> None:
         """The kubelet writes what it gave to a pod."""
         entry = {
@@ -120,10 +90,8 @@ class RunningAgent:
 
 
 @pytest.fixture
-def agent(
-    request: pytest.FixtureRequest, agents_cluster: LocalCluster, tmp_path: Path
-) -> Iterator[RunningAgent]:
-    running = RunningAgent(agents_cluster, tmp_path, **getattr(request, "param", {}))
+def agent(agents_cluster: LocalCluster, tmp_path: Path) -> Iterator[RunningAgent]:
+    running = RunningAgent(agents_cluster, tmp_path)
     yield running
     running.end()
 
@@ -143,49 +111,6 @@ def test_an_agent_reports_its_devices_and_labels_its_node(agent: RunningAgent) -
     assert labels()["node.koordinator.sh/gpu-vendor"] == "nvidia"
     lease = LEASES.path(AGENT_NAMESPACE, agent.name)
     until(lambda: bool(agent.admin.get(lease)["spec"]["renewTime"]), "the lease")
-
-
-def test_nothing_is_written_while_nothing_changes(agent: RunningAgent) -> None:
-    until(lambda: len(agent.client.written) == 2, "Device and Node")
-    device = agent.device()
-    assert device is not None
-    readings = agent.parts.devices[0].take().number
-    until(lambda: agent.parts.devices[0].take().number > readings + 10, "ten readings more")
-    assert len(agent.client.written) == 2
-    after = agent.device()
-    assert after is not None
-    assert after["metadata"]["resourceVersion"] == device["metadata"]["resourceVersion"]
-
-
-@pytest.mark.parametrize("agent", [{"poll": 3600.0}], indirect=True)
-def test_an_event_is_in_the_cluster_long_before_the_next_reading(agent: RunningAgent) -> None:
-    until(lambda: len(agent.client.written) == 2, "Device and Node")
-    agent.happened(XID)
-    until(lambda: agent.health() == [True, False], "the fault")
-
-
-def test_at_most_one_write_a_second(agent: RunningAgent) -> None:
-    began = time.monotonic()
-    until(lambda: agent.health() != [], "the Device")
-    for count in range(1, 16):
-        agent.library.answer = reading(count)
-        number = agent.parts.devices[0].take().number
-        until(lambda seen=number: agent.parts.devices[0].take().number > seen, "a reading")  # type: ignore[misc]
-    until(lambda: len(agent.health()) == 15, "the last state")
-    # Two of the first second: those of the Device and of the Node.
-    assert 3 <= len(agent.client.written) <= 2 + time.monotonic() - began
-
-
-def test_an_update_that_crosses_another_one_is_made_again_on_top_of_it(agent: RunningAgent) -> None:
-    until(lambda: len(agent.client.written) == 2, "Device and Node")
-    path = DEVICES.path(name=agent.name)
-    agent.admin.merge(path, {"metadata": {"annotations": {"example.com/a": "b"}}})
-    agent.happened(XID)
-    until(lambda: agent.health() == [True, False], "the fault")
-    assert agent.client.requests["PUT", 409] == 1
-    device = agent.device()
-    assert device is not None
-    assert device["metadata"]["annotations"]["example.com/a"] == "b"
 
 
 def test_what_a_person_says_of_a_device_counts_until_it_is_taken_back(agent: RunningAgent) -> None:

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from admission import api_access
+from admission import api_connection
 from admission.kube.client.client import Client
 from admission.kube.client.credentials import Credentials
 from admission.kube.client.session import resource_of
@@ -222,10 +221,7 @@ async def test_a_rotated_token_is_read_anew_when_the_old_one_is_refused(
 ) -> None:
     token_file = tmp_path / "token"
     token_file.write_text("secret")
-    path = server.kubeconfig(tmp_path)
-    config = yaml.safe_load(path.read_text())
-    config["users"][0]["user"] = {"tokenFile": str(token_file)}
-    path.write_text(yaml.safe_dump(config))
+    path = server.kubeconfig(tmp_path, {"tokenFile": str(token_file)})
     async with await Client.connect(path) as client:
         client._session._credentials._read_at -= 5
         await client.create(PODS, {})
@@ -246,7 +242,7 @@ async def test_a_pods_service_account_serves_and_its_rotated_token_is_read_anew(
     token.write_text("first\n")
     (tmp_path / "namespace").write_text("muster-system")
     (tmp_path / "ca.crt").write_bytes(_certificate())
-    monkeypatch.setattr(api_access, "SERVICE_ACCOUNT", tmp_path)
+    monkeypatch.setattr(api_connection, "SERVICE_ACCOUNT", tmp_path)
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "6443")
     found = await Credentials.load()
@@ -270,12 +266,10 @@ async def test_credentials_may_come_from_a_plugin(server: FakeApiServer, tmp_pat
     )
     plugin.write_text(f"#!/bin/sh\necho '{credential % 'secret'}'\n")
     plugin.chmod(0o755)
-    path = server.kubeconfig(tmp_path)
-    config = yaml.safe_load(path.read_text())
-    config["users"][0]["user"] = {
-        "exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": str(plugin), "args": []}
-    }
-    path.write_text(yaml.safe_dump(config))
+    path = server.kubeconfig(
+        tmp_path,
+        {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": str(plugin), "args": []}},
+    )
     async with await Client.connect(path) as client:
         client._session._credentials._read_at -= 5
         await client.create(PODS, {})
@@ -293,10 +287,7 @@ async def test_a_plugin_is_asked_again_when_its_answer_has_ended(
     answer = f'{{"status": {{"token": "secret", "expirationTimestamp": "{end}"}}}}'
     plugin.write_text(f"#!/bin/sh\necho >> {asked}\necho '{answer}'\n")
     plugin.chmod(0o755)
-    path = FakeApiServer().kubeconfig(tmp_path)
-    config = yaml.safe_load(path.read_text())
-    config["users"][0]["user"] = {"exec": {"command": str(plugin)}}
-    path.write_text(yaml.safe_dump(config))
+    path = FakeApiServer().kubeconfig(tmp_path, {"exec": {"command": str(plugin)}})
     credentials = await Credentials.load(path)
     for _ in range(2):
         credentials._read_at -= 100

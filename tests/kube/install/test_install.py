@@ -2,7 +2,6 @@
 
 import asyncio
 import base64
-import re
 from typing import Any
 
 import msgspec
@@ -10,12 +9,10 @@ import pytest
 
 from admission.kube.client.client import Client
 from admission.kube.install import crds as definitions_module
-from admission.kube.install import install as module
 from admission.kube.install.crds import DefinitionsOfOthers
-from admission.kube.install.install import Installation, ServerTooOld
+from admission.kube.install.install import Installation
 from admission.kube.install.uninstall import Removal
 from deploy.local.cluster import LocalCluster
-from deploy.local.kubernetes import KUBERNETES
 from queues.api.api_resources import CLUSTER_ROLE_BINDINGS, NAMESPACES, QUEUES, path_of
 from queues.api.crd import crds
 from queues.api.names import CHANGE_REASON
@@ -176,14 +173,6 @@ async def test_without_url_and_service_there_is_no_webhook_and_install_says_so(
     await bare.delete(QUEUES.path(name="team-a"))
     lines = await installed(bare, Installation())
     assert not [line for line in lines if "webhookconfiguration" in line], "left as it is"
-
-
-async def test_an_old_api_server_is_refused_with_its_version(
-    admin: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "OLDEST_MINOR", 99)
-    with pytest.raises(ServerTooOld, match=f"The API server is v{re.escape(KUBERNETES)}; expected"):
-        await installed(admin)
 
 
 async def test_a_queue_says_who_changed_its_spec_last(admin: Client, install_cluster: LocalCluster) -> None:

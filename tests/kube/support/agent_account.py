@@ -9,31 +9,27 @@ from typing import Any
 import yaml
 
 from admission.agent.cluster.api_client import ApiClient
-from admission.api_access import Access
+from admission.api_connection import Access
 from admission.kube.install.rbac import AGENT_ACCOUNT
 from deploy.local.client import LocalClient
 from deploy.local.cluster import LocalCluster
 from deploy.local.nodes import NodeShape
 from queues.api.api_resources import NODES
 from queues.api.names import AGENT_NAMESPACE
+from tests.fakes.kubeconfigs import write_kubeconfig
 
 _numbers = itertools.count(1)
 _TOKENS = f"/api/v1/namespaces/{AGENT_NAMESPACE}/serviceaccounts/{AGENT_ACCOUNT}/token"
 
 
-def agent_endpoint(cluster: LocalCluster, folder: Path, node: Mapping[str, Any] | None) -> Access:
-    """The access of the agent of a Node, with a token in a file; None: a token that names no node."""
+def agent_client(cluster: LocalCluster, folder: Path, node: Mapping[str, Any] | None) -> ApiClient:
+    """What asks as the agent of a Node, with a token in a file; None: a token that names no node."""
     with cluster.client() as admin:
         token = agent_token(admin, node)
     name = "unbound" if node is None else node["metadata"]["name"]
     file = folder / f"{name}.token"
     file.write_text(token)
-    return Access(server=cluster.url, authority=authority(cluster), token_file=file)
-
-
-def agent_client(cluster: LocalCluster, folder: Path, node: Mapping[str, Any] | None) -> ApiClient:
-    """The same as a client."""
-    return ApiClient(agent_endpoint(cluster, folder, node))
+    return ApiClient(Access(server=cluster.url, authority=authority(cluster), token_file=file))
 
 
 def agent_token(admin: LocalClient, node: Mapping[str, Any] | None) -> str:
@@ -72,16 +68,9 @@ def agent_kubeconfig(cluster: LocalCluster, folder: Path, node: Mapping[str, Any
     with cluster.client() as admin:
         token = agent_token(admin, node)
     encoded = base64.b64encode(authority(cluster).encode()).decode()
-    document = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "agent",
-        "clusters": [
-            {"name": "c", "cluster": {"server": cluster.url, "certificate-authority-data": encoded}}
-        ],
-        "users": [{"name": "agent", "user": {"token": token}}],
-        "contexts": [{"name": "agent", "context": {"cluster": "c", "user": "agent"}}],
-    }
-    path = folder / "agent.kubeconfig"
-    path.write_text(yaml.safe_dump(document))
-    return path
+    return write_kubeconfig(
+        folder / "agent.kubeconfig",
+        cluster.url,
+        {"token": token},
+        **{"certificate-authority-data": encoded},
+    )

@@ -24,7 +24,7 @@ from tests.fakes.fake_api_server import (
     says,
     says_and_breaks,
 )
-from tests.waiting import eventually
+from tests.waiting import eventually, in_background
 
 PATH = "/api/v1/nodes"
 QUICK = Timing(page=2, silence=30.0, first_pause=0.01, longest_pause=0.05)
@@ -290,11 +290,9 @@ async def test_an_object_that_breaks_its_translation_does_not_stop_the_others(
         informer: Informer[Any, Any] = Informer(client, kind, told.extend, QUICK)
         await server.put(PATH, node("bad"))
         await server.put(PATH, node("good"))
-        task = asyncio.create_task(informer.run())
-        await informer.synced.wait()
-        assert [shift.name for shift in told] == ["good"]
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        async with in_background(informer.run()):
+            await informer.synced.wait()
+            assert [shift.name for shift in told] == ["good"]
 
 
 async def test_an_object_made_anew_under_the_same_name_is_first_told_as_gone(
@@ -397,11 +395,9 @@ async def test_namespaced_objects_of_the_same_name_are_different(
             name="pods", resource=resource, struct=WireNode, translate=labels_of
         )
         informer: Informer[Any, Any] = Informer(client, kind, lambda shifts: None, QUICK)
-        task = asyncio.create_task(informer.run())
-        await informer.synced.wait()
-        assert set(informer.collection.kept.places()) == {("x", "a"), ("y", "a")}
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        async with in_background(informer.run()):
+            await informer.synced.wait()
+            assert set(informer.collection.kept.places()) == {("x", "a"), ("y", "a")}
 
 
 async def test_a_kind_that_the_cluster_does_not_serve_has_no_objects_until_it_does(
@@ -414,23 +410,19 @@ async def test_a_kind_that_the_cluster_does_not_serve_has_no_objects_until_it_do
             name="nodes", resource=NODES, struct=WireNode, translate=labels_of, may_be_absent=True
         )
         informer: Informer[Any, Any] = Informer(client, kind, lambda _: None, replace(QUICK, absent=0.05))
-        task = asyncio.create_task(informer.run())
-        await informer.synced.wait()
-        assert (informer.is_served, informer.problem) == (False, None)
-        assert informer.behind(asyncio.get_running_loop().time() + 60) == 0.0
-        await server.put(PATH, node("a"))
-        await eventually(
-            lambda: informer.is_served and ("", "a") in informer.collection.kept, "the kind to be served"
-        )
-        server.forget_history()
-        server.once("LIST", answers(404, "the server could not find the requested resource"), times=1000)
-        informer.resource_version = ""
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        task = asyncio.create_task(informer.run())
-        await eventually(informer.collection.is_empty, "its objects to go with it")
-        heard = informer.heard
-        await eventually(lambda: informer.heard > heard, "the next answer to count as heard")
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        async with in_background(informer.run()):
+            await informer.synced.wait()
+            assert (informer.is_served, informer.problem) == (False, None)
+            assert informer.behind(asyncio.get_running_loop().time() + 60) == 0.0
+            await server.put(PATH, node("a"))
+            await eventually(
+                lambda: informer.is_served and ("", "a") in informer.collection.kept, "the kind to be served"
+            )
+            server.forget_history()
+            server.once("LIST", answers(404, "the server could not find the requested resource"), times=1000)
+            informer.resource_version = ""
+        async with in_background(informer.run()):
+            await eventually(informer.collection.is_empty, "its objects to go with it")
+            heard = informer.heard
+            await eventually(lambda: informer.heard > heard, "the next answer to count as heard")
     assert warnings_in(caplog) == []

@@ -1,11 +1,8 @@
 """The client and the informers on a real API server."""
 
 import asyncio
-import resource
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 import pytest
 
@@ -16,11 +13,11 @@ from admission.kube.watch.store import ObjectChange, WatchedKind
 from admission.wire import WirePod
 from admission.workloads.kinds import read_pod
 from deploy.local.cluster import LocalCluster
-from queues.api.api_resources import JOBS, PODS
+from queues.api.api_resources import PODS
 from queues.errors import ApiRefused, Conflict
 from tests.cluster_faults import restart_api_server
 from tests.kube.support.cluster_objects import becomes, exists, pod
-from tests.waiting import eventually
+from tests.waiting import eventually, in_background
 
 GATE = [{"name": "example.org/never"}]
 
@@ -48,13 +45,9 @@ async def watched(client: Client, name: str, timing: Timing) -> AsyncIterator[In
     )
     shifts: list[ObjectChange[PodFact]] = []
     informer: Informer[WirePod, PodFact] = Informer(client, kind, shifts.extend, timing)
-    task = asyncio.create_task(informer.run())
-    try:
+    async with in_background(informer.run()):
         await informer.synced.wait()
         yield informer
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 async def test_a_restart_of_the_api_server_loses_no_change(local_cluster: LocalCluster) -> None:
@@ -89,60 +82,3 @@ async def test_refusals_of_a_real_server_have_their_meaning(local_cluster: Local
         test = [{"op": "test", "path": "/spec/schedulingGates/0/name", "value": "other"}]
         with pytest.raises(ApiRefused):
             await client.patch(f"{pods}/a", test, kind="json")
-
-
-async def test_an_object_of_a_megabyte_is_written_and_watched(local_cluster: LocalCluster) -> None:
-    async with namespace(local_cluster, "informer-big") as client:
-        job: dict[str, Any] = {
-            "apiVersion": "batch/v1",
-            "kind": "Job",
-            "metadata": {"name": "big"},
-            "spec": {
-                "suspend": True,
-                "template": {
-                    "spec": {
-                        "restartPolicy": "Never",
-                        "containers": [{"name": "c", "image": "example.com/c", "args": ["x" * 1_000_000]}],
-                    }
-                },
-            },
-        }
-        sizes: dict[str, int] = {}
-
-        def measured(found: Any, raw: Any) -> int:
-            sizes[found.metadata.name] = len(raw)
-            return len(raw)
-
-        kind: WatchedKind[Any, Any] = WatchedKind(
-            name="jobs", resource=JOBS, struct=WirePod, translate=measured, namespace="informer-big"
-        )
-        informer: Informer[Any, Any] = Informer(client, kind, lambda shifts: None)
-        task = asyncio.create_task(informer.run())
-        await informer.synced.wait()
-        await client.create(JOBS.path("informer-big"), job)
-        await eventually(lambda: sizes.get("big", 0) > 1_000_000, "the big Job")
-        assert informer.collection.unreadable == 0
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-
-async def test_pods_are_created_in_parallel(local_cluster: LocalCluster) -> None:
-    async with namespace(local_cluster, "informer-speed") as client:
-        pods, many = PODS.path("informer-speed"), 200
-        async with watched(client, "informer-speed", Timing()) as informer:
-            free = asyncio.Semaphore(32)
-
-            async def create(number: int) -> None:
-                async with free:
-                    await client.create(pods, pod(f"p-{number}", schedulingGates=GATE))
-
-            cpu, started = _cpu(), time.monotonic()
-            await asyncio.gather(*(create(number) for number in range(many)))
-            took, used = time.monotonic() - started, _cpu() - cpu
-            await eventually(lambda: len(informer.collection.kept) == many, "all pods")
-            print(f"{many / took:.0f} pods/s, {used / many * 1000:.2f} ms of our CPU per pod")
-
-
-def _cpu() -> float:
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime

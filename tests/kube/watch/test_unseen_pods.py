@@ -1,8 +1,8 @@
 """Pods of Jobs that give up their seats: asked for, until the watch has told of all of them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Iterable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from typing import Any
 
@@ -31,7 +31,7 @@ from tests.builders.facts import (
     world,
 )
 from tests.fakes.fake_api_server import FakeApiServer, answers
-from tests.waiting import eventually
+from tests.waiting import eventually, in_background
 
 PODS = "/api/v1/namespaces/ns/pods"
 ONE = AdmissionId(1)
@@ -60,13 +60,9 @@ class Asking:
         self.unseen.reconcile(self.world.refresh(NOW, self.unseen.of))
         return dict(self.world.states[JOB].ended)
 
-    @asynccontextmanager
-    async def asks(self) -> AsyncIterator[None]:
-        task = asyncio.create_task(self.unseen.run())
-        yield
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+    def asks(self) -> AbstractAsyncContextManager[object]:
+        """It asks while the block goes on."""
+        return in_background(self.unseen.run())
 
 
 def running(client: Client, fact: WorkloadFact, taken: Admission = TAKEN) -> Asking:

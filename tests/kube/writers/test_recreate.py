@@ -2,10 +2,11 @@
 
 import itertools
 import json
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any, cast
 
 import pytest
+import pytest_asyncio
 
 from admission.facts.changes import Change
 from admission.kube.client.client import Client
@@ -115,9 +116,11 @@ class Recreations:
         return all(self.again(name) for name in NAMES) and not self.stored
 
 
-@pytest.fixture
-def recreations() -> Recreations:
-    return Recreations()
+@pytest_asyncio.fixture
+async def recreations() -> AsyncIterator[Recreations]:
+    found = Recreations()
+    yield found
+    await found.recreate.queue.stop()
 
 
 async def test_pods_are_stored_then_deleted_then_made_again_and_forgotten(recreations: Recreations) -> None:
@@ -133,7 +136,6 @@ async def test_pods_are_stored_then_deleted_then_made_again_and_forgotten(recrea
         names.RECREATED_FROM: recreations.old[0],
     }
     assert "affinity" not in again["spec"]
-    await recreations.recreate.queue.stop()
 
 
 @pytest.mark.parametrize("deaths", [(), ("kept",), ("deleted",), ("made",), ("kept", "deleted", "made")])
@@ -154,7 +156,6 @@ async def test_killed_between_any_two_steps_nothing_is_lost_or_doubled(
     await recreations.turns(recreations.all_again, "both pods to be there again")
     assert recreations.api.requests.count("POST") == 2
     assert len(recreations.cluster.objects["pods"]) == 2
-    await recreations.recreate.queue.stop()
 
 
 async def test_whom_a_user_deletes_himself_is_not_made_again(recreations: Recreations) -> None:
@@ -165,7 +166,6 @@ async def test_whom_a_user_deletes_himself_is_not_made_again(recreations: Recrea
         lambda: recreations.again("b") and not recreations.stored, "the other pod to be there again"
     )
     assert recreations.pod("a") is None
-    await recreations.recreate.queue.stop()
 
 
 @pytest.mark.parametrize("stored_before", [False, True])
@@ -177,7 +177,6 @@ async def test_whom_the_stock_scheduler_preempts_is_made_again(
         await recreations.quiet()
     preempt(recreations.cluster, recreations.old[0])
     await recreations.turns(recreations.all_again, "both pods to be there again")
-    await recreations.recreate.queue.stop()
 
 
 async def test_a_pod_that_changed_meanwhile_is_stored_anew_before_it_is_deleted(
@@ -192,7 +191,6 @@ async def test_a_pod_that_changed_meanwhile_is_stored_anew_before_it_is_deleted(
     assert again is not None
     assert again["metadata"]["labels"]["late"] == "yes"
     assert recreations.api.requests.count("DELETE") == 3
-    await recreations.recreate.queue.stop()
 
 
 @pytest.mark.parametrize("during", [("turns",), ("deletions",), ("turns", "deletions")])
@@ -219,7 +217,6 @@ async def test_a_pod_that_changes_all_the_time_is_deleted_and_made_again_as_it_w
     assert again is not None
     assert int(again["metadata"]["annotations"]["tick"]) < next(ticks)
     assert recreations.api.requests.count("DELETE") <= 4
-    await recreations.recreate.queue.stop()
 
 
 async def test_a_pod_that_changes_and_ends_right_before_its_deletion_is_not_made_again(
@@ -241,20 +238,17 @@ async def test_a_pod_that_changes_and_ends_right_before_its_deletion_is_not_made
     recreations.api.meanwhile = change
     await recreations.turns(done, "the other pod to be there again")
     assert recreations.pod("a") is None
-    await recreations.recreate.queue.stop()
 
 
 async def test_deletion_whose_answer_was_lost_is_taken_for_done(recreations: Recreations) -> None:
     recreations.api.lost["DELETE"] = ApiUnavailable(method="DELETE", path="a", status=0, reason="cut")
     await recreations.turns(recreations.all_again, "both pods to be there again")
-    await recreations.recreate.queue.stop()
 
 
 async def test_creation_whose_answer_was_lost_is_found_done(recreations: Recreations) -> None:
     recreations.api.lost["POST"] = ApiUnavailable(method="POST", path="a", status=0, reason="cut")
     await recreations.turns(recreations.all_again, "both pods to be there again")
     assert len(recreations.cluster.objects["pods"]) == 2
-    await recreations.recreate.queue.stop()
 
 
 async def test_who_took_the_name_meanwhile_keeps_it(recreations: Recreations) -> None:
@@ -268,7 +262,6 @@ async def test_who_took_the_name_meanwhile_keeps_it(recreations: Recreations) ->
     kept = recreations.pod("a")
     assert kept is not None
     assert kept["metadata"]["uid"] == theirs
-    await recreations.recreate.queue.stop()
 
 
 async def test_what_is_refused_is_told_and_tried_again(recreations: Recreations) -> None:
@@ -284,7 +277,6 @@ async def test_what_is_refused_is_told_and_tried_again(recreations: Recreations)
     await recreations.turns(done, "both pods to be there again")
     assert set(told) == {"exceeded quota"}
     assert recreations.recreate.problems == {}
-    await recreations.recreate.queue.stop()
 
 
 async def test_nobody_is_made_again_in_a_namespace_that_goes(recreations: Recreations) -> None:
@@ -295,7 +287,6 @@ async def test_nobody_is_made_again_in_a_namespace_that_goes(recreations: Recrea
         "no intent",
     )
     assert [pod["metadata"]["name"] for pod in recreations.cluster.objects["pods"].values()] == ["b"]
-    await recreations.recreate.queue.stop()
 
 
 async def test_members_of_a_group_that_is_gone_are_not_made_again(recreations: Recreations) -> None:
@@ -305,7 +296,6 @@ async def test_members_of_a_group_that_is_gone_are_not_made_again(recreations: R
     recreations.cluster.remove("groups", recreations.group.uid)
     await recreations.turns(lambda: not recreations.stored, "no intent")
     assert recreations.cluster.objects["pods"] == {}
-    await recreations.recreate.queue.stop()
 
 
 async def test_nothing_is_written_once_the_lease_is_lost(recreations: Recreations) -> None:
@@ -317,7 +307,6 @@ async def test_nothing_is_written_once_the_lease_is_lost(recreations: Recreation
         recreations.turn()
         await recreations.quiet()
     assert set(recreations.api.requests) == {"GET"}
-    await recreations.recreate.queue.stop()
 
 
 async def test_a_pod_of_its_own_keeps_its_place_in_line_and_its_wait() -> None:
@@ -372,4 +361,3 @@ async def test_what_is_stored_of_a_preempted_pod_stays_as_it_is(recreations: Rec
     await recreations.recreate.queue.stop()
     recreations.lead()
     assert recreations.old[0] not in recreations.world.unsaved.recreations
-    await recreations.recreate.queue.stop()

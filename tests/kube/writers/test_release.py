@@ -66,25 +66,35 @@ def gang(*names: str) -> World:
     return world([node("n1"), group(len(names)), *members], [admission(GROUP, seats, pod_set=MEMBER)])
 
 
-def allowed() -> None:
-    return None
+MakeWriter = Callable[..., ReleaseWriter]
 
 
-def release_writer(
-    client: Client,
-    known: World,
-    check_lease: Callable[[], None],
-    requeue: Callable[[WorkloadKey], None] = lambda key: None,
-) -> ReleaseWriter:
-    return ReleaseWriter(client, known, check_lease, requeue=requeue, failpoint=lambda point: None)
+@pytest_asyncio.fixture
+async def writer(client: Client) -> AsyncIterator[MakeWriter]:
+    """Makes the writer of a world; its lease holds, unless another check of it is given."""
+    made: list[ReleaseWriter] = []
+
+    def make(
+        known: World,
+        requeue: Callable[[WorkloadKey], None] = lambda key: None,
+        *,
+        check_lease: Callable[[], None] = lambda: None,
+        by: Client = client,
+    ) -> ReleaseWriter:
+        made.append(ReleaseWriter(by, known, check_lease, requeue=requeue, failpoint=lambda point: None))
+        return made[-1]
+
+    yield make
+    for each in made:
+        await each.queue.stop()
 
 
 async def quiet(release: ReleaseWriter) -> None:
     await eventually(lambda: not release.queue.is_busy(), "all orders")
 
 
-async def test_every_pod_of_a_gang_is_let_go_once(server: FakeApiServer, client: Client) -> None:
-    release = release_writer(client, gang("a", "b", "c"), allowed)
+async def test_every_pod_of_a_gang_is_let_go_once(server: FakeApiServer, writer: MakeWriter) -> None:
+    release = writer(gang("a", "b", "c"))
     for _ in range(3):
         release.reconcile([GROUP])
     await quiet(release)
@@ -98,14 +108,13 @@ async def test_every_pod_of_a_gang_is_let_go_once(server: FakeApiServer, client:
         if operation["path"].endswith("muster.dev~1seat")
     }
     assert len(seats) == 3
-    await release.queue.stop()
 
 
 async def test_a_pod_that_appears_while_others_are_let_go_gets_none_of_their_seats(
-    server: FakeApiServer, client: Client
+    server: FakeApiServer, writer: MakeWriter
 ) -> None:
     known = gang("b", "c")
-    release = release_writer(client, known, allowed)
+    release = writer(known)
     release.reconcile([GROUP])
     await quiet(release)
     known.observe([seen(gated("a", group="gang"))])
@@ -113,73 +122,67 @@ async def test_a_pod_that_appears_while_others_are_let_go_gets_none_of_their_sea
     release.reconcile([GROUP])
     await quiet(release)
     assert sorted(request.path.rpartition("/")[2] for request in server.seen("PATCH")) == ["b", "c"]
-    await release.queue.stop()
 
 
 async def test_what_the_server_could_not_do_is_done_later_without_being_asked(
-    server: FakeApiServer, client: Client
+    server: FakeApiServer, writer: MakeWriter
 ) -> None:
     server.once("PATCH", answers(503, "overloaded"))
-    release = release_writer(client, gang("a"), allowed)
+    release = writer(gang("a"))
     release.reconcile([GROUP])
     await eventually(lambda: len(server.seen("PATCH")) == 2, "a second try")
-    await release.queue.stop()
 
 
 async def test_an_answer_that_was_lost_means_the_same_write_again(
-    server: FakeApiServer, client: Client
+    server: FakeApiServer, writer: MakeWriter
 ) -> None:
     server.once("PATCH", breaks_before_answering)
-    release = release_writer(client, gang("a", "b"), allowed)
+    release = writer(gang("a", "b"))
     release.reconcile([GROUP])
     await eventually(lambda: len(server.seen("PATCH")) == 3, "a third write")
     told = [(request.path, str(request.body)) for request in server.seen("PATCH")]
     assert len(set(told)) == 2
-    await release.queue.stop()
 
 
 async def test_many_failures_of_one_workload_are_one_look_later(
-    server: FakeApiServer, client: Client, monkeypatch: pytest.MonkeyPatch
+    server: FakeApiServer, writer: MakeWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(work_queue, "FIRST_PAUSE", 60.0)
     server.once("PATCH", answers(500, "broken"), times=3)
-    release = release_writer(client, gang("a", "b", "c"), allowed)
+    release = writer(gang("a", "b", "c"))
     release.reconcile([GROUP])
     await quiet(release)
     release.reconcile([GROUP])
     assert not release.queue.is_busy(), "the pause lasts"
     assert len(release.queue) == 1
-    await release.queue.stop()
 
 
 async def test_what_the_server_refuses_is_told_until_it_does_not(
-    server: FakeApiServer, client: Client
+    server: FakeApiServer, writer: MakeWriter
 ) -> None:
     told: list[WorkloadKey] = []
     server.once("PATCH", answers(422, "spec: Forbidden"))
-    release = release_writer(client, gang("a"), allowed, told.append)
+    release = writer(gang("a"), told.append)
     release.reconcile([GROUP])
     await eventually(lambda: told == [GROUP, GROUP], "the problem and its end")
     assert release.problems == {}
-    await release.queue.stop()
 
 
-async def test_nothing_is_written_once_the_lease_is_lost(server: FakeApiServer, client: Client) -> None:
+async def test_nothing_is_written_once_the_lease_is_lost(server: FakeApiServer, writer: MakeWriter) -> None:
     def check_lease() -> None:
         raise Fenced(term=1, holder="me", reason="its lease ran out unrenewed")
 
-    release = release_writer(client, gang("a"), check_lease)
+    release = writer(gang("a"), check_lease=check_lease)
     release.reconcile([GROUP])
     await quiet(release)
     assert server.seen("PATCH") == []
     assert len(release.queue) == 0
-    await release.queue.stop()
 
 
-async def test_stopping_leaves_no_task_and_no_timer_behind(server: FakeApiServer, client: Client) -> None:
+async def test_stopping_leaves_no_task_and_no_timer_behind(server: FakeApiServer, writer: MakeWriter) -> None:
     server.once("PATCH", hangs)
     server.once("PATCH", answers(503, "overloaded"), times=100)
-    release = release_writer(client, gang("a", "b"), allowed)
+    release = writer(gang("a", "b"))
     release.reconcile([GROUP])
     await eventually(lambda: len(server.seen("PATCH")) >= 2, "two writes")
     await release.queue.stop()
@@ -189,16 +192,15 @@ async def test_stopping_leaves_no_task_and_no_timer_behind(server: FakeApiServer
 
 
 async def test_members_of_a_gang_that_goes_back_are_deleted_by_uid(
-    server: FakeApiServer, client: Client
+    server: FakeApiServer, writer: MakeWriter
 ) -> None:
     member = released("a", f"{MEMBER}/0", "n1", group="gang", uid="uid-a")
     known = world([node("n1"), group(1), member], [evicting(admission(GROUP, "n1", pod_set=MEMBER))])
-    release = release_writer(client, known, allowed)
+    release = writer(known)
     release.reconcile([GROUP])
     await quiet(release)
     (request,) = server.seen("DELETE")
     assert request.body["preconditions"] == {"uid": "uid-a"}
-    await release.queue.stop()
 
 
 async def _kept_by_a_budget(server: FakeApiServer, request: web.Request) -> web.StreamResponse:
@@ -208,7 +210,7 @@ async def _kept_by_a_budget(server: FakeApiServer, request: web.Request) -> web.
 
 
 async def test_a_pod_that_a_budget_keeps_is_told_and_evicted_once_the_budget_allows_it(
-    server: FakeApiServer, client: Client
+    server: FakeApiServer, writer: MakeWriter
 ) -> None:
     member = released("a", f"{MEMBER}/0", "n1", group="gang", uid="uid-a")
     leaving = evicting(admission(GROUP, "n1", pod_set=MEMBER, started=True))
@@ -222,7 +224,7 @@ async def test_a_pod_that_a_budget_keeps_is_told_and_evicted_once_the_budget_all
         told.append(None if obstacle is None else str(obstacle.code))
 
     server.once("POST", _kept_by_a_budget)
-    release = release_writer(client, known, allowed, requeue)
+    release = writer(known, requeue)
     known.refusals = release.problems
     release.reconcile([GROUP])
     await eventually(lambda: told == ["EvictionRefused", "Evicting"], "the refusal and its end")
@@ -230,43 +232,40 @@ async def test_a_pod_that_a_budget_keeps_is_told_and_evicted_once_the_budget_all
     assert server.seen("POST")[1].body["deleteOptions"] == {"preconditions": {"uid": "uid-a"}}
     assert server.seen("DELETE") == []
     assert known.admissions[leaving.id].holding(), "its seats stay booked"
-    await release.queue.stop()
 
 
 async def test_a_refusal_is_forgotten_when_the_pod_has_gone_by_itself(
-    server: FakeApiServer, client: Client
+    server: FakeApiServer, writer: MakeWriter
 ) -> None:
     member = released("a", f"{MEMBER}/0", "n1", group="gang")
     leaving = evicting(admission(GROUP, "n1", pod_set=MEMBER, started=True))
     known = world([node("n1"), group(1), member], [leaving], arrivals={GROUP: 1})
     server.once("POST", _kept_by_a_budget, times=100)
-    release = release_writer(client, known, allowed)
+    release = writer(known)
     release.reconcile([GROUP])
     await eventually(lambda: GROUP in release.problems, "the refusal")
     known.observe([gone(member)])
     known.refresh(NOW)
     release.reconcile([GROUP])
     assert release.problems == {}
-    await release.queue.stop()
 
 
-async def test_a_job_is_resumed_in_one_write(server: FakeApiServer, client: Client) -> None:
+async def test_a_job_is_resumed_in_one_write(server: FakeApiServer, writer: MakeWriter) -> None:
     known = world([node("n1"), job(1, suspended=True)], [admission(JOB, "n1")])
-    release = release_writer(client, known, allowed)
+    release = writer(known)
     release.reconcile([JOB])
     await quiet(release)
     (request,) = server.seen("PATCH")
     assert request.body["spec"]["suspend"] is False
     assert request.body["metadata"]["uid"] == JOB.uid
-    await release.queue.stop()
 
 
 async def test_a_job_that_its_user_suspends_is_resumed_again_at_once(
-    server: FakeApiServer, client: Client
+    server: FakeApiServer, writer: MakeWriter
 ) -> None:
     waits = job(1, suspended=True)
     known = world([node("n1"), waits], [admission(JOB, "n1")])
-    release = release_writer(client, known, allowed)
+    release = writer(known)
 
     async def look(fact: WorkloadFact) -> int:
         known.observe([seen(fact)])
@@ -279,13 +278,12 @@ async def test_a_job_that_its_user_suspends_is_resumed_again_at_once(
     assert await look(waits) == 1, "the watch has not shown it yet"
     assert await look(replace(waits, suspended=False, directed=AdmissionId(1))) == 1
     assert await look(waits) == 2
-    await release.queue.stop()
 
 
-async def test_a_workload_that_is_gone_is_forgotten(server: FakeApiServer, client: Client) -> None:
+async def test_a_workload_that_is_gone_is_forgotten(server: FakeApiServer, writer: MakeWriter) -> None:
     known = gang("a")
     server.once("PATCH", answers(422, "no"), times=100)
-    release = release_writer(client, known, allowed)
+    release = writer(known)
     release.reconcile([GROUP])
     await eventually(lambda: GROUP in release.problems, "the problem")
     known.observe([gone(gated("a")), gone(group(1))])
@@ -293,11 +291,10 @@ async def test_a_workload_that_is_gone_is_forgotten(server: FakeApiServer, clien
     known.states.clear()
     release.reconcile([GROUP])
     assert release.problems == {}
-    await release.queue.stop()
 
 
 async def test_a_defect_in_one_workloads_orders_stops_nobody_else(
-    server: FakeApiServer, client: Client, monkeypatch: pytest.MonkeyPatch
+    server: FakeApiServer, writer: MakeWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def breaks(
         state: WorkloadState,
@@ -316,22 +313,21 @@ async def test_a_defect_in_one_workloads_orders_stops_nobody_else(
         [node("n1"), job(1, suspended=True), group(1), gated("a", group="gang")],
         [admission(JOB, "n1"), admission(GROUP, "n1", number=2, pod_set=MEMBER)],
     )
-    release = release_writer(client, known, allowed)
+    release = writer(known)
     release.reconcile([JOB, GROUP])
     await quiet(release)
     assert len(server.seen("PATCH")) == 1
-    await release.queue.stop()
 
 
 async def test_a_job_that_asks_something_else_by_now_is_not_resumed_before_that_is_looked_at(
-    server: FakeApiServer, client: Client
+    server: FakeApiServer, writer: MakeWriter
 ) -> None:
     """As long as turns are put off, what is known of an object is newer than what was made of it."""
     suspended = job(1, suspended=True, revision=JobRevision(1, frozenset()))
     known = world([node("n1"), suspended], [admission(JOB, "n1")])
     larger = tuple(replace(pods, takes=gpus(2)) for pods in suspended.pod_sets)
     known.observe([seen(replace(suspended, pod_sets=larger, revision=JobRevision(2, frozenset())))])
-    release = release_writer(client, known, allowed)
+    release = writer(known)
     release.reconcile([JOB])
     await quiet(release)
     assert server.seen("PATCH") == []
@@ -347,7 +343,6 @@ async def test_a_job_that_asks_something_else_by_now_is_not_resumed_before_that_
     release.reconcile([JOB])
     await quiet(release)
     assert len(server.seen("PATCH")) == 1
-    await release.queue.stop()
 
 
 # ── seats for which a pod may still come ────────────────────────────────────────────────────────────────────────────
@@ -378,10 +373,10 @@ def slow(server: FakeApiServer) -> Iterator[asyncio.Event]:
 
 
 async def test_seats_of_pods_that_are_being_released_are_not_given_back(
-    server: FakeApiServer, client: Client, slow: asyncio.Event
+    server: FakeApiServer, writer: MakeWriter, slow: asyncio.Event
 ) -> None:
     known = gang("a", "b")
-    release = release_writer(client, known, allowed, known.mark_dirty)
+    release = writer(known, known.mark_dirty)
     release.reconcile([GROUP])
     await eventually(lambda: len(server.seen("PATCH")) == 2, "both releases")
     evict_now(known)
@@ -395,11 +390,10 @@ async def test_seats_of_pods_that_are_being_released_are_not_given_back(
     known.observe([seen(replace(known.pods["a"], gated=False, deleting=True)), gone(known.pods["b"])])
     known.refresh(NOW, release.awaited.of)
     assert known.states[GROUP].ended == {AdmissionId(1): frozenset({0, 1})}
-    await release.queue.stop()
 
 
 async def test_a_state_is_derived_again_only_if_it_gives_back_seats_that_are_being_released(
-    server: FakeApiServer, client: Client, slow: asyncio.Event
+    server: FakeApiServer, writer: MakeWriter, slow: asyncio.Event
 ) -> None:
     scaled = job(1, suspended=True)
     known = world(
@@ -407,18 +401,17 @@ async def test_a_state_is_derived_again_only_if_it_gives_back_seats_that_are_bei
         [admission(GROUP, "n1", pod_set=MEMBER), admission(JOB, "n1 n1", number=2)],
     )
     assert known.states[JOB].ended == {AdmissionId(2): frozenset({1})}
-    release = release_writer(client, known, allowed)
+    release = writer(known)
     release.reconcile([GROUP, JOB])
     assert known.refresh(NOW, release.awaited.of) == {JOB}
     assert known.states[JOB].ended == {}, "the Job may have made both pods before it was scaled"
-    await release.queue.stop()
 
 
 async def test_releases_that_are_not_wanted_any_more_are_not_sent(
-    server: FakeApiServer, client_of_one: Client, slow: asyncio.Event
+    server: FakeApiServer, client_of_one: Client, writer: MakeWriter, slow: asyncio.Event
 ) -> None:
     known = gang("a", "b", "c")
-    release = release_writer(client_of_one, known, allowed, known.mark_dirty)
+    release = writer(known, known.mark_dirty, by=client_of_one)
     release.reconcile([GROUP])
     await eventually(lambda: len(server.seen("PATCH")) == 1, "the first release")
     evict_now(known)
@@ -429,31 +422,29 @@ async def test_releases_that_are_not_wanted_any_more_are_not_sent(
     slow.set()
     await quiet(release)
     assert len(server.seen("PATCH")) == 1
-    await release.queue.stop()
 
 
 async def test_the_admission_is_looked_at_right_before_a_release_is_sent(
-    server: FakeApiServer, client_of_one: Client, slow: asyncio.Event
+    server: FakeApiServer, client_of_one: Client, writer: MakeWriter, slow: asyncio.Event
 ) -> None:
     known = gang("a", "b", "c")
-    release = release_writer(client_of_one, known, allowed, known.mark_dirty)
+    release = writer(known, known.mark_dirty, by=client_of_one)
     release.reconcile([GROUP])
     await eventually(lambda: len(server.seen("PATCH")) == 1, "the first release")
     evict_now(known)
     slow.set()
     await quiet(release)
     assert len(server.seen("PATCH")) == 1
-    await release.queue.stop()
 
 
 async def test_a_release_without_an_answer_is_asked_for_before_its_seat_is_given_back(
-    server: FakeApiServer, client: Client, monkeypatch: pytest.MonkeyPatch
+    server: FakeApiServer, writer: MakeWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(awaited_seats, "ASKED_AFTER", 0.05)
     server.once("PATCH", breaks_before_answering)
     server.once("LIST", says_it_is_not_there)
     known = gang("a")
-    release = release_writer(client, known, allowed, known.mark_dirty)
+    release = writer(known, known.mark_dirty)
     release.reconcile([GROUP])
     await eventually(lambda: not release.queue.is_busy(), "the end of the request")
     evict_now(known)
@@ -463,7 +454,6 @@ async def test_a_release_without_an_answer_is_asked_for_before_its_seat_is_given
     await eventually(lambda: not release.awaited.of(GROUP), "the answer")
     known.refresh(NOW, release.awaited.of)
     assert known.states[GROUP].ended == {AdmissionId(1): frozenset({0})}
-    await release.queue.stop()
 
 
 async def says_it_is_not_there(server: FakeApiServer, request: web.Request) -> web.StreamResponse:
@@ -471,7 +461,7 @@ async def says_it_is_not_there(server: FakeApiServer, request: web.Request) -> w
 
 
 async def test_a_pod_without_labels_or_annotations_is_let_go_too(
-    server: FakeApiServer, client: Client
+    server: FakeApiServer, writer: MakeWriter
 ) -> None:
     bare = {
         "metadata": {"uid": "a", "labels": {}},
@@ -483,7 +473,7 @@ async def test_a_pod_without_labels_or_annotations_is_let_go_too(
 
     server.once("PATCH", answers(422, "the server rejected our request due to an error in our request"))
     server.once("LIST", shows)
-    release = release_writer(client, gang("a"), allowed)
+    release = writer(gang("a"))
     release.reconcile([GROUP])
     await eventually(lambda: len(server.seen("PATCH")) == 2, "a second patch")
     await quiet(release)
@@ -491,22 +481,20 @@ async def test_a_pod_without_labels_or_annotations_is_let_go_too(
     assert "/metadata/annotations" in paths
     assert "/metadata/labels" not in paths
     assert release.problems == {}
-    await release.queue.stop()
 
 
 async def test_pods_are_not_removed_for_a_node_that_is_there_again(
-    server: FakeApiServer, client: Client
+    server: FakeApiServer, writer: MakeWriter
 ) -> None:
     """The watch of nodes is behind, and a removal without grace is for ever."""
     nodes = "/api/v1/nodes"
     await server.put(nodes, {"metadata": {"name": "n9"}})
     member = released("a", f"{MEMBER}/0", "n9", group="gang")
     known = world([group(1), member], [admission(GROUP, "n9", pod_set=MEMBER, started=True)])
-    release = release_writer(client, known, allowed)
+    release = writer(known)
     release.reconcile([GROUP])
     await eventually(lambda: bool(server.seen("LIST")), "the question")
     await quiet(release)
     assert server.seen("DELETE") == []
     await server.remove(nodes, "n9")
     await eventually(lambda: bool(server.seen("DELETE")), "the removal")
-    await release.queue.stop()

@@ -1,9 +1,7 @@
 """Statuses, conditions and events on a real API server."""
 
-import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -30,20 +28,10 @@ from queues.api.api_resources import JOBS, POD_GROUPS, PODS, ObjectRef
 from queues.errors import Fenced
 from queues.plan import Reason
 from tests.kube.support.posted_volcano_jobs import eventually, listed, plain, submitted
+from tests.waiting import in_background
 
 LIMIT = Reason(code="QueueLimit", message="needs 32, queue has 12")
 GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/{}/podgroups"
-
-
-@asynccontextmanager
-async def running(writer: Any) -> AsyncIterator[None]:
-    task = asyncio.create_task(writer.run())
-    try:
-        yield
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
 
 
 async def seen(api: Client, path: str, look: Callable[[Any], Any]) -> Any:
@@ -91,7 +79,7 @@ async def test_statuses_and_events_wait_while_pods_are_let_go(
 
     status = StatusWriter(api, lambda: None, busy=is_busy)
     events = EventWriter(api, lambda: None, status.counts, instance="t", busy=is_busy)
-    async with running(status), running(events):
+    async with in_background(status.run()), in_background(events.run()):
         status.submit([pod_group_status(WorkloadStatus(ref=ref, minimum=4, admitted=False))])
         events.tell(EventNote(ref=ref, reason="Admitted", message="4 seats", action="Admit"))
         await eventually(lambda: _true(asked > 5 * COALESCE / BUSY_LOOK))
@@ -104,7 +92,7 @@ async def test_a_group_without_pods_is_pending_and_says_so(api: Client, namespac
     ref = await new_group(api, namespace)
     status = StatusWriter(api, lambda: None)
 
-    async with running(status):
+    async with in_background(status.run()):
         status.submit([pod_group_status(WorkloadStatus(ref=ref, minimum=4, admitted=False, seen=""))])
         told = await seen(api, ref.path, lambda status: status)
 
@@ -123,7 +111,7 @@ async def test_changes_that_come_together_are_one_write_and_the_same_again_is_no
     def group(count: int) -> WorkloadStatus:
         return WorkloadStatus(ref=ref, minimum=4, admitted=True, running=count, bound=count, seen="")
 
-    async with running(status):
+    async with in_background(status.run()):
         for count in range(5):
             status.submit([pod_group_status(group(count))])
         await seen(api, ref.path, lambda status: status.get("running") == 4)
@@ -139,12 +127,12 @@ async def test_the_next_leader_reads_first_and_writes_only_what_differs(api: Cli
     ref = await new_group(api, namespace)
     workload = WorkloadStatus(ref=ref, minimum=4, admitted=False, reason=LIMIT, seen="")
     first, second = StatusWriter(api, lambda: None), StatusWriter(api, lambda: None)
-    async with running(first):
+    async with in_background(first.run()):
         first.submit([pod_group_status(workload)])
         before = await seen(api, ref.path, lambda status: status)
 
     count = writes(api)
-    async with running(second):
+    async with in_background(second.run()):
         second.submit([pod_group_status(replace(workload, seen=None))])
         second.submit([pod_group_status(replace(workload, seen=None, failed=1))])
         after = await seen(api, ref.path, lambda status: status if status.get("failed") else None)
@@ -164,7 +152,7 @@ async def test_a_volcano_job_shows_phase_counts_and_what_is_not_supported(
     )
     status = StatusWriter(api, lambda: None)
 
-    async with running(status):
+    async with in_background(status.run()):
         wanted = job_status(facts)
         status.submit([wanted])
         told = await seen(api, wanted.ref.path, lambda status: status)
@@ -205,7 +193,7 @@ async def test_a_suspended_job_and_a_gated_pod_say_why_they_wait_beside_what_oth
     others = {"Job": "Suspended", "Pod": "PodScheduled"}
     status = StatusWriter(api, lambda: None)
 
-    async with running(status):
+    async with in_background(status.run()):
         waiting = [WorkloadStatus(ref=ref, minimum=1, admitted=False, reason=LIMIT) for ref in refs]
         status.submit(admitted_condition(one) for one in waiting)
         for ref in refs:
@@ -225,7 +213,7 @@ async def test_what_cannot_be_written_does_not_stop_the_others(api: Client, name
     gone = replace(ref, name="gone", uid="gone")
     other = replace(ref, uid="another-object-of-this-name")
 
-    async with running(status):
+    async with in_background(status.run()):
         status.submit(
             pod_group_status(WorkloadStatus(ref=one, minimum=4, admitted=False, seen=""))
             for one in (gone, other, ref)
@@ -256,7 +244,7 @@ async def test_an_event_is_told_once_until_something_else_happens(api: Client, n
     def note(reason: str) -> EventNote:
         return EventNote(ref=ref, reason=reason, message=f"because {reason}", action="Admit")
 
-    async with running(events):
+    async with in_background(events.run()):
         for reason in ("QueueLimit", "QueueLimit", "Admitted", "QueueLimit"):
             events.tell(note(reason))
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from sqlalchemy import text
 
-from admission.cli.failures import finish
+from admission.cli.command_line import finish
 from admission.cli.muster import muster as muster_command
 from queues.errors import Fenced, InvalidDocument
 from queues.sql.database import Database

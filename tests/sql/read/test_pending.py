@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import insert
 
-from admission.web.queue_positions import order_terms, policies
+from admission.web.overview import order_terms, policies
 from queues.order.policies import LineEntry, devices, rank
 from queues.plan import Reason
 from queues.quota.queue import ROOT

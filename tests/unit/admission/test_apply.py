@@ -98,24 +98,6 @@ async def ring(database: str) -> AsyncIterator[Ring]:
 QUEUES = (queue("root"), queue("team", parent=ROOT))
 
 
-async def test_what_was_applied_is_what_a_new_leader_reads(ring: Ring) -> None:
-    await ring.begin(*QUEUES, node("n1"), node("n2"), volcano_job(10))
-    report = await ring.turn()
-    assert (report.admitted, len(ring.admissions[0].seats)) == (1, 10)
-    assert await ring.stored() == ring.admissions
-
-
-async def test_everything_is_given_back_when_the_job_is_gone(ring: Ring) -> None:
-    await ring.begin(*QUEUES, node("n1"), volcano_job(4))
-    await ring.turn()
-    await ring.turn(gone(volcano_job(4)))
-    await ring.turn()
-    assert ring.admissions == []
-    assert await ring.one("SELECT coalesce(sum(used), 0) FROM queue_balances") == 0
-    assert await ring.one("SELECT coalesce(sum(used), 0) FROM node_balances") == 0
-    assert await ring.one("SELECT count(*) FROM workloads") == 0
-
-
 async def test_what_happens_is_one_line_each_in_the_log(ring: Ring, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "admission.turn_report")
     await ring.begin(*QUEUES, node("n1"), volcano_job(4))
@@ -376,13 +358,6 @@ async def test_a_queue_that_moves_takes_its_use_along(ring: Ring) -> None:
         await ring.one(f"SELECT used FROM queue_balances WHERE queue = 'other' AND resource = '{GPU}'")
         == 3000
     )
-
-
-async def test_circular_parents_stop_only_their_own_queues(ring: Ring) -> None:
-    circle = (queue("x", parent=QueueName("y")), queue("y", parent=QueueName("x")))
-    await ring.begin(*QUEUES, *circle, node("n1"), volcano_job(1), job(1, queue=QueueName("x")))
-    assert (await ring.turn()).admitted == 1
-    assert ring.cycle.world.ledger.reasons[JOB].code == "QueueBroken"
 
 
 async def test_gauges_tell_what_queues_use_and_deserve(ring: Ring) -> None:

@@ -5,7 +5,7 @@ import gc
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic
@@ -28,7 +28,7 @@ from queues.sql.database import Database
 from queues.sql.leadership import LeaseTrust, Term, database_time, elect, resign
 from queues.sql.ledger_identity import read_identity
 from tests.fakes.fake_api_server import FakeApiServer
-from tests.waiting import eventually, until
+from tests.waiting import eventually, in_background, until
 
 #: Soon over; and longer than any test waits, so that no busy machine ends it.
 QUICK, STEADY = LeaseTiming(lease=2.0, retry=0.1), LeaseTiming(lease=3600.0, retry=0.05)
@@ -99,11 +99,8 @@ async def running(
     holder: str = "me",
     patience: LeaseTiming = STEADY,
 ) -> AsyncIterator[asyncio.Task[None]]:
-    task: asyncio.Task[None] = asyncio.create_task(Leadership(postgres, holder, patience).run(lead))
-    yield task
-    task.cancel()
-    with suppress(asyncio.CancelledError):
-        await task
+    async with in_background(Leadership(postgres, holder, patience).run(lead)) as task:
+        yield task
 
 
 def block_this_loop_until(holds: Callable[[], bool]) -> None:
@@ -193,8 +190,7 @@ async def test_who_stands_still_for_too_long_resigns_so_that_another_leads(postg
     stuck, other = Reign(), Reign()
     database: Any = postgres
     leadership = Leadership(database, "stuck", STEADY, standing=lambda: stood)
-    task = asyncio.create_task(leadership.run(stuck.lead))
-    try:
+    async with in_background(leadership.run(stuck.lead)):
         await eventually(lambda: stuck.at_work == 1, "an election")
         async with running(postgres, other.lead, holder="other", patience=STEADY):
             stood = LOOP_LOST + 1
@@ -202,10 +198,6 @@ async def test_who_stands_still_for_too_long_resigns_so_that_another_leads(postg
             await eventually(lambda: stuck.at_work == 0, "the end of the term")
             with pytest.raises(Fenced):
                 stuck.mandates[0].check_lease()
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
 
 
 async def test_who_is_told_to_stop_resigns_so_that_the_next_need_not_wait(postgres: Flaky) -> None:
@@ -308,9 +300,8 @@ async def test_terms_that_the_same_error_ends_follow_one_another_later_and_later
         raise DatabaseError(reason="a constraint")
 
     leadership = Leadership(postgres, "me", LeaseTiming(lease=2.0, retry=0.02), failures=failures)  # type: ignore[arg-type]
-    task = asyncio.create_task(leadership.run(fails))
-    await eventually(lambda: len(begun) == 10, "ten terms")
-    task.cancel()
+    async with in_background(leadership.run(fails)):
+        await eventually(lambda: len(begun) == 10, "ten terms")
     assert begun[9] - begun[8] >= 0.15
     told = failures.told()
     assert told is not None
@@ -330,13 +321,12 @@ async def test_who_is_unfit_does_not_run_until_it_is_fit_again(
 
     reign = Reign()
     leadership = Leadership(postgres, "me", STEADY, unfit=unfit)  # type: ignore[arg-type]
-    task = asyncio.create_task(leadership.run(reign.lead))
-    await eventually(lambda: asked > 2, "questions")
-    assert reign.mandates == []
-    assert [record.message for record in caplog.records] == ["cannot run for leader"]
-    fit = True
-    await eventually(lambda: reign.at_work == 1, "an election")
-    task.cancel()
+    async with in_background(leadership.run(reign.lead)):
+        await eventually(lambda: asked > 2, "questions")
+        assert reign.mandates == []
+        assert [record.message for record in caplog.records] == ["cannot run for leader"]
+        fit = True
+        await eventually(lambda: reign.at_work == 1, "an election")
 
 
 async def test_time_in_which_the_machine_was_suspended_counts_against_the_lease(
@@ -406,13 +396,8 @@ async def test_nothing_of_an_ended_term_is_kept_in_memory(postgres: Flaky) -> No
 
     database: Any = postgres
     leadership = Leadership(database, "me", STEADY, after_term=collect)
-    task = asyncio.create_task(leadership.run(lead))
-    try:
+    async with in_background(leadership.run(lead)):
         await eventually(lambda: len(left) >= 2, "two terms that ended")
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
     assert set(left) == {0}
 
 
@@ -427,28 +412,25 @@ async def test_a_ledger_that_does_not_lead_the_cluster_is_not_elected_until_it_d
     async with await Client.connect(server.kubeconfig(tmp_path)) as client:
         guard = LedgerGuard(database, ClusterLedger(client))
         leadership = Leadership(database, "me", STEADY, unfit=guard.why_refused)
-        task = asyncio.create_task(leadership.run(reign.lead))
-        await eventually(lambda: guard.problem is not None, "a refusal")
-        assert "muster ledger adopt-cluster" in str(guard.problem)
-        assert reign.mandates == []
-        await server.put(queues, root)
-        await eventually(lambda: reign.at_work == 1, "an election")
-        assert guard.problem is None
+        async with in_background(leadership.run(reign.lead)):
+            await eventually(lambda: guard.problem is not None, "a refusal")
+            assert "muster ledger adopt-cluster" in str(guard.problem)
+            assert reign.mandates == []
+            await server.put(queues, root)
+            await eventually(lambda: reign.at_work == 1, "an election")
+            assert guard.problem is None
 
-        assert await guard.why_refused() is None
-        asked = len(server.requests)
-        assert await guard.why_refused() is None
-        assert len(server.requests) == asked, "while one replica leads, the others need not ask again"
+            assert await guard.why_refused() is None
+            asked = len(server.requests)
+            assert await guard.why_refused() is None
+            assert len(server.requests) == asked, "while one replica leads, the others need not ask again"
 
-        # As in a cluster whose replica has the DSN of another one, where somebody leads.
-        other = {"id": "another", "term": 7, "holder": "them"}
-        await server.put(queues, {**root, "status": {"ledger": other}})
-        swapped = LedgerGuard(database, ClusterLedger(client))
-        assert "status.ledger of queue root" in str(await swapped.why_refused())
-        assert swapped.problem is not None
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+            # As in a cluster whose replica has the DSN of another one, where somebody leads.
+            other = {"id": "another", "term": 7, "holder": "them"}
+            await server.put(queues, {**root, "status": {"ledger": other}})
+            swapped = LedgerGuard(database, ClusterLedger(client))
+            assert "status.ledger of queue root" in str(await swapped.why_refused())
+            assert swapped.problem is not None
     await server.stop()
 
 
@@ -479,16 +461,13 @@ async def test_without_a_root_queue_none_is_elected_and_no_ledger_is_said_to_be_
     assert await guard.why_refused() == guard.problem is not None, "another ledger fails the readiness"
     cluster.record, cluster.has_root = None, False
     leadership = Leadership(database, "me", STEADY, unfit=guard.why_refused)
-    task = asyncio.create_task(leadership.run(reign.lead))
-    await eventually(lambda: _why_not_elected(caplog) != [], "a line that says why")
-    assert "There is no queue root" in _why_not_elected(caplog)[0]
-    assert guard.problem is None, "a replica that waits for the queue is ready"
-    assert reign.mandates == []
-    cluster.has_root = True
-    await eventually(lambda: reign.at_work == 1, "an election")
-    task.cancel()
-    with suppress(asyncio.CancelledError):
-        await task
+    async with in_background(leadership.run(reign.lead)):
+        await eventually(lambda: _why_not_elected(caplog) != [], "a line that says why")
+        assert "There is no queue root" in _why_not_elected(caplog)[0]
+        assert guard.problem is None, "a replica that waits for the queue is ready"
+        assert reign.mandates == []
+        cluster.has_root = True
+        await eventually(lambda: reign.at_work == 1, "an election")
 
 
 def _why_not_elected(caplog: pytest.LogCaptureFixture) -> list[str]:

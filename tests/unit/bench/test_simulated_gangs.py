@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from admission.cli.failures import finish
+from admission.cli.command_line import finish
 from queues.quota.queue import Queue
 from queues.workload import QueueName
 from tests.bench.simulate import rules

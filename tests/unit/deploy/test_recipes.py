@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from admission.cli.failures import finish
+from admission.cli.command_line import finish
 from admission.cli.muster import muster
 
 ROOT = Path(__file__).parents[3]

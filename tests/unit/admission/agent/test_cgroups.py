@@ -1,7 +1,5 @@
 """The pod of a process by its control groups: each form that kubelets and container runtimes write."""
 
-import os
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -95,14 +93,8 @@ def test_processes_of_the_node_have_no_pod(text):
     assert pod_uid(text) is None
 
 
-@given(st.text())
+@given(st.text() | st.text(alphabet="/:kubepods-.slicx_0", max_size=60))
 def test_any_text_gives_a_uid_or_none(text):
-    found = pod_uid(text)
-    assert found is None or found
-
-
-@given(st.text(alphabet="/:kubepods-.slicx_0", max_size=60))
-def test_any_path_gives_a_uid_or_none(text):
     found = pod_uid(text)
     assert found is None or found
 
@@ -117,7 +109,3 @@ def test_the_group_of_a_process_is_read_from_proc(tmp_path):
 
 def test_a_process_that_has_ended_has_no_pod(tmp_path):
     assert pod_of_process(18, tmp_path) is None
-
-
-def test_this_process_is_read_without_a_fault():
-    assert pod_of_process(os.getpid()) is None or isinstance(pod_of_process(os.getpid()), str)

@@ -8,7 +8,7 @@ import pytest
 
 from admission.agent.device_object import device_document
 from admission.agent.health import ConditionType, HealthState
-from admission.agent.readings import DeviceEvent, EventKind, RecoveryAction
+from admission.agent.readings import DeviceEvent, EccErrors, EventKind, RecoveryAction
 from tests.builders.node_agents.assessed_devices import MINUTE, START, Agent, healthy, told, xid
 from tests.builders.node_agents.device_readings import (
     device,
@@ -81,15 +81,11 @@ def test_a_pending_reset_is_told_and_the_device_stays_healthy() -> None:
     assert told(health, ConditionType.RESET_PENDING) == (True, "RowsToRemap")
 
 
-@pytest.mark.parametrize(("degrees", "hot"), [(95, False), (96, True)])
-def test_above_95_degrees_a_device_is_overheated(degrees: int, hot: bool) -> None:
-    assert Agent().device(degrees=degrees).has(ConditionType.OVERHEATED) is hot
-
-
 @pytest.mark.parametrize(("degrees", "hot"), [(95, True), (90, True), (89, False), (None, True)])
-def test_it_is_so_until_it_is_below_90_degrees(degrees: int | None, hot: bool) -> None:
+def test_above_95_degrees_a_device_is_overheated_until_it_is_below_90(degrees: int | None, hot: bool) -> None:
     agent = Agent()
-    agent.device(degrees=96)
+    assert not agent.device(degrees=95).has(ConditionType.OVERHEATED)
+    assert agent.device(degrees=96).has(ConditionType.OVERHEATED)
     assert agent.device(degrees=degrees).has(ConditionType.OVERHEATED) is hot
 
 
@@ -149,13 +145,14 @@ def test_a_loss_that_is_told_ends_with_a_reading_of_later_in_which_the_device_an
     assert agent.restarted().sees(node(device(), began=told_at + 1))["GPU-0"].healthy
 
 
-def test_an_error_that_is_told_and_not_counted_is_over_after_a_quiet_time() -> None:
+@pytest.mark.parametrize("counter", [ecc(0), None], ids=["not counted", "no counter can be read"])
+def test_an_error_of_memory_that_is_told_is_over_after_a_quiet_time(counter: EccErrors | None) -> None:
     agent = Agent()
-    agent.device()
-    agent.device(events=[DeviceEvent(kind=EventKind.ECC_UNCORRECTED, device="GPU-0")])
-    health = agent.device(after=10 * MINUTE - 1)
+    agent.device(ecc=counter)
+    agent.device(ecc=counter, events=[DeviceEvent(kind=EventKind.ECC_UNCORRECTED, device="GPU-0")])
+    health = agent.device(ecc=counter, after=10 * MINUTE - 1)
     assert told(health, ConditionType.ECC_UNCORRECTED) == (True, "UncorrectedErrorReported")
-    assert agent.device(after=1).healthy
+    assert agent.device(ecc=counter, after=1).healthy
 
 
 def test_a_device_that_is_gone_is_forgotten_and_the_others_stay() -> None:
@@ -168,11 +165,14 @@ def test_a_device_that_is_gone_is_forgotten_and_the_others_stay() -> None:
 # ── XIDs ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_xids_of_programs_are_counted_and_change_nothing() -> None:
+@pytest.mark.parametrize(
+    ("codes", "counted"), [((PROGRAM, 31, PROGRAM), 3), ((63, 154, 162, 163), 0)], ids=["programs", "notices"]
+)
+def test_xids_of_programs_and_notices_change_nothing(codes: tuple[int, ...], counted: int) -> None:
     agent = Agent()
     before = agent.device()
-    health = agent.device(events=[xid(PROGRAM), xid(31), xid(PROGRAM)])
-    assert (health, health.application_xids) == (before, 3)
+    health = agent.device(events=list(map(xid, codes)))
+    assert (health, health.application_xids) == (before, counted)
 
 
 @pytest.mark.parametrize("code", [RESET, REBOOT, HARDWARE, 9999])
@@ -212,29 +212,16 @@ def test_it_is_over_when_the_driver_asked_for_a_recovery_and_does_not_any_more(c
 
 
 @pytest.mark.parametrize("code", [RESET, REBOOT, HARDWARE])
-def test_it_is_over_when_the_device_comes_back(code: int) -> None:
+def test_it_is_over_when_the_device_comes_back_or_the_driver_was_started_again(code: int) -> None:
     agent = Agent()
     agent.device(events=[xid(code)])
     agent.sees(node(lost(device())))
     assert agent.device().healthy
-
-
-@pytest.mark.parametrize("code", [RESET, REBOOT, HARDWARE])
-def test_it_is_over_when_the_driver_was_started_again(code: int) -> None:
     agent = Agent()
     agent.sees(with_start(node(device()), "boot 1"), events=[xid(code)])
     assert not agent.sees(with_start(node(device()), "boot 1"))["GPU-0"].healthy
     assert agent.restarted().sees(with_start(node(device()), "boot 2"))["GPU-0"].healthy
     assert not agent.sees(with_start(node(device()), ""))["GPU-0"].healthy, "unknown is not another start"
-
-
-@with_rows("before", "after", "over")
-def test_the_driver_was_started_again_if_its_loads_grew_or_the_node_was_rebooted(
-    before: str, after: str, over: bool
-) -> None:
-    agent = Agent()
-    agent.sees(with_start(node(device()), before), events=[xid(HARDWARE)])
-    assert agent.sees(with_start(node(device()), after))["GPU-0"].healthy is over
 
 
 @pytest.mark.parametrize(
@@ -276,14 +263,6 @@ def test_an_xid_that_is_told_all_the_time_is_written_down_once_a_minute() -> Non
     assert agent.device(events=[xid(RESET)], after=1) != first
 
 
-@pytest.mark.parametrize("code", [63, 154, 162, 163])
-def test_notices_change_nothing_and_are_not_counted(code: int) -> None:
-    agent = Agent()
-    before = agent.device()
-    health = agent.device(events=[xid(code)])
-    assert (health, health.application_xids) == (before, 0)
-
-
 def test_xid_154_leaves_it_to_the_recovery_action() -> None:
     changed = DeviceEvent(kind=EventKind.RECOVERY_CHANGED, device="GPU-0")
     for event in (xid(154), changed):
@@ -299,15 +278,6 @@ def test_a_fault_that_a_newer_table_calls_harmless_is_over() -> None:
     agent = Agent(HealthState.from_document(old), agent.now)
     assert [each.xid for each in agent.state.devices["GPU-0"].faults] == [PROGRAM]
     assert agent.device().healthy
-
-
-def test_an_error_of_memory_that_is_told_counts_where_no_counter_can_be_read() -> None:
-    agent = Agent()
-    event = DeviceEvent(kind=EventKind.ECC_UNCORRECTED, device="GPU-0")
-    health = agent.device(ecc=None, events=[event])
-    assert told(health, ConditionType.ECC_UNCORRECTED) == (True, "UncorrectedErrorReported")
-    assert not agent.device(ecc=None, after=10 * MINUTE - 1).healthy
-    assert agent.device(ecc=None, after=1).healthy
 
 
 # ── marks ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -345,18 +315,7 @@ def test_a_mark_that_is_taken_away_is_a_recovery_however_often() -> None:
         assert (health.healthy, healthy(health).message) == (True, "after MarkedByPerson")
 
 
-# ── since, flapping ─────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_since_moves_only_with_the_status() -> None:
-    agent = Agent()
-    agent.device()
-    agent.device(degrees=97)
-    began = agent.now
-    agent.device(degrees=99, ecc=ecc(1))
-    health = agent.device(degrees=94, ecc=ecc(4))
-    assert healthy(health).since == began
-    assert {each.since for each in health.conditions} == {began, began + 5}
+# ── flapping ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_device_that_changes_three_times_is_flapping_until_it_was_well_for_ten_minutes() -> None:
@@ -411,15 +370,6 @@ def test_a_fault_is_over_when_the_driver_was_loaded_again(before: str, now: str,
 
 
 # ── over a restart of the agent ─────────────────────────────────────────────────────────────────────────────────
-
-
-def test_an_agent_that_starts_again_goes_on_where_it_was() -> None:
-    agent = Agent()
-    reading = node(device(0, degrees=97), device(1, links_down=(4,)), lost(device(2)), driver_start="boot 1")
-    agent.sees(reading, events=[xid(RESET), xid(HARDWARE, on="GPU-1")], mark="1=loud")
-    assert agent.restarted().state == agent.state
-    other = agent.restarted()
-    assert other.sees(reading) == agent.sees(reading)
 
 
 def test_a_fault_stays_though_the_annotation_was_taken_away() -> None:

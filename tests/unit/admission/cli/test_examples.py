@@ -5,8 +5,8 @@ import shlex
 import click
 import pytest
 
+from admission.cli.command_line import finish
 from admission.cli.examples import NamedCommand, commands_of, examples
-from admission.cli.failures import finish
 from admission.cli.kubectl_muster import kubectl_muster
 from admission.cli.muster import muster
 

@@ -14,7 +14,7 @@ from admission.cli.output import Output
 from admission.cli.plugin.pending import pending_table
 from admission.cli.rendering.explanation import workload_text
 from admission.cli.rendering.quota import history_table, value_words
-from admission.cli.rendering.table import rounded
+from admission.cli.rendering.terminal import rounded
 from queues.read_api import bodies
 from tests.fakes import fake_reader
 from tests.fakes.fake_reader import FADING, GPU, STORY, FakeReader, account, queue
@@ -63,7 +63,7 @@ async def test_old_data_is_told_as_such_and_very_old_data_by_the_exit_code(
 
 async def test_long_lists_are_fetched_page_by_page(ask: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = (await ask("pending", "-A", "--no-headers")).out
-    monkeypatch.setattr("admission.cli.access.read_api.LARGEST_PAGE", 1)
+    monkeypatch.setattr("admission.cli.access.requests.LARGEST_PAGE", 1)
 
     assert (await ask("pending", "-A", "--no-headers")).out == whole
     assert len(whole.splitlines()) == 3

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from admission.cli.output import Output
 from admission.cli.plugin.jobs import jobs_table
-from admission.cli.rendering.table import devices
+from admission.cli.rendering.terminal import devices
 from queues.read_api.bodies import WorkloadList
 from tests.fakes.fake_reader import FakeReader
 from tests.fakes.plugin import Asking
@@ -58,7 +58,7 @@ async def test_an_empty_list_says_where_else_there_are_workloads(
 async def test_lists_are_fetched_page_by_page(ask: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = await ask("jobs -A --no-headers")
     everybody = await ask("who --no-headers")
-    monkeypatch.setattr("admission.cli.access.read_api.LARGEST_PAGE", 1)
+    monkeypatch.setattr("admission.cli.access.requests.LARGEST_PAGE", 1)
 
     assert await ask("jobs -A --no-headers") == whole
     assert await ask("who --no-headers") == everybody

@@ -10,9 +10,9 @@ import click
 import pytest
 import yaml
 
+from admission.cli.command_line import finish
 from admission.cli.commands import migrate as migrate_command
 from admission.cli.commands.run import run
-from admission.cli.failures import finish
 from admission.cli.kubectl_muster import kubectl_muster
 from admission.cli.muster import muster
 from admission.settings import Settings
@@ -94,7 +94,7 @@ READING = ("jobs", "pending", "explain", "events", "who", "queues", "version")
 NOT_FOR_READING = (
     *("pydantic", "yaml", "sqlalchemy", "aiohttp", "numpy", "asyncio"),
     *("ssl", "http.client", "importlib.metadata", "tempfile", "shutil", "difflib"),
-    *("queues.api.api_resources", "admission.cli.access.transport", "admission.cli.access.objects"),
+    *("queues.api.api_resources", "admission.api_connection", "admission.cli.access.objects"),
     *("admission.cli.plugin.quota_set", "admission.cli.plugin.queue", "admission.cli.plugin.job"),
     *("admission.cli.plugin.reserve", "admission.cli.plugin.try_objects", "admission.cli.examples"),
 )

@@ -23,7 +23,6 @@ ITEMS = [
     {"kind": "pod", "name": "b", "asks": {"nvidia.com/gpu": "2"}, "reason": {"code": "QueueLimit"}},
     {"kind": "pod", "name": "c", "asks": {"nvidia.com/gpu": "500m"}, "reason": {"code": "NoRoom"}},
 ]
-KINDS = {item["name"]: item["kind"] for item in ITEMS}
 
 
 @click.command()

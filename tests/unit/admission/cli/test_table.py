@@ -5,7 +5,7 @@ from msgspec import structs
 from admission.cli.output import Output
 from admission.cli.page.layout import render
 from admission.cli.plugin.pending import pending_table
-from admission.cli.rendering.table import amounts, short_names, table
+from admission.cli.rendering.terminal import amounts, short_names, table
 from queues.read_api.bodies import PendingList, ReasonBody
 from tests.fakes.fake_reader import waiting
 

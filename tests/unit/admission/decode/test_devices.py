@@ -12,11 +12,7 @@ from admission.decode.devices.resource_claims import (
     resource_claim_fact,
     resource_claim_template_fact,
 )
-from admission.decode.devices.resource_slices import (
-    WireDeviceClass,
-    device_class_fact,
-    resource_slice_fact,
-)
+from admission.decode.devices.resource_slices import WireDeviceClass, device_class_fact, resource_slice_fact
 from admission.facts.devices import (
     AllocatedDevice,
     DeviceClassFact,
@@ -62,9 +58,7 @@ def a_class(*expressions: str) -> DeviceClassFact:
 
 
 def a_slice(*devices: Document) -> ResourceSliceFact:
-    found = resource_slice_fact(read(resource_slice("n1", *devices), WireResourceSlice))
-    assert found is not None
-    return found
+    return resource_slice_fact(read(resource_slice("n1", *devices), WireResourceSlice))
 
 
 def a_pod(claims: list[Document], **status: Any) -> PodFact:
@@ -86,20 +80,15 @@ def test_devices_of_a_class_are_counted_over_the_requests_of_a_template() -> Non
 @pytest.mark.parametrize(
     ("asked", "found"),
     [
-        (
-            request(allocationMode="All"),
-            "request gpu: found allocationMode All, expected a number of devices",
-        ),
+        (request(allocationMode="All"), "request gpu: found allocationMode All, expected a number of devices"),
         (request(adminAccess=True), "request gpu: found adminAccess, expected a number of devices"),
-        (
-            {"name": "any", "firstAvailable": [{"name": "a", "deviceClassName": CLASS, "count": 1}]},
-            "request any: found firstAvailable, expected a number of devices",
-        ),
+        ({"name": "any", "firstAvailable": [{"name": "a", "deviceClassName": CLASS, "count": 1}]},
+         "request any: found firstAvailable, expected a number of devices"),
         ({"name": "new", "tomorrow": {}}, "request new: found no request that is known here, expected"),
         (request(33), "found 33 devices, expected at most 32"),
         (request(2**62), f"found {2**62} devices, expected at most 32"),
     ],
-)
+)  # fmt: skip
 def test_what_is_no_number_of_devices_of_a_class_is_a_problem(asked: Document, found: str) -> None:
     assert template(asked).problem.startswith(found)
 
@@ -126,16 +115,12 @@ def test_a_pod_names_the_template_and_the_claim_that_was_made_for_it() -> None:
 
 @with_rows("entry", "found")
 def test_claims_that_pods_may_share_are_told_to_be_uncounted(entry: Document, found: str) -> None:
-    obstacle = a_pod([entry]).obstacle
-    assert obstacle is not None
-    assert obstacle.message.startswith(
-        f"spec.resourceClaims[gpu]: {found}, expected resourceClaimTemplateName"
-    )
+    told = f"spec.resourceClaims[gpu]: {found}, expected resourceClaimTemplateName"
+    assert a_pod([entry]).obstacle.message.startswith(told)
 
 
 def test_a_pod_with_countless_claims_is_not_considered() -> None:
     found = a_pod([{"name": str(each), "resourceClaimTemplateName": "t"} for each in range(1000)])
-    assert found.obstacle is not None
     assert found.obstacle.message.startswith("spec.resourceClaims: found 1000 claims, expected at most 64")
     assert len(found.claims) == 64
 
@@ -148,13 +133,8 @@ def test_a_class_selects_by_driver_and_attributes_as_drivers_write_it() -> None:
         "device.driver == 'gpu.example.com' &&\n  device.attributes['gpu.example.com'].type == 'gpu'",
         '(device.attributes["gpu.example.com"].healthy) && device.attributes["x.io"].index == 3',
     )
-    assert found == DeviceClassFact(
-        name="c",
-        driver=DRIVER,
-        attributes=frozenset(
-            {(f"{DRIVER}/type", "str gpu"), (f"{DRIVER}/healthy", "bool True"), ("x.io/index", "int 3")}
-        ),
-    )
+    selected = {(f"{DRIVER}/type", "str gpu"), (f"{DRIVER}/healthy", "bool True"), ("x.io/index", "int 3")}
+    assert found == DeviceClassFact(name="c", driver=DRIVER, attributes=frozenset(selected))
 
 
 @pytest.mark.parametrize(
@@ -188,19 +168,18 @@ def test_devices_show_what_classes_select_by_and_equal_ones_are_kept_once() -> N
 
 def test_devices_that_differ_only_in_what_they_are_known_by_share_their_attributes() -> None:
     known_by = ("uuid", "UUID", "parentUUID", "pciBusID", "resource.kubernetes.io/pcieBusID", "serialNumber")
-    first, second = (
-        {"attributes": {"type": {"string": "mig"}, **{key: {"string": f"x-{index}"} for key in known_by}}}
-        for index in range(2)
-    )
-    found = a_slice(device(0) | first, device(1) | second).devices
+    parts = []
+    for index in range(2):
+        attributes = {"type": {"string": "mig"}, **{key: {"string": f"x-{index}"} for key in known_by}}
+        parts.append(device(index) | {"attributes": attributes})
+    found = a_slice(*parts).devices
     assert found[0].attributes == {(f"{DRIVER}/type", "str mig")}
     assert found[0].attributes is found[1].attributes
 
 
 def test_devices_that_are_parts_of_one_another_are_left_out_and_those_with_a_taint_are_marked() -> None:
-    broken = [
-        device(1, taints=[{"key": "broken", "effect": effect}]) for effect in ("NoSchedule", "NoExecute")
-    ]
+    effects = ("NoSchedule", "NoExecute")
+    broken = [device(1, taints=[{"key": "broken", "effect": effect}]) for effect in effects]
     parted = device(2, consumesCounters=[{"counterSet": "gpu-2", "counters": {}}])
     noted = device(3, taints=[{"key": "note", "effect": "None"}])
     found = a_slice(device(0), *broken, parted, noted).devices
@@ -242,17 +221,17 @@ def test_what_is_kept_of_a_slice_is_bounded() -> None:
 
 
 @pytest.mark.parametrize(
-    "spec", [{"nodeName": "N" * 300}, {"driver": "9" * 300}, {"pool": {"name": "p" * 300}}]
+    "spec",
+    [
+        {"nodeName": "N" * 300},
+        {"driver": "9" * 300},
+        {"pool": {"name": "p" * 300}},
+        {"nodeName": None, "allNodes": True},
+    ],
 )
-def test_a_slice_of_a_name_that_cannot_be_is_left_out(spec: dict[str, Any]) -> None:
+def test_a_slice_of_no_single_node_or_with_a_name_that_cannot_be_is_left_out(spec: dict[str, Any]) -> None:
     document = resource_slice("n1", device(0))
     document["spec"] |= spec
-    assert resource_slice_fact(read(document, WireResourceSlice)) is None
-
-
-def test_a_slice_of_no_single_node_is_left_out() -> None:
-    document = resource_slice("n1", device(0))
-    document["spec"] |= {"nodeName": None, "allNodes": True}
     assert resource_slice_fact(read(document, WireResourceSlice)) is None
 
 

@@ -2,15 +2,17 @@
 
 from dataclasses import replace
 
+import msgspec
+
 from admission.decode.admin_documents import budget_fact
 from admission.decode.interruption import LONGEST_IMAGE, conduct_of, image_of
 from admission.facts.cluster import BudgetFact
-from admission.facts.pods import Conduct, PodFact, PodPhase, PodShape
-from admission.wire import WireBudgetSpec, WireBudgetStatus, WireMetadata, WirePodDisruptionBudget
+from admission.facts.pods import Conduct, PodFact
+from admission.wire import WireMetadata, WirePodDisruptionBudget
 from admission.world.snapshot_rows import Budgets
-from queues.api.types.pod import WireContainer, WireLabelSelector, WirePodSpec, WireSelectorRequirement
-from queues.resources import Resources
-from queues.workload import NodeName, WorkloadKey, WorkloadKind
+from queues.api.types.pod import WireContainer, WirePodSpec
+from queues.workload import WorkloadKey, WorkloadKind
+from tests.builders.facts import pod as a_pod
 from tests.tables import with_rows
 
 
@@ -23,14 +25,8 @@ def test_annotations_say_how_work_may_be_interrupted() -> None:
         "volcano.sh/preemptable": "true",
         "muster.dev/user": "ada",
     }
-    assert conduct_of(said, None) == Conduct(
-        user="ada",
-        run_time=7200,
-        checkpoint_interval=1800,
-        min_run_time=90,
-        cooldown=600,
-        preemptable=True,
-    )
+    times = {"run_time": 7200, "checkpoint_interval": 1800, "min_run_time": 90, "cooldown": 600}
+    assert conduct_of(said, None) == Conduct(user="ada", preemptable=True, **times)
 
 
 @with_rows("image", "told")
@@ -41,9 +37,8 @@ def test_an_image_is_told_by_repository_and_tag(image: str | None, told: str) ->
 
 
 def test_a_long_image_is_cut_and_stays_another_one() -> None:
-    first, second = (
-        image_of(WirePodSpec(containers=(WireContainer(image="x" * 300 + end),))) for end in "ab"
-    )
+    images = (WireContainer(image="x" * 300 + end) for end in "ab")
+    first, second = (image_of(WirePodSpec(containers=(image,))) for image in images)
     assert (len(first), first != second) == (LONGEST_IMAGE, True)
     assert image_of(WirePodSpec()) == ""
 
@@ -72,32 +67,17 @@ def test_a_duration_that_cannot_be_read_is_not_declared_and_a_deadline_is_a_run_
 
 
 def budget(allowed: int = 1, **labels: str) -> BudgetFact:
-    return budget_fact(
-        WirePodDisruptionBudget(
-            metadata=WireMetadata(namespace="team", name="budget"),
-            spec=WireBudgetSpec(
-                selector=WireLabelSelector(
-                    match_labels=labels,
-                    match_expressions=(
-                        WireSelectorRequirement(key="tier", operator="NotIn", values=("test",)),
-                    ),
-                )
-            ),
-            status=WireBudgetStatus(disruptions_allowed=allowed),
-        )
-    )
+    untested = {"key": "tier", "operator": "NotIn", "values": ["test"]}
+    document = {
+        "metadata": {"namespace": "ns", "name": "budget"},
+        "spec": {"selector": {"matchLabels": labels, "matchExpressions": [untested]}},
+        "status": {"disruptionsAllowed": allowed},
+    }
+    return budget_fact(msgspec.convert(document, WirePodDisruptionBudget))
 
 
 def pod(uid: str, **labels: str) -> PodFact:
-    return PodFact(
-        uid=uid,
-        namespace="team",
-        name=uid,
-        phase=PodPhase.RUNNING,
-        node=NodeName("n"),
-        shape=PodShape(takes=Resources({"pods": 1})),
-        labels=tuple(sorted(labels.items())),
-    )
+    return a_pod(uid, "n", labels=tuple(sorted(labels.items())))
 
 
 KEY = WorkloadKey(WorkloadKind.JOB, "j")
@@ -123,9 +103,8 @@ def test_pods_are_counted_under_the_budgets_that_select_them() -> None:
 
 def test_a_budget_without_a_selector_is_about_nobody_and_another_namespace_about_others() -> None:
     budgets = Budgets()
-    budgets.put(
-        "none", budget_fact(WirePodDisruptionBudget(metadata=WireMetadata(namespace="team", name="none")))
-    )
+    unspecific = WirePodDisruptionBudget(metadata=WireMetadata(namespace="ns", name="none"))
+    budgets.put("none", budget_fact(unspecific))
     budgets.put("else", replace(budget(app="web"), namespace="other"))
     budgets.update(KEY, [pod("a", app="web")])
     assert budgets.all() == ()

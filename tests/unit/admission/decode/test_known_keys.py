@@ -62,10 +62,9 @@ def a_pod(metadata: dict[str, Any]) -> Any:
 
 
 def a_job_set(metadata: dict[str, Any]) -> Any:
-    document = {"metadata": {"name": "j", "namespace": "ns", "uid": "u", "resourceVersion": "1", **metadata}}
-    return fact_of(
-        JOB_SET, msgspec.json.decode(msgspec.json.encode({**document, "spec": {}}), type=WireOperatorJob)
-    )
+    meta = {"name": "j", "namespace": "ns", "uid": "u", "resourceVersion": "1", **metadata}
+    raw = msgspec.json.encode({"metadata": meta, "spec": {}})
+    return fact_of(JOB_SET, msgspec.json.decode(raw, type=WireOperatorJob))
 
 
 DECODED: Final = {

@@ -54,9 +54,8 @@ def test_affinity_that_would_take_long_to_read_is_refused_by_its_size() -> None:
     assert told(a_job(template=template(affinity=large))) == f"spec.template.spec.{expected}"
     assert told(a_pod(affinity=large)) == f"spec.{expected}"
     assert not told(a_job(template=template(affinity=affinity(LARGEST_AFFINITY // 2))))
-    assert template_digest(msgspec.json.encode(template(affinity=large))) == "", (
-        "it is not tried by a dry run"
-    )
+    digest = template_digest(msgspec.json.encode(template(affinity=large)))
+    assert digest == "", "it is not tried by a dry run"
 
 
 def test_affinity_of_all_tasks_together_counts() -> None:
@@ -84,18 +83,12 @@ def test_affinity_without_the_form_of_one_is_an_obstacle_of_its_object() -> None
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        (
-            {"containers": [CONTAINER] * (MOST_CONTAINERS + 1)},
-            f"containers: found {MOST_CONTAINERS + 1} containers",
-        ),
+        ({"containers": [CONTAINER] * (MOST_CONTAINERS + 1)}, f"containers: found {MOST_CONTAINERS + 1} containers"),
         ({"tolerations": [{"operator": "Exists"}] * 9999}, "tolerations: found 9999 tolerations"),
         ({"nodeSelector": {f"k{i}": "v" for i in range(9999)}}, "nodeSelector: found 9999 labels"),
-        (
-            {"overhead": {f"e.com/r{i}": "1" for i in range(999)}},
-            "containers[].resources: found 999 resources",
-        ),
+        ({"overhead": {f"e.com/r{i}": "1" for i in range(999)}}, "containers[].resources: found 999 resources"),
     ],
-)
+)  # fmt: skip
 def test_lists_are_counted_before_their_entries_are_read(spec: dict[str, Any], message: str) -> None:
     assert f"spec.template.spec.{message}" in told(a_job(template=template(**spec)))
 
@@ -115,9 +108,7 @@ def test_what_a_volcano_job_lists_is_counted_first(spec: dict[str, Any], path: s
     assert told(many) == f"spec.tasks: found too many entries, expected at most {MOST_POD_SETS}."
 
 
-def test_a_version_of_a_large_template_is_read_once_whatever_its_job_tells(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_version_of_a_large_template_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     read, shape_of = 0, pod_templates.pod_shape_of
 
     def counted(*args: Any, **more: Any) -> Any:
@@ -156,6 +147,5 @@ def test_directions_are_taken_out_of_terms_in_their_order() -> None:
     own = [{"matchExpressions": [{"key": key, "operator": "Exists"}]} for key in "cab"]
     pins = [{"key": "metadata.name", "operator": "In", "values": [node]} for node in ("n1", "n2")]
     tied = [{**term, "matchFields": [pin]} for pin in pins for term in own]
-    assert unpinned({"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": tied}}}) == {
-        "nodeAffinity": {REQUIRED: {"nodeSelectorTerms": own}}
-    }
+    found = unpinned({"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": tied}}})
+    assert found == {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": own}}}

@@ -25,7 +25,6 @@ def test_devices_are_read_by_their_number_with_what_is_wrong() -> None:
     assert [(each.number, each.resource) for each in found.devices] == [(0, GPU), (1, GPU)]
     well, faulty = (each.fault for each in found.devices)
     assert well is None
-    assert faulty is not None
     told = faulty.told("of node n1, under pod a")
     assert told == "GPU 1 of node n1, under pod a, is unhealthy: XidFault (XID 79: it has fallen off the bus)"
     assert faulty.since == 1_800_000_000
@@ -50,7 +49,6 @@ def test_gpus_are_read_however_many_other_devices_are_listed_before_them() -> No
 def test_a_device_that_says_nothing_of_its_health_takes_no_work() -> None:
     """As Koordinator's default has it."""
     [found] = read(device_object("n1", {"type": "gpu", "id": "GPU-0", "minor": 0})).devices
-    assert found.fault is not None
     assert (found.fault.reason, found.fault.since) == ("Unhealthy", 0)
 
 
@@ -87,32 +85,25 @@ def test_devices_are_known_by_the_number_that_pods_name_not_by_their_device_file
     devices = (device(3, labels=labels[0]), device(1, labels=labels[1], health=False))
     found = read(device_object("n1", *devices, holders={"a": [3, 9], "b": [1]}))
     assert [(each.id, each.number) for each in found.devices] == [("GPU-3", 0), ("GPU-1", 1)]
-    assert found.devices[1].fault is not None
     assert found.devices[1].fault.number == 1
     assert found.holders == {"a": frozenset((0,)), "b": frozenset((1,))}
 
 
 @pytest.mark.parametrize("minor_of_the_other", [0, 128])
-def test_of_two_vendors_devices_with_one_number_nobody_is_known_to_have_either(
-    minor_of_the_other: int,
-) -> None:
+def test_of_two_vendors_devices_with_one_number_neither_is_known_to_be_held(minor_of_the_other: int) -> None:
     """Otherwise a pod on the healthy one would go back for the fault of the other one."""
     first = {names.DEVICE_INDEX: "0", names.KOORDINATOR_GPU_VENDOR: "nvidia"}
     other = {names.DEVICE_INDEX: "0", names.KOORDINATOR_GPU_VENDOR: "amd"}
-    devices = (
-        device(0, labels=first, health=False),
-        device(minor_of_the_other, labels=other) | {"id": "AMD-0"},
-    )
+    of_amd = device(minor_of_the_other, labels=other) | {"id": "AMD-0"}
+    devices = (device(0, labels=first, health=False), of_amd)
     found = read(device_object("n1", *devices, device(1), holders={"a": [minor_of_the_other], "b": [1]}))
     assert found.holders == {"a": frozenset(), "b": frozenset((1,))}
 
 
 @pytest.mark.parametrize(("vendor", "resource"), [("amd", "amd.com/gpu"), ("huawei", "huawei.com/gpu")])
 def test_devices_of_a_vendor_count_as_its_resource(vendor: str, resource: str) -> None:
-    labels = {names.KOORDINATOR_GPU_VENDOR: vendor}
-    assert [each.resource for each in read(device_object("n1", device(0), labels=labels)).devices] == [
-        resource
-    ]
+    [found] = read(device_object("n1", device(0), labels={names.KOORDINATOR_GPU_VENDOR: vendor})).devices
+    assert found.resource == resource
 
 
 def test_of_a_node_with_devices_of_two_vendors_each_counts_as_its_own_resource() -> None:
@@ -161,9 +152,5 @@ def test_a_node_tells_what_its_device_plugins_hold_back() -> None:
         "capacity": {GPU: "8", "cpu": "64", "example.com/fpga": "x", "example.com/nic": "2"},
         "allocatable": {GPU: "7", "cpu": "60", "example.com/nic": "2"},
     }
-    found = node_fact(
-        msgspec.json.decode(
-            msgspec.json.encode({"metadata": {"name": "n1"}, "status": status}), type=WireNode
-        )
-    )
+    found = node_fact(msgspec.convert({"metadata": {"name": "n1"}, "status": status}, WireNode))
     assert found.withheld == Resources({GPU: 1000})

@@ -20,7 +20,7 @@ from queues.errors import InvalidDocument
 from queues.quota.queue import ROOT
 from queues.resources import Resources
 from queues.workload import AdmissionId, QueueName, Requirement, Taint, WorkloadKey, WorkloadKind
-from tests.tables import with_rows
+from tests.tables import named_rows, with_rows
 
 
 def a_node(annotations: dict[str, str] | None = None, **status: Any) -> NodeFact:
@@ -51,11 +51,8 @@ def a_pod(
 
 
 def controlled_by(api_version: str, kind: str = "Job") -> dict[str, Any]:
-    return {
-        "ownerReferences": [
-            {"apiVersion": api_version, "kind": kind, "name": "o", "uid": "owner", "controller": True}
-        ]
-    }
+    owner = {"apiVersion": api_version, "kind": kind, "name": "o", "uid": "owner", "controller": True}
+    return {"ownerReferences": [owner]}
 
 
 RELEASED = {"muster.dev/released": "true"}
@@ -63,13 +60,8 @@ PIN = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1
 
 
 def required(*terms: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "affinity": {
-            "nodeAffinity": {
-                "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": list(terms)}
-            }
-        }
-    }
+    rules = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": list(terms)}}
+    return {"affinity": {"nodeAffinity": rules}}
 
 
 def test_a_node_offers_what_it_can_allocate() -> None:
@@ -153,15 +145,15 @@ def test_gates_of_others_are_told_from_ours() -> None:
 def test_a_gated_pod_without_a_queue_takes_its_namespaces_default() -> None:
     context = Context(queues={"ns": QueueName("team")})
     gated = a_pod(spec={"schedulingGates": [{"name": "muster.dev/admission"}]})
-    assert in_context(gated, context).queue == "team"  # type: ignore[union-attr]
-    assert in_context(a_pod(), context).queue is None  # type: ignore[union-attr]
+    assert in_context(gated, context).queue == "team"
+    assert in_context(a_pod(), context).queue is None
 
 
 def test_a_pod_of_a_namespace_in_migration_mode_is_in_its_queue_though_it_does_not_wait() -> None:
     context = Context(queues={"ns": QueueName("team")}, adopt_until={"ns": 7})
     found = in_context(a_pod(), context)
-    assert (found.queue, found.adopt_until) == ("team", 7)  # type: ignore[union-attr]
-    assert in_context(a_pod({"labels": {"muster.dev/queue-name": "own"}}), context).queue == "own"  # type: ignore[union-attr]
+    assert (found.queue, found.adopt_until) == ("team", 7)
+    assert in_context(a_pod({"labels": {"muster.dev/queue-name": "own"}}), context).queue == "own"
 
 
 @with_rows("annotations", "until")
@@ -200,20 +192,15 @@ def test_the_pin_of_a_released_pod_is_not_part_of_its_shape() -> None:
 
 
 def test_a_pin_that_is_not_musters_counts() -> None:
-    assert a_pod(spec=required(PIN)).shape.nodes.affinity == (
-        (Requirement("metadata.name", "In", ("n1",), field=True),),
-    )
+    on_n1 = Requirement("metadata.name", "In", ("n1",), field=True)
+    assert a_pod(spec=required(PIN)).shape.nodes.affinity == ((on_n1,),)
 
 
 def test_the_index_comes_from_the_job_that_made_the_pod() -> None:
     indexed = a_pod({"annotations": {"batch.kubernetes.io/job-completion-index": "3"}})
     assert indexed.index == 3
-    volcano = a_pod(
-        {
-            "annotations": {"volcano.sh/task-spec": "worker", "volcano.sh/job-version": "2"},
-            "labels": {"volcano.sh/task-index": "0"},
-        }
-    )
+    task = {"volcano.sh/task-spec": "worker", "volcano.sh/job-version": "2"}
+    volcano = a_pod({"annotations": task, "labels": {"volcano.sh/task-index": "0"}})
     assert (volcano.task, volcano.index, volcano.version) == ("worker", 0, 2)
 
 
@@ -221,16 +208,12 @@ def test_a_refusal_by_the_scheduler_has_a_time_and_a_message() -> None:
     def scheduled(**fields: str) -> PodFact:
         return a_pod(status={"conditions": [{"type": "PodScheduled", **fields}]})
 
-    refused = scheduled(
-        status="False",
-        reason="Unschedulable",
-        message="0/4 nodes",
-        lastTransitionTime="2026-11-21T02:43:08Z",
-    )
+    no = {"status": "False", "reason": "Unschedulable"}
+    refused = scheduled(**no, message="0/4 nodes", lastTransitionTime="2026-11-21T02:43:08Z")
     assert refused.refused == (1795228988, "0/4 nodes")
     assert scheduled(status="False", reason="SchedulingGated").refused is None
     unmade = '0/2 nodes are available: waiting for ephemeral volume controller to create the persistentvolumeclaim "a"'
-    assert scheduled(status="False", reason="Unschedulable", message=unmade).refused is None
+    assert scheduled(**no, message=unmade).refused is None
     assert scheduled(status="True").refused is None
 
 
@@ -247,10 +230,8 @@ def test_a_failed_pod_tells_the_first_exit_code_that_is_a_failure() -> None:
 
 def ended_pod(*seconds: int | None, phase: str = "Succeeded", grace: int | None = 30) -> PodFact:
     """Asked for at 10:00:10, if at all; containers that end at these seconds, or run."""
-    deleted = {
-        "deletionTimestamp": f"2026-11-21T10:00:{10 + (grace or 0)}Z",
-        "deletionGracePeriodSeconds": grace,
-    }
+    ends = f"2026-11-21T10:00:{10 + (grace or 0)}Z"
+    deleted = {"deletionTimestamp": ends, "deletionGracePeriodSeconds": grace}
     states: list[dict[str, Any]] = [
         {"terminated": {"exitCode": 0, "finishedAt": f"2026-11-21T10:00:{at:02}Z"}} if at else {"running": {}}
         for at in seconds
@@ -303,18 +284,10 @@ def test_a_pod_with_an_unreadable_request_still_takes_its_place() -> None:
 
 
 def queue(**fields: Any) -> bytes:
-    document = {
-        "apiVersion": "scheduling.volcano.sh/v1beta1",
-        "kind": "Queue",
-        "metadata": {
-            "name": "a",
-            "uid": "q1",
-            "generation": 3,
-            "annotations": {"muster.dev/changed-by": "root@example.org"},
-        },
-        **fields,
-    }
-    return msgspec.json.encode(document)
+    by_root = {"muster.dev/changed-by": "root@example.org"}
+    metadata = {"name": "a", "uid": "q1", "generation": 3, "annotations": by_root}
+    kind = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue"}
+    return msgspec.json.encode({**kind, "metadata": metadata, **fields})
 
 
 def test_a_queue_knows_who_changed_it() -> None:
@@ -347,17 +320,13 @@ def test_flavors_and_topologies_are_read() -> None:
     fact = flavor_fact(msgspec.json.encode(flavor))
     assert (fact.node_labels, fact.growth().largest) == ({"gpu": "h100"}, None)
     flavor["spec"]["mayGrow"] = {"nvidia.com/gpu": "8", "memory": "1Gi"}
-    assert flavor_fact(msgspec.json.encode(flavor)).growth().largest == {
-        "nvidia.com/gpu": 8000,
-        "memory": 2**30,
-    }
+    largest = {"nvidia.com/gpu": 8000, "memory": 2**30}
+    assert flavor_fact(msgspec.json.encode(flavor)).growth().largest == largest
     # What was stored without the definition's rules is as if it were not stated.
     flavor["spec"]["mayGrow"] = {"nvidia.com/gpu": "eight"}
     assert flavor_fact(msgspec.json.encode(flavor)).growth().largest is None
-    topology = {
-        "metadata": {"name": "t"},
-        "spec": {"levels": [{"nodeLabel": "block"}, {"nodeLabel": "host"}]},
-    }
+    levels = [{"nodeLabel": "block"}, {"nodeLabel": "host"}]
+    topology = {"metadata": {"name": "t"}, "spec": {"levels": levels}}
     assert topology_fact(msgspec.json.encode(topology)).levels == ("block", "host")
     with pytest.raises(InvalidDocument, match=r"spec\.levels"):
         topology_fact(b'{"metadata":{"name":"t"},"spec":{"levels":[]}}')
@@ -387,9 +356,8 @@ def test_a_complaint_names_field_found_and_expected() -> None:
 def test_a_number_that_no_column_holds_is_none(text: str) -> None:
     """Anybody may write annotations, also ones that Python refuses to read as a number."""
     keys = (names.ADMISSION_ID, names.JOB_VERSION, names.TASK_INDEX)
-    found = a_pod(
-        {"labels": RELEASED, "annotations": {**dict.fromkeys(keys, text), names.SEAT: f"worker/{text}"}}
-    )
+    annotations = {**dict.fromkeys(keys, text), names.SEAT: f"worker/{text}"}
+    found = a_pod({"labels": RELEASED, "annotations": annotations})
     assert (found.admission, found.version, found.index, found.seat) == (None, 0, None, None)
 
 
@@ -409,27 +377,21 @@ def test_a_pod_of_a_volcano_job_is_named_after_job_task_and_index_and_says_so() 
     said = {"volcano.sh/job-name": "o", "volcano.sh/task-spec": "w", "volcano.sh/task-index": "0"}
     assert a_pod({**owned, "name": "o-w-0", "annotations": said}).marked
     assert a_pod({**owned, "name": "o-w-0", "labels": said}).marked
-    for wrong in (
-        {"name": "o-w-1"},
-        {"annotations": {**said, "volcano.sh/job-name": "other"}},
-        {"annotations": {}},
-    ):
+    other = {**said, "volcano.sh/job-name": "other"}
+    for wrong in ({"name": "o-w-1"}, {"annotations": other}, {"annotations": {}}):
         assert not a_pod({**owned, "name": "o-w-0", "annotations": said, **wrong}).marked
 
 
-def test_a_pod_that_is_being_deleted_tells_when_its_grace_period_is_over() -> None:
-    assert (
-        a_pod({"deletionTimestamp": "1970-01-01T00:02:00Z", "deletionGracePeriodSeconds": 30}).ends_by == 120
-    )
-    assert a_pod().ends_by == 0
-
-
-def test_a_pod_tells_with_what_grace_period_it_is_being_deleted() -> None:
-    at = "1970-01-01T00:02:00Z"
-    assert a_pod({"deletionTimestamp": at, "deletionGracePeriodSeconds": 30}).grace == 30
-    assert a_pod({"deletionTimestamp": at, "deletionGracePeriodSeconds": 0}).grace == 0
-    assert a_pod({"deletionTimestamp": at}).grace == 0
-    assert a_pod().grace == 0
+def test_a_pod_that_is_being_deleted_tells_its_grace_period_and_when_that_is_over() -> None:
+    at = {"deletionTimestamp": "1970-01-01T00:02:00Z"}
+    for grace, expected in (
+        ({"deletionGracePeriodSeconds": 30}, 30),
+        ({"deletionGracePeriodSeconds": 0}, 0),
+        ({}, 0),
+    ):
+        leaving = a_pod({**at, **grace})
+        assert (leaving.ends_by, leaving.grace) == (120, expected)
+    assert (a_pod().ends_by, a_pod().grace) == (0, 0)
 
 
 def test_a_node_tells_since_when_it_is_not_ready() -> None:
@@ -463,53 +425,40 @@ def test_a_pod_tells_the_size_of_the_group_that_muster_makes_for_its_owner(
     assert (pod.group, pod.group_minimum) == (group, expected)
 
 
-@pytest.mark.parametrize(
+LEADER = {names.LWS_NAME: "llm", names.LWS_GROUP_INDEX: "1"}
+
+
+@named_rows(
     ("labels", "size", "expected"),
-    [
-        ({}, "3", ("podgroup-llm-1", 3)),
-        ({}, "1", (None, 0)),
-        ({}, "x", (None, 0)),
-        ({"leaderworkerset.sigs.k8s.io/group-index": "first"}, "3", (None, 0)),
-        ({names.QUEUE_LABEL: ""}, "3", (None, 0)),
-    ],
-    ids=["a leader with its workers", "a leader alone", "no size", "no group", "no queue"],
+    {
+        "a leader with its workers": ({}, "3", ("podgroup-llm-1", 3)),
+        "a leader alone": ({}, "1", (None, 0)),
+        "no size": ({}, "x", (None, 0)),
+        "no group": ({names.LWS_GROUP_INDEX: "first"}, "3", (None, 0)),
+        "no queue": ({names.QUEUE_LABEL: ""}, "3", (None, 0)),
+    },
 )
 def test_a_leader_with_its_workers_is_one_group(
     labels: dict[str, str], size: str, expected: tuple[str | None, int]
 ) -> None:
-    own = {
-        "leaderworkerset.sigs.k8s.io/name": "llm",
-        "leaderworkerset.sigs.k8s.io/group-index": "1",
-        names.QUEUE_LABEL: "a",
-    }
-    meta = {"labels": own | labels, "annotations": {"leaderworkerset.sigs.k8s.io/size": size}}
-    pod = a_pod(meta)
+    own = {**LEADER, names.QUEUE_LABEL: "a", **labels}
+    pod = a_pod({"labels": own, "annotations": {names.LWS_SIZE: size}})
     assert (pod.group, pod.group_minimum) == expected
 
 
 def test_a_leader_for_volcano_without_a_queue_is_the_group_of_its_controller_or_else_its_own() -> None:
-    labels = {"leaderworkerset.sigs.k8s.io/name": "llm", "leaderworkerset.sigs.k8s.io/group-index": "1"}
-    size = {"leaderworkerset.sigs.k8s.io/size": "3"}
+    size = {names.LWS_SIZE: "3"}
     gated = {"schedulerName": "volcano", "schedulingGates": [{"name": names.GATE}]}
-    pod = a_pod({"labels": labels, "annotations": size}, gated)
+    pod = a_pod({"labels": LEADER, "annotations": size}, gated)
     assert (pod.group, pod.group_minimum) == ("podgroup-llm-1", 3)
-    pod = a_pod({"labels": labels, "annotations": {**size, names.GROUP_ANNOTATION: "llm-1-a6f"}}, gated)
+    pod = a_pod({"labels": LEADER, "annotations": {**size, names.GROUP_ANNOTATION: "llm-1-a6f"}}, gated)
     assert (pod.group, pod.group_minimum, pod.owner) == ("llm-1-a6f", 0, None), "the PodGroup says the rest"
 
 
 def test_a_leader_whose_workers_come_after_it_waits_alone() -> None:
-    labels = {
-        "leaderworkerset.sigs.k8s.io/name": "llm",
-        "leaderworkerset.sigs.k8s.io/group-index": "1",
-        names.QUEUE_LABEL: "a",
-    }
-    annotations = {
-        "leaderworkerset.sigs.k8s.io/size": "3",
-        "leaderworkerset.sigs.k8s.io/exclusive-topology": "rack",
-    }
-    pod = a_pod({"labels": labels, "annotations": annotations})
+    annotations = {names.LWS_SIZE: "3", names.LWS_EXCLUSIVE_TOPOLOGY: "rack"}
+    pod = a_pod({"labels": {**LEADER, names.QUEUE_LABEL: "a"}, "annotations": annotations})
     assert (pod.group, pod.group_minimum) == (None, 0)
-    assert pod.owner is not None
     assert pod.owner.kind is WorkloadKind.POD
 
 

@@ -21,7 +21,6 @@ def limits(cpu: str) -> dict[str, Any]:
 
 def test_a_limit_range_is_about_its_namespace_and_changes_with_its_limits_only() -> None:
     fact = read({"namespace": "ns"}, **limits("1"))
-    assert fact is not None
     assert fact.namespace == "ns"
     assert read({"namespace": "ns", "resourceVersion": "2", "labels": {"a": "b"}}, **limits("1")) == fact
     assert read({"namespace": "ns"}, **limits("2")) != fact
@@ -29,15 +28,12 @@ def test_a_limit_range_is_about_its_namespace_and_changes_with_its_limits_only()
 
 def test_a_runtime_class_is_about_all_namespaces() -> None:
     fact = read(handler="kata", overhead={"podFixed": {"cpu": "250m"}})
-    assert fact is not None
     assert fact.namespace == ""
     assert read(handler="kata", overhead={"podFixed": {"cpu": "500m"}}) != fact
 
 
 @with_rows("resources", "counts")
 def test_webhooks_count_if_they_are_about_pods(resources: list[str], counts: bool) -> None:
-    webhooks = [
-        {"name": "a", "rules": [{"resources": ["services"]}, {"resources": resources}]},
-        {"name": "b"},
-    ]
+    rules = [{"resources": ["services"]}, {"resources": resources}]
+    webhooks = [{"name": "a", "rules": rules}, {"name": "b"}]
     assert (read(webhooks=webhooks) is not None) == counts

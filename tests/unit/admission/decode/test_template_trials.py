@@ -23,9 +23,8 @@ def digest(
     **spec: Any,
 ) -> str:
     metadata = {"labels": labels, **({"annotations": annotations} if annotations else {})}
-    return template_digest(
-        json.dumps({"metadata": metadata, "spec": {"containers": [container], **spec}}).encode()
-    )
+    document = {"metadata": metadata, "spec": {"containers": [container], **spec}}
+    return template_digest(json.dumps(document).encode())
 
 
 def test_jobs_of_one_template_share_a_dry_run() -> None:
@@ -70,16 +69,10 @@ def test_a_template_that_cannot_be_read_is_not_tried(template: bytes) -> None:
 
 
 def test_what_the_answer_shows_counts_with_sidecars_and_overhead() -> None:
-    spec = {
-        "containers": [CONTAINER],
-        "initContainers": [
-            {"name": "mesh", "restartPolicy": "Always", "resources": {"requests": {"cpu": "100m"}}}
-        ],
-        "overhead": {"cpu": "250m"},
-        "nodeSelector": {"runtime": "kata"},
-    }
+    mesh = {"name": "mesh", "restartPolicy": "Always", "resources": {"requests": {"cpu": "100m"}}}
+    kata = {"overhead": {"cpu": "250m"}, "nodeSelector": {"runtime": "kata"}}
+    spec = {"containers": [CONTAINER], "initContainers": [mesh], **kata}
     shape = shape_answered(json.dumps({"metadata": {"name": "a"}, "spec": spec}).encode())
-    assert shape is not None
     assert shape.takes == Resources({"cpu": 1350, "pods": 1})
     assert shape.nodes.selector == (("runtime", "kata"),)
     assert shape_answered(b"{}") is None

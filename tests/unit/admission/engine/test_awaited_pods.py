@@ -7,11 +7,10 @@ import pytest
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.nodes.levels import HOST
-from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.snapshot import Snapshot
 from queues.quota.queue import Limits, Queue
 from queues.reason_codes import ReasonCode
-from queues.resources import GPU, Resources
+from queues.resources import GPU
 from queues.workload import (
     COUNTED,
     HostPort,
@@ -23,46 +22,32 @@ from queues.workload import (
     QueueName,
     Workload,
 )
-from tests.builders.decided_work import a_snapshot, a_workload
+from tests.builders.decided_work import a_snapshot, a_workload, admitted, gpu_node, gpu_pods, plan_of
 
 NOW = 1_000_000
-Q = QueueName("q")
 CACHE = PodSelection("cache", ())
 NEAR_CACHE = PlacementRules(near=(NearRule((HOST,), CACHE),))
 OF_CACHE = (HostPort(0, COUNTED, "cache"),)
 
 
 def job(name: str, arrival: int, *sets: PodSet, gpus: int = 1) -> Workload:
-    takes = Resources({GPU: gpus * 1000, "pods": 1})
-    pod_sets = sets or (PodSet(name="w", count=1, takes=takes),)
-    return a_workload(
-        name, *pod_sets, namespace="ml", queue=Q, arrival=arrival, created=NOW - 10_000 + arrival
-    )
+    sets = sets or (gpu_pods(gpus=gpus),)
+    return a_workload(name, *sets, arrival=arrival, created=NOW - 10_000 + arrival)
 
 
-def pods(name: str, **facts: object) -> PodSet:
-    values = {"name": name, "count": 1, "takes": Resources({GPU: 1000, "pods": 1})}
-    return PodSet(**(values | facts))  # type: ignore[arg-type]
+WAITS = job("waits", 1, gpu_pods(rules=NEAR_CACHE))
 
 
-WAITS = job("waits", 1, pods("w", rules=NEAR_CACHE))
-
-
-def snapshot(*pending: Workload, order: str = "strict-fifo", limit: int = 8) -> Snapshot:
-    node = Node(name=NodeName("n"), allocatable=Resources({GPU: 8000, "pods": 110}), labels={HOST: "n"})
-    return a_snapshot(
-        *pending,
-        queues=[Queue(name=Q, order=order, limits=Limits(capability={GPU: limit * 1000}))],
-        now=NOW,
-        nodes=NodeTable.build([node]),
-    )
+def snapshot(*pending: Workload, order: str = "strict-fifo") -> Snapshot:
+    queue = Queue(name=QueueName("q"), order=order, limits=Limits(capability={GPU: 8000}))
+    return a_snapshot(*pending, queues=[queue], now=NOW, nodes=[gpu_node("n")])
 
 
 @pytest.mark.parametrize("order", ["strict-fifo", "priority"])
 def test_it_holds_up_nobody_and_says_what_it_lacks(order: str) -> None:
     later = job("later", 2)
     plan, _ = decide(snapshot(WAITS, later, order=order), Memo())
-    assert [each.name for each in plan.admits] == ["later"]
+    assert admitted(plan) == {"later"}
     reason = plan.reasons[WAITS.key]
     assert reason.code is ReasonCode.NO_FIT
     assert "without the pods that affinity asks for" in reason.message
@@ -72,7 +57,7 @@ def test_it_holds_up_nobody_also_while_its_queue_is_full() -> None:
     large = job("large", 2, gpus=8)
     before = snapshot(WAITS, large)
     plan, memo = decide(before, Memo())
-    assert [each.name for each in plan.admits] == ["large"]
+    assert admitted(plan) == {"large"}
     full = replace(before.after(plan), now=NOW + 1)
     plan, _ = decide(full, memo)
     assert plan.reasons[WAITS.key].code in (ReasonCode.NO_FIT, ReasonCode.QUEUE_LIMIT)
@@ -83,17 +68,16 @@ def test_it_holds_up_nobody_also_while_its_queue_is_full() -> None:
 
 
 def test_it_starts_once_the_pods_come_and_is_the_head_while_they_are_there() -> None:
-    cache = job("cache", 2, pods("c", counted=OF_CACHE))
+    cache = job("cache", 2, gpu_pods(name="c", counted=OF_CACHE))
     before = snapshot(WAITS, cache)
     plan, memo = decide(before, Memo())
-    assert [each.name for each in plan.admits] == ["cache"]
+    assert admitted(plan) == {"cache"}
     after = replace(before.after(plan), now=NOW + 1)
     runs = replace(after, nodes=after.nodes.with_ports({NodeName("n"): OF_CACHE}))
     plan, _ = decide(runs, memo)
-    assert [each.name for each in plan.admits] == ["waits"]
+    assert admitted(plan) == {"waits"}
 
 
 def test_pods_of_its_own_gang_are_awaited_by_none() -> None:
-    both = job("both", 1, pods("c", counted=OF_CACHE), pods("w", rules=NEAR_CACHE))
-    plan, _ = decide(snapshot(both), Memo())
-    assert [each.name for each in plan.admits] == ["both"]
+    both = job("both", 1, gpu_pods(name="c", counted=OF_CACHE), gpu_pods(name="w", rules=NEAR_CACHE))
+    assert admitted(plan_of(snapshot(both))) == {"both"}

@@ -4,34 +4,21 @@ from dataclasses import replace
 
 import pytest
 
-from admission.engine.nodes.table import Node, NodeTable
-from admission.engine.snapshot import Snapshot
 from queues.quota.queue import Limits, Queue
-from queues.resources import GPU, Resources
-from queues.workload import NodeName, PodSet, Workload
-from tests.laws.laws.elastic_parts import BORROWER, GANG, LENDER, ONE, plan_of
+from queues.workload import Workload
+from tests.builders.decided_work import a_snapshot, a_workload, gpu_node, gpu_pods, plan_of
+from tests.laws.laws.elastic_parts import BORROWER, GANG, LENDER
 from tests.laws.worlds.plan_effects import apply
 
 
 def gang(pods: int, minimum: int) -> Workload:
-    return Workload(
-        key=GANG,
-        namespace="team",
-        name="gang",
-        queue=BORROWER,
-        arrival=1,
-        minimum=minimum,
-        pod_sets=(PodSet(name="workers", count=pods, takes=ONE),),
-    )
+    return a_workload(GANG.uid, gpu_pods(pods), kind=GANG.kind, queue=BORROWER, minimum=minimum)
 
 
 @pytest.mark.parametrize(("then", "minimum"), [(8, 2), (6, 2), (2, 2), (1, 1)])
 def test_what_joins_a_gang_has_the_minimum_that_it_was_admitted_with(then: int, minimum: int) -> None:
-    queues = {name: Queue(name=name, limits=Limits(deserved={})) for name in (LENDER, BORROWER)}
-    node = Node(name=NodeName("n0"), allocatable=Resources({GPU: 8000, "pods": 110}))
-    empty = Snapshot(
-        now=1000, queues=queues, nodes=NodeTable.build([node]), pending={GANG: gang(5, 2)}, admissions={}
-    )
+    queues = [Queue(name=name, limits=Limits(deserved={})) for name in (LENDER, BORROWER)]
+    empty = a_snapshot(gang(5, 2), queues=queues, nodes=[gpu_node("n0")], now=1000)
     running = apply(empty, plan_of(empty))
     assert {each.minimum for each in running.admissions.values()} == {2}
 

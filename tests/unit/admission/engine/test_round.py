@@ -8,51 +8,42 @@ import pytest
 from admission.engine import round as round_
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
-from admission.engine.nodes.levels import HOST
-from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.pending.classes import ClassAnswer
 from admission.engine.placement import gangs
 from admission.engine.preemption import preemption
 from admission.engine.preemption.context import PreemptionContext
-from admission.engine.snapshot import Snapshot
-from queues.admissions import Admission, Seat
 from queues.plan import Plan
 from queues.quota.queue import Limits, Queue
 from queues.reason_codes import ReasonCode
 from queues.resources import GPU, Resources
 from queues.workload import (
-    NO_FLAVOR,
-    AdmissionId,
-    NodeName,
     PodSet,
     QueueName,
     Workload,
-    WorkloadKey,
-    WorkloadKind,
 )
-from tests.builders.decided_work import a_node, a_workload
+from tests.builders.decided_work import (
+    a_node,
+    a_snapshot,
+    a_workload,
+    an_admission,
+    gpu_node,
+    gpu_pods,
+    seats_on,
+)
 
 BEGAN = 1_200_000
-NODES = NodeTable.build(
-    [
-        Node(name=NodeName(name), allocatable=Resources({GPU: 8000, "pods": 110}), labels={HOST: name})
-        for name in ("n0", "n1")
-    ]
+NODES = (
+    gpu_node("n0"),
+    gpu_node("n1"),
     # All that these tests ask would fit if this node were open.
-    + [a_node("cordoned", {GPU: 10**9, "pods": 10**5}, usable=False, why_not="unschedulable")],
-    {},
+    a_node("cordoned", {GPU: 10**9, "pods": 10**5}, usable=False, why_not="unschedulable"),
 )
 
 
-def workload(name: str, queue: str, arrival: int, *sets: int) -> Workload:
+def workload(name: str, queue: str, arrival: int, *sets: int, **more: Any) -> Workload:
     """A workload with one pod set for each of these amounts, one pod of so many GPUs in each."""
-    pods = tuple(
-        PodSet(name=f"set{number}", count=1, takes=Resources({GPU: gpus * 1000, "pods": 1}))
-        for number, gpus in enumerate(sets)
-    )
-    return a_workload(
-        name, *pods, namespace="ml", queue=queue, arrival=arrival, minimum=len(pods), created=BEGAN
-    )
+    pods = (gpu_pods(gpus=gpus, name=f"set{number}") for number, gpus in enumerate(sets))
+    return a_workload(name, *pods, queue=queue, arrival=arrival, created=BEGAN, **more)
 
 
 def scattered(number: int) -> Workload:
@@ -60,43 +51,16 @@ def scattered(number: int) -> Workload:
     return workload(f"w{number}", "many", number, *[5] * 3, *[0] * (7 + number))
 
 
-RUNNING = Admission(
-    id=AdmissionId(1),
-    workload=WorkloadKey(WorkloadKind.JOB, "runs"),
-    namespace="ml",
-    name="runs",
-    queue=QueueName("full"),
-    priority=0,
-    seats=(
-        Seat(
-            pod_set="set0",
-            ordinal=0,
-            node=NodeName("n0"),
-            flavor=NO_FLAVOR,
-            takes=Resources({GPU: 7000, "pods": 1}),
-        ),
-    ),
-    started=True,
-    opened_at=BEGAN - 600,
-    generation="1",
-)
+RUNS = workload("runs", "full", 1, 7, preemptable=False)
+RUNNING = an_admission(1, RUNS, *seats_on("n0", *RUNS.pod_sets), opened_at=BEGAN - 600, generation="1")
 
 
 def plan_of(now: int, *pending: Workload, running: bool = False) -> tuple[Plan, Memo]:
     """The plan for what waits. ``running``: beside a pod in queue ``full``, which leaves no quota for another."""
-    queues = {QueueName(name): Queue(name=QueueName(name)) for name in ("many", "other")}
+    queues = [Queue(name=QueueName(name)) for name in ("many", "other")]
     full = Queue(name=QueueName("full"), limits=Limits(capability={GPU: 8000}))
-    snapshot = Snapshot(
-        now=now,
-        nodes=NODES,
-        queues={**queues, full.name: full},
-        pending={each.key: each for each in pending},
-        admissions={RUNNING.id: RUNNING} if running else {},
-        holders={RUNNING.workload: replace(workload("runs", "full", 1, 7), preemptable=False)}
-        if running
-        else {},
-    )
-    return decide(snapshot, Memo())
+    held = {"admissions": [RUNNING], "holders": {RUNS.key: RUNS}} if running else {}
+    return decide(a_snapshot(*pending, queues=[*queues, full], nodes=NODES, now=now, **held), Memo())
 
 
 def tried(plan: Plan) -> set[str]:

@@ -1,6 +1,7 @@
 """PodGroups for owners whose pods start together: when they are made, and what size they have."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -8,9 +9,9 @@ from admission.facts.pods import Conduct, PodFact
 from admission.reconcile.automatic_groups import changed, groups_wanted, unneeded, wanted_by
 from queues.admissions import Recreation
 from queues.workload import QueueName
-from tests.builders.facts import gated, gone, group, seen, world
+from tests.builders.facts import gated, gone, group, see, world
 from tests.builders.facts import pod as running
-from tests.tables import with_rows
+from tests.tables import named_rows, with_rows
 
 NAME = "podgroup-deployment-web"
 
@@ -23,17 +24,9 @@ def test_a_pod_without_its_group_asks_for_one_and_is_told_so() -> None:
     pod = member(queue="team")
     found = world([pod])
     [(key, wanted)] = groups_wanted(found, list(found.states))
-    assert (wanted.namespace, wanted.name, wanted.minimum, wanted.queue, wanted.pod, wanted.uid) == (
-        "ns",
-        NAME,
-        3,
-        "team",
-        "web-1",
-        "",
-    )
-    obstacle = found.states[key].workload.obstacle
-    assert obstacle is not None
-    assert "Muster makes it" in obstacle.message
+    assert (wanted.namespace, wanted.name, wanted.minimum, wanted.queue) == ("ns", NAME, 3, "team")
+    assert (wanted.pod, wanted.uid) == ("web-1", "")
+    assert "Muster makes it" in found.states[key].workload.obstacle.message
 
 
 def test_nothing_is_asked_for_once_the_group_is_there_or_by_pods_of_groups_of_others() -> None:
@@ -46,22 +39,20 @@ def test_nothing_is_asked_for_once_the_group_is_there_or_by_pods_of_groups_of_ot
 def test_a_group_that_was_deleted_is_asked_for_again() -> None:
     ring = group(3, name=NAME)
     found = world([member(), ring])
-    found.observe([gone(ring)])
-    found.refresh(1)
+    see(found, gone(ring), now=1)
     assert [wanted.name for _, wanted in groups_wanted(found, list(found.states))] == [NAME]
 
 
-@pytest.mark.parametrize(
+@named_rows(
     ("pods", "expected"),
-    [
-        ((member("a", 3), member("b", 3)), None),
-        ((member("a", 3, created=1), member("b", 2, created=2)), 2),
-        ((member("a", 2, created=1), member("b", 3, created=2)), None),
-        ((replace(member("a", 2), deleting=True),), None),
-        ((running("a", group=NAME),), None),
-        ((), None),
-    ],
-    ids=["as it is", "newer pods say less", "older pods say less", "about to go", "says nothing", "no pods"],
+    {
+        "as it is": ((member("a", 3), member("b", 3)), None),
+        "newer pods say less": ((member("a", 3, created=1), member("b", 2, created=2)), 2),
+        "older pods say less": ((member("a", 2, created=1), member("b", 3, created=2)), None),
+        "about to go": ((replace(member("a", 2), deleting=True),), None),
+        "says nothing": ((running("a", group=NAME),), None),
+        "no pods": ((), None),
+    },
 )
 def test_a_group_has_the_size_that_its_newest_pod_tells(
     pods: tuple[PodFact, ...], expected: int | None
@@ -91,8 +82,7 @@ def test_a_group_gets_no_seats_in_the_queue_that_it_is_about_to_leave() -> None:
     shown = world([group(3, name=NAME, queue="team"), *members])
     [state] = shown.states.values()
     assert "names queue team, and its newest pod queue other" in str(state.workload.obstacle)
-    shown.observe([seen(group(3, name=NAME, queue="other"))])
-    shown.refresh(1)
+    see(shown, group(3, name=NAME, queue="other"), now=1)
     [state] = shown.states.values()
     assert state.workload.obstacle is None
 
@@ -100,7 +90,6 @@ def test_a_group_gets_no_seats_in_the_queue_that_it_is_about_to_leave() -> None:
 def test_a_group_that_gets_another_size_and_has_seats_keeps_its_queue() -> None:
     pods = (member("a", 2, queue="other"),)
     wanted = changed(group(3, name=NAME), pods, has_seats=True)
-    assert wanted is not None
     assert wanted.spec({}) == {"minMember": 2, "minResources": {}}
 
 
@@ -108,8 +97,7 @@ def test_a_group_without_pods_waits_for_nothing_until_one_comes() -> None:
     idle = world([group(3, name=NAME)])
     [state] = idle.states.values()
     assert (state.is_idle, state.needs_seats, state.workload.obstacle) == (True, False, None)
-    idle.observe([seen(member())])
-    idle.refresh(1)
+    see(idle, member(), now=1)
     [state] = idle.states.values()
     assert (state.is_idle, state.needs_seats) == (False, True)
     assert "1 of 3 pods exist" in str(state.workload.obstacle)
@@ -140,11 +128,9 @@ def test_a_group_of_pods_without_an_owner_goes_with_its_last_pod() -> None:
     ring = group(2, name="podgroup-pods-ring")
     pods = [gated(name, group=ring.name, group_minimum=2) for name in ("a", "b")]
     found = world([*pods, ring])
-    found.observe([gone(pods[0])])
-    found.refresh(1)
+    see(found, gone(pods[0]), now=1)
     assert list(groups_wanted(found, list(found.states))) == []
-    found.observe([gone(pods[1])])
-    found.refresh(2)
+    see(found, gone(pods[1]), now=2)
     [(_, wanted)] = groups_wanted(found, list(found.states))
     assert (wanted.name, wanted.uid, wanted.is_unneeded) == (ring.name, ring.key.uid, True)
 
@@ -154,32 +140,24 @@ def test_a_group_whose_pods_are_made_again_stays(stored: bool) -> None:
     ring = group(2, name="podgroup-pods-ring")
     member = gated("a", group=ring.name, group_minimum=2)
     found = world([member, ring])
-    intent = Recreation(
-        pod_uid=member.uid,
-        workload=ring.key,
-        namespace="ns",
-        name="a",
-        queue=QueueName("team"),
-        manifest="{}",
-    )
+    of = {"pod_uid": member.uid, "workload": ring.key, "namespace": "ns", "name": "a"}
+    intent = Recreation(**of, queue=QueueName("team"), manifest="{}")
     found.recreations.put(member.uid, intent)
     if stored:
         found.recreations.saved({member.uid: intent})
         found.recreations.unsaved.clear()
-    found.observe([gone(member)])
-    found.refresh(1)
+    see(found, gone(member), now=1)
     assert list(groups_wanted(found, list(found.states))) == []
 
 
-@pytest.mark.parametrize("name", ["ring", NAME])
-def test_groups_of_others_and_of_owners_stay_without_pods(name: str) -> None:
-    assert unneeded(group(2, name=name), ()) is None
-
-
-def test_a_group_that_is_being_deleted_is_not_deleted_again() -> None:
-    assert unneeded(replace(group(2, name="podgroup-pods-ring"), deleting=True), ()) is None
-
-
-def test_a_group_that_a_user_made_is_not_deleted_with_its_last_pod() -> None:
-    ring = replace(group(2, name="podgroup-pods-ring"), conduct=Conduct(user="alice"))
-    assert unneeded(ring, ()) is None
+@named_rows(
+    "about",
+    {
+        "of others": {"name": "ring"},
+        "of an owner": {"name": NAME},
+        "being deleted already": {"deleting": True},
+        "a user made it": {"conduct": Conduct(user="alice")},
+    },
+)
+def test_other_groups_are_not_deleted_with_their_last_pod(about: dict[str, Any]) -> None:
+    assert unneeded(group(2, **{"name": "podgroup-pods-ring", **about}), ()) is None

@@ -1,17 +1,19 @@
 """What the status of a tenant's reservation says where it has too little, or is not empty."""
 
+from collections.abc import Mapping
 from dataclasses import replace
-
-import pytest
+from typing import Any
 
 from admission.facts.cluster import ClosureFact
 from admission.reconcile.closure_status import closure_statuses
+from admission.world.world import World
 from queues.node_closures import ClosureKind, NodeClosure
 from queues.quota.queue import Limits
 from queues.resources import GPU, Resources
 from queues.text_format import rfc3339
 from queues.workload import NodeName, QueueName
 from tests.builders.facts import JOB, NOW, TEAM, admission, job, node, queue, released, world
+from tests.tables import named_rows
 
 HOLDER, PART = QueueName("holder"), QueueName("holder-part")
 DESERVES = Limits(deserved={GPU: 16_000})
@@ -33,27 +35,28 @@ def reserved(*nodes: str, of_tenant: bool = True, start: int = NOW) -> ClosureFa
     return ClosureFact(kind=ClosureKind.RESERVATION, name="night", uid="night", closure=closure)
 
 
-@pytest.mark.parametrize(
+def status_of(fact: ClosureFact, known: World) -> Mapping[str, Any]:
+    """Fields of its status in this world."""
+    known.node_inventory.closures.put(fact.kind, fact.name, fact)
+    (wanted,) = closure_statuses(known, NOW)
+    return wanted.fields
+
+
+@named_rows(
     ("change", "closes_from"),
-    [
-        ({}, rfc3339(NOW - 600)),
-        ({"start": NOW + 3000, "lead_from": NOW + 2400}, rfc3339(NOW + 2400)),
-        ({"start": NOW + 3000, "lead_from": NOW + 3000}, rfc3339(NOW + 3000)),
-        ({"start": NOW - 600, "end": NOW - 1}, None),
-    ],
-    ids=["closed now", "later", "without lead time", "ended"],
+    {
+        "closed now": ({}, rfc3339(NOW - 600)),
+        "later": ({"start": NOW + 3000, "lead_from": NOW + 2400}, rfc3339(NOW + 2400)),
+        "without lead time": ({"start": NOW + 3000, "lead_from": NOW + 3000}, rfc3339(NOW + 3000)),
+        "ended": ({"start": NOW - 600, "end": NOW - 1}, None),
+    },
 )
 def test_the_status_says_from_when_on_nodes_are_closed(
     change: dict[str, int], closes_from: str | None
 ) -> None:
     fact = reserved("n1", of_tenant=False)
-    assert fact.closure is not None
-    known = world([queue(HOLDER), node("n1")])
-    known.node_inventory.closures.put(
-        fact.kind, fact.name, replace(fact, closure=replace(fact.closure, **change))
-    )
-    (wanted,) = closure_statuses(known, NOW)
-    assert wanted.fields.get("closesFrom") == closes_from
+    fact = replace(fact, closure=replace(fact.closure, **change))
+    assert status_of(fact, world([queue(HOLDER), node("n1")])).get("closesFrom") == closes_from
 
 
 def told(fact: ClosureFact, of: QueueName = TEAM) -> tuple[object, object]:
@@ -61,17 +64,15 @@ def told(fact: ClosureFact, of: QueueName = TEAM) -> tuple[object, object]:
     queues = [queue(TEAM), queue(HOLDER, limits=DESERVES), queue(PART, parent=HOLDER)]
     held = replace(admission(JOB, "n1", started=True), queue=of)
     known = world([*queues, node("n1"), node("n2"), job(1), released("a", "main/0", "n1", owner=JOB)], [held])
-    known.node_inventory.closures.put(fact.kind, fact.name, fact)
-    (wanted,) = closure_statuses(known, NOW)
-    return wanted.fields.get("reason"), wanted.fields.get("message")
+    fields = status_of(fact, known)
+    return fields.get("reason"), fields.get("message")
 
 
 def test_too_few_nodes_within_the_right_are_told() -> None:
     reason, message = told(reserved())
     assert reason == "TooFewNodes"
-    assert message == (
-        "too few usable nodes within what holder deserves beside its work on others: 0 of 8 nvidia.com/gpu"
-    )
+    within = "within what holder deserves beside its work on others"
+    assert message == f"too few usable nodes {within}: 0 of 8 nvidia.com/gpu"
     _, message = told(reserved(of_tenant=False))
     assert message == "too few usable nodes: 0 of 8 nvidia.com/gpu"
 
@@ -82,15 +83,14 @@ def test_work_of_others_that_stays_in_the_window_is_told() -> None:
     assert "work of other queues is still on 1 of 1 node:" in str(message)
 
 
-@pytest.mark.parametrize(
+@named_rows(
     ("fact", "of"),
-    [
-        (reserved("n1"), PART),
-        (reserved("n2"), TEAM),
-        (reserved("n1", of_tenant=False), TEAM),
-        (reserved("n1", start=NOW + 60), TEAM),
-    ],
-    ids=["its own work", "an empty node", "of a platform administrator", "before the window"],
+    {
+        "its own work": (reserved("n1"), PART),
+        "an empty node": (reserved("n2"), TEAM),
+        "of a platform administrator": (reserved("n1", of_tenant=False), TEAM),
+        "before the window": (reserved("n1", start=NOW + 60), TEAM),
+    },
 )
 def test_otherwise_nothing_is_told(fact: ClosureFact, of: QueueName) -> None:
     assert told(fact, of) == (None, None)

@@ -16,7 +16,21 @@ from queues.quota.queue import Limits, ProvisioningRules
 from queues.reason_codes import ReasonCode
 from queues.resources import GPU, Resources
 from queues.workload import NodeName, Obstacle, QueueName, WorkloadKey, WorkloadKind
-from tests.builders.facts import GROUP, NOW, TEAM, admission, gated, gone, group, node, queue, seen, world
+from tests.builders.facts import (
+    GROUP,
+    NOW,
+    TEAM,
+    admission,
+    gated,
+    gone,
+    group,
+    node,
+    queue,
+    see,
+    seen,
+    world,
+)
+from tests.tables import named_rows
 
 OTHER = WorkloadKey(WorkloadKind.POD_GROUP, "other")
 
@@ -29,9 +43,8 @@ def asking(gpus: int | None, **facts: Any) -> WorkloadFact:
 
 def shown(known: World, enqueued: EnqueuedGroups | None = None) -> tuple[str, str, str]:
     """Phase, and the reason and message of its condition Unschedulable."""
-    known.ledger.put_reasons(
-        {GROUP: Reason(code=ReasonCode.NOT_ENOUGH_PODS, message="0 of 2 pods exist")}, ()
-    )
+    lacks = Reason(code=ReasonCode.NOT_ENOUGH_PODS, message="0 of 2 pods exist")
+    known.ledger.put_reasons({GROUP: lacks}, ())
     groups = enqueued or EnqueuedGroups()
     groups.note(known, list(known.states))
     [status] = WorldStatuses(known, None, {}, enqueued=groups).of(GROUP)  # type: ignore[arg-type]
@@ -42,28 +55,21 @@ def shown(known: World, enqueued: EnqueuedGroups | None = None) -> tuple[str, st
 SIX = queue(TEAM, limits=Limits(capability=Resources({GPU: 6000})))
 
 
-@pytest.mark.parametrize(
+CLOSED = queue(TEAM, closed=True)
+
+
+@named_rows(
     ("gpus", "team", "phase", "reason"),
-    [
-        (8, queue(TEAM), "Inqueue", "NotEnoughTasks"),
-        (9, queue(TEAM), "Pending", "NotEnoughResources"),
-        (6, SIX, "Inqueue", "NotEnoughTasks"),
-        (7, SIX, "Pending", "NotEnoughResources"),
-        (None, SIX, "Inqueue", "NotEnoughTasks"),
-        (1, queue(TEAM, closed=True), "Pending", "QueueClosed"),
-        (None, queue(TEAM, closed=True), "Pending", "QueueClosed"),
-        (1, queue(QueueName("another")), "Pending", "UnknownQueue"),
-    ],
-    ids=[
-        "all of the cluster",
-        "more than the cluster has",
-        "all that the queue may have",
-        "more than the queue may have",
-        "nothing is said",
-        "closed",
-        "closed, and nothing is said",
-        "no such queue",
-    ],
+    {
+        "all of the cluster": (8, queue(TEAM), "Inqueue", "NotEnoughTasks"),
+        "more than the cluster has": (9, queue(TEAM), "Pending", "NotEnoughResources"),
+        "all that the queue may have": (6, SIX, "Inqueue", "NotEnoughTasks"),
+        "more than the queue may have": (7, SIX, "Pending", "NotEnoughResources"),
+        "nothing is said": (None, SIX, "Inqueue", "NotEnoughTasks"),
+        "closed": (1, CLOSED, "Pending", "QueueClosed"),
+        "closed, and nothing is said": (None, CLOSED, "Pending", "QueueClosed"),
+        "no such queue": (1, queue(QueueName("another")), "Pending", "UnknownQueue"),
+    },
 )
 def test_it_is_inqueue_if_its_queue_has_room(gpus: int | None, team: Any, phase: str, reason: str) -> None:
     found, word, message = shown(world([team, node("n1"), asking(gpus)], arrivals={GROUP: 1}))
@@ -83,36 +89,26 @@ ASKED = ProvisioningRules(class_name="check-capacity")
 _FLAVORED = queue(TEAM, flavors={"h100": Limits(capability=Resources({GPU: 4000}))})
 
 
-@pytest.mark.parametrize(
+ABOVE = [queue(TEAM, parent=ROOM), queue(ROOM, limits=Limits(capability=Resources({GPU: 6000})))]
+ONE_USER = queue(TEAM, max_per_user={GPU: 3000})
+
+
+@named_rows(
     ("gpus", "queues", "code"),
-    [
-        (7, [SIX], "NeverFits: 7 nvidia.com/gpu asked, queue team may use 6"),
-        (6, [SIX], "QueueLimit"),
-        (
-            7,
-            [queue(TEAM, parent=ROOM), queue(ROOM, limits=Limits(capability=Resources({GPU: 6000})))],
-            "NeverFits: 7 nvidia.com/gpu asked, queue room may use 6",
+    {
+        "its queue": (7, [SIX], "NeverFits: 7 nvidia.com/gpu asked, queue team may use 6"),
+        "all that its queue may have": (6, [SIX], "QueueLimit"),
+        "a queue above": (7, ABOVE, "NeverFits: 7 nvidia.com/gpu asked, queue room may use 6"),
+        "the cluster": (9, [queue(TEAM)], "NeverFits: 9 nvidia.com/gpu asked, all nodes together have 8"),
+        "all of the cluster": (8, [queue(TEAM)], "QueueLimit"),
+        "nodes may be added": (9, [queue(TEAM, provisioning=ASKED)], "QueueLimit"),
+        "one user": (4, [ONE_USER], "NeverFits: 4 nvidia.com/gpu asked, one user may use 3 in queue team"),
+        "the only flavor": (
+            5,
+            [_FLAVORED],
+            "NeverFits: 5 nvidia.com/gpu of flavor h100 asked, queue team may use 4",
         ),
-        (9, [queue(TEAM)], "NeverFits: 9 nvidia.com/gpu asked, all nodes together have 8"),
-        (8, [queue(TEAM)], "QueueLimit"),
-        (9, [queue(TEAM, provisioning=ASKED)], "QueueLimit"),
-        (
-            4,
-            [queue(TEAM, max_per_user={GPU: 3000})],
-            "NeverFits: 4 nvidia.com/gpu asked, one user may use 3 in queue team",
-        ),
-        (5, [_FLAVORED], "NeverFits: 5 nvidia.com/gpu of flavor h100 asked, queue team may use 4"),
-    ],
-    ids=[
-        "its queue",
-        "all that its queue may have",
-        "a queue above",
-        "the cluster",
-        "all of the cluster",
-        "nodes may be added",
-        "one user",
-        "the only flavor",
-    ],
+    },
 )
 @pytest.mark.parametrize("held", [False, True], ids=["", "quota is held"])
 def test_what_never_fits_is_no_want_of_room(gpus: int, queues: list[Any], code: str, held: bool) -> None:
@@ -128,12 +124,10 @@ def test_what_never_fits_is_no_want_of_room(gpus: int, queues: list[Any], code: 
 def test_a_larger_node_or_limit_makes_it_wait_for_room_again() -> None:
     known, groups = world([SIX, node("n1"), asking(9)], arrivals={GROUP: 1}), EnqueuedGroups()
     assert "queue team may use 6" in shown(known, groups)[2]
-    known.observe([seen(queue(TEAM))])
-    known.refresh(NOW)
+    see(known, queue(TEAM))
     groups.look_again(known)
     assert "all nodes together have 8" in shown(known, groups)[2]
-    known.observe([seen(node("n2"))])
-    known.refresh(NOW)
+    see(known, node("n2"))
     assert groups.look_again(known) == [GROUP]
     assert shown(known, groups)[0] == "Inqueue"
 
@@ -162,8 +156,7 @@ def test_it_waits_for_room_and_is_inqueue_when_there_is_some() -> None:
 def test_another_reason_is_told_and_other_numbers_are_not() -> None:
     known, groups = full(), EnqueuedGroups()
     shown(known, groups)
-    known.observe([seen(queue(TEAM, closed=True))])
-    known.refresh(NOW)
+    see(known, CLOSED)
     assert groups.look_again(known) == [GROUP]
     assert shown(known, groups)[1] == "QueueClosed"
 
@@ -171,23 +164,19 @@ def test_another_reason_is_told_and_other_numbers_are_not() -> None:
 def test_it_stays_so_when_the_room_goes_and_when_another_leader_comes() -> None:
     known, groups = freed(full()), EnqueuedGroups()
     assert shown(known, groups)[0] == "Inqueue"
-    known.observe([seen(queue(TEAM, closed=True))])
-    known.refresh(NOW)
+    see(known, CLOSED)
     assert groups.look_again(known) == []
     assert shown(known, groups)[:2] == ("Inqueue", "NotEnoughTasks")
-    known.observe([seen(asking(4, phase="Inqueue"))])
-    known.refresh(NOW)
+    see(known, asking(4, phase="Inqueue"))
     assert shown(known, EnqueuedGroups())[0] == "Inqueue"
 
 
 def test_once_its_pods_exist_it_waits_for_its_admission_like_others() -> None:
     known, groups = world([queue(TEAM), node("n1"), asking(8)], arrivals={GROUP: 1}), EnqueuedGroups()
     assert shown(known, groups)[0] == "Inqueue"
-    known.observe([seen(gated("a", group="gang"))])
-    known.refresh(NOW)
+    see(known, gated("a", group="gang"))
     assert shown(known, groups)[0] == "Inqueue", "one of two"
-    known.observe([seen(gated("b", group="gang"))])
-    known.refresh(NOW)
+    see(known, gated("b", group="gang"))
     assert shown(known, groups)[0] == "Pending"
     assert not groups.is_enqueued(GROUP)
 
@@ -195,20 +184,17 @@ def test_once_its_pods_exist_it_waits_for_its_admission_like_others() -> None:
 def test_a_gang_that_lost_its_pods_asks_its_queue_again() -> None:
     known, groups = world([queue(TEAM), node("n1"), asking(8)], arrivals={GROUP: 1}), EnqueuedGroups()
     pods = [gated(name, group="gang") for name in "ab"]
-    known.observe([seen(pod) for pod in pods])
-    known.refresh(NOW)
+    see(known, *pods)
     groups.note(known, [GROUP])
     gone_again = [gone(pod) for pod in pods]
-    known.observe([*gone_again, seen(asking(8, phase="Inqueue")), seen(queue(TEAM, closed=True))])
-    known.refresh(NOW)
+    see(known, *gone_again, asking(8, phase="Inqueue"), CLOSED)
     assert shown(known, groups)[:2] == ("Pending", "QueueClosed")
 
 
 def test_what_is_gone_is_forgotten() -> None:
     known, groups = full(), EnqueuedGroups()
     shown(known, groups)
-    known.observe([gone(asking(4))])
-    known.refresh(NOW)
+    see(known, gone(asking(4)))
     groups.note(known, [GROUP])
     assert groups.refusal(GROUP) is None
     assert groups.look_again(freed(known)) == []
@@ -225,8 +211,7 @@ def test_its_queue_counts_it_as_inqueue_and_not_as_pending_until_its_pods_exist(
     assert counts() == (1, 0)
     groups.look_again(freed(known))
     assert counts() == (0, 1)
-    known.observe([seen(gated(name, group="gang")) for name in "ab"])
-    known.refresh(NOW)
+    see(known, *(seen(gated(name, group="gang")) for name in "ab"))
     [status] = QueueStatuses(known).changed(enqueued=groups.by_queue(known))
     assert (status.fields["pending"], status.fields["inqueue"]) == (1, 0), "also before it is noted"
 

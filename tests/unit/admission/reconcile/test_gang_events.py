@@ -16,6 +16,7 @@ from queues.reason_codes import ReasonCode
 from queues.workload import WorkloadKey, WorkloadKind
 from tests.builders.facts import GROUP, TEAM, VOLCANO, gated, group, node, queue, volcano_job, world
 from tests.builders.facts import pod as running
+from tests.tables import named_rows
 
 NO_FIT = Reason(code=ReasonCode.NO_FIT, message="no room")
 LIMIT = Reason(code=ReasonCode.QUEUE_LIMIT, message="8 of 8 used")
@@ -47,14 +48,16 @@ def test_a_volcano_job_tells_it_with_its_code_and_its_podgroup_as_volcanos() -> 
     ]
 
 
-@pytest.mark.parametrize(
+CLOSED = Reason(code=ReasonCode.QUEUE_CLOSED, message="closed")
+
+
+@named_rows(
     ("facts", "reason"),
-    [
-        ((volcano_job(2),), NO_FIT),
-        ((volcano_job(1), group_of_a_job()), NO_FIT),
-        ((volcano_job(2), group_of_a_job()), Reason(code=ReasonCode.QUEUE_CLOSED, message="closed")),
-    ],
-    ids=["it has no PodGroup yet", "one pod is no gang", "resources are not what it waits for"],
+    {
+        "it has no PodGroup yet": ((volcano_job(2),), NO_FIT),
+        "one pod is no gang": ((volcano_job(1), group_of_a_job()), NO_FIT),
+        "resources are not what it waits for": ((volcano_job(2), group_of_a_job()), CLOSED),
+    },
 )
 def test_a_volcano_job_tells_it_alone(facts: tuple[Any, ...], reason: Reason) -> None:
     known = waiting(*facts, reason=reason)
@@ -63,9 +66,8 @@ def test_a_volcano_job_tells_it_alone(facts: tuple[Any, ...], reason: Reason) ->
 
 def test_a_podgroup_with_pods_of_its_own_tells_it_as_volcanos_and_not_twice() -> None:
     known = waiting(group(2), gated("a", group="gang"), gated("b", group="gang"), key=GROUP)
-    assert told(known, GROUP) == [
-        ("gang", "Unschedulable", True, "2/2 tasks in gang unschedulable: NoFit: no room")
-    ]
+    sentence = "2/2 tasks in gang unschedulable: NoFit: no room"
+    assert told(known, GROUP) == [("gang", "Unschedulable", True, sentence)]
 
 
 def test_a_gang_of_which_pods_run_counts_those_that_it_lacks() -> None:
@@ -95,9 +97,7 @@ async def test_the_same_waiting_is_one_write_and_another_reason_is_one_more() ->
     more = replace(NO_FIT, message="no room, other numbers")
     assert [tell(each) for each in (NO_FIT, NO_FIT, more, LIMIT, NO_FIT, LIMIT)] == [1, 1, 1, 2, 2, 2]
     assert list(events._written) == [VOLCANO.uid], "one memory for both objects"
-    admitted = EventNote(
-        ref=notes(waiting(volcano_job(2)))[0][0].ref, reason="Admitted", message="", action="Admit"
-    )
-    events.tell(admitted)
+    (said, _), *_ = notes(waiting(volcano_job(2)))
+    events.tell(EventNote(ref=said.ref, reason="Admitted", message="", action="Admit"))
     events._waiting.clear()
     assert tell(NO_FIT) == 1, "after an admission it is told again"

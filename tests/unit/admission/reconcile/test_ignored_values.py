@@ -73,12 +73,9 @@ def test_another_leader_gives_the_event_the_same_name(cluster: WorldInMemory) ->
     cluster.settle()
     key = WorkloadKey(WorkloadKind.JOB, "a")
     first, second = (IgnoredValueEvents().new(cluster.world, key) for _ in range(2))
-    names = [
-        [event(note, at, "x")["metadata"]["name"] for note in notes]
-        for at, notes in ((1, first), (2, second))
-    ]
-    assert names[0] == names[1]
-    assert len(set(names[0])) == 2
+    names = [event(note, 1, "x")["metadata"]["name"] for note in first]
+    assert names == [event(note, 2, "x")["metadata"]["name"] for note in second]
+    assert len(set(names)) == 2
 
 
 def test_a_template_is_told_with_its_place(golden: Any, cluster: WorldInMemory) -> None:

@@ -27,7 +27,6 @@ def test_conditions_and_events_of_an_object_name_no_workload_of_another_namespac
     statuses = WorldStatuses(shown, None, {})  # type: ignore[arg-type]
     (wanted,) = statuses.of(JOB)
     note = waiting_event(shown, JOB, statuses.why_waiting(JOB))
-    assert note is not None
     for message in (wanted.conditions[0].message, note.message):
         assert "bob" not in message
         assert "carol" not in message
@@ -54,7 +53,6 @@ def test_the_event_of_an_unknown_queue_says_where_those_that_look_alike_are_told
     """Not the names: whoever may read events would learn of queues that they may not see."""
     shown = world([queue(TEAM), node("n1"), job(1)], arrivals={JOB: 1})
     note = waiting_event(shown, JOB, unknown_queue(QueueName(f"{TEAM}s")))
-    assert note is not None
     assert note.message.startswith(f"queue {TEAM}s does not exist; create it or name another one: ")
     assert f"`kubectl muster explain {note.ref.name} -n {note.ref.namespace}` names" in note.message
 

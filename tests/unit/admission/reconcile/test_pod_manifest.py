@@ -8,6 +8,8 @@ import pytest
 from admission.reconcile.pod_manifest import manifest_of
 from queues.api.node_affinity import pinned
 
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 ZONE = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}
 FIELD = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n7"]}]}
 
@@ -64,53 +66,39 @@ def test_what_the_api_server_works_out_is_worked_out_anew() -> None:
 
 @pytest.mark.parametrize("terms", [[ZONE], [ZONE, FIELD], [ZONE, {}], [FIELD]])
 def test_terms_of_its_own_lose_the_seats_node_only(terms: list[dict[str, Any]]) -> None:
-    own = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
-    prefers = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": ZONE}]}
-    affinity = {"nodeAffinity": {**own, **prefers}}
+    prefers = [{"weight": 1, "preference": ZONE}]
+    affinity = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}, PREFERRED: prefers}}
     assert made(affinity=affinity)["spec"]["affinity"] == affinity
 
 
 def test_a_pod_that_was_never_pinned_loses_no_term() -> None:
     adopted = pod({"annotations": {}})
-    adopted["spec"]["affinity"] = {
-        "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [FIELD]}}
-    }
+    adopted["spec"]["affinity"] = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [FIELD]}}}
     assert json.loads(manifest_of(adopted))["spec"]["affinity"] == adopted["spec"]["affinity"]
 
 
 def test_what_was_merged_for_label_keys_is_merged_anew() -> None:
-    selector = {
-        "matchLabels": {"a": "b"},
-        "matchExpressions": [
-            {"key": "tier", "operator": "Exists"},
-            {"key": "app", "operator": "In", "values": ["x"]},
-        ],
-    }
-    kept = {"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "tier", "operator": "Exists"}]}
+    own = {"key": "tier", "operator": "Exists"}
+    kept = {"matchLabels": {"a": "b"}, "matchExpressions": [own]}
+    selector = {**kept, "matchExpressions": [own, {"key": "app", "operator": "In", "values": ["x"]}]}
     term = {"topologyKey": "rack", "matchLabelKeys": ["app"], "labelSelector": selector}
     unmerged = {**term, "labelSelector": kept}
-    required = "requiredDuringSchedulingIgnoredDuringExecution"
-    preferred = "preferredDuringSchedulingIgnoredDuringExecution"
-    spec = made(
-        topologySpreadConstraints=[term, {"topologyKey": "zone", "labelSelector": selector}],
-        affinity={
-            "podAntiAffinity": {required: [term]},
-            "podAffinity": {preferred: [{"weight": 1, "podAffinityTerm": term}]},
-        },
-    )["spec"]
-    assert spec["topologySpreadConstraints"] == [unmerged, {"topologyKey": "zone", "labelSelector": selector}]
-    assert spec["affinity"] == {
-        "podAntiAffinity": {required: [unmerged]},
-        "podAffinity": {preferred: [{"weight": 1, "podAffinityTerm": unmerged}]},
-    }
+    other = {"topologyKey": "zone", "labelSelector": selector}
+
+    def rules(of: dict[str, Any]) -> dict[str, Any]:
+        near = {PREFERRED: [{"weight": 1, "podAffinityTerm": of}]}
+        affinity = {"podAntiAffinity": {REQUIRED: [of]}, "podAffinity": near}
+        return {"topologySpreadConstraints": [of, other], "affinity": affinity}
+
+    spec = made(**rules(term))["spec"]
+    assert {name: spec[name] for name in rules(term)} == rules(unmerged)
 
 
 def test_owners_that_do_not_control_it_stay() -> None:
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "run", "uid": "c1", "blockOwnerDeletion": True}
     controller = {"apiVersion": "apps/v1", "kind": "X", "name": "x", "uid": "x1", "controller": True}
-    assert made({"ownerReferences": [owner, controller]})["metadata"]["ownerReferences"] == [
-        {"apiVersion": "v1", "kind": "ConfigMap", "name": "run", "uid": "c1"}
-    ]
+    (left,) = made({"ownerReferences": [owner, controller]})["metadata"]["ownerReferences"]
+    assert left == {"apiVersion": "v1", "kind": "ConfigMap", "name": "run", "uid": "c1"}
 
 
 def test_the_same_pod_gives_the_same_manifest() -> None:

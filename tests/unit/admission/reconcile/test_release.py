@@ -39,6 +39,7 @@ from tests.builders.facts import (
     volcano_job,
 )
 from tests.fakes.fake_objects import json_patched, merged
+from tests.tables import named_rows
 
 MEMBER = shape_name(gated("any"))
 ONE = AdmissionId(1)
@@ -74,8 +75,7 @@ def patched(order: Order, more: dict[str, Any]) -> dict[str, Any]:
 
 
 def body(order: Order) -> dict[str, Any]:
-    assert order.body is not None
-    return dict(order.body)
+    return dict(order.body or {})
 
 
 def pins(affinity: Any) -> list[str]:
@@ -141,19 +141,12 @@ def test_terms_of_its_own_keep_their_places() -> None:
     assert [term["matchExpressions"][0]["values"] for term in terms["nodeSelectorTerms"]] == [["a"], ["b"]]
 
 
-def test_nobody_is_let_go_before_the_gang_is_admitted() -> None:
-    assert orders(state_of(group(2), [gated("a"), gated("b")]), group(2)) == []
-
-
 def test_members_take_the_seats_in_the_order_of_their_numbers() -> None:
     pods = [gated(f"w-{number}") for number in (10, 2, 1)]
     taken = admission(GROUP, "n1 n2 n3", pod_set=MEMBER)
     given = orders(state_of(group(3), sorted(pods, key=lambda pod: pod.name), [taken]), group(3))
-    assert [(order.name, order.seat) for order in given] == [
-        ("w-1", Promised(ONE, 0)),
-        ("w-2", Promised(ONE, 1)),
-        ("w-10", Promised(ONE, 2)),
-    ]
+    seats = {order.name: order.seat for order in given}
+    assert seats == {"w-1": Promised(ONE, 0), "w-2": Promised(ONE, 1), "w-10": Promised(ONE, 2)}
 
 
 def test_a_pod_of_an_indexed_job_is_let_go_to_its_own_seat_only() -> None:
@@ -163,18 +156,12 @@ def test_a_pod_of_an_indexed_job_is_let_go_to_its_own_seat_only() -> None:
     assert (order.name, order.seat) == ("b", Promised(ONE, 1))
 
 
-def test_a_pod_that_others_hold_or_that_is_going_is_not_let_go() -> None:
-    pods = [gated("a", other_gates=("example.org/wait",)), gated("b", deleting=True)]
-    assert orders(state_of(job(2), pods, [admission(JOB, "n1 n2")]), job(2)) == []
-
-
 def test_a_seat_that_was_promised_is_given_to_nobody_else() -> None:
     """A pod that appears between a write and its echo must not get the same seat."""
     taken = admission(GROUP, "n1 n2", pod_set=MEMBER)
     promised = {"b": Promised(ONE, 0), "c": Promised(ONE, 1)}
-    found = orders(
-        state_of(group(2), [gated("a"), gated("b"), gated("c")], [taken]), group(2), promised=promised
-    )
+    state = state_of(group(2), [gated(name) for name in "abc"], [taken])
+    found = orders(state, group(2), promised=promised)
     assert {order.name: order.seat for order in found} == promised
 
 
@@ -276,15 +263,44 @@ def test_a_job_that_somebody_started_without_an_admission_is_suspended() -> None
     assert body(order)["spec"] == {"suspend": True}
 
 
-@pytest.mark.parametrize("made", [pod, migrated])
-def test_a_job_whose_pods_run_already_is_not_suspended_whether_they_are_adopted_or_not(made: Any) -> None:
-    assert orders(state_of(job(1), [made("a", "n1")]), job(1)) == []
+LATER = admission(JOB, "n2", number=2, first=1)
+LARGE = replace(job(2).pod_sets[0], takes=gpus(8))
 
 
-def test_a_job_that_wants_no_pod_any_more_is_left_alone() -> None:
-    """Its last pod ended, and its controller has not said Complete yet."""
-    fact = job(0)
-    assert orders(state_of(fact), fact) == []
+@named_rows(
+    ("fact", "pods", "taken"),
+    {
+        "a gang that is not admitted": (group(2), [gated("a"), gated("b")], []),
+        "pods that others hold, or that are going": (
+            job(2),
+            [gated("a", other_gates=("example.org/wait",)), gated("b", deleting=True)],
+            [admission(JOB, "n1 n2")],
+        ),
+        "a Job whose pods run already": (job(1), [pod("a", "n1")], []),
+        "and are adopted": (job(1), [migrated("a", "n1")], []),
+        # Its last pod ended, and its controller has not said Complete yet.
+        "a Job that wants no pod any more": (job(0), [], []),
+        "a Job that cannot end, and has seats": (
+            job(0, suspended=True, phase=UNSTARTED),
+            [],
+            [evicting(admission(JOB, "n1"))],
+        ),
+        "a Job that cannot end, and wants pods": (job(1, suspended=True, phase=UNSTARTED), [], []),
+        "while an earlier admission is going": (
+            job(1, suspended=True),
+            [],
+            [evicting(admission(JOB, "n1")), LATER],
+        ),
+        "a Job that asks more than was admitted": (
+            job(2, suspended=True, pod_sets=(LARGE,)),
+            [],
+            [admission(JOB, "n1 n1")],
+        ),
+        "a finished Job": (job(1, finished=True), [], [admission(JOB, "n1")]),
+    },
+)
+def test_nothing_is_written_for(fact: WorkloadFact, pods: list[PodFact], taken: list[Admission]) -> None:
+    assert orders(state_of(fact, pods, taken), fact) == []
 
 
 def test_a_job_that_cannot_end_while_it_is_suspended_is_resumed_without_seats() -> None:
@@ -295,27 +311,9 @@ def test_a_job_that_cannot_end_while_it_is_suspended_is_resumed_without_seats() 
     assert orders(state_of(fact), replace(fact, phase="")) == []
 
 
-def test_a_job_that_cannot_end_is_not_resumed_while_it_has_seats_or_wants_pods() -> None:
-    fact = job(0, suspended=True, phase=UNSTARTED)
-    assert orders(state_of(fact, [], [evicting(admission(JOB, "n1"))]), fact) == []
-    wanting = job(1, suspended=True, phase=UNSTARTED)
-    assert orders(state_of(wanting), wanting) == []
-
-
 def test_a_job_that_goes_back_is_suspended() -> None:
     (order,) = orders(state_of(job(1), [], [evicting(admission(JOB, "n1"))]), job(1))
     assert order.intent == "suspend"
-
-
-def test_a_job_is_not_resumed_while_an_earlier_admission_is_going() -> None:
-    fact = job(1, suspended=True)
-    admissions = [evicting(admission(JOB, "n1")), admission(JOB, "n2", number=2, first=1)]
-    assert orders(state_of(fact, [], admissions), fact) == []
-
-
-def test_a_finished_job_is_left_alone() -> None:
-    fact = job(1, finished=True)
-    assert orders(state_of(fact, [], [admission(JOB, "n1")]), fact) == []
 
 
 # ── removing ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -332,11 +330,8 @@ def test_budgets_have_a_say_in_the_eviction_of_a_gang_that_was_ready() -> None:
 def test_a_budget_keeps_pods_of_lent_quota_for_a_time() -> None:
     pods = [released("a", f"{MEMBER}/0", "n1")]
     policy = QueuePolicy(max_protection=100)
-    for ago, reclaimed, verb in (
-        (99, True, Verb.EVICT_POD),
-        (100, True, Verb.DELETE_POD),
-        (100, False, Verb.EVICT_POD),
-    ):
+    evict, delete = Verb.EVICT_POD, Verb.DELETE_POD
+    for ago, reclaimed, verb in ((99, True, evict), (100, True, delete), (100, False, evict)):
         held = admission(GROUP, "n1", pod_set=MEMBER, started=True, ready=True, opened_at=NOW - ago)
         leaving = replace(evicting(held), reclaimed=reclaimed)
         state = state_of(group(1), pods, [leaving], held_by=policy)
@@ -351,13 +346,13 @@ def test_members_of_a_gang_that_goes_back_are_deleted_once() -> None:
     assert told(orders(state_of(group(2), pods, [leaving]), group(2))) == {"a": "evict"}
 
 
+LEFT = (("a", "n1"), ("b", "n9"))
+
+
 def test_nobody_is_deleted_whom_nobody_would_make_again() -> None:
     leaving = evicting(admission(GROUP, "n1 n9 n2", pod_set=MEMBER))
-    pods = [
-        released("a", f"{MEMBER}/0", "n1", controller=""),
-        released("b", f"{MEMBER}/1", "n9", controller=""),
-        released("c", f"{MEMBER}/2", "n2"),
-    ]
+    alone = [released(name, f"{MEMBER}/{n}", node, controller="") for n, (name, node) in enumerate(LEFT)]
+    pods = [*alone, released("c", f"{MEMBER}/2", "n2")]
     assert told(orders(state_of(group(3), pods, [leaving]), group(3))) == {"c": "evict"}
 
 
@@ -394,12 +389,8 @@ def test_a_bare_pod_is_let_go() -> None:
 
 def test_a_pod_that_counts_as_gone_is_removed_by_force() -> None:
     silent = released("a", "worker/0", "n1", deleting=True, ends_by=NOW - 1000)
-    found = state_of(
-        volcano_job(1),
-        [silent],
-        [admission(VOLCANO, "n1", started=True)],
-        silent_nodes={NodeName("n1"): NOW - 1000},
-    )
+    away = {NodeName("n1"): NOW - 1000}
+    found = state_of(volcano_job(1), [silent], [admission(VOLCANO, "n1", started=True)], silent_nodes=away)
     (order,) = orders(found, volcano_job(1))
     assert (order.intent, order.grace) == ("lost", 0)
 
@@ -467,22 +458,13 @@ def test_a_pod_gets_no_seat_that_is_too_small_for_it() -> None:
     assert order.name == "b"
 
 
-def test_a_job_that_asks_more_than_was_admitted_is_not_resumed() -> None:
-    pods = replace(job(2).pod_sets[0], takes=gpus(8))
-    fact = job(2, suspended=True, pod_sets=(pods,))
-    assert orders(state_of(fact, [], [admission(JOB, "n1 n1")]), fact) == []
-
-
 def test_a_job_is_resumed_only_as_the_version_that_was_compared() -> None:
     exists = frozenset({"/metadata", "/metadata/labels", "/metadata/annotations", "/spec/affinity"})
     fact = job(1, suspended=True, revision=JobRevision(7, exists))
     (order,) = orders(state_of(fact, [], [admission(JOB, "n1")]), fact)
     steps = json_patch(order)
-    assert steps is not None
-    assert steps[:2] == [
-        {"op": "test", "path": "/metadata/uid", "value": JOB.uid},
-        {"op": "test", "path": "/metadata/generation", "value": 7},
-    ]
+    tests = {step["path"]: step["value"] for step in steps[:2] if step["op"] == "test"}
+    assert tests == {"/metadata/uid": JOB.uid, "/metadata/generation": 7}
     written = {step["path"]: step for step in steps[2:]}
     assert written["/spec/suspend"]["value"] is False
     assert written["/spec/template/metadata/labels/muster.dev~1released"]["value"] == "true"
@@ -491,25 +473,14 @@ def test_a_job_is_resumed_only_as_the_version_that_was_compared() -> None:
 
 
 def test_what_an_earlier_admission_wrote_into_the_template_is_removed() -> None:
-    required = "requiredDuringSchedulingIgnoredDuringExecution"
-    exists = frozenset(
-        {
-            "/metadata",
-            "/metadata/labels",
-            "/metadata/annotations",
-            "/metadata/annotations/muster.dev~1admission-id",
-            "/spec/affinity",
-            "/spec/affinity/nodeAffinity",
-            f"/spec/affinity/nodeAffinity/{required}",
-        }
-    )
+    written = "/metadata/annotations/muster.dev~1admission-id"
+    node = "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution"
+    places = {"/metadata", "/metadata/labels", "/metadata/annotations", "/spec/affinity"}
+    exists = frozenset({*places, "/spec/affinity/nodeAffinity", written, node})
     fact = job(2, suspended=True, revision=JobRevision(7, exists))
     (order,) = orders(state_of(fact, [], [admission(JOB, "n1 n2")]), fact)
     removed = [step["path"] for step in json_patch(order) or () if step["op"] == "remove"]
-    assert removed == [
-        "/spec/template/metadata/annotations/muster.dev~1admission-id",
-        f"/spec/template/spec/affinity/nodeAffinity/{required}",
-    ]
+    assert removed == [f"/spec/template{written}", f"/spec/template{node}"]
 
 
 def test_a_job_is_suspended_whatever_its_version_is() -> None:

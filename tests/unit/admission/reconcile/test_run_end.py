@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+from admission.facts.workloads import WorkloadFact
 from admission.kube.writers.events import EventWriter, event
 from admission.kube.writers.rate_limit import StatusCounts
 from admission.reconcile.events import admitted_events, ending_event
@@ -22,7 +23,7 @@ from queues.quota.queue import Queue
 from queues.quota.tree import QueueTree
 from queues.read_api import bodies
 from queues.reason_codes import ReasonCode
-from queues.sql.read.stages import with_ends
+from queues.sql.read.views import with_ends
 from queues.text_format import rfc3339
 from queues.workload import AdmissionId, QueueName, WorkloadKey, WorkloadKind
 from tests.builders.facts import (
@@ -70,7 +71,6 @@ def test_it_is_warned_in_the_time_before_its_end_only() -> None:
 
 def test_a_warning_is_one_event_whoever_writes_it_and_when() -> None:
     note = ending_event(running(), JOB, NOW + 80)
-    assert note is not None
     assert (note.warning, note.reason) == (True, "MaxRunTime")
     first, second = event(note, 10**18, "a"), event(note, 2 * 10**18, "b")
     assert first["metadata"] == second["metadata"]
@@ -81,22 +81,21 @@ def test_a_warning_is_one_event_whoever_writes_it_and_when() -> None:
     assert len(writer._waiting) == 1
 
 
-def ended_job() -> World:
-    known = world([queue(TEAM, max_run_time=100), job(1, suspended=True)], arrivals={JOB: 1})
-    known.put_setback(JOB, Setback(not_before=NEVER_AGAIN), NOW)
-    known.ledger.put_reasons({JOB: Reason(code=ReasonCode.MAX_RUN_TIME, message="it has run")}, ())
+def ended(fact: WorkloadFact) -> World:
+    """The time of this workload is over, and nothing of it is left."""
+    known = world([queue(TEAM, max_run_time=100), fact], arrivals={fact.key: 1})
+    known.put_setback(fact.key, Setback(not_before=NEVER_AGAIN), NOW)
+    known.ledger.put_reasons({fact.key: Reason(code=ReasonCode.MAX_RUN_TIME, message="it has run")}, ())
     known.refresh(NOW)
     return known
 
 
 def test_a_job_that_was_ended_is_to_fail_by_its_own_controller() -> None:
-    known = ended_job()
+    known = ended(job(1, suspended=True))
     (wanted,) = WorldStatuses(known, None, {}).of(JOB)  # type: ignore[arg-type]
     told = {each.type: (each.status, each.reason) for each in wanted.conditions}
-    assert told == {
-        "muster.dev/Admitted": ("False", "MaxRunTime"),
-        "FailureTarget": ("True", "MaxRunTime"),
-    }
+    admitted = ("False", "MaxRunTime")
+    assert told == {"muster.dev/Admitted": admitted, "FailureTarget": ("True", "MaxRunTime")}
     assert not wanted.shown, "the next leader writes it again where it is missing"
 
 
@@ -131,11 +130,8 @@ def test_a_volcano_job_is_terminated_with_the_reason_before_anything_else_counts
     before = JobState(uid=UID, phase=Phase.RUNNING, history=((Phase.RUNNING, 0),))
     view = JobView(spec=volcano_spec(), run_out="it has held its seats", commands=(restart,))
     after, steps = next_state(before, view, NOW)
-    assert (after.phase, after.reason, after.message) == (
-        Phase.TERMINATED,
-        ReasonCode.MAX_RUN_TIME,
-        "it has held its seats",
-    )
+    assert (after.phase, after.reason) == (Phase.TERMINATED, ReasonCode.MAX_RUN_TIME)
+    assert after.message == "it has held its seats"
     assert (after.version, steps) == (before.version + 1, ())
     assert JobState.from_json(after.to_json()) == after
     again, _ = next_state(after, view, NOW + 1)
@@ -160,13 +156,8 @@ def told(number: int) -> bodies.AdmissionBody:
 
 
 def test_the_read_api_tells_when_open_admissions_end() -> None:
-    tree = QueueTree.build(
-        {
-            TEAM: Queue(name=TEAM, parent=QueueName("top")),
-            "top": Queue(name=QueueName("top"), max_run_time=100),
-        },
-        None,
-    )
+    top = Queue(name=QueueName("top"), max_run_time=100)
+    tree = QueueTree.build({TEAM: Queue(name=TEAM, parent=top.name), top.name: top}, None)
     first = admission(VOLCANO, "n1", opened_at=NOW)
     joined = admission(VOLCANO, "n2", number=2, first=1, opened_at=NOW + 50)
     gone = evicting(admission(VOLCANO, "n3", number=3, first=2))
@@ -179,14 +170,9 @@ def test_an_object_of_another_kind_stays_suspended_and_says_why() -> None:
     key = WorkloadKey(WorkloadKind.JOB_SET, "set-uid")
     fact = replace(job(1, suspended=True), key=key)
     state = state_of(fact, setbacks=RUN_OUT)
-    assert state.workload.obstacle is not None
     assert state.workload.obstacle.code is ReasonCode.MAX_RUN_TIME
     assert intents(fact) == []
     held = admission(key, "n1", pod_set="main", started=True)
     assert intents(replace(fact, suspended=False), evicting(held)) == ["suspend"]
-    known = world([queue(TEAM), fact], arrivals={key: 1})
-    known.put_setback(key, Setback(not_before=NEVER_AGAIN), NOW)
-    known.ledger.put_reasons({key: Reason(code=ReasonCode.MAX_RUN_TIME, message="it has run")}, ())
-    known.refresh(NOW)
-    (wanted,) = WorldStatuses(known, None, {}).of(key)  # type: ignore[arg-type]
+    (wanted,) = WorldStatuses(ended(fact), None, {}).of(key)  # type: ignore[arg-type]
     assert [each.type for each in wanted.conditions] == ["muster.dev/Admitted"]

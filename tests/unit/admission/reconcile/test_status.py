@@ -32,7 +32,7 @@ from admission.volcano_jobs.lifecycle import advance
 from admission.volcano_jobs.pod_changes import companions_of
 from admission.volcano_jobs.state import JobState, Phase
 from admission.volcano_jobs.view import JobView
-from queues.api.api_resources import JOB_SETS, JOBS, POD_GROUPS, QUEUES, ObjectRef
+from queues.api.api_resources import JOB_SETS, JOBS, POD_GROUPS, QUEUES, ApiResource, ObjectRef
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode
 from queues.resources import Resources
@@ -48,6 +48,11 @@ LATER = "1970-01-01T00:16:40Z"
 
 def group(minimum: int = 4, *, admitted: bool = False, **facts: Any) -> WorkloadStatus:
     return WorkloadStatus(ref=GROUP, minimum=minimum, admitted=admitted, **facts)
+
+
+def of_job(resource: ApiResource = JOBS, **facts: Any) -> WorkloadStatus:
+    ref = ObjectRef(resource=resource, namespace="n", name="j", uid="u")
+    return WorkloadStatus(ref=ref, minimum=1, **{"admitted": False, **facts})
 
 
 def conditions(wanted: StatusWanted, before: Any = None, now: int = 0) -> dict[str, dict[str, Any]]:
@@ -135,9 +140,8 @@ def test_conditions_of_others_are_kept() -> None:
 
 
 def test_a_job_that_never_waited_is_not_written_to() -> None:
-    ref = ObjectRef(resource=JOBS, namespace="n", name="j", uid="u")
-    admitted = admitted_condition(WorkloadStatus(ref=ref, minimum=1, admitted=True))
-    waiting = admitted_condition(WorkloadStatus(ref=ref, minimum=1, admitted=False, reason=LIMIT))
+    admitted = admitted_condition(of_job(admitted=True))
+    waiting = admitted_condition(of_job(reason=LIMIT))
 
     assert settled(admitted, {}, 0) == {}
     told = settled(waiting, {}, 0)
@@ -161,15 +165,13 @@ def test_a_job_that_never_waited_is_not_written_to() -> None:
 def test_what_a_job_said_already_when_it_was_seen_first_is_known(
     told: tuple[str, str] | None, reason: Reason | None, shown: bool
 ) -> None:
-    ref = ObjectRef(resource=JOBS, namespace="n", name="j", uid="u")
-    workload = WorkloadStatus(ref=ref, minimum=1, admitted=reason is None, reason=reason, told=told)
+    workload = of_job(admitted=reason is None, reason=reason, told=told)
     assert admitted_condition(workload).shown is shown
 
 
 def test_a_custom_resource_is_told_with_a_message_beside_the_conditions_of_its_operator() -> None:
-    ref = ObjectRef(resource=JOB_SETS, namespace="n", name="j", uid="u")
-    waits = admitted_condition(WorkloadStatus(ref=ref, minimum=1, admitted=False, reason=LIMIT), custom=True)
-    admitted = admitted_condition(WorkloadStatus(ref=ref, minimum=1, admitted=True), custom=True)
+    waits = admitted_condition(of_job(JOB_SETS, reason=LIMIT), custom=True)
+    admitted = admitted_condition(of_job(JOB_SETS, admitted=True), custom=True)
     assert (waits.custom, waits.seen) == (True, None)
     told = settled(waits, {}, 0)
     [after] = settled(admitted, told, 5)["conditions"]
@@ -181,10 +183,9 @@ def test_a_custom_resource_is_told_with_a_message_beside_the_conditions_of_its_o
 
 
 async def test_what_an_object_said_already_is_neither_read_nor_written_until_it_says_something_else() -> None:
-    ref = ObjectRef(resource=JOBS, namespace="n", name="j", uid="u")
     told = ("False", "QueueLimit")
-    waits = admitted_condition(WorkloadStatus(ref=ref, minimum=1, admitted=False, reason=LIMIT, told=told))
-    admitted = admitted_condition(WorkloadStatus(ref=ref, minimum=1, admitted=True, told=told))
+    waits = admitted_condition(of_job(reason=LIMIT, told=told))
+    admitted = admitted_condition(of_job(admitted=True, told=told))
     writer = StatusWriter(None, lambda: None)  # type: ignore[arg-type]
     writer.submit([waits])
     assert not writer._known
@@ -220,10 +221,8 @@ def test_a_pending_job_says_why_it_waits_once_per_code() -> None:
 def test_fields_that_are_not_acted_on_are_a_condition() -> None:
     told = job_status(job_facts(unsupported=("spec.policies",))).fields["conditions"][-1]
 
-    assert (told["status"], told["message"]) == (
-        "UnsupportedField",
-        "accepted, but not acted on: spec.policies",
-    )
+    said = "accepted, but not acted on: spec.policies"
+    assert (told["status"], told["message"]) == ("UnsupportedField", said)
 
 
 def test_an_ended_job_says_how_long_it_ran() -> None:
@@ -250,32 +249,26 @@ def test_a_closed_queue_is_closing_until_it_is_empty(facts: Any, state: str) -> 
     assert state == queue_status(QueueStatusFacts(ref=QUEUE, **facts)).fields["state"]
 
 
-def test_root_says_that_nothing_is_decided_as_long_as_that_is_so() -> None:
-    failing = Reason(code=ReasonCode.TURNS_FAIL, message="5 turns in a row ended with the same error: …")
+@pytest.mark.parametrize(
+    ("field", "code", "kind"),
+    [
+        ("failing", ReasonCode.TURNS_FAIL, "Deciding"),
+        ("keeping", ReasonCode.LISTS_FAIL, "FreeingSeats"),
+    ],
+)
+def test_root_says_that_nothing_is_decided_or_freed_as_long_as_that_is_so(
+    field: str, code: ReasonCode, kind: str
+) -> None:
+    reason = Reason(code=code, message="5 turns in a row ended with the same error: …")
     before = {"state": "Open"}
     well = queue_status(QueueStatusFacts(ref=QUEUE, is_root=True))
     assert "conditions" not in settled(well, before, 0)
-    said = settled(queue_status(QueueStatusFacts(ref=QUEUE, is_root=True, failing=failing)), before, 0)
+    said = settled(queue_status(QueueStatusFacts(ref=QUEUE, is_root=True, **{field: reason})), before, 0)
     (condition,) = said["conditions"]
-    assert (condition["type"], condition["status"], condition["reason"]) == ("Deciding", "False", "TurnsFail")
-    assert condition["message"] == failing.message
+    assert (condition["type"], condition["status"], condition["reason"]) == (kind, "False", code)
+    assert condition["message"] == reason.message
     (condition,) = settled(well, said, 60)["conditions"]
-    assert (condition["type"], condition["status"]) == ("Deciding", "True")
-
-
-def test_root_says_that_seats_are_kept_as_long_as_that_is_so() -> None:
-    keeping = Reason(code=ReasonCode.LISTS_FAIL, message="5 lists of the pods of Jobs in a row ended with …")
-    well = queue_status(QueueStatusFacts(ref=QUEUE, is_root=True))
-    said = settled(queue_status(QueueStatusFacts(ref=QUEUE, is_root=True, keeping=keeping)), {}, 0)
-    (condition,) = said["conditions"]
-    assert (condition["type"], condition["status"], condition["reason"]) == (
-        "FreeingSeats",
-        "False",
-        "ListsFail",
-    )
-    assert condition["message"] == keeping.message
-    (condition,) = settled(well, said, 60)["conditions"]
-    assert (condition["type"], condition["status"]) == ("FreeingSeats", "True")
+    assert (condition["type"], condition["status"]) == (kind, "True")
 
 
 def test_a_queue_says_what_it_uses_and_why_it_cannot_be_used() -> None:
@@ -353,13 +346,17 @@ def test_a_group_whose_user_took_such_fields_out_does_not_go_on_saying_so() -> N
     assert "UnsupportedField" not in conditions(pod_group_status(group()), before, 1000)
 
 
+def event_writer(client: Any = None) -> EventWriter:
+    return EventWriter(client, lambda: None, StatusCounts(), instance="me")
+
+
 class Told:
     """An event writer at a time of the test's own, without an API server."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1000.0
         monkeypatch.setattr(events, "monotonic", lambda: self.now)
-        self.writer = EventWriter(None, lambda: None, StatusCounts(), instance="me")  # type: ignore[arg-type]
+        self.writer = event_writer()
 
     def tell(self, reason: str, action: str = WAIT) -> list[str]:
         """Reasons of events that are written when this one is told."""
@@ -375,10 +372,12 @@ class Told:
         return told
 
 
-async def test_reasons_that_take_turns_are_told_at_once_when_they_are_new(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    told = Told(monkeypatch)
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> Told:
+    return Told(monkeypatch)
+
+
+async def test_reasons_that_take_turns_are_told_at_once_when_they_are_new(told: Told) -> None:
     assert [told.tell("QueueLimit"), told.tell("NoFit")] == [["QueueLimit"], ["NoFit"]]
     assert [told.tell("QueueLimit"), told.tell("NoFit")] == [[], []]
     assert told.tell("Admitted", "Admit") == ["Admitted"]
@@ -387,11 +386,8 @@ async def test_reasons_that_take_turns_are_told_at_once_when_they_are_new(
     assert told.tell("Admitted", "Admit") == ["Admitted"], "further members were admitted after waiting"
 
 
-async def test_a_reason_that_came_back_is_told_again_a_minute_after_the_other(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_reason_that_came_back_is_told_again_a_minute_after_the_other(told: Told) -> None:
     """A queue that is paused, resumed, and paused again: the last event says what holds now."""
-    told = Told(monkeypatch)
     told.tell("QueueLimit")
     told.tell("QueuePaused")
     assert told.tell("QueueLimit") == []
@@ -401,9 +397,9 @@ async def test_a_reason_that_came_back_is_told_again_a_minute_after_the_other(
 
 
 async def test_reasons_that_go_on_taking_turns_are_told_ever_more_rarely_and_the_last_one_in_the_end(
-    monkeypatch: pytest.MonkeyPatch,
+    told: Told,
 ) -> None:
-    told, count = Told(monkeypatch), 0
+    count = 0
     for turn in range(8640):
         told.tell(("QueueLimit", "NoFit")[turn % 2])
         count += len(told.look(5)) + len(told.look(5))
@@ -414,10 +410,7 @@ async def test_reasons_that_go_on_taking_turns_are_told_ever_more_rarely_and_the
     assert last == "QueueLimit"
 
 
-async def test_a_reason_that_came_back_is_not_told_again_after_an_admission(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    told = Told(monkeypatch)
+async def test_a_reason_that_came_back_is_not_told_again_after_an_admission(told: Told) -> None:
     for reason in ("QueueLimit", "NoFit", "QueueLimit"):
         told.tell(reason)
     told.tell("Admitted", "Admit")
@@ -435,8 +428,7 @@ async def test_a_reason_that_came_back_is_written_though_nothing_else_happens(
         async def create(self, path: str, body: dict[str, Any], **_: Any) -> None:
             written.append(body["reason"])
 
-    client: Any = Api()
-    writer = EventWriter(client, lambda: None, StatusCounts(), instance="me")
+    writer = event_writer(Api())
     task = asyncio.create_task(writer.run())
     try:
         for reason in ("QueueLimit", "QueuePaused", "QueueLimit"):
@@ -448,14 +440,14 @@ async def test_a_reason_that_came_back_is_written_though_nothing_else_happens(
 
 
 async def test_what_happens_again_is_told_again_where_each_time_counts() -> None:
-    events = EventWriter(None, lambda: None, StatusCounts(), instance="me")  # type: ignore[arg-type]
+    events = event_writer()
     for failed in ("pod-0", "pod-1"):
         events.tell(EventNote(ref=GROUP, reason="ExecuteAction", message=failed, action="x", always=True))
     assert [note.message for note, _ in events._waiting.values()] == ["pod-0", "pod-1"]
 
 
 async def test_what_an_earlier_leader_told_last_is_told_again_only_after_something_else() -> None:
-    events = EventWriter(None, lambda: None, StatusCounts(), instance="me")  # type: ignore[arg-type]
+    events = event_writer()
     waits = EventNote(ref=GROUP, reason="QueueLimit", message="", action=WAIT)
     events.tell(waits, shown=True)
     assert not events._waiting
@@ -466,7 +458,7 @@ async def test_what_an_earlier_leader_told_last_is_told_again_only_after_somethi
 
 async def test_a_start_is_told_each_time_and_has_no_reason_told_again() -> None:
     """As a new leader tells it: the object said already why it waits."""
-    events = EventWriter(None, lambda: None, StatusCounts(), instance="me")  # type: ignore[arg-type]
+    events = event_writer()
     waits = EventNote(ref=GROUP, reason="QueueLimit", message="no room", action=WAIT)
     for start in (SOON, LATE):
         events.tell(waits, shown=True)
@@ -499,23 +491,20 @@ def test_a_group_says_when_it_should_start_and_no_longer_once_it_is_admitted() -
 
 
 def test_a_job_says_when_it_should_start_and_no_longer_once_it_is_admitted() -> None:
-    ref = ObjectRef(resource=JOBS, namespace="n", name="j", uid="u")
-    waits = WorkloadStatus(ref=ref, minimum=1, admitted=False, reason=LIMIT, expected=SOON)
+    waits = of_job(reason=LIMIT, expected=SOON)
     before = settled(admitted_condition(waits), {}, 0)
     assert before["conditions"][0]["message"] == LIMIT.message + SAYS_SOON
     assert settled(admitted_condition(replace(waits, expected=ALIKE)), before, 5) == before
     assert settled(admitted_condition(replace(waits, expected=LATE)), before, 5) != before
 
-    [admitted] = settled(admitted_condition(replace(waits, admitted=True, reason=None)), before, 5)[
-        "conditions"
-    ]
+    after = settled(admitted_condition(replace(waits, admitted=True, reason=None)), before, 5)
+    [admitted] = after["conditions"]
     assert (admitted["status"], admitted["message"]) == ("True", "")
 
 
 def test_what_start_a_job_told_when_it_was_seen_first_is_read_from_it() -> None:
-    ref = ObjectRef(resource=JOBS, namespace="n", name="j", uid="u")
     told = ("False", "QueueLimit")
-    waits = WorkloadStatus(ref=ref, minimum=1, admitted=False, reason=LIMIT, told=told)
+    waits = of_job(reason=LIMIT, told=told)
     assert admitted_condition(waits).shown
     assert not admitted_condition(replace(waits, expected=SOON)).shown
 
@@ -524,8 +513,7 @@ def test_a_pending_volcano_job_says_when_it_should_start() -> None:
     before = settled(job_status(job_facts(reason=LIMIT, expected=SOON)), {}, 0)
     assert before["state"]["message"] == LIMIT.message + SAYS_SOON
     for same in (ALIKE, None):
-        assert (
-            merge_patch(before, settled(job_status(job_facts(reason=LIMIT, expected=same)), before, 0)) == {}
-        )
+        after = settled(job_status(job_facts(reason=LIMIT, expected=same)), before, 0)
+        assert merge_patch(before, after) == {}
     news = settled(job_status(job_facts(reason=LIMIT, expected=LATE)), before, 0)
     assert merge_patch(before, news).keys() == {"state"}

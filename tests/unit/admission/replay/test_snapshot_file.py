@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from admission.cli.failures import finish
+from admission.cli.command_line import finish
 from admission.cli.muster import muster
 from admission.engine.decide import decide
 from admission.engine.memo import Memo

@@ -88,24 +88,12 @@ def test_nothing_is_carried_out_on_a_job_that_is_being_deleted() -> None:
 
 
 def test_a_command_names_its_target_in_any_version() -> None:
-    found = command_of(
-        msgspec.convert(
-            {
-                "metadata": {"uid": "u", "namespace": "team-a", "name": "c", "creationTimestamp": None},
-                "action": "AbortJob",
-                "target": {
-                    "apiVersion": "batch.volcano.sh/v1beta7",
-                    "kind": "Job",
-                    "name": "train",
-                    "uid": UID,
-                },
-                "reason": "Why",
-            },
-            WireCommand,
-        )
-    )
-    assert (found.target_kind, found.target_uid, found.message) == ("Job", UID, "Why")
     other = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": UID}
+    target = {**other, "apiVersion": "batch.volcano.sh/v1beta7"}
+    meta = {"uid": "u", "namespace": "team-a", "name": "c", "creationTimestamp": None}
+    written = {"metadata": meta, "action": "AbortJob", "target": target, "reason": "Why"}
+    found = command_of(msgspec.convert(written, WireCommand))
+    assert (found.target_kind, found.target_uid, found.message) == ("Job", UID, "Why")
     assert command_of(msgspec.convert({"metadata": {}, "target": other}, WireCommand)).target_kind == ""
     assert command_of(msgspec.convert({"metadata": {}}, WireCommand)).action == ""
 
@@ -128,11 +116,9 @@ def on_queue(number: int, action: str, **fields: Any) -> Command:
     return command(number, action, **{**given, **fields})
 
 
-def finished(known: Any, now: int = 0) -> list[str]:
-    return [
-        each.name
-        for each in known.commands.finished(known.facts, known.volcano_jobs.stored, known.queues, now)
-    ]
+def finished(known: Any, now: int = 0, **more: Any) -> list[str]:
+    stored = known.volcano_jobs.stored
+    return [each.name for each in known.commands.finished(known.facts, stored, known.queues, now, **more)]
 
 
 def wanted(known: Any) -> bool | None:
@@ -157,9 +143,7 @@ def test_a_command_from_elsewhere_or_by_another_name_is_none_for_the_job(fields:
     jobs = VolcanoJobController(PodRules())
     evil = replace(command(1, "TerminateJob", target_uid=VOLCANO.uid), **{"namespace": "ns", **fields})
     known = asked(evil, known=world([volcano_job(4, document=msgspec.json.encode(document(plugins={})))]))
-    view = jobs.view(known, VOLCANO)
-    assert view is not None
-    assert view.commands == ()
+    assert jobs.view(known, VOLCANO).commands == ()
     assert finished(known, now=TARGET_SEEN_WITHIN + 1) == ["command-1"]
 
 
@@ -167,10 +151,7 @@ def test_a_command_for_a_job_that_cannot_be_read_goes_after_a_while() -> None:
     abort = replace(command(1, "AbortJob", target_uid=VOLCANO.uid), namespace="ns")
     known = asked(abort, known=world([volcano_job(4)]))
     assert finished(known, now=TARGET_SEEN_WITHIN + 1) == []
-    gone = known.commands.finished(
-        known.facts, known.volcano_jobs.stored, known.queues, TARGET_SEEN_WITHIN + 1, unreadable={VOLCANO}
-    )
-    assert [each.name for each in gone] == ["command-1"]
+    assert finished(known, now=TARGET_SEEN_WITHIN + 1, unreadable={VOLCANO}) == ["command-1"]
 
 
 @pytest.mark.parametrize("phase", ["Completed", "Failed", "Terminated", "Aborted", "Aborting"])

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from admission.volcano_jobs.group import counted_pods, group_of, min_resources
 from admission.volcano_jobs.job import JobSpec, TaskSpec, read_job
+from tests.tables import named_rows
 
 
 def task(name: str, replicas: int, least: int | None, cpu: str, priority: str = "") -> dict[str, Any]:
@@ -26,32 +27,25 @@ def job(minimum: int, *tasks: dict[str, Any]) -> JobSpec:
 CLASSES = {"high": 100, "low": -1}
 
 
-@pytest.mark.parametrize(
+def two(each: int, least: int, priority: str = "", of_first: str = "") -> list[dict[str, Any]]:
+    """Two tasks of so many pods, of one and of ten CPUs; the priority is that of the second."""
+    return [task("a", each, least, "1", of_first), task("b", each, least, "10", priority)]
+
+
+@named_rows(
     ("minimum", "tasks", "cpu", "pods"),
-    [
-        (3, [task("a", 1, None, "1"), task("b", 2, None, "10")], "21", "3"),
-        (0, [task("a", 2, 1, "1"), task("b", 2, None, "10")], "21", "3"),
-        (2, [task("a", 2, 2, "1"), task("b", 2, 2, "10")], "2", "2"),
-        (2, [task("a", 2, 2, "1"), task("b", 2, 2, "10", "high")], "20", "2"),
-        (3, [task("a", 2, 2, "1"), task("b", 2, 2, "10", "high")], "21", "3"),
-        (2, [task("a", 2, 2, "1", "low"), task("b", 2, 2, "10")], "20", "2"),
-        (2, [task("a", 2, 2, "1"), task("b", 2, 2, "10", "unknown")], "2", "2"),
-        (4, [task("a", 3, 1, "1"), task("b", 3, 1, "10")], "13", "4"),
-        (4, [task("a", 3, 1, "1"), task("b", 3, 1, "10", "high")], "31", "4"),
-        (9, [task("a", 3, 1, "1")], "3", "3"),
-    ],
-    ids=[
-        "all pods",
-        "the sum of the tasks' minimums",
-        "fewer than the tasks need: the first ones",
-        "fewer: of the task of higher priority",
-        "fewer: then of the next task",
-        "a negative priority comes last",
-        "a class that does not exist is 0",
-        "more than the tasks need: filled up in their order",
-        "more: filled up by priority",
-        "more than there are",
-    ],
+    {
+        "all pods": (3, [task("a", 1, None, "1"), task("b", 2, None, "10")], "21", "3"),
+        "the sum of the tasks' minimums": (0, [task("a", 2, 1, "1"), task("b", 2, None, "10")], "21", "3"),
+        "fewer than the tasks need: the first ones": (2, two(2, 2), "2", "2"),
+        "fewer: of the task of higher priority": (2, two(2, 2, "high"), "20", "2"),
+        "fewer: then of the next task": (3, two(2, 2, "high"), "21", "3"),
+        "a negative priority comes last": (2, two(2, 2, of_first="low"), "20", "2"),
+        "a class that does not exist is 0": (2, two(2, 2, "unknown"), "2", "2"),
+        "more than the tasks need: filled up in their order": (4, two(3, 1), "13", "4"),
+        "more: filled up by priority": (4, two(3, 1, "high"), "31", "4"),
+        "more than there are": (9, [task("a", 3, 1, "1")], "3", "3"),
+    },
 )
 def test_the_pods_that_must_start_together_are_counted(
     minimum: int, tasks: list[dict[str, Any]], cpu: str, pods: str

@@ -21,6 +21,10 @@ from tests.builders.volcano_jobs import job
 #: One file for each plugin, looked at by a person whenever it changes.
 GOLDEN = Path(__file__).parent / "golden"
 
+SSH = [
+    *("--ssh-key-file-path=/home/me/.ssh", "--ssh-port=2222"),
+    *("--ssh-private-key=private", "--ssh-public-key=public"),
+]
 #: Tasks and their replicas, with the plugins: what people write.
 JOBS: dict[str, tuple[dict[str, int], dict[str, list[str]]]] = {
     "none": ({"worker": 1}, {}),
@@ -30,17 +34,7 @@ JOBS: dict[str, tuple[dict[str, int], dict[str, list[str]]]] = {
         {"worker": 2},
         {"svc": ["--disable-network-policy=true", "--inject-hosts-env=false"]},
     ),
-    "ssh": (
-        {"worker": 2},
-        {
-            "ssh": [
-                "--ssh-key-file-path=/home/me/.ssh",
-                "--ssh-private-key=private",
-                "--ssh-public-key=public",
-                "--ssh-port=2222",
-            ]
-        },
-    ),
+    "ssh": ({"worker": 2}, {"ssh": SSH}),
     "mpi": ({"master": 1, "worker": 2}, {"mpi": ["--port=22"]}),
     "pytorch": ({"master": 1, "worker": 2}, {"pytorch": ["--wait-master-enabled=true"]}),
     "tensorflow": ({"ps": 1, "worker": 2}, {"tensorflow": []}),
@@ -51,18 +45,11 @@ JOBS: dict[str, tuple[dict[str, int], dict[str, list[str]]]] = {
 
 def written(name: str) -> JobSpec:
     tasks, plugins = JOBS[name]
-    return job(
-        plugins=plugins,
-        minAvailable=0,
-        tasks=[
-            {
-                "name": task,
-                "replicas": replicas,
-                "template": {"spec": {"containers": [{"name": task, "image": "train:1"}]}},
-            }
-            for task, replicas in tasks.items()
-        ],
-    )
+    written = []
+    for task, replicas in tasks.items():
+        template = {"spec": {"containers": [{"name": task, "image": "train:1"}]}}
+        written.append({"name": task, "replicas": replicas, "template": template})
+    return job(plugins=plugins, minAvailable=0, tasks=written)
 
 
 def effects(spec: JobSpec) -> str:

@@ -22,12 +22,8 @@ RULES = PodRules()
 def work(
     *pods: Any, phase: Phase = Phase.PENDING, version: int = 0, admissions: Any = None, **view: Any
 ) -> JobWork:
-    given = {
-        "spec": job(),
-        "pods": pods,
-        "admissions": (admission(),) if admissions is None else admissions,
-        **view,
-    }
+    held = (admission(),) if admissions is None else admissions
+    given = {"spec": job(), "pods": pods, "admissions": held, **view}
     state = JobState(uid=UID, phase=phase, version=version)
     return work_for(KEY, state, JobView(**given), 0, rules=RULES)
 
@@ -64,11 +60,8 @@ def test_a_pod_that_was_deleted_is_made_again() -> None:
 
 
 def test_a_seat_that_succeeded_never_runs_twice() -> None:
-    assert made(work(outcomes={("worker", 1): PodPhase.SUCCEEDED})) == [
-        (0, "node-0"),
-        (2, "node-2"),
-        (3, "node-3"),
-    ]
+    found = work(outcomes={("worker", 1): PodPhase.SUCCEEDED})
+    assert made(found) == [(0, "node-0"), (2, "node-2"), (3, "node-3")]
 
 
 def test_no_pod_is_made_for_a_seat_that_it_would_outgrow() -> None:
@@ -104,9 +97,8 @@ def test_budgets_have_a_say_in_the_eviction_of_a_job_that_was_ready_and_in_nothi
     ready = replace(leaving, ready=True)
     assert asked(pod(1), admissions=(ready,)) == [True]
     beyond = frozenset({ready.id})
-    assert asked(pod(1), admissions=(ready,), beyond_budgets=beyond) == [False], (
-        "it kept lent quota long enough"
-    )
+    long_enough = asked(pod(1), admissions=(ready,), beyond_budgets=beyond)
+    assert long_enough == [False], "it kept lent quota long enough"
     assert asked(pod(1), admissions=(ready,), phase=Phase.ABORTING) == [False], "its owner wants it gone"
     assert asked(pod(1, admission=AdmissionId(3)), admissions=(ready,)) == [False], "of a closed admission"
 
@@ -190,11 +182,8 @@ def test_svc_brings_a_service_a_policy_and_the_hosts() -> None:
         "VC_WORKER_NUM": "4",
     }
     selector = {"volcano.sh/job-name": "train", "volcano.sh/job-namespace": "team-a"}
-    assert found["services", "train"].manifest["spec"] == {
-        "clusterIP": "None",
-        "selector": selector,
-        "publishNotReadyAddresses": False,
-    }
+    spec = {"clusterIP": "None", "selector": selector, "publishNotReadyAddresses": False}
+    assert found["services", "train"].manifest["spec"] == spec
     policy = found["networkpolicies", "train"].manifest["spec"]
     assert policy["podSelector"] == {"matchLabels": selector}
     assert policy["ingress"] == [{"from": [{"podSelector": {"matchLabels": selector}}]}]
@@ -223,9 +212,8 @@ def test_keys_that_the_job_brings_are_used() -> None:
 
 
 def test_every_companion_goes_with_its_job() -> None:
-    found = companions(
-        plugins={"svc": [], "ssh": []}, volumes=[{"mountPath": "/x", "volumeClaim": {"resources": {}}}]
-    )
+    volumes = [{"mountPath": "/x", "volumeClaim": {"resources": {}}}]
+    found = companions(plugins={"svc": [], "ssh": []}, volumes=volumes)
 
     assert len(found) == 5
     for one in found.values():
@@ -235,17 +223,12 @@ def test_every_companion_goes_with_its_job() -> None:
 
 def test_a_job_reads_the_same_as_after_volcanos_webhook() -> None:
     template = {"spec": {"containers": []}}
-    read: JobSpec = read_job(
-        {
-            "metadata": {"name": "j", "namespace": "n", "uid": "u"},
-            "spec": {"tasks": [{"replicas": 2, "template": template}, {"template": template}]},
-        }
-    )
+    tasks = [{"replicas": 2, "template": template}, {"template": template}]
+    meta = {"name": "j", "namespace": "n", "uid": "u"}
+    read: JobSpec = read_job({"metadata": meta, "spec": {"tasks": tasks}})
 
-    assert [(task.name, task.replicas, task.minimum) for task in read.tasks] == [
-        ("default0", 2, 2),
-        ("default1", 0, 0),
-    ]
+    found = [(task.name, task.replicas, task.minimum) for task in read.tasks]
+    assert found == [("default0", 2, 2), ("default1", 0, 0)]
     assert (read.minimum, read.queue, read.max_retry) == (2, "default", 3)
 
 

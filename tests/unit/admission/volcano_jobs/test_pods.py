@@ -17,6 +17,7 @@ from tests.tables import with_rows
 
 NODE = NodeName("node-3")
 
+MAIN = {"containers": [{"name": "main", "image": "x"}]}
 SETTINGS = PodSettings(admission=AdmissionId(7))
 
 
@@ -66,14 +67,8 @@ def test_a_pod_carries_the_names_labels_and_annotations_that_volcano_writes(gold
 def test_a_pod_belongs_to_its_job() -> None:
     (owner,) = made()["metadata"]["ownerReferences"]
 
-    assert owner == {
-        "apiVersion": "batch.volcano.sh/v1alpha1",
-        "kind": "Job",
-        "name": "train",
-        "uid": UID,
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
+    named = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "train", "uid": UID}
+    assert owner == {**named, "controller": True, "blockOwnerDeletion": True}
 
 
 def test_a_pod_is_pinned_to_its_node_by_field() -> None:
@@ -111,17 +106,14 @@ def test_ssh_mounts_the_keys_where_the_flag_says(path: str, mode: int) -> None:
     (volume,) = pod["spec"]["volumes"]
     assert volume["secret"]["secretName"] == f"train-ssh-{UID}"
     assert volume["secret"]["defaultMode"] == mode
-    assert pod["spec"]["containers"][0]["volumeMounts"] == [
-        {"name": "train-ssh", "mountPath": path, "subPath": ".ssh"}
-    ]
+    (mount,) = pod["spec"]["containers"][0]["volumeMounts"]
+    assert mount == {"name": "train-ssh", "mountPath": path, "subPath": ".ssh"}
 
 
 def test_plugins_act_in_one_order_whatever_order_the_job_names_them_in() -> None:
-    forward, backward = (
-        {name: [] for name in order} for order in (("env", "ssh", "svc"), ("svc", "ssh", "env"))
-    )
+    forward = {"env": [], "ssh": [], "svc": []}
 
-    assert made(plugins=forward) == made(plugins=backward)
+    assert made(plugins=forward) == made(plugins=dict(reversed(forward.items())))
 
 
 def test_partitions_count_off_the_indices() -> None:
@@ -141,19 +133,19 @@ def test_the_user_who_created_the_job_is_written_on_its_pods() -> None:
 
 
 def test_a_template_cannot_send_its_pods_past_the_scheduler() -> None:
-    template = {"spec": {"containers": [{"name": "main", "image": "x"}], "nodeName": "n9"}}
+    template = {"spec": {**MAIN, "nodeName": "n9"}}
     assert "nodeName" not in made(tasks=task(template))["spec"]
 
 
 def test_a_pod_that_has_its_seat_does_not_wait_for_one() -> None:
     gates = [{"name": "muster.dev/admission"}, {"name": "example.org/wait"}]
-    template = {"spec": {"containers": [{"name": "main", "image": "x"}], "schedulingGates": gates}}
+    template = {"spec": {**MAIN, "schedulingGates": gates}}
     assert made(tasks=task(template))["spec"]["schedulingGates"] == gates[1:]
 
 
 def test_a_template_cannot_forge_the_annotations_of_muster() -> None:
     forged = {"muster.dev/devices": "0", "muster.dev/recreated-from": "u", "muster.dev/user": "bob", "a": "b"}
-    template = {"metadata": {"annotations": forged}, "spec": {"containers": [{"name": "main", "image": "x"}]}}
+    template = {"metadata": {"annotations": forged}, "spec": MAIN}
     annotations = made(tasks=task(template))["metadata"]["annotations"]
 
     assert annotations["a"] == "b"
@@ -163,10 +155,7 @@ def test_a_template_cannot_forge_the_annotations_of_muster() -> None:
 def test_pods_of_a_job_stay_in_its_queue_whatever_their_template_says() -> None:
     labels = {"muster.dev/queue-name": "other", "muster.dev/released": "false", "a": "b"}
     annotations = {"scheduling.volcano.sh/queue-name": "other"}
-    template = {
-        "metadata": {"labels": labels, "annotations": annotations},
-        "spec": {"containers": [{"name": "main", "image": "x"}]},
-    }
+    template = {"metadata": {"labels": labels, "annotations": annotations}, "spec": MAIN}
     metadata = made(tasks=task(template))["metadata"]
 
     assert (metadata["labels"]["a"], metadata["labels"]["muster.dev/released"]) == ("b", "true")
@@ -217,12 +206,9 @@ def test_most_of_a_pod_is_made_once_for_all_pods_of_a_task() -> None:
 
 
 def test_plugins_flags_and_fields_without_effect_are_named() -> None:
+    svc, mpi = ["--publish-not-ready-addresses", "--colour=red"], ["--port=22", "--hosts=x"]
     named = job(
-        plugins={
-            "svc": ["--publish-not-ready-addresses", "--colour=red"],
-            "mpi": ["--port=22", "--hosts=x"],
-            "jax": [],
-        },
+        plugins={"svc": svc, "mpi": mpi, "jax": []},
         policies=[
             {"event": "PodFailed", "action": "RestartJob"},
             {"exitCode": 3, "action": "EatJob"},

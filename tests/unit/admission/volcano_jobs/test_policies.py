@@ -14,6 +14,7 @@ from admission.volcano_jobs.state import Action, JobState, JobTransition, Phase
 from admission.volcano_jobs.view import JobView
 from queues.admissions import AdmissionState
 from tests.builders.volcano_jobs import KEY, UID, admission, job, pod
+from tests.tables import named_rows
 
 NOW = 1_000
 RUN, DONE, BAD, WAIT = PodPhase.RUNNING, PodPhase.SUCCEEDED, PodPhase.FAILED, PodPhase.PENDING
@@ -63,151 +64,111 @@ def asked(view: JobView, now: JobState | None = None) -> str | None:
 
 ON_FAILURE = policy("RestartJob", "PodFailed")
 ON_EVICTION = policy("RestartJob", "PodEvicted")
+EVICTING = AdmissionState.EVICTING
 GOING = {"deleting": True, "ended_first": False}
 
-CASES = [
-    ("nothing happened", seen(master(), pod(0), policies=(policy("AbortJob", "*"),)), None),
-    ("a pod failed and nothing was asked for", seen(pod(1, BAD)), None),
-    (
-        "a pod failed",
-        seen(pod(1, BAD), policies=(ON_FAILURE,)),
-        "RestartJob, PodFailed: pod train-worker-1 failed",
-    ),
-    (
-        "a pod failed that is gone",
-        seen(pod(0), policies=(ON_FAILURE,), outcomes={("worker", 1): BAD}),
-        "RestartJob, PodFailed: pod train-worker-1 failed",
-    ),
-    (
-        "event, as some write it",
-        seen(pod(1, BAD), policies=({"action": "AbortJob", "event": "PodFailed"},)),
-        "AbortJob, PodFailed: pod train-worker-1 failed",
-    ),
-    (
-        "an exit code",
-        seen(pod(1, BAD, exit_code=137), policies=(policy("TerminateJob", exitCode=137), ON_FAILURE)),
-        "TerminateJob, PodFailed: pod train-worker-1 failed with exit code 137",
-    ),
-    (
-        "another exit code",
-        seen(pod(1, BAD, exit_code=1), policies=(policy("TerminateJob", exitCode=137), ON_FAILURE)),
-        "RestartJob, PodFailed: pod train-worker-1 failed with exit code 1",
-    ),
-    (
-        "the first that matches decides",
-        seen(pod(1, BAD, exit_code=137), policies=(ON_FAILURE, policy("TerminateJob", exitCode=137))),
-        "RestartJob, PodFailed: pod train-worker-1 failed with exit code 137",
-    ),
-    (
-        "the policy of the task goes first",
-        seen(master(BAD), policies=(ON_FAILURE,), master=(policy("AbortJob", "PodFailed"),)),
-        "AbortJob, PodFailed: pod train-master-0 failed",
-    ),
-    ("the policy of another task", seen(pod(0, BAD), master=(policy("AbortJob", "PodFailed"),)), None),
-    (
-        "a task is done",
-        seen(master(DONE), pod(0), master=(policy("CompleteJob", "TaskCompleted"),)),
-        "CompleteJob, TaskCompleted: all 1 pods of task master succeeded",
-    ),
-    (
-        "a task is not done yet",
-        seen(pod(0, DONE), pod(1, DONE), policies=(policy("CompleteJob", "TaskCompleted"),)),
-        None,
-    ),
-    (
-        "what completes the Job goes before what restarts it",
-        seen(
-            master(DONE),
-            pod(0, BAD),
-            policies=(ON_FAILURE,),
-            master=(policy("CompleteJob", "TaskCompleted"),),
-        ),
-        "CompleteJob, TaskCompleted: all 1 pods of task master succeeded",
-    ),
-    (
-        "containers restarted too often",
-        seen(pod(0, restarts=2), pod(1, WAIT, restarts=3), policies=(policy("AbortJob", "TaskFailed"),)),
-        "AbortJob, TaskFailed: containers of task worker were restarted 5 times",
-    ),
-    (
-        "containers restarted",
-        seen(pod(0, restarts=2), pod(1, restarts=2), policies=(policy("AbortJob", "TaskFailed"),)),
-        None,
-    ),
-    (
-        "a pod was deleted",
-        seen(pod(2, **GOING), policies=(ON_EVICTION,)),
-        "RestartJob, PodEvicted: pod train-worker-2 was deleted",
-    ),
-    ("a pod that had ended was deleted", seen(pod(2, DONE, deleting=True), policies=(ON_EVICTION,)), None),
-    ("a pod was scaled down", seen(pod(3, **GOING), policies=(ON_EVICTION,)), None),
-    (
-        "the whole Job is evicted",
-        seen(pod(2, **GOING), policies=(ON_EVICTION,), held=AdmissionState.EVICTING),
-        None,
-    ),
-    (
-        "a pod failed because its admission is evicted",
-        seen(pod(1, BAD), pod(2), policies=(ON_FAILURE,), held=AdmissionState.EVICTING),
-        None,
-    ),
-    ("a pod of an admission before", seen(pod(1, BAD, admission=None), policies=(ON_FAILURE,)), None),
-    ("a pod that was scaled down had failed", seen(pod(3, BAD), policies=(ON_FAILURE,)), None),
-    (
-        "pods that are scaled down had succeeded, those that are wanted run",
-        seen(
-            pod(0),
-            pod(1),
-            pod(2),
-            *(pod(index, DONE) for index in (3, 4, 5)),
-            policies=(policy("CompleteJob", "TaskCompleted"),),
-        ),
-        None,
-    ),
-    (
-        "a task is to be restarted for a pod that is gone",
-        seen(pod(0), policies=(policy("RestartTask", "PodFailed"),), outcomes={("worker", 1): BAD}),
-        None,
-    ),
-    ("a pod of an older version", seen(pod(1, BAD, version=-1), policies=(ON_FAILURE,)), None),
-    ("the Job is being deleted", seen(pod(1, BAD), policies=(ON_FAILURE,), deleting=True), None),
-    ("an action that nobody knows", seen(pod(1, BAD), policies=(policy("Dance", "PodFailed"),)), None),
-    (
-        "a pod is to be restarted that is gone",
-        seen(policies=(policy("RestartPod", "PodFailed"),), outcomes={("worker", 1): BAD}),
-        None,
-    ),
-    (
-        "all is done, and any event stops the Job",
-        seen(master(DONE), policies=(policy("AbortJob", "*"),)),
-        None,
-    ),
-    (
-        "a pod waits, and any event stops the Job",
-        seen(pod(1, WAIT), policies=(policy("AbortJob", "*"),)),
-        None,
-    ),
-    (
-        "a pod has not waited long enough",
-        seen(pod(1, WAIT, created=NOW - 59), policies=(policy("AbortJob", "PodPending", timeout="60s"),)),
-        None,
-    ),
-    (
-        "a pod has waited too long",
-        seen(pod(1, WAIT, created=NOW - 60), policies=(policy("AbortJob", "PodPending", timeout="1m"),)),
-        "AbortJob, PodPending: pod train-worker-1 does not run",
-    ),
-    (
-        "a policy with a timeout for something else than waiting has no effect yet",
-        seen(pod(1, BAD), policies=({**ON_FAILURE, "timeout": "10m"},)),
-        None,
-    ),
-]
+COMPLETES = policy("CompleteJob", "TaskCompleted")
+ABORTS, ANY = policy("AbortJob", "PodFailed"), policy("AbortJob", "*")
+CODE = policy("TerminateJob", exitCode=137)
+FAILED = "PodFailed: pod train-worker-1 failed"
+WAITED = policy("AbortJob", "PodPending", timeout="60s")
+GONE_FAILED = {("worker", 1): BAD}
 
 
-@pytest.mark.parametrize(("view", "wanted"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
-def test_a_policy_asks_for_its_action(view: JobView, wanted: str | None) -> None:
+@named_rows(
+    ("view", "wanted"),
+    {
+        "a pod failed": (seen(pod(1, BAD), policies=(ON_FAILURE,)), f"RestartJob, {FAILED}"),
+        "a pod failed that is gone": (
+            seen(pod(0), policies=(ON_FAILURE,), outcomes=GONE_FAILED),
+            f"RestartJob, {FAILED}",
+        ),
+        "event, as some write it": (
+            seen(pod(1, BAD), policies=({"action": "AbortJob", "event": "PodFailed"},)),
+            f"AbortJob, {FAILED}",
+        ),
+        "an exit code": (
+            seen(pod(1, BAD, exit_code=137), policies=(CODE, ON_FAILURE)),
+            f"TerminateJob, {FAILED} with exit code 137",
+        ),
+        "another exit code": (
+            seen(pod(1, BAD, exit_code=1), policies=(CODE, ON_FAILURE)),
+            f"RestartJob, {FAILED} with exit code 1",
+        ),
+        "the first that matches decides": (
+            seen(pod(1, BAD, exit_code=137), policies=(ON_FAILURE, CODE)),
+            f"RestartJob, {FAILED} with exit code 137",
+        ),
+        "the policy of the task goes first": (
+            seen(master(BAD), policies=(ON_FAILURE,), master=(ABORTS,)),
+            "AbortJob, PodFailed: pod train-master-0 failed",
+        ),
+        "a task is done": (
+            seen(master(DONE), pod(0), master=(COMPLETES,)),
+            "CompleteJob, TaskCompleted: all 1 pods of task master succeeded",
+        ),
+        "what completes the Job goes before what restarts it": (
+            seen(master(DONE), pod(0, BAD), policies=(ON_FAILURE,), master=(COMPLETES,)),
+            "CompleteJob, TaskCompleted: all 1 pods of task master succeeded",
+        ),
+        "containers restarted too often": (
+            seen(pod(0, restarts=2), pod(1, WAIT, restarts=3), policies=(policy("AbortJob", "TaskFailed"),)),
+            "AbortJob, TaskFailed: containers of task worker were restarted 5 times",
+        ),
+        "a pod was deleted": (
+            seen(pod(2, **GOING), policies=(ON_EVICTION,)),
+            "RestartJob, PodEvicted: pod train-worker-2 was deleted",
+        ),
+        "a pod has waited too long": (
+            seen(pod(1, WAIT, created=NOW - 60), policies=(WAITED,)),
+            "AbortJob, PodPending: pod train-worker-1 does not run",
+        ),
+    },
+)
+def test_a_policy_asks_for_its_action(view: JobView, wanted: str) -> None:
     assert asked(view) == wanted
+
+
+@named_rows(
+    "view",
+    {
+        "nothing happened": seen(master(), pod(0), policies=(ANY,)),
+        "a pod failed and nothing was asked for": seen(pod(1, BAD)),
+        "the policy of another task": seen(pod(0, BAD), master=(ABORTS,)),
+        "a task is not done yet": seen(pod(0, DONE), pod(1, DONE), policies=(COMPLETES,)),
+        "containers restarted": seen(
+            pod(0, restarts=2), pod(1, restarts=2), policies=(policy("AbortJob", "TaskFailed"),)
+        ),
+        "a pod that had ended was deleted": seen(pod(2, DONE, deleting=True), policies=(ON_EVICTION,)),
+        "a pod was scaled down": seen(pod(3, **GOING), policies=(ON_EVICTION,)),
+        "the whole Job is evicted": seen(pod(2, **GOING), policies=(ON_EVICTION,), held=EVICTING),
+        "a pod failed because its admission is evicted": seen(
+            pod(1, BAD), pod(2), policies=(ON_FAILURE,), held=EVICTING
+        ),
+        "a pod of an admission before": seen(pod(1, BAD, admission=None), policies=(ON_FAILURE,)),
+        "a pod that was scaled down had failed": seen(pod(3, BAD), policies=(ON_FAILURE,)),
+        "pods that are scaled down had succeeded, those that are wanted run": seen(
+            *(pod(index, DONE if index > 2 else RUN) for index in range(6)), policies=(COMPLETES,)
+        ),
+        "a task is to be restarted for a pod that is gone": seen(
+            pod(0), policies=(policy("RestartTask", "PodFailed"),), outcomes=GONE_FAILED
+        ),
+        "a pod is to be restarted that is gone": seen(
+            policies=(policy("RestartPod", "PodFailed"),), outcomes=GONE_FAILED
+        ),
+        "a pod of an older version": seen(pod(1, BAD, version=-1), policies=(ON_FAILURE,)),
+        "the Job is being deleted": seen(pod(1, BAD), policies=(ON_FAILURE,), deleting=True),
+        "an action that nobody knows": seen(pod(1, BAD), policies=(policy("Dance", "PodFailed"),)),
+        "all is done, and any event stops the Job": seen(master(DONE), policies=(ANY,)),
+        "a pod waits, and any event stops the Job": seen(pod(1, WAIT), policies=(ANY,)),
+        "a pod has not waited long enough": seen(pod(1, WAIT, created=NOW - 59), policies=(WAITED,)),
+        "a policy with a timeout for something else than waiting has no effect yet": seen(
+            pod(1, BAD), policies=({**ON_FAILURE, "timeout": "10m"},)
+        ),
+    },
+)
+def test_a_policy_asks_for_nothing(view: JobView) -> None:
+    assert asked(view) is None
 
 
 @pytest.mark.parametrize("phase", [Phase.RESTARTING, Phase.ABORTING, Phase.COMPLETED, Phase.FAILED])
@@ -257,23 +218,17 @@ TARGETS = [
 
 
 @pytest.mark.parametrize(("action", "fields", "targets"), TARGETS)
-def test_a_targeted_action_restarts_some_pods_and_the_others_run_on(
+def test_a_targeted_action_restarts_some_pods_deletes_them_and_the_others_run_on(
     action: str, fields: Document, targets: tuple[str, ...]
 ) -> None:
     view = restarted(action, **fields)
     found = stepped(state(), view, NOW)
     assert (found.phase, found.version, found.retry_count) == (Phase.RESTARTING, 0, 1)
     assert found.restarted == set(targets)
-    counts = replace(view, outcomes={}).counts(found)
+    without = replace(view, outcomes={})
+    counts = without.counts(found)
     assert (counts.terminating, counts.running) == (len(targets), 6 - len(targets))
-
-
-@pytest.mark.parametrize(("action", "fields", "targets"), TARGETS)
-def test_what_was_restarted_is_deleted_and_nothing_else(
-    action: str, fields: Document, targets: tuple[str, ...]
-) -> None:
-    view = restarted(action, **fields)
-    work = work_for(KEY, stepped(state(), view, NOW), replace(view, outcomes={}), NOW, rules=PodRules())
+    work = work_for(KEY, found, without, NOW, rules=PodRules())
     assert {unwanted.uid for unwanted in work.deletes} == set(targets)
     assert not work.creates
 
@@ -359,9 +314,8 @@ def test_a_job_that_was_scaled_is_updated_once() -> None:
 def test_an_aborted_job_is_resumed_by_a_policy_on_its_update() -> None:
     view = seen(policies=(policy("ResumeJob", "JobUpdated"),))
     assert after(view, state(Phase.ABORTED, replicas=5)).retry_count == 0
-    assert (
-        asked(view, state(Phase.ABORTED, replicas=5)) == "ResumeJob, JobUpdated: it has 4 replicas, it had 5"
-    )
+    told = asked(view, state(Phase.ABORTED, replicas=5))
+    assert told == "ResumeJob, JobUpdated: it has 4 replicas, it had 5"
 
 
 def test_a_timeout_that_has_passed_is_used_up_by_what_it_asked_for() -> None:

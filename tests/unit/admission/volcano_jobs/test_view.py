@@ -1,7 +1,5 @@
 """Pods of a Job that was restarted before Muster, or this ledger, knew it."""
 
-from dataclasses import replace
-
 from admission.facts.pods import PodPhase
 from admission.volcano_jobs.lifecycle import act, advance
 from admission.volcano_jobs.state import Action, JobState, Phase
@@ -12,10 +10,11 @@ from tests.tables import with_rows
 
 def view(*versions: int, leaving: tuple[int, ...] = ()) -> JobView:
     """Four running pods, or fewer, of these versions; those of ``leaving`` are being deleted."""
-    pods = tuple(pod(index, PodPhase.RUNNING, version=version) for index, version in enumerate(versions))
-    return JobView(
-        spec=job(), pods=tuple(replace(each, deleting=index in leaving) for index, each in enumerate(pods))
-    )
+    pods = [
+        pod(index, PodPhase.RUNNING, version=version, deleting=index in leaving)
+        for index, version in enumerate(versions)
+    ]
+    return JobView(spec=job(), pods=tuple(pods))
 
 
 @with_rows("known", "seen", "leaving", "version")

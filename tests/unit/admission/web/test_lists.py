@@ -4,11 +4,8 @@ import pytest
 from msgspec import structs
 
 from admission.web.http import BadQuery, place_in, text_of_place
-from admission.web.lists.lines import (
-    share_of,
-    user_bodies,
-    with_meant_queue,
-)
+from admission.web.lists.users import share_of, user_bodies
+from admission.web.overview import with_meant_queue
 from queues.read_api import bodies
 from queues.read_api.quantities import hours
 from queues.reason_codes import ReasonCode

@@ -2,10 +2,9 @@
 
 from typing import Any
 
-from admission.web.queue_positions import policies
-from admission.web.quota.loans import in_sight, stated_loans, with_loans
+from admission.web.overview import in_sight, policies, tree, with_loans
+from admission.web.queue_history import stated_loans
 from admission.web.reader import EVERYTHING, Sight
-from admission.web.tree import tree
 from queues.sql.read.rows import QueueLine
 from queues.workload import QueueName
 

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from admission.web.queue_positions import counted_by, policies
-from admission.web.tree import names_alike, tree
+from admission.web.overview import counted_by, names_alike, policies, tree
 from queues.admissions import Seat
 from queues.read_api import bodies
 from queues.read_api.quantities import facts_with_quantities, ranges

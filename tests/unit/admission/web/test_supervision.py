@@ -4,13 +4,12 @@ import asyncio
 import os
 import subprocess
 import sys
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from admission.kube.webhook.validity import Validity
 from admission.web.supervision import ServingOrder, ServingProcess, certificates_line
-from tests.waiting import LIMIT, alive, until
+from tests.waiting import LIMIT, alive, in_background, until
 
 ORDER = ServingOrder(role="read", dsn="postgresql://secret", settings={}, channel="/nowhere")
 #: Serves until its input ends; its pid, and the order that it got, are in the file.
@@ -42,17 +41,14 @@ async def test_a_process_that_ends_is_started_again_and_ends_with_its_supervisor
     file = tmp_path / "pids"
     serving = process(file)
     assert await serving.problem() == "the read process is still starting"
-    task = asyncio.create_task(serving.run())
-    await becomes(1, file)
-    await asyncio.wait_for(serving.open.wait(), LIMIT)
-    assert await serving.problem() is None
+    async with in_background(serving.run()):
+        await becomes(1, file)
+        await asyncio.wait_for(serving.open.wait(), LIMIT)
+        assert await serving.problem() is None
 
-    os.kill(pids(file)[0], 9)
-    await becomes(2, file)
-    await asyncio.wait_for(serving.open.wait(), LIMIT)
-    task.cancel()
-    with suppress(asyncio.CancelledError):
-        await task
+        os.kill(pids(file)[0], 9)
+        await becomes(2, file)
+        await asyncio.wait_for(serving.open.wait(), LIMIT)
 
     assert "postgresql://secret" in file.read_text()
     assert [alive(pid) for pid in pids(file)] == [False, False]
@@ -66,11 +62,8 @@ async def test_a_process_tells_when_its_certificates_are_valid(tmp_path: Path) -
     program = f"import sys; print({line!r}, end='', flush=True); print('open', flush=True); sys.stdin.read()"
     serving = ServingProcess(ORDER, [sys.executable, "-c", program])
     assert serving.certificates == {}
-    task = asyncio.create_task(serving.run())
-    await asyncio.wait_for(serving.open.wait(), LIMIT)
-    task.cancel()
-    with suppress(asyncio.CancelledError):
-        await task
+    async with in_background(serving.run()):
+        await asyncio.wait_for(serving.open.wait(), LIMIT)
     assert serving.certificates == {"serving": serves, "authority": signs}
 
 

@@ -4,7 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from admission.facts.pods import PodFact
 from admission.facts.workloads import WorkloadFact
+from queues.admissions import Admission
 from queues.workload import AdmissionId, QueueName, WorkloadKey, WorkloadKind
 from tests.builders.facts import (
     GROUP,
@@ -21,40 +23,52 @@ from tests.builders.facts import (
     state_of,
     volcano_job,
 )
+from tests.tables import named_rows
 
 ONE = AdmissionId(1)
 BARE = WorkloadKey(WorkloadKind.POD, "bare")
 
 
-def test_pods_that_run_without_an_admission_are_to_be_adopted_under_their_own_numbers() -> None:
-    found = state_of(
-        volcano_job(3),
-        [migrated("c", "n3", task="worker", index=2), migrated("a", "n1", task="worker", index=0)],
-    )
-    assert found.unbooked is not None
-    assert [row[:3] for row in found.unbooked.pods] == [("c", "worker", 2), ("a", "worker", 0)]
-    assert not found.needs_seats
+WORKERS = [migrated("c", "n3", task="worker", index=2), migrated("a", "n1", task="worker", index=0)]
 
 
-def test_pods_of_a_lost_ledger_are_adopted_and_not_removed() -> None:
-    found = state_of(volcano_job(1), [released("a", "worker/0", "n1", by=99, task="worker", index=0)])
-    assert found.unbooked is not None
-    assert found.leftovers == ()
-
-
-def test_a_pod_that_ran_before_is_adopted_on_its_own_index_though_a_seat_is_kept_for_it() -> None:
-    taken = admission(JOB, "n1 n2")
-    found = state_of(job(2, indexed=True), [migrated("b", "n3", index=1)], [taken])
-    assert found.unbooked is not None
-    assert [row[:3] for row in found.unbooked.pods] == [("b", "main", 1)]
-
-
-def test_pods_beyond_what_a_job_was_directed_for_enter_the_books() -> None:
-    taken = admission(JOB, "n1", started=True)
-    pods = [released("a", None, "n1"), released("b", None, "n1")]
-    found = state_of(job(2, directed=ONE), pods, [taken])
-    assert found.unbooked is not None
-    assert [row[:3] for row in found.unbooked.pods] == [("b", "main", 1)]
+@named_rows(
+    ("fact", "pods", "taken", "adopted"),
+    {
+        "under their own numbers": (volcano_job(3), WORKERS, [], [("c", "worker", 2), ("a", "worker", 0)]),
+        "of a lost ledger": (
+            volcano_job(1),
+            [released("a", "worker/0", "n1", by=99, task="worker", index=0)],
+            [],
+            [("a", "worker", 0)],
+        ),
+        "on its own index though a seat is kept for it": (
+            job(2, indexed=True),
+            [migrated("b", "n3", index=1)],
+            [admission(JOB, "n1 n2")],
+            [("b", "main", 1)],
+        ),
+        "beyond what a Job was directed for": (
+            job(2, directed=ONE),
+            [released("a", None, "n1"), released("b", None, "n1")],
+            [admission(JOB, "n1", started=True)],
+            [("b", "main", 1)],
+        ),
+        # By the commands on the page on operation, with the number of no admission.
+        "let go by an administrator in Muster's name": (
+            job(1),
+            [released("a", None, "n1", by=0)],
+            [],
+            [("a", "main", 0)],
+        ),
+    },
+)
+def test_pods_that_run_without_an_admission_are_adopted(
+    fact: WorkloadFact, pods: list[PodFact], taken: list[Admission], adopted: list[tuple[str, str, int]]
+) -> None:
+    found = state_of(fact, pods, taken)
+    assert [row[:3] for row in found.unbooked.pods] == adopted
+    assert (found.leftovers, found.needs_seats) == ((), False)
 
 
 @pytest.mark.parametrize("indexed", [True, False])
@@ -74,7 +88,6 @@ def test_a_workload_that_is_over_adopts_nobody() -> None:
 
 def test_the_queue_of_a_job_counts_for_what_is_adopted() -> None:
     found = state_of(job(1, queue=QueueName("other")), [migrated("a", "n1")])
-    assert found.unbooked is not None
     assert found.unbooked.queue == "other"
 
 
@@ -89,48 +102,35 @@ def test_a_pod_that_runs_in_a_queue_without_an_admission_is_told_and_never_adopt
     found = state_of(fact, [pod("a", "n1", queue=TEAM)], key=key)
     assert (found.unbooked, [each.name for each in found.foreign]) == (None, ["a"])
     assert found.needs_seats
-    assert found.workload.obstacle is not None
     assert found.workload.obstacle.code == "NotGated"
     assert "pod a runs without an admission" in found.workload.obstacle.message
 
 
-def test_after_its_end_the_migration_mode_of_a_namespace_adopts_nothing() -> None:
-    late = pod("a", "n1", adopt_until=NOW)
-    found = state_of(job(1), [late])
+@pytest.mark.parametrize(
+    ("last", "beyond", "told"),
+    [
+        (NOW + 1, NOW, "muster.dev/adopt of namespace ns ended at 2027-01-15T08:00:00Z"),
+        (NOW + 90 * 86_400, NOW + 90 * 86_400 + 1, "expected a time in the next 90 days"),
+    ],
+    ids=["ended", "longer than ninety days"],
+)
+def test_only_while_it_lasts_the_migration_mode_of_a_namespace_adopts(
+    last: int, beyond: int, told: str
+) -> None:
+    assert state_of(job(1), [pod("a", "n1", adopt_until=last)]).unbooked is not None
+    found = state_of(job(1), [pod("a", "n1", adopt_until=beyond)])
     assert found.unbooked is None
-    assert found.workload.obstacle is not None
-    assert "muster.dev/adopt of namespace ns ended at 2027-01-15T08:00:00Z" in found.workload.obstacle.message
-    assert state_of(job(1), [late], now=NOW - 1).unbooked is not None
-
-
-def test_a_migration_mode_that_would_last_for_more_than_ninety_days_adopts_nothing() -> None:
-    days = 90 * 86_400
-    for_ever = pod("a", "n1", adopt_until=NOW + days + 1)
-    found = state_of(job(1), [for_ever])
-    assert found.unbooked is None
-    assert found.workload.obstacle is not None
-    assert "expected a time in the next 90 days" in found.workload.obstacle.message
-    assert state_of(job(1), [pod("a", "n1", adopt_until=NOW + days)]).unbooked is not None
+    assert told in found.workload.obstacle.message
 
 
 def test_a_namespace_that_may_not_use_a_queue_has_nothing_adopted_into_it() -> None:
     pods = [migrated("a", "n1"), released("b", None, "n1", by=9)]
     found = state_of(job(2), pods, may_use_queue=False)
     assert (found.unbooked, len(found.foreign)) == (None, 2)
-    assert found.workload.obstacle is not None
     assert "may not use the queue" in found.workload.obstacle.message
-
-
-def test_what_an_administrator_let_go_in_musters_name_is_adopted() -> None:
-    """By the commands on the page on operation, with the number of no admission."""
-    found = state_of(job(1), [released("a", None, "n1", by=0)])
-    assert found.unbooked is not None
-    assert [each.uid for each in found.unbooked.pods] == ["a"]
-    assert found.leftovers == ()
 
 
 def test_of_a_gang_those_are_adopted_that_may_be() -> None:
     found = state_of(job(2), [pod("a", "n1"), released("b", None, "n1", by=9)])
-    assert found.unbooked is not None
     assert [each.uid for each in found.unbooked.pods] == ["b"]
     assert [each.name for each in found.foreign] == ["a"]

@@ -11,7 +11,7 @@ from admission.workloads.gang_readiness import JOB_FAILURE_BACKOFF
 from admission.workloads.inputs import MissingSince
 from queues.admissions import Admission
 from queues.workload import AdmissionId, WorkloadKey, WorkloadKind
-from tests.builders.facts import NOW, admission, gone, released, seen, state_of, world
+from tests.builders.facts import NOW, admission, gone, released, see, seen, state_of, world
 from tests.builders.operator_jobs import (
     SPECS,
     Document,
@@ -260,10 +260,8 @@ def test_a_job_that_gets_a_queue_of_its_own_is_no_part_any_more() -> None:
     known = world([JOB_SET, part(0, {"failedIndexes": "0-1"})], arrivals={JOB_SET.key: 1})
     alone = child(JOB_SET, "w", "train-w-0", metadata={"labels": {"muster.dev/queue-name": "team"}})
     assert isinstance(alone, WorkloadFact)
-    known.observe([seen(alone)])
-    known.refresh(NOW)
+    see(known, alone)
     assert sum(each.count for each in known.states[JOB_SET.key].workload.pod_sets) == 6
     assert known.states.keys() == {JOB_SET.key, WorkloadKey(WorkloadKind.JOB, "train-w-0")}
-    known.observe([seen(part(0))])
-    known.refresh(NOW)
+    see(known, part(0))
     assert known.states.keys() == {JOB_SET.key}

@@ -20,13 +20,11 @@ def test_an_admission_ends_without_a_setback_when_the_owner_suspends_its_job(sus
 
 def test_a_held_job_waits_with_the_way_out_as_its_reason() -> None:
     waiting = state_of(job(2, suspended=True, held=True))
-    assert waiting.workload.obstacle is not None
     assert waiting.workload.obstacle.code == "OnHold"
     assert "kubectl muster job resume" in waiting.workload.obstacle.message
     going = state_of(
         job(2, suspended=True, held=True), [], [evicting(admission(JOB, "n1 n1", evicted_at=NOW))]
     )
-    assert going.workload.obstacle is not None
     assert going.workload.obstacle.code == "Evicting"
     resumed = state_of(replace(job(2, suspended=True)))
     assert resumed.workload.obstacle is None

@@ -11,10 +11,11 @@ from tests.builders.facts import (
     NOW,
     VOLCANO,
     admission,
+    evicting,
     job,
     node,
     released,
-    seen,
+    see,
     state_of,
     volcano_job,
     world,
@@ -43,7 +44,6 @@ def test_it_counts_as_gone_so_long_after_its_grace_period_and_after_the_node_fel
 
 def test_it_is_told_when_that_will_be(golden: Any) -> None:
     reason = lost_pods(silent(), NOW, LATE).reason
-    assert reason is not None
     assert reason.code == "NodeNotReady"
     assert reason.message == golden
 
@@ -76,7 +76,6 @@ def test_a_gang_that_waits_for_such_a_pod_says_so_and_is_looked_at_again() -> No
     taken = admission(VOLCANO, "n1", started=True)
     found = state_of(volcano_job(1), [going(ends_by=NOW)], [taken], silent_nodes={N1: NOW})
     assert found.awaits_timeout
-    assert found.problem is not None
     assert found.problem.code == "NodeNotReady"
 
 
@@ -88,8 +87,7 @@ def test_the_world_knows_nodes_that_do_not_answer() -> None:
     leaving = going(owner=VOLCANO, ends_by=NOW - 900)
     known = world([down(), volcano_job(1), leaving], [admission(VOLCANO, "n1", started=True)])
     assert [pod.uid for pod in known.states[VOLCANO].lost] == ["a"]
-    known.observe([seen(node("n1"))])
-    known.refresh(NOW)
+    see(known, node("n1"))
     assert known.states[VOLCANO].lost == (), "its kubelet answers: it confirms when the pod has ended"
 
 
@@ -105,14 +103,11 @@ def test_the_taint_counts_on_nodes_that_are_not_ready_only() -> None:
 
 
 def test_while_it_goes_back_the_reason_names_the_node() -> None:
-    from tests.builders.facts import evicting
-
     found = state_of(
         job(1, suspended=True),
         [released("a", None, "n1", deleting=True, ends_by=NOW)],
         [evicting(admission(JOB, "n1"))],
         silent_nodes={N1: NOW},
     )
-    assert found.workload.obstacle is not None
     assert found.workload.obstacle.code == "Evicting"
     assert "node n1, which is not ready" in found.workload.obstacle.message

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from admission.engine.snapshot import Rollback
+from admission.facts.pods import PodFact
 from admission.facts.workloads import WorkloadFact
 from admission.workloads.seats import seat_map_of
 from queues.admissions import Admission
@@ -25,6 +26,7 @@ from tests.builders.facts import (
     state_of,
     volcano_job,
 )
+from tests.tables import named_rows
 
 ONE = AdmissionId(1)
 
@@ -72,20 +74,33 @@ def test_parts_of_devices_count_as_such() -> None:
     assert seat_map_of(taken, [two]).mismatched == (two,)
 
 
-def test_a_pod_of_a_directed_job_that_asks_more_sends_the_job_back() -> None:
-    fact = job(1, directed=ONE)
-    large = released("p", None, "n1", takes=gpus(2))
-    found = state_of(fact, [large], [admission(JOB, "n1", started=True)])
-    assert found.evictable[ONE].code == "SeatMismatch"
-    assert found.unbooked is None
+BARE = WorkloadKey(WorkloadKind.POD, "bare")
 
 
-def test_a_gated_pod_that_asks_more_than_the_seats_sends_its_gang_back() -> None:
-    found = state_of(job(2), [gated("a"), gated("b", takes=gpus(8))], [admission(JOB, "n1 n2")])
-    assert found.evictable[ONE].code == "SeatMismatch"
-    assert (
-        found.evictable[ONE].message == "pod b asks 8 nvidia.com/gpu, expected at most 1, which its seat has"
-    )
+@named_rows(
+    ("fact", "pods", "taken"),
+    {
+        "of a directed Job": (
+            job(1, directed=ONE),
+            [released("p", None, "n1", takes=gpus(2))],
+            admission(JOB, "n1", started=True),
+        ),
+        "gated still": (job(2), [gated("a"), gated("p", takes=gpus(2))], admission(JOB, "n1 n2")),
+        # It asks anew.
+        "a bare pod that grew while it waited": (
+            None,
+            [gated("p", queue=TEAM, takes=gpus(2))],
+            admission(BARE, "n1"),
+        ),
+    },
+)
+def test_a_pod_that_asks_more_than_its_seat_sends_its_gang_back(
+    fact: WorkloadFact | None, pods: list[PodFact], taken: Admission
+) -> None:
+    found = state_of(fact, pods, [taken], key=taken.workload)
+    rollback = found.evictable[ONE]
+    assert (rollback.code, found.unbooked) == ("SeatMismatch", None)
+    assert rollback.message == "pod p asks 2 nvidia.com/gpu, expected at most 1, which its seat has"
 
 
 def test_a_gated_pod_with_ports_that_were_not_admitted_sends_its_gang_back() -> None:
@@ -97,15 +112,7 @@ def test_a_gang_that_runs_goes_on_while_a_pod_that_asks_more_waits_and_says_so()
     taken = admission(JOB, "n1 n2", started=True)
     found = state_of(job(2), [released("a", "main/0", "n1"), gated("b", takes=gpus(8))], [taken])
     assert (found.evictable, found.ended, found.leftovers) == ({}, {}, ())
-    assert found.problem is not None
     assert found.problem.code == "SeatMismatch"
-
-
-def test_a_bare_pod_that_grew_while_it_waited_asks_anew() -> None:
-    key = WorkloadKey(WorkloadKind.POD, "bare")
-    grown = gated("bare", queue=TEAM, takes=gpus(2))
-    found = state_of(None, [grown], [admission(key, "n1")], key=key)
-    assert found.evictable[ONE].code == "SeatMismatch"
 
 
 def test_a_pod_that_grows_while_its_gang_runs_is_adopted_with_all_that_it_takes() -> None:
@@ -116,7 +123,6 @@ def test_a_pod_that_grows_while_its_gang_runs_is_adopted_with_all_that_it_takes(
     pods = [released("a", "worker/0", "n1", index=0, task="worker"), grown]
     found = state_of(fact, pods, [taken])
     assert (found.evictable, found.leftovers) == ({}, ())
-    assert found.unbooked is not None
     assert [(each.uid, each.ordinal, each.takes) for each in found.unbooked.pods] == [("b", 1, gpus(2))]
     larger = admission(VOLCANO, "n1", number=2, first=1, adopted={"b": 0}, started=True)
     larger = replace(larger, seats=(replace(larger.seats[0], takes=gpus(2)),))
@@ -130,11 +136,8 @@ def test_a_pod_that_grows_while_its_gang_runs_is_adopted_with_all_that_it_takes(
 def test_a_suspended_job_whose_template_asks_more_goes_back_and_asks_anew() -> None:
     fact = asking(job(2, suspended=True), 8)
     found = state_of(fact, [], [admission(JOB, "n1 n2")])
-    assert found.evictable[ONE] == Rollback(
-        ReasonCode.REQUEST_CHANGED,
-        "pods of main ask 8 nvidia.com/gpu, expected at most 1, which was admitted",
-        NOW,
-    )
+    told = "pods of main ask 8 nvidia.com/gpu, expected at most 1, which was admitted"
+    assert found.evictable[ONE] == Rollback(ReasonCode.REQUEST_CHANGED, told, NOW)
 
 
 def test_a_suspended_job_that_was_changed_otherwise_goes_back_too() -> None:
@@ -176,9 +179,7 @@ def test_a_volcano_job_that_runs_gives_a_seat_back_that_its_next_pod_would_outgr
 
 def test_no_pod_is_made_from_a_template_that_cannot_be_used() -> None:
     nothing = PodSet(name="worker", count=2, takes=Resources())
-    broken = Obstacle(
-        ReasonCode.INVALID_SPEC, "spec.tasks[0].template.spec.nodeName: found 'n9', expected none"
-    )
+    broken = Obstacle(ReasonCode.INVALID_SPEC, "spec.tasks[0].template.spec.nodeName: found 'n9'")
     fact = volcano_job(2, pod_sets=(nothing,), obstacle=broken)
     found = state_of(fact, [released("a", "worker/0", "n1")], [of_two(False)])
     assert found.outgrown == {ONE: frozenset({1})}
@@ -206,7 +207,5 @@ def test_memory_of_a_device_that_was_changed_is_not_taken_on_trust() -> None:
     taken = replace(taken, seats=tuple(replace(seat, takes=Resources(seats)) for seat in taken.seats))
     pods = PodSet(name="worker", count=2, takes=Resources({"pods": 1}), share=share)
     for generation, outgrown in (("before", {}), ("after", {ONE: frozenset({0, 1})})):
-        assert (
-            state_of(volcano_job(2, pod_sets=(pods,), generation=generation), [], [taken]).outgrown
-            == outgrown
-        )
+        fact = volcano_job(2, pod_sets=(pods,), generation=generation)
+        assert state_of(fact, [], [taken]).outgrown == outgrown

@@ -61,11 +61,9 @@ def test_pods_alone_tell_of_a_bare_pod_and_of_a_group_that_is_deleted() -> None:
     assert state_of(None, [failed], held, key=BARE).result is Result.FAILED
     assert state_of(None, [], held, key=BARE).result is Result.DELETED
     deleted = replace(group(2), deleting=True)
-    assert state_of(deleted, [ended, failed], [admission(GROUP, "n1", pod_set="w")]).result is Result.FAILED
-    assert (
-        state_of(deleted, [ended, pod("c", "n1")], [admission(GROUP, "n1", pod_set="w")]).result
-        is Result.DELETED
-    )
+    held = [admission(GROUP, "n1", pod_set="w")]
+    assert state_of(deleted, [ended, failed], held).result is Result.FAILED
+    assert state_of(deleted, [ended, pod("c", "n1")], held).result is Result.DELETED
 
 
 def test_a_group_has_ended_when_its_pods_have_and_goes_on_with_further_ones() -> None:

@@ -12,7 +12,7 @@ from admission.world.nodes import NodeInventory
 from queues.admissions import NEVER_AGAIN, Admission, Setbacks
 from queues.quota.access import RunLimit
 from queues.reason_codes import ReasonCode
-from queues.workload import QueueName, Result, WorkloadKey, WorkloadKind
+from queues.workload import QueueName, Result
 from tests.builders.facts import (
     GRACE,
     GROUP,
@@ -28,6 +28,7 @@ from tests.builders.facts import (
     pod,
     queue,
     released,
+    see,
     seen,
     state_of,
     volcano_job,
@@ -76,8 +77,7 @@ def test_it_is_warned_when_a_tenth_is_left_and_half_an_hour_before_at_most(secon
 
 
 def test_the_end_goes_before_every_other_reason_to_go_back() -> None:
-    ended = gang(3600, dead_nodes=frozenset({"n1"})).evictable
-    assert ended[1].code is ReasonCode.MAX_RUN_TIME
+    assert gang(3600, dead_nodes=frozenset({"n1"})).evictable[1].code is ReasonCode.MAX_RUN_TIME
 
 
 def test_what_has_ended_by_itself_is_not_ended() -> None:
@@ -87,7 +87,6 @@ def test_what_has_ended_by_itself_is_not_ended() -> None:
 @pytest.mark.parametrize("fact", [job(1), volcano_job(1), group(1)], ids=["job", "vcjob", "group"])
 def test_it_is_not_run_again_and_says_why(fact: Any) -> None:
     waiting = state_of(fact, setbacks=RUN_OUT)
-    assert waiting.workload.obstacle is not None
     assert waiting.workload.obstacle.code is ReasonCode.MAX_RUN_TIME
     assert "submit it anew" in waiting.workload.obstacle.message
     assert (waiting.workload.not_before, waiting.needs_seats) == (0, True)
@@ -95,25 +94,22 @@ def test_it_is_not_run_again_and_says_why(fact: Any) -> None:
 
 def test_members_that_come_later_do_not_run_either() -> None:
     state = state_of(group(1), [gated("new", group="gang")], setbacks=RUN_OUT)
-    assert state.workload.obstacle is not None
     assert state.workload.obstacle.code is ReasonCode.MAX_RUN_TIME
 
 
-@pytest.mark.parametrize(("run_out", "made_again"), [(True, 0), (False, 1)])
-def test_pods_without_a_controller_are_not_made_again(run_out: bool, made_again: int) -> None:
+@pytest.mark.parametrize(
+    ("setbacks", "made_again", "verb"),
+    [(RUN_OUT, 0, Verb.DELETE_POD), (Setbacks(), 1, Verb.EVICT_POD)],
+    ids=["its time is over", "evicted otherwise"],
+)
+def test_pods_are_not_made_again_and_no_budget_of_their_user_keeps_them(
+    setbacks: Setbacks, made_again: int, verb: Verb
+) -> None:
     leaving = evicting(admission(GROUP, "n1", pod_set="worker", started=True))
     alone = released("a", "worker/0", "n1", controller="", group="gang")
-    state = state_of(group(1), [alone], [leaving], setbacks=RUN_OUT if run_out else Setbacks())
-    assert len(state.to_recreate) == made_again
-
-
-@pytest.mark.parametrize(("run_out", "verb"), [(True, Verb.DELETE_POD), (False, Verb.EVICT_POD)])
-def test_a_budget_of_its_user_does_not_keep_it(run_out: bool, verb: Verb) -> None:
-    leaving = evicting(admission(GROUP, "n1", pod_set="worker", started=True))
-    running = released("a", "worker/0", "n1", group="gang")
-    state = state_of(group(1), [running], [leaving], setbacks=RUN_OUT if run_out else Setbacks())
-    inventory = NodeInventory()
-    orders = orders_for(state, group(1), inventory, Timeouts(refusal_grace=GRACE))
+    assert len(state_of(group(1), [alone], [leaving], setbacks=setbacks).to_recreate) == made_again
+    state = state_of(group(1), [replace(alone, controller="job/a")], [leaving], setbacks=setbacks)
+    orders = orders_for(state, group(1), NodeInventory(), Timeouts(refusal_grace=GRACE))
     assert [order.verb for order in orders if order.intent == "evict"] == [verb]
 
 
@@ -125,8 +121,7 @@ def test_a_limit_that_changes_counts_at_once_for_what_runs() -> None:
     known.observe([seen(queue("top", max_run_time=60))])
     assert JOB in known.refresh(NOW)
     assert known.states[JOB].evictable[1].code is ReasonCode.MAX_RUN_TIME
-    known.observe([seen(queue("top"))])
-    known.refresh(NOW)
+    see(known, queue("top"))
     assert known.states[JOB].run_end is None
 
 
@@ -148,8 +143,7 @@ def test_work_is_woken_at_the_second_at_which_it_ends() -> None:
 
 
 def test_queues_without_limits_have_nothing_looked_at_again() -> None:
-    key = WorkloadKey(WorkloadKind.JOB, "job-uid")
-    held = admission(key, "n1", started=True)
-    known = world([queue(TEAM), job(1), pod("a", "n1")], [held], {key: 1})
+    held = admission(JOB, "n1", started=True)
+    known = world([queue(TEAM), job(1), pod("a", "n1")], [held], {JOB: 1})
     known.observe([seen(queue("other")), seen(queue(TEAM, priority=3))])
     assert known.refresh(NOW) == set()

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from admission.facts.pods import PodPhase
+from admission.facts.pods import PodFact, PodPhase
 from admission.facts.workloads import WorkloadFact
 from admission.workloads.inputs import Timeouts, WorkloadInputs
 from admission.workloads.kinds import support_of
@@ -34,6 +34,7 @@ from tests.builders.facts import (
     volcano_job,
     wanted,
 )
+from tests.tables import named_rows
 
 ONE = AdmissionId(1)
 #: The longest that a sync of the job controller makes pods of a Job of up to five: 10 seconds, and 0.2 for each.
@@ -134,7 +135,6 @@ def test_what_cannot_be_used_as_written_has_that_as_its_reason() -> None:
 def test_nobody_is_admitted_anew_while_pods_of_its_last_admission_are_ending() -> None:
     leaving = evicting(admission(VOLCANO, "n1"))
     found = state_of(volcano_job(1), [released("a", "worker/0", "n1", deleting=True)], [leaving])
-    assert found.workload.obstacle is not None
     assert found.workload.obstacle.code == "Evicting"
 
 
@@ -150,25 +150,16 @@ def test_a_bare_pod_stays_in_the_queue_that_admitted_it() -> None:
     assert found.workload.queue == TEAM
 
 
-def test_a_bare_pod_that_names_a_missing_group_waits_for_it() -> None:
-    found = state_of(None, [gated("bare", queue=TEAM, group="gang")], key=BARE)
-    assert found.workload.obstacle is not None
-    assert found.workload.obstacle.code == "PodGroupMissing"
-
-
-def test_a_bare_pod_that_others_hold_waits_for_them() -> None:
-    found = state_of(None, [gated("bare", queue=TEAM, other_gates=("example.org/wait",))], key=BARE)
-    assert found.workload.obstacle is not None
-    assert found.workload.obstacle == (
-        "OtherGates",
-        "1 pod with scheduling gates of others: example.org/wait; considered when they are removed",
-    )
-
-
-def test_a_bare_pod_that_was_never_gated_gets_no_seat_before_it_runs() -> None:
-    found = state_of(None, [pod("bare", queue=TEAM)], key=BARE)
-    assert found.workload.obstacle is not None
-    assert found.workload.obstacle.code == "NotGated"
+@named_rows(
+    ("waits", "code"),
+    {
+        "it names a missing group": (gated("bare", queue=TEAM, group="gang"), "PodGroupMissing"),
+        "others hold it": (gated("bare", queue=TEAM, other_gates=("example.org/wait",)), "OtherGates"),
+        "it was never gated, and does not run": (pod("bare", queue=TEAM), "NotGated"),
+    },
+)
+def test_a_bare_pod_says_what_it_waits_for(waits: PodFact, code: str) -> None:
+    assert state_of(None, [waits], key=BARE).workload.obstacle.code == code
 
 
 def test_a_bare_pod_that_is_being_deleted_asks_for_nothing() -> None:
@@ -195,26 +186,16 @@ def test_a_refusal_counts_after_the_grace_time_only() -> None:
 
 
 def test_each_rollback_doubles_the_wait_before_the_next_try() -> None:
-    taken = admission(VOLCANO, "n1")
-    waits = [
-        state_of(
-            volcano_job(1),
-            [released("a", "worker/0", refused=REFUSED)],
-            [taken],
-            setbacks=Setbacks(rollbacks=rollbacks),
-        )
-        .evictable[ONE]
-        .not_before
-        - NOW
-        for rollbacks in (0, 1, 2, 50)
-    ]
-    assert waits == [10, 20, 40, 600]
+    refused = [released("a", "worker/0", refused=REFUSED)]
+    for rollbacks, wait in ((0, 10), (1, 20), (2, 40), (50, 600)):
+        setbacks = Setbacks(rollbacks=rollbacks)
+        found = state_of(volcano_job(1), refused, [admission(VOLCANO, "n1")], setbacks=setbacks)
+        assert found.evictable[ONE].not_before - NOW == wait
 
 
 def test_a_gang_that_lost_a_node_before_it_started_goes_back_whole() -> None:
-    found = state_of(
-        volcano_job(2), [released("b", "worker/1", "n2")], [admission(VOLCANO, "n1 n2")], dead_nodes=DEAD
-    )
+    left = [released("b", "worker/1", "n2")]
+    found = state_of(volcano_job(2), left, [admission(VOLCANO, "n1 n2")], dead_nodes=DEAD)
     assert found.evictable[ONE].code == "NodeLost"
 
 
@@ -275,7 +256,6 @@ def test_a_bare_pod_that_is_being_made_again_waits_and_asks_for_nothing_yet() ->
     found = state_of(None, key=BARE, recreations=(again,))
     assert (found.needs_seats, found.is_over, wanted(found)) == (True, False, 0)
     assert (found.workload.queue, found.workload.namespace, found.workload.name) == (TEAM, "ns", "p")
-    assert found.workload.obstacle is not None
     assert found.workload.obstacle.code == "BeingRecreated"
 
 
@@ -304,10 +284,8 @@ def test_an_object_that_is_gone_leaves_its_seats_when_its_pods_are_gone() -> Non
 
 
 def test_what_is_over_is_leaving_from_when_that_was_first_seen() -> None:
-    taken, left = (
-        admission(GROUP, "n1 n2", pod_set=MEMBER, started=True),
-        [released("a", f"{MEMBER}/0", "n1")],
-    )
+    taken = admission(GROUP, "n1 n2", pod_set=MEMBER, started=True)
+    left = [released("a", f"{MEMBER}/0", "n1")]
     found = state_of(None, left, [taken])
     assert (found.leaving(), found.over_since) == ((ONE,), NOW)
     assert state_of(None, left, [taken], over_since=NOW - 9).over_since == NOW - 9
@@ -350,9 +328,7 @@ def test_only_a_suspension_told_after_the_eviction_says_that_no_sync_makes_pods(
     assert (after.ended, after.stopping_since) == ({ONE: frozenset({0})}, 0)
 
 
-def test_a_suspension_that_was_told_before_the_job_was_resumed_says_nothing_in_the_second_of_the_eviction() -> (
-    None
-):
+def test_a_suspension_told_before_the_job_was_resumed_says_nothing_in_the_second_of_the_eviction() -> None:
     leaving = replace(evicting(admission(JOB, "n1")), opened_at=NOW, evicted_at=NOW)
     fact = job(1, suspended=True, directed=ONE, suspended_at=NOW)
     found = state_of(fact, [], [leaving], suspended_before=NOW)
@@ -430,37 +406,33 @@ def test_a_job_that_is_deleted_after_it_was_suspended_is_not_waited_for() -> Non
     assert state_of(replace(told, suspended_at=0, deleting=True), [], [leaving]).ended == {}
 
 
-@pytest.mark.parametrize(
-    ("fact", "stopped"),
-    [
-        (job(1, directed=ONE, suspended=True, suspended_at=NOW), True),
-        (job(1, directed=ONE, suspended=True, suspended_at=NOW, active=1), False),
-        (job(1, directed=ONE), False),
-        (job(1, directed=ONE, finished=True), False),
-        (job(1, directed=ONE, deleting=True), True),
-    ],
-    ids=["idle", "counts a pod", "runs", "has finished", "is being deleted"],
+@named_rows(
+    ("says", "stopped"),
+    {
+        "idle": ({"suspended": True, "suspended_at": NOW}, True),
+        "counts a pod": ({"suspended": True, "suspended_at": NOW, "active": 1}, False),
+        "runs": ({}, False),
+        "has finished": ({"finished": True}, False),
+        "is being deleted": ({"deleting": True}, True),
+    },
 )
 def test_a_job_that_leaves_its_seats_is_stopped_once_no_pods_are_made(
-    fact: WorkloadFact, stopped: bool
+    says: dict[str, Any], stopped: bool
 ) -> None:
     leaving = evicting(admission(JOB, "n1", started=True))
-    assert state_of(fact, [], [leaving], pods_seen=True).is_stopped is stopped
+    assert state_of(job(1, directed=ONE, **says), [], [leaving], pods_seen=True).is_stopped is stopped
 
 
 def test_live_pods_of_closed_admissions_are_strays() -> None:
-    found = state_of(
-        volcano_job(1), [released("a", "worker/0", "n1", by=7)], closed=frozenset({AdmissionId(7)})
-    )
+    late = released("a", "worker/0", "n1", by=7)
+    found = state_of(volcano_job(1), [late], closed=frozenset({AdmissionId(7)}))
     assert tuple(pod.name for pod in found.leftovers) == ("a",)
     assert found.unbooked is None
 
 
 def test_a_job_of_several_sets_keeps_each_sets_minimum() -> None:
-    sets = (
-        PodSet(name="ps", count=1, minimum=1, takes=gpus()),
-        PodSet(name="worker", count=4, minimum=2, takes=gpus()),
-    )
+    sizes = (("ps", 1, 1), ("worker", 4, 2))
+    sets = tuple(PodSet(name=name, count=count, minimum=least, takes=gpus()) for name, count, least in sizes)
     found = state_of(volcano_job(0, minimum=3, pod_sets=sets), outcomes={("worker", 0): PodPhase.FAILED})
     assert [pods.minimum for pods in found.workload.pod_sets] == [1, 2]
 
@@ -470,7 +442,7 @@ def test_volcano_pods_keep_their_seats_while_the_job_is_there() -> None:
 
 
 def test_a_replacement_that_is_refused_waits_for_its_predecessor_to_go() -> None:
-    fact = job(2, directed=AdmissionId(1), suspended=False)
+    fact = job(2, directed=ONE)
     leaving = released("old", None, "n1", deleting=True)
     stays = released("stays", None, "n2")
     refused = released("new", None, refused=(NOW - 60, "no room"))
@@ -479,17 +451,11 @@ def test_a_replacement_that_is_refused_waits_for_its_predecessor_to_go() -> None
     just_gone = state_of(fact, [stays, refused], held, pod_left_at=NOW - GRACE + 1)
     assert just_gone.evictable == {}
     assert just_gone.awaits_timeout
-    assert (
-        state_of(fact, [stays, refused], held, pod_left_at=NOW - GRACE).evictable[AdmissionId(1)].code
-        == "Refused"
-    )
+    long_gone = state_of(fact, [stays, refused], held, pod_left_at=NOW - GRACE)
+    assert long_gone.evictable[ONE].code == "Refused"
 
 
 def test_a_refusal_of_a_pod_without_a_seat_is_looked_at_again_in_time() -> None:
-    waiting = state_of(
-        job(1, directed=AdmissionId(1)),
-        [released("new", None, refused=(NOW, "no room"))],
-        [admission(JOB, "n1", started=True)],
-    )
-    assert waiting.evictable == {}
-    assert waiting.awaits_timeout
+    refused = released("new", None, refused=(NOW, "no room"))
+    waiting = state_of(job(1, directed=ONE), [refused], [admission(JOB, "n1", started=True)])
+    assert (waiting.evictable, waiting.awaits_timeout) == ({}, True)

@@ -25,16 +25,9 @@ def by_group(fact: WorkloadFact, pods: list[PodFact]) -> dict[str, PodSet]:
 
 
 def test_members_with_equal_labels_are_one_subgroup_in_one_domain() -> None:
-    fact = subgroups(
-        {
-            "name": "s",
-            "subGroupSize": 2,
-            "minSubGroups": 1,
-            "matchLabelKeys": ["part"],
-            "networkTopology": {"mode": "hard", "highestTierAllowed": 1},
-        },
-        networkTopology={"mode": "hard", "highestTierAllowed": 2},
-    )
+    hard = {"mode": "hard", "highestTierAllowed": 1}
+    policy = {"name": "s", "subGroupSize": 2, "minSubGroups": 1, "matchLabelKeys": ["part"]}
+    fact = subgroups({**policy, "networkTopology": hard}, networkTopology={**hard, "highestTierAllowed": 2})
     found = by_group(fact, [member(f"p{i}", part=str(i // 2)) for i in range(4)])
 
     assert fact.unsupported == ()
@@ -48,14 +41,8 @@ def test_members_with_equal_labels_are_one_subgroup_in_one_domain() -> None:
 
 
 def test_members_of_a_subgroup_with_several_shapes_go_together() -> None:
-    fact = subgroups(
-        {
-            "name": "s",
-            "subGroupSize": 3,
-            "matchLabelKeys": ["part"],
-            "networkTopology": {"mode": "soft", "highestTierAllowed": 1},
-        }
-    )
+    soft = {"mode": "soft", "highestTierAllowed": 1}
+    fact = subgroups({"name": "s", "subGroupSize": 3, "matchLabelKeys": ["part"], "networkTopology": soft})
     large = gated("large", takes=Resources({"nvidia.com/gpu": 8000, "pods": 1}), labels=(("part", "0"),))
     found = group_pod_sets(fact, [large, member("a", part="0"), member("b", part="0")], ())
 
@@ -80,14 +67,9 @@ def test_a_subgroup_that_is_not_complete_yet_is_asked_for_all_the_same() -> None
 
 
 def test_a_selector_says_whose_subgroup_it_is() -> None:
-    policy = {
-        "name": "workers",
-        "subGroupSize": 2,
-        "labelSelector": {
-            "matchLabels": {"role": "worker"},
-            "matchExpressions": [{"key": "x", "operator": "DoesNotExist"}],
-        },
-    }
+    without_x = [{"key": "x", "operator": "DoesNotExist"}]
+    selector = {"matchLabels": {"role": "worker"}, "matchExpressions": without_x}
+    policy = {"name": "workers", "subGroupSize": 2, "labelSelector": selector}
     members = [member("a", role="worker"), member("b", role="head"), member("c", role="worker", x="1")]
     found = by_group(subgroups(policy), members)
 

@@ -6,7 +6,7 @@ import pytest
 
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
-from admission.facts.cluster import NamespaceFact
+from admission.facts.cluster import NamespaceFact, QueueFact
 from admission.workloads.context import Context, in_context
 from queues.admissions import AdmissionState, ClosedAdmission
 from queues.resources import GPU
@@ -25,6 +25,7 @@ from tests.builders.facts import (
     pod,
     queue,
     released,
+    see,
     seen,
     world,
 )
@@ -33,25 +34,23 @@ ONE = AdmissionId(1)
 ALONE = WorkloadKey(WorkloadKind.POD, "a")
 
 
-def test_a_pod_is_adopted_as_soon_as_its_namespace_may_use_the_queue() -> None:
-    gold = queue(TEAM, namespace_selector=(Requirement("tier", "In", ("gold",)),))
-    facts = [gold, node("n1"), job(1), migrated("a", "n1", owner=JOB)]
+GOLD = (Requirement("tier", "In", ("gold",)),)
+TOP = QueueName("top")
+
+
+@pytest.mark.parametrize(
+    "queues",
+    [
+        pytest.param([queue(TEAM, namespace_selector=GOLD)], id="the queue"),
+        pytest.param([queue(TOP, namespace_selector=GOLD), queue(TEAM, parent=TOP)], id="a queue above"),
+    ],
+)
+def test_a_pod_is_adopted_as_soon_as_its_namespace_may_use_the_queue(queues: list[QueueFact]) -> None:
+    facts = [*queues, node("n1"), job(1), migrated("a", "n1", owner=JOB)]
     known = world([*facts, NamespaceFact(name="ns", labels={"tier": "tin"})])
     assert known.states[JOB].unbooked is None
     assert [each.name for each in known.states[JOB].foreign] == ["a"]
-    known.observe([seen(NamespaceFact(name="ns", labels={"tier": "gold"}))])
-    known.refresh(NOW)
-    assert known.states[JOB].unbooked is not None
-
-
-def test_the_selector_of_a_queue_above_keeps_pods_from_being_adopted_too() -> None:
-    top = QueueName("top")
-    above = queue(top, namespace_selector=(Requirement("tier", "In", ("gold",)),))
-    facts = [above, queue(TEAM, parent=top), node("n1"), job(1), migrated("a", "n1", owner=JOB)]
-    known = world([*facts, NamespaceFact(name="ns", labels={"tier": "tin"})])
-    assert known.states[JOB].unbooked is None
-    known.observe([seen(NamespaceFact(name="ns", labels={"tier": "gold"}))])
-    known.refresh(NOW)
+    see(known, NamespaceFact(name="ns", labels={"tier": "gold"}))
     assert known.states[JOB].unbooked is not None
 
 
@@ -65,8 +64,7 @@ def test_what_was_adopted_stays_so_when_its_namespace_says_nothing_any_more() ->
     mode = Context(queues={"ns": TEAM}, adopt_until={"ns": NOW + 1})
     found = in_context(pod("a", "n1"), mode)
     known = world([node("n1"), found], [admission(ALONE, "n1", adopted={"a": 0}, started=True)])  # type: ignore[list-item]
-    known.observe([seen(in_context(pod("a", "n1"), Context()))])
-    known.refresh(NOW + 100)
+    see(known, in_context(pod("a", "n1"), Context()), now=NOW + 100)
     state = known.states[ALONE]
     assert (state.ended, state.unbooked, state.foreign) == ({}, None, ())
 
@@ -75,15 +73,17 @@ def test_what_was_adopted_stays_so_when_its_namespace_says_nothing_any_more() ->
 
 OTHER = QueueName("other")
 #: A queue that namespace ``ns`` may not use.
-CLOSED = queue(OTHER, namespace_selector=(Requirement("tier", "In", ("gold",)),))
+CLOSED = queue(OTHER, namespace_selector=GOLD)
 #: Its pods were told to name that queue, when nothing said yet whose they are.
 LEFT = released("a", "main/0", "n1", queue=OTHER)
+#: A PodGroup that was deleted and made again.
+BEFORE = WorkloadKey(WorkloadKind.POD_GROUP, "old")
 
 
 def test_a_pod_that_its_job_left_stays_charged_to_the_queue_that_admitted_it() -> None:
     known = world([CLOSED, node("n1"), LEFT], [admission(JOB, "n1", started=True)])
     found = known.states[ALONE]
-    assert (found.unbooked and found.unbooked.queue, found.foreign) == (TEAM, ())
+    assert (found.unbooked.queue, found.foreign) == (TEAM, ())
 
 
 def test_so_it_does_when_the_job_and_its_admission_are_long_gone() -> None:
@@ -93,33 +93,23 @@ def test_so_it_does_when_the_job_and_its_admission_are_long_gone() -> None:
     known.mark_dirty(ALONE)
     known.refresh(NOW)
     found = known.states[ALONE].unbooked
-    assert found is not None
     assert (found.queue, found.since) == (TEAM, NOW - 500)
     known.observe([gone(LEFT)])
     assert known.admission_index.closed == {}
 
 
 def test_a_pod_that_another_object_takes_over_stays_charged_to_the_queue_that_admitted_it() -> None:
-    """A PodGroup is deleted and made again, or the job controller adopts a pod that has the labels of its Job."""
-    before = replace(
-        admission(GROUP, "n1", pod_set="main", started=True),
-        workload=WorkloadKey(WorkloadKind.POD_GROUP, "old"),
-    )
+    """Or the job controller adopts a pod that has the labels of its Job."""
+    before = admission(BEFORE, "n1", pod_set="main", started=True)
     again = replace(group(1), queue=OTHER)
     member = replace(LEFT, group="gang")
     known = world([CLOSED, node("n1"), again, member], [before])
-    assert known.states[GROUP].unbooked is not None
     assert known.states[GROUP].unbooked.queue == TEAM
-    one, two = (
-        replace(LEFT, uid=name, name=name, admission=AdmissionId(of)) for name, of in (("a", 1), ("b", 2))
-    )
-    both = [replace(each, group="gang") for each in (one, two)]
+    both = [replace(member, uid=uid, name=uid, admission=AdmissionId(of)) for uid, of in (("a", 1), ("b", 2))]
     known = world([node("n1"), again, *both], [before, replace(before, id=AdmissionId(2), queue=OTHER)])
     found = known.states[GROUP].unbooked
-    assert found is not None
-    assert (found.queue, [each.uid for each in found.pods]) == (TEAM, ["a"]), (
-        "those of the other queue follow"
-    )
+    pods = [each.uid for each in found.pods]
+    assert (found.queue, pods) == (TEAM, ["a"]), "those of the other queue follow"
 
 
 def test_a_pod_that_its_job_left_before_it_was_bound_is_taken_back() -> None:
@@ -133,17 +123,14 @@ def test_the_seat_of_a_pod_that_another_object_takes_over_is_kept_until_it_is_bo
     seat: str | None,
 ) -> None:
     """A PodGroup is deleted and made again while the scheduler has the pod still to bind."""
-    before = replace(
-        admission(GROUP, "n1 n1", pod_set="main"), workload=WorkloadKey(WorkloadKind.POD_GROUP, "old")
-    )
+    before = admission(BEFORE, "n1 n1", pod_set="main")
     waits = released("a", seat, queue=TEAM, group="gang")
     held = frozenset({1}) if seat else frozenset({0, 1})
     for leaves in (gone(waits), seen(replace(waits, node=NodeName("n1")))):
         known = world([CLOSED, node("n1"), group(1), waits], [before])
         assert known.states[before.workload].ended.get(ONE, frozenset()) == {0, 1} - held
         assert [pod.uid for pod in known.states[GROUP].leftovers] == ["a"], "it is taken back"
-        known.observe([leaves])
-        known.refresh(NOW)
+        see(known, leaves)
         assert known.states[before.workload].ended == {ONE: {0, 1}}
 
 
@@ -170,7 +157,6 @@ def test_the_time_of_a_pod_that_its_job_left_goes_on() -> None:
             known.mark_dirty(key)
             known.refresh(NOW)
             found = known.states[key].unbooked
-            assert found is not None
             assert found.since == NOW - 500, (closing, pod_uid)
 
 
@@ -181,10 +167,8 @@ def test_a_run_before_that_was_evicted_does_not_count() -> None:
     known.put_admissions([replace(before, state=AdmissionState.CLOSED)])
     now = admission(JOB, "n1", number=2, opened_at=NOW - 300)
     known.put_admissions([now])
-    known.observe([seen(replace(LEFT, admission=AdmissionId(2)))])
-    known.refresh(NOW)
+    see(known, replace(LEFT, admission=AdmissionId(2)))
     found = known.states[ALONE].unbooked
-    assert found is not None
     assert found.since == NOW - 300
 
 
@@ -207,5 +191,4 @@ def test_pods_that_their_job_left_are_ended_when_its_time_is_over() -> None:
 def test_pods_without_an_earlier_admission_have_the_whole_time() -> None:
     known = world([node("n1"), job(1), migrated("a", "n1", owner=JOB)])
     found = known.states[JOB].unbooked
-    assert found is not None
     assert found.since == 0

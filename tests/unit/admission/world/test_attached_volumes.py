@@ -16,7 +16,7 @@ from admission.world.volumes import KNOWN, UNWATCHED
 from admission.world.world import World
 from queues.plan import Plan
 from queues.workload import ATTACHED, HostPort, NodeName
-from tests.builders.facts import GROUP, NOW, TEAM, gated, gone, group, node, queue, seen, world
+from tests.builders.facts import GROUP, NOW, TEAM, gated, gone, group, node, queue, see, seen, world
 from tests.laws.worlds.attach_limits import DRIVERS, Case, claimed, drawn, made
 
 BLOCK, FILE = DRIVERS
@@ -27,8 +27,7 @@ def begun(case: Case, *changes: Change) -> World:
     """A world that knows the volumes of a case."""
     arrivals = {case.key(number): number + 2 for number in range(-1, len(case.gangs)) if case.tasks(number)}
     known = world(case.facts(), case.admissions(), arrivals)
-    known.observe([*case.changes(), *changes])
-    known.refresh(NOW)
+    see(known, *case.changes(), *changes)
     return known
 
 
@@ -153,8 +152,7 @@ def test_members_of_a_group_count_with_claims_of_their_own_and_keep_one_shape() 
     members = [gated(name, group="gang", owner=GROUP, volumes=(PodVolume(claim=name),)) for name in "abcd"]
     case = replace(ONE, unbound=dict.fromkeys("abcd", BLOCK), gangs=[])
     known = world([queue(TEAM), *(node(name) for name in case.nodes), group(4), *members], (), {GROUP: 1})
-    known.observe(case.changes())
-    known.refresh(NOW)
+    see(known, *case.changes())
     (admit,) = decided(known).admits
     assert sorted(seat.node for seat in admit.seats) == ["n0", "n0", "n1", "n1"]
     assert {seat.pod_set for seat in admit.seats} == {admit.seats[0].pod_set}

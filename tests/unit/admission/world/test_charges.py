@@ -2,54 +2,53 @@
 
 from dataclasses import replace
 
+from admission.facts.changes import Fact
+from admission.facts.pods import PodShape
 from admission.world.world import World
+from queues.admissions import Admission
 from queues.resources import GPU
 from queues.workload import NodeName
 from tests.builders.facts import (
     JOB,
-    NOW,
     VOLCANO,
     admission,
     gpus,
     job,
     node,
     released,
-    seen,
+    see,
     volcano_job,
     world,
 )
+from tests.tables import named_rows
 
 
 def room(known: World, name: str) -> int:
     return known.node_inventory.room(NodeName(name))[GPU]
 
 
-def test_a_pod_in_its_seat_is_in_the_books_and_nowhere_else() -> None:
-    own = released("a", "worker/0", "n1", owner=VOLCANO)
-    assert room(world([node("n1"), volcano_job(1), own], [admission(VOLCANO, "n1")]), "n1") == 7000
+OWN = released("a", "worker/0", "n1", owner=VOLCANO)
+ASTRAY = replace(OWN, node=NodeName("n2"), shape=PodShape(takes=gpus(5)))
+GIVEN_BACK = admission(VOLCANO, "n1 n1", ended=frozenset({0}))
 
 
-def test_a_pod_that_takes_more_than_its_seat_counts_in_full() -> None:
-    large = released("a", "worker/0", "n1", owner=VOLCANO, takes=gpus(8))
-    assert room(world([node("n1"), volcano_job(1), large], [admission(VOLCANO, "n1")]), "n1") == 0
-
-
-def test_a_pod_on_another_node_than_its_seat_counts_where_it_is() -> None:
-    astray = released("a", "worker/0", "n2", owner=VOLCANO, takes=gpus(5))
-    known = world([node("n1"), node("n2"), volcano_job(1), astray], [admission(VOLCANO, "n1")])
-    assert (room(known, "n1"), room(known, "n2")) == (7000, 3000)
-
-
-def test_a_pod_of_a_directed_job_on_a_node_without_a_seat_counts_there() -> None:
-    astray = released("a", None, "n2", owner=JOB)
-    known = world([node("n1"), node("n2"), job(1), astray], [admission(JOB, "n1")])
-    assert room(known, "n2") == 7000
-
-
-def test_a_pod_whose_seat_was_given_back_counts_on_its_node() -> None:
-    late = released("a", "worker/0", "n1", owner=VOLCANO)
-    taken = admission(VOLCANO, "n1 n1", ended=frozenset({0}))
-    assert room(world([node("n1"), volcano_job(2), late], [taken]), "n1") == 6000
+@named_rows(
+    ("facts", "taken", "left"),
+    {
+        "in its seat it is in the books and nowhere else": ((volcano_job(1), OWN), admission(VOLCANO, "n1"), (7, 8)),
+        "it takes more than its seat": (
+            (volcano_job(1), replace(OWN, shape=PodShape(takes=gpus(8)))), admission(VOLCANO, "n1"), (0, 8)),
+        "on another node than its seat": ((volcano_job(1), ASTRAY), admission(VOLCANO, "n1"), (7, 3)),
+        "of a directed Job on a node without a seat": (
+            (job(1), released("a", None, "n2", owner=JOB)), admission(JOB, "n1"), (7, 7)),
+        "its seat was given back": ((volcano_job(2), OWN), GIVEN_BACK, (6, 8)),
+    },
+)  # fmt: skip
+def test_a_pod_counts_where_it_is_with_what_its_seat_does_not_hold(
+    facts: tuple[Fact, ...], taken: Admission, left: tuple[int, int]
+) -> None:
+    known = world([node("n1"), node("n2"), *facts], [taken])
+    assert (room(known, "n1"), room(known, "n2")) == (left[0] * 1000, left[1] * 1000)
 
 
 def test_what_is_beyond_a_seat_is_counted_anew_when_the_seat_is_given_back() -> None:
@@ -62,10 +61,8 @@ def test_what_is_beyond_a_seat_is_counted_anew_when_the_seat_is_given_back() -> 
 
 
 def test_a_pod_that_grows_counts_with_what_it_takes_now() -> None:
-    own = released("a", "worker/0", "n1", owner=VOLCANO)
-    known = world([node("n1"), volcano_job(1), own], [admission(VOLCANO, "n1")])
-    known.observe([seen(replace(own, shape=replace(own.shape, takes=gpus(3))))])
-    known.refresh(NOW)
+    known = world([node("n1"), volcano_job(1), OWN], [admission(VOLCANO, "n1")])
+    see(known, replace(OWN, shape=PodShape(takes=gpus(3))))
     assert room(known, "n1") == 5000
 
 

@@ -1,10 +1,10 @@
 """From how many nodes gangs are evicted at one time because of unhealthy devices."""
 
 from dataclasses import replace
-
-import pytest
+from typing import Any
 
 from admission.facts.changes import Change, FactKind
+from admission.facts.cluster import QueueFact
 from admission.facts.devices import FaultCondition, NodeDevicesFact
 from admission.world.world import World
 from queues.quota.queue import NodeRecoveryRules, QueuePolicy
@@ -19,35 +19,36 @@ def key(number: int) -> WorkloadKey:
     return WorkloadKey(WorkloadKind.VOLCANO_JOB, f"6b4de2f6-0d0a-4d8f-9d0a-3f1f6a6f1f1{number}")
 
 
+def root_queue(rules: NodeRecoveryRules) -> QueueFact:
+    return queue("root", parent=None, policy=QueuePolicy(on_fault="evict"), node_recovery=rules)
+
+
 def gang_on_each_node(rules: NodeRecoveryRules) -> World:
     """So many nodes with a gang each, in a queue that evicts."""
-    root = queue("root", parent=None, policy=QueuePolicy(on_fault="evict"), node_recovery=rules)
     numbers = range(GANGS)
     jobs = [replace(volcano_job(1), key=key(number), name=f"train-{number}") for number in numbers]
     pods = [
-        released(
-            f"p{number}",
-            "worker/0",
-            f"n{number}",
-            by=number + 1,
-            owner=key(number),
-            owner_name=f"train-{number}",
-        )
-        for number in numbers
+        released(f"p{n}", "worker/0", f"n{n}", by=n + 1, owner=key(n), owner_name=f"train-{n}")
+        for n in numbers
     ]
     held = [admission(key(number), f"n{number}", number=number + 1, started=True) for number in numbers]
     nodes = [node(f"n{number}") for number in numbers]
-    return world([root, queue(TEAM), *nodes, *jobs, *pods], held)
+    return world([root_queue(rules), queue(TEAM), *nodes, *jobs, *pods], held)
 
 
 def fails(number: int, since: int) -> Change:
     """A device of a gang's pod on this node, since then."""
     reported = node_devices(f"n{number}", faulty=(3,), holders={f"p{number}": frozenset((3,))})
-    devices = [
-        each if each.fault is None else replace(each, fault=each.fault._replace(since=since))
-        for each in reported.devices
-    ]
-    return told(replace(reported, devices=tuple(devices)))
+    return told(with_faults(reported, since=since))
+
+
+def with_faults(fact: NodeDevicesFact, **about: Any) -> NodeDevicesFact:
+    """The same with other faults of the devices that have one."""
+    devices = (
+        each if each.fault is None else replace(each, fault=each.fault._replace(**about))
+        for each in fact.devices
+    )
+    return replace(fact, devices=tuple(devices))
 
 
 def told(fact: NodeDevicesFact) -> Change:
@@ -125,28 +126,22 @@ def test_a_node_out_of_service_takes_no_gangs_whatever_they_tolerate() -> None:
         assert found.node_inventory.table().layout.usable[1] == usable
 
 
-@pytest.mark.parametrize("rules", [NodeRecoveryRules(max_nodes_out=4)])
-def test_an_administrator_may_allow_more(rules: NodeRecoveryRules) -> None:
+def test_an_administrator_may_allow_more() -> None:
     found = gang_on_each_node(NodeRecoveryRules(max_nodes_out=1))
     found.observe([fails(number, NOW - number) for number in range(GANGS)])
     assert evicted(found) == [3]
-    root = queue("root", parent=None, policy=QueuePolicy(on_fault="evict"), node_recovery=rules)
-    found.observe([Change(FactKind.QUEUE, "root", root)])
+    found.observe([Change(FactKind.QUEUE, "root", root_queue(NodeRecoveryRules(max_nodes_out=4)))])
     assert evicted(found) == [0, 1, 2, 3]
 
 
 def test_a_lighter_fault_of_a_device_evicts_though_the_worst_one_is_accepted() -> None:
     found = gang_on_each_node(NodeRecoveryRules())
     conditions = (FaultCondition("Lost", "FallenOffTheBus"), FaultCondition("XidFault", "Xid48"))
-    change = fails(2, NOW)
-    devices = [
-        each if each.fault is None else replace(each, fault=each.fault._replace(conditions=conditions))
-        for each in change.fact.devices
-    ]
+    change = told(with_faults(fails(2, NOW).fact, conditions=conditions))
     names = ("GPU-3/Lost/FallenOffTheBus", "GPU-3/XidFault/Xid48")
     for accepted, expected in ((names, []), (names[:1], [2])):
         node_2 = replace(node("n2"), accepted=accepted)
-        found.observe([seen(node_2), told(replace(change.fact, devices=tuple(devices)))])
+        found.observe([seen(node_2), change])
         assert evicted(found) == expected
 
 

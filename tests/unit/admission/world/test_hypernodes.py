@@ -147,6 +147,5 @@ def test_hypernodes_are_levels_of_the_worlds_nodes() -> None:
     layout = there.freeze(1).nodes.layout
     found = layout.chain("topology.volcano.sh/tier-1")
 
-    assert found is not None
     assert layout.names == ("n0", "n2", "n1")  # nodes of one domain are side by side
     assert found[0][found[1]].of.tolist() == [0, 0, -1]

@@ -87,9 +87,7 @@ def test_the_limit_of_a_node_is_what_foreign_pods_leave() -> None:
     known = stock("n1")
     known.charge("p", (N1, gpus(3)))
     known.hold([seat(N1, gpus(1))])
-    limit = known.limit(N1)
-    assert limit is not None
-    assert limit[GPU] == 5000
+    assert known.limit(N1)[GPU] == 5000
     assert known.unsaved == {N1}
 
 

@@ -1,10 +1,12 @@
 """Whose pod it is: an owner reference is what a pod says of itself, and anybody may write one."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from admission.facts.pods import PodFact
+from admission.facts.workloads import WorkloadFact
 from admission.world.world import World
 from queues.resources import GPU
 from queues.workload import NodeName, Obstacle, WorkloadKey, WorkloadKind
@@ -22,10 +24,12 @@ from tests.builders.facts import (
     node,
     pod,
     released,
+    see,
     seen,
     volcano_job,
     world,
 )
+from tests.builders.operator_jobs import fact
 
 N1 = NodeName("n1")
 
@@ -34,29 +38,25 @@ def told(known: World, of: PodFact) -> Obstacle | None:
     return known.states[WorkloadKey(WorkloadKind.POD, of.uid)].workload.obstacle
 
 
-def test_a_pod_of_another_namespace_is_no_pod_of_the_job_whose_uid_it_names() -> None:
-    intruder = gated("a-intruder", owner=JOB, namespace="elsewhere", queue=TEAM)
-    known = world([node("n1"), job(1), intruder], [admission(JOB, "n1")])
-    assert known.pod_index.of(JOB) == []
+@pytest.mark.parametrize("victim", [job(1), fact(WorkloadKind.JOB_SET)], ids=["a Job", "a JobSet"])
+def test_a_pod_of_another_namespace_is_no_pod_of_the_object_whose_uid_it_names(victim: WorkloadFact) -> None:
+    intruder = gated("a-intruder", owner=victim.key, namespace="elsewhere", queue=TEAM)
+    known = world([node("n1"), victim, intruder], [admission(victim.key, "n1", pod_set="main")])
+    assert known.pod_index.of(victim.key) == []
     obstacle = told(known, intruder)
-    assert obstacle is not None
     assert obstacle.code == "NotItsPod"
     assert "expected the uid of a Job of its namespace" in obstacle.message
-    assert "ns" not in obstacle.message.split(), "where the other Job is stays untold"
+    assert "ns" not in obstacle.message.split(), "where the other object is stays untold"
 
 
-def test_a_pod_that_names_the_job_by_another_name_is_not_its_pod() -> None:
-    intruder = gated("a", owner=JOB, owner_name="other", queue=TEAM)
-    assert world([job(1), intruder]).pod_index.of(JOB) == []
-
-
-def test_a_pod_without_the_label_of_the_job_controller_is_not_its_pod() -> None:
-    intruder = gated("a", owner=JOB, marked=False, queue=TEAM)
+@pytest.mark.parametrize(
+    "says", [{"owner_name": "other"}, {"marked": False}], ids=["another name", "no label"]
+)
+def test_a_pod_without_the_name_and_the_label_of_its_job_is_not_its_pod(says: dict[str, Any]) -> None:
+    intruder = gated("a", owner=JOB, queue=TEAM, **says)
     known = world([job(1), intruder], [admission(JOB, "n1")])
     assert known.pod_index.of(JOB) == []
-    obstacle = told(known, intruder)
-    assert obstacle is not None
-    assert obstacle.code == "NotItsPod"
+    assert told(known, intruder).code == "NotItsPod"
 
 
 def test_a_gated_pod_is_no_pod_of_a_volcano_job_for_which_muster_makes_the_pods() -> None:
@@ -81,8 +81,7 @@ def test_a_forged_owner_is_known_as_such_once_the_job_is_seen() -> None:
     intruder = gated("a", owner=JOB, namespace="elsewhere", queue=TEAM)
     known = world([intruder])
     assert told(known, intruder) is None
-    known.observe([seen(job(1))])
-    known.refresh(NOW)
+    see(known, job(1))
     assert told(known, intruder) is not None
 
 
@@ -130,9 +129,8 @@ def test_large_workloads_are_looked_at_one_by_one_and_small_ones_together() -> N
     large = [replace(group(1), key=WorkloadKey(WorkloadKind.POD_GROUP, name), name=name) for name in "abc"]
     small = [replace(job(1), key=WorkloadKey(WorkloadKind.JOB, f"j{n}"), name=f"j{n}") for n in range(50)]
     known = world([])
-    known.observe(
-        [seen(each) for each in (*large, *small, *pods_of("a", 900), *pods_of("b", 900), *pods_of("c", 900))]
-    )
+    pods = [pod for name in "abc" for pod in pods_of(name, 900)]
+    known.observe([seen(each) for each in (*large, *small, *pods)])
     steps = list(known.refresh_in_slices(NOW, size=100))
     assert max(sum(key.kind is WorkloadKind.POD_GROUP for key in step) for step in steps) == 1
     assert max(len(step) for step in steps) > 10

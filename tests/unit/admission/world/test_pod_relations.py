@@ -10,7 +10,7 @@ from admission.facts.cluster import NamespaceFact
 from admission.facts.pods import PodFact
 from admission.facts.workloads import WorkloadFact
 from queues.workload import COUNTED, HostPort, NodeName
-from tests.builders.facts import NOW, gone, seen, world
+from tests.builders.facts import NOW, gone, see, seen, world
 from tests.laws.pod_rules.clusters import Drawn, facts_of, job_of
 
 
@@ -29,13 +29,11 @@ def test_the_order_in_which_pods_and_gangs_come_does_not_matter(seed: int) -> No
     late = world([fact for fact in facts if fact not in moving], arrivals={job.key: 1})
     for fact in moving:
         if isinstance(fact, PodFact) and draw.random() < 0.5:
-            late.observe([seen(replace(fact, labels=(("app", "web"),)))])
-            late.refresh(NOW)
+            see(late, replace(fact, labels=(("app", "web"),)))
             late.freeze(NOW)
         if draw.random() < 0.3:
             late.observe([seen(fact), gone(fact)])
-        late.observe([seen(fact)])
-        late.refresh(NOW)
+        see(late, fact)
         late.freeze(NOW)
     assert counts(late.freeze(NOW)) == counts(world(facts, arrivals={job.key: 1}).freeze(NOW))
 
@@ -52,8 +50,7 @@ def test_what_a_gang_asked_to_be_counted_is_not_counted_without_it() -> None:
     job = job_of(drawn)
     begun = world([*facts_of(drawn), job], arrivals={job.key: 1})
     begun.freeze(NOW)
-    begun.observe([gone(job)])
-    begun.refresh(NOW)
+    see(begun, gone(job))
     assert begun.freeze(NOW).nodes.ports == {}
 
 

@@ -15,7 +15,7 @@ from queues.quota import effective_limits
 from queues.quota.queue import ROOT, Limits, QueuePolicy
 from queues.quota.tree import QueueTree
 from queues.workload import QueueName, Requirement, WorkloadKey, WorkloadKind
-from tests.builders.facts import NOW, admission, gone, node, queue, released, seen, volcano_job, world
+from tests.builders.facts import NOW, admission, gone, node, queue, released, see, seen, volcano_job, world
 from tests.function_calls import calls_of
 
 FEW, MANY = 50, 400
@@ -52,21 +52,12 @@ class Life:
             {key(number): number + 1 for number in range(count)},
         )
         begun.observe([leaf(number) for number in range(count)])
-        jobs = (
-            replace(volcano_job(1), key=key(each), name=f"train-{each}", queue=QueueName(f"q{each}"))
-            for each in range(count)
-        )
-        begun.observe([seen(job) for job in jobs])
-        begun.observe(
-            [
-                seen(
-                    released(
-                        f"p{each}", "worker/0", "n0", owner=key(each), index=0, task="worker", by=each + 1
-                    )
-                )
-                for each in range(HELD)
-            ]
-        )
+        for each in range(count):
+            job = replace(volcano_job(1), key=key(each), name=f"train-{each}", queue=QueueName(f"q{each}"))
+            begun.observe([seen(job)])
+        for each in range(HELD):
+            of = {"owner": key(each), "index": 0, "task": "worker", "by": each + 1}
+            begun.observe([seen(released(f"p{each}", "worker/0", "n0", **of))])
         life = cls(begun, QueueStatuses(begun), Memo())
         life.turn()
         life.turn()
@@ -74,8 +65,7 @@ class Life:
 
     def turn(self, *changes: Change) -> Snapshot:
         """What the loop does of a turn and of the statuses of queues, but for transactions."""
-        self.world.observe(changes)
-        self.world.refresh(NOW + 1)
+        see(self.world, *changes, now=NOW + 1)
         frozen = self.world.freeze(NOW + 1)
         list(self.statuses.changed())
         return frozen

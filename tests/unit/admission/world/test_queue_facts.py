@@ -12,7 +12,7 @@ from queues.quota.accounts import Account
 from queues.quota.loans import Loan
 from queues.quota.queue import Limits
 from queues.workload import NO_FLAVOR, QueueName
-from tests.builders.facts import NOW, gone, queue, seen, world
+from tests.builders.facts import NOW, gone, queue, see, world
 
 GPU = "nvidia.com/gpu"
 A, B = QueueName("a"), QueueName("b")
@@ -72,35 +72,30 @@ def test_a_loan_that_ended_while_nobody_led_counts_no_more() -> None:
 def test_a_change_of_a_queue_keeps_its_loan_and_stores_the_other_only_if_that_changes() -> None:
     known = two()
     save(known)
-    known.observe([seen(owning("b", 16))])
-    known.refresh(NOW + 1)
+    see(known, owning("b", 16), now=NOW + 1)
     assert (deserved(known), unsaved(known)) == ({"a": 4, "b": 20}, {"b": 20})
 
     save(known)
-    known.observe([seen(lending(2, NOW + 60))])
-    known.refresh(NOW + 2)
+    see(known, lending(2, NOW + 60), now=NOW + 2)
     assert deserved(known) == unsaved(known) == {"a": 0, "b": 18}
 
 
 def test_a_loan_ends_with_the_queue_that_lends_and_with_the_one_that_it_is_lent_to() -> None:
     known = two()
     save(known)
-    known.observe([gone(owning("a", 8))])
-    known.refresh(NOW + 1)
+    see(known, gone(owning("a", 8)), now=NOW + 1)
     assert (deserved(known), unsaved(known)) == ({"b": 8}, {"a": None, "b": 8})
 
     known = two()
     save(known)
-    known.observe([gone(owning("b", 8))])
-    known.refresh(NOW + 1)
+    see(known, gone(owning("b", 8)), now=NOW + 1)
     assert (deserved(known), unsaved(known)) == ({"a": 8}, {"a": 8, "b": None})
 
 
 def test_a_loan_is_ended_by_its_object() -> None:
     known = two()
     save(known)
-    known.observe([seen(owning("a", 8))])
-    known.refresh(NOW + 1)
+    see(known, owning("a", 8), now=NOW + 1)
     assert deserved(known) == unsaved(known) == {"a": 8, "b": 8}
 
 
@@ -110,6 +105,5 @@ def test_a_status_that_changes_costs_no_look_at_the_loans_and_stores_what_counts
     known = two()
     save(known)
     monkeypatch.setattr(queues, "loans_in_force", None)
-    known.observe([seen(replace(owning("b", 8), shown="Open", changed_by="somebody"))])
-    known.refresh(NOW + 1)
+    see(known, replace(owning("b", 8), shown="Open", changed_by="somebody"), now=NOW + 1)
     assert (deserved(known), unsaved(known)) == ({"a": 4, "b": 12}, {"b": 12})

@@ -28,10 +28,12 @@ from tests.builders.facts import (
     node,
     queue,
     released,
+    see,
     seen,
     volcano_job,
     world,
 )
+from tests.tables import named_rows
 
 POD_SET = "pod"
 
@@ -54,18 +56,17 @@ def gang(pods: Sequence[PodFact], *, started: bool = True, phase: str = "Running
 DONE, FAILED = ({"phase": phase, "ready_since": None} for phase in (PodPhase.SUCCEEDED, PodPhase.FAILED))
 
 
-@pytest.mark.parametrize(
+@named_rows(
     ("pods", "started", "phase", "standing"),
-    [
-        ((member("a"), member("b")), True, "Running", Standing.RUNNING),
-        ((member("a"),), True, "Running", Standing.UNKNOWN),
-        ((member("a"),), True, "Unknown", Standing.UNKNOWN),
-        ((member("a"),), False, "Inqueue", Standing.INQUEUE),
-        ((), True, "Running", Standing.RUNNING),
-        ((member("a"), member("b", **FAILED)), True, "Running", Standing.RUNNING),
-        ((member("a"), member("b", **DONE)), True, "Running", Standing.RUNNING),
-    ],
-    ids=["whole", "one is gone", "still", "it starts", "all are gone", "one has failed", "one has succeeded"],
+    {
+        "whole": ((member("a"), member("b")), True, "Running", Standing.RUNNING),
+        "one is gone": ((member("a"),), True, "Running", Standing.UNKNOWN),
+        "still": ((member("a"),), True, "Unknown", Standing.UNKNOWN),
+        "it starts": ((member("a"),), False, "Inqueue", Standing.INQUEUE),
+        "all are gone": ((), True, "Running", Standing.RUNNING),
+        "one has failed": ((member("a"), member("b", **FAILED)), True, "Running", Standing.RUNNING),
+        "one has succeeded": ((member("a"), member("b", **DONE)), True, "Running", Standing.RUNNING),
+    },
 )
 def test_a_gang_that_lost_members_is_unknown(
     pods: tuple[PodFact, ...], started: bool, phase: str, standing: Standing
@@ -82,16 +83,14 @@ def test_pods_that_run_without_seats_are_an_unknown_gang_until_they_are_gone() -
     evicted = replace(admission(GROUP, "n1 n1", pod_set=POD_SET, started=True), state=AdmissionState.EVICTING)
     known = world([queue(TEAM), node("n1"), group(2), member("a"), gated("b", group="gang")], [evicted])
     assert (of(known, Standing.UNKNOWN), of(known, Standing.PENDING)) == (1, 0)
-    known.observe([gone(member("a"))])
-    known.refresh(NOW)
+    see(known, gone(member("a")))
     assert (of(known, Standing.UNKNOWN), of(known, Standing.PENDING)) == (0, 1)
 
 
 def test_a_gang_is_counted_once_however_often_it_changes() -> None:
     known = gang([member("a"), member("b")])
     for change in (gone(member("b")), seen(member("b")), gone(member("a")), gone(member("b"))):
-        known.observe([change])
-        known.refresh(NOW)
+        see(known, change)
         assert sum(known.queue_totals.workloads.values()) == 1
     known.observe([gone(group(2))])
     known.put_admissions([replace(next(iter(known.admissions.values())), state=AdmissionState.CLOSED)])
@@ -113,7 +112,6 @@ def test_only_what_has_a_podgroup_can_be_unknown(fact: Any, key: WorkloadKey, st
 
 def test_a_queue_with_an_unknown_gang_is_not_empty() -> None:
     known = gang([member("a")])
-    known.observe([seen(queue(TEAM, closed=True))])
-    known.refresh(NOW)
+    see(known, queue(TEAM, closed=True))
     [status] = QueueStatuses(known).changed()
     assert status.fields["state"] == "Closing"

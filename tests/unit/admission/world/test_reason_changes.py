@@ -10,7 +10,7 @@ from admission.world.reasons import StoredReasons
 from queues.plan import Plan, Reason
 from queues.reason_codes import ReasonCode
 from queues.slices import run_in_slices
-from queues.workload import Workload, WorkloadKey
+from queues.workload import Workload
 from tests.builders.decided_work import a_workload
 from tests.builders.facts import NOW, TEAM
 
@@ -28,37 +28,26 @@ def plan(*, reasons: bool = True) -> Plan:
     return Plan(now=NOW, ledger_seq=0, reasons=dict.fromkeys(WAITING, NO_FIT) if reasons else {})
 
 
-async def test_more_reasons_than_one_turn_stores_are_stored_by_the_next_turns() -> None:
-    stored: dict[WorkloadKey, Reason] = {}
+@pytest.mark.parametrize("waits", [True, False], ids=["stored", "forgotten"])
+async def test_more_reasons_than_one_turn_changes_are_changed_by_the_next_turns(waits: bool) -> None:
+    stored = {} if waits else dict.fromkeys(WAITING, NO_FIT)
     known, counts = StoredReasons(), []
     while True:
-        changes = await run_in_slices(known.next(plan(), WAITING, stored, with_numbers=True, limit=3))
-        counts.append(len(changes.changed))
-        stored.update(changes.changed)
+        waiting = WAITING if waits else {}
+        changes = await run_in_slices(
+            known.next(plan(reasons=waits), waiting, stored, with_numbers=True, limit=3)
+        )
+        counts.append(len(changes.changed) + len(changes.gone))
+        stored = {key: each for key, each in {**stored, **changes.changed}.items() if key not in changes.gone}
         known = changes.stored_after
         if not changes.postponed:
             break
     assert counts == [3, 3, 1]
-    assert stored == dict.fromkeys(WAITING, NO_FIT)
-    changes = await run_in_slices(known.next(plan(), WAITING, stored, with_numbers=True, limit=3))
+    assert stored == (dict.fromkeys(WAITING, NO_FIT) if waits else {})
+    changes = await run_in_slices(
+        known.next(plan(reasons=waits), waiting, stored, with_numbers=True, limit=3)
+    )
     assert not changes.changed
-
-
-async def test_more_workloads_that_wait_no_more_than_one_turn_forgets_are_forgotten_by_the_next_turns() -> (
-    None
-):
-    stored = dict.fromkeys(WAITING, NO_FIT)
-    known, counts = StoredReasons(), []
-    while True:
-        changes = await run_in_slices(known.next(plan(reasons=False), {}, stored, with_numbers=True, limit=3))
-        counts.append(len(changes.gone))
-        for key in changes.gone:
-            del stored[key]
-        known = changes.stored_after
-        if not changes.postponed:
-            break
-    assert counts == [3, 3, 1]
-    assert stored == {}
 
 
 def test_many_workloads_are_looked_at_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -86,8 +86,7 @@ async def test_only_the_gang_with_the_request_is_told_of_it_and_not_for_longer_t
 
 async def test_what_is_told_goes_though_changed_numbers_are_stored_later() -> None:
     turns = Turns()
-    failed = {FIRST.key: RequestProgress(**{**_fields(PROGRESS), "next_at": NOW + 60})}
-    turns.told.put(failed)
+    turns.told.put({FIRST.key: replace(PROGRESS, next_at=NOW + 60)})
     await turns.turn()
     assert "asked again" in turns.stored[FIRST.key].message
     turns.told.put({})
@@ -154,7 +153,3 @@ async def test_without_requests_a_plan_stays_what_it_is(code: ReasonCode) -> Non
     assert told.told_in(plan, WAITING, {}) is plan
     assert not told.put({})
     assert told.told_in(plan, WAITING, {}) is plan
-
-
-def _fields(progress: RequestProgress) -> dict[str, Any]:
-    return {name: getattr(progress, name) for name in RequestProgress.__slots__}

@@ -12,7 +12,19 @@ from admission.world.world import World
 from queues.admissions import Admission, AdmissionState
 from queues.quota.queue import ROOT
 from queues.workload import AdmissionId, QueueName, Requirement, WorkloadKey, WorkloadKind
-from tests.builders.facts import NOW, TEAM, admission, gone, node, queue, released, seen, volcano_job, world
+from tests.builders.facts import (
+    NOW,
+    TEAM,
+    admission,
+    gone,
+    node,
+    queue,
+    released,
+    see,
+    seen,
+    volcano_job,
+    world,
+)
 from tests.function_calls import calls_of
 
 #: Jobs; half of them run.
@@ -52,8 +64,7 @@ def known(count: int) -> World:
     begun.observe(
         [*(job(number) for number in (*range(count), MANY)), *(pod(number) for number in range(half))]
     )
-    begun.observe([seen(queue("old")), gone(queue("old")), seen(QUIET)])
-    begun.refresh(NOW)
+    see(begun, queue("old"), gone(queue("old")), QUIET)
     begun.freeze(NOW)
     return begun
 

@@ -38,7 +38,7 @@ from tests.builders.facts import (
     node,
     pod,
     queue,
-    seen,
+    see,
     world,
 )
 from tests.tables import named_rows
@@ -93,19 +93,16 @@ def storage_class(
     default: bool = False,
     provisioner: str = "csi",
 ) -> Change:
+    notes = {"storageclass.kubernetes.io/is-default-class": "true"} if default else {}
     document: dict[str, Any] = {
-        "metadata": {
-            "name": name,
-            "annotations": {"storageclass.kubernetes.io/is-default-class": "true"} if default else {},
-        },
+        "metadata": {"name": name, "annotations": notes},
         "provisioner": provisioner,
         "volumeBindingMode": "WaitForFirstConsumer" if waits else "Immediate",
     }
     if zones is not None:
         document["allowedTopologies"] = [{"matchLabelExpressions": [{"key": ZONE, "values": zones}]}]
-    return Change(
-        FactKind.STORAGE_CLASS, name, storage_class_fact(msgspec.convert(document, WireStorageClass))
-    )
+    fact = storage_class_fact(msgspec.convert(document, WireStorageClass))
+    return Change(FactKind.STORAGE_CLASS, name, fact)
 
 
 DATA = (PodVolume(claim="data"),)
@@ -118,8 +115,7 @@ def waiting(*changes: Change, volumes: tuple[PodVolume, ...] = DATA, pods: int =
     """A world in which a Job with these volumes waits."""
     fact = replace(job(pods, suspended=True), volumes={"main": volumes})
     known = world([queue(TEAM), *(node(name, labels=LABELS[name]) for name in ZONES), fact])
-    known.observe([*changes, KNOWN])
-    known.refresh(NOW)
+    see(known, *changes, KNOWN)
     return known
 
 
@@ -215,32 +211,26 @@ def test_what_is_missing_is_said_before_seats_are_held(changes: list[Change], sa
 def test_a_claim_that_is_made_later_lets_the_job_go() -> None:
     known = waiting()
     assert problem(known)
-    known.observe([claim(bound="pv"), volume(at={HOST: ["n2"]})])
-    known.refresh(NOW + 1)
+    see(known, claim(bound="pv"), volume(at={HOST: ["n2"]}), now=NOW + 1)
     assert (problem(known), allowed(known)) == ("", {"n2"})
-    known.observe([replace(volume(), fact=None)])
-    known.refresh(NOW + 2)
+    see(known, replace(volume(), fact=None), now=NOW + 2)
     assert "found no PersistentVolume pv" in problem(known)
-    known.observe([replace(claim(), fact=None)])
-    known.refresh(NOW + 3)
+    see(known, replace(claim(), fact=None), now=NOW + 3)
     assert "found none in namespace ns" in problem(known)
 
 
 def test_a_volume_that_is_made_while_the_job_waits_says_where_it_is() -> None:
     known = waiting(claim(storageClassName="any"), storage_class("any"))
     assert allowed(known) == EVERY
-    known.observe([volume(at={ZONE: ["a"]}), claim(storageClassName="any", bound="pv")])
-    known.refresh(NOW + 1)
+    see(known, volume(at={ZONE: ["a"]}), claim(storageClassName="any", bound="pv"), now=NOW + 1)
     assert allowed(known) == {"n1"}
 
 
 def test_two_claims_in_different_zones_are_named_with_their_zones(golden: Any) -> None:
     volumes = (PodVolume(claim="left"), PodVolume(claim="right"))
-    known = waiting(
-        *(claim("left", bound="pv-l"), claim("right", bound="pv-r")),
-        *(volume("pv-l", at={ZONE: ["a"]}), volume("pv-r", at={ZONE: ["b"]})),
-        volumes=volumes,
-    )
+    claims = claim("left", bound="pv-l"), claim("right", bound="pv-r")
+    bound = volume("pv-l", at={ZONE: ["a"]}), volume("pv-r", at={ZONE: ["b"]})
+    known = waiting(*claims, *bound, volumes=volumes)
     assert problem(known) == golden
 
 
@@ -253,8 +243,7 @@ def test_tasks_with_different_claims_go_each_where_its_own_is() -> None:
     )
     known = world([queue(TEAM), fact])
     known.observe([claim("left", bound="pv-l"), volume("pv-l", at={HOST: ["n1"]})])
-    known.observe([claim("right", bound="pv-r"), volume("pv-r", at={HOST: ["n2"]}), KNOWN])
-    known.refresh(NOW)
+    see(known, claim("right", bound="pv-r"), volume("pv-r", at={HOST: ["n2"]}), KNOWN)
     first, second = known.states[JOB].workload.pod_sets
     assert (first.nodes.also[0][0][0].values, second.nodes.also[0][0][0].values) == (("n1",), ("n2",))
 
@@ -277,8 +266,7 @@ def test_a_claim_that_is_made_for_each_pod_goes_where_its_class_has_a_free_volum
     assert (problem(known), allowed(known)) == ("", {"n1", "n2"})
     known = waiting(LOCAL, taken, volumes=of_local)
     assert "a claim of each pod: found no PersistentVolume of class local that is free" in problem(known)
-    known.observe([free])
-    known.refresh(NOW + 1)
+    see(known, free, now=NOW + 1)
     assert (problem(known), allowed(known)) == ("", {"n1"})
 
 
@@ -288,27 +276,20 @@ def test_one_pod_at_a_time_has_a_claim_of_its_own() -> None:
     known = waiting(*own)
     assert not problem(known)
     user: PodFact = pod("user", "n1", volumes=DATA, owner=None)
-    known.observe([seen(user)])
-    known.refresh(NOW)
+    see(known, user)
     assert "found in use by pod user" in problem(known)
-    known.observe([gone(user)])
-    known.refresh(NOW)
+    see(known, gone(user))
     assert not problem(known)
 
 
 def test_gated_pods_of_a_group_go_each_where_its_own_claim_is() -> None:
-    members = [
-        gated(name, group="gang", owner=GROUP, volumes=(PodVolume(claim=name),)) for name in ("a", "b", "c")
-    ]
+    members = [gated(name, group="gang", owner=GROUP, volumes=(PodVolume(claim=name),)) for name in "abc"]
     known = world([queue(TEAM), group(3), *members])
     known.observe([claim("a", bound="pv-1"), claim("b", bound="pv-1"), volume("pv-1", at={HOST: ["n1"]})])
-    known.observe([claim("c", bound="pv-2"), volume("pv-2", at={HOST: ["n2"]}), KNOWN])
-    known.refresh(NOW)
+    see(known, claim("c", bound="pv-2"), volume("pv-2", at={HOST: ["n2"]}), KNOWN)
     sets = known.states[GROUP].workload.pod_sets
-    assert sorted((each.count, each.nodes.also[0][0][0].values) for each in sets) == [
-        (1, ("n2",)),
-        (2, ("n1",)),
-    ]
+    found = sorted((each.count, each.nodes.also[0][0][0].values) for each in sets)
+    assert found == [(1, ("n2",)), (2, ("n1",))]
 
 
 def test_until_volumes_are_known_a_job_waits_for_a_moment() -> None:
@@ -321,8 +302,7 @@ def test_until_volumes_are_known_a_job_waits_for_a_moment() -> None:
     known.refresh(NOW + 10)
     assert known.states[JOB].needs_seats, "they cannot be read; the stock scheduler decides"
     late = world([queue(TEAM), node("n1"), fact])
-    late.observe([KNOWN])
-    late.refresh(NOW + 1)
+    see(late, KNOWN, now=NOW + 1)
     assert "found none" in problem(late)
 
 
@@ -336,8 +316,7 @@ def test_nothing_is_watched_for_work_without_volumes_or_that_has_its_seats() -> 
 
 def test_what_was_known_is_forgotten_with_the_last_work_that_needs_it() -> None:
     known = waiting(claim(bound="pv"), volume(at={HOST: ["n2"]}))
-    known.observe([gone(known.facts[JOB])])
-    known.refresh(NOW)
+    see(known, gone(known.facts[JOB]))
     assert known.volumes.is_needed(NOW + 599)
     assert not known.volumes.is_needed(NOW + 600)
     known.observe([UNWATCHED])
@@ -350,8 +329,7 @@ def test_a_change_of_its_volumes_lets_a_job_try_the_nodes_again_that_refused_it(
     known.mark_dirty(JOB)
     known.refresh(NOW)
     assert allowed(known) == EVERY - {"n1"}
-    known.observe([volume(at={HOST: ["n1"]})])
-    known.refresh(NOW)
+    see(known, volume(at={HOST: ["n1"]}))
     assert allowed(known) == {"n1"}
 
 
@@ -375,15 +353,13 @@ def test_a_new_leader_knows_the_volumes_before_it_gives_up_seats_of_members_that
     members = [gated(name, group="gang", owner=GROUP, volumes=DATA) for name in ("a", "b")]
     about = [claim(bound="pv"), volume(at={HOST: ["n1"]}), KNOWN]
     known = world([queue(TEAM), group(2), *members])
-    known.observe(about)
-    known.refresh(NOW)
+    see(known, *about)
     [pods] = known.states[GROUP].workload.pod_sets
     taken = admission(GROUP, "n1 n1", pod_set=pods.name)
     later = world([queue(TEAM), node("n1"), group(2), *members], [taken])
     state = later.states[GROUP]
     assert (state.ended, state.needs_seats) == ({}, False)
-    later.observe(about)
-    later.refresh(NOW + 1)
+    see(later, *about, now=NOW + 1)
     state = later.states[GROUP]
     assert (state.ended, state.needs_seats) == ({}, False)
     assert [each.name for each in state.workload.pod_sets] == [pods.name]

@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from admission.engine.decide import Memo, decide
-from admission.facts.changes import Change, Fact, FactKind
+from admission.facts.changes import Fact
 from admission.facts.pods import PodFact, PodPhase
-from admission.facts.workloads import WorkloadFact
 from admission.volcano_jobs.state import JobState, Phase
 from admission.workloads.inputs import Timeouts, WorkloadInputs
 from admission.workloads.state import WorkloadState, derive_state
@@ -18,10 +17,11 @@ from admission.world.world import World
 from queues.admissions import AdmissionState, ClosedAdmission, Seat, Setbacks
 from queues.plan import Setback
 from queues.resources import GPU, Resources
-from queues.workload import AdmissionId, NodeName, PodSet, QueueName, WorkloadKey, WorkloadKind
+from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey, WorkloadKind
 from queues.world_rows import WorldRows
 from tests.builders.facts import (
     GROUP,
+    JOB,
     NOW,
     TEAM,
     VOLCANO,
@@ -35,94 +35,78 @@ from tests.builders.facts import (
     pod,
     queue,
     released,
+    see,
     seen,
     volcano_job,
     world,
 )
-from tests.builders.facts import JOB as JOB_KEY
 
-KEY = WorkloadKey(WorkloadKind.JOB, "uid-1")
-JOB = WorkloadFact(
-    key=KEY,
-    namespace="team",
-    name="train",
-    queue=QueueName("team"),
-    minimum=1,
-    suspended=True,
-    pod_sets=(PodSet(name="main", count=1, minimum=1, takes=Resources({"cpu": 1000})),),
-)
+SUSPENDED = job(1, suspended=True)
 
 
-def show(world: World, fact: WorkloadFact | None) -> None:
-    world.observe([Change(FactKind.WORKLOAD, KEY.uid, fact, KEY.kind)])
-    world.refresh(0)
+def waiting() -> World:
+    return world([SUSPENDED], arrivals={JOB: 1})
 
 
 def seat(count: int) -> Seat:
     return Seat(pod_set="worker", ordinal=0, node=NodeName("n1"), takes=gpus(count))
 
 
-def stored(world: World) -> None:
-    world.unsaved.discard(
-        Unsaved(arrivals=world.unsaved.arrivals.copy(), described=world.unsaved.described.copy())
-    )
+def stored(known: World) -> None:
+    unsaved = known.unsaved
+    unsaved.discard(Unsaved(arrivals=unsaved.arrivals.copy(), described=unsaved.described.copy()))
 
 
 def test_a_workload_that_ended_is_told_to_those_who_ask_who_waits() -> None:
-    world = World(WorldRows(arrivals={KEY: 1}), Timeouts())
-    show(world, JOB)
-    stored(world)
-    show(world, replace(JOB, finished=True))
-    assert KEY in world.unsaved.described
+    known = waiting()
+    stored(known)
+    see(known, replace(SUSPENDED, finished=True))
+    assert JOB in known.unsaved.described
 
 
 def test_what_changes_nothing_that_is_told_is_not_written_again() -> None:
-    world = World(WorldRows(arrivals={KEY: 1}), Timeouts())
-    show(world, JOB)
-    stored(world)
-    show(world, replace(JOB, generation="2"))
-    assert not world.unsaved
+    known = waiting()
+    stored(known)
+    see(known, replace(SUSPENDED, generation="2"))
+    assert not known.unsaved
 
 
 def test_a_job_that_has_ended_and_holds_nothing_only_counts_as_completed() -> None:
-    known = World(WorldRows(arrivals={KEY: 1}), Timeouts())
-    show(known, JOB)
-    show(known, replace(JOB, finished=True))
-    assert (KEY in known.states, known.is_there(KEY)) == (False, True)
+    known = see(waiting(), replace(SUSPENDED, finished=True))
+    assert (JOB in known.states, known.is_there(JOB)) == (False, True)
     assert +known.queue_totals.workloads == {(TEAM, Standing.COMPLETED): 1}
     assert not known.freeze(NOW).pending
-    show(known, None)
-    assert not known.is_there(KEY)
+    see(known, gone(SUSPENDED))
+    assert not known.is_there(JOB)
     assert not +known.queue_totals.workloads
-    assert KEY in known.unsaved.departed
+    assert JOB in known.unsaved.departed
 
 
 def test_a_job_that_has_ended_has_a_state_as_long_as_it_holds_seats_or_a_pod_of_it_runs() -> None:
-    ended, running = job(1, finished=True), released("a", "main/0", "n1", owner=JOB_KEY)
-    known = world([node("n1"), ended, running], [admission(JOB_KEY, "n1", started=True)])
-    assert known.states[JOB_KEY].is_over
-    known.observe([seen(replace(running, phase=PodPhase.SUCCEEDED))])
-    known.refresh(NOW)
-    assert known.states[JOB_KEY].ended == {AdmissionId(1): frozenset({0})}
+    ended, running = job(1, finished=True), released("a", "main/0", "n1", owner=JOB)
+    known = world([node("n1"), ended, running], [admission(JOB, "n1", started=True)])
+    assert known.states[JOB].is_over
+    see(known, replace(running, phase=PodPhase.SUCCEEDED))
+    assert known.states[JOB].ended == {AdmissionId(1): frozenset({0})}
     known.put_admissions([replace(known.admissions[AdmissionId(1)], state=AdmissionState.CLOSED)])
     known.refresh(NOW)
-    assert JOB_KEY not in known.states
+    assert JOB not in known.states
 
 
 @pytest.mark.parametrize(("queue", "described"), [(TEAM, False), (QueueName("other"), True)])
 def test_what_is_stored_as_ended_is_described_again_only_in_another_queue(
     queue: QueueName, described: bool
 ) -> None:
-    known = World(WorldRows(arrivals={KEY: 1}, ended={KEY: queue}), Timeouts())
-    show(known, replace(JOB, finished=True))
-    assert (KEY in known.unsaved.described) is described
+    known = World(WorldRows(arrivals={JOB: 1}, ended={JOB: queue}), Timeouts())
+    see(known, replace(SUSPENDED, finished=True))
+    assert (JOB in known.unsaved.described) is described
     assert +known.queue_totals.workloads == {(TEAM, Standing.COMPLETED): 1}
 
 
 def test_what_is_stored_as_ended_and_is_not_there_any_more_leaves() -> None:
-    known = World(WorldRows(arrivals={KEY: 1}, ended={KEY: TEAM}), Timeouts())
+    known = World(WorldRows(arrivals={JOB: 1}, ended={JOB: TEAM}), Timeouts())
     known.refresh(NOW)
-    assert KEY in known.unsaved.departed
+    assert JOB in known.unsaved.departed
     assert not +known.queue_totals.workloads
 
 
@@ -132,50 +116,38 @@ def test_what_is_stored_as_ended_and_is_not_there_any_more_leaves() -> None:
 def test_pods_of_a_deleted_group_hold_their_seats_as_long_as_they_live() -> None:
     member = released("a", "member/0", "n1", group="gang")
     known = world([node("n1"), group(1), member], [admission(GROUP, "n1", pod_set="member", started=True)])
-    known.observe([gone(group(1))])
-    known.refresh(NOW)
+    see(known, gone(group(1)))
     found = known.states[GROUP]
     assert (found.is_over, found.ended) == (True, {})
-    assert known.node_inventory.limit(NodeName("n1")) == node("n1").allocatable, (
-        "it is in the books, not foreign"
-    )
-    known.observe([gone(member)])
-    known.refresh(NOW)
+    assert known.node_inventory.limit(NodeName("n1")) == node("n1").allocatable, "in the books, not foreign"
+    see(known, gone(member))
     assert known.states[GROUP].ended == {AdmissionId(1): frozenset({0})}
 
 
 def test_a_group_that_comes_to_stand_for_a_volcano_job_is_no_workload_any_more() -> None:
     standing = group(1, stands_for=VOLCANO)
     known = world([group(1), gated("a", group="gang", queue=TEAM)], arrivals={GROUP: 1})
-    known.observe([seen(standing)])
-    known.refresh(NOW)
+    see(known, standing)
     assert GROUP not in known.states
     assert GROUP in known.unsaved.departed
-    known.observe([gone(standing)])
-    known.refresh(NOW)
+    see(known, gone(standing))
     assert (known.facts, known.pod_index.job_groups) == ({}, {})
 
 
-def test_of_a_group_that_stands_for_a_volcano_job_only_the_job_is_looked_at() -> None:
-    known = world([])
-    known.observe([seen(group(1, stands_for=VOLCANO))])
-    assert known.refresh(NOW) == {VOLCANO}
-
-
 @pytest.mark.parametrize("phase", ["", "Running"])
-def test_what_a_group_that_stands_for_a_volcano_job_says_is_known_and_need_not_be_asked_for(
+def test_of_a_group_that_stands_for_a_volcano_job_what_it_says_is_known_and_only_the_job_is_looked_at(
     phase: str,
 ) -> None:
     known = world([])
     known.observe([seen(group(1, stands_for=VOLCANO, phase=phase))])
     (found,) = known.pod_index.job_groups.values()
     assert (found.uid, found.phase) == (GROUP.uid, phase)
+    assert known.refresh(NOW) == {VOLCANO}
 
 
 def test_a_group_that_stands_for_no_volcano_job_any_more_is_a_workload() -> None:
     known = world([group(1, stands_for=VOLCANO), gated("a", group="gang", queue=TEAM)])
-    known.observe([seen(group(1))])
-    known.refresh(NOW)
+    see(known, group(1))
     assert known.states.keys() == {GROUP}
     assert known.pod_index.job_groups == {}
 
@@ -183,28 +155,23 @@ def test_a_group_that_stands_for_no_volcano_job_any_more_is_a_workload() -> None
 def test_pods_of_a_group_that_comes_to_stand_for_a_volcano_job_keep_their_seats() -> None:
     member = released("a", "member/0", "n1", group="gang")
     known = world([node("n1"), group(1), member], [admission(GROUP, "n1", pod_set="member", started=True)])
-    known.observe([seen(group(1, stands_for=VOLCANO))])
-    known.refresh(NOW)
+    see(known, group(1, stands_for=VOLCANO))
     assert known.states[GROUP].ended == {}
-    known.observe([gone(member)])
-    known.refresh(NOW)
+    see(known, gone(member))
     assert known.states[GROUP].ended == {AdmissionId(1): frozenset({0})}
 
 
 def test_a_member_of_a_deleted_group_that_was_not_admitted_waits_on_its_own() -> None:
     known = world([group(1), gated("a", group="gang", queue=TEAM)])
-    known.observe([gone(group(1))])
-    known.refresh(NOW)
+    see(known, gone(group(1)))
     obstacle = known.states[WorkloadKey(WorkloadKind.POD, "a")].workload.obstacle
-    assert obstacle is not None
     assert obstacle.code == "PodGroupMissing"
 
 
 def test_pods_that_came_before_their_group_are_its_members_once_it_is_there() -> None:
     known = world([gated("a", group="gang", queue=TEAM), gated("b", group="gang", queue=TEAM)])
     assert known.states.keys() == {WorkloadKey(WorkloadKind.POD, uid) for uid in "ab"}
-    known.observe([seen(group(2))])
-    known.refresh(NOW)
+    see(known, group(2))
     assert known.states.keys() == {GROUP}
     assert known.states[GROUP].workload.obstacle is None
 
@@ -213,31 +180,29 @@ def test_a_new_group_of_the_same_name_takes_the_running_members_over() -> None:
     member = released("a", "member/0", "n1", group="gang")
     known = world([node("n1"), group(1), member], [admission(GROUP, "n1", pod_set="member", started=True)])
     again = replace(group(1), key=WorkloadKey(WorkloadKind.POD_GROUP, "second"))
-    known.observe([gone(group(1)), seen(again)])
-    known.refresh(NOW)
+    see(known, gone(group(1)), again)
     assert known.states[GROUP].ended == {AdmissionId(1): frozenset({0})}
     assert known.states[again.key].unbooked is not None
 
 
 def test_the_pods_of_a_queued_job_are_its_own_though_they_name_a_group() -> None:
-    member = gated("a", owner=JOB_KEY, group="gang")
+    member = gated("a", owner=JOB, group="gang")
     known = world([group(1), job(1), member])
-    assert known.pod_index.of(JOB_KEY) == [member]
+    assert known.pod_index.of(JOB) == [member]
     assert known.pod_index.of(GROUP) == []
 
 
 def test_pods_of_a_job_without_a_queue_are_members_of_the_group_they_name() -> None:
-    member = gated("a", owner=JOB_KEY, group="gang")
+    member = gated("a", owner=JOB, group="gang")
     assert world([group(1), job(1, queue=None), member]).pod_index.of(GROUP) == [member]
 
 
 def test_a_job_that_leaves_its_queue_keeps_what_it_holds_until_it_is_over() -> None:
-    facts: list[Fact] = [node("n1"), job(1), released("a", "main/0", "n1", owner=JOB_KEY)]
-    known = world(facts, [admission(JOB_KEY, "n1", started=True)])
-    known.observe([seen(job(1, queue=None))])
-    known.refresh(NOW)
-    assert known.states[JOB_KEY].ended == {}
-    assert known.states[JOB_KEY].unbooked is None
+    runs = released("a", "main/0", "n1", owner=JOB)
+    known = world([node("n1"), job(1), runs], [admission(JOB, "n1", started=True)])
+    see(known, job(1, queue=None))
+    assert known.states[JOB].ended == {}
+    assert known.states[JOB].unbooked is None
 
 
 def test_a_foreign_pod_takes_from_its_node_until_it_ends() -> None:
@@ -250,13 +215,13 @@ def test_a_foreign_pod_takes_from_its_node_until_it_ends() -> None:
 
 
 def test_an_adopted_pod_is_charged_once() -> None:
-    member = pod("a", "n1", owner=JOB_KEY)
+    member = pod("a", "n1", owner=JOB)
     known = world([node("n1"), job(1), member])
     assert known.node_inventory.room(NodeName("n1"))[GPU] == 7000
-    known.put_admissions([admission(JOB_KEY, "n1", adopted={"a": 0}, started=True)])
+    known.put_admissions([admission(JOB, "n1", adopted={"a": 0}, started=True)])
     assert known.node_inventory.room(NodeName("n1"))[GPU] == 7000
     known.refresh(NOW)
-    assert known.states[JOB_KEY].unbooked is None
+    assert known.states[JOB].unbooked is None
 
 
 # ── what is remembered ──────────────────────────────────────────────────────────────────────────────────────
@@ -282,13 +247,10 @@ def test_a_pod_that_was_being_deleted_did_not_end_by_itself() -> None:
 
 def test_what_had_succeeded_before_it_was_deleted_counts_though_nobody_was_there_to_see() -> None:
     ended = member(PodPhase.SUCCEEDED, deleting=True, ended_first=None)
-    assert world([volcano_job(2), ended]).volcano_jobs.outcomes == {
-        VOLCANO: {("worker", 1): PodPhase.SUCCEEDED}
-    }
-    failed = replace(ended, phase=PodPhase.FAILED)
-    assert world([volcano_job(2), failed]).volcano_jobs.outcomes == {}, (
-        "it runs again, as whoever deleted it wants"
-    )
+    found = world([volcano_job(2), ended]).volcano_jobs.outcomes
+    assert found == {VOLCANO: {("worker", 1): PodPhase.SUCCEEDED}}
+    found = world([volcano_job(2), replace(ended, phase=PodPhase.FAILED)]).volcano_jobs.outcomes
+    assert found == {}, "it runs again, as whoever deleted it wants"
 
 
 def test_what_was_seen_to_live_on_after_its_deletion_did_not_succeed() -> None:
@@ -358,24 +320,23 @@ def test_pods_that_are_deleted_are_let_go_first() -> None:
 
 def test_a_later_rollback_never_shortens_the_wait() -> None:
     known = world([job(1)])
-    known.put_setback(JOB_KEY, Setback(NOW + 100), NOW)
-    known.put_setback(JOB_KEY, Setback(NOW), NOW)
-    assert known.ledger.setbacks[JOB_KEY] == Setbacks(not_before=NOW + 100, rollbacks=2)
+    known.put_setback(JOB, Setback(NOW + 100), NOW)
+    known.put_setback(JOB, Setback(NOW), NOW)
+    assert known.ledger.setbacks[JOB] == Setbacks(not_before=NOW + 100, rollbacks=2)
 
 
 def test_closed_admissions_are_remembered_as_long_as_their_workload() -> None:
-    known = world([job(1)], [admission(JOB_KEY, "n1")])
-    known.put_admissions([replace(admission(JOB_KEY, "n1"), state=AdmissionState.CLOSED)])
-    assert known.admission_index.closed == {AdmissionId(1): ClosedAdmission(JOB_KEY, TEAM, NOW - 60)}
-    known.forget([JOB_KEY])
+    known = world([job(1)], [admission(JOB, "n1")])
+    known.put_admissions([replace(admission(JOB, "n1"), state=AdmissionState.CLOSED)])
+    assert known.admission_index.closed == {AdmissionId(1): ClosedAdmission(JOB, TEAM, NOW - 60)}
+    known.forget([JOB])
     assert known.admission_index.closed == {}
 
 
 def test_a_node_that_shrinks_is_looked_at_by_those_who_sit_on_it() -> None:
     known = world([node("n1"), volcano_job(1)], [admission(VOLCANO, "n1", seats=(seat(8),))])
     assert known.states[VOLCANO].evictable == {}
-    known.observe([seen(node("n1", count=4))])
-    known.refresh(NOW)
+    see(known, node("n1", count=4))
     assert known.states[VOLCANO].evictable.keys() == {AdmissionId(1)}
 
 
@@ -392,10 +353,9 @@ def test_a_workload_that_brings_a_defect_to_light_stops_nobody_else(monkeypatch:
         return derive_state(inputs, now, timeouts)
 
     monkeypatch.setattr("admission.world.world.derive_state", breaks)
-    known = world([job(1), volcano_job(1)], [admission(VOLCANO, "n1")], arrivals={JOB_KEY: 1, VOLCANO: 2})
-    assert known.freeze(NOW).pending[JOB_KEY].obstacle is None
+    known = world([job(1), volcano_job(1)], [admission(VOLCANO, "n1")], arrivals={JOB: 1, VOLCANO: 2})
+    assert known.freeze(NOW).pending[JOB].obstacle is None
     obstacle = known.freeze(NOW).pending[VOLCANO].obstacle
-    assert obstacle is not None
     assert obstacle.code == "Defect"
     assert known.take_defects().keys() == {VOLCANO}
     assert known.states[VOLCANO].ended == {}
@@ -412,8 +372,7 @@ def test_what_a_removed_queue_holds_counts_along_its_path_until_it_ends() -> Non
     taken = admission(VOLCANO, "n1", started=True)
     own = released("a", "worker/0", "n1", owner=VOLCANO)
     known = world([node("n1"), *parent_and_child(), volcano_job(1), own], [taken])
-    known.observe([gone(queue("team"))])
-    known.refresh(NOW)
+    see(known, gone(queue("team")))
     removed = known.freeze(NOW).queues[QueueName("team")]
     assert (removed.parent, removed.removed, removed.broken) == ("parent", True, "it was removed")
     known.put_admissions([replace(taken, state=AdmissionState.CLOSED)])
@@ -441,15 +400,14 @@ def test_a_new_leader_knows_where_a_removed_queue_counted() -> None:
 
 def test_what_waits_in_a_removed_queue_waits_for_the_queue() -> None:
     facts = [node("n1"), *parent_and_child(), volcano_job(1), job(1, suspended=True)]
-    known = world(facts, [admission(VOLCANO, "n1")], {VOLCANO: 1, JOB_KEY: 2})
-    known.observe([gone(queue("team"))])
-    known.refresh(NOW)
+    known = world(facts, [admission(VOLCANO, "n1")], {VOLCANO: 1, JOB: 2})
+    see(known, gone(queue("team")))
     plan, _ = decide(known.freeze(NOW), Memo())
-    assert plan.reasons[JOB_KEY].code == "UnknownQueue"
+    assert plan.reasons[JOB].code == "UnknownQueue"
 
 
 def test_many_workloads_are_looked_at_in_slices_and_none_is_missed() -> None:
-    facts = [replace(JOB, key=WorkloadKey(WorkloadKind.JOB, f"u{number}")) for number in range(7)]
+    facts = [replace(SUSPENDED, key=WorkloadKey(WorkloadKind.JOB, f"u{number}")) for number in range(7)]
     at_once, known = World(WorldRows(), Timeouts()), World(WorldRows(), Timeouts())
     for each in (at_once, known):
         each.observe([seen(fact) for fact in facts])
@@ -467,16 +425,8 @@ def test_many_workloads_are_looked_at_in_slices_and_none_is_missed() -> None:
 
 
 def test_a_grace_time_that_runs_is_looked_at_once_in_each_refresh() -> None:
-    refused = gated("a", group="gang")
-    known = world(
-        [
-            group(1),
-            node("n1"),
-            replace(refused, gated=False, admission=AdmissionId(1), seat=("pod", 0), refused=(NOW, "no")),
-        ],
-        [admission(GROUP, "n1", pod_set="pod")],
-        {GROUP: 1},
-    )
+    refused = released("a", "pod/0", group="gang", refused=(NOW, "no"))
+    known = world([group(1), node("n1"), refused], [admission(GROUP, "n1", pod_set="pod")], {GROUP: 1})
     assert known.states[GROUP].awaits_timeout
     assert [list(part) for part in known.refresh_in_slices(NOW, size=1)] == [[GROUP]]
 
@@ -493,18 +443,15 @@ def test_a_gang_with_pods_that_came_up_larger_asks_for_as_much_the_next_time() -
     assert [each.code for each in known.states[VOLCANO].evictable.values()] == ["SeatMismatch"]
     known.put_setback(VOLCANO, Setback(NOW + 10), NOW)
     known.put_admissions([replace(taken, state=AdmissionState.CLOSED)])
-    known.observe([gone(larger)])
-    known.refresh(NOW)
+    see(known, gone(larger))
     assert [each.takes for each in known.states[VOLCANO].workload.pod_sets] == [gpus(3)]
     seats = tuple(replace(each, takes=gpus(3)) for each in taken.seats)
     known.put_admissions([replace(taken, id=AdmissionId(2), seats=seats)])
-    known.observe([seen(replace(larger, admission=AdmissionId(2)))])
-    known.refresh(NOW)
+    see(known, replace(larger, admission=AdmissionId(2)))
     assert known.states[VOLCANO].evictable == {}
     another_leaders = world([node("n1"), fact], [], {VOLCANO: 1})
     assert [each.takes for each in another_leaders.states[VOLCANO].workload.pod_sets] == [gpus(1)]
-    known.observe([seen(replace(fact, generation="2"))])
-    known.refresh(NOW)
+    see(known, replace(fact, generation="2"))
     assert [each.takes for each in known.states[VOLCANO].workload.pod_sets] == [gpus(1)], "another template"
 
 
@@ -522,16 +469,13 @@ def test_an_admission_of_another_ledger_is_remembered_as_long_as_a_pod_names_it(
 def test_what_has_ended_and_holds_nothing_comes_and_goes_without_a_new_decision() -> None:
     known = world([queue(TEAM), node("n1")])
     known.freeze(NOW)
-    known.observe([seen(job(2, finished=True))])
-    known.refresh(NOW)
-    assert known.is_there(JOB_KEY)
+    see(known, job(2, finished=True))
+    assert known.is_there(JOB)
     assert not known.snapshot_is_stale
-    known.number({JOB_KEY: 1})
+    known.number({JOB: 1})
     known.refresh(NOW)
-    known.observe([gone(job(2, finished=True))])
-    known.refresh(NOW)
-    assert list(known.unsaved.departed) == [JOB_KEY]
+    see(known, gone(job(2, finished=True)))
+    assert list(known.unsaved.departed) == [JOB]
     assert not known.snapshot_is_stale
-    known.observe([seen(job(2, suspended=True))])
-    known.refresh(NOW)
+    see(known, job(2, suspended=True))
     assert known.snapshot_is_stale

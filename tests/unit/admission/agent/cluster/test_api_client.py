@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from admission.agent.cluster.api_client import ApiClient, Form
-from admission.api_access import Access, UnusableAccess
+from admission.api_connection import Access, UnusableAccess
 from queues.errors import (
     ApiRefused,
     ApiUnavailable,

@@ -17,17 +17,16 @@ from tests.tables import with_rows
 def sysfs(tmp_path):
     """A device behind two bridges, bound to a driver, as the kernel shows it."""
     device = tmp_path / "devices" / "pci0000:17" / "0000:17:01.0" / "0000:18:00.0" / "0000:19:00.0"
-    for name in ("card1", "renderD130"):
-        (device / "drm" / name).mkdir(parents=True)
-    for folder in ("devices", "drivers/amdgpu"):
+    device.mkdir(parents=True)
+    for folder in ("devices", "drivers/nvidia"):
         (tmp_path / "bus" / "pci" / folder).mkdir(parents=True)
         (tmp_path / "bus" / "pci" / folder / "0000:19:00.0").symlink_to(device)
-    (tmp_path / "bus" / "pci" / "drivers" / "amdgpu" / "bind").write_text("")
+    (tmp_path / "bus" / "pci" / "drivers" / "nvidia" / "bind").write_text("")
     (device / "numa_node").write_text("-1\n")
     return tmp_path
 
 
-def test_the_kernel_tells_root_complex_and_device_file(sysfs):
+def test_the_kernel_tells_the_root_complex(sysfs):
     assert pcie_root("0000:19:00.0", sysfs) == "pci0000:17"
 
 
@@ -38,7 +37,7 @@ def test_a_machine_with_one_numa_node_tells_none(sysfs):
 
 
 def test_the_devices_of_a_driver_are_those_that_are_bound_to_it(sysfs):
-    assert bound_devices("amdgpu", sysfs) == {"0000:19:00.0"}
+    assert bound_devices("nvidia", sysfs) == {"0000:19:00.0"}
     assert bound_devices("i915", sysfs) == frozenset()
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from admission.cli.access.change_feed import ChangeFeed
-from admission.cli.access.route import Route
+from admission.cli.access.requests import Route
 from admission.settings import Address
 from admission.web.changes import Changes, StreamLimits
 from admission.web.http import serving

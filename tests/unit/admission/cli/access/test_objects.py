@@ -4,17 +4,17 @@ import re
 
 import pytest
 
-from admission.api_access import Access
-from admission.cli.access import transport
+from admission.api_connection import Access
+from admission.cli.access import objects, requests
 from admission.cli.access.object_forms import ClosureObject
 from admission.cli.access.objects import Refused, listed
-from admission.cli.access.route import Route
-from admission.cli.failures import CommandFailed
+from admission.cli.access.requests import Route
+from admission.cli.command_line import CommandFailed
 from queues.api.api_resources import NODE_DRAINS
 
 
 def answer(monkeypatch: pytest.MonkeyPatch, status: int, content: bytes) -> list[ClosureObject] | None:
-    monkeypatch.setattr(transport, "request", lambda *_, **__: transport.Answer(status, content))
+    monkeypatch.setattr(objects, "request", lambda *_, **__: requests.Answer(status, content))
     return listed(Route(access=Access(server="https://cluster")), NODE_DRAINS, ClosureObject)
 
 

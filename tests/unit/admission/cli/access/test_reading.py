@@ -18,11 +18,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from admission.api_access import Access, UnusableAccess
-from admission.api_connection import Connection
-from admission.cli.access.read_api import ask, fetch
-from admission.cli.access.route import Route
-from admission.cli.failures import CommandFailed
+from admission.api_connection import Access, Connection, UnusableAccess
+from admission.cli.access.requests import Route, ask, fetch
+from admission.cli.command_line import CommandFailed
 from tests.fakes.fake_reader import FakeLeader, FakeReader, served
 from tests.tables import with_rows
 

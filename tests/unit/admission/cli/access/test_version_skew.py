@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from admission.cli.access import read_api
-from admission.cli.access.read_api import Unanswered, ask
-from admission.cli.access.route import Route
-from admission.cli.failures import finish
+from admission.cli.access import requests
+from admission.cli.access.requests import Route, Unanswered, ask
+from admission.cli.command_line import finish
 from admission.cli.kubectl_muster import kubectl_muster
 from queues.read_api import bodies
 from tests.fakes.fake_reader import FakeReader, served
@@ -38,7 +37,7 @@ async def test_fields_that_a_newer_muster_added_change_nothing(
     words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("KUBECONFIG", "/nowhere/config")
-    fetch: Callable[..., bytes] = read_api.fetch
+    fetch: Callable[..., bytes] = requests.fetch
     added = []
 
     def fetch_newer(*asked: Any, **options: Any) -> bytes:
@@ -52,7 +51,7 @@ async def test_fields_that_a_newer_muster_added_change_nothing(
 
     async with served(FakeReader()) as url:
         before = await said(url)
-        monkeypatch.setattr(read_api, "fetch", fetch_newer)
+        monkeypatch.setattr(requests, "fetch", fetch_newer)
         after = await said(url)
     assert before[1]
     assert before == after

@@ -16,7 +16,7 @@ from markupsafe import Markup, escape
 from msgspec import convert, structs, to_builtins
 
 from admission.cli.access.change_feed import ChangeFeed
-from admission.cli.access.route import Route
+from admission.cli.access.requests import Route
 from admission.cli.page.charts import over_time
 from admission.cli.page.layout import View, bar, document, form, render
 from admission.cli.page.local import PageServer

@@ -6,9 +6,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from admission.cli.access.objects import Refused
-from admission.cli.access.read_api import Unanswered
-from admission.cli.access.route import Route
-from admission.cli.failures import CommandFailed
+from admission.cli.access.requests import Route, Unanswered
+from admission.cli.command_line import CommandFailed
 from admission.cli.page.problems import NoSuchView, problem_view, unknown
 from admission.cli.page.views import Views
 from tests.fakes.fake_reader import FakeReader, served

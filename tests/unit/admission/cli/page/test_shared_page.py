@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from msgspec import to_builtins
 
-from admission.api_access import Access
+from admission.api_connection import Access
+from admission.cli.command_line import finish
 from admission.cli.commands.page import page
-from admission.cli.failures import finish
 from admission.cli.page import shared
 from admission.cli.page.shared import SharedPageServer
 from tests.fakes.fake_reader import queue

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from admission.cli.access.read_api import Unanswered
+from admission.cli.access.requests import Unanswered
 from admission.cli.plugin import quota_set as access_limits
 from queues.api.names import CHANGE_REASON
 from queues.read_api.bodies import WorkloadList

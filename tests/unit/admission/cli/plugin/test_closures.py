@@ -12,7 +12,7 @@ from admission.cli.access import objects as access_objects
 from admission.cli.access import queue_objects
 from admission.cli.access.object_forms import ClosureObject
 from admission.cli.access.objects import ObjectForbidden, ObjectNotFound, Refused
-from admission.cli.failures import CommandFailed
+from admission.cli.command_line import CommandFailed
 from admission.cli.plugin import reserve as draining
 from admission.cli.plugin import reserve as objects
 from admission.cli.plugin.reservations import (

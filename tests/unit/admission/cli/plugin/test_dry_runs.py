@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from admission.api_access import Access
+from admission.api_connection import Access
 from admission.cli.access.objects import Refused
-from admission.cli.access.route import Route
-from admission.cli.failures import CommandFailed
+from admission.cli.access.requests import Route
+from admission.cli.command_line import CommandFailed
 from admission.cli.plugin.dry_runs import (
     Created,
     DryRun,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from admission.cli.failures import finish
+from admission.cli.command_line import finish
 from admission.cli.kubectl_muster import kubectl_muster
 from admission.cli.output import Output
 from admission.cli.plugin.queues import overview_table, queue_table

@@ -3,8 +3,7 @@
 import msgspec
 
 from admission.cli.output import Output
-from admission.cli.rendering.explanation import workload_text
-from admission.cli.rendering.history import is_suspended, numbers_of
+from admission.cli.rendering.explanation import is_suspended, numbers_of, workload_text
 from queues.read_api import bodies
 from tests.fakes.read_api.fake_lists import ENDED
 from tests.fakes.read_api.fake_outlooks import OUTLOOK

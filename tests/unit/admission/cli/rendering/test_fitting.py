@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 
 from admission.cli.output import Output
-from admission.cli.rendering.fitting import (
+from admission.cli.rendering.terminal import (
     TableColumn,
+    filled,
     item_table,
     shortened_name,
     with_texts,
     with_texts_below,
 )
-from admission.cli.rendering.sentences import filled
 from tests.tables import with_rows
 
 COLUMNS: list[TableColumn[list[str | None]]] = [

@@ -12,10 +12,10 @@ import pytest
 import yaml
 from aiohttp import web
 
+from admission.cli.command_line import finish
 from admission.cli.examples import commands_of
-from admission.cli.failures import finish
 from admission.cli.kubectl_muster import kubectl_muster
-from admission.cli.rendering import sentences
+from admission.cli.rendering import terminal
 from queues.api.api_resources import JOB_FLOWS, NODE_DRAINS, NODES, RESERVATIONS, VOLCANO_JOBS
 from tests.builders.trials.worlds_in_memory import batch_job
 from tests.fakes.fake_reader import FakeLeader, FakeReader, served
@@ -203,7 +203,7 @@ async def ask(
             words = shlex.split(line.format(file=file))
             monkeypatch.setenv("MUSTER_SERVER", trials if words[0] == "try" else url)
             monkeypatch.setenv("COLUMNS", str(columns))
-            monkeypatch.setattr(sentences, "is_terminal", lambda _: True)
+            monkeypatch.setattr(terminal, "is_terminal", lambda _: True)
             await asyncio.to_thread(finish, kubectl_muster, "kubectl muster", words)
             return capfd.readouterr()
 

@@ -47,7 +47,6 @@ def coming(snapshot: Snapshot) -> tuple[ComingRoom | None, claims.HeldClaims, Tr
 
 def test_what_is_promised_does_not_come_for_others(promised: Snapshot) -> None:
     room, held, trial = coming(promised)
-    assert room is not None
     later, drained = room.after(trial), held.after_draining(trial)
     assert (later.free == drained.free).all()
     assert later.free[later.table.resources.index(GPU)].sum() == 0
@@ -58,7 +57,6 @@ def test_what_is_promised_does_not_come_for_others(promised: Snapshot) -> None:
 def test_what_is_over_comes_beside_what_is_promised(promised: Snapshot) -> None:
     (other,) = (number for number, each in promised.admissions.items() if not each.evicted_at)
     room, _, trial = coming(replace(promised, leaving={other: promised.now}))
-    assert room is not None
     free = room.after(trial).free
     assert free[trial.table.resources.index(GPU)].sum() == 4000
     assert len(room.seats) == 2
@@ -66,13 +64,11 @@ def test_what_is_over_comes_beside_what_is_promised(promised: Snapshot) -> None:
 
 def test_after_a_minute_nothing_comes_of_an_eviction_that_its_claim_waits_for(promised: Snapshot) -> None:
     room, _, _ = coming(replace(promised, now=promised.now + LEAVING_SECONDS - 1))
-    assert room is not None
     assert room.until == promised.now + LEAVING_SECONDS
     (other,) = (number for number, each in promised.admissions.items() if not each.evicted_at)
     later = promised.now + LEAVING_SECONDS
     assert coming(replace(promised, now=later))[0] is None
     room, _, trial = coming(replace(promised, now=later, leaving={other: later}))
-    assert room is not None
     before, after = trial.free, room.after(trial).free
     (row,) = (trial.table.resources.index(GPU),)
     assert sorted(np.subtract(after[row], before[row]).tolist()) == [0, 4000]

@@ -14,16 +14,14 @@ from admission.engine.nodes.levels import HOST
 from admission.engine.pending import waiting_time
 from admission.engine.snapshot import Snapshot
 from queues.admissions import Admission
-from queues.quota.queue import Limits
-from queues.resources import GPU
 from queues.workload import Workload, WorkloadKey
+from tests.builders.decided_work import admitted, gpu_pods, plan_of
 from tests.unit.admission.engine.backfill.test_reservation import (
     NOW,
-    A,
     B,
-    admitted,
     cluster,
     code,
+    limited,
     running,
     turn,
     work,
@@ -67,8 +65,8 @@ def test_the_place_is_that_of_whoever_has_run_for_the_shorter_time(
     for name, after, gpus in (("first", 15, first), ("second", 20, second)):
         snapshot = running(replace(snapshot, now=NOW + after), work(name, 1, gpus, queue=B))
     assert len({seat.node for each in snapshot.admissions.values() for seat in each.seats}) == 2
-    head = work("head", 2, 4, arrival=10)
-    head = replace(head, pod_sets=(replace(head.pod_sets[0], required_topology=HOST),))
+    pods = gpu_pods(2, 4, required_topology=HOST)
+    head = replace(HEAD, pod_sets=(pods,))
     other = work("other", 1, 3, arrival=30, queue=B)
     assert admitted(turn(snapshot, head, other)) == ({"other"} if passes else set())
 
@@ -117,9 +115,7 @@ def test_the_place_is_the_same_whatever_time_it_is(later: int) -> None:
 
 def over(limit: int) -> Snapshot:
     """Three nodes; queue a may use so many GPUs, more than it deserves, and uses eight since before the gang came."""
-    snapshot = cluster(nodes=3, clear_after=NEVER)
-    limits = Limits(deserved={GPU: 8000}, capability={GPU: limit * 1000})
-    snapshot = replace(snapshot, queues={**snapshot.queues, A: replace(snapshot.queues[A], limits=limits)})
+    snapshot = limited(cluster(nodes=3, clear_after=NEVER), limit, deserved=8)
     return running(snapshot, work("old", 1, 6), work("more", 1, 2))
 
 
@@ -177,6 +173,6 @@ def test_after_a_week_nobody_passes_any_more_where_places_should_have_been_clear
     before = replace(snapshot, pending=pending, now=NOW + 60)
     _, memo = decide(before, Memo())
     after = replace(before, now=NOW + 10 + later)
-    plan = decide(after, Memo())[0]
+    plan = plan_of(after)
     assert admitted(plan) == ({"other"} if passes else set())
     assert decide(after, memo)[0] == plan

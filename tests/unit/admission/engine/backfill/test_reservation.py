@@ -7,14 +7,20 @@ import pytest
 
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
-from admission.engine.nodes.table import NodeTable
 from admission.engine.pending.waiting_time import run_time_class
 from admission.engine.snapshot import Snapshot
 from queues.plan import Plan
 from queues.quota.queue import ROOT, Limits, Queue, QueuePolicy
-from queues.resources import GPU, Resources
-from queues.workload import HostPort, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
-from tests.builders.decided_work import a_node
+from queues.resources import GPU
+from queues.workload import HostPort, QueueName, Workload, WorkloadKind
+from tests.builders.decided_work import (
+    a_snapshot,
+    a_workload,
+    admitted,
+    gpu_node,
+    gpu_pods,
+    plan_of,
+)
 from tests.laws.worlds.plan_effects import apply
 
 A, B = QueueName("a"), QueueName("b")
@@ -26,48 +32,26 @@ HOUR = 3600
 def cluster(nodes: int = 2, **policy: Any) -> Snapshot:
     """Nodes of 8 GPUs, two queues; nobody starves before the day is over."""
     rules = QueuePolicy(**{"clear_after": 24 * HOUR, **policy})
-    return Snapshot(
-        now=NOW,
-        queues={name: Queue(name=name, parent=ROOT, policy=rules) for name in (A, B)},
-        nodes=NodeTable.build([a_node(f"n{number}", {GPU: 8000, "pods": 110}) for number in range(nodes)]),
-        pending={},
-        admissions={},
-    )
+    queues = [Queue(name=name, parent=ROOT, policy=rules) for name in (A, B)]
+    return a_snapshot(queues=queues, nodes=[gpu_node(f"n{number}") for number in range(nodes)], now=NOW)
 
 
 def work(name: str, pods: int, gpus: int, arrival: int = 1, **more: Any) -> Workload:
-    return Workload(
-        **{
-            "key": WorkloadKey(WorkloadKind.VOLCANO_JOB, name),
-            "namespace": "team",
-            "name": name,
-            "queue": A,
-            "arrival": arrival,
-            "created": NOW + arrival,
-            "minimum": pods,
-            "pod_sets": (PodSet(name="main", count=pods, takes=Resources({GPU: gpus * 1000, "pods": 1})),),
-            **more,
-        }
-    )
+    given = {"queue": A, "arrival": arrival, "created": NOW + arrival, **more}
+    return a_workload(name, gpu_pods(pods, gpus), kind=WorkloadKind.VOLCANO_JOB, **given)
 
 
 def running(snapshot: Snapshot, *workloads: Workload) -> Snapshot:
     for each in workloads:
-        pending = {each.key: each}
-        plan = decide(replace(snapshot, pending=pending), Memo())[0]
+        waiting = replace(snapshot, pending={each.key: each})
+        plan = plan_of(waiting)
         assert plan.admits
-        snapshot = apply(replace(snapshot, pending=pending), plan)
-        snapshot = replace(snapshot, holders={**snapshot.holders, each.key: each})
+        snapshot = replace(apply(waiting, plan), holders={**snapshot.holders, each.key: each})
     return snapshot
 
 
 def turn(snapshot: Snapshot, *workloads: Workload, later: int = 60) -> Plan:
-    pending = {each.key: each for each in workloads}
-    return decide(replace(snapshot, pending=pending, now=NOW + later), Memo())[0]
-
-
-def admitted(plan: Plan) -> set[str]:
-    return {admit.name for admit in plan.admits}
+    return plan_of(replace(snapshot, pending={each.key: each for each in workloads}, now=NOW + later))
 
 
 def code(plan: Plan, workload: Workload) -> str:
@@ -151,9 +135,10 @@ def test_when_its_place_is_free_nobody_smaller_takes_it() -> None:
     assert admitted(turn(free_again(), narrow, small, brief)) == {"narrow", "small"}
 
 
-def test_when_its_place_is_free_whoever_has_a_better_right_goes_before_it() -> None:
+@pytest.mark.parametrize("is_free", [False, True])
+def test_whoever_has_a_better_right_goes_before_it(is_free: bool) -> None:
     urgent = work("urgent", 1, 8, arrival=20, priority=5)
-    assert admitted(turn(free_again(), HEAD, urgent)) == {"urgent"}
+    assert admitted(turn(free_again() if is_free else half_full(), HEAD, urgent)) == {"urgent"}
 
 
 def test_while_one_takes_its_place_another_keeps_his() -> None:
@@ -167,15 +152,9 @@ def test_while_one_takes_its_place_another_keeps_his() -> None:
     assert (code(plan, later), code(plan, small)) == ("NoFit", "Reserved")
 
 
-def test_whoever_is_more_urgent_is_not_held_up() -> None:
-    urgent = work("urgent", 1, 8, arrival=20, priority=5)
-    assert admitted(turn(half_full(), HEAD, urgent)) == {"urgent"}
-
-
 def test_a_queue_below_its_share_is_not_held_up_by_one_above() -> None:
-    snapshot = running(cluster(), work("long", 1, 8, run_time=2 * HOUR))
     poor = work("poor", 1, 8, arrival=20, queue=B)
-    assert admitted(turn(snapshot, HEAD, poor)) == {"poor"}
+    assert admitted(turn(half_full(), HEAD, poor)) == {"poor"}
 
 
 def test_where_no_run_times_are_known_only_work_that_could_not_be_cleared_stays_off() -> None:
@@ -222,9 +201,9 @@ def test_declared_run_times_are_rounded_up_to_few_steps() -> None:
     assert run_time_class(work("w", 1, 1)) is None
 
 
-def limited(snapshot: Snapshot, gpus: int) -> Snapshot:
-    """Queue a may use so many GPUs."""
-    limits = Limits(deserved={GPU: gpus * 1000}, capability={GPU: gpus * 1000})
+def limited(snapshot: Snapshot, gpus: int, *, deserved: int | None = None) -> Snapshot:
+    """Queue a may use so many GPUs, and deserves as many, or these."""
+    limits = Limits(deserved={GPU: (deserved or gpus) * 1000}, capability={GPU: gpus * 1000})
     return replace(snapshot, queues={**snapshot.queues, A: replace(snapshot.queues[A], limits=limits)})
 
 
@@ -244,16 +223,9 @@ def test_a_gang_that_lacks_quota_keeps_it_for_when_it_has_enough() -> None:
 def test_whose_quota_is_used_up_hides_nobody_who_lacks_room() -> None:
     """Eight gangs have waited longer than the one that keeps its place, all at limits of their queues."""
     snapshot = running(cluster(nodes=3), work("long", 1, 8, run_time=2 * HOUR))
-    queues = {QueueName(f"q{number}"): Limits(capability={GPU: 1000}) for number in range(8)}
-    snapshot = replace(
-        snapshot,
-        queues={
-            **snapshot.queues,
-            **{
-                name: replace(snapshot.queues[A], name=name, limits=limits) for name, limits in queues.items()
-            },
-        },
-    )
+    plain = replace(snapshot.queues[A], limits=Limits(capability={GPU: 1000}))
+    queues = {(name := QueueName(f"q{number}")): replace(plain, name=name) for number in range(8)}
+    snapshot = replace(snapshot, queues={**snapshot.queues, **queues})
     for name in queues:
         snapshot = running(snapshot, work(f"in-{name}", 1, 1, queue=name))
     waiting = [work(f"of-{name}", 2, 1, arrival=2, queue=name) for name in queues]
@@ -269,25 +241,26 @@ def test_what_nobody_clears_away_does_not_make_a_place() -> None:
         assert admitted(turn(snapshot, HEAD, protected)) == ({"protected"} if passes else set())
 
 
+PORT = (HostPort(port=80),)
+
+
+def with_ports(workload: Workload) -> Workload:
+    (pods,) = workload.pod_sets
+    return replace(workload, pod_sets=(replace(pods, ports=PORT),))
+
+
 def test_host_ports_of_a_place_are_kept_as_well() -> None:
     """Of two nodes one is full for two hours; the gang needs the port on both."""
-    port = (HostPort(port=80),)
-    gang, other = (
-        replace(each, pod_sets=(replace(each.pod_sets[0], ports=port),))
-        for each in (work("gang", 2, 1, arrival=10), work("other", 1, 0, arrival=20))
-    )
+    gang = with_ports(work("gang", 2, 1, arrival=10))
+    other = with_ports(work("other", 1, 0, arrival=20))
     plan = turn(half_full(), gang, other)
     assert (admitted(plan), code(plan, other)) == (set(), "Reserved")
     assert admitted(turn(half_full(), gang, work("other", 1, 0, arrival=20))) == {"other"}
 
 
 def test_the_port_of_whoever_leaves_is_free_then() -> None:
-    port = (HostPort(port=80),)
-    long = work("long", 1, 8, run_time=2 * HOUR)
-    long = replace(long, pod_sets=(replace(long.pod_sets[0], ports=port),))
-    snapshot = running(cluster(), long)
+    snapshot = running(cluster(), with_ports(work("long", 1, 8, run_time=2 * HOUR)))
     (seat,) = next(iter(snapshot.admissions.values())).seats
-    snapshot = replace(snapshot, nodes=replace(snapshot.nodes, ports={seat.node: port}))
-    head = replace(HEAD, pod_sets=(replace(HEAD.pod_sets[0], ports=port),))
+    snapshot = replace(snapshot, nodes=replace(snapshot.nodes, ports={seat.node: PORT}))
     other = work("other", 1, 1, arrival=20)
-    assert code(turn(snapshot, head, other), other) == "Reserved"
+    assert code(turn(snapshot, with_ports(HEAD), other), other) == "Reserved"

@@ -10,13 +10,14 @@ import pytest
 
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
-from admission.engine.nodes import kept_nodes
 from admission.engine.snapshot import Snapshot
+from queues.node_closures import NodeClosure
 from queues.plan import Plan
 from queues.quota.queue import ROOT, Limits, Queue
 from queues.reason_codes import ReasonCode
 from queues.workload import NodeName, QueueName, Workload
 from tests.builders.closures.closed_nodes import OTHERS, START, TEAM, gpus, reservation, workload, world
+from tests.builders.decided_work import plan_of
 from tests.laws.worlds.plan_effects import apply, drained
 
 FIRST, SECOND = QueueName("team-1"), QueueName("team-2")
@@ -48,7 +49,7 @@ def running(snapshot: Snapshot) -> set[str]:
 
 
 def victims(snapshot: Snapshot) -> dict[str, ReasonCode]:
-    plan, _ = decide(snapshot, Memo())
+    plan = plan_of(snapshot)
     return {snapshot.admissions[each.admission].name: each.code for each in plan.evicts}
 
 
@@ -65,13 +66,6 @@ def test_what_a_tenant_uses_beside_kept_nodes_is_reclaimed(now: int) -> None:
     )
     moved = {"a0", "a1"} if now >= START else set[str]()
     assert running(found) == {"b0", "b1"} | moved, "its own work moves to the nodes that are kept for it"
-
-
-def test_without_that_rule_a_tenant_has_the_whole_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_nodes.KeptNodes, "on", lambda table: None)
-    beside = {"n2": (own("a0"),), "n3": (own("a1", SECOND),)}
-    found, _ = turns(world(START, KEPT, running=beside, pending=FOREIGN, queues=QUEUES), 2)
-    assert running(found) == {"a0", "a1"}
 
 
 def test_what_a_tenant_asks_beside_kept_nodes_comes_after_what_others_deserve() -> None:
@@ -116,8 +110,7 @@ def halves(*, at: int, **changes: object) -> Snapshot:
 
 
 def test_nothing_is_cleared_for_a_tenant_that_has_all_that_it_deserves() -> None:
-    due = halves(at=START, nodes=())
-    plan, _ = decide(due, Memo())
+    plan = plan_of(halves(at=START, nodes=()))
     assert not plan.evicts
     assert not plan.chosen_nodes.get("reservation/night")
     assert not victims(halves(at=START)), "nor where its nodes were chosen before"
@@ -134,16 +127,17 @@ def test_what_the_right_allows_is_cleared() -> None:
     assert victims(world(START, KEPT, running=seats, queues=QUEUES)) == {"b0": ReasonCode.NODES_RESERVED}
 
 
+def chosen_nodes(*closures: NodeClosure, running: dict[str, tuple[Workload, ...]]) -> list[tuple[str, ...]]:
+    """Nodes of these reservations in their lead time."""
+    plan = plan_of(world(START - 3000, *closures, running=running, queues=QUEUES))
+    return [*plan.chosen_nodes.values()]
+
+
 def test_nodes_of_its_own_work_are_chosen_where_others_would_be_beyond_the_right() -> None:
     seats = {"n0": (workload("b0"),), "n2": (own("a0"),), "n3": (own("a1", SECOND),)}
-    (chosen,) = decide(world(START - 3000, replace(KEPT, nodes=()), running=seats, queues=QUEUES), Memo())[
-        0
-    ].chosen_nodes.values()
+    (chosen,) = chosen_nodes(replace(KEPT, nodes=()), running=seats)
     assert set(chosen) == {"n2", "n3"}
-    one = replace(KEPT, nodes=(), amounts=gpus(8))
-    (chosen,) = decide(world(START - 3000, one, running={"n2": (own("a0"),)}, queues=QUEUES), Memo())[
-        0
-    ].chosen_nodes.values()
+    (chosen,) = chosen_nodes(replace(KEPT, nodes=(), amounts=gpus(8)), running={"n2": (own("a0"),)})
     assert chosen == ("n0",), "an empty node is better where the right allows it"
 
 
@@ -151,6 +145,6 @@ def test_two_reservations_of_a_tenant_count_together() -> None:
     seats = {"n3": (own("a0"),)}
     first = replace(KEPT, nodes=(), amounts=gpus(8), queue=FIRST)
     second = replace(first, name="second", queue=SECOND)
-    found = decide(world(START - 3000, first, second, running=seats, queues=QUEUES), Memo())[0].chosen_nodes
-    assert sorted(map(len, found.values())) == [1, 1]
-    assert ("n3",) in found.values(), "of two empty nodes one would be beyond the right"
+    found = chosen_nodes(first, second, running=seats)
+    assert sorted(map(len, found)) == [1, 1]
+    assert ("n3",) in found, "of two empty nodes one would be beyond the right"

@@ -33,8 +33,10 @@ class Life:
         """``beside``: pods on each node; a third of them were evicted before. ``asks``: GPUs of each reservation."""
         running: dict[str, tuple[Workload, ...]] = {
             f"n{node}": tuple(
-                replace(
-                    workload(f"w{node}-{number}", pods=1, each=0, queue=(TEAM, OTHERS)[number % 2]),
+                workload(
+                    f"w{node}-{number}",
+                    each=0,
+                    queue=(TEAM, OTHERS)[number % 2],
                     evictions=int(number % 3 == 0),
                 )
                 for number in range(beside)
@@ -64,7 +66,6 @@ class Life:
         """A turn, in which this admission is another one than before."""
         if changed is not None:
             admission = self._admissions.get(AdmissionId(changed))
-            assert admission is not None
             self._admissions.put(admission.id, replace(admission, ready=not admission.ready))
         self._snapshot = replace(
             self._snapshot, now=self._snapshot.now + 1, admissions=self._admissions.freeze()

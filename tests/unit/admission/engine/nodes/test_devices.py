@@ -2,23 +2,14 @@
 
 import pytest
 
-from admission.engine.decide import Memo, decide
-from admission.engine.nodes.table import Node, NodeTable
+from admission.engine.nodes.table import Node
 from queues.plan import Plan
 from queues.quota.accounts import Account, charges, charges_in_own_flavor
 from queues.quota.posting import NodeAccount, Posting
 from queues.quota.queue import Limits, Queue
 from queues.resources import CPU, GPU, PODS, WHOLE, Resources, device, device_memory
-from queues.workload import (
-    NO_FLAVOR,
-    DeviceShare,
-    NodeName,
-    PodSet,
-    QueueName,
-    Workload,
-    WorkloadKind,
-)
-from tests.builders.decided_work import a_snapshot, a_workload
+from queues.workload import NO_FLAVOR, DeviceShare, NodeName, PodSet, QueueName, Workload, WorkloadKind
+from tests.builders.decided_work import a_snapshot, a_workload, plan_of
 from tests.builders.device_numbers import devices_in
 
 
@@ -33,18 +24,15 @@ def pod(number: int, *, whole: int = 0, count: int = 1, share: DeviceShare | Non
     """A workload of equal pods that start together."""
     gpus = whole * WHOLE if share is None else share.devices * share.milli
     pods = PodSet(name="main", count=count, takes=Resources({CPU: 1000, PODS: 1, GPU: gpus}), share=share)
-    return a_workload(
-        f"uid-{number}", pods, kind=WorkloadKind.POD, name=f"pod-{number}", arrival=number, minimum=count
-    )
+    return a_workload(f"pod-{number}", pods, kind=WorkloadKind.POD, arrival=number)
 
 
 def decided(nodes: list[Node], *pods: Workload, limit: int | None = None) -> Plan:
     """The plan of one turn."""
     limits = Limits() if limit is None else Limits(capability={GPU: limit})
-    snapshot = a_snapshot(
-        *pods, queues=[Queue(name=QueueName("q"), limits=limits)], now=1000, nodes=NodeTable.build(nodes)
+    return plan_of(
+        a_snapshot(*pods, queues=[Queue(name=QueueName("q"), limits=limits)], now=1000, nodes=nodes)
     )
-    return decide(snapshot, Memo())[0]
 
 
 def devices(plan: Plan) -> list[tuple[NodeName, tuple[int, ...]]]:

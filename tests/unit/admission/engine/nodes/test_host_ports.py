@@ -4,10 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from admission.engine.decide import decide
-from admission.engine.memo import Memo
 from admission.engine.nodes.host_ports import NodePorts
-from admission.engine.nodes.table import NodeTable
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
 from queues.plan import Plan
@@ -23,10 +20,8 @@ from queues.workload import (
     PodSet,
     QueueName,
     Workload,
-    WorkloadKey,
-    WorkloadKind,
 )
-from tests.builders.decided_work import a_node
+from tests.builders.decided_work import a_node, a_snapshot, a_workload, plan_of
 from tests.builders.running_work import tree_of
 from tests.laws.worlds.plan_effects import apply, drained
 
@@ -37,25 +32,13 @@ HTTP = HostPort(80)
 def service(number: int, *, priority: int = 0, pods: int = 1, port: HostPort | None = HTTP) -> Workload:
     """Pods of one CPU of which each wants the port of its node for itself."""
     takes = Resources({"cpu": 1000, "pods": 1})
-    ports = () if port is None else (port,)
-    return Workload(
-        key=WorkloadKey(WorkloadKind.JOB, str(number)),
-        namespace="team",
-        name=f"service-{number}",
-        queue=QUEUE,
-        priority=priority,
-        arrival=number,
-        created=number,
-        minimum=pods,
-        pod_sets=(PodSet(name="main", count=pods, takes=takes, ports=ports),),
-    )
+    wants = PodSet(name="main", count=pods, takes=takes, ports=() if port is None else (port,))
+    return a_workload(str(number), wants, priority=priority, arrival=number, created=number)
 
 
 def cluster(nodes: int = 2) -> Snapshot:
     rows = [a_node(f"n{number}", {"cpu": 8000, "pods": 10}) for number in range(nodes)]
-    return Snapshot(
-        now=100, queues={QUEUE: Queue(name=QUEUE)}, nodes=NodeTable.build(rows), pending={}, admissions={}
-    )
+    return a_snapshot(queues=[Queue(name=QUEUE)], nodes=rows, now=100)
 
 
 def told(snapshot: Snapshot) -> Snapshot:
@@ -64,7 +47,6 @@ def told(snapshot: Snapshot) -> Snapshot:
     for admission in snapshot.admissions.values():
         for seat in admission.holding():
             pods = snapshot.holders[admission.workload].pod_set(seat.pod_set)
-            assert pods is not None
             taken[seat.node] = taken.get(seat.node, ()) + pods.occupies
     return replace(snapshot, nodes=snapshot.nodes.with_ports(taken))
 
@@ -73,7 +55,7 @@ def turn(snapshot: Snapshot, *arriving: Workload) -> tuple[Plan, Snapshot]:
     """One turn with these waiting as well."""
     waiting = {**snapshot.pending, **{workload.key: workload for workload in arriving}}
     snapshot = told(replace(snapshot, pending=waiting, now=snapshot.now + 10))
-    plan, _ = decide(snapshot, Memo())
+    plan = plan_of(snapshot)
     return plan, apply(snapshot, plan)
 
 
@@ -94,10 +76,8 @@ def test_who_stands_in_the_way_of_a_port_goes_and_nobody_else() -> None:
     assert before.admissions[evict.admission].workload in {service(2).key, service(3).key}
     plan, _ = turn(drained(after))
     (admit,) = plan.admits
-    assert (admit.workload, admit.seats[0].node) == (
-        urgent.key,
-        before.admissions[evict.admission].seats[0].node,
-    )
+    place = before.admissions[evict.admission].seats[0].node
+    assert (admit.workload, admit.seats[0].node) == (urgent.key, place)
 
 
 def test_a_gang_gets_the_port_of_as_many_nodes_as_it_needs() -> None:
@@ -140,9 +120,7 @@ def test_two_do_not_get_the_same_port_promised() -> None:
     assert (len(plan.evicts), len(plan.claims)) == (1, 1)
 
 
-def test_pods_that_keep_their_like_off_their_nodes_get_a_node_each_and_are_told_why_when_there_are_too_few() -> (
-    None
-):
+def test_pods_that_keep_their_like_off_their_nodes_get_a_node_each_or_are_told_why() -> None:
     apart = HostPort(0, ANTI_AFFINITY, "of-these")
     plan, _ = turn(cluster(3), service(1, pods=3, port=apart))
     assert len({seat.node for seat in plan.admits[0].seats}) == 3
@@ -170,14 +148,11 @@ def attaching(limit: int, nodes: int = 1) -> Snapshot:
 
 
 def test_who_has_the_volumes_goes_and_nobody_else() -> None:
-    plain, small, large = (
-        service(1, port=None),
-        with_volumes(2, OWN),
-        with_volumes(3, HostPort(2, ATTACHED, "disk")),
-    )
+    two = HostPort(2, ATTACHED, "disk")
+    plain, small, large = service(1, port=None), with_volumes(2, OWN), with_volumes(3, two)
     before = running(attaching(3), plain, small, large)
 
-    plan, after = turn(before, with_volumes(9, HostPort(2, ATTACHED, "disk"), priority=10))
+    plan, after = turn(before, with_volumes(9, two, priority=10))
 
     (evict,) = plan.evicts
     assert before.admissions[evict.admission].workload == large.key

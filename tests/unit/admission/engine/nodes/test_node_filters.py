@@ -10,6 +10,7 @@ from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.placement.domain_search import DomainQuery, assign_nodes
 from queues.resources import Resources
 from queues.workload import NodeFilter, NodeName, Requirement, Taint, Toleration
+from tests.builders.decided_work import a_node
 
 NODES = [
     Node(name=NodeName("a"), allocatable=Resources({"cpu": 4000}), labels={"zone": "x", "cores": "8"}),
@@ -18,29 +19,32 @@ NODES = [
 ]
 
 
-def chosen(*requirements: Requirement) -> set[str]:
+def chosen(*terms: tuple[Requirement, ...]) -> set[str]:
     layout = NodeTable.build(NODES).layout
-    mask = layout.allowed(NodeFilter(affinity=(requirements,)))
+    mask = layout.allowed(NodeFilter(affinity=terms))
     return {name for name, allowed in zip(layout.names, mask, strict=True) if allowed}
 
 
+def takes(node: Node, *tolerations: Toleration) -> bool:
+    (allowed,) = NodeTable.build([node]).layout.allowed(NodeFilter(tolerations=tolerations))
+    return bool(allowed)
+
+
 @pytest.mark.parametrize(
-    ("operator", "values", "expected"),
+    ("requirement", "expected"),
     [
-        ("In", ("x", "z"), {"a"}),
-        ("NotIn", ("x",), {"b", "c"}),
-        ("Exists", (), {"a", "b"}),
-        ("DoesNotExist", (), {"c"}),
-        ("Nonsense", (), set()),
+        (Requirement("zone", "In", ("x", "z")), {"a"}),
+        (Requirement("zone", "NotIn", ("x",)), {"b", "c"}),
+        (Requirement("zone", "Exists"), {"a", "b"}),
+        (Requirement("zone", "DoesNotExist"), {"c"}),
+        (Requirement("zone", "Nonsense"), set()),
+        (Requirement("cores", "Gt", ("8",)), {"b"}),
+        (Requirement("cores", "Lt", ("8",)), set()),
+        (Requirement("metadata.name", "In", ("c",), field=True), {"c"}),
     ],
 )
-def test_operators_over_labels(operator: str, values: tuple[str, ...], expected: set[str]) -> None:
-    assert chosen(Requirement("zone", operator, values)) == expected
-
-
-@pytest.mark.parametrize(("operator", "expected"), [("Gt", {"b"}), ("Lt", set())])
-def test_greater_and_less_compare_integers_only(operator: str, expected: set[str]) -> None:
-    assert chosen(Requirement("cores", operator, ("8",))) == expected
+def test_operators_over_labels(requirement: Requirement, expected: set[str]) -> None:
+    assert chosen((requirement,)) == expected
 
 
 @pytest.mark.parametrize("value", ["1_0", "99999999999999999999", "0x9", "1.5"])
@@ -52,19 +56,10 @@ def test_what_the_scheduler_does_not_read_as_an_integer_is_neither_greater_nor_l
         assert not layout.allowed(filter_).any()
 
 
-def test_requirements_of_a_term_are_all_met_and_an_empty_term_matches_nothing() -> None:
-    assert chosen(Requirement("zone", "Exists"), Requirement("cores", "In", ("16",))) == {"b"}
-    assert chosen() == set()
-
-
-def test_match_fields_choose_by_name() -> None:
-    assert chosen(Requirement("metadata.name", "In", ("c",), field=True)) == {"c"}
-
-
-def test_terms_are_alternatives() -> None:
-    layout = NodeTable.build(NODES).layout
-    terms = ((Requirement("zone", "In", ("x",)),), (Requirement("zone", "In", ("y",)),))
-    assert layout.allowed(NodeFilter(affinity=terms)).tolist() == [True, True, False]
+def test_terms_are_alternatives_of_which_each_is_met_whole_and_an_empty_one_matches_nothing() -> None:
+    assert chosen((Requirement("zone", "Exists"), Requirement("cores", "In", ("16",)))) == {"b"}
+    assert chosen((Requirement("zone", "In", ("x",)),), (Requirement("zone", "In", ("y",)),)) == {"a", "b"}
+    assert chosen(()) == set()
 
 
 @pytest.mark.parametrize(
@@ -79,14 +74,11 @@ def test_terms_are_alternatives() -> None:
     ],
 )
 def test_tolerations_match_taints_as_in_the_core_api(toleration: Toleration, tolerated: bool) -> None:
-    node = Node(name=NodeName("a"), allocatable=Resources(), taints=(Taint("gpu", "yes", "NoSchedule"),))
-    layout = NodeTable.build([node]).layout
-    assert layout.allowed(NodeFilter(tolerations=(toleration,))).tolist() == [tolerated]
+    assert takes(a_node("a", {}, taints=(Taint("gpu", "yes", "NoSchedule"),)), toleration) is tolerated
 
 
 def test_a_taint_that_only_prefers_keeps_nobody_away() -> None:
-    node = Node(name=NodeName("a"), allocatable=Resources(), taints=(Taint("gpu", "", "PreferNoSchedule"),))
-    assert NodeTable.build([node]).layout.allowed(NodeFilter()).tolist() == [True]
+    assert takes(a_node("a", {}, taints=(Taint("gpu", "", "PreferNoSchedule"),)))
 
 
 def test_used_amounts_change_in_a_new_table_and_new_resources_get_a_row() -> None:
@@ -102,10 +94,8 @@ def test_used_amounts_change_in_a_new_table_and_new_resources_get_a_row() -> Non
 
 
 def test_domains_of_one_name_in_two_blocks_are_two_domains() -> None:
-    nodes = [
-        Node(name=NodeName(f"n{i}"), allocatable=Resources(), labels={"block": block, "rack": "r1"})
-        for i, block in enumerate(["b1", "b2", "b1"])
-    ]
+    blocks = enumerate(["b1", "b2", "b1"])
+    nodes = [a_node(f"n{number}", {}, labels={"block": block, "rack": "r1"}) for number, block in blocks]
     table = NodeTable.build(nodes, [("block", "rack")])
     block, rack, host = table.layout.chains[0]
     assert rack.domains == ("b1/r1", "b2/r1")
@@ -115,13 +105,9 @@ def test_domains_of_one_name_in_two_blocks_are_two_domains() -> None:
 
 
 def test_levels_of_a_second_topology_need_no_order_of_the_nodes() -> None:
-    nodes = [
-        Node(name=NodeName(f"n{i}"), allocatable=Resources(), labels={"rack": f"r{i}", "power": f"p{i % 2}"})
-        for i in range(4)
-    ]
+    nodes = [a_node(f"n{n}", {}, labels={"rack": f"r{n}", "power": f"p{n % 2}"}) for n in range(4)]
     table = NodeTable.build(nodes, [("rack",), ("power",)])
     found = table.layout.chain("power")
-    assert found is not None
     power = found[0][found[1]]
     assert power.sums(np.array([1, 2, 4, 8])).tolist() == [5, 10]
     assert power.members(1).tolist() == [1, 3]
@@ -130,14 +116,12 @@ def test_levels_of_a_second_topology_need_no_order_of_the_nodes() -> None:
 
 def racks(*sizes: int) -> NodeTable:
     """Racks of nodes named by their rack, sizes in nodes."""
-    return NodeTable.build(
-        [
-            Node(name=NodeName(f"r{rack}-{i}"), allocatable=Resources(), labels={"rack": f"r{rack}"})
-            for rack, size in enumerate(sizes)
-            for i in range(size)
-        ],
-        [("rack",)],
-    )
+    nodes = [
+        a_node(f"r{rack}-{number}", {}, labels={"rack": f"r{rack}"})
+        for rack, size in enumerate(sizes)
+        for number in range(size)
+    ]
+    return NodeTable.build(nodes, [("rack",)])
 
 
 def placed(table: NodeTable, room: list[int], pods: int, **rest: Any) -> dict[str, int] | None:

@@ -19,18 +19,9 @@ from queues.quota.queue import Limits, ProvisioningRules, Queue
 from queues.reason_codes import ReasonCode
 from queues.resources import CPU, GPU, MEMORY, Resources
 from queues.workload import FlavorName, NodeFilter, PodSet, Requirement, Workload
-from tests.builders.decided_work import a_snapshot
-from tests.unit.admission.engine.pending.test_never_fits import (
-    GI,
-    NODES,
-    RACK,
-    Q,
-    admitted,
-    node,
-    plan_of,
-    pods,
-    work,
-)
+from tests.builders.decided_work import a_snapshot, admitted, plan_of
+from tests.builders.decided_work import gpu_pods as pods
+from tests.unit.admission.engine.pending.test_never_fits import GI, NODES, RACK, Q, node, work
 
 H100, H200 = FlavorName("h100"), FlavorName("h200")
 ASKING = ProvisioningRules(class_name="check-capacity")
@@ -86,8 +77,8 @@ def test_every_size_of_a_pod_and_of_what_may_be_added(asks: bool, named: bool) -
         assert (reason is None) == fits_a_node
         is_never = reason is not None and reason.code is ReasonCode.NEVER_FITS
         assert is_never == (not fits_a_node and not may_come), (asked, largest)
-        if reason is not None and is_never:
-            added = "" if largest is None else f", the largest that can be added has {largest}"
+        if is_never:
+            added = "" if largest is None else f"{ADDED} {largest}"
             assert reason.message == f"{asked} nvidia.com/gpu asked in one pod, the largest node has 8{added}"
         elif reason is not None:
             assert reason.code is ReasonCode.NO_FIT
@@ -123,9 +114,7 @@ def test_one_flavor_that_states_nothing_may_grow_to_any_size_where_nodes_are_ask
     assert never(why(nine, queue(H100, H200), growth(gpus=8), growth(H200)))
     assert not never(why(nine, queue(H100, H200), growth(gpus=8), growth(H200, gpus=16)))
     # Flavors of other queues add nothing.
-    assert never(why(nine, queue(H100), growth(gpus=8), growth(H200, gpus=16))) == (
-        f"{NINE}, the largest that can be added has 8"
-    )
+    assert never(why(nine, queue(H100), growth(gpus=8), growth(H200, gpus=16))) == f"{NINE}{ADDED} 8"
 
 
 @pytest.mark.parametrize(
@@ -138,12 +127,9 @@ def test_one_flavor_that_states_nothing_may_grow_to_any_size_where_nodes_are_ask
         (NodeFilter(affinity=((Requirement("gpu", "In", ("h200", "h100")),),)), True),
         (NodeFilter(affinity=((Requirement("gpu", "NotIn", ("h100",)),),)), False),
         (NodeFilter(affinity=((Requirement("gpu", "DoesNotExist"),),)), False),
-        (
-            NodeFilter(affinity=((Requirement("gpu", "DoesNotExist"),), (Requirement("zone", "Exists"),))),
-            True,
-        ),
+        (NodeFilter(affinity=((Requirement("gpu", "DoesNotExist"),), (Requirement("zone", "Exists"),))), True),
     ],
-)
+)  # fmt: skip
 def test_labels_of_a_flavor_are_those_of_its_nodes_to_come(nodes: NodeFilter, may_come: bool) -> None:
     asked = work(pods(gpus=9, nodes=nodes))
     for asks in (False, True):
@@ -169,17 +155,15 @@ def test_devices_that_are_not_stated_are_not_there_and_all_else_has_no_bound(
 
 
 def test_a_pool_that_is_scaled_to_zero_has_a_largest_node_too() -> None:
-    none = tuple(
-        replace(each, allocatable=Resources({CPU: 64_000, MEMORY: 512 * GI, "pods": 110})) for each in OF_H100
-    )
+    others = Resources({CPU: 64_000, MEMORY: 512 * GI, "pods": 110})
+    none = tuple(replace(each, allocatable=others) for each in OF_H100)
     eight, nine = work(pods(gpus=8)), work(pods(gpus=9))
     for asks in (False, True):
         of = queue(H100, asks=asks)
         assert why(eight, of, growth(gpus=8), nodes=none).code is ReasonCode.UNKNOWN_RESOURCE
         assert why(nine, of, nodes=none).code is ReasonCode.UNKNOWN_RESOURCE
-        assert never(why(nine, of, growth(gpus=8), nodes=none)) == (
-            "9 nvidia.com/gpu asked in one pod, the largest node has 0, the largest that can be added has 8"
-        )
+        said = never(why(nine, of, growth(gpus=8), nodes=none))
+        assert said == f"9 nvidia.com/gpu asked in one pod, the largest node has 0{ADDED} 8"
 
 
 def test_each_set_of_a_gang_is_asked_about() -> None:

@@ -3,22 +3,19 @@
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.snapshot import Snapshot
-from queues.admissions import Claim, Seat
-from queues.plan import Plan, Reason
+from queues.admissions import Claim
+from queues.plan import Reason
 from queues.quota.queue import Limits, ProvisioningRules, Queue
 from queues.reason_codes import ReasonCode
 from queues.resources import CPU, GPU, MEMORY, Resources
 from queues.workload import (
     FlavorName,
     NodeFilter,
-    NodeName,
     Partition,
     PodSet,
     QueueName,
@@ -28,7 +25,9 @@ from queues.workload import (
     WorkloadKey,
     WorkloadKind,
 )
-from tests.builders.decided_work import a_node, a_snapshot, a_workload
+from tests.builders.decided_work import a_node, a_snapshot, a_workload, admitted, plan_of, seats_on
+from tests.builders.decided_work import gpu_pods as pods
+from tests.tables import named_rows
 
 GI = 2**30
 Q, ABOVE = QueueName("q"), QueueName("above")
@@ -37,32 +36,15 @@ RACK = "rack"
 
 def node(number: int, **more: Any) -> Node:
     """8 GPUs, 64 processors and 512 Gi, four nodes to a rack."""
-    name = f"n{number}"
-    plain = a_node(
-        name, {GPU: 8000, CPU: 64_000, MEMORY: 512 * GI, "pods": 110}, labels={RACK: f"r{number // 4}"}
-    )
-    return replace(plain, **more)
+    amounts = {GPU: 8000, CPU: 64_000, MEMORY: 512 * GI, "pods": 110}
+    return a_node(f"n{number}", amounts, **{"labels": {RACK: f"r{number // 4}"}, **more})
 
 
 NODES = tuple(map(node, range(8)))
 
 
-def pods(count: int = 1, gpus: int = 1, name: str = "main", **more: Any) -> PodSet:
-    takes = Resources({GPU: gpus * 1000, "pods": 1})
-    return replace(PodSet(name=name, count=count, takes=takes), **more)
-
-
-def work(*sets: PodSet, name: str = "it", minimum: int | None = None, **more: Any) -> Workload:
-    plain = a_workload(
-        name,
-        *sets,
-        namespace="ml",
-        queue=Q,
-        minimum=sum(each.count for each in sets) if minimum is None else minimum,
-        created=100,
-        generation="1",
-    )
-    return replace(plain, **more)
+def work(*sets: PodSet, name: str = "it", **more: Any) -> Workload:
+    return a_workload(name, *sets, **{"namespace": "ml", "created": 100, "generation": "1", **more})
 
 
 def world(
@@ -71,182 +53,144 @@ def world(
     return a_snapshot(*pending, queues=queues, now=10_000, nodes=NodeTable.build(nodes, [(RACK, HOST)]))
 
 
-def plan_of(snapshot: Snapshot) -> Plan:
-    return decide(snapshot, Memo())[0]
-
-
 def why(snapshot: Snapshot, name: str = "it") -> Reason | None:
     return plan_of(snapshot).reasons.get(WorkloadKey(WorkloadKind.JOB, name))
-
-
-def admitted(plan: Plan) -> set[str]:
-    return {each.name for each in plan.admits}
 
 
 def limited(**amounts: int) -> Queue:
     return Queue(name=Q, limits=Limits(capability={GPU: amounts["gpus"] * 1000}))
 
 
-CASES: dict[str, tuple[Workload, tuple[Queue, ...], str]] = {
-    "a pod larger than any node": (
-        work(pods(gpus=9)),
-        (),
-        "9 nvidia.com/gpu asked in one pod, the largest node has 8",
-    ),
-    "memory": (
-        work(pods(takes=Resources({MEMORY: 4000 * GI, "pods": 1}))),
-        (),
-        "4000Gi memory asked in one pod, the largest node has 512Gi",
-    ),
-    "a gang larger than all nodes": (
-        work(pods(9, 8)),
-        (),
-        "9 pods of 8 nvidia.com/gpu asked at once, all nodes together hold 8 even if empty",
-    ),
-    "more in one rack than any has": (
-        work(pods(5, 8, required_topology=RACK)),
-        (),
-        "5 pods of 8 nvidia.com/gpu asked in one rack, the largest holds 4 even if empty",
-    ),
-    "parts larger than any rack": (
-        work(pods(6, 8, partitions=(Partition(size=6, level=RACK),))),
-        (),
-        "6 pods of 8 nvidia.com/gpu asked in parts of 6, each in one rack; 0 fit, even if all nodes were empty",
-    ),
-    "more parts than racks": (
-        work(
-            pods(9, 8, partitions=(Partition(size=3, level=RACK),), takes=Resources({GPU: 8000, "pods": 1}))
+ASKED_AT_ONCE = "asked at once, all nodes together hold"
+
+
+@named_rows(
+    ("sets", "message"),
+    {
+        "a pod larger than any node": (
+            [pods(gpus=9)],
+            "9 nvidia.com/gpu asked in one pod, the largest node has 8",
         ),
-        (),
-        "9 pods of 8 nvidia.com/gpu asked at once, all nodes together hold 6 even if empty",
-    ),
-    "its queue": (
-        work(pods(36)),
-        (limited(gpus=30),),
-        "36 nvidia.com/gpu asked, queue q may use 30",
-    ),
-    "a queue above with less": (
-        work(pods(36)),
-        (Queue(name=Q, parent=ABOVE, limits=limited(gpus=40).limits), replace(limited(gpus=30), name=ABOVE)),
-        "36 nvidia.com/gpu asked, queue above may use 30",
-    ),
-    "what one user may use": (
-        work(pods(16), user="eve"),
-        (Queue(name=Q, max_per_user={GPU: 8000}),),
-        "16 nvidia.com/gpu asked, one user may use 8 in queue q",
-    ),
-    "one of two tasks": (
-        work(pods(name="a"), pods(name="b", gpus=9)),
-        (),
-        "9 nvidia.com/gpu asked in one pod, the largest node has 8",
-    ),
-    "two tasks together by their sum": (
-        work(pods(7, 8, name="a"), pods(2, 5, name="b")),
-        (),
-        "66 nvidia.com/gpu asked at once, all nodes together have 64",
-    ),
-    "two tasks together by nodes": (
-        work(pods(4, 8, name="a"), pods(5, 5, name="b")),
-        (),
-        "9 pods of 5 nvidia.com/gpu or more asked at once, all nodes together hold 8 even if empty",
-    ),
-    "two tasks together in one rack": (
-        work(pods(2, 8, name="a", within=RACK), pods(3, 8, name="b", within=RACK)),
-        (),
-        "40 nvidia.com/gpu asked in one rack, the largest has 32",
-    ),
-    "a label that no node has": (
-        work(pods(nodes=NodeFilter(selector=(("gpu", "h300"),)))),
-        (),
-        "0 of 8 nodes are chosen by nodeSelector or affinity (gpu=h300)",
-    ),
-}
-
-
-@pytest.mark.parametrize(("asked", "queues", "message"), CASES.values(), ids=CASES)
-def test_it_says_what_is_asked_and_what_there_is_at_most(
-    asked: Workload, queues: tuple[Queue, ...], message: str
-) -> None:
-    reason = why(world(asked, queues=queues or (Queue(name=Q),)))
-    assert reason is not None
+        "memory": (
+            [pods(takes=Resources({MEMORY: 4000 * GI, "pods": 1}))],
+            "4000Gi memory asked in one pod, the largest node has 512Gi",
+        ),
+        "a gang larger than all nodes": (
+            [pods(9, 8)],
+            f"9 pods of 8 nvidia.com/gpu {ASKED_AT_ONCE} 8 even if empty",
+        ),
+        "more in one rack than any has": (
+            [pods(5, 8, required_topology=RACK)],
+            "5 pods of 8 nvidia.com/gpu asked in one rack, the largest holds 4 even if empty",
+        ),
+        "parts larger than any rack": (
+            [pods(6, 8, partitions=(Partition(size=6, level=RACK),))],
+            "6 pods of 8 nvidia.com/gpu asked in parts of 6, each in one rack; 0 fit, even if all nodes were empty",
+        ),
+        "more parts than racks": (
+            [pods(9, 8, partitions=(Partition(size=3, level=RACK),))],
+            f"9 pods of 8 nvidia.com/gpu {ASKED_AT_ONCE} 6 even if empty",
+        ),
+        "one of two tasks": (
+            [pods(name="a"), pods(name="b", gpus=9)],
+            "9 nvidia.com/gpu asked in one pod, the largest node has 8",
+        ),
+        "two tasks together by their sum": (
+            [pods(7, 8, name="a"), pods(2, 5, name="b")],
+            "66 nvidia.com/gpu asked at once, all nodes together have 64",
+        ),
+        "two tasks together by nodes": (
+            [pods(4, 8, name="a"), pods(5, 5, name="b")],
+            f"9 pods of 5 nvidia.com/gpu or more {ASKED_AT_ONCE} 8 even if empty",
+        ),
+        "two tasks together in one rack": (
+            [pods(2, 8, name="a", within=RACK), pods(3, 8, name="b", within=RACK)],
+            "40 nvidia.com/gpu asked in one rack, the largest has 32",
+        ),
+        "a label that no node has": (
+            [pods(nodes=NodeFilter(selector=(("gpu", "h300"),)))],
+            "0 of 8 nodes are chosen by nodeSelector or affinity (gpu=h300)",
+        ),
+    },
+)
+def test_it_says_what_is_asked_and_what_nodes_have_at_most(sets: list[PodSet], message: str) -> None:
+    reason = why(world(work(*sets)))
     assert (reason.code, reason.message) == (ReasonCode.NEVER_FITS, message)
 
 
-FITS: dict[str, Workload] = {
-    "the largest pod": work(pods(gpus=8)),
-    "all nodes": work(pods(8, 8)),
-    "a whole rack": work(pods(4, 8, required_topology=RACK)),
-    "parts of a rack each": work(pods(8, 8, partitions=(Partition(size=4, level=RACK),))),
-    "a minimum that fits, of a whole that does not": work(pods(100, 8), minimum=2),
-    "any members of a gang": work(pods(100, 8, name="a"), pods(100, 8, name="b"), minimum=3),
-}
-
-
-@pytest.mark.parametrize("asked", FITS.values(), ids=FITS)
-def test_what_fits_on_empty_nodes_is_not_meant(asked: Workload) -> None:
-    assert admitted(plan_of(world(asked))) == {"it"}
+@named_rows(
+    ("asked", "queues", "message"),
+    {
+        "its queue": (work(pods(36)), [limited(gpus=30)], "36 nvidia.com/gpu asked, queue q may use 30"),
+        "a queue above with less": (
+            work(pods(36)),
+            [replace(limited(gpus=40), parent=ABOVE), replace(limited(gpus=30), name=ABOVE)],
+            "36 nvidia.com/gpu asked, queue above may use 30",
+        ),
+        "what one user may use": (
+            work(pods(16), user="eve"),
+            [Queue(name=Q, max_per_user={GPU: 8000})],
+            "16 nvidia.com/gpu asked, one user may use 8 in queue q",
+        ),
+    },
+)
+def test_it_says_what_is_asked_and_what_may_be_used(
+    asked: Workload, queues: list[Queue], message: str
+) -> None:
+    reason = why(world(asked, queues=tuple(queues)))
+    assert (reason.code, reason.message) == (ReasonCode.NEVER_FITS, message)
 
 
 CORDON = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+NOT_READY = Taint("node.kubernetes.io/not-ready", "", "NoExecute")
 
 
-@pytest.mark.parametrize(
+THREE = Resources({GPU: 3000})
+
+
+@named_rows(
     "shut",
-    [
-        {"usable": False, "why_not": "unschedulable", "taints": (CORDON,)},
-        {
-            "usable": False,
-            "why_not": "not ready",
-            "taints": (Taint("node.kubernetes.io/not-ready", "", "NoExecute"),),
-        },
-        {"taints": (Taint("muster.dev/gpu-fault", "muster", "NoSchedule"),)},
-        {"allocatable": NODES[0].allocatable - Resources({GPU: 3000}), "unhealthy": Resources({GPU: 3000})},
-        {"used": Resources({GPU: 8000})},
-    ],
-    ids=["cordoned", "not ready", "out of service", "unhealthy devices", "full"],
+    {
+        "cordoned": {"usable": False, "why_not": "unschedulable", "taints": (CORDON,)},
+        "not ready": {"usable": False, "why_not": "not ready", "taints": (NOT_READY,)},
+        "out of service": {"taints": (Taint("muster.dev/gpu-fault", "muster", "NoSchedule"),)},
+        "unhealthy devices": {"allocatable": NODES[0].allocatable - THREE, "unhealthy": THREE},
+        "full": {"used": Resources({GPU: 8000})},
+    },
 )
 def test_it_waits_for_nodes_that_are_not_as_they_should_be(shut: dict[str, Any]) -> None:
     nodes = tuple(replace(each, **shut) for each in NODES)
     reason = why(world(work(pods(8, 8)), nodes=nodes))
-    assert reason is not None
     assert reason.code == ReasonCode.NO_FIT
 
 
 def test_nodes_that_are_shut_are_named() -> None:
     nodes = (*NODES[:6], *(replace(each, usable=False, why_not="unschedulable") for each in NODES[6:]))
     reason = why(world(work(pods(8, 8)), nodes=nodes))
-    assert reason is not None
     assert reason.message == "6 of 8 pods of 8 nvidia.com/gpu fit on 8 nodes (2 unschedulable: n6, n7)"
     reason = why(world(work(pods(4, 8, required_topology=RACK)), nodes=(*nodes[1:3], *nodes[4:])))
-    assert reason is not None
     assert reason.message.endswith("(2 nodes unschedulable: n6, n7)")
 
 
 def test_a_taint_that_says_what_a_node_is_for_stays() -> None:
     tainted = tuple(replace(each, taints=(Taint("dedicated", "infra", "NoSchedule"),)) for each in NODES)
     reason = why(world(work(pods()), nodes=tainted))
-    assert reason is not None
-    assert (
-        reason.message == "0 of 8 nodes have no taint that it does not tolerate (dedicated=infra:NoSchedule)"
-    )
+    told = "0 of 8 nodes have no taint that it does not tolerate (dedicated=infra:NoSchedule)"
+    assert reason.message == told
     tolerant = NodeFilter(tolerations=(Toleration(key="dedicated", operator="Exists"),))
     assert admitted(plan_of(world(work(pods(nodes=tolerant)), nodes=tainted))) == {"it"}
 
 
 def test_a_mix_of_flavors_counts_each_by_itself() -> None:
     nodes = tuple(replace(each, flavor=FlavorName("ab"[index // 4])) for index, each in enumerate(NODES))
-    queue = Queue(
-        name=Q, flavors={FlavorName("a"): Limits(), FlavorName("b"): Limits(capability={GPU: 8000})}
-    )
+    small = {FlavorName("b"): Limits(capability={GPU: 8000})}
+    queue = Queue(name=Q, flavors={FlavorName("a"): Limits(), **small})
     assert admitted(plan_of(world(work(pods(4, 8)), nodes=nodes, queues=(queue,)))) == {"it"}
     reason = why(world(work(pods(5, 8)), nodes=nodes, queues=(queue,)))
-    assert reason is not None
     assert reason.message == (
         "5 pods of 8 nvidia.com/gpu asked at once, the nodes that they may use hold 4 even if empty"
     )
-    only = replace(queue, flavors={FlavorName("b"): Limits(capability={GPU: 8000})})
-    reason = why(world(work(pods(2, 8)), nodes=nodes, queues=(only,)))
-    assert reason is not None
+    reason = why(world(work(pods(2, 8)), nodes=nodes, queues=(replace(queue, flavors=small),)))
     assert reason.message == "16 nvidia.com/gpu of flavor b asked, queue q may use 8"
 
 
@@ -262,7 +206,6 @@ def test_what_others_are_guaranteed_of_the_only_flavor_with_room_is_kept_from_it
     asking = Queue(name=Q, flavors={large: Limits(), small: Limits()})
     asked = work(pods(gpus=8))
     reason = why(world(asked, nodes=nodes, queues=(asking, owner)))
-    assert reason is not None
     assert (reason.code, reason.message) == (
         ReasonCode.NEVER_FITS,
         "8 nvidia.com/gpu of flavor large asked, queue root may use 4 (16 without 12 kept for guarantees)",
@@ -278,10 +221,8 @@ def test_where_nodes_are_asked_for_only_limits_make_it_never() -> None:
         work(pods(nodes=NodeFilter(selector=(("gpu", "h300"),)))),
     ):
         reason = why(world(asked, queues=(queue, asking)))
-        assert reason is not None
         assert reason.code == ReasonCode.NO_FIT
     reason = why(world(work(pods(101)), queues=(queue, asking)))
-    assert reason is not None
     assert reason.message == "101 nvidia.com/gpu asked, queue q may use 100"
 
 
@@ -302,14 +243,6 @@ def test_it_returns_by_itself_in_its_place_when_nodes_or_limits_change() -> None
     assert admitted(plan) == {"first"}
 
 
-def test_it_does_not_head_a_strict_queue() -> None:
-    impossible = [work(pods(gpus=9 + number), name=f"x{number}", arrival=number) for number in range(8)]
-    small = work(pods(), name="small", arrival=99)
-    assert admitted(plan_of(world(*impossible, small, queues=(Queue(name=Q, order="strict-fifo"),)))) == {
-        "small"
-    }
-
-
 def test_one_users_mistakes_do_not_fill_the_line_and_are_bounded_too() -> None:
     wrong = [work(pods(gpus=9), name=f"x{number}", arrival=number, user="eve") for number in range(3)]
     right = [work(pods(gpus=8), name=f"y{number}", arrival=9 + number) for number in range(3)]
@@ -328,16 +261,8 @@ def test_one_users_mistakes_do_not_fill_the_line_and_are_bounded_too() -> None:
 
 def test_a_claim_ends_when_what_it_is_for_cannot_fit_any_more() -> None:
     asked = work(pods(gpus=8))
-    seat = Seat(pod_set="main", ordinal=0, node=NodeName("n0"), takes=asked.pod_sets[0].takes)
-    claim = Claim(workload=asked.key, queue=Q, generation="1", seats=(seat,), victims=(), until=20_000)
+    seats = seats_on("n0", *asked.pod_sets)
+    claim = Claim(workload=asked.key, queue=Q, generation="1", seats=seats, victims=(), until=20_000)
     snapshot = replace(world(asked, queues=(limited(gpus=4),)), claims={asked.key: claim})
     plan = plan_of(snapshot)
     assert (plan.dropped, plan.admits) == ((asked.key,), ())
-
-
-def test_a_level_that_nothing_describes_holds_up_nobody_either() -> None:
-    wrong = work(pods(required_topology="moon"), name="wrong")
-    small = work(pods(), name="small", arrival=99)
-    plan = plan_of(world(wrong, small, queues=(Queue(name=Q, order="strict-fifo"),)))
-    assert admitted(plan) == {"small"}
-    assert plan.reasons[wrong.key].code == ReasonCode.UNKNOWN_LEVEL

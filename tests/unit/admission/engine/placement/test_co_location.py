@@ -7,16 +7,14 @@ from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import Node
 from queues.plan import Admit
 from queues.resources import GPU, Resources
-from queues.workload import NodeName, Partition, PodSet, Preference, Requirement
+from queues.workload import NodeFilter, Partition, PodSet, Preference, Requirement
+from tests.builders.decided_work import a_node
 from tests.laws.worlds.placement import BLOCK, RACK, answer
 
 
 def node(name: str, cpu: int, *, rack: str = "r1", block: str = "b1", gpus: int = 0, **labels: str) -> Node:
-    return Node(
-        name=NodeName(name),
-        allocatable=Resources({"cpu": cpu * 1000, GPU: gpus * 1000, "pods": 10}),
-        labels={HOST: name, RACK: rack, BLOCK: block, **labels},
-    )
+    amounts = {"cpu": cpu * 1000, GPU: gpus * 1000, "pods": 10}
+    return a_node(name, amounts, labels={RACK: rack, BLOCK: block, **labels})
 
 
 def pods(name: str, count: int, *, cpu: int = 1000, gpus: int = 0) -> PodSet:
@@ -24,7 +22,6 @@ def pods(name: str, count: int, *, cpu: int = 1000, gpus: int = 0) -> PodSet:
 
 
 def hosts(admit: Admit | None, name: str) -> dict[str, int]:
-    assert admit is not None
     return dict(Counter(str(seat.node) for seat in admit.seats if seat.pod_set == name))
 
 
@@ -40,9 +37,7 @@ def test_a_small_set_with_a_required_rack_does_not_take_the_only_place_of_a_larg
 def test_a_set_that_can_go_anywhere_leaves_the_only_node_to_the_one_that_cannot() -> None:
     nodes = [node("a", 4, fast="1"), node("b", 4)]
     anywhere = pods("anywhere", 3)
-    fast = replace(
-        pods("fast", 4), nodes=replace(pods("", 1).nodes, affinity=((Requirement("fast", "Exists"),),))
-    )
+    fast = replace(pods("fast", 4), nodes=NodeFilter(affinity=((Requirement("fast", "Exists"),),)))
 
     assert answer(nodes, anywhere, fast) is not None
 
@@ -98,6 +93,5 @@ def test_ranks_of_pods_that_find_their_places_one_by_one_follow_the_racks() -> N
 
     admit = answer(nodes, few, many)
 
-    assert admit is not None
     seats = sorted((seat.ordinal, seat.node) for seat in admit.seats if seat.pod_set == "few")
     assert [place for _, place in seats] == ["n0", "n1", "n1", "n2"]

@@ -4,17 +4,14 @@ from random import Random
 
 import pytest
 
-from admission.engine import decide as engine
-from admission.engine.memo import Memo
 from admission.engine.nodes.levels import HOST
 from admission.engine.nodes.table import NodeTable
 from admission.engine.placement import exact_search, gangs
-from admission.engine.snapshot import Snapshot
 from queues.plan import Plan
 from queues.quota.queue import Queue
 from queues.resources import GPU, Resources
-from queues.workload import PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
-from tests.builders.decided_work import a_node
+from queues.workload import PodSet, WorkloadKind
+from tests.builders.decided_work import a_node, a_snapshot, a_workload, plan_of
 from tests.tables import with_rows
 
 #: GPUs and CPUs.
@@ -28,28 +25,18 @@ def decided(free: list[Amount], sets: Sets) -> Plan:
         a_node(f"n{number}", {GPU: gpus * 1000, "cpu": cpus * 1000, "pods": 110})
         for number, (gpus, cpus) in enumerate(free)
     ]
-    gang = Workload(
-        key=WorkloadKey(WorkloadKind.VOLCANO_JOB, "g"),
-        namespace="team",
-        name="g",
-        queue=QueueName("q"),
-        arrival=1,
-        minimum=sum(count for count, _ in sets),
-        pod_sets=tuple(
-            PodSet(
-                name=f"s{number}",
-                count=count,
-                minimum=count,
-                takes=Resources({GPU: gpus * 1000, "cpu": cpus * 1000, "pods": 1}),
-            )
-            for number, (count, (gpus, cpus)) in enumerate(sets)
-        ),
+    pod_sets = (
+        PodSet(
+            name=f"s{number}",
+            count=count,
+            minimum=count,
+            takes=Resources({GPU: gpus * 1000, "cpu": cpus * 1000, "pods": 1}),
+        )
+        for number, (count, (gpus, cpus)) in enumerate(sets)
     )
-    queues = {QueueName("q"): Queue(name=QueueName("q"))}
-    snapshot = Snapshot(
-        now=1, queues=queues, nodes=NodeTable.build(nodes, [(HOST,)]), pending={gang.key: gang}, admissions={}
-    )
-    return engine.decide(snapshot, Memo())[0]
+    gang = a_workload("g", *pod_sets, kind=WorkloadKind.VOLCANO_JOB)
+    table = NodeTable.build(nodes, [(HOST,)])
+    return plan_of(a_snapshot(gang, queues=[Queue(name=gang.queue)], nodes=table, now=1))
 
 
 def has_place(free: list[Amount], pods: list[Amount]) -> bool:

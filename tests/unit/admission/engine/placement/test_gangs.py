@@ -12,8 +12,7 @@ from admission.engine.nodes.table import Node, NodeTable
 from admission.engine.placement import gangs, need
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
-from queues.admissions import Seat
-from queues.plan import Admit, Plan, Reason
+from queues.plan import Admit, Reason
 from queues.quota.queue import Limits, Queue, QueuePolicy
 from queues.quota.tree import QueueTree
 from queues.quota.usage import Usage
@@ -26,10 +25,18 @@ from queues.workload import (
     PodSet,
     QueueName,
     Workload,
-    WorkloadKey,
     WorkloadKind,
 )
-from tests.builders.decided_work import a_workload, an_admission
+from tests.builders.decided_work import (
+    a_node,
+    a_snapshot,
+    a_workload,
+    an_admission,
+    gpu_node,
+    gpu_pods,
+    plan_of,
+    seats_on,
+)
 from tests.function_calls import calls_of
 from tests.tables import named_rows, with_rows
 
@@ -40,71 +47,44 @@ Q = QueueName("q")
 def nodes(*racks: int, gpus: int = 4, flavor: str = "") -> list[Node]:
     """Racks of so many nodes each, named after them."""
     return [
-        Node(
-            name=NodeName(f"r{rack}-{number}{flavor}"),
-            allocatable=Resources({GPU: gpus * 1000, "pods": 110}),
-            labels={"rack": f"r{rack}", HOST: f"r{rack}-{number}{flavor}"},
-            flavor=FlavorName(flavor),
-        )
+        gpu_node(f"r{rack}-{number}{flavor}", gpus, labels={"rack": f"r{rack}"}, flavor=FlavorName(flavor))
         for rack, size in enumerate(racks)
         for number in range(size)
     ]
 
 
-def gang(*sets: PodSet, minimum: int | None = None) -> Workload:
+def gang(*sets: PodSet, **more: Any) -> Workload:
     return a_workload(
-        "u1",
-        *sets,
-        kind=WorkloadKind.VOLCANO_JOB,
-        name="one",
-        queue=Q,
-        minimum=sum(pods.count for pods in sets) if minimum is None else minimum,
-        generation="1",
+        "u1", *sets, kind=WorkloadKind.VOLCANO_JOB, **{"name": "one", "generation": "1", **more}
     )
 
 
 def workers(count: int, **more: Any) -> PodSet:
-    return replace(PodSet(name="workers", count=count, takes=ONE), **more)
+    return gpu_pods(count, **{"name": "workers", **more})
 
 
 def world(
     machines: list[Node], workload: Workload, held: dict[int, str] | None = None, queue: Queue | None = None
 ) -> Snapshot:
     """One workload that waits, with these seats of its first pod set held."""
-    pods = workload.pod_sets[0]
     flavors = {node.name: node.flavor for node in machines}
-    seats = tuple(
-        Seat(
-            pod_set=pods.name,
-            ordinal=ordinal,
-            node=NodeName(node),
-            flavor=flavors.get(NodeName(node), FlavorName("")),
-            takes=pods.takes,
-        )
+    seats = [
+        replace(seat, flavor=flavors[seat.node])
         for ordinal, node in (held or {}).items()
-    )
-    admission = an_admission(
-        7, workload, *seats, namespace="team", name="one", queue=Q, priority=0, opened_at=1, generation="1"
-    )
-    used = {
-        node.name: Resources(
-            {name: units * sum(seat.node == node.name for seat in seats) for name, units in ONE.items()}
-        )
+        for seat in seats_on(node, workload.pod_sets[0], ordinal)
+    ]
+    admission = an_admission(7, workload, *seats, opened_at=1, generation="1")
+    table = [
+        replace(node, used=node.used + total(seat.takes for seat in seats if seat.node == node.name))
         for node in machines
-    }
-    return Snapshot(
+    ]
+    return a_snapshot(
+        workload,
+        queues=[queue or Queue(name=Q)],
+        nodes=NodeTable.build(table, [("rack", HOST)]),
+        admissions=[admission] if seats else [],
         now=100,
-        queues={Q: queue or Queue(name=Q)},
-        nodes=NodeTable.build(
-            [replace(node, used=node.used + used[node.name]) for node in machines], [("rack", HOST)]
-        ),
-        pending={workload.key: workload},
-        admissions={admission.id: admission} if seats else {},
     )
-
-
-def plan_of(snapshot: Snapshot) -> Plan:
-    return decide(snapshot, Memo())[0]
 
 
 def only_admit(snapshot: Snapshot) -> Admit:
@@ -120,17 +100,6 @@ def racks(admit: Admit, name: str = "workers") -> dict[int, str]:
     return {seat.ordinal: seat.node.split("-")[0] for seat in admit.seats if seat.pod_set == name}
 
 
-def test_parts_above_the_minimum_join_whole() -> None:
-    pods = workers(12, partitions=(Partition(size=4, level="rack"),))
-    machines = nodes(1, 1, gpus=4) + nodes(0, 0, 1, gpus=3)
-
-    assert racks(only_admit(world(machines, gang(pods, minimum=4)))) == dict.fromkeys(range(4), "r0")
-    first = dict.fromkeys(range(4), "r0-0")
-    assert racks(only_admit(world(machines, gang(pods, minimum=4), first))) == dict.fromkeys(
-        range(4, 8), "r1"
-    )
-
-
 def test_the_minimum_is_rounded_up_to_whole_parts() -> None:
     pods = workers(8, partitions=(Partition(size=4, level="rack"),))
 
@@ -143,15 +112,6 @@ def test_so_many_parts_start_together_as_are_asked_for() -> None:
 
     assert plan_of(world(nodes(1, 1, gpus=4)[:1], gang(pods, minimum=0))).admits == ()
     assert len(only_admit(world(nodes(1, 1, gpus=4), gang(pods, minimum=0))).seats) == 8
-
-
-def test_a_lost_member_of_a_part_goes_where_its_others_sit() -> None:
-    pods = workers(8, partitions=(Partition(size=4, level="rack"),))
-    held = dict.fromkeys((0, 1, 3), "r1-0") | dict.fromkeys((4, 5, 6, 7), "r0-0")
-
-    admit = only_admit(world(nodes(2, 2), gang(pods), held))
-
-    assert racks(admit) == {2: "r1"}
 
 
 def test_parts_that_are_only_preferred_are_given_up_if_they_do_not_fit() -> None:
@@ -183,14 +143,13 @@ def test_subgroups_of_several_shapes_keep_together_inside_a_whole() -> None:
 
 
 def test_a_whole_that_fits_into_no_domain_says_so() -> None:
-    sets = [PodSet(name=name, count=4, takes=ONE, within="rack") for name in ("a", "b")]
+    sets = [gpu_pods(4, name=name, within="rack") for name in ("a", "b")]
     cordoned = [replace(node, usable=False) for node in nodes(0, 0, 2)]
 
     (reason,) = plan_of(world(nodes(1, 1) + cordoned, gang(*sets))).reasons.values()
     assert reason.code == "TopologyNoFit"
-    assert (
-        reason.message == "4 pods of a and 4 pods of b have to be in one rack together; none of 3 holds them"
-    )
+    said = "4 pods of a and 4 pods of b have to be in one rack together; none of 3 holds them"
+    assert reason.message == said
 
     (reason,) = plan_of(world(nodes(1, 1), gang(*sets))).reasons.values()
     assert reason.code == "NeverFits"
@@ -230,32 +189,25 @@ def broken(**more: Any) -> Snapshot:
 def test_a_gang_that_cannot_be_repaired_in_its_domain_starts_again_whole_elsewhere() -> None:
     plan = plan_of(broken())
 
-    assert [(evict.admission, evict.code, evict.beneficiary) for evict in plan.evicts] == [
-        (7, "TakenBack", None)
-    ]
+    (evict,) = plan.evicts
+    assert (evict.admission, evict.code, evict.beneficiary) == (7, "TakenBack", None)
     assert not plan.admits
 
 
-@pytest.mark.parametrize(
+LARGER = {key: replace(each, generation="2") for key, each in broken().pending.items()}
+TAKEN = broken().nodes.with_used({NodeName("r1-0"): ONE * 2, NodeName("r1-1"): ONE * 2})
+
+
+@named_rows(
     "snapshot",
-    [
-        replace(
-            broken(), nodes=broken().nodes.with_used({NodeName("r1-0"): ONE * 2, NodeName("r1-1"): ONE * 2})
-        ),
-        broken(minimum=3),
-    ],
-    ids=["no place for all of it", "its minimum runs"],
+    {
+        "no place for all of it": replace(broken(), nodes=TAKEN),
+        "its minimum runs": broken(minimum=3),
+        "it asks for more": replace(broken(), pending=LARGER),
+    },
 )
 def test_a_gang_is_left_where_it_is_if_that_helps_nobody(snapshot: Snapshot) -> None:
     assert plan_of(snapshot).evicts == ()
-
-
-def test_a_gang_that_asks_for_more_is_not_taken_back() -> None:
-    snapshot = broken()
-    (workload,) = snapshot.pending.values()
-    larger = replace(workload, generation="2")
-
-    assert plan_of(replace(snapshot, pending={larger.key: larger})).evicts == ()
 
 
 def flavored(choice: QueuePolicy, **limits: dict[str, int]) -> Queue:
@@ -273,56 +225,50 @@ def flavored(choice: QueuePolicy, **limits: dict[str, int]) -> Queue:
     )
 
 
+def flavors_of(snapshot: Snapshot) -> set[str]:
+    """Flavors of the seats that the only workload gets."""
+    return {seat.flavor for seat in only_admit(snapshot).seats}
+
+
 HARDWARE = nodes(1, flavor="h100") + nodes(1, flavor="a100")
+#: All of the first flavor is taken.
+NO_H100 = [replace(HARDWARE[0], used=ONE * 4), HARDWARE[1]]
 
 
 @pytest.mark.parametrize(
-    ("choice", "h100", "expected"),
+    ("choice", "h100", "a100", "expected"),
     [
-        (QueuePolicy(), 4, "h100"),  # the first that fits
-        (QueuePolicy(), 1, "a100"),  # rather the next than borrowing
-        (QueuePolicy(before_borrowing="stop"), 1, "h100"),  # borrows before the next is looked at
+        (QueuePolicy(), 4, 4, "h100"),  # the first that fits
+        (QueuePolicy(), 1, 4, "a100"),  # rather the next than borrowing
+        (QueuePolicy(), 1, 1, "h100"),  # the first is borrowed if none is free without
+        (QueuePolicy(before_borrowing="stop"), 1, 4, "h100"),  # borrows before the next is looked at
     ],
 )
-def test_the_choice_of_flavors_is_that_of_the_queue(choice: QueuePolicy, h100: int, expected: str) -> None:
-    queue = flavored(choice, h100={"deserved": h100}, a100={"deserved": 4})
+def test_the_choice_of_flavors_is_that_of_the_queue(
+    choice: QueuePolicy, h100: int, a100: int, expected: str
+) -> None:
+    queue = flavored(choice, h100={"deserved": h100}, a100={"deserved": a100})
 
-    admit = only_admit(world(HARDWARE, gang(workers(2)), queue=queue))
-
-    assert {seat.flavor for seat in admit.seats} == {expected}
-
-
-def test_the_first_flavor_is_borrowed_if_none_is_free_without() -> None:
-    queue = flavored(QueuePolicy(), h100={"deserved": 1}, a100={"deserved": 1})
-
-    assert {seat.flavor for seat in only_admit(world(HARDWARE, gang(workers(2)), queue=queue)).seats} == {
-        "h100"
-    }
+    assert flavors_of(world(HARDWARE, gang(workers(2)), queue=queue)) == {expected}
 
 
 @pytest.mark.parametrize(("rule", "admits"), [("try-next", 1), ("stop", 0)])
 def test_where_somebody_could_be_preempted_the_next_flavor_may_have_to_wait(rule: str, admits: int) -> None:
     queue = flavored(QueuePolicy(before_preempting=rule), h100={"deserved": 4}, a100={"deserved": 4})
-    taken = [replace(HARDWARE[0], used=ONE * 4), HARDWARE[1]]
 
-    assert len(plan_of(world(taken, gang(workers(2)), queue=queue)).admits) == admits
+    assert len(plan_of(world(NO_H100, gang(workers(2)), queue=queue)).admits) == admits
 
 
 def test_what_can_never_fit_a_flavor_goes_to_the_next_one() -> None:
     queue = flavored(QueuePolicy(before_preempting="stop"), h100={"deserved": 4}, a100={"deserved": 8})
     machines = HARDWARE[:1] + nodes(2, flavor="a100")
 
-    assert {seat.flavor for seat in only_admit(world(machines, gang(workers(6)), queue=queue)).seats} == {
-        "a100"
-    }
+    assert flavors_of(world(machines, gang(workers(6)), queue=queue)) == {"a100"}
 
 
 def test_pods_of_one_set_are_of_one_flavor_and_the_reason_says_so() -> None:
     queue = flavored(QueuePolicy(), h100={"deserved": 9}, a100={"deserved": 9})
-
-    cordoned = [
-        replace(node, name=NodeName("cordoned"), usable=False) for node in nodes(1, gpus=8, flavor="h100")
-    ]
+    cordoned = [gpu_node("cordoned", usable=False, flavor=FlavorName("h100"))]
 
     (reason,) = plan_of(world(HARDWARE + cordoned, gang(workers(6)), queue=queue)).reasons.values()
     assert reason.code == "NoFit"
@@ -340,19 +286,16 @@ def test_pods_of_one_set_are_of_one_flavor_and_the_reason_says_so() -> None:
 def test_members_that_join_later_are_of_the_flavor_of_the_others() -> None:
     queue = flavored(QueuePolicy(), h100={"deserved": 9}, a100={"deserved": 9})
 
-    admit = only_admit(world(HARDWARE, gang(workers(3), minimum=1), {0: "r0-0a100"}, queue=queue))
-
-    assert {seat.flavor for seat in admit.seats} == {"a100"}
+    assert flavors_of(world(HARDWARE, gang(workers(3), minimum=1), {0: "r0-0a100"}, queue=queue)) == {"a100"}
 
 
 @with_rows("resource")
 def test_devices_of_every_vendor_are_counted_whole_and_in_quota(resource: str) -> None:
     takes = Resources({resource: 1000, "pods": 1})
-    machine = Node(name=NodeName("n"), allocatable=Resources({resource: 2000, "pods": 110}))
+    machine = a_node("n", {resource: 2000, "pods": 110})
     queue = Queue(name=Q, limits=Limits(capability={resource: 1000}))
 
-    two = gang(PodSet(name="workers", count=2, takes=takes))
-    three = gang(PodSet(name="workers", count=3, takes=takes))
+    two, three = gang(workers(2, takes=takes)), gang(workers(3, takes=takes))
 
     assert len(only_admit(world([machine], two)).seats) == 2
     (by_nodes,) = plan_of(world([machine], three)).reasons.values()
@@ -364,7 +307,7 @@ def test_devices_of_every_vendor_are_counted_whole_and_in_quota(resource: str) -
 
 def started(snapshot: Snapshot) -> dict[str, int]:
     """How many of each pod set start."""
-    plan, _ = decide(snapshot, Memo())
+    plan = plan_of(snapshot)
     seats = [seat.pod_set for admit in plan.admits for seat in admit.seats]
     return {name: seats.count(name) for name in sorted(set(seats))}
 
@@ -416,24 +359,16 @@ def test_room_is_made_for_whichever_members_can_have_it() -> None:
     """Nobody may go from the rack of the first pod set; the second's own queue has less urgent work."""
     sets = (large(2, nodes=IN_R0), workers(2, nodes=IN_R1))
     urgent = replace(gang(*sets, minimum=2), priority=9)
-    holder = replace(
-        gang(workers(2), minimum=2), key=WorkloadKey(WorkloadKind.VOLCANO_JOB, "u2"), name="two", arrival=0
-    )
-    machines = nodes(1, 1, gpus=2)
-    seats = tuple(
-        Seat(pod_set="workers", ordinal=ordinal, node=NodeName("r1-0"), takes=ONE) for ordinal in range(2)
-    )
-    admission = an_admission(
-        1, holder, *seats, namespace="team", queue=Q, priority=0, opened_at=0, generation="1"
-    )
-    snapshot = world(machines, urgent)
+    holder = a_workload("u2", workers(2), arrival=0)
+    admission = an_admission(1, holder, *seats_on("r1-0 r1-0", *holder.pod_sets), opened_at=0)
+    snapshot = world(nodes(1, 1, gpus=2), urgent)
     snapshot = replace(
         snapshot,
-        nodes=snapshot.nodes.with_used({NodeName("r1-0"): total(seat.takes for seat in seats)}),
+        nodes=snapshot.nodes.with_used({NodeName("r1-0"): ONE * 2}),
         admissions={admission.id: admission},
         holders={holder.key: holder},
     )
-    plan, _ = decide(snapshot, Memo())
+    plan = plan_of(snapshot)
     assert [evict.admission for evict in plan.evicts] == [admission.id]
     assert {seat.pod_set for claim in plan.claims for seat in claim.seats} == {"workers"}
 
@@ -446,13 +381,9 @@ def test_workers_do_not_make_up_the_minimum_without_the_leader_they_go_with() ->
 
 
 def test_where_the_queue_stops_at_a_flavor_the_reason_says_which_one_has_room() -> None:
-    limits = {FlavorName(name): Limits(deserved={GPU: 4000}) for name in ("h100", "a100")}
-    queue = Queue(name=Q, flavors=limits, policy=QueuePolicy(before_preempting="stop"))
-    full = [replace(node, used=Resources({GPU: 4000})) for node in nodes(1, flavor="h100")]
+    queue = flavored(QueuePolicy(before_preempting="stop"), h100={"deserved": 4}, a100={"deserved": 4})
 
-    plan = plan_of(world([*full, *nodes(1, flavor="a100")], gang(workers(4)), queue=queue))
-
-    (reason,) = plan.reasons.values()
+    (reason,) = plan_of(world(NO_H100, gang(workers(4)), queue=queue)).reasons.values()
     assert reason.message.endswith(
         "a100 has room, but the queue waits in h100 until others make room there "
         "(flavorChoice.beforePreempting: stop)"
@@ -460,17 +391,9 @@ def test_where_the_queue_stops_at_a_flavor_the_reason_says_which_one_has_room() 
 
 
 def test_room_in_a_flavor_without_quota_is_not_called_split() -> None:
-    limits = {
-        FlavorName("h100"): Limits(deserved={GPU: 4000}),
-        FlavorName("a100"): Limits(deserved={GPU: 2000}, capability={GPU: 2000}),
-    }
-    full = [replace(node, used=Resources({GPU: 4000})) for node in nodes(1, flavor="h100")]
+    queue = flavored(QueuePolicy(), h100={"deserved": 4}, a100={"deserved": 2, "capability": 2})
 
-    plan = plan_of(
-        world([*full, *nodes(1, flavor="a100")], gang(workers(4)), queue=Queue(name=Q, flavors=limits))
-    )
-
-    (reason,) = plan.reasons.values()
+    (reason,) = plan_of(world(NO_H100, gang(workers(4)), queue=queue)).reasons.values()
     assert "pods of one set" not in reason.message
 
 
@@ -500,17 +423,13 @@ def test_a_gang_of_several_sets_that_lacks_little_costs_no_placement_for_each_of
 def test_a_gang_of_two_sets_gets_its_minimum_wherever_its_members_find_a_place(
     free: int, minimum: int
 ) -> None:
-    machine = Node(name=NodeName("n"), allocatable=Resources({GPU: free * 1000, "pods": 110}), labels={})
-    sets = [replace(workers(6), name=name) for name in ("a", "b")]
-    plan, _ = decide(world([machine], gang(*sets, minimum=minimum)), Memo())
+    sets = [workers(6, name=name) for name in ("a", "b")]
+    plan = plan_of(world([gpu_node("n", free)], gang(*sets, minimum=minimum)))
     seats = sum(len(admit.seats) for admit in plan.admits)
     assert seats == (12 if free >= 12 else minimum if free >= minimum else 0)
 
 
 @pytest.mark.parametrize("free", range(1, 9))
 def test_a_complete_gang_takes_as_many_further_members_as_find_a_place(free: int) -> None:
-    machine = Node(
-        name=NodeName("n"), allocatable=Resources({GPU: (free + 1) * 1000, "pods": 110}), labels={}
-    )
-    plan, _ = decide(world([machine], gang(workers(8), minimum=1), {0: "n"}), Memo())
+    plan = plan_of(world([gpu_node("n", free + 1)], gang(workers(8), minimum=1), {0: "n"}))
     assert sum(len(admit.seats) for admit in plan.admits) == min(free, 7)

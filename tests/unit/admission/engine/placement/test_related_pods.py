@@ -1,6 +1,5 @@
 """Gangs whose pods have rules about other pods, from manifests to seats and reasons."""
 
-from collections import Counter
 from itertools import product
 from typing import Any
 
@@ -40,27 +39,6 @@ def spread(key: str, **fields: Any) -> dict[str, Any]:
 
 def affinity(kind: str, key: str, selector: Manifest = OWN) -> dict[str, Any]:
     return {"affinity": {kind: {RULES: [{"topologyKey": key, "labelSelector": selector}]}}}
-
-
-def test_pods_are_spread_over_hosts_and_racks() -> None:
-    for key, policy in ((HOST, "Honor"), (HOST, "Ignore"), (RACK, "Honor"), (RACK, "Ignore")):
-        places = gang(6, racks(8, 8, 8, 8, 8, 8), **spread(key, nodeAffinityPolicy=policy))
-        assert isinstance(places, list)
-        domains = Counter(places if key == HOST else [int(place[1:]) // 2 for place in places])
-        assert set(domains.values()) == ({1} if key == HOST else {2}), (key, policy)
-
-
-def test_a_tainted_node_is_a_domain_unless_taints_are_honored() -> None:
-    nodes = [*racks(8), a_node("n1", {RACK: "r1"}, 8, [{"key": "kept", "effect": "NoSchedule"}])]
-    assert isinstance(gang(2, nodes, **spread(RACK)), Reason)
-    assert gang(2, nodes, **spread(RACK, nodeTaintsPolicy="Honor")) == ["n0", "n0"]
-
-
-@pytest.mark.parametrize("count", [2, 3])
-def test_pods_that_keep_apart_by_rack_get_a_rack_each(count: int) -> None:
-    places = gang(count, racks(8, 8, 8, 8, 8, 8), **affinity("podAntiAffinity", RACK))
-    assert isinstance(places, list)
-    assert len({int(place[1:]) // 2 for place in places}) == count
 
 
 def test_the_reason_says_how_many_domains_are_needed() -> None:
@@ -132,18 +110,6 @@ def test_tasks_that_keep_apart_from_one_another_need_domains_together() -> None:
     for (count, is_never), pod in product(((2, False), (3, True)), (once, twice)):
         case = Case(cluster, [("a", count, pod), ("b", 2, pod)])
         assert bool(never(placed_by_muster(case))) == is_never
-
-
-def test_pods_that_keep_apart_by_host_count_other_pods_too() -> None:
-    taken = (a_pod("other", {"app": "train"}, gpus=0), "n0")
-    places = gang(2, racks(8, 8, 8), taken, **affinity("podAntiAffinity", HOST))
-    assert sorted(places) == ["n1", "n2"]
-
-
-def test_a_pod_that_runs_keeps_others_away_by_its_anti_affinity() -> None:
-    against = affinity("podAntiAffinity", RACK)
-    taken = (a_pod("other", {"app": "cache"}, gpus=0, **against), "n0")
-    assert gang(1, racks(8, 8, 8), taken) == ["n2"]
 
 
 def test_pods_go_to_a_pod_that_runs_and_the_first_of_many_goes_anywhere() -> None:

@@ -8,14 +8,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from admission.engine.decide import decide
-from admission.engine.memo import Memo
 from admission.engine.nodes.levels import HOST
-from admission.engine.nodes.table import Node, NodeTable
+from admission.engine.nodes.table import NodeTable
 from queues.plan import Evict
 from queues.quota.queue import Limits, Queue
 from queues.resources import GPU, Resources
-from queues.workload import NodeName, QueueName, Workload
+from queues.workload import QueueName, Workload
+from tests.builders.decided_work import gpu_node, plan_of
 from tests.builders.running_work import NOW, running, snapshot_of, workload
 from tests.tables import named_rows
 
@@ -49,24 +48,17 @@ def evictions(asks: Workload, *works: Runs) -> dict[str, Evict]:
     for work in works:
         for node in work.on.split():
             used[node] += work.gpus * 1000
-    table = NodeTable.build(
-        [
-            Node(
-                name=NodeName(name),
-                allocatable=Resources({GPU: 8000, "pods": 50}),
-                labels={HOST: name, "rack": f"r{number // 2}"},
-                used=Resources({GPU: units, "pods": 1}),
-            )
-            for number, (name, units) in enumerate(sorted(used.items()))
-        ],
-        [("rack", HOST)],
-    )
+    nodes = [
+        gpu_node(name, used=Resources({GPU: units, "pods": 1}), labels={"rack": f"r{number // 2}"})
+        for number, (name, units) in enumerate(sorted(used.items()))
+    ]
+    table = NodeTable.build(nodes, [("rack", HOST)])
     queues = {
         MINE: Queue(name=MINE, limits=Limits(deserved={GPU: 64_000})),
         THEIRS: Queue(name=THEIRS, limits=Limits(deserved={GPU: 0})),
     }
     snapshot = snapshot_of(held, table, queues=queues, pending={asks.key: asks})
-    plan = decide(snapshot, Memo())[0]
+    plan = plan_of(snapshot)
     assert len(plan.claims) == bool(plan.evicts)
     return dict(sorted((snapshot.admissions[each.admission].name, each) for each in plan.evicts))
 
@@ -81,17 +73,16 @@ def asks(pods: int, gpus: int, *, rack: bool = False, priority: int = 0) -> Work
 FOUR = "n0 n1 n2 n3"
 
 
+TWO = "n4 n5"
+
+
 @named_rows(
     ("waits", "works", "expected"),
     {
-        "equal": (asks(2, 8), [Runs("large", FOUR, 8, 100), Runs("small", "n4 n5", 8, 100)], "small"),
-        "a minute": (asks(2, 8), [Runs("large", FOUR, 8, 200), Runs("small", "n4 n5", 8, 200.8)], "small"),
-        "more is not equal": (
-            asks(2, 8),
-            [Runs("large", FOUR, 8, 200), Runs("small", "n4 n5", 8, 202)],
-            "large",
-        ),
-        "and cheaper": (asks(2, 8), [Runs("large", FOUR, 8, 400), Runs("small", "n4 n5", 8, 250)], "small"),
+        "equal": (asks(2, 8), [Runs("large", FOUR, 8, 100), Runs("small", TWO, 8, 100)], "small"),
+        "a minute": (asks(2, 8), [Runs("large", FOUR, 8, 200), Runs("small", TWO, 8, 200.8)], "small"),
+        "more is not equal": (asks(2, 8), [Runs("large", FOUR, 8, 200), Runs("small", TWO, 8, 202)], "large"),
+        "and cheaper": (asks(2, 8), [Runs("large", FOUR, 8, 400), Runs("small", TWO, 8, 250)], "small"),
         "several small ones": (
             asks(2, 8),
             [Runs("large", FOUR, 8, 200), Runs("one", "n4", 8, 90), Runs("two", "n5", 8, 100)],
@@ -99,19 +90,12 @@ FOUR = "n0 n1 n2 n3"
         ),
         "the smallest of three": (
             asks(2, 8),
-            [
-                Runs("huge", f"{FOUR} n4 n5", 8, 200),
-                Runs("large", "n6 n7 n8", 8, 200.4),
-                Runs("small", "n9 na", 8, 200.8),
-            ],
+            [Runs("huge", f"{FOUR} {TWO}", 8, 200), Runs("large", "n6 n7 n8", 8, 200.4),
+             Runs("small", "n9 na", 8, 200.8)],
             "small",
         ),
-        "in one rack": (
-            asks(2, 8, rack=True),
-            [Runs("large", FOUR, 8, 200), Runs("small", "n4 n5", 8, 200.8)],
-            "small",
-        ),
-        "for one pod": (asks(1, 8), [Runs("large", FOUR, 8, 200), Runs("small", "n4 n5", 8, 200.8)], "small"),
+        "in one rack": (asks(2, 8, rack=True), [Runs("large", FOUR, 8, 200), Runs("small", TWO, 8, 200.8)], "small"),
+        "for one pod": (asks(1, 8), [Runs("large", FOUR, 8, 200), Runs("small", TWO, 8, 200.8)], "small"),
         "a pod for a pod": (asks(1, 8), [Runs("large", FOUR, 8, 10), Runs("single", "n4", 8, 200)], "single"),
         "single pods": (
             asks(1, 2),
@@ -125,31 +109,22 @@ FOUR = "n0 n1 n2 n3"
         ),
         "one in place of several": (
             asks(2, 3),
-            [
-                Runs("one", "n0 n1", 2, 40),
-                Runs("two", "n0 n1", 2, 40),
-                Runs("rest", "n0 n1", 4, 4000),
-                Runs("fits", "n2 n3", 3, 82),
-                Runs("others", "n2 n3", 5, 4000),
-            ],
+            [Runs("one", "n0 n1", 2, 40), Runs("two", "n0 n1", 2, 40), Runs("rest", "n0 n1", 4, 4000),
+             Runs("fits", "n2 n3", 3, 82), Runs("others", "n2 n3", 5, 4000)],
             "fits",
         ),
         "no higher priority than need be": (
             asks(2, 8, priority=9),
-            [Runs("large", FOUR, 8, 200, MINE, 0), Runs("small", "n4 n5", 8, 200, MINE, 5)],
+            [Runs("large", FOUR, 8, 200, MINE, 0), Runs("small", TWO, 8, 200, MINE, 5)],
             "large",
         ),
         "nor for a single pod": (
             asks(1, 2, priority=9),
-            [
-                Runs("large", "n0", 8, 100, MINE),
-                Runs("small", "n1", 2, 100, MINE, 5),
-                Runs("rest", "n1", 6, 900, MINE),
-            ],
+            [Runs("large", "n0", 8, 100, MINE), Runs("small", "n1", 2, 100, MINE, 5), Runs("rest", "n1", 6, 900, MINE)],
             "large",
         ),
     },
-)
+)  # fmt: skip
 def test_of_equal_victims_those_go_that_leave_less_idle(
     waits: Workload, works: Sequence[Runs], expected: str
 ) -> None:

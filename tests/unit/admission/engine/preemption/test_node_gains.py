@@ -4,19 +4,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+import pytest
 
 from admission.engine import claims
 from admission.engine.nodes.levels import HOST
-from admission.engine.nodes.table import Node, NodeTable
+from admission.engine.nodes.table import NodeTable
 from admission.engine.preemption.candidate_arrays import CandidateArrays
 from admission.engine.preemption.node_gains import DomainGains, NodeGains, gains_by_domain, gains_by_node
 from admission.engine.snapshot import Snapshot
 from admission.engine.trial import Trial
-from queues.admissions import AdmissionState, Claim, Seat
+from queues.admissions import AdmissionState, Claim
 from queues.quota.queue import Queue
 from queues.quota.usage import Usage
 from queues.resources import GPU, Resources, total
 from queues.workload import AdmissionId, HostPort, NodeName, PodSet, QueueName
+from tests.builders.decided_work import a_node, seats_on
 from tests.builders.running_work import NOW, Running, candidates_in, running, snapshot_of, tree_of, workload
 from tests.tables import named_rows
 
@@ -58,10 +60,10 @@ class Cluster:
                 used.setdefault(seat.node, []).append(seat.takes)
                 ports[seat.node] = (*ports.get(seat.node, ()), *work.workload.pod_sets[0].ports)
         nodes = [
-            Node(
-                name=NodeName(name),
-                allocatable=Resources({GPU: units * 1000, "cpu": 8000, "pods": 10}),
-                labels={HOST: name, "rack": f"r{number // 2}"},
+            a_node(
+                name,
+                {GPU: units * 1000, "cpu": 8000, "pods": 10},
+                labels={"rack": f"r{number // 2}"},
                 used=total(used.get(NodeName(name), ())),
             )
             for number, (name, units) in enumerate(self.gpus.items())
@@ -105,18 +107,15 @@ class Search:
         return dict(zip(self.trial.layout.names, found.room.tolist(), strict=True))
 
     def as_steps(self, gains: NodeGains) -> list[Step]:
+        names = [self.arrays.candidates[index].workload.name for index in gains.candidates]
+        steps = zip(gains.columns, gains.pods.tolist(), gains.begins, gains.ends, strict=True)
         return [
-            (
-                self.trial.layout.names[column],
-                pods,
-                " ".join(
-                    self.arrays.candidates[index].workload.name for index in gains.candidates[begin:end]
-                ),
-            )
-            for column, pods, begin, end in zip(
-                gains.columns, gains.pods.tolist(), gains.begins, gains.ends, strict=True
-            )
+            (self.trial.layout.names[column], pods, " ".join(names[begin:end]))
+            for column, pods, begin, end in steps
         ]
+
+
+A, B, USELESS = running("a"), running("b", since=2000), cpu_only(running("useless", since=0))
 
 
 @named_rows(
@@ -124,16 +123,8 @@ class Search:
     {
         "one victim frees exactly a pod": ([running("a", gpus=2)], pods(2), [("n0", 1, "a")]),
         "one victim frees two pods": ([running("a", gpus=2)], pods(1), [("n0", 2, "a")]),
-        "two small ones, both needed": (
-            [running("a"), running("b", since=2000)],
-            pods(2),
-            [("n0", 1, "a b")],
-        ),
-        "two small ones, a step each": (
-            [running("a"), running("b", since=2000)],
-            pods(1),
-            [("n0", 1, "a"), ("n0", 1, "b")],
-        ),
+        "two small ones, both needed": ([A, B], pods(2), [("n0", 1, "a b")]),
+        "two small ones, a step each": ([A, B], pods(1), [("n0", 1, "a"), ("n0", 1, "b")]),
         "beside what is free": ([running("a")], pods(2), [("n0", 1, "a")]),
         "never more than the node has": ([running("a")], pods(3), []),
         "the cheapest node first": (
@@ -152,15 +143,11 @@ class Search:
             [("n0", 1, "new"), ("n1", 2, "mid"), ("n0", 1, "old")],
         ),
         "a victim that frees nothing of what lacks is not taken": (
-            [cpu_only(running("useless", since=0)), running("a", gpus=2)],
+            [USELESS, running("a", gpus=2)],
             pods(2),
             [("n0", 1, "a")],
         ),
-        "beside it two small ones, a step each": (
-            [cpu_only(running("useless", since=0)), running("a"), running("b", since=2000)],
-            pods(1),
-            [("n0", 1, "a"), ("n0", 1, "b")],
-        ),
+        "beside it two small ones, a step each": ([USELESS, A, B], pods(1), [("n0", 1, "a"), ("n0", 1, "b")]),
         "a gang frees room on each of its nodes": (
             [running("gang", on="n0 n1", gpus=2)],
             pods(2),
@@ -240,38 +227,25 @@ def test_fractions_of_devices(works: list[Running], gpus: float, expected: list[
     assert cluster.steps(pods(gpus)) == expected
 
 
-def test_what_drains_already_is_room_and_no_victim() -> None:
+@pytest.mark.parametrize("claimed", [False, True])
+def test_what_drains_already_is_no_victim_and_is_room_unless_it_is_claimed(claimed: bool) -> None:
     snapshot = Cluster(works=[running("drains", gpus=2), running("runs", on="n1", gpus=2)]).snapshot()
     first = AdmissionId(1)
     evicting = replace(snapshot.admissions[first], state=AdmissionState.EVICTING)
-    search = Search.of(replace(snapshot, admissions={**snapshot.admissions, first: evicting}))
-    assert search.room(pods(2)) == {"n0": 1, "n1": 0}
-    assert search.as_steps(search.by_node(pods(2))) == [("n1", 1, "runs")]
-
-
-def test_claimed_space_is_no_room() -> None:
-    """What drains on the first node is claimed for another gang."""
-    snapshot = Cluster(works=[running("drains", gpus=2), running("runs", on="n1", gpus=2)]).snapshot()
-    first = AdmissionId(1)
-    evicting = replace(snapshot.admissions[first], state=AdmissionState.EVICTING)
+    snapshot = replace(snapshot, admissions={**snapshot.admissions, first: evicting})
     other = workload("other", gpus=2)
     claim = Claim(
         workload=other.key,
         queue=other.queue,
         generation=other.generation,
-        seats=(Seat(pod_set="main", ordinal=0, node=NodeName("n0"), takes=other.pod_sets[0].takes),),
+        seats=seats_on("n0", *other.pod_sets),
         victims=(first,),
         until=NOW + 60,
     )
-    search = Search.of(
-        replace(
-            snapshot,
-            admissions={**snapshot.admissions, first: evicting},
-            pending={other.key: other},
-            claims={other.key: claim},
-        )
-    )
-    assert search.room(pods(2)) == {"n0": 0, "n1": 0}
+    if claimed:
+        snapshot = replace(snapshot, pending={other.key: other}, claims={other.key: claim})
+    search = Search.of(snapshot)
+    assert search.room(pods(2)) == {"n0": 0 if claimed else 1, "n1": 0}
     assert search.as_steps(search.by_node(pods(2))) == [("n1", 1, "runs")]
 
 

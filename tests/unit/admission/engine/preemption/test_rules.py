@@ -25,7 +25,7 @@ from tests.builders.running_work import (
     tree_of,
     workload,
 )
-from tests.tables import with_rows
+from tests.tables import named_rows, with_rows
 from tests.vectors.fair_sharing import FairSharingRights, ShareRule
 
 PREEMPTED, RECLAIMED, CLEARED = EvictionRule
@@ -100,11 +100,8 @@ class Ask:
 def test_inside_a_queue_priority_decides(
     within_queue: str, priority: int, arrival: int, expected: EvictionRule | None
 ) -> None:
-    ask = Ask(
-        tree=cluster(within_queue=within_queue),
-        used={"own": 2},
-        beneficiary=workload("asks", "own", priority=5, arrival=10),
-    )
+    asks = workload("asks", "own", priority=5, arrival=10)
+    ask = Ask(tree=cluster(within_queue=within_queue), used={"own": 2}, beneficiary=asks)
     assert ask.rule(running("runs", "own", priority=priority, arrival=arrival)) == expected
 
 
@@ -113,39 +110,25 @@ def test_a_workload_does_not_preempt_itself() -> None:
     assert ask.rule(running("same", "own", priority=0)) is None
 
 
-@pytest.mark.parametrize(
-    ("used", "expected"),
-    [
-        pytest.param({"other": 6}, RECLAIMED, id="what another cohort was lent"),
-        pytest.param({"other": 4}, None, id="the victim's cohort has no more than it deserves"),
-        pytest.param({"idle": 5, "other": 1}, None, id="the victim's own queue has no more than it deserves"),
-        pytest.param({"own": 1, "other": 5}, RECLAIMED, id="the last GPU that the queue deserves"),
-        pytest.param({"own": 2, "other": 6}, RECLAIMED, id="the queue has its share, its cohort has not"),
-        pytest.param({"own": 2, "sibling": 2, "other": 4}, None, id="the cohort has its share, too"),
-    ],
+@named_rows(
+    ("used", "victim", "expected"),
+    {
+        "what another cohort was lent": ({"other": 6}, "other", RECLAIMED),
+        "the victim's cohort has no more than it deserves": ({"other": 4}, "other", None),
+        "the victim's own queue has no more than it deserves": ({"idle": 5, "other": 1}, "other", None),
+        "the last GPU that the queue deserves": ({"own": 1, "other": 5}, "other", RECLAIMED),
+        "the queue has its share, its cohort has not": ({"own": 2, "other": 6}, "other", RECLAIMED),
+        "the cohort has its share, too": ({"own": 2, "sibling": 2, "other": 4}, "other", None),
+        "a sibling above its share": ({"own": 1, "sibling": 3}, "sibling", RECLAIMED),
+        "beside a sibling the cohort does not count": ({"own": 2, "sibling": 3}, "sibling", None),
+        "a sibling within its share": ({"own": 1, "sibling": 2}, "sibling", None),
+    },
 )
 def test_reclaim_needs_room_in_the_own_share_and_a_victim_above_its_share(
-    used: dict[str, int], expected: EvictionRule | None
+    used: dict[str, int], victim: str, expected: EvictionRule | None
 ) -> None:
     ask = Ask(tree=cluster(), used=used, beneficiary=workload("asks", "own"))
-    assert ask.rule(running("runs", "other", priority=9)) == expected
-
-
-@pytest.mark.parametrize(
-    ("used", "expected"),
-    [
-        pytest.param({"own": 1, "sibling": 3}, RECLAIMED, id="a sibling above its share"),
-        pytest.param(
-            {"own": 2, "sibling": 3}, None, id="the own queue has its share: the cohort does not count"
-        ),
-        pytest.param({"own": 1, "sibling": 2}, None, id="a sibling within its share"),
-    ],
-)
-def test_between_siblings_only_the_queues_below_their_parent_count(
-    used: dict[str, int], expected: EvictionRule | None
-) -> None:
-    ask = Ask(tree=cluster(), used=used, beneficiary=workload("asks", "own"))
-    assert ask.rule(running("runs", "sibling")) == expected
+    assert ask.rule(running("runs", victim, priority=9)) == expected
 
 
 @pytest.mark.parametrize(
@@ -160,9 +143,8 @@ def test_between_siblings_only_the_queues_below_their_parent_count(
 def test_the_policy_says_what_may_be_reclaimed(
     reclaim: str, priority: int, expected: EvictionRule | None
 ) -> None:
-    ask = Ask(
-        tree=cluster(reclaim=reclaim), used={"other": 6}, beneficiary=workload("asks", "own", priority=5)
-    )
+    asks = workload("asks", "own", priority=5)
+    ask = Ask(tree=cluster(reclaim=reclaim), used={"other": 6}, beneficiary=asks)
     assert ask.rule(running("runs", "other", priority=priority)) == expected
 
 
@@ -203,11 +185,8 @@ def test_how_far_a_gang_may_bring_its_queues_below_their_share(
 def test_a_queue_that_borrows_may_reclaim_from_low_priorities(
     most: int | None, priority: int, expected: EvictionRule | None
 ) -> None:
-    ask = Ask(
-        tree=cluster(borrow_max_priority=most),
-        used={"own": 2, "sibling": 2, "other": 5},
-        beneficiary=workload("asks", "own", priority=5),
-    )
+    used, asks = {"own": 2, "sibling": 2, "other": 5}, workload("asks", "own", priority=5)
+    ask = Ask(tree=cluster(borrow_max_priority=most), used=used, beneficiary=asks)
     assert ask.rule(running("runs", "other", priority=priority)) == expected
 
 
@@ -219,19 +198,12 @@ def test_a_queue_that_borrows_may_reclaim_from_low_priorities(
         pytest.param({"priority": 6}, {}, True, None, id="not a higher priority"),
         pytest.param({"on": "n0 n1"}, {}, True, None, id="not a gang"),
         pytest.param({"gpus": 4}, {}, True, None, id="not a pod that is as large as the gang"),
-        pytest.param(
-            {"arrival": 1},
-            {"within_queue": "lower-or-newer-equal"},
-            True,
-            None,
-            id="not an older equal that could preempt the gang as newer",
-        ),
+        pytest.param({"arrival": 1}, {"within_queue": "lower-or-newer-equal"}, True, None,
+                     id="not an older equal that could preempt the gang as newer"),
         pytest.param({"priority": 4}, {}, True, PREEMPTED, id="a lower priority is preempted anyway"),
-        pytest.param(
-            {"priority": 4}, {"within_queue": "never"}, True, CLEARED, id="and cleared if it may not be"
-        ),
+        pytest.param({"priority": 4}, {"within_queue": "never"}, True, CLEARED, id="and cleared if it may not be"),
     ],
-)
+)  # fmt: skip
 def test_a_place_is_cleared_in_the_own_queue(
     runs: dict[str, Any], policy: dict[str, Any], starved: bool, expected: EvictionRule | None
 ) -> None:
@@ -305,9 +277,8 @@ def test_above_their_shares_queues_are_compared_by_share(
     tree, rule = cluster(), ShareRule(final=final, initial=initial)
     ask = Ask(tree=tree, used={"own": 2, "sibling": 4}, beneficiary=workload("asks", "own"))
     plain = ask.rights()
-    rights = FairSharingRights(
-        workload=plain.workload, usage=plain.usage, asked=plain.asked, size=plain.size, share_rule=rule
-    )
+    given = {name: getattr(plain, name) for name in ("workload", "usage", "asked", "size")}
+    rights = FairSharingRights(**given, share_rule=rule)
     rights.initial_share_victims = lambda queue: earlier
     candidate = candidate_of(running("runs", "sibling", gpus=gpus), tree)
     assert rights.rule(candidate) == expected
@@ -396,12 +367,8 @@ def test_the_cheaper_candidate_is_chosen_first(first: dict[str, Any], second: di
 
 def test_a_disruption_budget_counts_the_pods_of_a_workload() -> None:
     works = [running("one", "own"), running("two", "own", on="n0 n1")]
-    budget = Budget(
-        namespace="team",
-        name="budget",
-        allowed=2,
-        pods={work.workload.key: len(work.nodes) for work in works},
-    )
+    pods = {work.workload.key: len(work.nodes) for work in works}
+    budget = Budget(namespace="team", name="budget", allowed=2, pods=pods)
     found = candidates_in(snapshot_of(works, budgets=(budget,)), cluster())
     one, two = (work.workload.key for work in works)
     assert found.may_disrupt(two, 2)

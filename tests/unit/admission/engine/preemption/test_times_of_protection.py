@@ -1,54 +1,41 @@
 """From which moment the protection of running work counts, and what its holder cannot begin anew."""
 
 import re
+from collections import Counter
 from dataclasses import fields, replace
 from pathlib import Path
 
-from admission.engine import decide as engine
+from admission.engine.decide import decide
 from admission.engine.memo import Memo
-from admission.engine.nodes.levels import HOST
-from admission.engine.nodes.table import NodeTable
 from admission.engine.preemption.protection import BUDGETS_KEEP_LENT_QUOTA
 from admission.engine.snapshot import Budget, Snapshot
-from queues.admissions import Admission, Seat
+from queues.admissions import Admission
 from queues.plan import Evict
 from queues.quota.queue import Limits, Queue, QueuePolicy
-from queues.resources import GPU, Resources, total
-from queues.workload import AdmissionId, NodeName, PodSet, QueueName, Workload, WorkloadKey, WorkloadKind
-from tests.builders.decided_work import a_node, a_workload, an_admission
+from queues.resources import GPU
+from queues.workload import AdmissionId, QueueName, Workload
+from tests.builders.decided_work import (
+    a_snapshot,
+    a_workload,
+    an_admission,
+    gpu_node,
+    gpu_pods,
+    plan_of,
+    seats_on,
+)
 from tests.tables import named_rows
 
 HOUR = 3600
 NOW = 10_000_000
-ONE = Resources({GPU: 1000, "pods": 1})
 OWNER, BORROWER = QueueName("owner"), QueueName("borrower")
-GANG = a_workload(
-    "gang",
-    PodSet(name="w", count=8, takes=ONE),
-    kind=WorkloadKind.VOLCANO_JOB,
-    queue=BORROWER,
-    minimum=7,
-    created=NOW - 90 * HOUR,
-)
+GANG = a_workload("gang", gpu_pods(8), queue=BORROWER, minimum=7, created=NOW - 90 * HOUR)
 #: Its core, and a part that joined it later.
 CORE, PART = AdmissionId(1), AdmissionId(2)
 
 
-def evicts(
-    gang: Workload,
-    *,
-    started: int,
-    joined: int,
-    pods: int,
-    waits: int = HOUR,
-    deserved: int = 0,
-    **policy: int,
-) -> tuple[Evict, ...]:
+def evicts(gang: Workload, **about: int) -> tuple[Evict, ...]:
     """What goes for a gang of the owner, who deserves all that the borrower does not; its own gang holds 8 GPUs."""
-    snapshot = world(
-        gang, started=started, joined=joined, pods=pods, waits=waits, deserved=deserved, **policy
-    )
-    return engine.decide(snapshot, Memo())[0].evicts
+    return plan_of(world(gang, **about)).evicts
 
 
 def world(
@@ -63,42 +50,22 @@ def world(
     **policy: int,
 ) -> Snapshot:
     """Seconds are those that have passed since."""
-    admissions = {
-        number: an_admission(
-            number,
-            gang,
-            *tuple(Seat(pod_set="w", ordinal=each, node=NodeName("n"), takes=ONE) for each in ordinals),
-            namespace="team",
-            name="gang",
-            priority=0,
-            minimum=gang.minimum,
-            ready=True,
-            opened_at=NOW - opened,
-            held_since=NOW - held if held else 0,
-        )
-        for number, opened, ordinals in ((CORE, started, range(7)), (PART, joined, range(7, 8)))
-    }
-    owner = a_workload(
-        "owner",
-        PodSet(name="m", count=pods, takes=ONE),
-        namespace="other",
-        queue=OWNER,
-        arrival=2,
-        created=NOW - waits,
+    about = {"minimum": gang.minimum, "ready": True, "held_since": NOW - held if held else 0}
+    (asked,) = gang.pod_sets
+    core, part = seats_on("n " * 7, asked), seats_on("n", asked, first=7)
+    admissions = (
+        an_admission(CORE, gang, *core, opened_at=NOW - started, **about),
+        an_admission(PART, gang, *part, opened_at=NOW - joined, **about),
     )
+    asks = {"namespace": "other", "queue": OWNER, "arrival": 2, "created": NOW - waits}
+    owner = a_workload("owner", gpu_pods(pods), **asks)
     queues = (
         Queue(name=BORROWER, limits=Limits(deserved={GPU: deserved * 1000}), policy=QueuePolicy(**policy)),
         Queue(name=OWNER, limits=Limits(deserved={GPU: (8 - deserved) * 1000})),
     )
-    node = a_node("n", {GPU: 8000, "pods": 50}, used=total([ONE] * 8))
-    return Snapshot(
-        now=NOW,
-        queues={each.name: each for each in queues},
-        nodes=NodeTable.build([node], [(HOST,)]),
-        pending={owner.key: owner},
-        admissions=admissions,
-        holders={gang.key: gang},
-    )
+    node = gpu_node("n", used=asked.takes * 8)
+    holders = {gang.key: gang}
+    return a_snapshot(owner, queues=queues, nodes=[node], admissions=admissions, now=NOW, holders=holders)
 
 
 @named_rows(
@@ -144,10 +111,14 @@ def test_what_starts_while_an_owner_waits_rests_from_its_last_eviction_on() -> N
         assert bool(evicts(gang, started=600, joined=600, pods=4, waits=2 * HOUR)) is goes
 
 
-def under_budget(snapshot: Snapshot, pods: int = 8) -> tuple[Evict, ...]:
-    (holder,) = snapshot.holders
-    budget = Budget(namespace="team", name="keep", allowed=0, pods={holder: pods})
-    return engine.decide(replace(snapshot, budgets=(budget,)), Memo())[0].evicts
+def with_budget(snapshot: Snapshot) -> Snapshot:
+    """A budget that allows no disruption covers all pods."""
+    pods = Counter(key for each in snapshot.admissions.values() for key in [each.workload] * len(each.seats))
+    return replace(snapshot, budgets=(Budget(namespace="team", name="keep", allowed=0, pods=pods),))
+
+
+def under_budget(snapshot: Snapshot) -> tuple[Evict, ...]:
+    return plan_of(with_budget(snapshot)).evicts
 
 
 @named_rows(
@@ -166,18 +137,16 @@ def test_a_budget_keeps_lent_quota_for_a_time(started: int, policy: dict[str, in
 
 
 def test_a_budget_keeps_what_the_queue_deserves_without_end() -> None:
-    gang = replace(GANG, minimum=4, pod_sets=(PodSet(name="w", count=8, takes=ONE),))
-    other = world(gang, started=72 * HOUR, joined=72 * HOUR, pods=1, deserved=7)
-    seven = replace(other.admissions[CORE])
-    single = replace(gang, key=WorkloadKey(WorkloadKind.JOB, "later"), name="later", minimum=1)
-    lent = replace(other.admissions[PART], workload=single.key, name="later")
+    gang = replace(GANG, minimum=4)
+    snapshot = world(gang, started=72 * HOUR, joined=72 * HOUR, pods=1, deserved=7)
+    single = a_workload("later", *gang.pod_sets, queue=BORROWER, minimum=1, created=gang.created)
+    lent = replace(snapshot.admissions[PART], workload=single.key, name="later")
     snapshot = replace(
-        other,
-        admissions={CORE: seven, PART: lent},
+        snapshot,
+        admissions={**snapshot.admissions, PART: lent},
         holders={gang.key: gang, single.key: single},
     )
-    budget = Budget(namespace="team", name="keep", allowed=0, pods={gang.key: 7, single.key: 1})
-    found = engine.decide(replace(snapshot, budgets=(budget,)), Memo())[0].evicts
+    found = under_budget(snapshot)
     assert [each.admission for each in found] == [PART], "the oldest fits into what the queue deserves"
 
 
@@ -185,14 +154,13 @@ def test_a_budget_has_no_end_inside_its_queue() -> None:
     snapshot = world(GANG, started=72 * HOUR, joined=72 * HOUR, pods=4)
     (owner,) = snapshot.pending.values()
     own = replace(snapshot, pending={owner.key: replace(owner, queue=BORROWER, priority=5)})
-    assert engine.decide(own, Memo())[0].evicts
+    assert plan_of(own).evicts
     assert not under_budget(own)
 
 
 def test_the_end_of_what_a_budget_keeps_is_known() -> None:
     snapshot = world(GANG, started=HOUR, joined=HOUR, pods=4, waits=2 * HOUR)
-    budget = Budget(namespace="team", name="keep", allowed=0, pods={GANG.key: 8})
-    _, memo = engine.decide(replace(snapshot, budgets=(budget,)), Memo())
+    _, memo = decide(with_budget(snapshot), Memo())
     assert memo.until == NOW - HOUR + BUDGETS_KEEP_LENT_QUOTA
 
 

@@ -6,15 +6,14 @@ Each world has more candidates than the few for which several orders are tried.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from admission.engine.decide import decide
-from admission.engine.memo import Memo
 from admission.engine.nodes.devices import taken
-from admission.engine.nodes.table import Node, NodeTable
-from queues.admissions import Admission, Seat
+from admission.engine.nodes.table import Node
+from queues.admissions import Admission
 from queues.quota.queue import Queue, QueuePolicy
 from queues.resources import CPU, GPU, PODS, WHOLE, Resources, device, total
-from queues.workload import AdmissionId, DeviceShare, NodeName, PodSet, QueueName, Workload
-from tests.builders.running_work import NOW, snapshot_of, workload
+from queues.workload import DeviceShare, NodeName, PodSet, QueueName, Workload
+from tests.builders.decided_work import a_snapshot, an_admission, plan_of, seats_on
+from tests.builders.running_work import NOW, workload
 from tests.tables import named_rows
 
 #: Thousandths of one device that a pod has, and the seconds that it has run: the longer, the dearer.
@@ -41,19 +40,9 @@ def held(number: int, node: str, device_number: int, part: Part) -> tuple[Worklo
     plain = workload(name)
     mine = replace(asking(milli), key=plain.key, name=name, priority=0 if seconds else 100)
     (pods,) = mine.pod_sets
-    assert pods.share is not None
     takes = taken(pods.takes, pods.share, milli, (device_number,))
-    admission = Admission(
-        id=AdmissionId(number),
-        workload=mine.key,
-        namespace="team",
-        name=name,
-        queue=mine.queue,
-        priority=0 if seconds else 100,
-        seats=(Seat(pod_set="main", ordinal=0, node=NodeName(node), takes=takes),),
-        opened_at=NOW - seconds,
-    )
-    return mine, admission
+    seats = seats_on(node, replace(pods, takes=takes))
+    return mine, an_admission(number, mine, *seats, opened_at=NOW - seconds)
 
 
 def victims(asks: Workload, *parts: Sequence[Part], nodes: int = 40) -> list[str]:
@@ -72,14 +61,10 @@ def victims(asks: Workload, *parts: Sequence[Part], nodes: int = 40) -> list[str
         tables.append(Node(name=NodeName(node), allocatable=offered, used=used))
     assert len(admissions) > 64
     urgent, name = replace(asks, priority=10), QueueName("q")
-    snapshot = replace(
-        snapshot_of([], NodeTable.build(tables)),
-        queues={name: Queue(name=name, policy=QueuePolicy(within_queue="lower-priority"))},
-        pending={urgent.key: urgent},
-        admissions={each.id: each for each in admissions},
-        holders={each.key: each for each in works},
-    )
-    plan = decide(snapshot, Memo())[0]
+    queue = Queue(name=name, policy=QueuePolicy(within_queue="lower-priority"))
+    given = {"admissions": admissions, "holders": {each.key: each for each in works}}
+    snapshot = a_snapshot(urgent, queues=[queue], nodes=tables, now=NOW, **given)
+    plan = plan_of(snapshot)
     freed = [snapshot.admissions[each.admission] for each in plan.evicts]
     assert len({each.seats[0].node for each in freed}) <= 1
     assert len(plan.claims) == bool(freed)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from admission.api_access import UnusableAccess
+from admission.api_connection import UnusableAccess
 from admission.kube.client.kubeconfig import current_namespace, load
 
 

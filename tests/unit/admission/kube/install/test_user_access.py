@@ -7,25 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from admission.api_access import UnusableAccess
+from admission.api_connection import UnusableAccess
 from admission.kube.client.kubeconfig import load
 from admission.kube.install.user_access import user_access
+from tests.fakes.kubeconfigs import write_kubeconfig
 
 
 def config(folder: Path, user: dict[str, Any], **cluster: Any) -> Path:
-    file = folder / "config"
-    document = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "c", "cluster": {"server": "https://one:6443", **cluster}}],
-        "users": [{"name": "u", "user": user}],
-        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
-        "current-context": "x",
-    }
-    file.write_text(yaml.safe_dump(document), encoding="utf-8")
-    return file
+    return write_kubeconfig(folder / "config", "https://one:6443", user, **cluster)
 
 
 def plugin(folder: Path, status: dict[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """When a status is written."""
 
 import asyncio
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +20,7 @@ from queues.api.api_resources import JOBS, POD_GROUPS, ObjectRef
 from queues.errors import ApiRefused, ApiUnavailable
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode
-from tests.waiting import LIMIT, eventually
+from tests.waiting import LIMIT, eventually, in_background
 
 REF = ObjectRef(resource=POD_GROUPS, namespace="team", name="g", uid="uid-g")
 
@@ -70,13 +69,8 @@ async def test_no_more_statuses_are_worked_out_than_are_written(monkeypatch: pyt
     waits = asyncio.create_task(writer.room())
     await asyncio.sleep(0)
     assert not waits.done()
-    task = asyncio.create_task(writer.run())
-    try:
+    async with in_background(writer.run()):
         await asyncio.wait_for(waits, LIMIT)
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
 
 
 async def test_objects_that_say_the_same_share_what_is_known_of_it_and_are_not_written_again(
@@ -91,8 +85,7 @@ async def test_objects_that_say_the_same_share_what_is_known_of_it_and_are_not_w
         StatusWanted(ref=replace(REF, uid=f"uid-{number}"), conditions=(waits,), shared=True, seen="")
         for number in range(3)
     ]
-    task = asyncio.create_task(writer.run())
-    try:
+    async with in_background(writer.run()):
         writer.submit(wanted)
         await eventually(
             lambda: writer.counts.written == 3 and not any(each.busy for each in writer._known.values()),
@@ -101,10 +94,6 @@ async def test_objects_that_say_the_same_share_what_is_known_of_it_and_are_not_w
         same = replace(waits, message="needs 1")
         writer.submit(replace(each, conditions=(same,)) for each in wanted)
         assert writer.counts.unchanged == 3
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
     assert len({id(known.status) for known in writer._known.values()}) == 1
 
 
@@ -113,17 +102,12 @@ async def test_a_phase_does_not_wait_for_the_time_of_numbers(monkeypatch: pytest
         monkeypatch.setattr(status, name, seconds)
     api = Api()
     writer = StatusWriter(api, lambda: None)
-    task = asyncio.create_task(writer.run())
-    try:
+    async with in_background(writer.run()):
         writer.submit([StatusWanted(ref=REF, fields={"phase": "Running", "running": 2}, seen="")])
         await eventually(lambda: api.written, "the first status")
         writer.submit([StatusWanted(ref=REF, fields={"phase": "Running", "running": 1})])
         writer.submit([StatusWanted(ref=REF, fields={"phase": "Completed", "running": 0})])
         await eventually(lambda: len(api.written) == 2, "the phase")
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
     assert api.written[1] == {"phase": "Completed", "running": 0}
 
 
@@ -134,16 +118,11 @@ async def test_what_the_leader_before_wrote_after_the_list_is_taken_away(
         monkeypatch.setattr(status, name, 0.0)
     api = ApiWithAnEarlierStatus()
     writer = StatusWriter(api, lambda: None)
-    task = asyncio.create_task(writer.run())
-    try:
+    async with in_background(writer.run()):
         writer.submit([StatusWanted(ref=REF, fields={"state": "Open"}, seen="")])
         await eventually(lambda: api.status == {"state": "Open"}, "nothing allocated")
         writer.submit([StatusWanted(ref=REF, fields={"state": "Closed"}, seen="")])
         await eventually(lambda: api.status == {"state": "Closed"}, "the queue to be closed")
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
     assert (len(api.written), api.asked) == (3, 0)
 
 
@@ -172,15 +151,10 @@ async def test_a_status_is_written_back_after_a_write_without_an_answer(
     api = ApiWithoutAnswers()
     api.status = {"used": "0"}
     writer = StatusWriter(api, lambda: None)
-    task = asyncio.create_task(writer.run())
-    try:
+    async with in_background(writer.run()):
         for used in ("0", "8", "0"):
             writer.submit([StatusWanted(ref=REF, fields={"used": used})])
             await eventually(lambda used=used: api.status == {"used": used}, f"{used} in use")
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
 
 
 @pytest.mark.parametrize(("told", "asked"), [(NO_CONDITION, 0), (None, 1), (("False", "QueueLimit"), 1)])
@@ -192,15 +166,10 @@ async def test_an_object_that_had_no_condition_is_not_asked_for_it(
     ref = ObjectRef(resource=JOBS, namespace="team", name="j", uid="uid-j")
     api = Api()
     writer = StatusWriter(api, lambda: None)
-    task = asyncio.create_task(writer.run())
-    try:
+    async with in_background(writer.run()):
         waiting = WorkloadStatus(ref=ref, minimum=1, admitted=False, reason=reason, told=told)
         writer.submit([admitted_condition(waiting)])
         await eventually(lambda: api.written, "the condition")
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
     (written,) = api.written
     assert [(each["status"], each["reason"]) for each in written["conditions"]] == [("False", "QueuePaused")]
     assert api.asked == asked
@@ -224,13 +193,8 @@ async def test_that_another_object_has_the_name_is_no_warning(
     monkeypatch.setattr(status, "COALESCE", 0.0)
     api = ApiWithAnotherObject()
     writer = StatusWriter(api, lambda: None)
-    task = asyncio.create_task(writer.run())
-    try:
+    async with in_background(writer.run()):
         writer.submit([StatusWanted(ref=REF, fields={"used": "0"})])
         await eventually(lambda: REF.uid not in writer._known and api.written, "the object to be forgotten")
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
     assert writer.counts.failed == 0
     assert not caplog.records

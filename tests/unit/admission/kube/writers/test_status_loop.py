@@ -1,7 +1,5 @@
 """What is told of objects, where one of them brings a defect to light."""
 
-import asyncio
-from contextlib import suppress
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -24,7 +22,7 @@ from queues.reason_codes import ReasonCode
 from queues.resources import GPU, Resources
 from queues.workload import WorkloadKey, WorkloadKind
 from tests.builders.facts import GROUP, NOW, TEAM, group, job, node, queue, seen, world
-from tests.waiting import eventually
+from tests.waiting import eventually, in_background
 
 BAD, GOOD = (WorkloadKey(WorkloadKind.JOB, name) for name in ("bad", "good"))
 
@@ -122,8 +120,7 @@ async def test_each_object_is_told_its_expected_start_in_one_write(monkeypatch: 
     client: Any = api
     statuses: Any = WorldStatuses(known, None, {})  # type: ignore[arg-type]
     loop = StatusLoop(client, lambda: None, statuses, busy=lambda: False, instance="me")
-    task = asyncio.create_task(loop.run())
-    try:
+    async with in_background(loop.run()):
         loop.reconcile([GOOD, GROUP], TurnReport(now=NOW))
         await eventually(lambda: (len(api.told), len(api.events)) == (1, 1), "why they wait")
         statuses.starts.forecast(dict.fromkeys((GOOD, GROUP), ExpectedStart(NOW, NOW + 3600, NOW + 7200)))
@@ -140,10 +137,6 @@ async def test_each_object_is_told_its_expected_start_in_one_write(monkeypatch: 
         applied: Any = SimpleNamespace(admitted=admitted, evicted=(), jobs=())
         loop.reconcile((), TurnReport(now=NOW, applied=applied))
         assert [statuses.starts.of(each) for each in (GOOD, GROUP)] == [None, None]
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
 
 
 async def test_who_waits_no_longer_is_not_told_a_start() -> None:

@@ -8,7 +8,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from admission.cli.failures import finish
+from admission.cli.command_line import finish
 from admission.cli.kubectl_muster import kubectl_muster
 from admission.settings import Address
 from admission.web.http import errors_as_json, serving

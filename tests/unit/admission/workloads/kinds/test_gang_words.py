@@ -14,7 +14,7 @@ from admission.workloads.kinds.gang_words import (
 )
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode
-from tests.tables import with_rows
+from tests.tables import named_rows, with_rows
 
 
 @with_rows("code", "word")
@@ -40,37 +40,25 @@ def test_the_code_can_be_read_again_from_what_is_told(code: ReasonCode) -> None:
     assert (word_of(code) == NOT_ENOUGH_RESOURCES) == (code in WAITS_FOR_RESOURCES)
 
 
-@pytest.mark.parametrize(
+def unschedulable(
+    message: str = "", reason: str = NOT_ENOUGH_RESOURCES, status: str = "True"
+) -> WireCondition:
+    return WireCondition(type="Unschedulable", status=status, reason=reason, message=message)
+
+
+@named_rows(
     ("conditions", "told"),
-    [
-        (None, NO_CONDITION),
-        ((WireCondition(type="Scheduled", status="True"),), NO_CONDITION),
-        ((WireCondition(type="Unschedulable", status="False", reason="NoFit"),), NO_CONDITION),
-        (
-            (
-                WireCondition(
-                    type="Unschedulable",
-                    status="True",
-                    reason="NotEnoughResources",
-                    message="2/2 tasks in gang unschedulable: NoFit: no room",
-                ),
-            ),
-            ("False", "NoFit"),
-        ),
-        (
-            (
-                WireCondition(
-                    type="Unschedulable",
-                    status="True",
-                    reason="NotEnoughResources",
-                    message="2/2 tasks in gang unschedulable: pod group is not ready, 2 Pending",
-                ),
-            ),
+    {
+        "nothing": (None, NO_CONDITION),
+        "scheduled": ((WireCondition(type="Scheduled", status="True"),), NO_CONDITION),
+        "not any more": ((unschedulable(reason="NoFit", status="False"),), NO_CONDITION),
+        "ours": ((unschedulable("2/2 tasks in gang unschedulable: NoFit: no room"),), ("False", "NoFit")),
+        "Volcano's": (
+            (unschedulable("2/2 tasks in gang unschedulable: pod group is not ready, 2 Pending"),),
             ("False", "NotEnoughResources"),
         ),
-        ((WireCondition(type="Unschedulable", status="True", reason="QueueLimit"),), ("False", "QueueLimit")),
-    ],
-    ids=["nothing", "scheduled", "not any more", "ours", "Volcano's", "of an earlier version"],
+        "of an earlier version": ((unschedulable(reason="QueueLimit"),), ("False", "QueueLimit")),
+    },
 )
 def test_the_next_leader_reads_what_was_told(
     conditions: tuple[WireCondition, ...] | None, told: tuple[str, str]

@@ -7,20 +7,20 @@ import pytest
 from admission.facts.workloads import WorkloadFact
 from queues.workload import AdmissionId
 from tests.builders.facts import JOB, NOW, admission, job, released, state_of
+from tests.tables import named_rows
 
 ONE = AdmissionId(1)
 
 
-@pytest.mark.parametrize(
+@named_rows(
     ("fact", "pods", "lacks"),
-    [
-        (job(2, directed=ONE), ["a"], True),
-        (job(2, directed=ONE), ["a", "b"], False),
-        (job(2), [], False),
-        (job(2, directed=AdmissionId(7)), [], False),
-        (job(2, suspended=True), [], True),
-    ],
-    ids=["on its nodes", "with all its pods", "pod by pod", "for another admission", "may be resumed"],
+    {
+        "on its nodes": (job(2, directed=ONE), ["a"], True),
+        "with all its pods": (job(2, directed=ONE), ["a", "b"], False),
+        "pod by pod": (job(2), [], False),
+        "for another admission": (job(2, directed=AdmissionId(7)), [], False),
+        "may be resumed": (job(2, suspended=True), [], True),
+    },
 )
 @pytest.mark.parametrize("started", [False, True], ids=["not started", "started"])
 def test_a_job_lacks_pods_that_could_run_at_once(
@@ -59,9 +59,8 @@ def test_a_job_that_lacked_a_pod_when_it_was_made_smaller_may_still_get_it() -> 
     assert (found.ended, found.is_stopped, found.stopping_since, found.look_at) == ({}, False, NOW, NOW + 11)
     later = state_of(fact, pods, [taken], now=NOW + 11, stopping_since=NOW)
     assert (later.ended, later.is_stopped) == ({ONE: frozenset({1, 2})}, True)
-    kept = state_of(
-        fact, pods, [taken], now=NOW + 11, stopping_since=NOW, awaited={ONE: frozenset({0, 1, 2})}
-    )
+    awaited = {ONE: frozenset({0, 1, 2})}
+    kept = state_of(fact, pods, [taken], now=NOW + 11, stopping_since=NOW, awaited=awaited)
     assert kept.ended.get(ONE, frozenset()) == frozenset(), "until its pods were listed"
 
 

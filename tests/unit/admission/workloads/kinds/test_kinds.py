@@ -1,13 +1,13 @@
 """Every kind of workload is complete: whoever adds one is told by these tests what else it needs."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from admission.kube.install.rbac import CONTROLLER
 from admission.kube.policies.policy_documents import PolicyOptions, mutating_policies, validating_policies
 from admission.kube.watch.informers import Informers
+from admission.wire import WireMetadata, WireOwnerReference
 from admission.workloads.kinds import KINDS, Holding, KindSupport, controller_of, object_ref, support_of
 from queues.workload import WorkloadKey, WorkloadKind
 from tests.fakes.fake_watch import KINDS as WATCHED_BY_THE_LAWS
@@ -25,7 +25,7 @@ def group_of(support: KindSupport) -> str:
 
 def has_right(group: str, resource: str, verb: str) -> bool:
     return any(
-        rule.group == group and resource in rule.resources and verb in rule.verbs for rule in CONTROLLER
+        each.group == group and resource in each.resources and verb in each.verbs for each in CONTROLLER
     )
 
 
@@ -64,21 +64,15 @@ def test_muster_may_do_with_it_what_it_has_to(support: KindSupport) -> None:
 @each_kind
 def test_it_waits_and_is_signed_at_creation_and_is_guarded_later(support: KindSupport) -> None:
     for documents in (mutating_policies(OPTIONS), validating_policies(OPTIONS)):
-        rules: list[dict[str, Any]] = [
-            rule
-            for document in documents
-            for rule in document["spec"].get("matchConstraints", {}).get("resourceRules", ())
-        ]
         assert any(
             group_of(support) in rule["apiGroups"] and support.resource.plural in rule["resources"]
-            for rule in rules
+            for document in documents
+            for rule in document["spec"].get("matchConstraints", {}).get("resourceRules", ())
         )
 
 
 @each_kind
 def test_its_pods_are_known_by_their_controller_or_name_it(support: KindSupport) -> None:
-    from admission.wire import WireMetadata, WireOwnerReference
-
     reference = WireOwnerReference(
         kind=support.resource.kind, api_version=support.resource.api_version, uid="u", controller=True
     )
@@ -106,12 +100,5 @@ def test_it_is_documented(support: KindSupport) -> None:
     assert len(rows) == 1
     _, described, waiting, *_ = rows[0]
     assert f"`{support.resource.api_version}` {support.resource.kind}" in described
-    assert (
-        waiting.strip()
-        == {
-            Holding.NO_PODS: "no pods",
-            Holding.SUSPENDED: "suspended",
-            Holding.GATED: "gated",
-            Holding.SUSPENDED_AND_GATED: "suspended",
-        }[support.holding]
-    )
+    words = {Holding.NO_PODS: "no pods", Holding.GATED: "gated"}
+    assert waiting.strip() == words.get(support.holding, "suspended")

@@ -34,24 +34,19 @@ POD: Document = {
 TEMPLATE: Document = {"spec": POD}
 VOLCANO: Document = {"queue": "team", "tasks": [{"name": "w", "replicas": 4, "template": TEMPLATE}]}
 JOB: Document = {"parallelism": 4, "template": TEMPLATE}
+GROUP: Document = {"queue": "team", "minMember": 4, "minResources": {"pods": 4, "nvidia.com/gpu": 36}}
+DAILY = {"schedule": "@daily"}
 QUEUED = {"muster.dev/queue-name": "team"}
 
 #: The spec of an object of each kind whose pods wait in queue ``team``.
 OBJECTS: dict[tuple[str, str], Document] = {
     (VOLCANO_JOBS.api_version, VOLCANO_JOBS.kind): VOLCANO,
-    (VOLCANO_CRON_JOBS.api_version, VOLCANO_CRON_JOBS.kind): {
-        "schedule": "@daily",
-        "jobTemplate": {"spec": VOLCANO},
-    },
+    (VOLCANO_CRON_JOBS.api_version, VOLCANO_CRON_JOBS.kind): {**DAILY, "jobTemplate": {"spec": VOLCANO}},
     (JOB_TEMPLATES.api_version, JOB_TEMPLATES.kind): VOLCANO,
-    (POD_GROUPS.api_version, POD_GROUPS.kind): {
-        "queue": "team",
-        "minMember": 4,
-        "minResources": {"pods": 4, "nvidia.com/gpu": 36},
-    },
+    (POD_GROUPS.api_version, POD_GROUPS.kind): GROUP,
     (JOBS.api_version, JOBS.kind): JOB,
     (PODS.api_version, PODS.kind): POD,
-    (CRON_JOBS.api_version, CRON_JOBS.kind): {"schedule": "@daily", "jobTemplate": {"spec": JOB}},
+    (CRON_JOBS.api_version, CRON_JOBS.kind): {**DAILY, "jobTemplate": {"spec": JOB}},
     ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet"): {
         "leaderWorkerTemplate": {"size": 4, "workerTemplate": TEMPLATE}
     },
@@ -78,12 +73,8 @@ def document(kind: tuple[str, str]) -> Document:
 
 
 def queue(name: str, **spec: Any) -> Document:
-    return {
-        "apiVersion": "scheduling.volcano.sh/v1beta1",
-        "kind": "Queue",
-        "metadata": {"name": name},
-        "spec": spec,
-    }
+    kind = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue"}
+    return {**kind, "metadata": {"name": name}, "spec": spec}
 
 
 NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ml"}}
@@ -164,16 +155,12 @@ def test_the_minimum_of_a_podgroup_without_pods_is_compared_with_its_queue() -> 
     team = QueueDocument.parse(queue("team", capability={"nvidia.com/gpu": "30"})).to_domain()
     group = document((POD_GROUPS.api_version, POD_GROUPS.kind))
     [found] = violations_of(group, Known(queues={"team": team}))
-    assert found.message == (
-        "spec.minResources: found 36 nvidia.com/gpu asked, "
-        "expected less: it never fits, queue team may use 30"
-    )
+    told = "found 36 nvidia.com/gpu asked, expected less: it never fits, queue team may use 30"
+    assert found.message == f"spec.minResources: {told}"
     small = QueueDocument.parse(queue("team", access={"maxGang": 3})).to_domain()
     [found] = violations_of(group, Known(queues={"team": small}))
-    assert (
-        found.message
-        == "spec.minMember: found 4 pods, expected at most 3: it never fits, for queue team allows no more in one gang"
-    )
+    told = "found 4 pods, expected at most 3: it never fits, for queue team allows no more in one gang"
+    assert found.message == f"spec.minMember: {told}"
 
 
 FLAVORED = queue("team", flavors=[{"name": "h100"}])

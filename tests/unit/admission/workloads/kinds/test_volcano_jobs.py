@@ -9,6 +9,7 @@ from admission.decode.workload_facts import unreadable_fact
 from admission.wire import Bare
 from admission.workloads.context import Context, in_context
 from admission.workloads.kinds.volcano_job import WireVolcanoJob
+from queues.resources import GPU
 from queues.workload import QueueName, WorkloadKind
 from tests.builders.decoded_workloads import TAKES, TEMPLATE, a_group, a_job, a_volcano_job, task
 from tests.tables import with_rows
@@ -16,12 +17,8 @@ from tests.tables import with_rows
 
 def test_a_volcano_job_asks_for_its_tasks() -> None:
     fact = a_volcano_job(task("m", 1), task("w", 3, minAvailable=2), minAvailable=3, queue="q")
-    assert (fact.key.kind, fact.queue, fact.minimum, fact.obstacle) == (
-        WorkloadKind.VOLCANO_JOB,
-        "q",
-        3,
-        None,
-    )
+    assert fact.key.kind is WorkloadKind.VOLCANO_JOB
+    assert (fact.queue, fact.minimum, fact.obstacle) == ("q", 3, None)
     assert [(pods.name, pods.count, pods.minimum) for pods in fact.pod_sets] == [("m", 1, 1), ("w", 3, 2)]
     assert fact.pod_sets[0].takes == TAKES
 
@@ -43,6 +40,14 @@ def test_the_document_is_kept_without_managed_fields() -> None:
     assert document["spec"]["tasks"][0]["template"] == TEMPLATE
 
 
+def asking(**requests: Any) -> dict[str, Any]:
+    """A task whose container requests this."""
+    return task(template={"spec": {"containers": [{"resources": {"requests": requests}}]}})
+
+
+CONTAINERS = "spec.tasks[0].template.spec.containers"
+
+
 @pytest.mark.parametrize(
     ("tasks", "spec", "complaint"),
     [
@@ -52,40 +57,17 @@ def test_the_document_is_kept_without_managed_fields() -> None:
         ([task()], {"minAvailable": 5}, "spec.minAvailable: found 5, expected at most the 4 replicas"),
         ([task(replicas=-1, minAvailable=0)], {}, "spec.tasks[0].replicas: found -1"),
         ([task(replicas="2")], {}, "spec.tasks[0].replicas"),
-        ([task(template={})], {}, "spec.tasks[0].template.spec.containers: found none"),
-        (
-            [task(template={"spec": {"containers": "c"}})],
-            {},
-            "spec.tasks[0].template.spec.containers: found str, expected array",
-        ),
-        (
-            [task(template={"spec": {"containers": [{"resources": {"requests": {"cpu": "lots"}}}]}})],
-            {},
-            "found 'lots', expected a quantity",
-        ),
-        (
-            [
-                task(
-                    template={
-                        "spec": {"containers": [{"resources": {"requests": {"nvidia.com/gpu": "0.5"}}}]}
-                    }
-                )
-            ],
-            {},
-            "found 500m nvidia.com/gpu, expected a whole number",
-        ),
-        (
-            [task(template={"spec": {"containers": [{"resources": {"requests": {"nvidia.com/gpu": -1}}}]}})],
-            {},
-            "found -1 nvidia.com/gpu, expected 0 or more",
-        ),
+        ([task(template={})], {}, f"{CONTAINERS}: found none"),
+        ([task(template={"spec": {"containers": "c"}})], {}, f"{CONTAINERS}: found str, expected array"),
+        ([asking(cpu="lots")], {}, "found 'lots', expected a quantity"),
+        ([asking(**{GPU: "0.5"})], {}, "found 500m nvidia.com/gpu, expected a whole number"),
+        ([asking(**{GPU: -1})], {}, "found -1 nvidia.com/gpu, expected 0 or more"),
     ],
 )
 def test_a_volcano_job_that_cannot_be_says_field_found_and_expected(
     tasks: list[dict[str, Any]], spec: dict[str, Any], complaint: str
 ) -> None:
     obstacle = a_volcano_job(*tasks, **spec).obstacle
-    assert obstacle is not None
     assert obstacle.code == "InvalidSpec"
     assert complaint in obstacle.message
 
@@ -117,21 +99,21 @@ def test_the_namespaces_queue_counts_when_none_is_named(
     spec: dict[str, Any], meta: dict[str, Any], queue: str
 ) -> None:
     context = Context(queues={"ns": QueueName("team")})
-    assert in_context(a_volcano_job(task(), meta=meta, **spec), context).queue == queue  # type: ignore[union-attr]
-    assert in_context(a_group(meta, **spec), context).queue == queue  # type: ignore[union-attr]
+    assert in_context(a_volcano_job(task(), meta=meta, **spec), context).queue == queue
+    assert in_context(a_group(meta, **spec), context).queue == queue
 
 
 def test_without_any_queue_it_is_the_default_one() -> None:
-    assert in_context(a_volcano_job(task()), Context()).queue == "default"  # type: ignore[union-attr]
+    assert in_context(a_volcano_job(task()), Context()).queue == "default"
 
 
 def test_priority_is_the_value_of_the_class() -> None:
     context = Context(priorities={"high": 1000}, default_priority=5)
     high = in_context(a_volcano_job(task(), priorityClassName="high"), context)
     plain = in_context(a_volcano_job(task()), context)
-    assert (high.priority, plain.priority) == (1000, 5)  # type: ignore[union-attr]
+    assert (high.priority, plain.priority) == (1000, 5)
     templated = {"spec": {**TEMPLATE["spec"], "priorityClassName": "high"}}
-    assert in_context(a_job(template=templated), context).priority == 1000  # type: ignore[union-attr]
+    assert in_context(a_job(template=templated), context).priority == 1000
 
 
 def test_a_class_that_never_preempts_is_that_of_its_workload() -> None:
@@ -140,36 +122,33 @@ def test_a_class_that_never_preempts_is_that_of_its_workload() -> None:
         in_context(a_volcano_job(task(), **spec), context)
         for spec in ({"priorityClassName": "calm"}, {"priorityClassName": "high"}, {})
     )
-    assert (calm.preempts, high.preempts, plain.preempts) == (False, True, True)  # type: ignore[union-attr]
+    assert (calm.preempts, high.preempts, plain.preempts) == (False, True, True)
     calm_by_default = in_context(a_volcano_job(task()), Context(default_preempts=False))
-    assert not calm_by_default.preempts  # type: ignore[union-attr]
+    assert not calm_by_default.preempts
 
 
 def test_a_class_that_does_not_exist_is_an_obstacle_until_it_does() -> None:
     fact = a_volcano_job(task(), priorityClassName="high")
     missing = in_context(fact, Context())
-    assert missing.obstacle == (  # type: ignore[union-attr]
-        "UnknownPriorityClass",
-        "priority class high does not exist; create it or name another",
-    )
-    assert in_context(fact, Context(priorities={"high": 1})).obstacle is None  # type: ignore[union-attr]
+    told = "priority class high does not exist; create it or name another"
+    assert missing.obstacle == ("UnknownPriorityClass", told)
+    assert in_context(fact, Context(priorities={"high": 1})).obstacle is None
 
 
 def test_a_tier_becomes_a_level_of_the_topology() -> None:
     levels = ("block", "rack", "host")
     hard = a_volcano_job(task(), networkTopology={"mode": "hard", "highestTierAllowed": 1})
     assert hard.unsupported == ()
-    (pods,) = in_context(hard, Context(levels=levels)).pod_sets  # type: ignore[union-attr]
+    (pods,) = in_context(hard, Context(levels=levels)).pod_sets
     assert (pods.required_topology, pods.preferred_topology) == ("rack", None)
     soft = a_volcano_job(task(), networkTopology={"mode": "soft", "highestTierAllowed": 2})
-    (pods,) = in_context(soft, Context(levels=levels)).pod_sets  # type: ignore[union-attr]
+    (pods,) = in_context(soft, Context(levels=levels)).pod_sets
     assert (pods.required_topology, pods.preferred_topology) == (None, "block")
 
 
 def test_what_is_not_acted_on_is_named() -> None:
-    fact = a_volcano_job(
-        task(policies=[{"event": "JobUpdated", "action": "RestartJob"}]), plugins={"jax": [], "svc": []}
-    )
+    restarts = [{"event": "JobUpdated", "action": "RestartJob"}]
+    fact = a_volcano_job(task(policies=restarts), plugins={"jax": [], "svc": []})
     assert fact.unsupported == ("spec.tasks[0].policies[0].event JobUpdated", "spec.plugins.jax")
 
 

@@ -29,11 +29,12 @@ from tests.builders.facts import (
     node,
     queue,
     released,
-    seen,
+    see,
     state_of,
     volcano_job,
     world,
 )
+from tests.tables import named_rows
 
 ONE, TWO = AdmissionId(1), AdmissionId(2)
 #: The pods are lost now; when the time of the default policy is over.
@@ -59,7 +60,6 @@ def state(
 
 
 def message(found: WorkloadState) -> str:
-    assert found.problem is not None
     assert found.problem.code == "NotReady"
     return found.problem.message
 
@@ -67,15 +67,18 @@ def message(found: WorkloadState) -> str:
 WORKER = released("train-0", "worker/0", "n1", owner=VOLCANO)
 
 
-@pytest.mark.parametrize(
+@named_rows(
     ("fact", "taken", "names"),
-    [
-        (job(2, directed=ONE), ready(JOB), f"2 seats without a pod {EVENTS}"),
-        (job(2, directed=ONE, indexed=True), ready(JOB), f"main/0 and main/1 {EVENTS}"),
-        (volcano_job(2), ready(VOLCANO), "worker/0 and worker/1"),
-        (job(2, directed=ONE), ready(JOB, ready=False), f"2 seats without a pod {EVENTS}"),
-    ],
-    ids=["job", "indexed job", "volcano job", "lost before it was ready"],
+    {
+        "job": (job(2, directed=ONE), ready(JOB), f"2 seats without a pod {EVENTS}"),
+        "indexed job": (job(2, directed=ONE, indexed=True), ready(JOB), f"main/0 and main/1 {EVENTS}"),
+        "volcano job": (volcano_job(2), ready(VOLCANO), "worker/0 and worker/1"),
+        "lost before it was ready": (
+            job(2, directed=ONE),
+            ready(JOB, ready=False),
+            f"2 seats without a pod {EVENTS}",
+        ),
+    },
 )
 def test_a_gang_of_which_no_pod_is_made_again_goes_back_whole_with_what_is_missing(
     fact: Any, taken: Admission, names: str
@@ -108,9 +111,8 @@ def test_a_gang_that_lacks_one_of_the_pods_it_needs_goes_back_too() -> None:
 def test_what_refuses_the_pods_is_named() -> None:
     why = Reason(code=ReasonCode.REFUSED, message='pods "train-0" is forbidden: no service account')
     (rollback,) = state(volcano_job(2), [], ready(VOLCANO), refusal=why).evictable.values()
-    assert rollback.message.endswith(
-        'worker/0 and worker/1 (pods "train-0" is forbidden: no service account)'
-    )
+    told = 'worker/0 and worker/1 (pods "train-0" is forbidden: no service account)'
+    assert rollback.message.endswith(told)
 
 
 def test_a_successor_that_others_hold_back_is_missing_still() -> None:
@@ -205,16 +207,13 @@ def test_the_world_remembers_when_pods_were_lost_and_looks_again_when_the_time_i
     pods = [released(f"train-{each}", f"worker/{each}", f"n{each + 1}", owner=VOLCANO) for each in range(2)]
     facts = (queue("team"), node("n1"), node("n2"), volcano_job(2), *pods)
     known = world(facts, [ready(VOLCANO)], arrivals={VOLCANO: 1})
-    known.observe([gone(pods[0])])
-    known.refresh(NOW)
+    see(known, gone(pods[0]))
     assert VOLCANO not in known.refresh(TOLD - 1)
     assert VOLCANO in known.refresh(TOLD)
-    known.observe([gone(pods[1])])
-    known.refresh(NOW + 100)
+    see(known, gone(pods[1]), now=NOW + 100)
     assert VOLCANO in known.refresh(OVER)
     assert set(known.freeze(OVER).evictable) == {ONE}
-    known.observe([seen(pods[0]), seen(pods[1])])
-    known.refresh(OVER)
+    see(known, pods[0], pods[1], now=OVER)
     assert not known.states[VOLCANO].evictable
     assert not known.states[VOLCANO].missing_since
 
@@ -224,6 +223,5 @@ def test_another_policy_of_the_queue_counts_at_once() -> None:
     known = world(facts, [ready(VOLCANO)], arrivals={VOLCANO: 1})
     known.refresh(NOW + 60)
     assert not known.states[VOLCANO].evictable
-    known.observe([seen(queue("team", policy=replace(DEFAULT_POLICY, ready_within=60)))])
-    known.refresh(NOW + 60)
+    see(known, queue("team", policy=replace(DEFAULT_POLICY, ready_within=60)), now=NOW + 60)
     assert known.states[VOLCANO].evictable

@@ -21,25 +21,23 @@ from admission.decode.devices.resource_slices import (
     resource_slice_fact,
 )
 from admission.facts.changes import Change, Fact, FactKind
-from admission.facts.cluster import NodeFact
-from admission.facts.devices import NodeDevicesFact, PodResourceClaim
+from admission.facts.devices import PodResourceClaim
 from admission.facts.pods import PodFact
 from admission.facts.workloads import WorkloadFact
 from admission.wire import WireResourceSlice
-from admission.workloads.inputs import Timeouts
 from admission.world.devices.device_facts import DeviceFacts
-from admission.world.world import World
-from queues.admissions import Admission
 from queues.reason_codes import ReasonCode
 from queues.resources import Resources
 from queues.workload import NodeName
-from queues.world_rows import WorldRows
 from tests.builders import devices
 from tests.builders.devices import CLASS, RESOURCE, Document
-from tests.builders.facts import JOB, NOW, admission, gated, job, node, pod, released, seen
+from tests.builders.facts import JOB, admission, gated, job, node, pod, released, see, seen, world
 from tests.builders.node_agents.node_devices import node_devices
+from tests.tables import named_rows
 
 ONE_GPU = (PodResourceClaim("gpu", "one-gpu"),)
+#: The claim of a pod that was made of the template, and one that pods share.
+OWN, SHARED = (PodResourceClaim("gpu", "one-gpu", "p-gpu"),), (PodResourceClaim("gpu", "", "p-gpu"),)
 TWO_EACH = Resources({RESOURCE: 2000, "pods": 1})
 NO_GPU = Resources({"pods": 1})
 
@@ -102,14 +100,7 @@ def known(*changes: Change) -> dict[str, Any]:
     return last(DeviceFacts().resolved(changes))
 
 
-def job_in(facts: dict[str, Any]) -> WorkloadFact:
-    found = facts[JOB.uid]
-    assert isinstance(found, WorkloadFact)
-    return found
-
-
 def problem_of(fact: WorkloadFact | PodFact) -> str:
-    assert fact.obstacle is not None
     assert fact.obstacle.code is ReasonCode.INVALID_SPEC
     return fact.obstacle.message
 
@@ -118,8 +109,8 @@ def test_devices_are_counted_in_whatever_order_the_objects_come() -> None:
     changes = [*COUNTED, seen(waiting()), seen(NODE)]
     for order in list(permutations(range(6)))[::7]:
         facts = known(*(changes[index] for index in order))
-        assert job_in(facts).pod_sets[0].takes == TWO_EACH, order
-        assert job_in(facts).obstacle is None, order
+        assert facts[JOB.uid].pod_sets[0].takes == TWO_EACH, order
+        assert facts[JOB.uid].obstacle is None, order
         assert facts["n1"].allocatable[RESOURCE] == 4000, order
 
 
@@ -136,7 +127,7 @@ def test_what_is_taken_away_counts_no_more(missing: int) -> None:
 
 
 def test_a_missing_template_is_told_and_no_device_is_counted(golden: Any) -> None:
-    found = job_in(known(shows(FLAVOR), shows(CLASSES), seen(waiting())))
+    found = known(shows(FLAVOR), shows(CLASSES), seen(waiting()))[JOB.uid]
     assert problem_of(found) == golden
     assert found.pod_sets[0].takes == NO_GPU
 
@@ -157,13 +148,13 @@ def test_a_missing_template_is_told_and_no_device_is_counted(golden: Any) -> Non
     ],
 )
 def test_a_class_that_cannot_be_counted_is_told(changes: list[Change], expected: str) -> None:
-    message = problem_of(job_in(known(*changes, shows(TWO), seen(waiting()))))
+    message = problem_of(known(*changes, shows(TWO), seen(waiting()))[JOB.uid])
     assert message.startswith(f"pods of main: DeviceClass {CLASS}: {expected}")
 
 
 def test_a_template_that_asks_more_than_a_number_is_told() -> None:
     every = devices.claim_template(devices.request(allocationMode="All"))
-    message = problem_of(job_in(known(shows(FLAVOR), shows(CLASSES), shows(every), seen(waiting()))))
+    message = problem_of(known(shows(FLAVOR), shows(CLASSES), shows(every), seen(waiting()))[JOB.uid])
     assert message.startswith(
         "pods of main: ResourceClaimTemplate one-gpu: request gpu: found allocationMode All"
     )
@@ -174,9 +165,7 @@ def test_a_template_that_asks_more_than_a_number_is_told() -> None:
 
 def one_pod(*changes: Change, **facts: Any) -> PodFact:
     given = {"takes": NO_GPU, "claims": ONE_GPU, **facts}
-    found = known(*COUNTED, *changes, seen(pod("p", "n1", **given)))["p"]
-    assert isinstance(found, PodFact)
-    return found
+    return known(*COUNTED, *changes, seen(pod("p", "n1", **given)))["p"]
 
 
 def made(*requests: Document, **status: Any) -> Change:
@@ -184,32 +173,29 @@ def made(*requests: Document, **status: Any) -> Change:
 
 
 def test_the_claim_of_a_pod_counts_and_not_what_its_template_says_now() -> None:
-    mine = (PodResourceClaim("gpu", "one-gpu", "p-gpu"),)
-    assert one_pod(claims=mine).shape.takes == TWO_EACH, "the claim is not seen yet"
+    assert one_pod(claims=OWN).shape.takes == TWO_EACH, "the claim is not seen yet"
     four = made(devices.request(4))
-    assert one_pod(four, claims=mine).shape.takes[RESOURCE] == 4000
-    gone = one_pod(four, without(TWO), claims=mine)
+    assert one_pod(four, claims=OWN).shape.takes[RESOURCE] == 4000
+    gone = one_pod(four, without(TWO), claims=OWN)
     assert (gone.shape.takes[RESOURCE], gone.obstacle) == (4000, None)
 
 
 def test_a_claim_that_appears_late_changes_its_pod() -> None:
-    changes = [*COUNTED, seen(pod("p", takes=NO_GPU, claims=(PodResourceClaim("gpu", "one-gpu", "p-gpu"),)))]
+    changes = [*COUNTED, seen(pod("p", takes=NO_GPU, claims=OWN))]
     found = known(*changes, made(devices.request(3)))["p"]
     assert found.shape.takes[RESOURCE] == 3000
 
 
 def test_a_shared_claim_counts_once_for_the_first_pod_that_has_it() -> None:
-    shared = (PodResourceClaim("gpu", "", "p-gpu"),)
     taken = made(devices.request(2), **devices.reserved("p", "gpu", "gpu"))
-    first = one_pod(taken, claims=shared)
+    first = one_pod(taken, claims=SHARED)
     assert (first.shape.takes[RESOURCE], first.claims_uncounted) == (2000, False)
-    other = known(*COUNTED, taken, seen(pod("q", "n1", takes=NO_GPU, claims=shared)))["q"]
+    other = known(*COUNTED, taken, seen(pod("q", "n1", takes=NO_GPU, claims=SHARED)))["q"]
     assert (other.shape.takes[RESOURCE], other.claims_uncounted) == (0, True)
 
 
 def test_a_pod_whose_claim_cannot_be_counted_may_have_devices_all_the_same() -> None:
-    claims = (PodResourceClaim("gpu", "one-gpu", "p-gpu"),)
-    change = seen(pod("p", "n1", takes=NO_GPU, claims=claims))
+    change = seen(pod("p", "n1", takes=NO_GPU, claims=OWN))
     for objects in ((), (made(devices.request(1)),)):
         assert known(*objects, change)["p"].claims_uncounted
     assert not known(*COUNTED, made(devices.request(1)), change)["p"].claims_uncounted
@@ -220,9 +206,7 @@ def test_a_pod_whose_claim_cannot_be_counted_may_have_devices_all_the_same() -> 
 
 def devices_on_node(*changes: Change, **allocatable: int) -> int:
     offers = replace(NODE, allocatable=Resources({"pods": 110_000, **allocatable}))
-    found = known(shows(FLAVOR), shows(CLASSES), seen(offers), *changes)["n1"]
-    assert isinstance(found, NodeFact)
-    return found.allocatable[RESOURCE]
+    return known(shows(FLAVOR), shows(CLASSES), seen(offers), *changes)["n1"].allocatable[RESOURCE]
 
 
 def test_a_node_has_the_devices_that_a_class_selects() -> None:
@@ -259,25 +243,10 @@ def report(*faulty: int, count: int = 4, known_by: str = "id", **fields: Any) ->
     return Change(FactKind.NODE_DEVICES, "n1", replace(node_devices("n1", 0), devices=tuple(devices)))
 
 
-@pytest.mark.parametrize(
-    ("tainted", "faulty", "expected"),
-    [
-        ((), (), 4),
-        ((), (1,), 3),
-        ((1,), (), 3),
-        ((1,), (1,), 3),
-        ((1,), (2,), 2),
-        ((0, 1, 2, 3), (0, 1, 2, 3), 0),
-    ],
-    ids=["well", "only the agent", "only the driver", "both the same", "each another one", "all"],
-)
-@pytest.mark.parametrize("known_by", ["id", "bus_id"])
-def test_a_claimed_device_that_is_not_well_counts_once_whichever_of_the_two_tells(
-    tainted: tuple[int, ...], faulty: tuple[int, ...], expected: int, known_by: str
-) -> None:
-    published = (devices.device(index, **(TAINTED if index in tainted else {})) for index in range(4))
-    found = shows(devices.resource_slice("n1", *published))
-    assert devices_on_node(found, report(*faulty, known_by=known_by)) == expected * 1000
+def published(*tainted: int, count: int = 4) -> Change:
+    """The slice of the node, with some devices that their driver calls unhealthy."""
+    found = (devices.device(index, **(TAINTED if index in tainted else {})) for index in range(count))
+    return shows(devices.resource_slice("n1", *found))
 
 
 @pytest.mark.parametrize(("tainted", "expected"), [((), 3), ((2,), 3), ((2, 3), 2)])
@@ -285,8 +254,7 @@ def test_devices_that_the_driver_does_not_name_are_counted_by_their_resource(
     tainted: tuple[int, ...], expected: int
 ) -> None:
     """One that both call unhealthy may be the same one."""
-    published = (devices.device(index, **(TAINTED if index in tainted else {})) for index in range(4))
-    found = shows(devices.resource_slice("n1", *published))
+    found = published(*tainted)
     assert devices_on_node(found, report(1, known_by="", resource=RESOURCE)) == expected * 1000
     assert devices_on_node(found, report(1, resource=RESOURCE)) == (4 - len({1, *tainted})) * 1000
 
@@ -300,14 +268,12 @@ def test_where_the_driver_names_only_some_devices_of_a_resource_all_are_counted_
 
 def test_an_unhealthy_device_that_is_known_goes_though_the_agent_tells_of_no_other_one() -> None:
     only = report(1).fact
-    assert isinstance(only, NodeDevicesFact)
     found = Change(FactKind.NODE_DEVICES, "n1", replace(only, devices=only.devices[1:2]))
     assert devices_on_node(shows(SLICE), found) == 3000
 
 
 def test_of_devices_that_the_driver_does_not_name_as_many_are_left_as_the_agent_calls_healthy() -> None:
-    found = shows(devices.resource_slice("n1", *map(devices.device, range(3)), devices.device(3, **TAINTED)))
-    assert devices_on_node(found, report(0, 1, known_by="", resource=RESOURCE)) == 2000
+    assert devices_on_node(published(3), report(0, 1, known_by="", resource=RESOURCE)) == 2000
 
 
 def test_a_node_that_announces_more_than_its_slices_loses_only_what_is_unhealthy() -> None:
@@ -328,51 +294,20 @@ def test_parts_of_a_device_that_is_not_well_are_not_offered() -> None:
     assert devices_on_node(found, report(0)) == 1000
 
 
-H100, L40S = "example.com/h100", "example.com/l40s"
-
-
-def test_of_a_node_with_two_models_each_class_has_its_own() -> None:
-    models = [devices.device(index) for index in range(5)]
-    for index, each in enumerate(models):
-        each["attributes"]["productName"] = {"string": "H100" if index < 3 else "L40S"}
-    select = "device.driver == 'gpu.example.com' && device.attributes['gpu.example.com'].productName == '{}'"
-    classes = [shows(devices.device_class(name.lower(), select.format(name))) for name in ("H100", "L40S")]
-    flavor = shows(devices.flavor(h100=H100, l40s=L40S))
-    objects = [flavor, *classes, shows(devices.resource_slice("n1", *models)), seen(NODE)]
-    for faulty, expected in (((), (3, 2)), ((1,), (2, 2)), ((4,), (3, 1))):
-        found = known(*objects, report(*faulty, count=5))["n1"]
-        assert (found.allocatable[H100], found.allocatable[L40S]) == tuple(each * 1000 for each in expected)
-
-
-def test_a_device_of_another_class_takes_nothing_from_the_usual_resource_of_its_vendor() -> None:
-    """Of one class devices count as the resource of the vendor, of the other one by a name of their own."""
-    select = "device.driver == 'gpu.example.com' && device.attributes['gpu.example.com'].type == '{}'"
-    classes = [shows(devices.device_class(kind, select.format(kind))) for kind in ("gpu", "old")]
-    flavor = shows(devices.flavor(gpu=RESOURCE, old="example.com/old"))
-    both = devices.resource_slice("n1", devices.device(0), devices.device(1, "old"), devices.device(2, "old"))
-    found = known(flavor, *classes, shows(both), seen(NODE), report(1, count=3, resource=RESOURCE))["n1"]
-    assert (found.allocatable[RESOURCE], found.allocatable["example.com/old"]) == (1000, 1000)
-
-
 def test_a_node_is_told_anew_when_the_agent_calls_a_claimed_device_unhealthy() -> None:
     facts = DeviceFacts()
     list(facts.resolved([*COUNTED, seen(NODE)]))
     assert list(facts.resolved([report()])) == []
     [change] = facts.resolved([report(1)])
-    assert isinstance(change.fact, NodeFact)
     assert change.fact.allocatable[RESOURCE] == 3000
     assert change.fact.offers_faulty_devices, "the driver may still give it to a pod"
-    tainted = devices.resource_slice(
-        "n1", *(devices.device(i, **(TAINTED if i == 1 else {})) for i in range(4))
-    )
-    [change] = facts.resolved([shows(tainted)])
-    assert isinstance(change.fact, NodeFact)
+    [change] = facts.resolved([published(1)])
     assert not change.fact.offers_faulty_devices
 
 
 # ── pods with unhealthy devices ─────────────────────────────────────────────────────────────────────────────────
 
-HOLDER = seen(pod("p", "n1", takes=NO_GPU, claims=(PodResourceClaim("gpu", "one-gpu", "p-gpu"),)))
+HOLDER = seen(pod("p", "n1", takes=NO_GPU, claims=OWN))
 #: The claim of the pod, which has the devices 0 and 1.
 ALLOCATED = made(devices.request(2), **devices.reserved("p", "gpu", "gpu"))
 
@@ -380,7 +315,6 @@ ALLOCATED = made(devices.request(2), **devices.reserved("p", "gpu", "gpu"))
 def held(*changes: Change) -> dict[str, int]:
     """Numbers of the unhealthy devices that pods have, by the pod's uid."""
     found = known(*changes)["n1"]
-    assert isinstance(found, NodeFact)
     return {uid: each.number for uid, each in found.faulty_pods.items()}
 
 
@@ -393,24 +327,22 @@ def test_a_pod_has_the_unhealthy_device_that_was_allocated_to_its_claim(
     assert held(*(changes[index] for index in order)) == {"p": 1}
 
 
-@pytest.mark.parametrize(
+@named_rows(
     "gone",
-    [
-        replace(HOLDER, fact=None),
-        replace(ALLOCATED, fact=None),
-        made(devices.request(2)),
-        without(SLICE),
-        report(2),
-    ],
-    ids=["pod", "claim", "allocation", "slice", "fault"],
+    {
+        "pod": replace(HOLDER, fact=None),
+        "claim": replace(ALLOCATED, fact=None),
+        "allocation": made(devices.request(2)),
+        "slice": without(SLICE),
+        "fault": report(2),
+    },
 )
 def test_a_pod_has_an_unhealthy_device_no_longer_than_it_is_told(gone: Change) -> None:
     assert held(shows(SLICE), seen(NODE), HOLDER, ALLOCATED, report(1), gone) == {}
 
 
 def test_pods_that_share_a_claim_all_have_its_unhealthy_device() -> None:
-    shared = (PodResourceClaim("gpu", "", "p-gpu"),)
-    sharers = [seen(pod(uid, "n1", takes=NO_GPU, claims=shared)) for uid in ("p", "q")]
+    sharers = [seen(pod(uid, "n1", takes=NO_GPU, claims=SHARED)) for uid in ("p", "q")]
     assert held(shows(SLICE), seen(NODE), *sharers, ALLOCATED, report(1)) == {"p": 1, "q": 1}
 
 
@@ -428,14 +360,11 @@ def test_of_a_claim_with_a_device_that_its_driver_took_out_nothing_is_known() ->
     assert held(*changes) == {}
     facts = DeviceFacts()
     list(facts.resolved(changes))
-    reported = facts.reported(NodeName("n1"))
-    assert reported is not None
-    assert reported.holders == {}, "not only the device 0"
+    assert facts.reported(NodeName("n1")).holders == {}, "not only the device 0"
 
 
 def test_what_the_agent_tells_of_a_pod_and_what_its_claims_tell_are_joined() -> None:
     told = report(1, 2)
-    assert isinstance(told.fact, NodeDevicesFact)
     told = replace(told, fact=replace(told.fact, holders={"p": frozenset((3,)), "q": frozenset((2,))}))
     assert held(shows(SLICE), seen(NODE), HOLDER, ALLOCATED, told) == {"p": 1, "q": 2}
 
@@ -449,28 +378,20 @@ def test_claims_tell_no_node_anew_of_which_all_devices_are_healthy() -> None:
 # ── what follows in the world ───────────────────────────────────────────────────────────────────────────────────
 
 
-def begun(*changes: Change, admissions: tuple[Admission, ...] = ()) -> World:
-    world = World(WorldRows(arrivals={JOB: 1}, admissions=admissions), Timeouts())
-    world.begin((), (), changes)
-    world.refresh(NOW)
-    return world
-
-
 def test_a_gang_waits_for_devices_of_nodes_and_foreign_pods_take_some() -> None:
     foreign = pod("foreign", "n1", takes=NO_GPU, claims=ONE_GPU)
-    world = begun(*COUNTED, seen(NODE), seen(waiting()), seen(foreign))
-    assert world.states[JOB].workload.pod_sets[0].takes == TWO_EACH
-    assert world.node_inventory.room(NodeName("n1"))[RESOURCE] == 2000
+    known = world([*COUNTED, NODE, waiting(), foreign])
+    assert known.states[JOB].workload.pod_sets[0].takes == TWO_EACH
+    assert known.node_inventory.room(NodeName("n1"))[RESOURCE] == 2000
 
 
 def test_a_suspended_job_goes_back_if_its_template_claims_more_than_was_admitted() -> None:
     taken = admission(JOB, "n1 n1")
     taken = replace(taken, seats=tuple(replace(seat, takes=TWO_EACH) for seat in taken.seats))
-    world = begun(*COUNTED, seen(NODE), seen(waiting()), admissions=(taken,))
-    assert not world.states[JOB].evictable
-    world.observe([without(TWO), shows(devices.claim_template(devices.request(3)))])
-    world.refresh(NOW)
-    (rollback,) = world.states[JOB].evictable.values()
+    known = world([*COUNTED, NODE, waiting()], [taken])
+    assert not known.states[JOB].evictable
+    see(known, without(TWO), shows(devices.claim_template(devices.request(3))))
+    (rollback,) = known.states[JOB].evictable.values()
     assert rollback.code is ReasonCode.REQUEST_CHANGED
     assert "3 example.com/gpu, expected at most 2" in rollback.message
 
@@ -478,22 +399,18 @@ def test_a_suspended_job_goes_back_if_its_template_claims_more_than_was_admitted
 def test_a_pod_with_a_larger_claim_than_its_seat_sends_its_gang_back() -> None:
     taken = admission(JOB, "n1", pod_set="main")
     taken = replace(taken, seats=tuple(replace(seat, takes=TWO_EACH) for seat in taken.seats))
-    mine = released(
-        "p", "main/0", takes=NO_GPU, owner=JOB, claims=(PodResourceClaim("gpu", "one-gpu", "p-gpu"),)
-    )
-    running = replace(waiting(), suspended=False)
-    world = begun(*COUNTED, seen(NODE), seen(running), seen(mine), admissions=(taken,))
-    assert not world.states[JOB].evictable
-    world.observe([made(devices.request(8))])
-    world.refresh(NOW)
-    (rollback,) = world.states[JOB].evictable.values()
+    mine = released("p", "main/0", takes=NO_GPU, owner=JOB, claims=OWN)
+    known = world([*COUNTED, NODE, replace(waiting(), suspended=False), mine], [taken])
+    assert not known.states[JOB].evictable
+    see(known, made(devices.request(8)))
+    (rollback,) = known.states[JOB].evictable.values()
     assert rollback.code is ReasonCode.SEAT_MISMATCH
 
 
 def test_the_world_is_the_same_however_it_came_about() -> None:
     member = gated("m", takes=NO_GPU, claims=ONE_GPU)
-    changes = [*COUNTED, seen(NODE), seen(waiting()), seen(member)]
-    ahead, behind = begun(*changes), begun(*reversed(changes))
+    changes = [*COUNTED, NODE, waiting(), member]
+    ahead, behind = world(changes), world(reversed(changes))
     assert ahead.pods == behind.pods
     assert ahead.facts == behind.facts
     assert ahead.node_inventory.nodes == behind.node_inventory.nodes

@@ -3,8 +3,6 @@
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from admission.facts.changes import Change, FactKind
 from admission.facts.cluster import NodeFact
 from admission.facts.devices import NodeDevicesFact
@@ -16,7 +14,7 @@ from queues.resources import GPU, Resources, device
 from queues.workload import DevicePlace, DevicePlaces, NodeName
 from tests.builders.facts import node, seen
 from tests.builders.node_agents.node_devices import fault, node_devices, reported
-from tests.tables import with_rows
+from tests.tables import named_rows, with_rows
 
 XE, I915 = "gpu.intel.com/xe", "gpu.intel.com/i915"
 SMALL, LARGE = "nvidia.com/mig-1g.10gb", "nvidia.com/mig-3g.40gb"
@@ -28,36 +26,25 @@ def offers(allocatable: int, withheld: int = 0, resource: str = GPU, **more: int
     return replace(node("n1"), allocatable=Resources(amounts), withheld=held_back)
 
 
+def sharing(count: int) -> NodeFact:
+    """A node that shares its devices."""
+    fact = node("n1", count=count, labels={SHARES_DEVICES: "true"})
+    return replace(fact, allocatable=with_devices(fact.allocatable, fact.labels))
+
+
 def left(fact: NodeFact, found: NodeDevicesFact, resource: str = GPU) -> float:
     return with_reported(fact, found).allocatable[resource] / 1000
 
 
-@pytest.mark.parametrize(
+@named_rows(
     ("allocatable", "withheld", "faulty", "expected"),
-    [
-        (8, 0, (), 8),
-        (8, 0, (3,), 7),
-        (8, 0, (3, 5), 6),
-        (7, 1, (3,), 7),
-        (7, 1, (3, 5), 6),
-        (7, 1, (), 7),
-        (7, 0, (3,), 6),
-        (0, 8, tuple(range(8)), 0),
-        (32, 0, (3,), 28),
-        (28, 4, (3,), 28),
-    ],
-    ids=[
-        "all well",
-        "only the agent tells",
-        "two that only the agent tells",
-        "the plugin tells as well",
-        "the plugin tells one of two",
-        "only the plugin tells",
-        "the plugin knows one fewer, which may be another one",
-        "none is well",
-        "each is offered four times",
-        "each is offered four times and the plugin tells as well",
-    ],
+    {
+        "the plugin tells as well": (7, 1, (3,), 7),
+        "the plugin tells one of two": (7, 1, (3, 5), 6),
+        "the plugin knows one fewer, which may be another one": (7, 0, (3,), 6),
+        "each is offered four times": (32, 0, (3,), 28),
+        "each is offered four times and the plugin tells as well": (28, 4, (3,), 28),
+    },
 )
 def test_a_device_that_is_not_well_counts_once_whichever_of_the_two_tells(
     allocatable: int, withheld: int, faulty: tuple[int, ...], expected: int
@@ -72,26 +59,17 @@ def told_apart(offered: dict[int, bool], faulty: tuple[int, ...]) -> NodeDevices
     return replace(found, devices=tuple(devices))
 
 
-@pytest.mark.parametrize(
+@named_rows(
     ("allocatable", "withheld", "offered", "expected"),
-    [
-        (7, 1, {3: True}, 6),
-        (7, 1, {3: False}, 7),
-        (7, 1, {3: True, 5: False}, 6),
-        (6, 2, {3: True, 5: True}, 4),
-        (8, 0, {3: False}, 7),
-        (7, 1, {3: False, 5: True}, 6),
-        (28, 4, {3: True}, 24),
-    ],
-    ids=[
-        "the plugin holds another one back",
-        "the plugin holds it back",
-        "the plugin holds one of two back",
-        "the plugin holds two others back",
-        "the plugin offers it again, which the agent has not told yet",
-        "the other way round",
-        "another one of which each is offered four times",
-    ],
+    {
+        "the plugin holds another one back": (7, 1, {3: True}, 6),
+        "the plugin holds it back": (7, 1, {3: False}, 7),
+        "the plugin holds one of two back": (7, 1, {3: True, 5: False}, 6),
+        "the plugin holds two others back": (6, 2, {3: True, 5: True}, 4),
+        "the plugin offers it again, which the agent has not told yet": (8, 0, {3: False}, 7),
+        "the other way round": (7, 1, {3: False, 5: True}, 6),
+        "another one of which each is offered four times": (28, 4, {3: True}, 24),
+    },
 )
 def test_which_devices_the_plugin_holds_back_counts_where_it_is_told(
     allocatable: int, withheld: int, offered: dict[int, bool], expected: int
@@ -99,36 +77,24 @@ def test_which_devices_the_plugin_holds_back_counts_where_it_is_told(
     assert left(offers(allocatable, withheld), told_apart(offered, tuple(offered))) == expected
 
 
-@pytest.mark.parametrize(
+ONE_FAULTY, TWO_FAULTY = node_devices("n1", faulty=(3,)), node_devices("n1", faulty=(3, 5))
+OTHER_HELD_BACK = replace(offers(8), withheld=Resources({GPU: 0, "rdma/hca": 1000}))
+
+
+@named_rows(
     ("fact", "found", "expected"),
-    [
-        (offers(8), node_devices("n1"), False),
-        (offers(8), node_devices("n1", faulty=(3,)), True),
-        (offers(7, 1), node_devices("n1", faulty=(3,)), False),
-        (offers(7, 1), node_devices("n1", faulty=(3, 5)), True),
-        (offers(31, 1), node_devices("n1", faulty=(3,)), True),
-        (offers(28, 4), node_devices("n1", faulty=(3,)), False),
-        (offers(7, 1), told_apart({3: True}, (3,)), True),
-        (offers(7, 1), told_apart({3: False}, (3,)), False),
-        (offers(7, 1), told_apart({3: False}, (3, 5)), True),
-        (
-            replace(offers(8), withheld=Resources({GPU: 0, "rdma/hca": 1000})),
-            node_devices("n1", faulty=(3,)),
-            True,
-        ),
-    ],
-    ids=[
-        "all well",
-        "the plugin holds none back",
-        "the plugin holds one back",
-        "one of two",
-        "one share of four",
-        "all four shares",
-        "another one is held back",
-        "it is held back",
-        "one of the two is held back, and of the other one nothing is told",
-        "another resource is held back",
-    ],
+    {
+        "all well": (offers(8), node_devices("n1"), False),
+        "the plugin holds none back": (offers(8), ONE_FAULTY, True),
+        "the plugin holds one back": (offers(7, 1), ONE_FAULTY, False),
+        "one of two": (offers(7, 1), TWO_FAULTY, True),
+        "one share of four": (offers(31, 1), ONE_FAULTY, True),
+        "all four shares": (offers(28, 4), ONE_FAULTY, False),
+        "another one is held back": (offers(7, 1), told_apart({3: True}, (3,)), True),
+        "it is held back": (offers(7, 1), told_apart({3: False}, (3,)), False),
+        "nothing is told of the other of the two": (offers(7, 1), told_apart({3: False}, (3, 5)), True),
+        "another resource is held back": (OTHER_HELD_BACK, ONE_FAULTY, True),
+    },
 )
 def test_a_node_offers_an_unhealthy_device_while_the_kubelet_may_give_it(
     fact: NodeFact, found: NodeDevicesFact, expected: bool
@@ -141,11 +107,8 @@ def test_devices_of_intel_count_as_the_resource_of_the_driver_that_the_node_has(
     offered: dict[str, int], withheld: dict[str, int], expected: dict[str, int]
 ) -> None:
     fact = replace(node("n1"), allocatable=Resources(offered), withheld=Resources(withheld))
-    devices = (
-        reported(number, fault=fault(number) if number in (3, 5) else None, resource=XE)
-        for number in range(8)
-    )
-    found = replace(node_devices("n1"), devices=tuple(devices))
+    found = node_devices("n1", faulty=(3, 5))
+    found = replace(found, devices=tuple(replace(each, resource=XE) for each in found.devices))
     assert with_reported(fact, found).allocatable == Resources(expected)
 
 
@@ -160,14 +123,6 @@ def test_other_resources_of_the_node_stay() -> None:
     found = with_reported(offers(8, cpu=64_000), node_devices("n1", faulty=(0,)))
     assert found.allocatable == Resources({GPU: 7000, "pods": 110, "cpu": 64_000})
     assert [each.number for each in found.faults] == [0]
-
-
-def test_mig_instances_of_a_device_that_is_not_well_are_no_longer_offered() -> None:
-    parts = {"is_partitioned": True, "instances": {"1g.10gb": 4, "3g.40gb": 1}}
-    devices = (reported(0, **parts), reported(1, fault=fault(1), **parts), reported(2))
-    found = replace(node_devices("n1"), devices=devices)
-    fact = offers(1, **{SMALL: 8000, LARGE: 2000})
-    assert {name: left(fact, found, name) for name in (GPU, SMALL, LARGE)} == {GPU: 1, SMALL: 4, LARGE: 1}
 
 
 def test_shared_mig_instances_count_by_the_name_that_the_plugin_gives_them() -> None:
@@ -199,75 +154,28 @@ def test_mig_instances_that_are_called_by_the_resource_of_whole_devices_are_coun
 
 
 def test_of_a_node_that_shares_its_devices_the_very_device_is_taken_out() -> None:
-    labels = {SHARES_DEVICES: "true"}
-    fact = node("n1", count=4, labels=labels)
-    fact = replace(fact, allocatable=with_devices(fact.allocatable, labels))
-    whole, first = with_reported(fact, node_devices("n1", 4, faulty=(1,))).allocatable, device(GPU, 0)
-    assert whole[GPU] == 3000
-    assert [whole[device(GPU, index)] for index in range(4)] == [1000, 0, 1000, 1000]
-    # The plugin has taken it out, and the rows of the node cannot tell which one that was.
-    smaller = replace(node("n1", count=3, labels=labels), withheld=Resources({GPU: 1000}))
-    smaller = replace(smaller, allocatable=with_devices(smaller.allocatable, labels))
-    assert first in smaller.allocatable
-    offered = with_reported(smaller, node_devices("n1", 4, faulty=(1,))).allocatable
-    assert [offered[device(GPU, index)] for index in range(4)] == [1000, 0, 1000, 1000]
-    assert offered[GPU] == 3000
+    # Of the second one the plugin has taken it out, and the rows of the node cannot tell which one that was.
+    for fact in (sharing(4), replace(sharing(3), withheld=Resources({GPU: 1000}))):
+        assert device(GPU, 0) in fact.allocatable
+        offered = with_reported(fact, node_devices("n1", 4, faulty=(1,)))
+        assert (rows(offered), offered.allocatable[GPU]) == ([0, 2, 3], 3000)
 
 
 def test_a_device_that_the_plugin_does_not_offer_hides_no_unhealthy_one() -> None:
     """Four of five are offered, one is kept for a display: which one the plugin does not tell."""
     found = node_devices("n1", 5, faulty=(2,))
     assert [left(offers(4), found), left(offers(3, 1), found)] == [3, 3]
-    labels = {SHARES_DEVICES: "true"}
-    shared = node("n1", count=4, labels=labels)
-    shared = replace(shared, allocatable=with_devices(shared.allocatable, labels))
-    assert left(shared, node_devices("n1", 5, faulty=(4,))) == 3
-
-
-def test_devices_of_two_vendors_are_counted_each_by_their_own_resource() -> None:
-    amd = "amd.com/gpu"
-    devices = [reported(number, resource=GPU, fault=fault(number)) for number in range(4)]
-    devices += [reported(number, resource=amd) for number in range(4, 8)]
-    found = replace(node_devices("n1"), devices=tuple(devices))
-    fact = offers(4, **{amd: 4000})
-    assert [left(fact, found, GPU), left(fact, found, amd)] == [0, 4]
-    one_each = (*devices[1:5], replace(devices[5], fault=fault(5)), *devices[6:])
-    found = replace(found, devices=(replace(devices[0], fault=None), *one_each))
-    assert [left(fact, found, GPU), left(fact, found, amd)] == [1, 3]
+    assert left(sharing(4), node_devices("n1", 5, faulty=(4,))) == 3
 
 
 H100, L40S = "nvidia.com/h100", "nvidia.com/l40s"
 
 
-def two_models(*faulty: int, **of_h100: Any) -> NodeDevicesFact:
+def two_models(*faulty: int) -> NodeDevicesFact:
     """Four H100 and four L40S."""
-    models = [H100] * 4 + [L40S] * 4
-    devices = (
-        reported(
-            number,
-            resource=model,
-            fault=fault(number) if number in faulty else None,
-            **(of_h100 if model == H100 else {}),
-        )
-        for number, model in enumerate(models)
-    )
-    return replace(node_devices("n1"), devices=tuple(devices))
-
-
-@pytest.mark.parametrize(
-    ("faulty", "expected"),
-    [((), (4, 4)), ((1,), (3, 4)), ((6,), (4, 3)), ((0, 1, 2, 3, 4), (0, 3))],
-)
-def test_an_unhealthy_device_takes_one_from_the_resource_of_its_model(
-    faulty: tuple[int, ...], expected: tuple[int, int]
-) -> None:
-    fact = offers(4, resource=H100, **{L40S: 4000})
-    assert tuple(left(fact, two_models(*faulty), name) for name in (H100, L40S)) == expected
-
-
-def test_a_model_that_is_offered_several_times_loses_all_shares_of_a_device() -> None:
-    fact = offers(16, resource=H100, **{L40S: 4000})
-    assert [left(fact, two_models(1, 6), name) for name in (H100, L40S)] == [12, 3]
+    found = node_devices("n1", faulty=faulty)
+    devices = (replace(each, resource=H100 if each.number < 4 else L40S) for each in found.devices)
+    return replace(found, devices=tuple(devices))
 
 
 def test_mig_instances_of_one_profile_are_one_resource_for_all_models(golden: Any) -> None:
@@ -278,9 +186,8 @@ def test_mig_instances_of_one_profile_are_one_resource_for_all_models(golden: An
         reported(2, resource=L40S),
     )
     fact = offers(14, resource=SMALL, **{L40S: 1000})
-    assert [
-        left(fact, replace(node_devices("n1"), devices=devices), name) for name in (SMALL, L40S)
-    ] == golden
+    found = replace(node_devices("n1"), devices=devices)
+    assert [left(fact, found, name) for name in (SMALL, L40S)] == golden
 
 
 def test_the_devices_of_each_model_are_linked_by_themselves() -> None:
@@ -289,12 +196,8 @@ def test_the_devices_of_each_model_are_linked_by_themselves() -> None:
     devices = (replace(each, island=island) for each, island in zip(found.devices, islands, strict=True))
     fact = offers(4, resource=H100, **{L40S: 4000})
     offered = with_reported(fact, replace(found, devices=tuple(devices)))
-    assert {
-        links.resource: [(each.number, each.island) for each in links.each] for links in offered.devices
-    } == {
-        H100: [(0, 0), (1, 0), (2, 2)],
-        L40S: [(4, 4), (5, 5), (6, 6), (7, 6)],
-    }
+    links = {one.resource: [(each.number, each.island) for each in one.each] for one in offered.devices}
+    assert links == {H100: [(0, 0), (1, 0), (2, 2)], L40S: [(4, 4), (5, 5), (6, 6), (7, 6)]}
     assert [number for number in range(8) if offered.allocatable[device(H100, number)]] == [0, 1, 2]
     assert [number for number in range(8) if offered.allocatable[device(L40S, number)]] == [4, 5, 6, 7]
 
@@ -344,34 +247,29 @@ def test_devices_of_several_islands_are_offered_by_number() -> None:
     assert found.devices == (DevicePlaces(resource=GPU, each=places),)
 
 
-@pytest.mark.parametrize(
+@named_rows(
     "found",
-    [linked(0, 0, 0, 0), linked(0, 0, 0, 3, faulty=(3,)), linked(0, 0, None, 2, faulty=(2, 3))],
-    ids=["all joined", "all that are well", "nobody tells of one that is not well"],
+    {
+        "all joined": linked(0, 0, 0, 0),
+        "all that are well": linked(0, 0, 0, 3, faulty=(3,)),
+        "nobody tells of one that is not well": linked(0, 0, None, 2, faulty=(2, 3)),
+    },
 )
 def test_devices_of_one_island_are_only_counted(found: NodeDevicesFact) -> None:
     offered = with_reported(offers(4), found)
     assert (rows(offered), offered.devices) == ([], (DevicePlaces(resource=GPU),))
 
 
-@pytest.mark.parametrize(
+@named_rows(
     ("fact", "found"),
-    [
-        (offers(4), linked(None, None, None, None)),
-        (offers(4), linked(0, 0, 2, None)),
-        (offers(16), linked(0, 0, 2, 2)),
-        (offers(4, resource="amd.com/gpu"), linked(0, 0, 2, 2)),
-        (offers(4), all_called_three(linked(0, 0, 2, 2))),
-        (offers(4), linked(0, 0, 2, 2, is_partitioned=True)),
-    ],
-    ids=[
-        "koordlet's",
-        "not of all",
-        "offered several times",
-        "another resource",
-        "one number",
-        "only in parts",
-    ],
+    {
+        "koordlet's": (offers(4), linked(None, None, None, None)),
+        "not of all": (offers(4), linked(0, 0, 2, None)),
+        "offered several times": (offers(16), linked(0, 0, 2, 2)),
+        "another resource": (offers(4, resource="amd.com/gpu"), linked(0, 0, 2, 2)),
+        "one number": (offers(4), all_called_three(linked(0, 0, 2, 2))),
+        "only in parts": (offers(4), linked(0, 0, 2, 2, is_partitioned=True)),
+    },
 )
 def test_devices_that_cannot_be_told_apart_are_only_counted(fact: NodeFact, found: NodeDevicesFact) -> None:
     offered = with_reported(fact, found)
@@ -394,9 +292,7 @@ def test_devices_have_the_numbers_that_pods_know_them_by() -> None:
 
 
 def test_a_node_that_shares_devices_keeps_its_rows_and_knows_their_places() -> None:
-    labels = {SHARES_DEVICES: "true"}
-    fact = replace(node("n1", count=4, labels=labels))
-    fact = replace(fact, allocatable=with_devices(fact.allocatable, labels))
+    fact = sharing(4)
     offered = with_reported(fact, linked(0, 0, 2, 2))
     assert offered.allocatable == fact.allocatable
     [links] = offered.devices
@@ -423,6 +319,5 @@ def test_devices_may_be_reported_before_their_node_is_seen() -> None:
     facts = DeviceFacts()
     assert told(facts, node_devices("n1", faulty=(0,))) == []
     [change] = facts.resolved([seen(offers(8))])
-    assert isinstance(change.fact, NodeFact)
     assert change.fact.name == NodeName("n1")
     assert change.fact.allocatable[GPU] == 7000

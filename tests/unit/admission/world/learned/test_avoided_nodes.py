@@ -19,6 +19,7 @@ from tests.builders.facts import (
     node,
     queue,
     released,
+    see,
     seen,
     state_of,
     volcano_job,
@@ -46,8 +47,7 @@ def test_a_gang_is_kept_off_a_node_that_may_give_it_the_faulty_device_again() ->
     policy = QueuePolicy(on_fault="evict")
     known = world([queue(TEAM, policy=policy), node("n1"), node("n2"), volcano_job(1), pod], [taken])
     faulty = node_devices("n1", faulty=(3,), holders={"a": frozenset((3,))})
-    known.observe([Change(FactKind.NODE_DEVICES, "n1", faulty)])
-    known.refresh(NOW)
+    see(known, Change(FactKind.NODE_DEVICES, "n1", faulty))
     known.put_setback(VOLCANO, Setback(NOW), NOW)
     known.observe(
         [replace(seen(pod), fact=None), Change(FactKind.NODE_DEVICES, "n1", replace(faulty, holders={}))]
@@ -56,8 +56,7 @@ def test_a_gang_is_kept_off_a_node_that_may_give_it_the_faulty_device_again() ->
     known.refresh(NOW + 1000)
     assert wants(known).affinity == ((OFF_N1,),)
     held_back = replace(node("n1"), withheld=gpus(1), allocatable=gpus(7))
-    known.observe([seen(held_back)])
-    known.refresh(NOW + 1001)
+    see(known, held_back, now=NOW + 1001)
     assert wants(known) == EVERYWHERE, "the plugin gives the device to nobody"
 
 

@@ -25,6 +25,7 @@ from tests.builders.facts import (
     job,
     node,
     released,
+    see,
     seen,
     volcano_job,
     world,
@@ -64,8 +65,7 @@ def test_nothing_is_kept_for_a_write_once_the_api_server_has_given_it_up() -> No
 def test_a_seat_that_a_pod_has_left_in_this_term_is_not_written_for_again() -> None:
     known, inherited = lost_release()
     inherited.of(GROUP, NOW)
-    known.observe([gone(known.pods["a"])])
-    known.refresh(NOW)
+    see(known, gone(known.pods["a"]))
     assert inherited.of(GROUP, NOW) == {ONE: {1}}
 
 
@@ -74,8 +74,7 @@ def test_pods_that_are_made_again_in_this_term_were_let_go_in_none_before() -> N
     known, inherited = found(group(2), *members, taken=evicting(admission(GROUP, "n1 n1", pod_set=MEMBER)))
     known.observe([gone(known.pods[name]) for name in "ab"])
     again = [gated(f"{name}2", group="gang", recreated_from=name) for name in "ab"]
-    known.observe([seen(each) for each in again])
-    known.refresh(NOW)
+    see(known, *again)
     assert inherited.of(GROUP, NOW) == {}
     # Those that a term finds may have been.
     later = InheritedSeats(known, NOW, MINUTE)

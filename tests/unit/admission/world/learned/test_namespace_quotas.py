@@ -5,9 +5,8 @@ from typing import Any
 
 from admission.facts.changes import Change, FactKind
 from admission.facts.cluster import FlavorFact
-from admission.facts.pods import PodPhase
+from admission.facts.pods import PodFact, PodPhase
 from admission.facts.workloads import WorkloadFact
-from admission.workloads.inputs import Timeouts
 from admission.world.learned.held_back import HELD_BACK
 from admission.world.world import World
 from queues.admissions import Admission
@@ -16,8 +15,21 @@ from queues.quota.namespace_quota import NamespaceQuota, QuotaLimit
 from queues.reason_codes import ReasonCode
 from queues.resources import GPU, Resources
 from queues.workload import AdmissionId, WorkloadKey, WorkloadKind
-from queues.world_rows import WorldRows
-from tests.builders.facts import GRACE, JOB, NOW, TEAM, admission, gone, job, node, pod, released, seen
+from tests.builders.facts import (
+    GRACE,
+    JOB,
+    NOW,
+    TEAM,
+    admission,
+    gone,
+    job,
+    node,
+    pod,
+    released,
+    see,
+    seen,
+    world,
+)
 
 OTHER = WorkloadKey(WorkloadKind.JOB, "other-uid")
 THIRD = WorkloadKey(WorkloadKind.JOB, "third-uid")
@@ -33,12 +45,8 @@ def waiting(count: int, key: WorkloadKey = JOB, **facts: Any) -> WorkloadFact:
     return replace(job(count, suspended=True, generation="1"), key=key, name=key.uid, **facts)
 
 
-def begun(*changes: Change, admissions: tuple[Admission, ...] = ()) -> World:
-    arrivals = {JOB: 1, OTHER: 2, THIRD: 3}
-    world = World(WorldRows(arrivals=arrivals, admissions=admissions), Timeouts(refusal_grace=GRACE))
-    world.begin((), (), [seen(node("n1")), *changes])
-    world.refresh(NOW)
-    return world
+def begun(*what: Change | WorkloadFact | PodFact, admissions: tuple[Admission, ...] = ()) -> World:
+    return world([node("n1"), *what], admissions, {JOB: 1, OTHER: 2, THIRD: 3})
 
 
 def plan_of(*keys: WorkloadKey, evicts: tuple[Evict, ...] = ()) -> Plan:
@@ -49,11 +57,11 @@ def plan_of(*keys: WorkloadKey, evicts: tuple[Evict, ...] = ()) -> Plan:
     return Plan(now=NOW, ledger_seq=0, admits=admits, evicts=evicts)
 
 
-def within(world: World, plan: Plan) -> Plan:
-    kept, held_back = world.namespace_quotas.within(plan, world.freeze(NOW), world.states)
+def within(known: World, plan: Plan) -> Plan:
+    kept, held_back = known.namespace_quotas.within(plan, known.freeze(NOW), known.states)
     for key in held_back:
-        world.mark_dirty(key)
-    world.refresh(NOW)
+        known.mark_dirty(key)
+    known.refresh(NOW)
     return kept
 
 
@@ -62,12 +70,11 @@ def keys(plan: Plan) -> list[WorkloadKey]:
 
 
 def test_gangs_of_one_plan_do_not_count_on_the_same_room() -> None:
-    world = begun(quota(6), seen(waiting(4)), seen(waiting(4, OTHER)), seen(waiting(2, THIRD)))
-    plan = within(world, plan_of(JOB, OTHER, THIRD))
+    known = begun(quota(6), seen(waiting(4)), seen(waiting(4, OTHER)), seen(waiting(2, THIRD)))
+    plan = within(known, plan_of(JOB, OTHER, THIRD))
     assert keys(plan) == [JOB, THIRD]
     assert plan.reasons[OTHER].code is ReasonCode.NAMESPACE_QUOTA
-    obstacle = world.states[OTHER].workload.obstacle
-    assert obstacle is not None
+    obstacle = known.states[OTHER].workload.obstacle
     assert obstacle.message.startswith(
         "ResourceQuota team of namespace ns: found room for 2 pods (6 hard, 0 used, 4 for pods that are about to be "
         "made), expected 4 for the pods that have to start together; "
@@ -78,18 +85,18 @@ def test_seats_for_which_pods_are_still_to_be_made_are_promised() -> None:
     running = replace(waiting(4), suspended=False)
     taken = admission(JOB, "n1 n1 n1 n1")
     first = released("a", "main/0", "n1", owner=JOB, owner_name=JOB.uid)
-    world = begun(quota(6, 1), seen(running), seen(first), seen(waiting(3, OTHER)), admissions=(taken,))
-    assert keys(within(world, plan_of(OTHER))) == []
-    world = begun(quota(7, 1), seen(running), seen(first), seen(waiting(3, OTHER)), admissions=(taken,))
-    assert keys(within(world, plan_of(OTHER))) == [OTHER]
+    known = begun(quota(6, 1), seen(running), seen(first), seen(waiting(3, OTHER)), admissions=(taken,))
+    assert keys(within(known, plan_of(OTHER))) == []
+    known = begun(quota(7, 1), seen(running), seen(first), seen(waiting(3, OTHER)), admissions=(taken,))
+    assert keys(within(known, plan_of(OTHER))) == [OTHER]
 
 
 def test_what_a_gang_that_has_started_leaves_is_promised_to_nobody() -> None:
     """Its pods have ended, one after the other, and their seats are about to be given back."""
     running = replace(waiting(4), suspended=False)
     taken = admission(JOB, "n1 n1 n1 n1", started=True)
-    world = begun(quota(6), seen(running), seen(waiting(4, OTHER)), admissions=(taken,))
-    assert keys(within(world, plan_of(OTHER))) == [OTHER]
+    known = begun(quota(6), seen(running), seen(waiting(4, OTHER)), admissions=(taken,))
+    assert keys(within(known, plan_of(OTHER))) == [OTHER]
 
 
 def test_pods_count_that_are_seen_before_their_resource_quota_is_seen_to_count_them() -> None:
@@ -97,21 +104,20 @@ def test_pods_count_that_are_seen_before_their_resource_quota_is_seen_to_count_t
     taken = admission(JOB, "n1 n1 n1 n1", started=True)
     pods = [released(f"{each}", f"main/{each}", "n1", owner=JOB, owner_name=JOB.uid) for each in range(4)]
     changes = [seen(running), seen(waiting(4, OTHER)), *map(seen, pods)]
-    world = begun(quota(6, 2), *changes, admissions=(taken,))
-    assert keys(within(world, plan_of(OTHER))) == []
-    world.observe([quota(6, 3)])
-    world.refresh(NOW + 1)
-    assert held_back(world) == {OTHER}, "there is no more room than before"
+    known = begun(quota(6, 2), *changes, admissions=(taken,))
+    assert keys(within(known, plan_of(OTHER))) == []
+    see(known, quota(6, 3), now=NOW + 1)
+    assert held_back(known) == {OTHER}, "there is no more room than before"
     for ended, used in ((pods[0], 4), (replace(pods[1], phase=PodPhase.SUCCEEDED), 2)):
-        world.observe([gone(ended) if ended is pods[0] else seen(ended), quota(6, used)])
-    world.refresh(NOW + 2)
-    assert held_back(world) == set()
+        known.observe([gone(ended) if ended is pods[0] else seen(ended), quota(6, used)])
+    known.refresh(NOW + 2)
+    assert held_back(known) == set()
 
 
 def test_nothing_is_evicted_for_a_gang_that_would_not_get_its_pods() -> None:
-    world = begun(quota(6, 5), seen(waiting(4)))
+    known = begun(quota(6, 5), seen(waiting(4)))
     eviction = Evict(admission=AdmissionId(7), code=ReasonCode.PREEMPTED, message="", beneficiary=JOB)
-    assert within(world, plan_of(evicts=(eviction,))).evicts == ()
+    assert within(known, plan_of(evicts=(eviction,))).evicts == ()
     assert within(begun(quota(9, 5), seen(waiting(4))), plan_of(evicts=(eviction,))).evicts == (eviction,)
 
 
@@ -138,97 +144,87 @@ def test_a_resource_that_claimed_devices_count_as_is_left_to_the_api_server() ->
 # ── until when ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def held_back(world: World) -> set[WorkloadKey]:
-    return {key for key, state in world.states.items() if state.workload.obstacle is not None}
+def held_back(known: World) -> set[WorkloadKey]:
+    return {key for key, state in known.states.items() if state.workload.obstacle is not None}
 
 
 def test_as_many_are_considered_again_as_there_is_room_for() -> None:
-    world = begun(quota(4, 4), *(seen(waiting(2, key)) for key in (JOB, OTHER, THIRD)))
-    within(world, plan_of(JOB, OTHER, THIRD))
-    assert held_back(world) == {JOB, OTHER, THIRD}
-    world.observe([quota(4, 3)])
-    world.refresh(NOW + 1)
-    assert held_back(world) == {JOB, OTHER, THIRD}
-    world.observe([quota(4, 1)])
-    world.refresh(NOW + 2)
-    assert held_back(world) == {OTHER, THIRD}
-    world.observe([replace(quota(0), fact=None)])
-    world.refresh(NOW + 3)
-    assert held_back(world) == set()
+    known = begun(quota(4, 4), *(seen(waiting(2, key)) for key in (JOB, OTHER, THIRD)))
+    within(known, plan_of(JOB, OTHER, THIRD))
+    assert held_back(known) == {JOB, OTHER, THIRD}
+    see(known, quota(4, 3), now=NOW + 1)
+    assert held_back(known) == {JOB, OTHER, THIRD}
+    see(known, quota(4, 1), now=NOW + 2)
+    assert held_back(known) == {OTHER, THIRD}
+    see(known, replace(quota(0), fact=None), now=NOW + 3)
+    assert held_back(known) == set()
 
 
 def test_after_a_while_a_gang_for_which_there_may_be_room_is_considered_again() -> None:
     running = replace(waiting(4), suspended=False)
-    world = begun(
+    known = begun(
         quota(6), seen(running), seen(waiting(4, OTHER)), admissions=(admission(JOB, "n1 n1 n1 n1"),)
     )
-    within(world, plan_of(OTHER))
-    assert held_back(world) == {OTHER}
-    world.refresh(NOW + HELD_BACK - 1)
-    assert held_back(world) == {OTHER}
-    world.refresh(NOW + HELD_BACK)
-    assert held_back(world) == set(), "the promised pods may have been given up"
+    within(known, plan_of(OTHER))
+    assert held_back(known) == {OTHER}
+    known.refresh(NOW + HELD_BACK - 1)
+    assert held_back(known) == {OTHER}
+    known.refresh(NOW + HELD_BACK)
+    assert held_back(known) == set(), "the promised pods may have been given up"
 
-    world = begun(quota(3), seen(waiting(4)))
-    within(world, plan_of(JOB))
-    world.refresh(NOW + HELD_BACK)
-    assert held_back(world) == {JOB}, "there is no room, whoever gives up"
+    known = begun(quota(3), seen(waiting(4)))
+    within(known, plan_of(JOB))
+    known.refresh(NOW + HELD_BACK)
+    assert held_back(known) == {JOB}, "there is no room, whoever gives up"
 
 
 def test_a_gang_that_asks_more_than_a_resource_quota_ever_allows_never_fits_until_that_allows_more() -> None:
-    world = begun(quota(hard=4, used=1), seen(waiting(5)))
+    known = begun(quota(hard=4, used=1), seen(waiting(5)))
 
     def told() -> tuple[ReasonCode, str]:
-        obstacle = world.states[JOB].workload.obstacle
-        assert obstacle is not None
+        obstacle = known.states[JOB].workload.obstacle
         return obstacle.code, obstacle.message.partition(";")[0]
 
-    assert keys(within(world, plan_of(JOB))) == []
+    assert keys(within(known, plan_of(JOB))) == []
     assert told() == (
         ReasonCode.NEVER_FITS,
         "5 pods asked by the pods that have to start together, ResourceQuota team of namespace ns allows 4",
     )
-    world.observe([quota(hard=4, used=0)])
-    world.refresh(NOW)
+    see(known, quota(hard=4, used=0))
     assert told()[0] is ReasonCode.NEVER_FITS
 
-    world.observe([quota(hard=5, used=1)])
-    world.refresh(NOW)
-    assert world.states[JOB].workload.obstacle is None
-    assert keys(within(world, plan_of(JOB))) == []
+    see(known, quota(hard=5, used=1))
+    assert known.states[JOB].workload.obstacle is None
+    assert keys(within(known, plan_of(JOB))) == []
     assert told()[0] is ReasonCode.NAMESPACE_QUOTA
 
-    world.observe([quota(hard=5, used=0)])
-    world.refresh(NOW)
-    assert keys(within(world, plan_of(JOB))) == [JOB]
+    see(known, quota(hard=5, used=0))
+    assert keys(within(known, plan_of(JOB))) == [JOB]
 
 
 def test_what_is_gone_is_not_held_back() -> None:
-    world = begun(quota(3), seen(waiting(4)))
-    within(world, plan_of(JOB))
-    world.observe([replace(seen(waiting(4)), fact=None)])
-    world.refresh(NOW)
-    world.refresh(NOW + HELD_BACK)
-    assert world.namespace_quotas.obstacle_of(JOB) is None
+    known = begun(quota(3), seen(waiting(4)))
+    within(known, plan_of(JOB))
+    see(known, replace(seen(waiting(4)), fact=None))
+    known.refresh(NOW + HELD_BACK)
+    assert known.namespace_quotas.obstacle_of(JOB) is None
 
 
 def test_a_gang_that_asks_less_is_considered_at_once() -> None:
-    world = begun(quota(3), seen(waiting(4)))
-    within(world, plan_of(JOB))
-    world.observe([seen(waiting(3, generation="2"))])
-    world.refresh(NOW)
-    assert held_back(world) == set()
+    known = begun(quota(3), seen(waiting(4)))
+    within(known, plan_of(JOB))
+    see(known, waiting(3, generation="2"))
+    assert held_back(known) == set()
 
 
 def test_a_gang_whose_pods_turn_out_smaller_is_considered_after_a_while() -> None:
     small = replace(waiting(4).pod_sets[0], takes=Resources({"pods": 1}))
-    world = begun(quota(4000, resource=GPU), seen(waiting(5)))
-    within(world, plan_of(JOB))
-    assert held_back(world) == {JOB}
-    world.observe([seen(replace(waiting(5), pod_sets=(replace(small, count=5),)))])
-    world.refresh(NOW)
-    world.refresh(NOW + HELD_BACK)
-    assert held_back(world) == set()
+    known = begun(quota(4000, resource=GPU), seen(waiting(5)))
+    within(known, plan_of(JOB))
+    assert held_back(known) == {JOB}
+    see(known, replace(waiting(5), pod_sets=(replace(small, count=5),)))
+    known.refresh(NOW + HELD_BACK)
+    assert held_back(known) == set()
 
 
 # ── after the admission ─────────────────────────────────────────────────────────────────────────────────────────
@@ -241,14 +237,13 @@ def test_a_gang_goes_back_when_others_have_taken_the_room_for_its_pods() -> None
         seen(released(name, f"main/{n}", "n1", owner=JOB, owner_name=JOB.uid, created=NOW - 5))
         for n, name in enumerate("ab")
     ]
-    world = begun(quota(6, 4), seen(running), *pods, admissions=(taken,))
-    assert not world.states[JOB].evictable, "two may still be made"
-    world.observe([quota(6, 5)])
-    world.refresh(NOW)
-    assert not world.states[JOB].evictable, "the last pod was made a moment ago"
-    assert world.states[JOB].awaits_timeout
-    world.refresh(NOW + GRACE)
-    (rollback,) = world.states[JOB].evictable.values()
+    known = begun(quota(6, 4), seen(running), *pods, admissions=(taken,))
+    assert not known.states[JOB].evictable, "two may still be made"
+    see(known, quota(6, 5))
+    assert not known.states[JOB].evictable, "the last pod was made a moment ago"
+    assert known.states[JOB].awaits_timeout
+    known.refresh(NOW + GRACE)
+    (rollback,) = known.states[JOB].evictable.values()
     assert rollback.code is ReasonCode.NAMESPACE_QUOTA
     assert rollback.not_before > NOW + GRACE
     assert "found room for 1 pods (6 hard, 5 used), expected 2" in rollback.message
@@ -260,12 +255,12 @@ def test_a_gang_that_may_start_with_the_pods_it_has_stays() -> None:
         seen(released(name, f"main/{n}", "n1", owner=JOB, owner_name=JOB.uid, created=NOW - 60))
         for n, name in enumerate("ab")
     ]
-    world = begun(quota(2, 2), seen(running), *pods, admissions=(admission(JOB, "n1 n1 n1 n1"),))
-    assert not world.states[JOB].evictable
+    known = begun(quota(2, 2), seen(running), *pods, admissions=(admission(JOB, "n1 n1 n1 n1"),))
+    assert not known.states[JOB].evictable
 
 
 def test_a_gang_that_has_started_stays() -> None:
     running = replace(waiting(4), suspended=False)
     taken = admission(JOB, "n1 n1 n1 n1", started=True)
-    world = begun(quota(2, 2), seen(running), admissions=(taken,))
-    assert ReasonCode.NAMESPACE_QUOTA not in {each.code for each in world.states[JOB].evictable.values()}
+    known = begun(quota(2, 2), seen(running), admissions=(taken,))
+    assert ReasonCode.NAMESPACE_QUOTA not in {each.code for each in known.states[JOB].evictable.values()}

@@ -40,6 +40,7 @@ from tests.builders.facts import (
     node,
     pod,
     released,
+    see,
     seen,
     state_of,
     volcano_job,
@@ -232,8 +233,7 @@ def test_a_gang_that_goes_back_is_not_seated_where_it_was_refused() -> None:
     assert wants(known).affinity == ((OFF_N1,),)
     known.refresh(NOW + 600)
     assert wants(known).affinity == ((OFF_N1,),), "nothing has changed"
-    known.observe([seen(node("n1", labels={"a": "b"}))])
-    known.refresh(NOW + 601)
+    see(known, node("n1", labels={"a": "b"}), now=NOW + 601)
     assert wants(known) == EVERYWHERE
 
 
@@ -254,8 +254,7 @@ def test_a_pod_of_others_that_goes_sets_its_node_free() -> None:
     known.put_admissions([replace(taken, state=AdmissionState.CLOSED)])
     known.refresh(NOW)
     assert wants(known).affinity == ((OFF_N1,),)
-    known.observe([gone(other)])
-    known.refresh(NOW)
+    see(known, gone(other))
     assert wants(known) == EVERYWHERE
 
 
@@ -264,8 +263,7 @@ def test_a_member_that_is_refused_after_the_start_gets_another_seat() -> None:
     lost, other = stuck("a", "worker/0"), released("b", "worker/1", "n2", owner=VOLCANO)
     known = world([node("n1"), node("n2"), volcano_job(2), lost, other], [taken])
     assert [pod.name for pod in known.states[VOLCANO].unschedulable] == ["a"]
-    known.observe([replace(seen(lost), fact=None)])
-    known.refresh(NOW + 1)
+    see(known, replace(seen(lost), fact=None), now=NOW + 1)
     found = known.states[VOLCANO]
     assert found.ended == {taken.id: frozenset({0})}, "the seat is given back, not taken again"
     assert wants(known).affinity == ((OFF_N1,),)

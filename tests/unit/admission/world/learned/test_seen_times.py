@@ -2,7 +2,7 @@
 
 from admission.world.learned.seen_times import SeenTimes
 from queues.workload import AdmissionId
-from tests.builders.facts import GROUP, JOB, NOW, admission, gone, group, job, queue, released, world
+from tests.builders.facts import GROUP, JOB, NOW, admission, gone, group, job, queue, released, see, world
 
 TOLD = 1_800_000_000
 
@@ -33,12 +33,9 @@ def test_since_when_a_gang_is_leaving_is_remembered_until_its_last_pod_is_gone()
         [queue("team"), group(2), *members], [admission(GROUP, "n0 n1", pod_set="main")], {GROUP: 1}
     )
     assert known.freeze(NOW).leaving == {}
-    known.observe([gone(group(2))])
-    known.refresh(NOW + 1)
+    see(known, gone(group(2)), now=NOW + 1)
     assert (known.snapshot_is_stale, known.freeze(NOW + 1).leaving) == (True, {AdmissionId(1): NOW + 1})
-    known.observe([gone(members[0])])
-    known.refresh(NOW + 20)
+    see(known, gone(members[0]), now=NOW + 20)
     assert known.freeze(NOW + 20).leaving == {AdmissionId(1): NOW + 1}
-    known.observe([gone(members[1])])
-    known.refresh(NOW + 30)
+    see(known, gone(members[1]), now=NOW + 30)
     assert known.freeze(NOW + 30).ended == {AdmissionId(1): frozenset({0, 1})}

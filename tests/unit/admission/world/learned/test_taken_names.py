@@ -10,7 +10,19 @@ from queues.plan import Reason, Setback
 from queues.reason_codes import ReasonCode
 from queues.workload import AdmissionId
 from queues.world_rows import WorldRows
-from tests.builders.facts import GRACE, NOW, VOLCANO, admission, gone, node, pod, released, seen, volcano_job
+from tests.builders.facts import (
+    GRACE,
+    NOW,
+    VOLCANO,
+    admission,
+    gone,
+    node,
+    pod,
+    released,
+    see,
+    seen,
+    volcano_job,
+)
 
 SQUATTER = pod("train-worker-1")
 TAKEN = "pod train-worker-1 exists and is not this Job's; delete it or rename the Job"
@@ -97,6 +109,5 @@ def test_a_gang_that_needs_the_name_less_than_it_has_pods_stays() -> None:
 
 def test_a_changed_job_is_tried_again() -> None:
     world = gone_back()
-    world.observe([seen(volcano_job(2, generation="another"))])
-    world.refresh(NOW)
+    see(world, volcano_job(2, generation="another"))
     assert waits_for(world) is None

@@ -1,45 +1,12 @@
-"""How devices are connected: NVLinks through switches and in pairs, the PCI bus, and links that went down."""
-
-import pytest
+"""How devices are connected, as far as no law says it: over the PCI bus, in a fabric, by links of another version."""
 
 from admission.agent.readings import Fabric, Link, PciePath
 from admission.agent.vendors.nvidia.nvidia import Nvidia
 from tests.fakes.nvml.fake_nvml import FakeNvml
 
-STATE = "field 165"
-
 
 def links(nvidia: Nvidia) -> dict[tuple[int, int], Link]:
     return {link.between: link for link in nvidia.read().links}
-
-
-def down(nvidia: Nvidia) -> list[tuple[int, ...]]:
-    return [device.links_down for device in nvidia.read().devices]
-
-
-def test_through_a_switch_every_pair_has_the_links_of_the_device_with_fewer(
-    node: FakeNvml, nvidia: Nvidia
-) -> None:
-    gpus = [node.add_device(nvlinks="switched") for _ in range(3)]
-    assert {(link.nvlinks, link.version, link.switched) for link in links(nvidia).values()} == {(18, 4, True)}
-    node.link(gpus[1], 2, up=False)
-    node.link(gpus[1], 5, up=False)
-    assert {between: link.nvlinks for between, link in links(nvidia).items()} == {
-        (0, 1): 16,
-        (0, 2): 18,
-        (1, 2): 16,
-    }
-
-
-def test_pairs_have_the_links_between_them(node: FakeNvml, nvidia: Nvidia) -> None:
-    gpus = [node.add_device("A100") for _ in range(4)]
-    node.connect(gpus[0], gpus[1], links=12)
-    node.connect(gpus[2], gpus[3], links=4)
-    found = {between: (link.nvlinks, link.version, link.switched) for between, link in links(nvidia).items()}
-    assert found.pop((0, 1)) == (12, 3, False)
-    assert found.pop((2, 3)) == (4, 3, False)
-    assert set(found.values()) == {(0, 0, False)}
-    assert len(found) == 4
 
 
 def test_a_device_without_links_has_a_way_over_the_bus(node: FakeNvml, nvidia: Nvidia) -> None:
@@ -60,47 +27,6 @@ def test_a_device_without_links_has_a_way_over_the_bus(node: FakeNvml, nvidia: N
     assert paths[6, 7] is PciePath.SYSTEM
 
 
-def test_whether_one_may_read_the_others_memory(node: FakeNvml, nvidia: Nvidia) -> None:
-    node.add_device(peers=1)
-    node.add_device(peers=1)
-    node.add_device(peers=2)
-    assert {between: link.peer_access for between, link in links(nvidia).items()} == {
-        (0, 1): True,
-        (0, 2): False,
-        (1, 2): False,
-    }
-    node.unsupported("nvmlDeviceGetP2PStatus", "nvmlDeviceGetTopologyCommonAncestor")
-    nvidia.close()
-    assert {(link.peer_access, link.path) for link in links(nvidia).values()} == {(None, None)}
-
-
-def test_the_ways_are_asked_again_when_mig_is_switched(node: FakeNvml, nvidia: Nvidia) -> None:
-    first, _ = node.add_device(), node.add_device()
-    assert links(nvidia)[0, 1].peer_access is True
-    node.partition(first, "1g.10gb")
-    assert links(nvidia)[0, 1].peer_access is False
-    node.whole(first)
-    assert links(nvidia)[0, 1].peer_access is True
-
-
-# ── links that are down ─────────────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.parametrize("by_field", [True, False])
-def test_links_that_are_not_active_are_told(by_field: bool, node: FakeNvml, nvidia: Nvidia) -> None:
-    first, second = node.add_device("A100"), node.add_device("A100")
-    node.connect(first, second, links=4)
-    if not by_field:
-        node.unsupported(STATE)
-    idle = tuple(range(4, 12))
-    assert down(nvidia) == [idle, idle]
-    node.link(first, 2, up=False)
-    assert down(nvidia) == [(2, *idle), idle]
-    assert links(nvidia)[0, 1].nvlinks == 3
-    node.link(first, 2, up=True)
-    assert down(nvidia) == [idle, idle]
-
-
 def test_after_a_restart_of_the_driver_links_are_asked_about_again(node: FakeNvml, nvidia: Nvidia) -> None:
     gpus = [node.add_device(nvlinks="switched") for _ in range(2)]
     assert links(nvidia)[0, 1].version == 4
@@ -108,15 +34,6 @@ def test_after_a_restart_of_the_driver_links_are_asked_about_again(node: FakeNvm
         node.set(gpu, nvlink_version=7)
     node.restart_driver()
     assert links(nvidia)[0, 1].version == 5
-
-
-def test_a_link_that_does_not_tell_is_neither_active_nor_down(node: FakeNvml, nvidia: Nvidia) -> None:
-    node.add_device(nvlinks="switched")
-    node.add_device(nvlinks="switched")
-    nvidia.read()
-    node.unsupported(STATE, "nvmlDeviceGetNvLinkState")
-    assert down(nvidia) == [(), ()]
-    assert links(nvidia)[0, 1].nvlinks == 0
 
 
 def test_traffic_is_told_in_bytes_over_all_links(node: FakeNvml, nvidia: Nvidia) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from admission.agent.readings import MigInstance, Process
+from admission.agent.readings import MigInstance
 from admission.agent.vendors.nvidia.nvidia import Nvidia
 from tests.fakes.nvml.fake_nvml import FakeNvml
 
@@ -37,31 +37,6 @@ def test_each_instance_is_told_with_its_profile_and_its_place(node: FakeNvml, nv
     )
 
 
-def test_an_instance_of_another_profile_with_the_same_id_is_another_one(
-    node: FakeNvml, nvidia: Nvidia
-) -> None:
-    gpu = node.add_device()
-    node.partition(gpu, "1g.10gb")
-    (before,) = instances(nvidia)
-    node.partition(gpu, "2g.20gb")
-    (after,) = instances(nvidia)
-    assert (after.id, after.profile, after.memory_bytes) == (before.id, "2g.20gb", 2 * before.memory_bytes)
-
-
-def test_without_mig_there_are_no_instances(node: FakeNvml, nvidia: Nvidia) -> None:
-    gpu = node.add_device()
-    node.partition(gpu, "1g.10gb")
-    assert len(instances(nvidia)) == 1
-    node.whole(gpu)
-    assert instances(nvidia) == ()
-
-
-def test_where_the_place_may_not_be_asked_for_it_stays_unknown(node: FakeNvml, nvidia: Nvidia) -> None:
-    node.fail("nvmlDeviceGetGpuInstanceById", 4)
-    node.partition(node.add_device(), "1g.10gb")
-    assert [(each.start, each.size) for each in instances(nvidia)] == [(None, None)]
-
-
 def test_after_a_restart_of_the_driver_instances_are_asked_about_again(
     node: FakeNvml, nvidia: Nvidia
 ) -> None:
@@ -92,19 +67,3 @@ def test_media_extensions_are_named_as_the_device_plugin_does(node: FakeNvml, nv
     node.partition(gpu, "1g.10gb")
     node.instances(gpu)[0].profile = b"1g.10gb+me"
     assert [each.profile for each in instances(nvidia)] == ["1g.10gb.me"]
-
-
-def test_processes_are_told_with_their_memory_and_instance(node: FakeNvml, nvidia: Nvidia) -> None:
-    gpu, other = node.add_device(), node.add_device()
-    first, second = node.partition(gpu, "1g.10gb", "1g.10gb")
-    node.run(gpu, 4242, memory=3 << 30, instance=second)
-    node.run(gpu, 17, instance=first)
-    node.run(other, 99, memory=0xFFFFFFFFFFFFFFFF)
-    devices = nvidia.read().devices
-    assert devices[0].processes == (
-        Process(pid=17, memory_bytes=1 << 30, instance=first),
-        Process(pid=4242, memory_bytes=3 << 30, instance=second),
-    )
-    assert devices[1].processes == (Process(pid=99, memory_bytes=None, instance=None),)
-    node.end_processes(gpu)
-    assert nvidia.read().devices[0].processes == ()

@@ -1,7 +1,6 @@
 """A node's devices are read as they are, whatever comes, goes and fails."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from admission.agent.vendors.nvidia.nvidia import Nvidia
 from admission.agent.vendors.vendor import VendorAbsent, VendorFailed
 from tests.fakes.nvml.fake_nvml import FakeNvml
 
-DRIVER_NOT_LOADED, GPU_IS_LOST, VERSION_MISMATCH, UNKNOWN = 9, 15, 18, 999
+GPU_IS_LOST, VERSION_MISMATCH, UNKNOWN = 15, 18, 999
 
 
 def by_id(nvidia: Nvidia) -> dict[str, DeviceReading]:
@@ -53,13 +52,6 @@ def test_a_device_is_told_with_all_that_its_driver_says(node: FakeNvml, nvidia: 
     assert telemetry.nvlink_bytes == 0
 
 
-@pytest.mark.parametrize("action", range(8))
-def test_each_recovery_action_has_a_meaning(action: int, node: FakeNvml, nvidia: Nvidia) -> None:
-    gpu = node.add_device()
-    node.set(gpu, recovery_action=action)
-    assert by_id(nvidia)[gpu].recovery is list(RecoveryAction)[action]
-
-
 def test_an_action_that_is_not_known_stays_unknown(node: FakeNvml, nvidia: Nvidia) -> None:
     gpu = node.add_device(recovery_action=8)
     assert by_id(nvidia)[gpu].recovery is None
@@ -82,14 +74,6 @@ def test_what_a_device_does_not_tell_stays_unknown(node: FakeNvml, nvidia: Nvidi
     assert device.telemetry.sm_clock == 1980
 
 
-@pytest.mark.parametrize("code", [2, 3, 4, 10, 13, 999])
-def test_a_call_that_fails_costs_no_more_than_its_own_fact(code: int, node: FakeNvml, nvidia: Nvidia) -> None:
-    node.add_device()
-    node.fail("nvmlDeviceGetUtilizationRates", code)
-    (device,) = nvidia.read().devices
-    assert (device.telemetry.utilisation, device.telemetry.temperature, device.lost) == (None, 40, False)
-
-
 def test_an_older_driver_without_fields_is_asked_by_single_calls(node: FakeNvml, nvidia: Nvidia) -> None:
     gpu = node.add_device(nvlinks="switched", ecc_corrected=7, remap_uncorrected=3, remap_failed=1)
     everything = by_id(nvidia)[gpu]
@@ -103,45 +87,7 @@ def test_an_older_driver_without_fields_is_asked_by_single_calls(node: FakeNvml,
     assert device.recovery is None
 
 
-def test_models_may_be_mixed(node: FakeNvml, nvidia: Nvidia) -> None:
-    models = ["H100", "L40S", "T4"]
-    gpus = [node.add_device(model) for model in models]
-    assert [(device.id, device.model) for device in nvidia.read().devices] == list(
-        zip(gpus, ["NVIDIA H100 80GB HBM3", "NVIDIA L40S", "Tesla T4"], strict=True)
-    )
-
-
 # ── loss and return ─────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_a_device_that_falls_off_the_bus_is_lost_and_keeps_what_does_not_change(
-    node: FakeNvml, nvidia: Nvidia
-) -> None:
-    first, second = node.add_device(nvlinks="switched"), node.add_device(nvlinks="switched")
-    before = by_id(nvidia)[first]
-    node.lose(first)
-    reading = nvidia.read()
-    lost, other = reading.devices
-    assert (lost.id, lost.index, lost.lost, lost.model) == (first, 0, True, before.model)
-    assert (lost.minor, lost.bus_id, lost.pcie_root, lost.numa_node) == (
-        before.minor,
-        before.bus_id,
-        before.pcie_root,
-        before.numa_node,
-    )
-    assert (lost.ecc, lost.telemetry.temperature, lost.links_down, lost.mig_enabled) == (None, None, (), None)
-    assert (other.id, other.lost) == (second, False)
-    assert reading.links == ()
-
-
-def test_a_device_that_comes_back_is_whole_again(node: FakeNvml, nvidia: Nvidia) -> None:
-    first, second = node.add_device(nvlinks="switched"), node.add_device(nvlinks="switched")
-    before = nvidia.read()
-    node.lose(second)
-    assert by_id(nvidia)[second].lost
-    assert not by_id(nvidia)[first].lost
-    node.bring_back(second)
-    assert nvidia.read() == before
 
 
 def test_a_device_that_only_a_new_session_sees_is_found_after_a_few_reads(
@@ -169,55 +115,11 @@ def test_a_device_that_stays_lost_starts_the_library_again_only_now_and_then(
     assert node.sessions - before <= 8
 
 
-def test_a_device_whose_handle_gives_any_error_is_lost(node: FakeNvml, nvidia: Nvidia) -> None:
-    gpu = node.add_device()
-    nvidia.read()
-    node.fail("nvmlDeviceGetHandleByIndex_v2", UNKNOWN)
-    assert by_id(nvidia)[gpu].lost
-    node.fail("nvmlDeviceGetHandleByIndex_v2", 0)
-    assert not by_id(nvidia)[gpu].lost
-
-
 def test_a_device_that_goes_away_during_a_read_is_lost_in_this_read(node: FakeNvml, nvidia: Nvidia) -> None:
     gpu = node.add_device()
     nvidia.read()
     node.fail("nvmlDeviceGetPowerUsage", GPU_IS_LOST)
     assert by_id(nvidia)[gpu].lost
-
-
-# ── hot plug ────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_a_device_that_is_plugged_in_is_read_at_once(node: FakeNvml, nvidia: Nvidia) -> None:
-    first = node.add_device()
-    nvidia.read()
-    second = node.add_device("A100")
-    assert [device.id for device in nvidia.read().devices] == [first, second]
-
-
-def test_a_device_that_is_taken_out_is_lost_and_others_keep_their_index(
-    node: FakeNvml, nvidia: Nvidia
-) -> None:
-    gpus = [node.add_device() for _ in range(3)]
-    before = nvidia.read()
-    node.unplug(gpus[1])
-    assert [(device.id, device.index, device.lost) for device in nvidia.read().devices] == [
-        (gpus[0], 0, False),
-        (gpus[1], 1, True),
-        (gpus[2], 2, False),
-    ]
-    node.plug(gpus[1])
-    assert nvidia.read() == before
-
-
-def test_a_device_that_was_exchanged_between_two_reads_is_seen_by_the_next(
-    node: FakeNvml, nvidia: Nvidia
-) -> None:
-    old = node.add_device()
-    nvidia.read()
-    node.unplug(old)
-    new = node.replace(old)
-    assert [(device.id, device.index, device.lost) for device in nvidia.read().devices] == [(new, 0, False)]
 
 
 def test_where_the_library_does_not_start_again_a_lost_device_is_still_told(
@@ -232,30 +134,7 @@ def test_where_the_library_does_not_start_again_a_lost_device_is_still_told(
         nvidia.read()
 
 
-def test_a_device_in_the_place_of_a_lost_one_takes_its_index(node: FakeNvml, nvidia: Nvidia) -> None:
-    old, other = node.add_device(), node.add_device()
-    nvidia.read()
-    place = bytes(node.device(old).bus_id)
-    node.unplug(old)
-    nvidia.read()
-    new = node.add_device("A100", bus_id=place)
-    assert [(device.id, device.index) for device in nvidia.read().devices] == [(new, 0), (other, 1)]
-
-
 # ── the driver ──────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_a_driver_that_was_restarted_is_found_again_by_the_same_read(node: FakeNvml, nvidia: Nvidia) -> None:
-    gpu = node.add_device(nvlinks="switched")
-    nvidia.read()
-    node.set(gpu, minor=3)
-    node.restart_driver("575.51.02")
-    reading = nvidia.read()
-    assert (reading.driver_version, reading.devices[0].minor, reading.devices[0].lost) == (
-        "575.51.02",
-        3,
-        False,
-    )
 
 
 @pytest.fixture
@@ -314,36 +193,6 @@ def test_where_the_kernel_shows_no_module_the_boot_and_what_was_seen_are_told(
     node.add_device("H100")
     (node.sysfs / "module/nvidia").rename(node.sysfs / "module/other")
     assert booted.read().driver_start == "0f-boot"
-
-
-def test_while_the_driver_is_away_the_read_fails_and_then_goes_on(node: FakeNvml, nvidia: Nvidia) -> None:
-    node.add_device()
-    before = nvidia.read()
-    node.stop_driver()
-    for _ in range(2):
-        with pytest.raises(VendorFailed, match="it was there before"):
-            nvidia.read()
-    node.start_driver()
-    after = nvidia.read()
-    assert after == replace(before, driver_start=after.driver_start)
-
-
-def test_without_a_driver_the_vendor_is_absent_until_it_is_loaded(node: FakeNvml, nvidia: Nvidia) -> None:
-    gpu = node.add_device()
-    node.stop_driver()
-    with pytest.raises(VendorAbsent, match="Driver Not Loaded"):
-        nvidia.read()
-    node.start_driver()
-    assert [device.id for device in nvidia.read().devices] == [gpu]
-
-
-def test_without_a_device_the_vendor_is_absent_until_one_is_plugged_in(
-    node: FakeNvml, nvidia: Nvidia
-) -> None:
-    with pytest.raises(VendorAbsent, match="no device"):
-        nvidia.read()
-    gpu = node.add_device()
-    assert [device.id for device in nvidia.read().devices] == [gpu]
 
 
 def test_where_the_kernel_tells_nothing_the_first_device_is_found_all_the_same(

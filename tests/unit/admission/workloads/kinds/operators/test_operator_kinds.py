@@ -22,6 +22,7 @@ from tests.builders.operator_jobs import (
     RAY,
     SPECS,
     Document,
+    child_cluster,
     fact,
     replicated,
     roles,
@@ -56,9 +57,8 @@ def test_without_a_queue_it_is_nobodys_business(kind: WorkloadKind) -> None:
 )
 def test_one_without_any_pod_says_what_it_waits_for(kind: WorkloadKind, spec: Document) -> None:
     state = state_of(fact(kind, spec, suspended=True))
-    assert state.workload.obstacle == Obstacle(
-        ReasonCode.NOT_ENOUGH_PODS, "spec: found pod sets of 0 pods, expected at least one pod"
-    )
+    told = "spec: found pod sets of 0 pods, expected at least one pod"
+    assert state.workload.obstacle == Obstacle(ReasonCode.NOT_ENOUGH_PODS, told)
     assert state.needs_seats, "what needs none has no reason"
     assert fact(kind, spec, suspended=False).obstacle is None, "what runs may be scaled to nothing"
 
@@ -102,94 +102,58 @@ def test_it_has_ended_when_its_status_says_so(kind: WorkloadKind, status: Docume
 
 
 @pytest.mark.parametrize(
-    ("kind", "status", "left"),
+    ("told", "left"),
     [
-        (
-            WorkloadKind.PYTORCH_JOB,
-            {"replicaStatuses": {"Master": {"active": 1}, "Worker": {"succeeded": 2}}},
-            {"master": 1, "worker": 1},
-        ),
-        (
-            WorkloadKind.PYTORCH_JOB,
-            {"replicaStatuses": {"Worker": {"succeeded": 9}}},
-            {"master": 1, "worker": 0},
-        ),
-        (WorkloadKind.PYTORCH_JOB, {"replicaStatuses": ["?"]}, {"master": 1, "worker": 3}),
-        (
-            WorkloadKind.PYTORCH_JOB,
-            {"replicaStatuses": {"Other": {"succeeded": 1}}},
-            {"master": 1, "worker": 3},
-        ),
+        ({"Master": {"active": 1}, "Worker": {"succeeded": 2}}, {"master": 1, "worker": 1}),
+        ({"Worker": {"succeeded": 9}}, {"master": 1, "worker": 0}),
+        (["?"], {"master": 1, "worker": 3}),
+        ({"Other": {"succeeded": 1}}, {"master": 1, "worker": 3}),
     ],
 )
-def test_pods_that_succeeded_need_no_seat(kind: WorkloadKind, status: Document, left: dict[str, int]) -> None:
-    found = fact(kind, status=status)
+def test_pods_that_succeeded_need_no_seat(told: Any, left: dict[str, int]) -> None:
+    found = fact(WorkloadKind.PYTORCH_JOB, status={"replicaStatuses": told})
     assert {pods.name: pods.count for pods in found.pod_sets} == left
     assert found.minimum == sum(left.values())
-    assert found.generation == fact(kind).generation, "it asks for nothing else"
+    assert found.generation == fact(WorkloadKind.PYTORCH_JOB).generation, "it asks for nothing else"
+
+
+JOB_SET, PYTORCH_JOB, RAY_JOB = WorkloadKind.JOB_SET, WorkloadKind.PYTORCH_JOB, WorkloadKind.RAY_JOB
+#: What a RayJob is refused for.
+WAITS = "a RayJob is suspended while it waits, which KubeRay refuses"
+SHUTS_DOWN = {"shutdownAfterJobFinishes": True}
 
 
 @pytest.mark.parametrize(
     ("kind", "spec", "message"),
     [
-        (WorkloadKind.JOB_SET, {"replicatedJobs": "many"}, "spec.replicatedJobs: found str, expected array."),
-        (WorkloadKind.JOB_SET, {}, "spec.replicatedJobs: found no pod template, expected at least one"),
-        (
-            WorkloadKind.JOB_SET,
-            {"replicatedJobs": [{"name": "a", "template": {"spec": {}}}]},
-            "spec.replicatedJobs.0.template.spec.template: found none, expected a pod template",
-        ),
-        (
-            WorkloadKind.JOB_SET,
-            {"replicatedJobs": [replicated("a"), replicated("a")]},
-            "spec.replicatedJobs.1: found a a second time, expected different names",
-        ),
-        (
-            WorkloadKind.JOB_SET,
-            {"replicatedJobs": [replicated("Not a name")]},
-            "spec.replicatedJobs.0 as a name of pods: found 'Not a name', expected a DNS label: lower case letters, "
-            "digits and -, at most 63 characters",
-        ),
-        (
-            WorkloadKind.PYTORCH_JOB,
-            {"pytorchReplicaSpecs": roles(Worker=-1)},
-            "spec.pytorchReplicaSpecs.Worker.replicas: found -1, expected 0 to 10000",
-        ),
-        (
-            WorkloadKind.RAY_JOB,
-            {"rayClusterSpec": RAY},
-            "spec.shutdownAfterJobFinishes: found false, expected true: a RayJob is suspended while it waits, which "
-            "KubeRay refuses without it",
-        ),
-        (
-            WorkloadKind.RAY_JOB,
-            {"clusterSelector": {"ray.io/cluster": "a"}, "shutdownAfterJobFinishes": True},
-            "spec.clusterSelector: found a selector, expected none: a RayJob is suspended while it waits, which KubeRay"
-            " refuses for the cluster of another object. Put the queue on the RayCluster, and none on the RayJob",
-        ),
-        (
-            WorkloadKind.RAY_JOB,
-            {"rayClusterSpec": RAY, "shutdownAfterJobFinishes": "yes"},
-            "spec.shutdownAfterJobFinishes: found str, expected bool.",
-        ),
-        (
-            WorkloadKind.RAY_CLUSTER,
-            {"headGroupSpec": None},
-            "spec.headGroupSpec.template: found none, expected a pod template",
-        ),
-        (
-            WorkloadKind.RAY_CLUSTER,
-            {"headGroupSpec": {"template": {"spec": {"containers": []}}}},
-            "spec.headGroupSpec.template.spec.containers: found none, expected at least one",
-        ),
+        (JOB_SET, {"replicatedJobs": "many"}, "spec.replicatedJobs: found str, expected array."),
+        (JOB_SET, {}, "spec.replicatedJobs: found no pod template, expected at least one"),
+        (JOB_SET, {"replicatedJobs": [{"name": "a", "template": {"spec": {}}}]},
+         "spec.replicatedJobs.0.template.spec.template: found none, expected a pod template"),
+        (JOB_SET, {"replicatedJobs": [replicated("a"), replicated("a")]},
+         "spec.replicatedJobs.1: found a a second time, expected different names"),
+        (JOB_SET, {"replicatedJobs": [replicated("Not a name")]},
+         "spec.replicatedJobs.0 as a name of pods: found 'Not a name', expected a DNS label: lower case letters, "
+         "digits and -, at most 63 characters"),
+        (PYTORCH_JOB, {"pytorchReplicaSpecs": roles(Worker=-1)},
+         "spec.pytorchReplicaSpecs.Worker.replicas: found -1, expected 0 to 10000"),
+        (RAY_JOB, {"rayClusterSpec": RAY},
+         f"spec.shutdownAfterJobFinishes: found false, expected true: {WAITS} without it"),
+        (RAY_JOB, {"clusterSelector": {"ray.io/cluster": "a"}, **SHUTS_DOWN},
+         f"spec.clusterSelector: found a selector, expected none: {WAITS} for the cluster of another object. Put the "
+         "queue on the RayCluster, and none on the RayJob"),
+        (RAY_JOB, {"rayClusterSpec": RAY, "shutdownAfterJobFinishes": "yes"},
+         "spec.shutdownAfterJobFinishes: found str, expected bool."),
+        (WorkloadKind.RAY_CLUSTER, {"headGroupSpec": None},
+         "spec.headGroupSpec.template: found none, expected a pod template"),
+        (WorkloadKind.RAY_CLUSTER, {"headGroupSpec": {"template": {"spec": {"containers": []}}}},
+         "spec.headGroupSpec.template.spec.containers: found none, expected at least one"),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_used_says_field_found_and_expected(
     kind: WorkloadKind, spec: Document, message: str
 ) -> None:
-    obstacle = fact(kind, spec).obstacle
-    assert obstacle is not None
-    assert obstacle.message == message
+    assert fact(kind, spec).obstacle.message == message
 
 
 SPARK_ROLE: Document = {"coreRequest": "500m", "memory": "2g"}
@@ -213,16 +177,13 @@ def test_pods_of_spark_ask_for_their_memory_with_the_overhead(
 ) -> None:
     found = fact(WorkloadKind.SPARK_APPLICATION, {"driver": role, "executor": role, **more})
     assert found.obstacle is None
-    assert [(pods.takes["cpu"], pods.takes["memory"]) for pods in found.pod_sets] == [
-        (cpu, mebibytes * 2**20),
-        (cpu, mebibytes * 2**20),
-    ]
+    asks = [(pods.takes["cpu"], pods.takes["memory"]) for pods in found.pod_sets]
+    assert asks == [(cpu, mebibytes * 2**20)] * 2
 
 
 @with_rows("more", "message")
 def test_what_spark_cannot_be_seated_with_is_told(more: Document, message: str) -> None:
     found = fact(WorkloadKind.SPARK_APPLICATION, {"driver": {}, "executor": {}, **more})
-    assert found.obstacle is not None
     assert found.obstacle.message == message
 
 
@@ -233,31 +194,10 @@ def test_more_pods_than_can_be_considered_are_an_obstacle() -> None:
 
 
 def test_a_ray_cluster_of_a_ray_job_waits_with_it() -> None:
-    reader = support_of(WorkloadKey(WorkloadKind.RAY_CLUSTER, "u")).reader
-    assert reader is not None
-    owner = {"apiVersion": "ray.io/v1", "kind": "RayJob", "name": "train", "uid": "j", "controller": True}
-    raw = msgspec.json.encode({"metadata": {"name": "c", "ownerReferences": [owner]}, "spec": RAY})
-    found = reader.fact(msgspec.json.decode(raw, type=reader.wire), msgspec.Raw(raw))
+    found = child_cluster(fact(WorkloadKind.RAY_JOB), RAY)
     assert isinstance(found, ChildCluster)
-    assert found.workload == WorkloadKey(WorkloadKind.RAY_JOB, "j")
+    assert found.workload == WorkloadKey(WorkloadKind.RAY_JOB, "u")
     assert found.pods == {"head": 1, "small": 3, "tpu": 8}
-
-
-@pytest.mark.parametrize(("labels", "known"), [({}, False), ({"muster.dev/queue-name": "team"}, True)])
-def test_a_job_of_a_job_set_waits_with_it_unless_it_names_a_queue(labels: Document, known: bool) -> None:
-    reader = support_of(WorkloadKey(WorkloadKind.JOB, "u")).reader
-    assert reader is not None
-    owner = {
-        "apiVersion": "jobset.x-k8s.io/v1alpha2",
-        "kind": "JobSet",
-        "name": "a",
-        "uid": "s",
-        "controller": True,
-    }
-    raw = msgspec.json.encode(
-        {"metadata": {"name": "a-0", "uid": "u", "labels": labels, "ownerReferences": [owner]}, "spec": {}}
-    )
-    assert (reader.fact(msgspec.json.decode(raw, type=reader.wire), msgspec.Raw(raw)) is not None) is known
 
 
 # ── what is written ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -274,7 +214,6 @@ def test_it_is_resumed_with_its_queue_in_every_template_if_it_is_still_the_same(
     steps = json_patch(order)
     assert order.verb is Verb.PATCH_JOB
     assert order.resource is support_of(found.key).resource
-    assert steps is not None
     assert steps[:2] == [
         {"op": "test", "path": "/metadata/uid", "value": "u"},
         {"op": "test", "path": "/metadata/generation", "value": 7},
@@ -292,29 +231,21 @@ def test_it_is_resumed_with_its_queue_in_every_template_if_it_is_still_the_same(
     assert resumes["value"] is False
 
 
-def test_a_train_job_is_resumed_and_suspended_before_its_job_set() -> None:
-    owner = {
-        "apiVersion": "trainer.kubeflow.org/v1alpha1",
-        "kind": "TrainJob",
-        "name": "tune",
-        "uid": "t",
-        "controller": True,
-    }
+_TRAINER = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob"}
+TRAIN_JOB = {**_TRAINER, "name": "tune", "uid": "t", "controller": True}
 
+
+def test_a_train_job_is_resumed_and_suspended_before_its_job_set() -> None:
     def before(*, suspended: bool, evicted: bool, **reference: Any) -> Any:
-        made = fact(WorkloadKind.JOB_SET, suspended=suspended, ownerReferences=[{**owner, **reference}])
+        made = fact(WorkloadKind.JOB_SET, suspended=suspended, ownerReferences=[{**TRAIN_JOB, **reference}])
         taken = admission(made.key, "n1 n1", pod_set="driver")
         state = state_of(made, (), [evicting(taken) if evicted else taken])
         [order] = orders_for(state, made, NodeInventory(), Timeouts())
         return order.before
 
     resumed = before(suspended=True, evicted=False)
-    assert (resumed.resource.kind, resumed.namespace, resumed.name, resumed.uid) == (
-        "TrainJob",
-        "ns",
-        "tune",
-        "t",
-    )
+    place = (resumed.resource.kind, resumed.namespace, resumed.name, resumed.uid)
+    assert place == ("TrainJob", "ns", "tune", "t")
     assert resumed.body == {"metadata": {"uid": "t"}, "spec": {"suspend": False}}
     assert before(suspended=False, evicted=True).body["spec"] == {"suspend": True}
     assert before(suspended=True, evicted=False, kind="Other") is None
@@ -323,8 +254,7 @@ def test_a_train_job_is_resumed_and_suspended_before_its_job_set() -> None:
 
 @pytest.mark.parametrize("evicted", [False, True])
 def test_a_train_job_waits_with_its_job_set_also_if_only_it_was_resumed(evicted: bool) -> None:
-    owner = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "name": "tune", "uid": "t"}
-    made = fact(WorkloadKind.JOB_SET, suspended=True, ownerReferences=[{**owner, "controller": True}])
+    made = fact(WorkloadKind.JOB_SET, suspended=True, ownerReferences=[TRAIN_JOB])
     taken = [evicting(admission(made.key, "n1 n1", pod_set="driver"))] if evicted else []
     [order] = orders_for(state_of(made, (), taken), made, NodeInventory(), Timeouts())
     assert (order.resource.kind, order.name, order.uid) == ("TrainJob", "tune", "t")
@@ -359,7 +289,6 @@ def test_what_ran_before_it_was_in_a_queue_runs_on_and_says_so(kind: WorkloadKin
     found = fact(kind, suspended=False)
     state = state_of(found, (), [])
     assert orders_for(state, found, NodeInventory(), Timeouts()) == []
-    assert state.workload.obstacle is not None
     assert state.workload.obstacle.code == "NotGated"
     in_migration = Context(queues={"team-a": TEAM}, adopt_until={"team-a": 2_000_000_000})
     nameless = replace(found, queue=None, namespace="team-a")
@@ -368,9 +297,8 @@ def test_what_ran_before_it_was_in_a_queue_runs_on_and_says_so(kind: WorkloadKin
 
 @each_kind
 def test_what_ran_before_runs_on_also_if_it_cannot_be_read(kind: WorkloadKind) -> None:
-    found = replace(
-        fact(kind, suspended=False), revision=None, obstacle=Obstacle(ReasonCode.INVALID_SPEC, "…")
-    )
+    unreadable = Obstacle(ReasonCode.INVALID_SPEC, "…")
+    found = replace(fact(kind, suspended=False), revision=None, obstacle=unreadable)
     assert orders_for(state_of(found, (), []), found, NodeInventory(), Timeouts()) == []
 
 
@@ -384,16 +312,12 @@ def test_a_template_says_that_muster_resumed_its_object() -> None:
         resumed=True,
     )
     marks["annotations"]["muster.dev/member-of"] = "pytorchjob/train/another/worker"
-    revision = fact(WorkloadKind.PYTORCH_JOB, spec).revision
-    assert revision is not None
-    assert not revision.resumed
+    assert not fact(WorkloadKind.PYTORCH_JOB, spec).revision.resumed
 
 
 def test_a_job_set_that_places_its_pods_itself_says_what_to_write_instead(golden: Any) -> None:
     own = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "example.com/pool"}
-    obstacle = fact(WorkloadKind.JOB_SET, annotations=own).obstacle
-    assert obstacle is not None
-    assert obstacle.message == golden
+    assert fact(WorkloadKind.JOB_SET, annotations=own).obstacle.message == golden
 
 
 def test_pods_of_kubeflow_that_succeeded_run_again_after_an_eviction() -> None:

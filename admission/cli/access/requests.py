@@ -1,21 +1,171 @@
-"""One question to the read API: through the API server, as the user of the kubeconfig, or straight to a replica.
+"""Requests of commands: where they ask (a replica of Muster, or the API server as the user of the kubeconfig), one
+request there, and questions to the read API with their pages and errors.
 
-Standard library and msgspec only: a call of the plugin should take no longer than the answer.
+Standard library and msgspec only, and what opens connections is imported when one is opened: a call of the plugin
+should take no longer than the answer.
 """
 
 import json
-from collections.abc import Mapping
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from urllib.parse import urlencode
 
 from admission.cli.access.missing_rights import missing_right
-from admission.cli.access.route import Route
-from admission.cli.failures import UNREACHABLE, WRONGLY_CALLED, CommandFailed
+from admission.cli.command_line import UNREACHABLE, WRONGLY_CALLED, CommandFailed
 
 if TYPE_CHECKING:
+    from http.client import HTTPResponse
+
+    from admission.api_connection import Access
     from queues.read_api.bodies import NodeList, PendingList, UserList, WorkloadList
     from queues.read_api.usage import UsageList
+
+#: A warning of an API server in the header of that name.
+_WARNING: Final = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
+_AGENT: Final = {"User-Agent": "kubectl-muster"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """Where the API server is, and the read API behind it."""
+
+    #: URL of a replica. None to ask through the API server.
+    server: str | None = None
+    #: PEM file of the authorities that its certificate is checked by. None for the system's.
+    server_ca: str | None = None
+    #: File with the token to ask a replica with. None for MUSTER_TOKEN.
+    token_file: str | None = None
+    kubeconfig: str | None = None
+    context: str | None = None
+    #: Seconds, for connecting and for each read.
+    timeout: float = 15.0
+    #: How the API server is reached. None for what the kubeconfig says.
+    access: "Access | None" = None
+
+    def namespace(self, given: str | None) -> str:
+        """The namespace that a command is about."""
+        if given:
+            return given
+        from admission.kube.client.kubeconfig import current_namespace
+
+        return current_namespace(self.kubeconfig, self.context)
+
+    def within(self, seconds: float) -> "Route":
+        """The same with at most so much patience."""
+        return replace(self, timeout=min(self.timeout, seconds))
+
+    def to_cluster(self) -> "Access":
+        """How the API server is reached. Raises UnusableAccess: the kubeconfig cannot be used."""
+        if self.access is not None:
+            return self.access
+        from admission.kube.client.kubeconfig import load
+
+        return load(self.kubeconfig, self.context)
+
+    def to_muster(self) -> "Access":
+        """How the read API is reached. Raises CommandFailed: what the route names cannot be read."""
+        return self.to_cluster() if self.server is None else _replica(self, self.server)
+
+
+def _replica(route: Route, server: str) -> "Access":
+    """A replica, asked with a bearer token: it does not see the certificate of a kubeconfig."""
+    from admission.api_connection import Access
+
+    try:
+        token = os.environ.get("MUSTER_TOKEN", "")
+        if route.token_file is not None:
+            token = Path(route.token_file).read_text(encoding="utf-8")
+        authority = None if route.server_ca is None else Path(route.server_ca).read_text(encoding="ascii")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandFailed(tried="Reading the token and the authorities", found=str(error)) from error
+    return Access(
+        server=server.rstrip("/") if "://" in server else f"https://{server}",
+        authority=authority,
+        headers=(("Authorization", f"Bearer {token.strip()}"),) if token.strip() else (),
+    )
+
+
+class Answer(NamedTuple):
+    """What a server answered."""
+
+    status: int
+    body: bytes
+    #: Of the API server.
+    warnings: tuple[str, ...] = ()
+
+
+def request(
+    access: "Access",
+    target: str,
+    *,
+    timeout: float,
+    tried: str,
+    unreachable: str,
+    method: str = "GET",
+    body: bytes | None = None,
+    headers: Mapping[str, str] = {},
+) -> Answer:
+    """The answer. ``timeout`` in seconds, for connecting and for each read; ``body``: JSON.
+    ``headers``: in place of the usual ones, or in addition to them.
+
+    Raises CommandFailed saying what was ``tried``; ``unreachable`` is the advice if no server answers. Raises
+    UnusableAccess.
+    """
+    import http.client
+    import ssl
+
+    from admission.api_connection import Connection
+
+    connection = Connection(access, timeout=timeout)
+    usual = {
+        "Accept": "application/json",
+        **_AGENT,
+        **({} if body is None else {"Content-Type": "application/json"}),
+    }
+    try:
+        answer = connection.send_request(method, target, headers={**usual, **headers}, body=body)
+        warnings = _WARNING.findall(", ".join(answer.headers.get_all("Warning", ())))
+        return Answer(answer.status, answer.read(), tuple(re.sub(r"\\(.)", r"\1", text) for text in warnings))
+    except ssl.SSLCertVerificationError as error:
+        hint = "Check certificate-authority(-data) of the cluster in the kubeconfig."
+        raise CommandFailed(tried=tried, found=error.verify_message, hint=hint) from error
+    except TimeoutError as error:
+        found = f"no answer within {timeout:g} seconds"
+        raise CommandFailed(tried=tried, found=found, hint="Wait longer with --timeout SECONDS.") from error
+    except (OSError, http.client.HTTPException) as error:
+        raise CommandFailed(tried=tried, found=_sentence_of(error), hint=unreachable) from error
+    finally:
+        connection.close()
+
+
+@contextmanager
+def stream(access: "Access", target: str, *, timeout: float) -> "Iterator[HTTPResponse]":
+    """An answer that is read while it comes. ``timeout`` in seconds, for each read. Raises OSError, HTTPException and
+    UnusableAccess."""
+    from admission.api_connection import Connection
+
+    connection = Connection(access, timeout=timeout)
+    try:
+        yield connection.send_request("GET", target, headers={"Accept": "text/event-stream", **_AGENT})
+    finally:
+        connection.close()
+
+
+def _sentence_of(error: Exception) -> str:
+    if isinstance(error, ConnectionRefusedError):
+        return "connection refused"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return f"{type(error).__name__} {error}".strip()
+
+
+# -- the read API ----------------------------------------------------------------------------------------------
 
 #: Where the API server passes requests on to Muster.
 PREFIX: Final = "/apis/read.muster.dev/v1/"
@@ -102,7 +252,6 @@ def fetch(
     advice = (
         UNREACHABLE if route.server is None else "Is that the address of `muster run` (setting readListen)?"
     )
-    from admission.cli.access.transport import request
 
     tried = f"Asking Muster at {access.server}"
     status, body, _ = request(

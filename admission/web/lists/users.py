@@ -1,31 +1,15 @@
-"""Lines of workloads and users, as the read API shows them."""
+"""Lines of users, as the read API shows them."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Final
 
-import msgspec
-
-from admission.web.tree import names_alike
 from queues.read_api import bodies
 from queues.read_api.quantities import hours
-from queues.reason_codes import ReasonCode
 from queues.resources import amount, show
 from queues.sql.read.rows import UserLine
 
-Item = TypeVar("Item", bound=bodies.WaitingBody)
 #: Past use of users is that of a week.
 PAST_SECONDS: Final = 7 * 86400
-
-
-def with_meant_queue(item: Item, names: Iterable[str]) -> Item:
-    """The item, with names that look alike in its reason if its queue does not exist. ``names``: of queues that the
-    user may see."""
-    reason = item.reason
-    if reason is None or reason.code != ReasonCode.UNKNOWN_QUEUE:
-        return item
-    near = names_alike(item.queue, names)
-    message = f"{reason.message.rstrip('.')}. Did you mean {' or '.join(near)}?" if near else reason.message
-    return msgspec.structs.replace(item, reason=msgspec.structs.replace(reason, message=message))
 
 
 def share_of(queue: bodies.QueueBody) -> str:

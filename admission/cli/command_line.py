@@ -1,0 +1,175 @@
+"""How a command line is run: its command is found by name, and ends with an exit code; errors are sentences instead of
+tracebacks.
+
+0 it worked; 1 it did not; 2 it was called wrongly; 3 the answer is too old to rely on; 130 interrupted.
+
+Commands are imported when one of them is called: a call does not wait for the others.
+"""
+
+import os
+import sys
+from collections.abc import MutableMapping, Sequence
+from functools import partial
+from importlib import import_module
+from typing import Any, Final
+
+import click
+
+from admission.cli.rendering.terminal import columns_of, filled, say
+from queues.errors import MusterError
+
+#: Environment variable: set, an unexpected error shows its traceback.
+TRACEBACK = "MUSTER_TRACEBACK"
+
+#: Exit codes.
+WRONGLY_CALLED: Final = 2
+INTERRUPTED: Final = 130
+
+#: Advice where no API server answers.
+UNREACHABLE: Final = (
+    "Is the cluster up, and is this the right context? `kubectl cluster-info` asks the same server."
+)
+
+
+class CommandFailed(MusterError):
+    """{tried}: {found}. {hint}"""
+
+    def __init__(self, *, found: str, tried: str = "", hint: str = "") -> None:
+        """``tried``: what was tried, before a colon; "": ``found`` says it all."""
+        #: Exit code of the command.
+        self.exit_code = 1
+        what = f"{tried}: {found}" if tried else found
+        sentence = what if what.endswith(("?", "!")) else what.rstrip(".") + "."
+        super().__init__(sentence + (f"\n{hint}" if hint else ""))
+
+
+def finish(command: click.Command, name: str, arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code; it never raises. ``arguments``: None for those of the process."""
+    try:
+        result = command.main(args=arguments, prog_name=name, standalone_mode=False)
+        sys.stdout.flush()
+    except click.ClickException as error:
+        _show(error)
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader (head, less) has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        return _failed(error)
+    return result if isinstance(result, int) else 0
+
+
+def _show(error: click.ClickException) -> None:
+    """As click shows it, with its usage; the message fits the terminal."""
+    begins = "Error: "
+    message = filled(begins + error.format_message(), columns_of(sys.stderr)).removeprefix(begins)
+    vars(error)["format_message"] = lambda: message
+    error.show()
+
+
+def _failed(error: Exception) -> int:
+    if os.environ.get(TRACEBACK):
+        raise error
+    if isinstance(error, MusterError):
+        complain(str(error))
+        return error.exit_code if isinstance(error, CommandFailed) else 1
+    if isinstance(error, OSError) and error.filename is not None:
+        complain(f"{error.filename}: {error.strerror}")
+    else:
+        complain(
+            f"{type(error).__name__}: {error}\nThis is a fault of Muster; {TRACEBACK}=1 shows where it is."
+        )
+    return 1
+
+
+def complain(message: str) -> None:
+    """Print an error to standard error."""
+    say(f"Error: {message}", err=True)
+
+
+#: Commands that were taken out, by how they were called, and what to use instead.
+REMOVED_COMMANDS: Final = {
+    "muster backup": "pg_dump writes backups, and the chart's CronJob runs it (value `backup.enabled`): see Backup and"
+    " restore in docs/how-to/operate.md",
+    "muster restore": "pg_restore restores what pg_dump wrote, and `muster migrate` brings it to this version: see"
+    " Restore in docs/how-to/operate.md",
+    "muster simulate": "recorded traces are played in a checkout of the sources: `python -m tests.bench.simulate`, see"
+    " docs/reference/benchmarks.md",
+    "muster failed-turns": "a turn that could not be decided is a file in failedTurnsDir, and the log line `failed"
+    " turn kept` has the command that copies it",
+    "muster pause": "`kubectl muster queue pause QUEUE` stops the admissions of a queue, and of all where"
+    " QUEUE is root",
+    "muster resume": "`kubectl muster queue resume QUEUE` starts them again",
+    "kubectl muster queue list": "`kubectl muster queues` shows the tree of queues",
+    "kubectl muster queue get": "`kubectl muster queues QUEUE` shows a queue and those below it",
+    "kubectl muster job view": "`kubectl muster explain NAME` shows everything about a workload",
+    "kubectl muster jobflow": "`kubectl get jobflows` and `kubectl describe jobflow NAME` show a flow with what each"
+    " of its Jobs waits for, `kubectl muster jobs` its Jobs, and `kubectl delete jobflow NAME` removes it",
+    "kubectl muster top": "`kubectl muster queues -w` and `kubectl muster pending -A -w` show the same as it changes,"
+    " and `kubectl muster page` in a browser",
+    "kubectl muster quota move": "`kubectl muster quota set FROM --deserved gpu=24`, then the same for TO, moves it"
+    " for good, and `kubectl muster quota lend` until a time",
+    "kubectl muster quota diff": "`kubectl muster quota history QUEUE --since TIME` shows each change, and `kubectl"
+    " muster quota show QUEUE --at TIME` what it had",
+}
+
+
+class CommandGroup(click.Group):
+    """A group that names what replaced a command that was taken out, and ends the help of each with its examples."""
+
+    def __init__(self, *given: Any, places: tuple[str, ...] = (), **more: Any) -> None:
+        """``places``: ``module:name`` of commands that are imported when one is called, in the order of the docs."""
+        super().__init__(*given, **more)
+        self._places = {place.rpartition(":")[2].rstrip("_"): place for place in places}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Their names, in the order of the alphabet."""
+        return sorted(self.commands)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of that name. None if there is none."""
+        command = self.loaded(cmd_name)
+        if command is not None:
+            full_name = f"{ctx.command_path} {cmd_name}"
+            vars(command).setdefault("format_epilog", partial(_format_examples, command, full_name))
+        return command
+
+    def loaded(self, name: str) -> click.Command | None:
+        """The command of that name, imported now if it was not. None if there is none."""
+        if name in self._places and name not in self._own:
+            module, _, attribute = self._places[name].partition(":")
+            self._own[name] = getattr(import_module(module), attribute)
+        return self._own.get(name)
+
+    @property
+    def commands(self) -> MutableMapping[str, click.Command]:
+        """All of them, by name: imported now."""
+        return {name: found for name in (*self._places, *self._own) if (found := self.loaded(name))}
+
+    @commands.setter
+    def commands(self, given: MutableMapping[str, click.Command]) -> None:
+        self._own = given
+
+    def add_command(self, cmd: click.Command, name: str | None = None) -> None:
+        """Add a command that is imported already."""
+        self._own[name or str(cmd.name)] = cmd
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Raises UsageError."""
+        called = f"{ctx.command_path} {args[0]}"
+        if (instead := REMOVED_COMMANDS.get(called)) is not None:
+            raise click.UsageError(f"{called} was removed: {instead}.", ctx)
+        return super().resolve_command(ctx, args)
+
+
+def _format_examples(
+    command: click.Command, full_name: str, context: click.Context, formatter: click.HelpFormatter
+) -> None:
+    from admission.cli.examples import epilog_of
+
+    command.epilog = epilog_of(full_name)
+    type(command).format_epilog(command, context, formatter)

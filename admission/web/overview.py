@@ -1,0 +1,422 @@
+"""The queues at one moment as the read API shows them: the tree with states and numbers of each subtree, past use,
+loans and limits of users; and the order in which each queue's workloads are tried.
+
+With ``usageHalfLife`` past use counts in a queue's share.
+
+The order is for positions that Postgres counts. One thing is not in the rows: which user is next where the use of each
+user counts, as under ``round-robin``. There a position is counted as if all workloads were of one user, and
+``counted_by`` says so.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Final, TypeVar
+
+from msgspec.structs import replace
+
+from admission.web.reader import EVERYTHING, Sight, UnknownName
+from queues.api.names import SCHEDULING_VOLCANO
+from queues.api.quota.loans import loans_of
+from queues.api.types.queue import QueueDocument
+from queues.errors import InvalidDocument
+from queues.order.policies import by_user, counts_use, small_first, urgency
+from queues.quota.accounts import Account
+from queues.quota.decayed_usage import DecayedUsage, PastUse
+from queues.quota.loans import Loan, LoanInForce, loans_in_force
+from queues.quota.queue import ROOT, Queue
+from queues.quota.tree import QueueTree
+from queues.read_api import bodies
+from queues.reason_codes import ReasonCode
+from queues.resources import show
+from queues.sql.read.rows import AccountLine, OrderTerms, QueueLine
+from queues.text_format import rfc3339
+from queues.workload import FlavorName, QueueName
+
+Item = TypeVar("Item", bound=bodies.WaitingBody)
+#: Names that an unknown one is compared with: comparing takes time.
+_COMPARED: Final = 200
+_BROKEN: Final = "its ancestors form a cycle, or one of them does not exist"
+_REMOVED: Final = "its object was deleted; what still runs in it counts until it ends"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueuePast:
+    """Past use of one queue and its subtree."""
+
+    #: Seconds: use that long ago counts half.
+    half_life: int
+    #: Decayed averages, in units of ``queues.resources``. None while not all postings are read.
+    averages: Mapping[Account, int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """The queues at one moment, with what is computed from them."""
+
+    lines: tuple[QueueLine, ...]
+    tree: QueueTree
+    order: Mapping[QueueName, OrderTerms]
+    shown: tuple[bodies.QueueBody, ...]
+
+    @classmethod
+    def of(
+        cls, lines: tuple[QueueLine, ...], queues: QueueTree, past: Mapping[QueueName, QueuePast], now: int
+    ) -> "Overview":
+        """Of these queues with their policies. ``now``: seconds since the epoch."""
+        shown = with_loans(tree(lines, past), lines, queues.queues, now)
+        return cls(lines, queues, order_terms(queues), with_access_limits(shown, queues.queues))
+
+    def visible(self, sight: Sight) -> tuple[bodies.QueueBody, ...]:
+        """The queues that a user may see, parents first."""
+        return tuple(in_sight(body, sight) for body in self.shown if sight.shows_queue(body.name))
+
+
+def tree(
+    lines: Iterable[QueueLine], pasts: Mapping[QueueName, QueuePast] | None = None
+) -> tuple[bodies.QueueBody, ...]:
+    """Queues as bodies, parents before children and siblings by name; counts are those of the subtree."""
+    pasts = pasts or {}
+    by_name = {line.name: line for line in lines}
+    children: dict[QueueName | None, list[QueueName]] = defaultdict(list)
+    for name in sorted(by_name):
+        parent = by_name[name].parent
+        children[parent if parent in by_name else None].append(name)
+    order: list[QueueName] = []
+    stack = children[None][::-1]
+    while stack:
+        order.append(stack.pop())
+        stack.extend(reversed(children[order[-1]]))
+    order += sorted(by_name.keys() - set(order))  # queues of a cycle are below no root
+    lines_in_order = [by_name[name] for name in order]
+    paused = _inherited(lines_in_order, lambda line: line.paused)
+    closed = _inherited(lines_in_order, lambda line: line.closed)
+    counts = {name: (by_name[name].pending, by_name[name].admitted) for name in order}
+    for name in reversed(order):
+        parent = by_name[name].parent
+        if parent in counts and not by_name[name].broken:
+            counts[parent] = tuple(map(sum, zip(counts[parent], counts[name], strict=True)))  # type: ignore[assignment]
+    return tuple(
+        replace(
+            _queue(by_name[name], _state(by_name[name], closed, paused), *counts[name], pasts.get(name)),
+            paused=name in paused,
+        )
+        for name in order
+    )
+
+
+def _inherited(lines: Iterable[QueueLine], holds: Callable[[QueueLine], bool]) -> dict[QueueName, QueueName]:
+    """Queues for which something holds, each with the nearest queue on its path upwards that states it."""
+    said: dict[QueueName, QueueName] = {}
+    for line in lines:  # parents come first
+        if holds(line):
+            said[line.name] = line.name
+        elif line.parent in said:
+            said[line.name] = said[line.parent]
+    return said
+
+
+def _state(
+    line: QueueLine, closed: Mapping[QueueName, QueueName], paused: Mapping[QueueName, QueueName]
+) -> tuple[str, str]:
+    """The state of a queue, and what is to be said about it."""
+    if line.broken:
+        return "broken", _BROKEN if line.present else _REMOVED
+    if (by := closed.get(line.name)) is not None:
+        message = "takes and admits nothing new" + ("" if by == line.name else f", by way of {by}")
+        if (stopped := paused.get(line.name)) is not None:
+            message += "; paused too" + ("" if stopped == line.name else f", by way of {stopped}")
+        return "closed", message
+    if (by := paused.get(line.name)) is not None:
+        return "paused", "" if by == line.name else f"by way of {by}"
+    return "open", ""
+
+
+def _queue(
+    line: QueueLine, said: tuple[str, str], pending: int, admitted: int, past: QueuePast | None
+) -> bodies.QueueBody:
+    state, message = said
+    accounts = tuple(
+        _account(account, past)
+        for account in sorted(_all_accounts(line.accounts, past), key=lambda a: (a.flavor, a.resource))
+    )
+    shares = [account.share for account in accounts if account.share is not None]
+    with_past = [account.share_with_past for account in accounts if account.share_with_past is not None]
+    return bodies.QueueBody(
+        name=line.name,
+        parent=line.parent,
+        state=state,
+        message=message,
+        changed_by=line.changed_by,
+        share=max(shares, default=None),
+        pending=pending,
+        admitted=admitted,
+        accounts=accounts,
+        usage_half_life_seconds=None if past is None else past.half_life,
+        share_with_past=max(with_past, default=None),
+    )
+
+
+def _all_accounts(lines: Iterable[AccountLine], past: QueuePast | None) -> list[AccountLine]:
+    """The accounts of a queue, and accounts in which only past use is left."""
+    accounts = {account_of(line): line for line in lines}
+    for account in (past.averages or {}) if past is not None else {}:
+        accounts.setdefault(account, AccountLine(flavor=account.flavor, resource=account.resource))
+    return list(accounts.values())
+
+
+def _account(line: AccountLine, past: QueuePast | None) -> bodies.AccountBody:
+    def shown(units: int | None) -> str | None:
+        return None if units is None else show(line.resource, units)
+
+    average = None
+    if past is not None and past.averages is not None:
+        average = past.averages.get(account_of(line), 0)
+    weighed = None if average is None or not line.deserved else (line.used + average) / (2 * line.deserved)
+    return bodies.AccountBody(
+        flavor=line.flavor,
+        resource=line.resource,
+        used=show(line.resource, line.used),
+        counted=show(line.resource, line.counted),
+        guarantee=show(line.resource, line.guarantee),
+        deserved=shown(line.deserved),
+        capability=shown(line.capability),
+        share=round(line.used / line.deserved, 4) if line.deserved else None,
+        past_use=shown(average),
+        share_with_past=None if weighed is None else round(weighed, 4),
+    )
+
+
+def subtree(lines: Iterable[QueueLine], top: str, sight: Sight = EVERYTHING) -> list[QueueName]:
+    """The queue and all queues below it. Raises UnknownName, with visible names that look alike."""
+    children: dict[str, list[QueueName]] = defaultdict(list)
+    names = {line.name for line in lines}
+    for line in lines:
+        children[line.parent or ""].append(line.name)
+    if top not in names and top != ROOT:
+        raise UnknownName(what="queue", name=top, near=names_alike(top, filter(sight.shows_queue, names)))
+    found = [QueueName(top)]
+    for name in found:
+        found.extend(child for child in children[name] if child not in found)
+    return found
+
+
+def names_alike(name: str, names: Iterable[str]) -> tuple[str, ...]:
+    """Names that look like another one, best first; at most three."""
+    near_first = sorted(names, key=lambda each: (each[:1] != name[:1], each))
+    return tuple(get_close_matches(name, near_first[:_COMPARED], n=3, cutoff=0.7))
+
+
+def with_meant_queue(item: Item, names: Iterable[str]) -> Item:
+    """The item, with names that look alike in its reason if its queue does not exist. ``names``: of queues that the
+    user may see."""
+    reason = item.reason
+    if reason is None or reason.code != ReasonCode.UNKNOWN_QUEUE:
+        return item
+    near = names_alike(item.queue, names)
+    message = f"{reason.message.rstrip('.')}. Did you mean {' or '.join(near)}?" if near else reason.message
+    return replace(item, reason=replace(reason, message=message))
+
+
+def path_to_root(queues: tuple[bodies.QueueBody, ...], start: str) -> tuple[bodies.QueueBody, ...]:
+    """The queue of that name and the queues above it."""
+    by_name = {queue.name: queue for queue in queues}
+    path: list[bodies.QueueBody] = []
+    name: str | None = start
+    while name in by_name and by_name[name] not in path:
+        path.append(by_name[name])
+        name = by_name[name].parent
+    return tuple(path)
+
+
+# -- past use --------------------------------------------------------------------------------------------------
+
+
+def account_of(line: AccountLine) -> Account:
+    """The account of the line."""
+    return Account(FlavorName(line.flavor), line.resource)
+
+
+def states_half_life(lines: Iterable[QueueLine]) -> bool:
+    """True if some queue states ``usageHalfLife``."""
+    return any(((line.document.get("spec") or {}).get("policy") or {}).get("usageHalfLife") for line in lines)
+
+
+def past_by_queue(
+    tree: QueueTree, lines: Iterable[QueueLine], past: PastUse | None, now: int
+) -> dict[QueueName, QueuePast]:
+    """Past use by queue, where it counts, as a decision at ``now`` (seconds since the epoch) sees it.
+
+    Without ``past`` (not all postings are read yet) only the half-lives are known.
+    """
+    held = {line.name: {account_of(each): each.used for each in line.accounts} for line in lines}
+    decay = DecayedUsage.over(tree, lambda queue: held.get(queue, {}), lambda queue, user: {})
+    if decay is None:
+        return {}
+    if past is not None:
+        decay.update(past, now)
+    pasts = {}
+    for queue in held:
+        half_life = decay.half_life(queue) if queue in tree.paths else None
+        of_queue = decay.of_queue(queue) if half_life is not None else None
+        if half_life is not None and of_queue is not None:
+            pasts[queue] = QueuePast(
+                half_life=half_life, averages=None if past is None else of_queue.averages()
+            )
+    return pasts
+
+
+# -- loans, and limits of users --------------------------------------------------------------------------------
+
+
+def with_loans(
+    shown: Iterable[bodies.QueueBody],
+    lines: Iterable[QueueLine],
+    queues: Mapping[QueueName, Queue],
+    now: int,
+) -> tuple[bodies.QueueBody, ...]:
+    """Queues with the loans that last at ``now``, in seconds. ``queues``: with the limits that they state."""
+    loans = {line.name: found for line in lines if (found := loans_of(line.document.get("spec") or {}))}
+    of_queue: dict[str, list[bodies.LoanInForceBody]] = {}
+    for each in loans_in_force(queues, loans, now).loans if loans else ():
+        for name in (each.lender, each.loan.to):
+            of_queue.setdefault(name, []).append(_in_force(each))
+    return tuple(
+        replace(body, loans=tuple(of_queue[body.name])) if body.name in of_queue else body for body in shown
+    )
+
+
+def in_sight(body: bodies.QueueBody, sight: Sight) -> bodies.QueueBody:
+    """A queue without the names of queues that lend to it and that the user may not see."""
+    if all(each.from_ is None or sight.shows_queue(each.from_) for each in body.loans):
+        return body
+    return replace(
+        body,
+        loans=tuple(
+            each
+            if each.from_ is None or sight.shows_queue(each.from_)
+            else replace(each, from_=None, reason="", problem="")
+            for each in body.loans
+        ),
+    )
+
+
+def _in_force(each: LoanInForce) -> bodies.LoanInForceBody:
+    return bodies.LoanInForceBody(
+        **loan_fields(each.loan),
+        from_=each.lender,
+        counts=each.loan.account.show(each.units),
+        problem=each.problem,
+    )
+
+
+def loan_fields(loan: Loan) -> dict[str, str]:
+    """A loan as fields of ``LoanBody``."""
+    return {
+        "to": loan.to,
+        "flavor": loan.account.flavor,
+        "resource": loan.account.resource,
+        "amount": loan.account.show(loan.units),
+        "until": rfc3339(loan.until),
+        "reason": loan.reason,
+    }
+
+
+def with_access_limits(
+    shown: Iterable[bodies.QueueBody], queues: Mapping[QueueName, Queue]
+) -> tuple[bodies.QueueBody, ...]:
+    """Queues with the limits that they state themselves."""
+    return tuple(
+        body
+        if (found := _limits_of(queues.get(QueueName(body.name)))) is None
+        else replace(body, access_limits=found)
+        for body in shown
+    )
+
+
+def _limits_of(queue: Queue | None) -> bodies.AccessLimitsBody | None:
+    if queue is None:
+        return None
+    found = bodies.AccessLimitsBody(
+        max_run_time_seconds=queue.max_run_time,
+        max_per_user={name: show(name, units) for name, units in sorted(queue.max_per_user.items())},
+        max_gang=queue.max_gang,
+        max_pending=queue.max_pending,
+        max_pending_per_user=queue.max_pending_per_user,
+    )
+    return None if found == bodies.AccessLimitsBody() else found
+
+
+# -- the order of queues ---------------------------------------------------------------------------------------
+
+#: An ageing that is even faster makes no other order, and its sums would leave 64 bits.
+_LARGEST_FACTOR: Final = 10**9
+
+
+def policies(lines: Iterable[QueueLine]) -> QueueTree:
+    """The queues with their policies, own and inherited."""
+    return QueueTree.build({line.name: _domain_queue(line) for line in lines}, None)
+
+
+def _domain_queue(line: QueueLine) -> Queue:
+    document = {
+        "apiVersion": SCHEDULING_VOLCANO,
+        "kind": "Queue",
+        "metadata": {"name": line.name},
+        "spec": line.document.get("spec") or {},
+    }
+    try:
+        return QueueDocument.read(document).to_domain()
+    except InvalidDocument:
+        # The queue is shown as broken, with the reason; its workloads are in the default order.
+        return Queue(name=line.name, parent=None if line.name == ROOT else line.parent)
+
+
+def order_terms(tree: QueueTree) -> dict[QueueName, OrderTerms]:
+    """The order of each queue as factors of columns, so that Postgres can sort as the engine does.
+
+    ``queues.order.policies.urgency`` is a sum of multiples of its arguments: each factor is what one unit adds.
+    """
+    return {queue: _terms(tree, queue) for queue in tree.paths}
+
+
+def _terms(tree: QueueTree, queue: QueueName) -> OrderTerms:
+    def added(priority: int = 0, created: int = 0, run_time: int | None = 0) -> int:
+        return urgency(tree, queue, priority, created, run_time)
+
+    by_run = added(run_time=1)
+    return OrderTerms(
+        by_created=min(added(created=1), _LARGEST_FACTOR),
+        by_priority=added(priority=1),
+        most_priority=tree.priority_limit(queue).most,
+        by_run=by_run,
+        unknown_run=added(run_time=None) // by_run if by_run else 0,
+        small_first=small_first(tree, queue),
+    )
+
+
+def counted_by(tree: QueueTree, queue: QueueName) -> str:
+    """What positions in a queue are counted by, as a phrase."""
+    queue = queue_or_root(tree, queue)
+    counted = "arrival"
+    match tree.order(queue):
+        case "priority":
+            first = "priority with age" if tree.ageing_per_hour(queue) else "priority"
+            counted = f"{first}, then {'small before large' if small_first(tree, queue) else 'arrival'}"
+        case "shortest":
+            counted = "declared run time with age"
+    if counts_use(tree, queue):
+        return f"{counted}; of equal priority users who used less go first"
+    return f"{counted}; users take turns" if by_user(tree, queue) else counted
+
+
+def priority_limit(tree: QueueTree, queue: QueueName, priority: int) -> str:
+    """How much of a priority counts in a queue, as a phrase; "": all of it."""
+    limit = tree.priority_limit(queue_or_root(tree, queue))
+    return limit.message(priority) if priority > limit.most else ""
+
+
+def queue_or_root(tree: QueueTree, queue: QueueName) -> QueueName:
+    """The queue; ``root`` in place of a queue that does not exist."""
+    return queue if queue in tree.paths else ROOT
