@@ -4,7 +4,7 @@ In Kueue's words: guarantee = nominal quota − lending limit, deserved = nomina
 borrowing limit, inner queue = cohort. The numbers of an inner queue contain those of its children.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from types import MappingProxyType
@@ -56,6 +56,29 @@ class UserLimit(NamedTuple):
     units: int
 
 
+class _LimitsAbove(dict[Account, tuple[LimitOnPath, ...]]):
+    """Limits on the path of one queue, by account. Any account may be asked for."""
+
+    __slots__ = ("_capabilities", "_guarantees", "_path")
+
+    def __init__(
+        self,
+        path: Sequence[QueueName],
+        capabilities: Mapping[QueueName, Mapping[Account, int]],
+        guarantees: Mapping[QueueName, Mapping[Account, int]],
+    ) -> None:
+        super().__init__()
+        self._path, self._capabilities, self._guarantees = path, capabilities, guarantees
+
+    def __missing__(self, account: Account) -> tuple[LimitOnPath, ...]:
+        path = (
+            LimitOnPath(name, self._capabilities[name].get(account), self._guarantees[name].get(account, 0))
+            for name in self._path
+        )
+        found = self[account] = tuple(each for each in path if each.limit is not None or each.guarantee)
+        return found
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class QueueTree:
     """All queues with their effective limits. A broken queue is in ``problems`` and affects no other queue.
@@ -80,7 +103,7 @@ class QueueTree:
     _limits: EffectiveLimits = field(default_factory=EffectiveLimits)
     _deserved: dict[QueueName, dict[Account, int]] = field(default_factory=dict)
     _shared_out: dict[tuple[QueueName, Account], Mapping[QueueName, int]] = field(default_factory=dict)
-    _limits_above: dict[QueueName, dict[Account, tuple[LimitOnPath, ...]]] = field(default_factory=dict)
+    _limits_above: dict[QueueName, "_LimitsAbove"] = field(default_factory=dict)
     _policies: dict[QueueName, QueuePolicy] = field(default_factory=dict)
     _orders: dict[QueueName, str] = field(default_factory=dict)
     _kept: dict[QueueName, QueueName | None] = field(default_factory=dict)
@@ -164,17 +187,13 @@ class QueueTree:
         """The limit of the queue itself; None if only its ancestors limit it."""
         return self.capabilities[queue].get(account)
 
-    def limits_above(self, queue: QueueName, account: Account) -> tuple[LimitOnPath, ...]:
-        """Queues on the path with a limit or a guarantee in an account, nearest first; most accounts have few."""
-        known = self._limits_above.setdefault(queue, {})
-        found = known.get(account)
-        if found is None:
-            path = (
-                LimitOnPath(name, self.capability(name, account), self.guarantee(name, account))
-                for name in self.paths[queue]
-            )
-            found = known[account] = tuple(each for each in path if each.limit is not None or each.guarantee)
-        return found
+    def limits_above(self, queue: QueueName) -> "_LimitsAbove":
+        """By account, queues on the path with a limit or a guarantee, nearest first; most accounts have few."""
+        known = self._limits_above.get(queue)
+        if known is None:
+            known = _LimitsAbove(self.paths[queue], self.capabilities, self.guarantees)
+            self._limits_above[queue] = known
+        return known
 
     def deserved(self, queue: QueueName, account: Account) -> int:
         """The queue's own share: as written, else by weight out of its parent's (``root``: the capacity)."""

@@ -175,34 +175,28 @@ class Usage:
         Of several of one queue the first account's. Guarantees below root are exempt from root's limit: an idle one
         may be used even if the cluster is too small for all of them.
         """
-        nearest: tuple[int, Account] | None = None
-        found: LimitHit | None = None
+        limits, books = self.tree.limits_above(queue), self._counted
+        found: list[LimitHit] = []
+        # Asked hundreds of times in each turn, so it calls nothing.
         for account, units in amounts.items():
-            if units > 0 and (hit := self._first_hit(queue, account, units)) is not None:
-                place = (self.tree.paths[queue].index(hit.queue), account)
-                if nearest is None or place < nearest:
-                    nearest, found = place, hit
-        return found
-
-    def _first_hit(self, queue: QueueName, account: Account, units: int) -> LimitHit | None:
-        asked = units
-        for name, limit, guarantee in self.tree.limits_above(queue, account):
-            if name == ROOT and asked <= 0:
-                return None
-            counted = self._counted[name].get(account, 0)
-            if limit is not None and counted + asked > limit:
-                used = self._used[name].get(account, 0)
-                return LimitHit(
-                    queue=name,
-                    account=account,
-                    limit=limit,
-                    used=used,
-                    kept=counted + asked - units - used,
-                    asked=units,
-                )
-            if guarantee > counted:
-                asked -= guarantee - counted
-        return None
+            asked = units
+            for name, limit, guarantee in limits[account] if units > 0 else ():
+                if name == ROOT and asked <= 0:
+                    break
+                counted = books[name].get(account, 0)
+                if limit is not None and counted + asked > limit:
+                    used = self._used[name].get(account, 0)
+                    kept = counted + asked - units - used
+                    found.append(
+                        LimitHit(queue=name, account=account, limit=limit, used=used, kept=kept, asked=units)
+                    )
+                    break
+                if guarantee > counted:
+                    asked -= guarantee - counted
+        if len(found) > 1:
+            path = self.tree.paths[queue]
+            return min(found, key=lambda hit: (path.index(hit.queue), hit.account))
+        return found[0] if found else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

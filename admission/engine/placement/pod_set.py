@@ -263,9 +263,11 @@ def no_place_reason(
     if reason.code in (ReasonCode.NO_FIT, ReasonCode.REFUSED):
         return reason  # which says itself why nodes are left out
     own = pods.nodes.with_refused()
+    if own is pods.nodes and not layout.closed and layout.usable.all():
+        return reason  # for none is
     tolerated = layout.usable & layout.tolerated(own)
     chosen = layout.chosen(pods.nodes)
-    left_out = closed_to(pods.nodes, layout.closed, tolerated & chosen) if layout.closed else {}
+    left_out = closed_to(pods.nodes, layout.closed, tolerated & chosen)
     left_out = _named(layout, {**_shut(scope, pods), **left_out})
     if own is not pods.nodes:
         left_out = {**left_out, _REFUSED: tolerated & layout.chosen(own) & ~chosen}

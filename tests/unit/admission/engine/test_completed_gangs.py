@@ -65,10 +65,6 @@ def world(
     )
 
 
-def test_what_completes_a_gang_comes_before_new_work() -> None:
-    assert admitted(plan_of(world(usable=True))) == {"gang"}
-
-
 def test_its_quota_is_kept_while_its_node_is_away() -> None:
     assert admitted(plan_of(world(usable=False, nodes=3))) == {"gang"}, "another node takes it"
     plan, memo = decide(world(usable=False), Memo())

@@ -1,7 +1,7 @@
 """The engine run forward: with run times that are known it foretells what a simulation then does, to the second."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -50,15 +50,20 @@ def decided(snapshot: Snapshot) -> tuple[Snapshot, Plan]:
 
 def case_of(folder: Path, jobs: Sequence[Job], tenants: Sequence[str] = ("a",)) -> gang_trace.Case:
     """Two racks of two nodes with 8 GPUs; all jobs come at once, those of the first tenant first."""
+    lines = (f"{tenants[i % len(tenants)]},0,{','.join(map(str, job))}" for i, job in enumerate(jobs))
+    return small_case(folder, 4, lines, tenants)
+
+
+def small_case(
+    folder: Path, nodes: int, jobs: Iterable[str], tenants: Sequence[str] = ("a",)
+) -> gang_trace.Case:
+    """Racks of two nodes with 8 GPUs; each tenant deserves 16. ``jobs``: tenant, second, duration, members, GPUs."""
     (folder / "case.json").write_text(json.dumps({"name": "small", "ckpt_s": 1800}))
     (folder / "queues.csv").write_text("tenant,quota_gpus\n" + "".join(f"{name},16\n" for name in tenants))
-    rows = "".join(f"n{i},GPU,8,96000,786432,rack{i // 2}\n" for i in range(4))
+    rows = "".join(f"n{i},GPU,8,96000,786432,rack{i // 2}\n" for i in range(nodes))
     (folder / "nodes.csv").write_text("name,gpu_model,gpus,cpu_milli,mem_mib,rack\n" + rows)
-    lines = (
-        f"j{i},{tenants[i % len(tenants)]},0,{seconds},{members},{gpus},1000,1024\n"
-        for i, (seconds, members, gpus) in enumerate(jobs)
-    )
     head = "id,tenant,submit_s,duration_s,members,gpus_per_member,cpu_per_member,mem_per_member\n"
+    lines = (f"j{number},{job},1000,1024\n" for number, job in enumerate(jobs))
     (folder / "jobs.csv").write_text(head + "".join(lines))
     return gang_trace.load(folder)
 

@@ -1,6 +1,5 @@
 """What a leader learns from one look to the next, and the intervals that follow."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,22 +11,17 @@ from admission.forecast.run_times import Basis, Likeness, RunTimes
 from queues.admissions import AdmissionState
 from queues.plan import Plan
 from queues.workload import WorkloadKey, WorkloadKind
-from tests.bench.simulate import gang_trace, rules
+from tests.bench.simulate import rules
 from tests.bench.simulate.gangs import Simulation
+from tests.unit.admission.forecast.test_forward import small_case
 
 LIMITS = SimulationBounds(horizon=10 * 86_400, decisions=2000, grace=0)
+NOTHING = Plan(now=0, ledger_seq=0)
 
 
 def turns(folder: Path, *jobs: str) -> list[tuple[Snapshot, Plan]]:
-    """Each turn of a simulation on two nodes of 8 GPUs. ``jobs``: submit_s,duration_s,members,gpus_per_member."""
-    (folder / "case.json").write_text(json.dumps({"name": "small", "ckpt_s": 1800}))
-    (folder / "queues.csv").write_text("tenant,quota_gpus\na,16\n")
-    rows = "".join(f"n{i},GPU,8,96000,786432,rack0\n" for i in range(2))
-    (folder / "nodes.csv").write_text("name,gpu_model,gpus,cpu_milli,mem_mib,rack\n" + rows)
-    head = "id,tenant,submit_s,duration_s,members,gpus_per_member,cpu_per_member,mem_per_member\n"
-    lines = (f"j{number},a,{job},1000,1024\n" for number, job in enumerate(jobs))
-    (folder / "jobs.csv").write_text(head + "".join(lines))
-    case = gang_trace.load(folder)
+    """Each turn of a simulation on two nodes of 8 GPUs. ``jobs``: second, duration, members, GPUs."""
+    case = small_case(folder, 2, (f"a,{job}" for job in jobs))
     return list(Simulation(case, rules.under(rules.DEFAULT, case.queues)).turns())
 
 
@@ -57,17 +51,16 @@ def test_images_are_learned_of_what_ended_and_of_what_runs(tmp_path: Path) -> No
     holder = replace(running.holders[admission.workload], image="bert:1")
     running = replace(running, holders={holder.key: holder})
     learned = Learned(replace(running, admissions={}, holders={}))
-    nothing = Plan(now=0, ledger_seq=0)
 
     learned.observe(running)
-    ((likeness, _, is_over),) = learned.ensemble(running, nothing, LIMITS).run_times.runs
+    ((likeness, _, is_over),) = learned.ensemble(running, NOTHING, LIMITS).run_times.runs
     assert (likeness.image, is_over) == ("bert:1", False)
 
     without_object = replace(running, holders={})
     learned.observe(without_object)
     after = replace(running, admissions={}, holders={})
     learned.observe(after)
-    ((likeness, _, is_over),) = learned.ensemble(after, nothing, LIMITS).run_times.runs
+    ((likeness, _, is_over),) = learned.ensemble(after, NOTHING, LIMITS).run_times.runs
     assert (likeness.image, is_over) == ("bert:1", True)
 
 
@@ -80,9 +73,7 @@ def test_who_was_evicted_between_two_looks_has_not_ended(tmp_path: Path) -> None
     learned = Learned(before)
     learned.observe(after)
 
-    ((likeness, seconds, is_over),) = learned.ensemble(
-        after, Plan(now=0, ledger_seq=0), LIMITS
-    ).run_times.runs
+    ((likeness, seconds, is_over),) = learned.ensemble(after, NOTHING, LIMITS).run_times.runs
     assert (likeness.queue, seconds > 0, is_over) == ("a", True, False)
 
 
@@ -93,9 +84,9 @@ def test_what_runs_counts_as_running_and_what_leaves_does_not(tmp_path: Path) ->
     leaving = replace(admission, state=AdmissionState.EVICTING)
     learned = Learned(running)
 
-    assert len(learned.ensemble(running, Plan(now=0, ledger_seq=0), LIMITS).run_times.runs) == 1
+    assert len(learned.ensemble(running, NOTHING, LIMITS).run_times.runs) == 1
     gone = replace(running, admissions={admission.id: leaving})
-    assert not learned.ensemble(gone, Plan(now=0, ledger_seq=0), LIMITS).run_times.runs
+    assert not learned.ensemble(gone, NOTHING, LIMITS).run_times.runs
 
 
 def test_those_who_are_admitted_by_the_plan_have_no_expected_start(tmp_path: Path) -> None:

@@ -7,11 +7,12 @@ from typing import Any
 from admission.facts.cluster import ClosureFact
 from admission.reconcile.closure_status import closure_statuses
 from admission.world.world import World
-from queues.node_closures import ClosureKind, NodeClosure
+from queues.node_closures import ClosureKind
 from queues.quota.queue import Limits
 from queues.resources import GPU, Resources
 from queues.text_format import rfc3339
 from queues.workload import NodeName, QueueName
+from tests.builders.closures.closed_nodes import reservation
 from tests.builders.facts import JOB, NOW, TEAM, admission, job, node, queue, released, world
 from tests.tables import named_rows
 
@@ -19,16 +20,14 @@ HOLDER, PART = QueueName("holder"), QueueName("holder-part")
 DESERVES = Limits(deserved={GPU: 16_000})
 
 
-def reserved(*nodes: str, of_tenant: bool = True, start: int = NOW) -> ClosureFact:
-    closure = NodeClosure(
-        kind=ClosureKind.RESERVATION,
-        name="night",
+def reserved(*nodes: str, of_tenant: bool = True, start: int = NOW, gpus: int = 8) -> ClosureFact:
+    closure = reservation(
         lead_from=NOW - 600,
         clear_at=start - 60,
         start=start,
         end=NOW + 3600,
         queue=HOLDER,
-        amounts=Resources({GPU: 8000}),
+        amounts=Resources({GPU: gpus * 1000}),
         of_tenant=of_tenant,
         nodes=tuple(NodeName(each) for each in nodes),
     )
@@ -75,6 +74,12 @@ def test_too_few_nodes_within_the_right_are_told() -> None:
     assert message == f"too few usable nodes {within}: 0 of 8 nvidia.com/gpu"
     _, message = told(reserved(of_tenant=False))
     assert message == "too few usable nodes: 0 of 8 nvidia.com/gpu"
+
+
+def test_more_than_its_queue_deserves_is_told() -> None:
+    reason, message = told(reserved(gpus=17))
+    assert reason == "BeyondDeserved"
+    assert "expected at most 16, what it deserves" in str(message)
 
 
 def test_work_of_others_that_stays_in_the_window_is_told() -> None:

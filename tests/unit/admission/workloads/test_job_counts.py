@@ -1,18 +1,20 @@
-"""Which pods the job controller will still make, by what a Job and its pods say."""
+"""Which pods the job controller will still make, by what a Job and its pods say.
+
+The rules of the numbers are held to recorded lives of Jobs in ``tests/laws/planted/test_job_count_bugs.py``.
+"""
 
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from admission.facts.pods import PodFact, PodPhase
+from admission.facts.pods import PodFact
 from admission.facts.workloads import JobCounts, WorkloadFact
 from admission.workloads.inputs import MissingSince
-from admission.workloads.job_counts import index_ranges, indexes_to_come, pods_at_a_time, union, with_ended
+from admission.workloads.job_counts import index_ranges, indexes_to_come, union
 from admission.workloads.state import WorkloadState
 from queues.workload import AdmissionId
 from tests.builders.facts import JOB, NOW, admission, gated, job, released, state_of, wanted
-from tests.tables import named_rows
 
 ONE = AdmissionId(1)
 HOUR = 3600
@@ -23,28 +25,6 @@ def indexed(parallelism: int, completions: int, over: str = "") -> JobCounts:
     return JobCounts(parallelism=parallelism, completions=completions, over=ranges)
 
 
-@pytest.mark.parametrize(
-    ("counts", "active", "at_a_time", "next_"),
-    [
-        (indexed(4, 4), set(), 4, (0, 1, 2, 3)),
-        (indexed(4, 4, "0,2"), {1}, 2, (3,)),
-        (indexed(2, 10, "0-4,6"), {5}, 2, (7,)),
-        (indexed(4, 10, "0-7"), {8, 9}, 2, ()),
-        (indexed(0, 3), set(), 0, ()),
-        (replace(indexed(3, 3), ends=True), {0}, 0, ()),
-        (JobCounts(parallelism=4, completions=10, succeeded=8), {0, 1}, 2, ()),
-        (JobCounts(parallelism=4), set(), 4, ()),
-        # A work queue keeps what runs, whatever its parallelism is now.
-        (JobCounts(parallelism=1, succeeded=1), {0, 1, 2}, 3, ()),
-    ],
-)
-def test_pods_that_run_at_a_time_and_the_indexes_that_come_next(
-    counts: JobCounts, active: set[int], at_a_time: int, next_: tuple[int, ...]
-) -> None:
-    assert pods_at_a_time(counts, len(active)) == at_a_time
-    assert indexes_to_come(counts, active) == next_
-
-
 def test_indexes_far_apart_cost_no_more_than_near_ones() -> None:
     counts = JobCounts(parallelism=2, completions=2**31 - 1, over=((0, 2**31 - 4),))
     assert indexes_to_come(counts, ()) == (2**31 - 3, 2**31 - 2)
@@ -52,32 +32,6 @@ def test_indexes_far_apart_cost_no_more_than_near_ones() -> None:
 
 def test_ranges_are_joined() -> None:
     assert union(((0, 2), (7, 7)), ((3, 4), (6, 6))) == ((0, 4), (6, 7))
-
-
-def succeeded(name: str, index: int | None = None, **facts: Any) -> PodFact:
-    return released(name, None, "n1", phase=PodPhase.SUCCEEDED, index=index, **facts)
-
-
-@named_rows(
-    ("pods", "found"),
-    {
-        "not counted": ([succeeded("a", uncounted=True)], 4),
-        "one of them about to be": ([succeeded(name, uncounted=True) for name in "ab"], 4),
-        "counted": ([succeeded("a")], 3),
-        "removed as one too many": ([succeeded("a", deleting=True)], 3),
-        "more than are counted": ([succeeded(name) for name in "abcd"], 4),
-    },
-)
-def test_pods_that_have_succeeded_count_before_the_status_says_so(pods: list[PodFact], found: int) -> None:
-    counts = JobCounts(parallelism=2, completions=9, succeeded=3, counting=frozenset("b"))
-    assert with_ended(counts, pods).succeeded == found
-
-
-def test_an_index_that_gets_another_pod_has_not_succeeded_any_more() -> None:
-    """The controller forgets an index while its Job has fewer completions."""
-    counts, before = indexed(3, 3, "0"), succeeded("old", 2)
-    assert with_ended(counts, [before]).over == ((0, 0), (2, 2))
-    assert with_ended(counts, [before, gated("new", index=2)]).over == ((0, 0),)
 
 
 def sweep(over: str = "", **facts: Any) -> WorkloadFact:
@@ -96,19 +50,6 @@ def at_rest(fact: WorkloadFact, pods: list[PodFact], nodes: str, *, ready: bool 
     held = admission(JOB, nodes, started=True, ready=ready, opened_at=NOW - HOUR)
     ended = state_of(fact, pods, [held]).ended.get(ONE, frozenset())
     return state_of(fact, pods, [replace(held, ended=ended)], now=NOW + HOUR)
-
-
-@pytest.mark.parametrize("index", [0, 1, 2])
-@pytest.mark.parametrize("ready", [True, False], ids=["after hours", "in its first second"])
-def test_a_directed_job_gives_back_the_seat_of_whichever_index_has_ended(index: int, ready: bool) -> None:
-    pods = [of_index(other) for other in range(3) if other != index]
-    found = at_rest(sweep(str(index)), pods, "n1 n1 n1", ready=ready)
-    (place,) = found.seat_maps
-    assert {pod.index: place.admission.seats[seat].ordinal for seat, pod in place.seated.items()} == {
-        other: other for other in range(3) if other != index
-    }
-    assert (place.vacant(), found.evictable, found.problem, found.missing_since) == ([], {}, None, {})
-    assert not found.needs_seats
 
 
 def test_pods_that_are_on_other_nodes_than_those_of_their_indexes_give_back_the_seat_that_is_free(
@@ -148,14 +89,6 @@ def test_a_directed_job_that_lost_an_index_says_which() -> None:
     )
     assert "1 of 3 pods missing" in later.problem.message
     assert "main/1" in later.problem.message
-
-
-def test_indexes_that_failed_for_good_are_not_waited_for() -> None:
-    """Ten completions, four at a time; 5 have succeeded, 3 failed for good, and the last two run."""
-    counts = indexed(4, 10, "0-7")
-    fact = job(2, parallelism=4, counts=counts, directed=ONE)
-    found = at_rest(fact, [of_index(8, "n1"), of_index(9, "n2")], "n1 n2 n3 n4")
-    assert (wanted(found), found.evictable, found.problem) == (2, {}, None)
 
 
 def test_a_job_that_is_about_to_fail_keeps_no_seat_and_is_not_evicted_for_it() -> None:

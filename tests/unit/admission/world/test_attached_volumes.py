@@ -137,17 +137,6 @@ def test_a_pod_with_more_volumes_than_any_node_attaches_never_fits() -> None:
     )
 
 
-def test_a_node_with_too_many_volumes_takes_pods_that_bring_none() -> None:
-    case = Case(
-        {"n0": 8},
-        {"n0": {BLOCK: 1}},
-        bound={"a": (BLOCK, "h"), "b": (BLOCK, "i")},
-        running=[(claimed("a", "b"), "n0")],
-        gangs=[[(1, claimed("a"))]],
-    )
-    assert decided(begun(case)).admits
-
-
 def test_members_of_a_group_count_with_claims_of_their_own_and_keep_one_shape() -> None:
     members = [gated(name, group="gang", owner=GROUP, volumes=(PodVolume(claim=name),)) for name in "abcd"]
     case = replace(ONE, unbound=dict.fromkeys("abcd", BLOCK), gangs=[])

@@ -1,6 +1,5 @@
 """What a workload is recorded with when it leaves, over all kinds: how it was seen to end, whatever goes first."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -16,6 +15,7 @@ from queues.api.names import AUTOMATIC_GROUP
 from queues.resources import Resources
 from queues.workload import AdmissionId, PodSet, Result, WorkloadKey, WorkloadKind
 from tests.builders.facts import NOW, TEAM, admission, gone, node, pod, released, seen, world
+from tests.tables import named_rows
 
 #: Kinds of objects, and "automatic": a PodGroup that Muster made.
 KINDS: Final = (*WorkloadKind, "automatic")
@@ -64,6 +64,27 @@ class Life(NamedTuple):
     def look(self) -> None:
         self.world.refresh(NOW)
 
+    def go_on(self, steps: str, result: Result) -> None:
+        """These things happen, one after the other: ``gone`` is a look that finds it gone while it holds seats."""
+        for step in steps.split():
+            match step:
+                case "end":
+                    self.end(result)
+                case "look":
+                    self.look()
+                case "close":
+                    self.close()
+                case "object":
+                    self.remove_object()
+                case "first":
+                    self.world.observe([gone(self.pods[0])])
+                case "pods":
+                    self.remove_pods()
+                case "gone":
+                    self.look()
+                    state = self.world.states[self.key]
+                    assert (state.is_gone, described_result(self.world, state)) == (True, result)
+
 
 def _life(kind: WorkloadKind | str) -> Life:
     known = WorkloadKind.POD_GROUP if kind == "automatic" else WorkloadKind(kind)
@@ -84,74 +105,21 @@ def _life(kind: WorkloadKind | str) -> Life:
     return Life(begun, key, *(objects or (None,)), pods)
 
 
-def _one_after_the_other(life: Life, result: Result) -> None:
-    life.end(result)
-    life.look()
-    life.close()
-    life.look()
-    life.remove_object()
-    life.look()
-    life.remove_pods()
-
-
-def _pods_first(life: Life, result: Result) -> None:
-    """As a collector of garbage may do it."""
-    life.end(result)
-    life.look()
-    life.close()
-    life.look()
-    for member in life.pods:
-        life.world.observe([gone(member)])
-        life.look()
-    life.remove_object()
-
-
-def _all_at_once(life: Life, result: Result) -> None:
-    """Ended and gone before anybody looks."""
-    life.end(result)
-    life.remove_object()
-    life.remove_pods()
-    life.look()
-    life.close()
-
-
-def _pods_then_object_at_once(life: Life, result: Result) -> None:
-    life.end(result)
-    life.remove_pods()
-    life.remove_object()
-    life.look()
-    life.close()
-
-
-def _gone_while_it_holds_seats(life: Life, result: Result) -> None:
-    life.end(result)
-    life.look()
-    life.remove_object()
-    life.look()
-    life.remove_pods()
-    life.look()
-    state = life.world.states[life.key]
-    assert state.is_gone
-    assert described_result(life.world, state) is result
-    life.close()
-
-
-_WAYS: Final = (
-    _one_after_the_other,
-    _pods_first,
-    _all_at_once,
-    _pods_then_object_at_once,
-    _gone_while_it_holds_seats,
+@named_rows(
+    "steps",
+    {
+        "one after the other": "end look close look object look pods look",
+        "pods first, as a collector of garbage may do it": "end look close look first look pods look object look",
+        "ended and gone before anybody looks": "end object pods look close look",
+        "pods and then the object before anybody looks": "end pods object look close look",
+        "gone while it holds seats": "end look object look pods gone close look",
+    },
 )
-
-
-@pytest.mark.parametrize("way", _WAYS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_ended_leaves_as_it_ended(kind: WorkloadKind | str, way: Callable[[Life, Result], None]) -> None:
+def test_what_ended_leaves_as_it_ended(kind: WorkloadKind | str, steps: str) -> None:
     for result in _ENDS:
         life = _life(kind)
-        way(life, result)
-        life.look()
+        life.go_on(steps, result)
         assert life.world.unsaved.departed == {life.key: result}
 
 

@@ -4,14 +4,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from admission.facts.cluster import ClosureFact, NodeFact, QueueFact
-from admission.reconcile.closure_status import BEYOND_DESERVED
 from admission.world.node_closures import NodeClosures, NodeDevices, beyond_right
-from queues.node_closures import ClosureKind, ClosurePhase, NodeClosure
+from queues.node_closures import ClosureKind, ClosurePhase
 from queues.quota.accounts import Account
 from queues.quota.loans import DeservedOverTime, Loan
 from queues.quota.queue import ROOT, Limits, Queue
 from queues.resources import GPU, Resources
 from queues.workload import NO_FLAVOR, NodeName, QueueName
+from tests.builders.closures.closed_nodes import reservation
 from tests.tables import named_rows
 
 RDMA = "ex.com/rdma"
@@ -47,8 +47,7 @@ def reserved(
     nodes: tuple[str, ...] = (),
 ) -> ClosureFact:
     start = NOW + begins
-    closure = NodeClosure(
-        kind=ClosureKind.RESERVATION,
+    closure = reservation(
         name=name,
         lead_from=start - 600,
         clear_at=start - 60,
@@ -93,6 +92,7 @@ def beyond(
         "of one second: by name": ([reserved("b", "train", 32), reserved("a", "train", 32)], ["b"]),
         "the earlier one counts": ([reserved("a", "train", 32, 1), reserved("b", "train", 32, 0)], ["a"]),
         "the tenant is a limit too": ([reserved("a", "train", 40), reserved("b", "eval", 40)], ["b"]),
+        "one that cannot be read": ([replace(reserved("a", "train", 99), closure=None)], []),
         "as much as it deserves": ([reserved("a", "train", 40), reserved("b", "play", 24)], []),
         "not at one time": ([reserved("a", "train", 48), reserved("b", "train", 48, begins=3 * HOUR)], []),
         "of two tenants": ([reserved("a", "train", 48), reserved("b", "others", 16)], []),
@@ -203,18 +203,9 @@ def test_one_beyond_its_right_says_so_closes_nothing_and_counts_once_the_other_i
     of_first, of_second = closures.states(NOW, over_time())
     assert (of_first.phase, of_second.phase) == (ClosurePhase.PLANNED, ClosurePhase.REFUSED)
     assert of_second.is_beyond_right
-    assert BEYOND_DESERVED == "BeyondDeserved"
     assert of_second.problem == (
         f"found 64 {GPU} on whole nodes reserved for queue train at the same time (first came first), expected at "
         "most 48, what it deserves. Delete one of them, ask for less, or ask a platform administrator"
     )
     closures.put(ClosureKind.RESERVATION, "first", None)
     assert [each.name for each in closures.freeze(NOW, over_time())] == ["second"]
-
-
-def test_one_that_was_taken_for_more_counts_again_once_its_queue_deserves_more() -> None:
-    facts = [reserved("a", "train", 48)]
-    less = {**QUEUES, QueueName("train"): queue("train", "lab", 16)}
-    assert beyond(facts, less)
-    assert not beyond(facts)
-    assert not beyond([replace(facts[0], closure=None)], less)

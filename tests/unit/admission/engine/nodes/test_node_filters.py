@@ -126,8 +126,7 @@ def racks(*sizes: int) -> NodeTable:
 
 def placed(table: NodeTable, room: list[int], pods: int, **rest: Any) -> dict[str, int] | None:
     chain = table.layout.chains[0]
-    at = 0 if rest.get("required") else 1
-    found = assign_nodes(DomainQuery(pods=pods, room=np.array(room), chain=chain, level=at, **rest))
+    found = assign_nodes(DomainQuery(pods=pods, room=np.array(room), chain=chain, level=1, **rest))
     if found is None:
         return None
     assert found.counts.sum() == pods
@@ -149,11 +148,6 @@ def test_the_tightest_place_that_holds_all(
     room: list[int], pods: int, expected: dict[str, int] | None
 ) -> None:
     assert placed(racks(2, 2), room, pods) == expected
-
-
-def test_a_required_level_is_never_left() -> None:
-    assert placed(racks(2, 2), [4, 4, 8, 2], 10, required=True) == {"r1-0": 8, "r1-1": 2}
-    assert placed(racks(2, 2), [4, 4, 8, 2], 11, required=True) is None
 
 
 def test_spread_puts_pods_evenly_onto_nodes() -> None:

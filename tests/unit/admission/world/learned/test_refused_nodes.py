@@ -146,13 +146,6 @@ def test_a_refusal_is_remembered_for_hours_and_for_its_workload_alone() -> None:
     assert wish.requirements == (OFF_N1,)
 
 
-def test_a_node_that_still_detaches_volumes_is_left_out_for_minutes() -> None:
-    known = known_refusals(node("n1"))
-    known.note(VOLCANO, "1", {ON_N1: "0/3 nodes are available: 1 node(s) exceed max volume count."}, NOW)
-    assert known.expire(NOW + 299) == set()
-    assert known.expire(NOW + 300) == {VOLCANO}
-
-
 def test_what_is_another_workload_now_may_go_anywhere() -> None:
     known = known_refusals(node("n1"))
     known.note(VOLCANO, "1", {ON_N1: PLUGIN}, NOW)
@@ -221,20 +214,6 @@ def test_nodes_near_one_that_refused_are_tried_last() -> None:
 def wants(known: World) -> NodeFilter:
     [pods] = known.states[VOLCANO].workload.pod_sets
     return pods.nodes
-
-
-def test_a_gang_that_goes_back_is_not_seated_where_it_was_refused() -> None:
-    taken = admission(VOLCANO, "n1")
-    known = world([node("n1"), node("n2"), volcano_job(1), stuck("a", "worker/0")], [taken])
-    assert wants(known) == EVERYWHERE
-    known.put_setback(VOLCANO, Setback(NOW + 10), NOW)
-    known.put_admissions([replace(taken, state=AdmissionState.CLOSED)])
-    known.refresh(NOW)
-    assert wants(known).affinity == ((OFF_N1,),)
-    known.refresh(NOW + 600)
-    assert wants(known).affinity == ((OFF_N1,),), "nothing has changed"
-    see(known, node("n1", labels={"a": "b"}), now=NOW + 601)
-    assert wants(known) == EVERYWHERE
 
 
 def test_a_gang_that_goes_back_for_another_cause_is_refused_by_no_node() -> None:
