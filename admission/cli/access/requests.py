@@ -91,7 +91,7 @@ def _replica(route: Route, server: str) -> "Access":
     )
 
 
-class Answer(NamedTuple):
+class ServerAnswer(NamedTuple):
     """What a server answered."""
 
     status: int
@@ -110,7 +110,7 @@ def request(
     method: str = "GET",
     body: bytes | None = None,
     headers: Mapping[str, str] = {},
-) -> Answer:
+) -> ServerAnswer:
     """The answer. ``timeout`` in seconds, for connecting and for each read; ``body``: JSON.
     ``headers``: in place of the usual ones, or in addition to them.
 
@@ -131,7 +131,9 @@ def request(
     try:
         answer = connection.send_request(method, target, headers={**usual, **headers}, body=body)
         warnings = _WARNING.findall(", ".join(answer.headers.get_all("Warning", ())))
-        return Answer(answer.status, answer.read(), tuple(re.sub(r"\\(.)", r"\1", text) for text in warnings))
+        return ServerAnswer(
+            answer.status, answer.read(), tuple(re.sub(r"\\(.)", r"\1", text) for text in warnings)
+        )
     except ssl.SSLCertVerificationError as error:
         hint = "Check certificate-authority(-data) of the cluster in the kubeconfig."
         raise CommandFailed(tried=tried, found=error.verify_message, hint=hint) from error

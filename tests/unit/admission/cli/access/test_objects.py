@@ -14,7 +14,7 @@ from queues.api.api_resources import NODE_DRAINS
 
 
 def answer(monkeypatch: pytest.MonkeyPatch, status: int, content: bytes) -> list[ClosureObject] | None:
-    monkeypatch.setattr(objects, "request", lambda *_, **__: requests.Answer(status, content))
+    monkeypatch.setattr(objects, "request", lambda *_, **__: requests.ServerAnswer(status, content))
     return listed(Route(access=Access(server="https://cluster")), NODE_DRAINS, ClosureObject)
 
 
