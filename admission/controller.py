@@ -328,9 +328,6 @@ class Controller:
             world=term.world,
             context=term.informers.context,
             now=int(time.time()),
-            aliases=frozenset(self._settings.scheduler_aliases),
-            scheduler=self._settings.scheduler_name,
-            absent=term.informers.absent(),
         )
 
     def _last_snapshot(self) -> Snapshot | None:

@@ -1,16 +1,9 @@
 """Names of resources as people write them: ``gpu`` is understood everywhere, and what no node can have is refused."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import click
-
-from admission.cli.rendering.terminal import say
-from queues.api.names import ROOT_QUEUE
-
-if TYPE_CHECKING:
-    from queues.read_api.bodies import QueueBody
 
 
 def full_resource(option: str, name: str) -> str:
@@ -46,14 +39,3 @@ def shown_resource(option: str, name: str, there: Iterable[str]) -> str:
     if name in names or len(alike) == 1:
         return name if name in names else alike[0]
     return full_resource(option, name)
-
-
-def warn_of_unknown(shown: Mapping[str, "QueueBody"], resources: Iterable[str]) -> None:
-    """Warn of resources that no usable node has now. ``shown``: the queues by name; nothing is printed without root."""
-    root = shown.get(ROOT_QUEUE)
-    there = (
-        set() if root is None else {line.resource for line in root.accounts if line.capability is not None}
-    )
-    for name in dict.fromkeys(resources):
-        if there and name not in there:
-            say(f"Warning: no usable node has {name} now.", err=True)

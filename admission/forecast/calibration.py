@@ -14,7 +14,7 @@ from statistics import NormalDist
 from typing import Final, NamedTuple
 
 from admission.forecast.ensemble import LOW, RawInterval
-from admission.forecast.run_times import LONGEST
+from admission.forecast.run_times import LONGEST, survival_curve
 from queues.workload import WorkloadKey
 
 #: Seconds that are added to each time before two are compared: a minute more or less is no error.
@@ -41,10 +41,8 @@ class Interval(NamedTuple):
     """When a workload should start, four of five times: seconds after the snapshot."""
 
     low: int
-    #: None if it starts later than ``known``, or never.
+    #: None if it starts later than the simulations went on, or never.
     high: int | None
-    #: Seconds that the simulations went on at least.
-    known: int
     never: bool
 
 
@@ -130,9 +128,9 @@ def _stretched(raw: RawInterval, low_factor: float, high_factor: float | None) -
     if raw.low is None:
         low = min(low, _times(raw.known, low_factor))
     if raw.high is None or high_factor is None:
-        return Interval(low, None, raw.known, raw.never)
+        return Interval(low, None, raw.never)
     high = max(low, _times(raw.high, high_factor))
-    return Interval(low, None if high > LONGEST else high, raw.known, raw.never)
+    return Interval(low, None if high > LONGEST else high, raw.never)
 
 
 def _times(seconds: int, factor: float) -> int:
@@ -144,12 +142,5 @@ def survival_quantile(samples: Iterable[tuple[float, bool]], part: float) -> flo
 
     None if too many of the largest samples are of that kind. One more sample, larger than all, is counted in.
     """
-    ordered = sorted(samples, key=lambda sample: (sample[0], not sample[1]))
-    at_risk, left = len(ordered) + 1, 1.0
-    for value, is_over in ordered:
-        if is_over:
-            left *= 1 - 1 / at_risk
-            if 1 - left >= part - 1e-9:
-                return value
-        at_risk -= 1
-    return None
+    curve = zip(*survival_curve(samples), strict=True)
+    return next((value for value, left in curve if 1 - left >= part - 1e-9), None)

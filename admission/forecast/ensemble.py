@@ -75,7 +75,7 @@ class Ensemble:
     """Draws of one snapshot."""
 
     snapshot: Snapshot
-    plan: Plan | None
+    plan: Plan
     run_times: RunTimes
     limits: SimulationBounds
     draws: int = DRAWS

@@ -63,7 +63,7 @@ class Forward:
     """One simulation, step by step."""
 
     def __init__(
-        self, snapshot: Snapshot, plan: Plan | None, total_run_time: TotalRunTime, limits: SimulationBounds
+        self, snapshot: Snapshot, plan: Plan, total_run_time: TotalRunTime, limits: SimulationBounds
     ) -> None:
         self._limits = limits
         self._total_run_time = total_run_time
@@ -71,7 +71,6 @@ class Forward:
         self._last_id = max(snapshot.admissions, default=0)
         self._decisions = 0
         self._memo = Memo()
-        self._is_first = True
         #: Pending workloads of the snapshot that have not started yet. Those with seats have.
         seated = {each.workload for each in rows_of(snapshot.admissions) if each.state is AdmissionState.OPEN}
         self._waiting = {
@@ -86,29 +85,20 @@ class Forward:
         """What is known so far."""
         return Starts(at=self._at, waiting=self._all, until=self._known_until)
 
-    def steps(self) -> Iterator[int]:
-        """Go on, a decision a step; gives the number of workloads that have not started yet."""
+    def steps(self) -> Iterator[None]:
+        """Go on, a decision a step."""
         snapshot, plan = self._first
-        memo = Memo()
-        if plan is None:
-            plan, memo = self._decide(snapshot, memo)
-            yield len(self._waiting)
+        del self._first
         for _ in range(_MOST_PLANS):
             self._note_starts(plan, snapshot.now)
             snapshot = snapshot.after(plan, self._last_id)
             self._last_id = max(self._last_id, max(snapshot.admissions, default=0))
             if not plan.stopped:
                 break
-            plan, memo = self._decide(snapshot, memo)
-            yield len(self._waiting)
-        del self._first
-        yield from self._run(_World(snapshot, self._total_run_time, self._limits.grace, self._last_id), memo)
-
-    def _run(self, world: "_World", memo: Memo) -> Iterator[int]:
-        self._memo = memo
+            plan = self._decide(snapshot)
+            yield
         try:
-            for _ in self._turns(world):
-                yield len(self._waiting)
+            yield from self._turns(_World(snapshot, self._total_run_time, self._limits.grace, self._last_id))
         finally:
             if self._memo.state is not None:
                 self._memo.state.retire()
@@ -124,10 +114,10 @@ class Forward:
                 self._known_until = self._began + self._limits.horizon
                 return
             world.advance(coming)
-            self._now, self._is_first = coming, False
+            self._now = coming
             for _ in range(_MOST_PLANS):
                 snapshot = world.freeze()
-                plan, self._memo = self._decide(snapshot, self._memo)
+                plan = self._decide(snapshot)
                 self._note_starts(plan, coming)
                 world.apply(plan, snapshot)
                 yield
@@ -137,14 +127,13 @@ class Forward:
 
     def _soonest_step(self) -> int:
         """The soonest second at which something may be decided again."""
-        if self._is_first:
-            return self._now
         passed = self._now - self._began
         return self._now + max(1, passed // self._limits.precision if self._limits.precision else 1)
 
-    def _decide(self, snapshot: Snapshot, memo: Memo) -> tuple[Plan, Memo]:
+    def _decide(self, snapshot: Snapshot) -> Plan:
         self._decisions += 1
-        return decide(snapshot, memo, NO_LIMIT)
+        plan, self._memo = decide(snapshot, self._memo, NO_LIMIT)
+        return plan
 
     def _note_starts(self, plan: Plan, now: int) -> None:
         for admit in plan.admits:

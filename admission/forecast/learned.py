@@ -100,5 +100,5 @@ class Learned:
 
 
 def _waiting_on(made: Ensemble) -> dict[WorkloadKey, RawInterval]:
-    admitted = {admit.workload for admit in made.plan.admits} if made.plan is not None else set()
+    admitted = {admit.workload for admit in made.plan.admits}
     return {key: each for key, each in made.intervals().items() if key not in admitted}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from hashlib import blake2b
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from queues.admissions import Admission
 from queues.resources import Resources
@@ -120,13 +120,34 @@ class Run(NamedTuple):
     is_over: bool = True
 
 
+#: Seconds, or another measure.
+_Value = TypeVar("_Value", int, float)
+
+
+def survival_curve(samples: Iterable[tuple[_Value, bool]]) -> tuple[list[_Value], list[float]]:
+    """The values of samples, ascending, each once, and the part of the samples that is larger (Kaplan and Meier 1958).
+
+    A sample with False is larger than its value. One more that is larger than all is counted in, so that the part does
+    not come to 0.
+    """
+    ordered = sorted(samples, key=lambda sample: (sample[0], not sample[1]))
+    at_risk, left = len(ordered) + 1, 1.0
+    survives: dict[_Value, float] = {}
+    for value, is_over in ordered:
+        if is_over:
+            left *= 1 - 1 / at_risk
+            survives[value] = left
+        at_risk -= 1
+    return list(survives), list(survives.values())
+
+
 @dataclass(frozen=True, slots=True)
 class Survival:
     """The part of a group's workloads that runs longer than some time."""
 
     #: Run times of those that ended, ascending, each once …
     seconds: list[int]
-    #: … and the part that ran longer. One more that never ends is counted in, so that it does not come to 0.
+    #: … and the part that ran longer.
     survives: list[float]
     #: All run times, also of those that still run, ascending.
     every: list[int]
@@ -136,21 +157,9 @@ class Survival:
     @classmethod
     def of(cls, runs: Iterable[tuple[int, bool]]) -> "Survival":
         """Estimate it from run times; False next to one: it would have run longer."""
-        ordered = sorted(runs, key=lambda run: (run[0], not run[1]))
-        at_risk, left = len(ordered) + 1, 1.0
-        seconds: list[int] = []
-        survives: list[float] = []
-        for length, is_over in ordered:
-            if is_over:
-                left *= 1 - 1 / at_risk
-                if seconds and seconds[-1] == length:
-                    survives[-1] = left
-                else:
-                    seconds.append(length)
-                    survives.append(left)
-            at_risk -= 1
-        every = [length for length, _ in ordered]
-        return cls(seconds, survives, every, sum(is_over for _, is_over in ordered))
+        known = list(runs)
+        seconds, survives = survival_curve(known)
+        return cls(seconds, survives, sorted(length for length, _ in known), sum(over for _, over in known))
 
     def longer_than(self, ran: int) -> int:
         """Number of workloads that ran longer, or as long and still run."""

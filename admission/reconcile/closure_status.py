@@ -31,7 +31,7 @@ def closure_statuses(world: World, now: int) -> Iterator[StatusWanted]:
     if not closures.facts:
         return
     table = world.node_inventory.table()
-    for state in closures.states(now, world.queues):
+    for state in closures.states(now, world.queue_facts.deserved_over_time()):
         resource = RESERVATIONS if state.fact.kind is ClosureKind.RESERVATION else NODE_DRAINS
         nodes = closure_nodes(state, table)
         reason, message = _said(state, nodes, world, table, now)

@@ -4,7 +4,7 @@ No time passes: turns follow one another, and victims are gone at once, until no
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
@@ -18,62 +18,36 @@ from queues.admissions import Admission, AdmissionState, Seat
 from queues.plan import Evict, Reason
 from queues.quota.accounts import Account, charges
 from queues.quota.queue import path_upwards
-from queues.resources import NOTHING, PODS, Resources
-from queues.workload import NO_FLAVOR, AdmissionId, NodeName, QueueName, Workload, WorkloadKey
+from queues.read_api.bodies import ReasonBody
+from queues.read_api.quantities import quantities
+from queues.read_api.trials import ComparisonBody, DifferenceBody, QueueDifferenceBody
+from queues.resources import NOTHING, PODS, Resources, show
+from queues.workload import NO_FLAVOR, AdmissionId, NodeName, QueueName, WorkloadKey
 
+#: Workloads, and lines about queues, that are shown.
+MOST_WORKLOADS: Final = 200
+MOST_QUEUE_LINES: Final = 500
 #: Turns until a cluster is taken to be at rest.
 MOST_TURNS: Final = 16
 
 
 class Effect(StrEnum):
-    """What becomes of a workload by the changes."""
+    """What becomes of a workload by the changes, the most disturbing first."""
 
-    #: It waits, and would start.
-    STARTS = "starts"
-    #: It would start, and would wait.
-    WAITS = "waits"
     #: It runs, would be evicted, and would wait.
     STOPS = "stops"
-    #: It runs, would be evicted, and would start again at once.
-    RESTARTS = "restarts"
     #: It runs with fewer pods: no other nodes have room for them.
     SHRINKS = "shrinks"
+    #: It runs, would be evicted, and would start again at once.
+    RESTARTS = "restarts"
+    #: It would start, and would wait.
+    WAITS = "waits"
+    #: It waits, and would start.
+    STARTS = "starts"
     #: It runs, and more pods of it would start.
     GROWS = "grows"
     #: It would be evicted, and would go on.
     STAYS = "stays"
-
-
-@dataclass(frozen=True, slots=True)
-class WorkloadDifference:
-    """One workload for which the changes matter."""
-
-    what: Effect
-    workload: Workload
-    #: Why it waits or was evicted, with the changes.
-    reason: Reason | None
-    #: The workload for which it was evicted. None if there is none.
-    beneficiary: Workload | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class QueueDifference:
-    """What a queue with its subtree uses of a resource, and how many workloads wait in it."""
-
-    queue: QueueName
-    resource: str
-    used: tuple[int, int]
-    waiting: tuple[int, int]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
-    """The cluster at rest, without and with the changes."""
-
-    differences: tuple[WorkloadDifference, ...]
-    queues: tuple[QueueDifference, ...]
-    #: False: one of them had not come to rest.
-    at_rest: bool
 
 
 @dataclass(slots=True)
@@ -94,12 +68,24 @@ class _Settled:
         return found
 
 
-def compared(snapshot: Snapshot, changed: Snapshot) -> Compared:
-    """What changes make of the cluster. Both snapshots are of the next turn, without and with them."""
+def compared(
+    snapshot: Snapshot, changed: Snapshot, *, notes: Sequence[str] = (), warnings: Sequence[str] = ()
+) -> ComparisonBody:
+    """What changes make of the cluster. Both snapshots are of the next turn, without and with them.
+
+    ``notes``, ``warnings``: the changes in words, and what the API server would warn of.
+    """
     before, after = _brought_to_rest(snapshot), _brought_to_rest(changed)
-    return Compared(
-        differences=tuple(_differences(snapshot, before, after)),
-        queues=tuple(_queues(before, after)),
+    workloads = _differences(snapshot, before, after)
+    counts = Counter(each.what for each in workloads)
+    order = {str(effect): place for place, effect in enumerate(Effect)}
+    workloads.sort(key=lambda each: order[each.what])
+    return ComparisonBody(
+        changes=tuple(notes),
+        warnings=tuple(warnings),
+        counts={what: counts[what] for what in order if counts[what]},
+        workloads=tuple(workloads[:MOST_WORKLOADS]),
+        queues=tuple(_queues(before, after)[:MOST_QUEUE_LINES]),
         at_rest=before.at_rest and after.at_rest,
     )
 
@@ -149,7 +135,7 @@ def _without_victims(snapshot: Snapshot) -> Snapshot:
     )
 
 
-def _differences(snapshot: Snapshot, before: _Settled, after: _Settled) -> list[WorkloadDifference]:
+def _differences(snapshot: Snapshot, before: _Settled, after: _Settled) -> list[DifferenceBody]:
     ran = _Settled(snapshot).seats()
     seats = before.seats(), after.seats()
     known = {**snapshot.pending, **snapshot.holders, **after.snapshot.pending}
@@ -158,14 +144,27 @@ def _differences(snapshot: Snapshot, before: _Settled, after: _Settled) -> list[
         what = _difference(key, ran, seats, (before, after))
         if what is None:
             continue
-        evict = after.evicts.get(key)
+        evict, workload = after.evicts.get(key), known[key]
         beneficiary = None if evict is None or evict.beneficiary is None else known.get(evict.beneficiary)
         reason = None
         if what not in (Effect.STARTS, Effect.STAYS, Effect.GROWS):
             reason = after.reasons.get(key)
             if evict is not None and (reason is None or what is Effect.RESTARTS):
                 reason = Reason(code=evict.code, message=evict.message)
-        found.append(WorkloadDifference(what, known[key], reason, beneficiary))
+        found.append(
+            DifferenceBody(
+                what=str(what),
+                kind=str(key.kind),
+                namespace=workload.namespace,
+                name=workload.name,
+                queue=workload.queue,
+                priority=workload.priority,
+                pods=sum(pods.wanted_count() for pods in workload.pod_sets),
+                asks=quantities(workload.asks()),
+                reason=None if reason is None else ReasonBody(code=reason.code, message=reason.message),
+                beneficiary=None if beneficiary is None else str(beneficiary),
+            )
+        )
     return found
 
 
@@ -190,7 +189,7 @@ def _difference(
     return Effect.GROWS if len(with_changes) > len(without) else Effect.SHRINKS
 
 
-def _queues(before: _Settled, after: _Settled) -> list[QueueDifference]:
+def _queues(before: _Settled, after: _Settled) -> list[QueueDifferenceBody]:
     used, waiting = [], []
     for each in (before, after):
         found: Counter[tuple[QueueName, str]] = Counter()
@@ -204,18 +203,24 @@ def _queues(before: _Settled, after: _Settled) -> list[QueueDifference]:
         for workload in each.snapshot.pending.values():
             waits.update(_path(each.snapshot, workload.queue))
         waiting.append(waits)
-    lines = []
-    for name, resource in sorted({*used[0], *used[1]}):
-        use = used[0][name, resource], used[1][name, resource]
-        waits_now = waiting[0][name], waiting[1][name]
-        if use[0] != use[1]:
-            lines.append(QueueDifference(name, resource, use, waits_now))
-    told = {each.queue for each in lines}
-    for name in sorted({*waiting[0], *waiting[1]} - told):
-        waits_now = waiting[0][name], waiting[1][name]
-        if waits_now[0] != waits_now[1]:
-            lines.append(QueueDifference(name, "", (0, 0), waits_now))
-    return lines
+
+    def line(name: QueueName, resource: str) -> QueueDifferenceBody:
+        use = [show(resource, each[name, resource]) if resource else "" for each in used]
+        return QueueDifferenceBody(
+            queue=name,
+            resource=resource,
+            used_before=use[0],
+            used_after=use[1],
+            waiting_before=waiting[0][name],
+            waiting_after=waiting[1][name],
+        )
+
+    of_use = [each for each in sorted({*used[0], *used[1]}) if used[0][each] != used[1][each]]
+    others = sorted({*waiting[0], *waiting[1]} - {name for name, _ in of_use})
+    return [
+        *(line(*each) for each in of_use),
+        *(line(name, "") for name in others if waiting[0][name] != waiting[1][name]),
+    ]
 
 
 def _plain(amounts: Mapping[Account, int]) -> dict[str, int]:

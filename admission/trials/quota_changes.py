@@ -16,17 +16,20 @@ from queues.api.quota.quota_changes import ROOT_HAS_NO_LIMITS, Changes, limit_as
 from queues.api.quota.quota_document import LIMITS, QuotaField, merged, patch_for, quota_of
 from queues.api.resource_names import NoSuchResource, usual_name
 from queues.api.types.queue import QueueDocument
-from queues.api.validation.quota_change_rules import refusal_of, violations_of_change
+from queues.api.validation.known import Known
 from queues.api.validation.tenant_rules import QueueChange, Requester, TenantTree, change_refusals
+from queues.api.validation.validation import violations_of
 from queues.errors import InvalidDocument, MusterError
 from queues.quota.accounts import Account
-from queues.quota.loans import loans_in_force
+from queues.quota.loans import LoansInForce, loans_in_force
 from queues.quota.queue import ROOT, Limits, Queue
 from queues.read_api.trials import QueuePatchBody, TrialRequestBody
 from queues.workload import NO_FLAVOR, FlavorName, QueueName
 
 #: Limits, and writes of Queues, in one question.
 MOST_CHANGES: Final = 64
+#: Reasons that a refusal names; more would bury the first.
+_MOST_REFUSALS: Final = 10
 #: What a merge patch of a spec may change in a trial.
 PATCHED_FIELDS: Final = frozenset((*LIMITS, "flavors", "loans"))
 _OPTION: Final = "--quota"
@@ -146,7 +149,12 @@ def with_quota(snapshot: Snapshot, asked: TrialRequestBody, facts: QueueFacts) -
         name = QueueName(patch.queue)
         warnings += _checked(patch, {**later, name: before_each[name]}, by, snapshot.now)
         before_each[name] = _written(name, before_each[name], patch)
-    counted = [_counted(each, snapshot.now) for each in (facts, later)]
+    lent = [_lent(each, snapshot.now) for each in (facts, later)]
+    _check_loans(lent[1], facts, later)
+    counted = [
+        {name: fact.queue for name, fact in each.items()} | dict(loans.queues)
+        for each, loans in zip((facts, later), lent, strict=True)
+    ]
     names = dict.fromkeys((*(QueueName(each.queue) for each in patches), *sorted(counted[0])))
     queues, notes = dict(snapshot.queues), list[str]()
     for name in names:
@@ -223,13 +231,13 @@ def _checked(patch: QueuePatchBody, facts: QueueFacts, by: Requester | None, now
         documents = {str(name): _document(fact) for name, fact in facts.items()}
         change = QueueChange(patch.queue, document, merged(document, {"spec": patch.spec}))
         if why := change_refusals(change, by, documents, now):
-            told = "; ".join(each.removeprefix(f"queue {patch.queue}: ") for each in why[:10])
+            told = "; ".join(each.removeprefix(f"queue {patch.queue}: ") for each in why[:_MOST_REFUSALS])
             raise RefusedChange(why=f"Change of queue {patch.queue}: {told.rstrip('.')}.")
-    found = violations_of_change(
-        document, patch.spec, {str(name): fact.queue for name, fact in facts.items()}
-    )
-    if refusal := refusal_of(found):
-        raise RefusedChange(why=f"Change of queue {patch.queue}: {refusal}.")
+    known = Known(queues={str(name): fact.queue for name, fact in facts.items()})
+    found = violations_of(merged(document, {"spec": patch.spec}), known, old=document)
+    if refusals := [each.message for each in found if not each.tolerable]:
+        told = "; ".join(refusals[:_MOST_REFUSALS]).rstrip(".")
+        raise RefusedChange(why=f"Change of queue {patch.queue}: {told}.")
     return [each.message for each in found if each.tolerable]
 
 
@@ -248,11 +256,21 @@ def _written(name: QueueName, fact: QueueFact, patch: QueuePatchBody) -> QueueFa
     )
 
 
-def _counted(facts: QueueFacts, now: int) -> dict[QueueName, Queue]:
-    """The queues as they count by the loans that last."""
+def _lent(facts: QueueFacts, now: int) -> LoansInForce:
+    """The loans that last, and what queues deserve by them."""
     stated = {name: fact.queue for name, fact in facts.items()}
-    loans = {name: fact.loans for name, fact in facts.items() if fact.loans}
-    return {**stated, **loans_in_force(stated, loans, now).queues} if loans else stated
+    return loans_in_force(stated, {name: fact.loans for name, fact in facts.items() if fact.loans}, now)
+
+
+def _check_loans(lent: LoansInForce, before: QueueFacts, after: QueueFacts) -> None:
+    """Raises RefusedChange: a new loan would not count in full. ``lent``: of the queues ``after`` the changes."""
+    for each in lent.loans:
+        lender, loan = each.lender, each.loan
+        if each.problem and after[lender].loans.count(loan) > before[lender].loans.count(loan):
+            raise RefusedChange(
+                why=f"A loan of {loan.account.amount(loan.units)} from {lender} to {loan.to} would not count in "
+                f"full: {each.problem}."
+            )
 
 
 def _unknown_resources(snapshot: Snapshot, before: QueueFacts, after: QueueFacts) -> Iterator[str]:

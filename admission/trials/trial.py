@@ -3,58 +3,48 @@
 The workloads of one trial are decided together, in their order, after everything that waits. Nothing is stored.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import Final
+
+from msgspec import structs
 
 from admission.engine.decide import decide
 from admission.engine.memo import Memo
 from admission.engine.nodes.demand import Demand
+from admission.engine.nodes.table import Layout
 from admission.engine.plan_limit import NO_LIMIT
 from admission.engine.snapshot import Snapshot
-from admission.explain.explain import Explained, explain
+from admission.explain.explain import explain
 from admission.trials.related_pods import with_related_pods
-from admission.trials.submitted import Submitted
+from admission.trials.submitted import Submitted, TrialState
 from admission.workloads.inputs import Timeouts, WorkloadInputs
-from admission.workloads.kinds import Holding, support_of
 from admission.workloads.state import WorkloadState, derive_state
-from admission.world.learned.held_back import gang_asks, refusal_of
+from admission.world.learned.held_back import (
+    NO_RESOURCE_QUOTAS,
+    NamespaceRoom,
+    gangs_without_room,
+    without_gangs,
+)
 from admission.world.pod_relations import PodRelations
 from queues.admissions import Seat
 from queues.plan import Evict, Plan, Reason
-from queues.quota.accounts import Account, charges
-from queues.quota.namespace_quota import NamespaceQuota
+from queues.quota.accounts import charges
 from queues.quota.tree import QueueTree
 from queues.quota.usage import Usage
-from queues.resources import NOTHING, PODS, Resources
+from queues.read_api.bodies import ExpectedStartBody, ReasonBody
+from queues.read_api.quantities import facts_with_quantities, quantities
+from queues.read_api.trials import ComparisonBody, PlaceBody, QuotaTakenBody, TrialBody, VictimBody
+from queues.reason_codes import NEEDS_A_CHANGE
+from queues.resources import PODS, show
 from queues.workload import QueueName, Workload, WorkloadKey
 
+#: Places and victims that are shown of one workload.
+MOST_PLACES: Final = 100
+MOST_VICTIMS: Final = 50
 #: Beyond the arrival of everything that has arrived.
 _LATER: Final = 1
-
-
-class TrialState(StrEnum):
-    """What would become of an object."""
-
-    #: It would have its seats in the next turn.
-    ADMITTED = "admitted"
-    #: Other workloads would be evicted for it, and it would have their place.
-    PREEMPTS = "preempts"
-    WAITS = "waits"
-    #: The API server would not store it.
-    REFUSED = "refused"
-    #: It names no queue: it would start at once.
-    UNMANAGED = "unmanaged"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NamespaceRoom:
-    """What the ResourceQuotas of a namespace leave to gangs."""
-
-    quotas: tuple[NamespaceQuota, ...] = ()
-    #: To pods that are about to be made.
-    promised: Resources = NOTHING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +59,7 @@ class Ground:
     timeouts: Timeouts
     #: A copy; pods of the trial are counted in it.
     demand: Demand
-    #: By namespace.
+    #: By namespace of the objects of the trial.
     rooms: Mapping[str, NamespaceRoom]
     #: A copy of what the world knows of the rules of pods about other pods. None if no object of the trial has such a
     #: rule, and no rule is about one.
@@ -81,44 +71,15 @@ class Ground:
 
 
 @dataclass(frozen=True, slots=True)
-class QuotaTaken:
-    """What a workload would take of one line of its queue's books."""
-
-    queue: QueueName
-    account: Account
-    units: int
-    #: The part of it within what the queue deserves. None if the queue states nothing for the account.
-    owned: int | None
-    #: What the queue uses before, and what it deserves.
-    used: int
-    deserved: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What would become of one object."""
-
-    submitted: Submitted
-    state: TrialState
-    #: None if it is refused, or would not wait.
-    workload: Workload | None = None
-    #: Where its pods would be; of a workload that preempts, once its victims are gone.
-    seats: tuple[Seat, ...] = ()
-    takes: tuple[QuotaTaken, ...] = ()
-    #: Who would be evicted for it, by admission.
-    victims: tuple[Evict, ...] = ()
-    reason: Reason | None = None
-    #: None if it does not wait, or there was no time to work it out.
-    explained: Explained | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class DecidedTrial:
     """The turn that decided on a trial."""
 
     snapshot: Snapshot
     plan: Plan
-    outcomes: tuple[Outcome, ...]
+    #: What would become of each object, by the key that its workload has in the trial.
+    items: Mapping[WorkloadKey, TrialBody]
+    #: With the cluster without other quota. None if no other quota was asked for.
+    comparison: ComparisonBody | None = None
 
 
 def arrival_after(snapshot: Snapshot) -> int:
@@ -151,21 +112,20 @@ def tried(
     assert usage is not None, "a turn was decided"
     if memo.state is not None:
         memo.state.retire()  # nothing collects what refers to itself in a circle
-    answers = _Answers(plan, tree, usage.copy(), _beyond_quotas(plan, pending, ground.rooms))
-    outcomes = tuple(answers.of(each, pending.get(each.key)) for each, _ in objects)
-    return DecidedTrial(snapshot, plan, outcomes)
+    refused = gangs_without_room(plan, snapshot, lambda name: ground.rooms.get(name, NO_RESOURCE_QUOTAS))
+    answers = _Answers(snapshot, without_gangs(plan, refused), tree, usage.copy())
+    items = {each.key: answers.of(each, pending.get(each.key)) for each, _ in objects}
+    return DecidedTrial(snapshot, plan, items)
 
 
 class _Answers:
     """Reads what a plan does with the objects of a trial, in their order."""
 
-    def __init__(
-        self, plan: Plan, tree: QueueTree, usage: Usage, kept_back: Mapping[WorkloadKey, Reason]
-    ) -> None:
-        """``usage``: before the plan; what the objects take is added. ``kept_back``: by ResourceQuotas."""
+    def __init__(self, snapshot: Snapshot, plan: Plan, tree: QueueTree, usage: Usage) -> None:
+        """``usage``: before the plan; what the objects take is added."""
+        self._snapshot = snapshot
         self._tree = tree
         self._usage = usage
-        self._kept_back = kept_back
         self._reasons = plan.reasons
         self._admits: dict[WorkloadKey, tuple[Seat, ...]] = {}
         for each in plan.admits:  # an elastic gang has several
@@ -176,80 +136,142 @@ class _Answers:
             if evict.beneficiary is not None:
                 self._victims.setdefault(evict.beneficiary, []).append(evict)
 
-    def of(self, each: Submitted, workload: Workload | None) -> Outcome:
+    def of(self, each: Submitted, workload: Workload | None) -> TrialBody:
         """What becomes of one object. ``workload``: None if it does not wait."""
         if workload is None:
-            state = TrialState.UNMANAGED if each.is_unmanaged else TrialState.REFUSED
-            return Outcome(submitted=each, state=state)
-        key, victims = each.key, tuple(self._victims.get(each.key, ()))
-        reason = self._kept_back.get(key)
-        if reason is None and key in self._admits:
-            state, seats = TrialState.ADMITTED, self._admits[key]
-        elif reason is None and victims:
-            state, seats = TrialState.PREEMPTS, self._claims.get(key, ())
-        else:
-            waits = reason or self._reasons.get(key)
-            return Outcome(submitted=each, state=TrialState.WAITS, workload=workload, reason=waits)
-        return Outcome(
-            submitted=each,
-            state=state,
-            workload=workload,
-            seats=seats,
-            takes=self._taken(workload.queue, seats),
-            victims=victims,
-            reason=self._reasons.get(key),
+            return each.item
+        key, victims = each.key, self._victims.get(each.key, ())
+        item = structs.replace(
+            each.item,
+            state=TrialState.WAITS,
+            queue=workload.queue,
+            priority=workload.priority,
+            pods=sum(pods.wanted_count() for pods in workload.pod_sets),
+            minimum=workload.minimum,
+            asks=quantities(workload.asks()),
+            reason=_reason(self._reasons.get(key)),
+        )
+        if not (key in self._admits or victims):
+            return item
+        is_admitted = key in self._admits
+        seats = self._admits[key] if is_admitted else self._claims.get(key, ())
+        return structs.replace(
+            item,
+            state=TrialState.ADMITTED if is_admitted else TrialState.PREEMPTS,
+            places=_places_of(self._snapshot.nodes.layout, seats),
+            node_count=len({seat.node for seat in seats}),
+            quota=self._taken(workload.queue, seats),
+            victims=tuple(map(self._victim, victims[:MOST_VICTIMS])),
+            victim_count=len(victims),
         )
 
-    def _taken(self, queue: QueueName, seats: Sequence[Seat]) -> tuple[QuotaTaken, ...]:
+    def _taken(self, queue: QueueName, seats: Sequence[Seat]) -> tuple[QuotaTakenBody, ...]:
+        """What seats take of the books of their queue."""
         amounts = charges(seats) if seats else {}
         found = []
         for account, units in sorted(amounts.items()):
             if account.resource == PODS or not units:
                 continue
-            used, deserved = (
-                self._usage.used(queue, account),
-                self._tree.own_deserved.get(queue, {}).get(account),
-            )
+            used = self._usage.used(queue, account)
+            deserved = self._tree.own_deserved.get(queue, {}).get(account)
             owned = None if deserved is None else min(units, max(0, deserved - used))
-            found.append(QuotaTaken(queue, account, units, owned, used, deserved))
+
+            def shown(units: int | None, resource: str = account.resource) -> str | None:
+                return None if units is None else show(resource, units)
+
+            found.append(
+                QuotaTakenBody(
+                    queue=queue,
+                    flavor=account.flavor,
+                    resource=account.resource,
+                    takes=show(account.resource, units),
+                    owned=shown(owned),
+                    borrowed=shown(None if owned is None else units - owned),
+                    used=show(account.resource, used),
+                    deserved=shown(deserved),
+                )
+            )
         if amounts:
             self._usage.add(queue, amounts)
         return tuple(found)
 
+    def _victim(self, evict: Evict) -> VictimBody:
+        admission = self._snapshot.admissions[evict.admission]
+        return VictimBody(
+            kind=str(admission.workload.kind),
+            namespace=admission.namespace,
+            name=admission.name,
+            queue=admission.queue,
+            code=evict.code,
+            message=evict.message,
+        )
 
-def explained(decided: DecidedTrial, has_time: Callable[[], bool]) -> tuple[Outcome, ...]:
-    """The outcomes, those that wait with what would let them in. ``has_time``: asked before each: False: it is left
-    out."""
+
+def _reason(reason: Reason | None) -> ReasonBody | None:
+    if reason is None:
+        return None
+    return ReasonBody(code=reason.code, message=reason.message, facts=facts_with_quantities(reason.facts))
+
+
+def _places_of(layout: Layout, seats: Sequence[Seat]) -> tuple[PlaceBody, ...]:
+    """Seats by node and pod set, in the order of the nodes."""
+    counts = Counter((seat.node, seat.pod_set, seat.flavor, seat.takes) for seat in seats)
+    ordered = sorted(counts.items(), key=lambda each: (layout.position.get(each[0][0], 0), each[0][1]))
     return tuple(
-        replace(each, explained=explain(decided.snapshot, decided.plan, each.workload.key))
-        if each.state is TrialState.WAITS and each.workload is not None and has_time()
-        else each
-        for each in decided.outcomes
+        PlaceBody(
+            node=node,
+            domain=_domain(layout, layout.position.get(node)),
+            pod_set=pod_set,
+            flavor=flavor,
+            count=count,
+            takes=quantities(takes * count),
+        )
+        for (node, pod_set, flavor, takes), count in ordered[:MOST_PLACES]
     )
 
 
-def _beyond_quotas(
-    plan: Plan, pending: Mapping[WorkloadKey, Workload], rooms: Mapping[str, NamespaceRoom]
-) -> dict[WorkloadKey, Reason]:
-    """Workloads of the trial that would be admitted, or preempt, and for which a ResourceQuota has no room.
+def _domain(layout: Layout, column: int | None) -> str:
+    """The innermost domain of the first topology above a node; "": none."""
+    for level in reversed(layout.chains[0][:-1]) if layout.chains and column is not None else ():
+        if (domain := int(level.of[column])) >= 0:
+            return level.domains[domain]
+    return ""
 
-    Pods that exist are counted already (``NamespaceQuotas.within``).
+
+def with_outlook(
+    decided: DecidedTrial,
+    has_time: Callable[[], bool],
+    expected: Mapping[WorkloadKey, ExpectedStartBody],
+) -> tuple[TrialBody, ...]:
+    """The items, those that wait with what would let them in and when they should start.
+
+    ``has_time``: asked before each whether there is time to work out what would let it in. ``expected``: no starts of
+    workloads that time alone does not let in are taken from it.
     """
-    found: dict[WorkloadKey, Reason] = {}
-    promised: dict[str, Resources] = {}
-    for key in _asking_for_pods(plan):
-        workload = pending.get(key)
-        room = None if workload is None else rooms.get(workload.namespace)
-        if workload is None or room is None or support_of(key).holding is Holding.GATED:
-            continue
-        before, asked = promised.get(workload.namespace, room.promised), gang_asks(workload)
-        if reason := refusal_of(room.quotas, asked, before):
-            found[key] = reason
-        else:
-            promised[workload.namespace] = before + asked
-    return found
+    return tuple(
+        _with_outlook(item, decided, key, has_time, expected.get(key))
+        if item.state == TrialState.WAITS
+        else item
+        for key, item in decided.items.items()
+    )
 
 
-def _asking_for_pods(plan: Plan) -> Iterable[WorkloadKey]:
-    beneficiaries = {each.beneficiary for each in plan.evicts if each.beneficiary is not None}
-    return dict.fromkeys((*(each.workload for each in plan.admits), *sorted(beneficiaries)))
+def _with_outlook(
+    item: TrialBody,
+    decided: DecidedTrial,
+    key: WorkloadKey,
+    has_time: Callable[[], bool],
+    expected: ExpectedStartBody | None,
+) -> TrialBody:
+    if item.reason is None or item.reason.code not in NEEDS_A_CHANGE:
+        item = structs.replace(item, expected=expected)
+    outlook = explain(decided.snapshot, decided.plan, key) if has_time() else None
+    if outlook is None:
+        return item
+    return structs.replace(
+        item,
+        position=outlook.position,
+        queue_length=outlook.queue_length,
+        behind=outlook.behind,
+        changes=outlook.changes,
+    )

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 
 from admission.engine.snapshot import Snapshot
 from admission.facts.cluster import QueueFact
-from admission.trials.submitted import Cluster, Submitted
-from admission.trials.trial import Ground, NamespaceRoom, arrival_after
+from admission.trials.submitted import Submitted
+from admission.trials.trial import Ground, arrival_after
 from admission.workloads.context import Context
 from admission.workloads.inputs import DEFAULT_QUEUE, WorkloadInputs
 from admission.workloads.pod_sets import NOTHING_ASKED
 from admission.world.pod_relations import PodRelations
 from admission.world.world import World
 from queues.plan import Plan
-from queues.workload import QueueName, WorkloadKind
+from queues.workload import QueueName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,49 +27,29 @@ class WorldView:
     context: Context
     #: Seconds since the epoch.
     now: int
-    #: Scheduler names that mean "through the queues", and the one that binds pods.
-    aliases: frozenset[str]
-    scheduler: str
-    #: Kinds that the cluster does not serve.
-    absent: frozenset[WorkloadKind] = frozenset()
 
     def queue_facts(self) -> dict[QueueName, QueueFact]:
         """Every Queue as its object says, by name."""
         return dict(self.world.queues)
 
-    def cluster(self, snapshot: Snapshot) -> Cluster:
-        """What an object meets when it is stored. ``snapshot``: of the last turn."""
-        return Cluster(
-            context=self.context,
-            snapshot=snapshot,
-            now=max(self.now, snapshot.now),
-            aliases=self.aliases,
-            scheduler=self.scheduler,
-            absent=self.absent,
-        )
-
     def ground(self, snapshot: Snapshot, plan: Plan, objects: Sequence[Submitted]) -> Ground:
         """What these objects are decided on, after the last turn."""
         world = self.world
-        names = {each.namespace for each in objects}
-        rooms = {each: world.namespace_quotas.room(each, snapshot, world.states) for each in sorted(names)}
+        room_of = world.namespace_quotas.rooms(snapshot, world.states)
         return Ground(
             snapshot=snapshot,
             plan=plan,
             now=max(self.now, snapshot.now),
             timeouts=world.timeouts,
             demand=world.node_inventory.demand.copy(),
-            rooms={
-                name: NamespaceRoom(quotas=quotas, promised=promised)
-                for name, (quotas, promised) in rooms.items()
-            },
+            rooms={name: room_of(name) for name in {each.item.namespace for each in objects}},
             relations=self._relations(snapshot, objects),
         )
 
     def _relations(self, snapshot: Snapshot, objects: Sequence[Submitted]) -> PodRelations | None:
         """For the rules about other pods, of these objects or about them. None if there are none."""
         relations = self.world.snapshot_rows.pod_relations
-        if not any(each.has_pod_rules or relations.may_be_about(each.namespace) for each in objects):
+        if not any(each.has_pod_rules or relations.may_be_about(each.item.namespace) for each in objects):
             return None
         facts = {each.key: each.fact for each in objects if each.fact is not None}
         return relations.copy(facts, snapshot.namespaces)
@@ -92,7 +72,7 @@ class WorldView:
             pods=pods,
             admissions=(),
             arrival=arrival,
-            quotas=world.namespace_quotas.of(each.namespace),
+            quotas=world.namespace_quotas.of(each.item.namespace),
             policy=world.queue_permissions.policy(queue),
             templates=NOTHING_ASKED if fact is None else world.templates.shapes_of(fact, None),
         )

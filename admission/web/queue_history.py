@@ -10,7 +10,6 @@ from queues.api.quota.access_limits import PER_USER, access_limits_of, field_of
 from queues.api.quota.loans import loans_of
 from queues.api.quota.quota_document import (
     LIMITS,
-    FieldChange,
     Spec,
     changes_between,
     parent_of,
@@ -61,19 +60,16 @@ def _version(each: RecordedVersion, before: RecordedVersion | None) -> bodies.Qu
         reason=each.reason if of_this else "",
         before=None if was is None else bodies.QuotaBody(**_limits(was)),
         after=None if now is None else bodies.QuotaBody(**_limits(now)),
-        changes=tuple(
-            bodies.FieldChangeBody(field=change.field, before=change.before, after=change.after)
-            for change in changes
-        ),
+        changes=changes,
     )
 
 
-def _changes(each: RecordedVersion, before: RecordedVersion | None) -> list[FieldChange]:
+def _changes(each: RecordedVersion, before: RecordedVersion | None) -> tuple[bodies.FieldChangeBody, ...]:
     """Fields of the spec that differ. For a document that is too large to be read, only that is shown."""
     was = None if before is None or before.removed else before
     now = None if each.removed else each
     if (was is not None and was.unread) or (now is not None and now.unread):
-        return [FieldChange(field="spec", before=_size(was), after=_size(now))]
+        return (bodies.FieldChangeBody(field="spec", before=_size(was), after=_size(now)),)
     return changes_between(None if was is None else was.spec, None if now is None else now.spec)
 
 

@@ -10,20 +10,17 @@ Whole nodes count, and loans, as in ``queues.api.validation.closures``.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import NamedTuple
 
-from admission.facts.cluster import ClosureFact, NodeFact, QueueFact
-from queues.api.resource_names import is_extended
-from queues.api.validation.closures.reservation_rights import what_limits
+from admission.facts.cluster import ClosureFact, NodeFact
+from queues.api.validation.closures.reservation_rights import CountedReservation, excesses
 from queues.api.validation.closures.whole_nodes import NodeShape, kept_devices, node_shape
 from queues.node_closures import ClosureKind, ClosurePhase, NodeClosure
 from queues.quota.loans import DeservedOverTime
 from queues.quota.queue import path_below_root
-from queues.resources import show
-from queues.text_format import listed
 from queues.workload import NodeName, QueueName
 
 
@@ -79,62 +76,17 @@ def beyond_right(
     ]
     if not any(closure.of_tenant for _, closure in reservations):
         return {}
-    counted: list[_Counted] = []
+    counted: list[CountedReservation] = []
     beyond: dict[str, str] = {}
     for fact, closure in reservations:
         path = path_below_root(closure.queue, deserved.queues.get)
-        this = _Counted(closure, path, devices.kept(closure))
-        problem = next(_excesses(this, counted, deserved, now), "") if closure.of_tenant else ""
-        if problem:
-            beyond[fact.id] = problem
+        this = CountedReservation(closure, path, devices.kept(closure))
+        excess = next(excesses(this, counted, deserved, now), "") if closure.of_tenant else ""
+        if excess:
+            beyond[fact.id] = excess
         else:
             counted.append(this)
     return beyond
-
-
-class _Counted(NamedTuple):
-    closure: NodeClosure
-    #: Its queue and those above it.
-    queues: Sequence[QueueName]
-    #: What its whole nodes have.
-    kept: Mapping[str, int]
-
-
-def _excesses(
-    this: _Counted, earlier: Iterable[_Counted], deserved: DeservedOverTime, now: int
-) -> Iterator[str]:
-    closure = this.closure
-    beside = [each for each in earlier if closure.closes_beside(each.closure)]
-    start = max(now, closure.lead_from)
-    limits = {name: deserved.least(name, start, closure.end) for name in this.queues}
-    unstated = [
-        each
-        for each in sorted(this.kept)
-        if is_extended(each) and not any(each in limits[name] for name in this.queues)
-    ]
-    if unstated and this.queues:
-        yield (
-            f"found whole nodes with {', '.join(unstated)}, of which neither queue {closure.queue} nor one above it "
-            "states what it deserves. Ask a platform administrator to reserve them"
-        )
-    for name in this.queues:
-        same = [each for each in beside if name in each.queues]
-        sums = Counter[str]()
-        for each in same:
-            sums.update(each.kept)
-        for resource, units in sorted(this.kept.items()):
-            limit, asked = limits[name].get(resource), units + sums[resource]
-            if limit is not None and asked > limit:
-                others = f" ({listed([each.closure.name for each in same])} came first)" if same else ""
-                yield (
-                    f"found {show(resource, asked)} {resource} on whole nodes reserved for queue {name} at the same "
-                    f"time{others}, expected at most {show(resource, limit)}, "
-                    f"{what_limits(resource, limit, deserved, name)}. Delete one of them, ask for less, or ask a "
-                    "platform administrator"
-                )
-
-
-Queues = Mapping[QueueName, QueueFact]
 
 
 class ClosureState(NamedTuple):
@@ -157,7 +109,6 @@ class NodeClosures:
         #: Nodes of reservations as this term chose them, by id.
         self._chosen: dict[str, tuple[NodeName, ...]] = {}
         self.devices = NodeDevices()
-        self._deserved = DeservedOverTime({}, {})
 
     def put(self, kind: ClosureKind, name: str, fact: ClosureFact | None) -> None:
         """A Reservation or NodeDrain appeared, changed or went away."""
@@ -172,26 +123,26 @@ class NodeClosures:
         """A plan chose nodes."""
         self._chosen.update((id_, nodes) for id_, nodes in chosen.items() if id_ in self.facts)
 
-    def freeze(self, now: int, queues: Queues) -> tuple[NodeClosure, ...]:
+    def freeze(self, now: int, deserved: DeservedOverTime) -> tuple[NodeClosure, ...]:
         """Those that a decision has to know of."""
-        beyond = self._beyond_right(queues, now)
+        beyond = self._beyond_right(deserved, now)
         return tuple(
             closure
             for id_ in sorted(self.facts.keys() - beyond.keys())
             if (closure := self._closure(id_)) is not None
-            and not self._problem(closure, queues)
+            and not self._problem(closure, deserved.queues)
             and not closure.has_ended(now)
         )
 
-    def states(self, now: int, queues: Queues) -> Iterator[ClosureState]:
+    def states(self, now: int, deserved: DeservedOverTime) -> Iterator[ClosureState]:
         """What the objects should say."""
-        beyond = self._beyond_right(queues, now)
+        beyond = self._beyond_right(deserved, now)
         for id_, fact in sorted(self.facts.items()):
             closure = self._closure(id_)
             if closure is None:
                 yield ClosureState(fact, ClosurePhase.REFUSED, fact.problem, ())
                 continue
-            phase, problem = closure.phase(now), self._problem(closure, queues)
+            phase, problem = closure.phase(now), self._problem(closure, deserved.queues)
             if phase is ClosurePhase.ENDED:
                 yield ClosureState(fact, phase, "", ())
             elif problem:
@@ -201,16 +152,9 @@ class NodeClosures:
             else:
                 yield ClosureState(fact, phase, "", closure.nodes)
 
-    def _beyond_right(self, queues: Queues, now: int) -> dict[str, str]:
-        """``queues``: as they state their limits; what they lend is in their facts."""
+    def _beyond_right(self, deserved: DeservedOverTime, now: int) -> dict[str, str]:
         facts = [replace(fact, closure=self._closure(id_)) for id_, fact in self.facts.items()]
-        if not any(fact.closure is not None and fact.closure.of_tenant for fact in facts):
-            return {}
-        stated = {name: fact.queue for name, fact in queues.items()}
-        loans = {name: fact.loans for name, fact in queues.items() if fact.loans}
-        if (self._deserved.queues, self._deserved.loans) != (stated, loans):
-            self._deserved = DeservedOverTime(stated, loans)
-        return beyond_right(facts, self._deserved, self.devices, now)
+        return beyond_right(facts, deserved, self.devices, now)
 
     def _closure(self, id_: str) -> NodeClosure | None:
         closure = self.facts[id_].closure
@@ -219,7 +163,7 @@ class NodeClosures:
         return replace(closure, nodes=self._chosen[id_])
 
     @staticmethod
-    def _problem(closure: NodeClosure, queues: Queues) -> str:
+    def _problem(closure: NodeClosure, queues: Container[QueueName]) -> str:
         if closure.queue is None or closure.queue in queues:
             return ""
         return f"spec.queue: found {closure.queue}, expected the name of a Queue"

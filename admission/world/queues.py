@@ -19,7 +19,7 @@ from admission.workloads.state import WorkloadState
 from queues.admissions import Admission, AdmissionState
 from queues.quota.accounts import charges
 from queues.quota.decayed_usage import PastUse, Sums, UsageHolder, UsageRecorder, half_lives
-from queues.quota.loans import LoansInForce, loans_in_force
+from queues.quota.loans import DeservedOverTime, LoansInForce, loans_in_force
 from queues.quota.queue import ROOT, Queue, keeps_from_autoscalers, with_removed
 from queues.quota.tree import QueueTree
 from queues.resources import NOTHING, Resources
@@ -37,6 +37,8 @@ class QueueFacts:
         self._loans = LoansInForce()
         #: Queues that were put since loans were looked at.
         self._put: set[QueueName] = set()
+        #: What is asked by ``deserved_over_time``. None if queues or loans have changed.
+        self._over_time: DeservedOverTime | None = None
         #: Admissions that are not closed, by queue.
         self._held: Counter[QueueName] = Counter()
         #: The queues as their objects say.
@@ -61,6 +63,7 @@ class QueueFacts:
             if before is not None:
                 self._removed[name] = before.queue.parent
             self._put.add(name)
+            self._over_time = None
             return None
         self.queues[name] = fact
         # Statuses change every few seconds, and the tree goes by identity.
@@ -68,6 +71,7 @@ class QueueFacts:
         self._removed.pop(name, None)
         if before is None or (before.queue, before.loans) != (fact.queue, fact.loans):
             self._put.add(name)
+            self._over_time = None
         return fact if name in self._put else self._counted(name)
 
     def take_changed(self) -> set[QueueName]:
@@ -107,6 +111,13 @@ class QueueFacts:
         """The queues that there are, with what they deserve by the loans that last."""
         lent = self._loans.queues
         return self._stated | {name: lent[name] for name in lent.keys() & self._stated.keys()}
+
+    def deserved_over_time(self) -> DeservedOverTime:
+        """What queues deserve from now on: the same object until a queue or a loan changes."""
+        if self._over_time is None:
+            loans = {name: fact.loans for name, fact in self.queues.items() if fact.loans}
+            self._over_time = DeservedOverTime(dict(self._stated), loans)
+        return self._over_time
 
     def keeps_from_autoscalers(self, name: QueueName) -> bool:
         """Whether pods of a queue are marked so that cluster autoscalers do not end them."""

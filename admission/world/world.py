@@ -675,7 +675,7 @@ class World:
             budgets=self.snapshot_rows.budgets.all(),
             typical=self.node_inventory.demand.typical(),
             past_use=self.usage_history.freeze(now),
-            closures=self.node_inventory.closures.freeze(now, self.queues),
+            closures=self.node_inventory.closures.freeze(now, self.queue_facts.deserved_over_time()),
             without_more_nodes=self.ledger.without_more_nodes,
         )
 

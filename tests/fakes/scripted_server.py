@@ -38,9 +38,9 @@ class ScriptedServer(ThreadingHTTPServer):
     def url(self) -> str:
         return f"http://127.0.0.1:{self.server_port}"
 
-    def says(self, status: int, document: Any) -> None:
+    def says(self, status: int, document: Any, **headers: str) -> None:
         """The next answer is a JSON document."""
-        self.answers.append(lambda handler: _send(handler, status, document))
+        self.answers.append(lambda handler: _send(handler, status, document, **headers))
 
     def hangs_up(self) -> None:
         """The next request gets no answer, and the connection ends."""
@@ -97,11 +97,13 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
 
-def _send(handler: BaseHTTPRequestHandler, status: int, document: Any) -> None:
+def _send(handler: BaseHTTPRequestHandler, status: int, document: Any, **headers: str) -> None:
     body = json.dumps(document).encode()
     handler.send_response(status)
     handler.send_header("Content-Type", "application/json")
     handler.send_header("Content-Length", str(len(body)))
+    for name, text in headers.items():
+        handler.send_header(name, text)
     handler.end_headers()
     handler.wfile.write(body)
 

@@ -62,8 +62,15 @@ def send(
 
     Raises CommandFailed, and Refused of an error.
     """
+    return send_with_warnings(route, method, path, body, tried=tried, form=form, **query)[0]
+
+
+def send_with_warnings(
+    route: Route, method: str, path: str, body: Any = None, *, tried: str, form: Any = Any, **query: str
+) -> tuple[Any, tuple[str, ...]]:
+    """As ``send``: the answer, and what the API server warns of."""
     access = route.to_cluster()
-    status, answer = request(
+    status, answer, warnings = request(
         access,
         path + (f"?{urlencode(query)}" if query else ""),
         timeout=route.timeout,
@@ -74,7 +81,7 @@ def send(
         headers=_PATCHES if method == "PATCH" else {},
     )
     if status < 300:
-        return decoded(answer, form, tried)
+        return decoded(answer, form, tried), warnings
     raise _refused(status, decoded(answer, Any, tried, f"HTTP status {status} and "), method, tried)
 
 

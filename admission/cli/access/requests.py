@@ -7,12 +7,13 @@ should take no longer than the answer.
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from urllib.parse import urlencode
 
 from admission.cli.access.missing_rights import missing_right
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from queues.read_api.nodes import NodeList
     from queues.read_api.usage import UsageList
 
+#: A warning of an API server in the header of that name.
+_WARNING: Final = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
 _AGENT: Final = {"User-Agent": "kubectl-muster"}
 
 
@@ -89,6 +92,15 @@ def _replica(route: Route, server: str) -> "Access":
     )
 
 
+class ServerAnswer(NamedTuple):
+    """What a server answered."""
+
+    status: int
+    body: bytes
+    #: Of the API server.
+    warnings: tuple[str, ...] = ()
+
+
 def request(
     access: "Access",
     target: str,
@@ -99,8 +111,8 @@ def request(
     method: str = "GET",
     body: bytes | None = None,
     headers: Mapping[str, str] = {},
-) -> tuple[int, bytes]:
-    """Status and body of the answer. ``timeout`` in seconds, for connecting and for each read; ``body``: JSON.
+) -> ServerAnswer:
+    """The answer. ``timeout`` in seconds, for connecting and for each read; ``body``: JSON.
     ``headers``: in place of the usual ones, or in addition to them.
 
     Raises CommandFailed saying what was ``tried``; ``unreachable`` is the advice if no server answers. Raises
@@ -119,7 +131,10 @@ def request(
     }
     try:
         answer = connection.send_request(method, target, headers={**usual, **headers}, body=body)
-        return answer.status, answer.read()
+        warnings = _WARNING.findall(", ".join(answer.headers.get_all("Warning", ())))
+        return ServerAnswer(
+            answer.status, answer.read(), tuple(re.sub(r"\\(.)", r"\1", text) for text in warnings)
+        )
     except ssl.SSLCertVerificationError as error:
         hint = "Check certificate-authority(-data) of the cluster in the kubeconfig."
         raise CommandFailed(tried=tried, found=error.verify_message, hint=hint) from error
@@ -242,7 +257,7 @@ def fetch(
     )
 
     tried = f"Asking Muster at {access.server}"
-    status, body = request(
+    status, body, _ = request(
         access,
         target,
         timeout=route.timeout,

@@ -1,19 +1,17 @@
 """What other quota would make of a cluster, for people: sums first, then workloads by what becomes of them."""
 
-import sys
 from collections.abc import Sequence
+from http import HTTPStatus
 from textwrap import wrap
 from typing import Final, TypeVar
 
-import click
 from msgspec import json
 
-from admission.cli.access.requests import Route, ask
+from admission.cli.access.requests import Route, Unanswered, ask
 from admission.cli.output import Output
 from admission.cli.rendering.terminal import (
     TableColumn,
     amounts,
-    columns_of,
     item_table,
     one_line,
     say,
@@ -173,32 +171,33 @@ def _name(workload: DifferenceBody) -> str:
 
 #: Seconds to wait for the leader at most: an urgent change does not wait for it longer.
 _PATIENCE: Final = 5.0
-#: A name of a queue, and a merge patch of its spec.
-Write = tuple[str, Spec]
 
 
-def tell_trial(route: Route, writes: Sequence[Write], is_wanted: bool) -> None:
-    """Print who would start, wait or be evicted if these Queues were written, as ``kubectl muster try`` does.
+def trial_of_write(
+    route: Route, queue: str, spec: Spec, *, is_checked: bool = False
+) -> ComparisonBody | None:
+    """What becomes of limits and of work by a merge patch of a Queue's spec. Warnings are printed.
 
-    Raises nothing: where the leader does not answer in time, one line says that this is not known.
+    None where the leader does not answer in time: one line says that this is not known. Raises Unanswered: the leader
+    says that it would be refused. ``is_checked``: the API server has taken it in a dry run, so that the leader only
+    does not know yet what was changed before.
     """
-    if not is_wanted:
-        return
-    patches = tuple(QueuePatchBody(queue=name, spec=dict(spec)) for name, spec in writes)
+    asked = TrialRequestBody(quota_patches=(QueuePatchBody(queue=queue, spec=dict(spec)),))
     try:
-        asked = TrialRequestBody(quota_patches=patches)
-        comparison = ask(route.within(_PATIENCE), "trials", TrialList, content=json.encode(asked)).comparison
+        found = ask(route.within(_PATIENCE), "trials", TrialList, content=json.encode(asked)).comparison
+        # An older replica does not know the question.
+        why = "the leader does not answer such questions yet" if found is None else ""
     except MusterError as error:
-        _tell_unknown(str(error))
-        return
-    if comparison is None:  # an older replica, which does not know the question
-        _tell_unknown("the leader does not answer such questions yet")
-        return
-
-    click.echo(effects_text(comparison, width=columns_of(sys.stdout)), nl=False)
-
-
-def _tell_unknown(why: str) -> None:
-    # The first sentence: what follows is about what a caller does that goes on trying.
-    first = why.partition("\n")[0].partition(". ")[0].rstrip(".")
-    say(f"Effects on waiting and running work are unknown: {first}.", err=True)
+        is_refusal = (
+            isinstance(error, Unanswered) and error.by_muster and error.status == HTTPStatus.BAD_REQUEST
+        )
+        if is_refusal and not is_checked:
+            raise
+        # The first sentence: what follows is about what a caller does that goes on trying.
+        found, why = None, str(error).partition("\n")[0].partition(". ")[0].rstrip(".")
+    if found is None:
+        say(f"Effects on waiting and running work are unknown: {why}.", err=True)
+        return None
+    for warning in found.warnings:
+        say(f"Warning: {warning}", err=True)
+    return found

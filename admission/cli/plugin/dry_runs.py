@@ -1,26 +1,27 @@
-"""What the API server itself says of objects that are tried: each is created in a dry run, as the user, with the strict
-validation of fields that ``kubectl apply`` asks for. Nothing is stored.
+"""What the API server makes of objects that are tried: each is created in a dry run, as the user, with the strict
+validation of fields that ``kubectl apply`` asks for. Nothing is stored. Its answers are what the leader is asked about.
 
 Only the API server knows all of it: the schemas of the CRDs that are installed, its own version's fields of pods, the
-policies and webhooks of other projects, and what the user may create.
+policies and webhooks of Muster and of other projects, and what the user may create.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec import structs
 
-from admission.cli.access.objects import Refused, send
+from admission.cli.access.objects import Refused, send_with_warnings
 from admission.cli.access.requests import Route
 from admission.cli.command_line import CommandFailed
 from queues.api import names
 from queues.api.api_resources import PODS, VOLCANO_JOBS, ApiResource, Document, resource_of
 from queues.api.validation.queued_work import pod_templates
 from queues.errors import UnusableName
-from queues.read_api.trials import TrialBody, TrialList, TrialRequestBody
+from queues.read_api.trials import TrialBody
+from queues.workload import WorkloadKind
 
 #: Dry runs at a time: each is a connection of its own.
 _AT_A_TIME: Final = 4
@@ -28,39 +29,47 @@ _AT_A_TIME: Final = 4
 _PATIENCE: Final = 10.0
 #: Pod templates of one object that are asked about.
 _MOST_TEMPLATES: Final = 8
-#: Fields that only a stored object has, as ``admission.trials.submitted`` leaves them out.
+#: Fields that only a stored object has.
 _OF_STORED: Final = (
     *("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink"),
     *("deletionTimestamp", "deletionGracePeriodSeconds"),
 )
-#: Kinds whose fields the API server knows best. Of Volcano's kinds it keeps all fields, for those who use more of them.
-_OF_KUBERNETES: Final = ("job", "pod")
 _STRICT: Final = "strict decoding error: "
 #: As the API server words it if RBAC does not let a user create a kind.
 _MAY_NOT: Final = re.compile(r'cannot create resource "[^"]*"')
 #: Answers that say nothing of the object: who asks is not known, too many requests, errors of the server.
-_SAYS_NOTHING: Final = "the API server could not say whether it takes this object: "
+_SAYS_NOTHING: Final = "the API server could not say what it makes of this object: "
+
+
+class Created(NamedTuple):
+    """An object as it would be stored, and what the API server warns of."""
+
+    document: Document
+    warnings: tuple[str, ...] = ()
+
 
 #: Creates an object at a path, in a dry run; raises Refused and CommandFailed.
-Create = Callable[[str, Document], object]
+Create = Callable[[str, Document], Created]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DryRun:
-    """What the API server says of one document that it does not simply take."""
+    """What the API server makes of one document."""
 
-    #: Of the workload it belongs to, as the answer to a trial names it.
-    kind: str
-    namespace: str
-    name: str
+    #: As it would be stored; as it is where the API server says nothing of it.
+    document: Document
+    #: Of the workload it belongs to, as the answer to a trial names it; kind "": of another kind, which does not wait.
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
     #: Why it would not be stored; "": it would, or that is not known.
     refusal: str = ""
-    #: What matters besides that; "": nothing.
-    warning: str = ""
-    #: Whether only the API server finds this: fields that the kind does not have.
-    is_of_fields: bool = False
-    #: Whether it said nothing of the object's fields.
-    is_undecided: bool = False
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def workload(self) -> tuple[str, str, str]:
+        """Kind, namespace and name of the workload."""
+        return self.kind, self.namespace, self.name
 
 
 def create_in_dry_run(route: Route) -> Create | None:
@@ -68,54 +77,112 @@ def create_in_dry_run(route: Route) -> Create | None:
     if route.server is not None:
         return None
 
-    def create(path: str, document: Document) -> object:
+    def create(path: str, document: Document) -> Created:
         query = {"dryRun": "All", "fieldValidation": "Strict", "fieldManager": "kubectl-muster"}
-        return send(
-            route.within(_PATIENCE), "POST", path, document, tried="Creating it in a dry run", **query
+        return Created(
+            *send_with_warnings(
+                route.within(_PATIENCE), "POST", path, document, tried="Creating it in a dry run", **query
+            )
         )
 
     return create
 
 
-def with_dry_runs(body: TrialList, question: TrialRequestBody, create: Create) -> TrialList:
-    """The answer to a trial, with what the API server says of the documents that were tried."""
-    skipped = {(each.api_version, each.kind) for each in body.skipped}
-    tried = [
-        document
-        for document in question.documents
-        if (document.get("apiVersion"), document.get("kind")) not in skipped
-    ]
+def dry_runs(documents: Sequence[Document], namespace: str, queue: str, create: Create) -> list[DryRun]:
+    """What the API server makes of each document. ``namespace``: of those that name none; ``queue``: the one that all
+    are tried in, "" for those that they name."""
     with ThreadPoolExecutor(_AT_A_TIME) as pool:
-        asked = pool.map(lambda one: _dry_runs(one, question.namespace, question.queue, create), tried)
-        found = [each for dry_runs in asked for each in dry_runs]
-    return structs.replace(body, items=tuple(_with(item, _about(item, found)) for item in body.items))
+        return list(pool.map(lambda one: _dry_run(one, namespace, queue, create), documents))
 
 
-def _dry_runs(document: Document, namespace: str, queue: str, create: Create) -> list[DryRun]:
-    """What the API server says against the document, or against its pods. Empty if it takes them, or if it is none that
-    can be created."""
+def to_be_tried(runs: Sequence[DryRun]) -> tuple[Document, ...]:
+    """The documents that the leader is asked about: none of a workload whose object or pod is refused.
+
+    Empty if nothing is left that waits.
+    """
+    refused = {run.workload for run in runs if run.refusal}
+    left = [run for run in runs if not run.kind or run.workload not in refused]
+    return tuple(run.document for run in left) if not refused or any(run.kind for run in left) else ()
+
+
+def with_dry_runs(items: Sequence[TrialBody], runs: Sequence[DryRun]) -> tuple[TrialBody, ...]:
+    """The items of the leader's answer, and of what the API server refuses, in the order of the documents."""
+    found = {(item.kind, item.namespace, item.name): item for item in items}
+    ordered: dict[tuple[str, str, str], list[DryRun]] = {key: [] for key in found}
+    for run in runs:
+        if run.kind:
+            ordered.setdefault(run.workload, []).append(run)
+    places = {run.workload: place for place, run in reversed(list(enumerate(runs)))}
+    return tuple(
+        _with(found.get(key) or _refused(key), ordered[key])
+        for key in sorted(ordered, key=lambda key: places.get(key, len(runs)))
+    )
+
+
+def _refused(key: tuple[str, str, str]) -> TrialBody:
+    kind, namespace, name = key
+    return TrialBody(kind=kind, namespace=namespace, name=name, state="refused", queue_length=None)
+
+
+def _with(item: TrialBody, runs: Sequence[DryRun]) -> TrialBody:
+    """An item with what the API server says of its documents."""
+    refusals = [run.refusal for run in runs if run.refusal]
+    warnings = [warning for run in runs for warning in run.warnings]
+    return structs.replace(
+        item,
+        refusals=(*item.refusals, *dict.fromkeys(refusals)),
+        warnings=(*item.warnings, *dict.fromkeys(warnings)),
+    )
+
+
+def _dry_run(document: Document, namespace: str, queue: str, create: Create) -> DryRun:
     resource = resource_of(str(document.get("apiVersion")), str(document.get("kind")))
     metadata = document.get("metadata")
     if resource is None or not isinstance(metadata, dict):
-        return []
-    place = str(metadata.get("namespace") or namespace)
+        return DryRun(document=document)
     kind, name = _workload_of(resource, metadata)
+    if kind not in list(WorkloadKind):
+        return DryRun(document=document)
+    place = str(metadata.get("namespace") or namespace)
     sent = {**document, "metadata": _metadata(resource, metadata, place, queue)}
-    about = DryRun(kind=kind, namespace=place, name=name)
     part = f"pod {metadata.get('name') or ''}: " if (kind, resource) == ("podgroup", PODS) else ""
+    found = DryRun(document=sent, kind=kind, namespace=place, name=name)
     try:
-        create(resource.path(place), sent)
+        found = _created(found, resource, create)
     except UnusableName:
-        return []
+        return found
     except Refused as error:
-        return [_judged(error, resource, place, part, about)]
+        return _judged(found, error, resource, part)
     except CommandFailed as error:
-        warning = f"{part}{_SAYS_NOTHING}{str(error).splitlines()[0]}"
-        return [replace(about, warning=warning, is_undecided=True)]
-    return list(_of_pods(sent, place, create, about))
+        return replace(found, warnings=(f"{part}{_SAYS_NOTHING}{str(error).splitlines()[0]}",))
+    return replace(found, warnings=(*found.warnings, *_of_pods(sent, place, create)))
 
 
-def _of_pods(document: Document, namespace: str, create: Create, about: DryRun) -> Iterator[DryRun]:
+def _created(found: DryRun, resource: ApiResource, create: Create) -> DryRun:
+    """With the document as it would be stored, by the name that it has. Of a name that is taken, as by another one."""
+    path, sent, warnings = resource.path(found.namespace), found.document, found.warnings
+    try:
+        answer = create(path, sent)
+    except Refused as error:
+        if error.status != 409 or "already exists" not in error.found:
+            raise
+        warnings = ("there is an object of this kind and name already",)
+        own = {key: value for key, value in sent["metadata"].items() if key != "name"}
+        answer = create(path, {**sent, "metadata": {**own, "generateName": "tried-"}})
+    of_one_object = ("name", "generateName")
+    metadata = {
+        **{
+            key: each
+            for key, each in answer.document["metadata"].items()
+            if key not in (*_OF_STORED, *of_one_object)
+        },
+        **{key: each for key, each in sent["metadata"].items() if key in of_one_object},
+    }
+    document = {**answer.document, "metadata": metadata}
+    return replace(found, document=document, warnings=(*warnings, *answer.warnings))
+
+
+def _of_pods(document: Document, namespace: str, create: Create) -> Iterator[str]:
     """What the API server says against pods of a Job or Volcano Job, one of each different template."""
     asked: list[object] = []
     for where, template in pod_templates(document):
@@ -133,10 +200,10 @@ def _of_pods(document: Document, namespace: str, create: Create, about: DryRun) 
         try:
             create(PODS.path(namespace), pod)
         except Refused as error:
-            said = _judged(error, PODS, namespace, "", about)
-            if said.refusal and not said.is_of_fields:
+            # Of fields only the object itself is asked.
+            if _is_refusal(error) and _STRICT not in error.found:
                 wording = "the API server would refuse them, and it would wait with TemplateRefused"
-                yield replace(about, warning=f"pods of {where}: {wording}: {error.found}")
+                yield f"pods of {where}: {wording}: {error.found}"
         except (CommandFailed, UnusableName):
             continue
 
@@ -164,55 +231,22 @@ def _metadata(resource: ApiResource, metadata: Document, namespace: str, queue: 
     return found
 
 
-def _judged(error: Refused, resource: ApiResource, namespace: str, part: str, about: DryRun) -> DryRun:
-    """What an answer that is an error says of the object."""
+def _judged(found: DryRun, error: Refused, resource: ApiResource, part: str) -> DryRun:
+    """With what an answer that is an error says of the object."""
     said = error.found
     if error.status == 403 and _MAY_NOT.search(said):
         kind = f"{resource.plural}.{resource.group}" if resource.group else resource.plural
-        text = f"you may not create {kind} in namespace {namespace}: whether the API server takes this is not known"
-        return replace(about, warning=part + text, is_undecided=True)
-    if error.status == 409 and "already exists" in said:
-        return replace(about, warning=f"{part}there is an object of this kind and name already")
-    says_nothing = error.status in (401, 404, 409, 429) or error.status >= 500 or "dry run" in said
-    if says_nothing:
-        return replace(about, warning=f"{part}{_SAYS_NOTHING}{said}", is_undecided=True)
+        text = f"you may not create {kind} in namespace {found.namespace}: what the API server makes of it is unknown"
+        return replace(found, warnings=(part + text,))
+    if not _is_refusal(error):
+        return replace(found, warnings=(f"{part}{_SAYS_NOTHING}{said}",))
     if _STRICT in said:
         fields = said.partition(_STRICT)[2]
-        text = f"{fields}: kubectl apply and create refuse this, and without strict validation it would be dropped"
-        return replace(about, refusal=part + text, is_of_fields=True)
-    return replace(about, refusal=part + said)
+        said = f"{fields}: kubectl apply and create refuse this, and without strict validation it would be dropped"
+    return replace(found, refusal=part + said)
 
 
-def _about(item: TrialBody, found: Iterable[DryRun]) -> list[DryRun]:
-    name = (item.kind, item.namespace, item.name)
-    return [each for each in found if (each.kind, each.namespace, each.name) == name]
-
-
-def _with(item: TrialBody, found: Sequence[DryRun]) -> TrialBody:
-    """An item of the answer, refused if the API server refuses it: then nothing of it would start."""
-    was_refused = item.state == "refused"
-    # What Muster's webhook and the policies say it has said already, in its own words.
-    refusals = [each.refusal for each in found if each.refusal and (each.is_of_fields or not was_refused)]
-    warnings = [] if was_refused else [each.warning for each in found if each.warning]
-    item = structs.replace(item, warnings=(*item.warnings, *dict.fromkeys(warnings)))
-    if item.kind in _OF_KUBERNETES and not any(each.is_undecided for each in found):
-        item = structs.replace(item, unknown_fields=())
-    if not refusals:
-        return item
-    # What would become of it is not said of an object that is refused.
-    return TrialBody(
-        kind=item.kind,
-        namespace=item.namespace,
-        name=item.name,
-        state="refused",
-        queue=item.queue,
-        priority=item.priority,
-        pods=item.pods,
-        minimum=item.minimum,
-        asks=item.asks,
-        refusals=(*item.refusals, *dict.fromkeys(refusals)),
-        warnings=item.warnings,
-        unknown_fields=item.unknown_fields,
-        queue_length=None,
-        nearest_queues=item.nearest_queues,
-    )
+def _is_refusal(error: Refused) -> bool:
+    """Whether it is about the object: not about who asks, too many requests, or the server itself."""
+    says_nothing = error.status in (401, 409, 429) or error.status >= 500 or "dry run" in error.found
+    return not says_nothing and not (error.status == 403 and _MAY_NOT.search(error.found))

@@ -2,10 +2,9 @@
 
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
@@ -14,20 +13,16 @@ from admission.cli.access.queue_objects import (
     QueueObject,
     change_queue,
     checked_reason,
-    queues_above,
-    queues_in_use,
     read_queue,
-    read_queues,
 )
 from admission.cli.access.requests import Route, ask
-from admission.cli.command_line import CommandFailed
 from admission.cli.confirmation import confirm
 from admission.cli.options import AMOUNTS, Command, cluster
 from admission.cli.options import dry_run as dry_run_option
-from admission.cli.plugin.comparison import tell_trial
+from admission.cli.plugin.comparison import effects_text, trial_of_write
 from admission.cli.rendering.quota import changes_table
 from admission.cli.rendering.terminal import Cell, columns_of, moment, say, stated_seconds
-from admission.cli.resource_names import full_resource, names_are_usage, warn_of_unknown
+from admission.cli.resource_names import full_resource, names_are_usage
 from admission.cli.times import LastingTime
 from queues.api.names import ROOT_QUEUE
 from queues.api.quota.access_limits import PER_USER, AccessChanges, access_limits_of, access_patch, field_of
@@ -37,14 +32,10 @@ from queues.api.quota.quota_changes import (
     limit_asked,
     with_whole_names,
 )
-from queues.api.quota.quota_document import LIMITS, QuotaField, Spec, patch_for, quota_of, shown_amount
-from queues.errors import InvalidDocument, InvalidQuantity, MusterError
+from queues.api.quota.quota_document import LIMITS, QuotaField, patch_for, quota_of, shown_amount
+from queues.errors import MusterError
 from queues.read_api.bodies import WorkloadList
-from queues.resources import amount
 from queues.text_format import counted, listed, span
-
-if TYPE_CHECKING:
-    from queues.quota.queue import Queue
 
 #: What removes a limit.
 _NONE: Final = "none"
@@ -172,9 +163,6 @@ def _ended(body: WorkloadList, longest: int) -> str:
     )
 
 
-Known = Mapping[str, QueueObject]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Writing:
     """How a change of limits is made."""
@@ -242,7 +230,6 @@ def set_(queue: str, how: Writing, route: Route, **limits: Any) -> None:
     if queue == ROOT_QUEUE and changes:
         raise click.ClickException(ROOT_HAS_NO_LIMITS)
     why, object_ = checked_reason(how.reason), read_queue(route, queue)
-    known = read_queues(route)
     stated = quota_of(object_.spec)
     with names_are_usage():
         named = with_whole_names(object_.spec, changes)
@@ -252,15 +239,15 @@ def set_(queue: str, how: Writing, route: Route, **limits: Any) -> None:
         say(f"queue {queue} has these limits already; nothing was changed")
         return
     patch = patch_for(object_.spec, changes) | access_patch(access)
-    check(object_, patch, known)
     if how.checks_first:
         change_queue(route, object_, patch, reason=why, dry_run=True)
     _tell(object_, changes, access_rows(object_, access))
-    resources = (field.resource for field, text in changes.items() if text is not None)
-    warn_of_unknown(queues_in_use(route), resources)
     tell_access(route, object_, access)
     # What is allowed to users (--max-…) is no quota: it counts at their next submission, and nothing is tried.
-    tell_trial(route, [(queue, patch_for(object_.spec, changes))], bool(changes) and how.trial)
+    if changes and how.trial:
+        quota = patch_for(object_.spec, changes)
+        if (found := trial_of_write(route, queue, quota, is_checked=how.checks_first)) is not None:
+            click.echo(effects_text(found, width=columns_of(sys.stdout)), nl=False)
     if how.dry_run != "none":
         say(f"queue {queue} would be changed ({how.dry_run} dry run)")
         return
@@ -295,27 +282,6 @@ def _asked(flavor: str, limits: Mapping[str, str | None]) -> dict[QuotaField, st
     return found
 
 
-def units_of(resource: str, text: str) -> int:
-    """An AMOUNT above 0, in units of the resource, by its whole name. Raises UsageError."""
-    try:
-        units = amount(resource, text)
-    except InvalidQuantity as error:
-        raise click.UsageError(f"AMOUNT: {error}") from error
-    if units <= 0 or text.startswith("+"):
-        raise click.UsageError(f"AMOUNT: found {text!r}, expected an amount above 0, such as 16.")
-    return units
-
-
-def check_places(route: Route, one: QueueObject, other: QueueObject) -> None:
-    """Raises CommandFailed: one queue is above the other."""
-    for below, above in ((one, other), (other, one)):
-        if any(each.name == above.name for each in queues_above(route, below)):
-            raise CommandFailed(
-                found=f"Queue {above.name} is above {below.name}, and what it deserves contains what that deserves",
-                hint=f"Change {below.name} alone: `kubectl muster quota set {below.name} --deserved …`.",
-            )
-
-
 # -- what is shown before -------------------------------------------------------------------------------------
 
 
@@ -325,31 +291,3 @@ def _tell(queue: QueueObject, changes: Changes, more: Sequence[list[Cell]]) -> N
         [queue.name, str(field), stated.get(field), "→", text] for field, text in changes.items()
     ]
     click.echo(changes_table([*rows, *more], width=columns_of(sys.stdout)), nl=False)
-
-
-def check(queue: QueueObject, patch: Spec, known: Known | None) -> None:
-    """Refuse what the admission webhook refuses, in its words, and print what it warns of. Raises CommandFailed.
-
-    The webhook may be down, and a dry run of the client does not ask it. ``patch``: of the spec. ``known``: if None,
-    the tree is not checked.
-    """
-    from queues.api.validation.quota_change_rules import refusal_of, violations_of_change
-
-    domain = None if known is None else usable_queues(known)
-    found = violations_of_change(queue.document, patch, domain)
-    if refusal := refusal_of(found):
-        raise CommandFailed(tried=f"Change of queue {queue.name}", found=refusal)
-    for warning in found:
-        if warning.tolerable:
-            say(f"Warning: {warning.message}", err=True)
-
-
-def usable_queues(known: Known) -> "dict[str, Queue]":
-    """The queues whose documents can be read, by name."""
-    from queues.api.types.queue import QueueDocument
-
-    found = {}
-    for name, queue in known.items():
-        with suppress(InvalidDocument):
-            found[name] = QueueDocument.read(queue.document).to_domain()
-    return found

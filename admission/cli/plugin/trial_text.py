@@ -34,8 +34,6 @@ def trial_text(body: TrialList, output: Output) -> str:
 def _object_text(one: TrialBody, now: str, output: Output) -> str:
     lines = [_title(one)]
     lines += [f"  {one_line(text)}" for text in one.refusals]
-    if one.refusals and one.nearest_queues:
-        lines.append(f"  Did you mean queue {' or '.join(one.nearest_queues)}?")
     lines += [f"  Warning: {one_line(text)}" for text in one.warnings]
     lines += [f"  Warning: {one_line(path)}: {_UNKNOWN_FIELD}" for path in one.unknown_fields]
     if one.pods:

@@ -1,22 +1,24 @@
 """``kubectl muster try``: what would become of objects if they were submitted now. Nothing changes."""
 
+import time
 from collections.abc import Iterable, Iterator
 from http import HTTPStatus
 from typing import Final
 
 import click
-from msgspec import json
+from msgspec import json, structs
 
 from admission.cli.access.requests import Route, Unanswered, ask
 from admission.cli.command_line import WRONGLY_CALLED, CommandFailed
 from admission.cli.document_files import document_files
 from admission.cli.options import namespace, removed_option, route
 from admission.cli.output import Output, output
-from admission.cli.plugin.dry_runs import create_in_dry_run, with_dry_runs
+from admission.cli.plugin.dry_runs import Create, create_in_dry_run, dry_runs, to_be_tried, with_dry_runs
 from admission.cli.rendering.terminal import filled, say
 from queues.api.api_resources import Document
 from queues.read_api.trials import TrialBody, TrialList, TrialRequestBody
 from queues.reason_codes import ReasonCode
+from queues.text_format import rfc3339
 
 #: Instead of questions about nodes.
 _WHOSE_NODES: Final = (
@@ -71,16 +73,12 @@ def try_(
         raise click.UsageError("Expected -f FILE, or --quota.")
     if flavor and not quota:
         raise click.UsageError("--flavor is for --quota.")
+    documents = tuple(documents_of_files(files, namespace)) if files else ()
     question = TrialRequestBody(
-        documents=tuple(documents_of_files(files, namespace)) if files else (),
-        namespace=route.namespace(namespace),
-        queue=queue,
-        quota=quota,
-        flavor=flavor,
+        documents=documents, namespace=route.namespace(namespace), queue=queue, quota=quota, flavor=flavor
     )
-    body = answer_of(route, question)
-    if files and (create := create_in_dry_run(route)) is not None:
-        body = with_dry_runs(body, question, create)
+    create = create_in_dry_run(route) if documents else None
+    body = answer_of(route, question) if create is None else _dry_run_first(route, question, create)
     text = output.document(body)
     if text is None:
         from admission.cli.plugin.trial_text import trial_text
@@ -92,6 +90,18 @@ def try_(
     return 1 if any(map(_is_lost, body.items)) else 0
 
 
+def _dry_run_first(route: Route, question: TrialRequestBody, create: Create) -> TrialList:
+    """The answer to a trial of the objects as the API server would store them. Raises CommandFailed."""
+    check_size(question)
+    runs = dry_runs(question.documents, question.namespace, question.queue, create)
+    tried = structs.replace(question, documents=to_be_tried(runs))
+    if tried.documents or tried.quota:
+        body = answer_of(route, tried)
+    else:
+        body = TrialList(now=rfc3339(int(time.time())), items=())
+    return structs.replace(body, items=with_dry_runs(body.items, runs))
+
+
 def _is_lost(item: TrialBody) -> bool:
     """Whether an object would be refused, or wait in a queue that there is not."""
     is_lost = item.reason is not None and item.reason.code == ReasonCode.UNKNOWN_QUEUE
@@ -100,12 +110,7 @@ def _is_lost(item: TrialBody) -> bool:
 
 def answer_of(route: Route, question: TrialRequestBody) -> TrialList:
     """The answer to a trial. Raises CommandFailed."""
-    content = json.encode(question)
-    if len(content) > MOST_BYTES:
-        raise CommandFailed(
-            found=f"{len(content) // 1024} KiB of documents, expected at most {MOST_BYTES // 1024} KiB",
-            hint="Try fewer of them at a time.",
-        )
+    content = check_size(question)
     try:
         return ask(route, "trials", TrialList, content=content)
     except Unanswered as error:
@@ -113,6 +118,17 @@ def answer_of(route: Route, question: TrialRequestBody) -> TrialList:
         if error.status == HTTPStatus.BAD_REQUEST and str(error).startswith("--"):
             error.exit_code = WRONGLY_CALLED
         raise
+
+
+def check_size(question: TrialRequestBody) -> bytes:
+    """The question as JSON. Raises CommandFailed: it is too large."""
+    content = json.encode(question)
+    if len(content) > MOST_BYTES:
+        raise CommandFailed(
+            found=f"{len(content) // 1024} KiB of documents, expected at most {MOST_BYTES // 1024} KiB",
+            hint="Try fewer of them at a time.",
+        )
+    return content
 
 
 #: Documents, and bytes of all of them, that one trial takes.

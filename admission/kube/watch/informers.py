@@ -377,15 +377,6 @@ class Informers:
         values = (kept.value for objects in known for kept in objects)
         return (value for value in values if isinstance(value, WorkloadFact))
 
-    def absent(self) -> frozenset[WorkloadKind]:
-        """Kinds of workloads that the cluster does not serve."""
-        kinds = (
-            (facts.workload_kind, informer)
-            for facts, informer in self._facts
-            if facts.workload_kind is not None
-        )
-        return frozenset(kind for kind, informer in kinds if not informer.is_served)
-
     def hearings(self) -> Mapping[str, InformerState]:
         """How each informer is doing, by name: for metrics and readiness."""
         now = asyncio.get_running_loop().time()

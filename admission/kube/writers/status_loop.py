@@ -96,7 +96,8 @@ class StatusLoop:
         if dirty or applied is not None:
             self._dirty_workloads.update(dirty)
             self._dirty_queues = True
-        told = tuple(self._world.node_inventory.closures.states(report.now, self._world.queues))
+        deserved = self._world.queue_facts.deserved_over_time()
+        told = tuple(self._world.node_inventory.closures.states(report.now, deserved))
         self._dirty_queues |= told != self._closures
         self._closures, self._now = told, report.now
         if self._queues != self._world.queues:

@@ -1,14 +1,16 @@
 """A trial in the process that leads: read and decided in the thread of questions, with what the loop lends between."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
-from time import monotonic
+from dataclasses import replace
+from time import monotonic, thread_time
 from typing import Final, Protocol, TypeVar
 
 import msgspec
 from msgspec import structs
 
 from admission.engine.snapshot import Snapshot
+from admission.forecast.ensemble import Ensemble
+from admission.forecast.forward import SimulationBounds
 from admission.forecast.learned import Learned
 from admission.trials.comparison import compared
 from admission.trials.quota_changes import (
@@ -19,26 +21,25 @@ from admission.trials.quota_changes import (
     UnusableChange,
     with_quota,
 )
-from admission.trials.submitted import Submitted, asked_of, submitted
-from admission.trials.trial import DecidedTrial, Ground, TrialState, tried
+from admission.trials.submitted import Submitted, TrialState, asked_of, submitted
+from admission.trials.trial import DecidedTrial, Ground, tried, with_outlook
 from admission.trials.world_view import WorldView
 from admission.turn_report import Decided
 from admission.web.http import encode
+from admission.web.leader.forecasts import body_of
 from admission.web.overview import names_alike
-from admission.web.trials.answer import trial_list
-from admission.web.trials.comparison import comparison_body
-from admission.web.trials.foreseen import Foreseen
 from admission.web.trials.hidden_queues import named_in
 from admission.workloads.inputs import WorkloadInputs
 from queues.plan import Plan
+from queues.quota.queue import path_upwards
 from queues.read_api.bodies import ExpectedStartBody
 from queues.read_api.trials import (
-    ComparisonBody,
     ToldTrialList,
     TrialFailureBody,
     TrialList,
     TrialRequestBody,
 )
+from queues.text_format import rfc3339
 from queues.workload import QueueName, WorkloadKey
 
 T = TypeVar("T")
@@ -46,6 +47,11 @@ T = TypeVar("T")
 #: Seconds after which nothing more is worked out than what was asked: no starts are foreseen, and what would let
 #: further workloads in is left out.
 _ENOUGH: Final = 4.0
+#: Simulations, and seconds for all of them: of processor time, and in all while others use the processor.
+_DRAWS: Final = 4
+_WORK: Final = 1.0
+_LONGEST: Final = 1.5
+_LIMITS: Final = SimulationBounds(horizon=14 * 86_400, decisions=1000, precision=10, grace=30)
 _BODY: Final = msgspec.json.Decoder(TrialRequestBody)
 
 
@@ -71,8 +77,8 @@ async def trial(
         return encode(_no_queue(body.queue, last.snapshot))
     facts = view.queue_facts()
     asked, skipped = asked_of(body) if body.documents else ([], [])
-    cluster = view.cluster(last.snapshot)
-    objects = await in_thread(lambda: submitted(body, asked, cluster))
+    now = max(view.now, last.snapshot.now)
+    objects = await in_thread(lambda: submitted(body, asked, view.context, now))
     inputs = view.inputs(last.snapshot, objects)
     ground = view.ground(last.snapshot, last.plan, objects)
 
@@ -89,29 +95,52 @@ async def trial(
         return encode(_no_queue(error.facts["queue"], last.snapshot))
     expected: Mapping[WorkloadKey, ExpectedStartBody] = {}
     known = learned()
-    if known is not None and decided.awaits_starts() and monotonic() - began < _ENOUGH:
-        foreseen = Foreseen.begin(known, decided.trial)
-        await in_thread(foreseen.work)
-        expected = foreseen.expected(known)
+    if (
+        known is not None
+        and any(each.state == TrialState.WAITS for each in decided.items.values())
+        and monotonic() - began < _ENOUGH
+    ):
+        made = _simulations(known, decided)
+        await in_thread(lambda: _simulate(made))
+        expected = _expected_starts(known, made)
 
     def told() -> bytes:
-        answer = trial_list(decided.trial, skipped, lambda: monotonic() - began < _ENOUGH, expected)
-        return encode(_told(structs.replace(answer, comparison=decided.comparison), decided.trial.snapshot))
+        items = with_outlook(decided, lambda: monotonic() - began < _ENOUGH, expected)
+        snapshot = decided.snapshot
+        answer = TrialList(
+            now=rfc3339(snapshot.now),
+            items=tuple(
+                structs.replace(item, nearest_queues=_nearest(item.queue, snapshot)) for item in items
+            ),
+            skipped=tuple(skipped),
+            comparison=decided.comparison,
+        )
+        return encode(_told(answer, snapshot))
 
     return await in_thread(told)
 
 
-@dataclass(frozen=True, slots=True)
-class _Decided:
-    """What the engine says of a question."""
+def _simulations(learned: Learned, trial: DecidedTrial) -> Ensemble:
+    """Of the world of a trial."""
+    return replace(learned.ensemble(trial.snapshot, trial.plan, _LIMITS), draws=_DRAWS)
 
-    trial: DecidedTrial
-    #: None if no other quota was asked for.
-    comparison: ComparisonBody | None
 
-    def awaits_starts(self) -> bool:
-        """Whether an object of the question waits."""
-        return any(each.state is TrialState.WAITS for each in self.trial.outcomes)
+def _simulate(made: Ensemble) -> None:
+    """Make the simulations, for a bounded time."""
+    ends, used = monotonic() + _LONGEST, thread_time()
+    for _ in made.steps():
+        if thread_time() - used >= _WORK or monotonic() >= ends:
+            break
+    made.stop()
+
+
+def _expected_starts(learned: Learned, made: Ensemble) -> dict[WorkloadKey, ExpectedStartBody]:
+    """Expected starts by these simulations, as the read API tells them."""
+    now, pending = made.snapshot.now, made.snapshot.pending
+    return {
+        key: body_of(now, interval, pending[key], made.run_times, learned.runs)
+        for key, interval in learned.supposed(made).items()
+    }
 
 
 def _decided(
@@ -119,20 +148,19 @@ def _decided(
     asked: TrialRequestBody,
     facts: QueueFacts,
     objects: Sequence[tuple[Submitted, WorkloadInputs | None]],
-) -> _Decided:
+) -> DecidedTrial:
     """Raises UnusableChange, RefusedChange, NotAdministered, NoQueueToChange."""
     next_turn = ground.next_turn()
     if not (asked.quota or asked.quota_patches):
-        return _Decided(tried(ground, next_turn, objects), None)
+        return tried(ground, next_turn, objects)
     with_changes = with_quota(next_turn, asked, facts)
-    found = compared(next_turn, with_changes.snapshot)
-    comparison = comparison_body(found, with_changes.notes, with_changes.warnings)
+    comparison = compared(
+        next_turn, with_changes.snapshot, notes=with_changes.notes, warnings=with_changes.warnings
+    )
     if objects:
-        decided = tried(ground, with_changes.snapshot, objects)
-    else:
-        nothing = Plan(now=next_turn.now, ledger_seq=next_turn.ledger_seq)
-        decided = DecidedTrial(with_changes.snapshot, nothing, ())
-    return _Decided(decided, comparison)
+        return replace(tried(ground, with_changes.snapshot, objects), comparison=comparison)
+    nothing = Plan(now=next_turn.now, ledger_seq=next_turn.ledger_seq)
+    return DecidedTrial(with_changes.snapshot, nothing, {}, comparison)
 
 
 def _told(answer: TrialList, snapshot: Snapshot) -> ToldTrialList:
@@ -141,18 +169,16 @@ def _told(answer: TrialList, snapshot: Snapshot) -> ToldTrialList:
     return ToldTrialList(
         **structs.asdict(answer),
         named_queues=tuple(sorted(named_in(msgspec.to_builtins(answer), snapshot.queues))),
-        above={name: _above(name, snapshot) for name in own},
+        above={
+            name: tuple(each.name for each in path_upwards(QueueName(name), snapshot.queues.get))
+            for name in own
+        },
     )
 
 
-def _above(name: str, snapshot: Snapshot) -> tuple[str, ...]:
-    """The queues above one, also in a tree that is broken by a circle."""
-    found: list[str] = []
-    queue = snapshot.queues.get(QueueName(name))
-    while queue is not None and queue.parent is not None and queue.parent not in found:
-        found.append(queue.parent)
-        queue = snapshot.queues.get(queue.parent)
-    return tuple(found)
+def _nearest(queue: str | None, snapshot: Snapshot) -> tuple[str, ...]:
+    """Names that look like that of a queue that there is not; empty: there is one, or none is named."""
+    return () if queue is None or queue in snapshot.queues else names_alike(queue, snapshot.queues)
 
 
 def _no_queue(name: str, snapshot: Snapshot) -> TrialFailureBody:

@@ -20,8 +20,9 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import takewhile
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from admission.decode.fields import defect
 from admission.decode.workload_facts import digest
@@ -53,6 +54,17 @@ class _WithoutRoom:
     told: HeldBack
     asked: Resources
     until: int
+
+
+class NamespaceRoom(NamedTuple):
+    """What the ResourceQuotas of a namespace leave to gangs."""
+
+    quotas: tuple[NamespaceQuota, ...]
+    #: To pods that are about to be made.
+    promised: Resources
+
+
+NO_RESOURCE_QUOTAS: Final = NamespaceRoom((), NOTHING)
 
 
 class NamespaceQuotas:
@@ -120,14 +132,19 @@ class NamespaceQuotas:
             for quota in (self._quotas[uid] for uid in sorted(self._in_namespace.of(namespace)))
         )
 
-    def room(
-        self, namespace: str, snapshot: Snapshot, states: Mapping[WorkloadKey, WorkloadState]
-    ) -> tuple[tuple[NamespaceQuota, ...], Resources]:
-        """The ResourceQuotas of a namespace as a plan is compared with them, and what of them is promised already."""
-        quotas = self._as_seen(namespace)
-        if not quotas:
-            return (), NOTHING
-        return quotas, _promised(_unstarted_by_namespace(snapshot).get(namespace, ()), states)
+    def rooms(
+        self, snapshot: Snapshot, states: Mapping[WorkloadKey, WorkloadState]
+    ) -> Callable[[str], NamespaceRoom]:
+        """What the ResourceQuotas of each namespace leave to the gangs of a plan for this snapshot."""
+        unstarted = cache(lambda: _unstarted_by_namespace(snapshot))
+
+        def room(namespace: str) -> NamespaceRoom:
+            quotas = self._as_seen(namespace)
+            if not quotas:
+                return NO_RESOURCE_QUOTAS
+            return NamespaceRoom(quotas, _promised(unstarted().get(namespace, ()), states))
+
+        return room
 
     def _released(self, namespace: str) -> list[WorkloadKey]:
         """Workloads for which there is room now, in the order in which they were held back."""
@@ -197,37 +214,42 @@ class NamespaceQuotas:
         gangs, which are held back from now on."""
         if not self._quotas:
             return plan, frozenset()
-        promised: dict[str, Resources] = {}
-        unstarted: Mapping[str, Collection[WorkloadKey]] | None = None
-        refused: dict[WorkloadKey, Reason] = {}
-        admitted = {admit.workload for admit in plan.admits if not admit.elastic}
-        beneficiaries = {evict.beneficiary for evict in plan.evicts if evict.beneficiary is not None}
-        gangs = dict.fromkeys(admit.workload for admit in plan.admits)  # an elastic one is admitted in parts
-        for key in (*gangs, *sorted(beneficiaries - admitted)):
-            workload = snapshot.pending.get(key)
-            if workload is None or key in snapshot.holders or support_of(key).holding is Holding.GATED:
-                continue  # what has pods is counted, and members that join later take what is left
-            namespace = workload.namespace
-            quotas = self._as_seen(namespace)
-            if quotas and namespace not in promised:
-                if unstarted is None:
-                    unstarted = _unstarted_by_namespace(snapshot)
-                promised[namespace] = _promised(unstarted.get(namespace, ()), states)
-            asked = gang_asks(workload)
-            if reason := refusal_of(quotas, asked, promised.get(namespace, NOTHING)):
-                refused[key] = self._hold_back(workload, asked, reason, plan.now)
-            elif quotas and key in admitted:
-                promised[namespace] += asked
+        refused = gangs_without_room(plan, snapshot, self.rooms(snapshot, states))
+        for key, reason in refused.items():
+            self._hold_back(snapshot.pending[key], reason, plan.now)
         return (without_gangs(plan, refused) if refused else plan), refused.keys()
 
-    def _hold_back(self, workload: Workload, asked: Resources, reason: Reason, now: int) -> Reason:
+    def _hold_back(self, workload: Workload, reason: Reason, now: int) -> None:
         obstacle = Obstacle(reason.code, reason.message)
         self.forget(workload.key)
         self._namespace_of[workload.key] = workload.namespace
         self._entries.setdefault(workload.namespace, {})[workload.key] = _WithoutRoom(
-            HeldBack(workload.generation, obstacle), asked, now + HELD_BACK
+            HeldBack(workload.generation, obstacle), gang_asks(workload), now + HELD_BACK
         )
-        return reason
+
+
+def gangs_without_room(
+    plan: Plan, snapshot: Snapshot, room_of: Callable[[str], NamespaceRoom]
+) -> dict[WorkloadKey, Reason]:
+    """Gangs of a plan that would not get all the pods they need by the ResourceQuotas of their namespaces, and why."""
+    rooms: dict[str, NamespaceRoom] = {}
+    refused: dict[WorkloadKey, Reason] = {}
+    admitted = {admit.workload for admit in plan.admits if not admit.elastic}
+    beneficiaries = {evict.beneficiary for evict in plan.evicts if evict.beneficiary is not None}
+    gangs = dict.fromkeys(admit.workload for admit in plan.admits)  # an elastic one is admitted in parts
+    for key in (*gangs, *sorted(beneficiaries - admitted)):
+        workload = snapshot.pending.get(key)
+        if workload is None or key in snapshot.holders or support_of(key).holding is Holding.GATED:
+            continue  # what has pods is counted, and members that join later take what is left
+        namespace = workload.namespace
+        room = rooms.get(namespace) or room_of(namespace)
+        asked = gang_asks(workload)
+        if reason := refusal_of(room.quotas, asked, room.promised):
+            refused[key] = reason
+        elif key in admitted:
+            room = room._replace(promised=room.promised + asked)
+        rooms[namespace] = room
+    return refused
 
 
 def refusal_of(

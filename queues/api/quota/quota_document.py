@@ -6,13 +6,13 @@ long ago may break today's rules, and a command line has no time to load models.
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from queues.api.names import ROOT_QUEUE
 from queues.api.quota.loans import entries
 from queues.errors import InvalidQuantity
 from queues.json_values import list_at, mapping_at, text_at
+from queues.read_api.bodies import FieldChangeBody
 from queues.resources import amount, show
 
 #: What a queue may state for a resource, from the smallest to the largest.
@@ -41,16 +41,6 @@ class QuotaField(NamedTuple):
 
 
 Quota = Mapping[QuotaField, str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FieldChange:
-    """One field that differs between two versions of a document."""
-
-    field: str
-    #: None if it is absent.
-    before: str | None
-    after: str | None
 
 
 def quota_of(spec: Spec) -> dict[QuotaField, str]:
@@ -118,27 +108,27 @@ def merged(document: Any, patch: Any) -> Any:
     return result
 
 
-def changes_between(before: Spec | None, after: Spec | None) -> list[FieldChange]:
+def changes_between(before: Spec | None, after: Spec | None) -> tuple[FieldChangeBody, ...]:
     """Fields that differ, limits first, each with its value in both. A spec is None if there was no queue, or is none.
 
     At most ``SHOWN_CHANGES`` fields; quantities of the same amount do not differ.
     """
     old, new = quota_of(before or {}), quota_of(after or {})
     found = [
-        FieldChange(field=str(field), before=old.get(field), after=new.get(field))
+        FieldChangeBody(field=str(field), before=old.get(field), after=new.get(field))
         for field in sorted({*old, *new}, key=_order)
         if old.get(field) != new.get(field)
     ]
     old_rest, new_rest = dict(_rest(before or {})), dict(_rest(after or {}))
     found += [
-        FieldChange(field=path, before=old_rest.get(path), after=new_rest.get(path))
+        FieldChangeBody(field=path, before=old_rest.get(path), after=new_rest.get(path))
         for path in sorted({*old_rest, *new_rest})
         if old_rest.get(path) != new_rest.get(path)
     ]
-    return [
-        FieldChange(field=each.field, before=_cut(each.before), after=_cut(each.after))
+    return tuple(
+        FieldChangeBody(field=each.field, before=_cut(each.before), after=_cut(each.after))
         for each in found[:SHOWN_CHANGES]
-    ]
+    )
 
 
 def _order(field: QuotaField) -> tuple[str, str, int]:

@@ -10,7 +10,7 @@ from queues.api.types.queue import FlavorLimits, QueueDocument
 from queues.api.validation.known import NOTHING_KNOWN, Known
 from queues.api.validation.loan_rules import loan_violations
 from queues.api.validation.violations import Violation, in_order, limit_violations, selector_violations
-from queues.quota.queue import MOST_LEVELS, ROOT
+from queues.quota.queue import MOST_LEVELS, ROOT, path_below_root
 from queues.quota.queue import Queue as DomainQueue
 from queues.resources import Resources, show
 from queues.text_format import counted
@@ -152,10 +152,7 @@ def _tree(queue: DomainQueue, queues: Mapping[str, DomainQueue]) -> Iterator[Vio
 
 def _levels(queue: DomainQueue, queues: Mapping[str, DomainQueue]) -> Iterator[Violation]:
     """The violation of a queue that is too deep, or that takes queues below it too deep."""
-    level, above = 1, queues.get(queue.parent or ROOT)
-    while above is not None and above.name != ROOT:
-        level += 1
-        above = queues.get(above.parent or ROOT)
+    level = 1 + len(path_below_root(queue.parent, queues.get))
     deepest, last = queue.name, level
     others = (each for each in queues.values() if each.name not in (ROOT, queue.name))
     below, lowest = _children(others), [queue.name]
@@ -178,15 +175,10 @@ def _children(queues: Iterable[DomainQueue]) -> dict[str, list[QueueName]]:
 
 def _path_to_cycle(queue: DomainQueue, queues: Mapping[str, DomainQueue]) -> list[QueueName]:
     """The path from a queue up to the first queue that it meets twice; empty: there is none."""
-    path = [queue.name]
-    parent = queue.parent
-    while parent and parent != ROOT:
-        path.append(parent)
-        if parent in path[:-1]:
-            return path
-        above = queues.get(parent)
-        parent = above.parent if above else None
-    return []
+    known = {**queues, queue.name: queue}
+    path = path_below_root(queue.name, known.get)
+    again = known[path[-1]].parent
+    return [*path, again] if again in path else []
 
 
 def _guarantees(parent: DomainQueue, children: list[DomainQueue], path: str) -> Iterator[Violation]:
@@ -213,16 +205,15 @@ def _guarantees(parent: DomainQueue, children: list[DomainQueue], path: str) -> 
 
 def _ceiling(queue: DomainQueue, queues: Mapping[str, DomainQueue]) -> Iterator[Violation]:
     """Capabilities above the one of an ancestor: they are never reached."""
-    above = queues.get(queue.parent) if queue.parent else None
     left = dict(queue.limits.capability)
-    while above is not None and above.name != ROOT and left:  # _path_to_cycle found no cycle
-        for resource in sorted(left.keys() & above.limits.capability.keys()):
-            most = above.limits.capability[resource]
+    for name in path_below_root(queue.parent, queues.get):
+        capability = queues[name].limits.capability
+        for resource in sorted(left.keys() & capability.keys()):
+            most = capability[resource]
             if left.pop(resource) > most:
                 yield Violation(
                     f"spec.capability[{resource}]",
                     show(resource, queue.limits.capability[resource]),
-                    f"at most {show(resource, most)}, the capability of {above.name}, which counts too",
+                    f"at most {show(resource, most)}, the capability of {name}, which counts too",
                     tolerable=True,
                 )
-        above = queues.get(above.parent) if above.parent else None

@@ -7,6 +7,7 @@ queues below that one, and not that one itself. Platform administrators may chan
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Literal, NamedTuple
 
 from queues.api.model import excerpt
@@ -147,10 +148,7 @@ def _loan_refusals(change: QueueChange, by: Requester, tree: "TenantTree", now: 
     """A loan changes what all queues between its two ends and the nearest queue above both deserve."""
     assert change.after is not None
     known = tree.changed(change.name, change.after)
-
-    def administers(lender: str, receiver: str) -> bool:
-        return _administers_both(lender, receiver, by, tree, known)
-
+    administers = partial(_administers_both, by=by, tree=tree, known=known)
     return loan_refusals(change.name, change.before, change.after, administers, now)
 
 
@@ -159,10 +157,7 @@ def _weakened(change: QueueChange, by: Requester, tree: "TenantTree", now: float
     before = {} if change.before is None else {change.name: change.before}
     after = {} if change.after is None else {change.name: change.after}
     others = {name: document for name, document in tree.queues.items() if name != change.name}
-
-    def administers(lender: str, receiver: str) -> bool:
-        return _administers_both(lender, receiver, by, tree, tree)
-
+    administers = partial(_administers_both, by=by, tree=tree, known=tree)
     return weakened_loans(change.name, {**others, **before}, {**others, **after}, administers, now)
 
 

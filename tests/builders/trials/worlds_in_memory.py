@@ -13,7 +13,7 @@ from admission.engine.plan_limit import NO_LIMIT
 from admission.engine.snapshot import Snapshot
 from admission.facts.changes import Change, Fact, FactKind
 from admission.facts.cluster import NamespaceFact, QueueFact, TopologyFact
-from admission.trials.comparison import Compared, compared
+from admission.trials.comparison import compared
 from admission.trials.quota_changes import with_quota
 from admission.trials.submitted import Submitted, asked_of, submitted
 from admission.trials.trial import DecidedTrial, tried
@@ -26,9 +26,9 @@ from admission.world.world import World
 from queues.api import names
 from queues.plan import Plan
 from queues.quota.queue import Limits
-from queues.read_api.trials import TrialRequestBody
+from queues.read_api.trials import ComparisonBody, TrialRequestBody
 from queues.resources import show
-from queues.workload import AdmissionId, WorkloadKind
+from queues.workload import AdmissionId
 from queues.world_rows import WorldRows
 from tests.builders import facts
 from tests.builders.facts import NOW, seen
@@ -49,7 +49,6 @@ class WorldInMemory:
     snapshot: Snapshot = field(init=False)
     plan: Plan = field(init=False)
     memo: Memo = field(default_factory=Memo)
-    absent: frozenset[WorkloadKind] = frozenset()
     arrived: int = 0
     last_id: int = 0
 
@@ -104,14 +103,11 @@ class WorldInMemory:
             world=self.world,
             context=self.context,
             now=self.now,
-            aliases=frozenset((names.VOLCANO_SCHEDULER,)),
-            scheduler=names.DEFAULT_SCHEDULER,
-            absent=self.absent,
         )
 
     def objects(self, *documents: Document, **about: Any) -> list[Submitted]:
         question = TrialRequestBody(documents=documents, **{"namespace": "ml", "user": "alice", **about})
-        return submitted(question, asked_of(question)[0], self.view().cluster(self.snapshot))
+        return submitted(question, asked_of(question)[0], self.context, self.now)
 
     def tried(
         self, *documents: Document, changes: TrialRequestBody | None = None, **about: Any
@@ -166,12 +162,12 @@ def wanted_quota(*limits: str, **wanted: Any) -> TrialRequestBody:
     return TrialRequestBody(quota=limits, administers_all=True, **wanted)
 
 
-def compared_with(cluster: WorldInMemory, *limits: str, **wanted: Any) -> tuple[Compared, tuple[str, ...]]:
-    """What other quota makes of a cluster, and the changes in words."""
+def compared_with(cluster: WorldInMemory, *limits: str, **wanted: Any) -> ComparisonBody:
+    """What other quota makes of a cluster."""
     view = cluster.view()
     next_turn = view.ground(cluster.snapshot, cluster.plan, ()).next_turn()
     found = with_quota(next_turn, wanted_quota(*limits, **wanted), view.queue_facts())
-    return compared(next_turn, found.snapshot), found.notes
+    return compared(next_turn, found.snapshot, notes=found.notes)
 
 
 def container(**requests: int | str) -> Document:

@@ -14,11 +14,11 @@ from tests.laws.worlds.trials import clusters, happened, objects, submit, told
 def test_what_a_trial_says_happens_when_it_is_submitted(data: st.DataObject) -> None:
     cluster, documents = data.draw(clusters()), data.draw(objects("new"))
 
-    (outcome,) = cluster.tried(*documents).outcomes
-    key = submit(cluster, documents, outcome.submitted)
+    ((key, item),) = cluster.tried(*documents).items.items()
+    submit(cluster, documents, key)
     plan = cluster.turn()
 
-    assert told(outcome) == happened(plan, key)
+    assert told(item) == happened(cluster.snapshot, plan, key)
 
 
 @settings(max_examples=30)
@@ -45,6 +45,6 @@ def test_a_limit_that_is_stated_again_changes_nothing(cluster: WorldInMemory) ->
     if not stated or limits.deserved.get(GPU, 0) > limits.capability.get(GPU, limits.deserved.get(GPU, 0)):
         return
 
-    found, _ = compared_with(cluster, *stated[-1:])
+    found = compared_with(cluster, *stated[-1:])
 
-    assert (found.differences, found.queues, found.at_rest) == ((), (), True)
+    assert (found.workloads, found.queues, found.at_rest) == ((), (), True)

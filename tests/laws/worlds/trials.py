@@ -1,14 +1,15 @@
 """Small clusters with work that runs and waits, and objects that users are about to submit to them."""
 
+from collections import Counter
 from typing import Any
 
 from hypothesis import strategies as st
 
-from admission.trials.submitted import Submitted
-from admission.trials.trial import Outcome
+from admission.engine.snapshot import Snapshot
 from admission.workloads.context import Context
 from queues.plan import Plan
 from queues.quota.queue import Limits, QueuePolicy
+from queues.read_api.trials import TrialBody
 from queues.resources import Resources
 from queues.workload import WorkloadKey
 from tests.builders import facts
@@ -75,11 +76,10 @@ def objects(draw: st.DrawFn, name: str, queues: tuple[str, ...] = QUEUES) -> lis
         case "job":
             found = [batch_job(name, pods, queue=queue, **asks)]
         case "vcjob":
-            # Volcano's webhook refuses a queue that there is not; it is told as refused.
-            found = [volcano_job(name, pods, queue=queue if queue != "nowhere" else "one", **asks)]
+            found = [volcano_job(name, pods, queue=queue, **asks)]
         case "group":
             members = [pod(f"{name}-{number}", group=name, **asks) for number in range(pods)]
-            found = [pod_group(name, pods, queue=queue if queue != "nowhere" else "one"), *members]
+            found = [pod_group(name, pods, queue=queue), *members]
         case "pod":
             found = [pod(name, queue=queue, **asks)]
         case _:
@@ -137,30 +137,30 @@ def _rank(document: Document, name: str) -> None:
             document["spec"]["priorityClassName"] = name
 
 
-def submit(cluster: WorldInMemory, documents: list[Document], tried: Submitted) -> WorkloadKey:
-    """Submit them for real; the key of the workload."""
+def submit(cluster: WorldInMemory, documents: list[Document], key: WorkloadKey) -> None:
+    """Submit them for real; the workload gets this key."""
     for number, document in enumerate(documents):
-        cluster.store(stored(document, tried.uid if not number else f"member-{number}"))
-    return tried.key
+        cluster.store(stored(document, key.uid if not number else f"member-{number}"))
 
 
-def told(outcome: Outcome) -> tuple[Any, ...]:
-    """What a trial says of one workload."""
-    seats = sorted((each.node, each.pod_set, each.ordinal) for each in outcome.seats)
-    reason = None if outcome.reason is None else (outcome.reason.code, outcome.reason.message)
-    victims = sorted((each.admission, each.code) for each in outcome.victims)
-    return seats, reason, victims
+def told(item: TrialBody) -> tuple[Any, ...]:
+    """What a trial says of one workload: its places, its reason, and who goes for it."""
+    places = sorted((each.node, each.pod_set, each.count) for each in item.places)
+    reason = None if item.reason is None else (item.reason.code, item.reason.message)
+    victims = sorted((each.name, each.code) for each in item.victims)
+    return places, reason, victims
 
 
-def happened(plan: Plan, key: WorkloadKey) -> tuple[Any, ...]:
+def happened(snapshot: Snapshot, plan: Plan, key: WorkloadKey) -> tuple[Any, ...]:
     """What a turn did with it."""
-    victims = sorted((each.admission, each.code) for each in plan.evicts if each.beneficiary == key)
-    seats = [seat for each in plan.admits if each.workload == key for seat in each.seats]
-    if victims:
-        seats = [seat for each in plan.claims if each.workload == key for seat in each.seats]
+    evicts = [each for each in plan.evicts if each.beneficiary == key]
+    given = plan.claims if evicts else plan.admits
+    seats = Counter(
+        (seat.node, seat.pod_set) for each in given if each.workload == key for seat in each.seats
+    )
     reason = plan.reasons.get(key)
     return (
-        sorted((each.node, each.pod_set, each.ordinal) for each in seats),
+        sorted((*place, count) for place, count in seats.items()),
         None if reason is None else (reason.code, reason.message),
-        victims,
+        sorted((snapshot.admissions[each.admission].name, each.code) for each in evicts),
     )

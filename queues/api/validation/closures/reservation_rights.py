@@ -5,7 +5,7 @@ administrators reserve for every queue: this is not about them. A queue deserves
 second from the lead time to the end, with the loans that last then.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from queues.api.quota.loans import loans_of
@@ -20,6 +20,7 @@ from queues.node_closures import NodeClosure
 from queues.quota.loans import DeservedOverTime, Loan
 from queues.quota.queue import Queue
 from queues.resources import show
+from queues.text_format import listed
 from queues.workload import QueueName
 
 Document = Mapping[str, Any]
@@ -120,41 +121,72 @@ def _beyond_quota(
     now: float,
 ) -> Iterator[str]:
     """Where reservations at the same time are together more than a queue of the tenant deserves."""
-    path = tree.path(closure.queue or "")
-    kept = kept_devices(closure.amounts, shapes)
-    if not kept:
+
+    def counted(reservation: NodeClosure) -> CountedReservation:
+        path = [QueueName(name) for name in tree.path(reservation.queue or "")]
+        return CountedReservation(reservation, path, kept_devices(reservation.amounts, shapes))
+
+    this = counted(closure)
+    if not this.kept:
         yield (
             f"reservation {closure.name}: found {', '.join(sorted(closure.amounts))}, expected devices of which one "
             "node has all"
         )
         return
-    over_time = _deserved_over_time(tree, path, now)
-    start = max(int(now), closure.lead_from)
-    deserved = {name: over_time.least(QueueName(name), start, closure.end) for name in path}
-    if unstated := [each for each in sorted(kept) if not any(each in deserved[name] for name in path)]:
+    stored = (
+        counted(other)
+        for name, document in others.items()
+        if name != closure.name and (other := _closure(document)) is not None
+    )
+    for excess in excesses(this, stored, _deserved_over_time(tree, this.queues, now), int(now)):
+        yield f"reservation {closure.name}: {excess}"
+
+
+class CountedReservation(NamedTuple):
+    """A reservation, and what counts of it against what its queues deserve."""
+
+    closure: NodeClosure
+    #: Its queue and those above it.
+    queues: Sequence[QueueName]
+    #: What its whole nodes have.
+    kept: Mapping[str, int]
+
+
+def excesses(
+    this: CountedReservation, earlier: Iterable[CountedReservation], deserved: DeservedOverTime, now: int
+) -> Iterator[str]:
+    """Where a reservation is more than its queue, or one above it, deserves, together with earlier ones of its time."""
+    closure = this.closure
+    beside = [each for each in earlier if closure.closes_beside(each.closure)]
+    start = max(now, closure.lead_from)
+    limits = {name: deserved.least(name, start, closure.end) for name in this.queues}
+    unstated = [
+        each
+        for each in sorted(this.kept)
+        if is_extended(each) and not any(each in limits[name] for name in this.queues)
+    ]
+    if unstated and this.queues:
         yield (
-            f"reservation {closure.name}: found whole nodes with {', '.join(unstated)}, of which neither queue "
-            f"{closure.queue} nor one above it states what it deserves. Ask a platform administrator to reserve them"
+            f"found whole nodes with {', '.join(unstated)}, of which neither queue {closure.queue} nor one above it "
+            "states what it deserves. Ask a platform administrator to reserve them"
         )
         return
-    at_that_time = [
-        (tree.path(other.queue or ""), kept_devices(other.amounts, shapes))
-        for name, document in others.items()
-        if name != closure.name and (other := _closure(document)) is not None and closure.closes_beside(other)
-    ]
-    for resource in sorted(kept):
-        for name in [each for each in path if resource in deserved[each]]:
-            beside = sum(nodes.get(resource, 0) for queues, nodes in at_that_time if name in queues)
-            limit, asked = deserved[name][resource], kept[resource] + beside
-            if asked > limit:
+    for name in this.queues:
+        same = [each for each in beside if name in each.queues]
+        for resource, units in sorted(this.kept.items()):
+            limit = limits[name].get(resource)
+            asked = units + sum(each.kept.get(resource, 0) for each in same)
+            if limit is not None and asked > limit:
+                others = f" ({listed([each.closure.name for each in same])} came first)" if same else ""
                 yield (
-                    f"reservation {closure.name}: found {show(resource, asked)} {resource} on whole nodes reserved for "
-                    f"queue {name} at the same time, expected at most {show(resource, limit)}, "
-                    f"{what_limits(resource, limit, over_time, QueueName(name))}"
+                    f"found {show(resource, asked)} {resource} on whole nodes reserved for queue {name} at the same "
+                    f"time{others}, expected at most {show(resource, limit)}, "
+                    f"{_what_limits(resource, limit, deserved, name)}. Delete one of them, ask for less, or ask a "
+                    "platform administrator"
                 )
 
 
-def what_limits(resource: str, limit: int, deserved: DeservedOverTime, queue: QueueName) -> str:
+def _what_limits(resource: str, limit: int, deserved: DeservedOverTime, queue: QueueName) -> str:
     """What of a queue is this limit of its reservations, in words."""
     if deserved.queues[queue].limits.deserved.get(resource) == limit:
         return "what it deserves"

@@ -33,7 +33,7 @@ Job = tuple[int, int, int]
 
 def forecast(
     snapshot: Snapshot,
-    plan: Plan | None,
+    plan: Plan,
     total_run_time: TotalRunTime,
     limits: SimulationBounds = WITHOUT_BOUNDS,
 ) -> Starts:
@@ -42,6 +42,10 @@ def forecast(
     for _ in forward.steps():
         pass
     return forward.starts()
+
+
+def decided(snapshot: Snapshot) -> tuple[Snapshot, Plan]:
+    return snapshot, decide(snapshot, Memo(), NO_LIMIT)[0]
 
 
 def case_of(folder: Path, jobs: Sequence[Job], tenants: Sequence[str] = ("a",)) -> gang_trace.Case:
@@ -149,12 +153,6 @@ def test_nothing_starts_before_now_and_it_is_the_same_each_time(tmp_path: Path) 
     assert once.at.keys() == once.waiting == snapshot.pending.keys()
 
 
-def test_without_a_plan_it_is_decided_first(tmp_path: Path) -> None:
-    case, snapshot, plan = first_turn(tmp_path, [(600, 2, 8)] * 6)
-
-    assert forecast(snapshot, None, known(case)) == forecast(snapshot, plan, known(case))
-
-
 def test_it_stops_at_the_horizon_and_says_so(tmp_path: Path) -> None:
     case, snapshot, plan = first_turn(tmp_path, [(600, 4, 8)] * 5)
 
@@ -186,7 +184,7 @@ def test_a_workload_that_cannot_be_considered_has_no_start(tmp_path: Path) -> No
     (workload,) = snapshot.pending.values()
     held = replace(workload, obstacle=Obstacle(ReasonCode.QUEUE_CLOSED, "closed"))
 
-    found = forecast(replace(snapshot, pending={held.key: held}), None, known(case))
+    found = forecast(*decided(replace(snapshot, pending={held.key: held})), known(case))
 
     assert not found.waiting
 
@@ -199,9 +197,10 @@ def test_a_victim_waits_again_and_what_it_had_done_is_lost(tmp_path: Path) -> No
     running = snapshot.after(plan)
     waiting = {key: replace(each, priority=10) for key, each in running.pending.items()}
     later = replace(running, now=running.now + 4000, pending=waiting)
-    assert decide(later, Memo(), NO_LIMIT)[0].evicts
+    _, plan = decided(later)
+    assert plan.evicts
 
-    found = forecast(later, None, known(case), replace(WITHOUT_BOUNDS, grace=30))
+    found = forecast(later, plan, known(case), replace(WITHOUT_BOUNDS, grace=30))
 
     assert sorted(second - later.now for second in found.at.values()) == [30, 30]
 
@@ -211,8 +210,8 @@ def test_victims_do_not_hold_up_the_end(tmp_path: Path, grace: int) -> None:
     case, snapshot, _ = first_turn(tmp_path, [(900 * (i + 1), 1, 8) for i in range(9)], rules.DEFAULT)
     raised = {key: replace(each, priority=5 * (each.arrival % 3)) for key, each in snapshot.pending.items()}
 
-    found = forecast(
-        replace(snapshot, pending=raised), None, known(case), replace(WITHOUT_BOUNDS, grace=grace)
-    )
+    limits = replace(WITHOUT_BOUNDS, grace=grace)
+
+    found = forecast(*decided(replace(snapshot, pending=raised)), known(case), limits)
 
     assert found.at.keys() == raised.keys()

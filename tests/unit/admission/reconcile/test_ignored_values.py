@@ -90,5 +90,5 @@ def test_a_template_is_told_with_its_place(golden: Any, cluster: WorldInMemory) 
 def test_a_trial_refuses_it(cluster: WorldInMemory) -> None:
     for document in (batch_job("a", 1, queue="team", gpu=8), pod("a", queue="team", gpu=8)):
         document["metadata"]["annotations"] = {"muster.dev/run-time": "3 hourz"}
-        (found,) = cluster.tried(document).outcomes
-        assert [each.startswith(SAID) for each in found.submitted.refusals] == [True]
+        (found,) = cluster.tried(document).items.values()
+        assert [each.startswith(SAID) for each in found.refusals] == [True]

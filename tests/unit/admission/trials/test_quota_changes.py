@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from admission.trials.comparison import Compared
 from admission.trials.quota_changes import (
     NoQueueToChange,
     RefusedChange,
@@ -12,7 +11,7 @@ from admission.trials.quota_changes import (
     with_quota,
 )
 from queues.quota.queue import Limits
-from queues.read_api.trials import QueuePatchBody
+from queues.read_api.trials import ComparisonBody, QueuePatchBody
 from tests.builders import facts
 from tests.builders.trials.worlds_in_memory import (
     GPU,
@@ -39,52 +38,52 @@ def patch(queue: str, **spec: Any) -> QueuePatchBody:
     return QueuePatchBody(queue=queue, spec=spec)
 
 
-def told(found: Compared) -> dict[str, str]:
-    return {each.workload.name: str(each.what) for each in found.differences}
+def told(found: ComparisonBody) -> dict[str, str]:
+    return {str(each.name): each.what for each in found.workloads}
 
 
-def use(found: Compared, queue: str) -> tuple[int, int]:
+def use(found: ComparisonBody, queue: str) -> tuple[int, int]:
     (line,) = (each for each in found.queues if (each.queue, each.resource) == (queue, GPU))
-    return line.used[0] // 1000, line.used[1] // 1000
+    return int(line.used_before), int(line.used_after)
 
 
 def test_more_quota_lets_in_who_waits_for_it(cluster: WorldInMemory) -> None:
     submit(cluster, "a", 3)
     submit(cluster, "b", 1)
 
-    found, notes = compared_with(cluster, "team.capability.gpu=32")
+    found = compared_with(cluster, "team.capability.gpu=32")
 
     assert told(found) == {"b": "starts"}
     assert use(found, "team") == (24, 32)
-    assert notes == (f"queue team: capability {GPU} 24 → 32",)
+    assert found.changes == (f"queue team: capability {GPU} 24 → 32",)
     (line,) = (each for each in found.queues if each.queue == "team")
-    assert line.waiting == (1, 0)
+    assert (line.waiting_before, line.waiting_after) == (1, 0)
     assert found.at_rest
 
 
 def test_limits_of_one_queue_are_changed_together(cluster: WorldInMemory) -> None:
-    _, notes = compared_with(cluster, "team.gpu=28", "team.capability.gpu=28")
+    notes = compared_with(cluster, "team.gpu=28", "team.capability.gpu=28").changes
     assert notes == (f"queue team: deserved {GPU} 16 → 28", f"queue team: capability {GPU} 24 → 28")
 
 
 @pytest.mark.parametrize("text", [f"team.{GPU}=8", "team.gpu=8", "team.deserved.gpu=8", f"team.{GPU}=8000m"])
 def test_a_limit_is_named_in_several_ways(cluster: WorldInMemory, text: str) -> None:
-    assert compared_with(cluster, text)[1] == (f"queue team: deserved {GPU} 16 → 8",)
+    assert compared_with(cluster, text).changes == (f"queue team: deserved {GPU} 16 → 8",)
 
 
 @pytest.mark.parametrize("text", ["team.capability.gpu=", "team.capability.gpu=-", "team.capability.gpu-"])
 def test_a_limit_is_removed(cluster: WorldInMemory, text: str) -> None:
-    assert compared_with(cluster, text)[1] == (f"queue team: capability {GPU} 24 → unset",)
+    assert compared_with(cluster, text).changes == (f"queue team: capability {GPU} 24 → unset",)
 
 
 def test_limits_of_a_new_flavor_are_stated(cluster: WorldInMemory) -> None:
-    _, notes = compared_with(cluster, "team.gpu=4", flavor="h100")
+    notes = compared_with(cluster, "team.gpu=4", flavor="h100").changes
     assert notes == (f"queue team: deserved {GPU} of flavor h100 unset → 4",)
 
 
 def test_what_is_stated_again_changes_nothing(cluster: WorldInMemory) -> None:
-    found, notes = compared_with(cluster, "team.gpu=16")
-    assert (found.differences, notes) == ((), ("queue team: it has these limits already",))
+    found = compared_with(cluster, "team.gpu=16")
+    assert (found.workloads, found.changes) == ((), ("queue team: it has these limits already",))
 
 
 def test_a_loan_is_a_write_of_the_queue_that_lends(cluster: WorldInMemory) -> None:
@@ -93,21 +92,40 @@ def test_a_loan_is_a_write_of_the_queue_that_lends(cluster: WorldInMemory) -> No
     submit(cluster, "b", 1, queue="other")
     loan = {"to": "other", "resources": {GPU: "8"}, "until": "2027-01-16T08:00:00Z"}
 
-    found, notes = compared_with(cluster, quota_patches=(patch("team", loans=[loan]),))
+    found = compared_with(cluster, quota_patches=(patch("team", loans=[loan]),))
 
     assert told(found) == {"b": "starts"}
-    assert notes == (
+    assert found.changes == (
         f"queue team: deserved {GPU} 16 → 8",
         f"queue other: deserved {GPU} 8 → 16",
         f"queue other: capability {GPU} 8 → 16",
     )
 
 
+@pytest.mark.parametrize(
+    ("to", "amount", "why"),
+    [
+        ("other", "17", f"queue team has 16 {GPU} to lend: what it deserves without its guarantee"),
+        ("default", "1", f"queue default states no deserved {GPU}"),
+        ("below", "1", "one is above the other"),
+    ],
+)
+def test_a_loan_that_would_not_count_in_full_is_refused(
+    cluster: WorldInMemory, to: str, amount: str, why: str
+) -> None:
+    limits = Limits(deserved={GPU: 8_000})
+    cluster.see(facts.queue("other", limits=limits), facts.queue("below", parent="team", limits=limits))
+    loan = {"to": to, "resources": {GPU: amount}, "until": "2027-01-16T08:00:00Z"}
+    with pytest.raises(RefusedChange, match="would not count in full") as error:
+        compared_with(cluster, quota_patches=(patch("team", loans=[loan]),))
+    assert why in str(error.value)
+
+
 def test_writes_follow_one_another(cluster: WorldInMemory) -> None:
     cluster.see(facts.queue("other", limits=Limits(deserved={GPU: 16_000})))
     lower = patch("team", deserved={GPU: "8"})
     raising = patch("other", deserved={GPU: "24"})
-    _, notes = compared_with(cluster, quota_patches=(lower, raising))
+    notes = compared_with(cluster, quota_patches=(lower, raising)).changes
     assert notes == (f"queue team: deserved {GPU} 16 → 8", f"queue other: deserved {GPU} 16 → 24")
 
 
@@ -121,22 +139,23 @@ def test_less_quota_of_who_uses_it_evicts_them_for_who_waits(cluster: WorldInMem
     submit(cluster, "borrower", 3, queue="other")
     submit(cluster, "waits", 2)
 
-    found, _ = compared_with(cluster, "other.gpu=8")
+    found = compared_with(cluster, "other.gpu=8")
 
     assert told(found) == {"borrower": "stops", "waits": "starts"}
-    (stops,) = (each for each in found.differences if each.workload.name == "borrower")
+    (stops,) = (each for each in found.workloads if each.name == "borrower")
     assert stops.reason is not None
     assert stops.beneficiary is not None
-    assert stops.beneficiary.name == "waits"
+    assert stops.beneficiary.endswith("/waits")
     assert (use(found, "team"), use(found, "other"), use(found, "root")) == ((0, 16), (24, 0), (24, 16))
 
 
 def test_objects_are_tried_in_the_changed_cluster(cluster: WorldInMemory) -> None:
     document = batch_job("a", 4, queue="team", gpu=8)
-    (outcome,) = cluster.tried(document).outcomes
-    assert outcome.state == "waits"
-    (outcome,) = cluster.tried(document, changes=wanted_quota("team.capability.gpu=32")).outcomes
-    assert outcome.state == "admitted"
+    (item,) = cluster.tried(document).items.values()
+    assert item.state == "waits"
+    changes = wanted_quota("team.capability.gpu=32")
+    (item,) = cluster.tried(document, changes=changes).items.values()
+    assert item.state == "admitted"
 
 
 def test_nothing_of_the_cluster_is_changed(cluster: WorldInMemory) -> None:
@@ -178,7 +197,7 @@ def test_what_cannot_be_changed_is_told_in_one_line(
 def test_queues_may_have_dots_in_their_names(cluster: WorldInMemory) -> None:
     cluster.see(facts.queue("team.blue", limits=Limits(deserved={GPU: 1000})))
     cluster.turn()
-    _, notes = compared_with(cluster, f"team.blue.{GPU}=2")
+    notes = compared_with(cluster, f"team.blue.{GPU}=2").changes
     assert notes == (f"queue team.blue: deserved {GPU} 1 → 2",)
-    _, notes = compared_with(cluster, "team.blue.deserved.gpu=")
+    notes = compared_with(cluster, "team.blue.deserved.gpu=").changes
     assert notes == (f"queue team.blue: deserved {GPU} 1 → unset",)

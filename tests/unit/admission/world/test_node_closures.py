@@ -6,15 +6,17 @@ from typing import Any
 import pytest
 
 from admission.decode.admin_documents import closure_fact
-from admission.facts.cluster import ClosureFact, QueueFact
+from admission.facts.cluster import ClosureFact
 from admission.world.node_closures import NodeClosures
 from queues.node_closures import ClosureKind, ClosurePhase
+from queues.quota.loans import DeservedOverTime
 from queues.quota.queue import ROOT, Queue
 from queues.workload import NodeName, QueueName
 
 START = 1_800_000_000
 TEAM = QueueName("team")
-TEAMS = {TEAM: QueueFact(queue=Queue(name=TEAM, parent=ROOT), uid="q1")}
+TEAMS = DeservedOverTime({TEAM: Queue(name=TEAM, parent=ROOT)}, {})
+NOBODY = DeservedOverTime({}, {})
 ID = "reservation/night"
 
 
@@ -52,11 +54,11 @@ def test_a_reservation_is_read_with_its_times_and_nodes() -> None:
         ("soon", TEAMS, "spec.from: found 'soon', expected a time such as 2026-11-20T14:00:00Z."),
         ("0001-01-01T00:00:00+23:59", TEAMS, "spec.from: found "),
         ("9999-12-31T23:59:59-23:59", TEAMS, "spec.from: found "),
-        ("2027-01-15T08:00:00Z", {}, "spec.queue: found team, expected the name of a Queue"),
+        ("2027-01-15T08:00:00Z", NOBODY, "spec.queue: found team, expected the name of a Queue"),
     ],
 )
 def test_what_cannot_be_used_is_refused_with_the_reason_and_means_nothing(
-    begins: str, queues: dict[QueueName, QueueFact], problem: str
+    begins: str, queues: DeservedOverTime, problem: str
 ) -> None:
     closures = kept(reservation(**{"from": begins}))
     assert closures.freeze(START, queues) == ()

@@ -68,6 +68,13 @@ def put_nodes(into: NodeDevices, **nodes: Mapping[str, int]) -> None:
         into.put(NodeName(name), NodeFact(name=name, allocatable=Resources(has)))
 
 
+def over_time(queues: Mapping[QueueName, QueueFact] = QUEUES) -> DeservedOverTime:
+    return DeservedOverTime(
+        {name: fact.queue for name, fact in queues.items()},
+        {name: fact.loans for name, fact in queues.items()},
+    )
+
+
 def beyond(
     facts: Iterable[ClosureFact],
     queues: Mapping[QueueName, QueueFact] = QUEUES,
@@ -76,9 +83,7 @@ def beyond(
     """``nodes``: what each has."""
     devices = NodeDevices()
     put_nodes(devices, **nodes)
-    stated = {name: fact.queue for name, fact in queues.items()}
-    loans = {name: fact.loans for name, fact in queues.items()}
-    return beyond_right(facts, DeservedOverTime(stated, loans), devices, NOW)
+    return beyond_right(facts, over_time(queues), devices, NOW)
 
 
 @named_rows(
@@ -173,19 +178,19 @@ def test_what_it_lends_is_known_to_closures() -> None:
     loan = Loan(to=QueueName("others"), account=Account(NO_FLAVOR, GPU), units=1000, until=NOW + 9 * HOUR)
     closures = NodeClosures()
     closures.put(ClosureKind.RESERVATION, "a", reserved("a", "train", 48))
-    assert len(closures.freeze(NOW, QUEUES)) == 1
+    assert len(closures.freeze(NOW, over_time())) == 1
     lent = {**QUEUES, QueueName("train"): replace(QUEUES[QueueName("train")], loans=(loan,))}
-    assert closures.freeze(NOW, lent) == ()
-    assert len(closures.freeze(NOW, QUEUES)) == 1
+    assert closures.freeze(NOW, over_time(lent)) == ()
+    assert len(closures.freeze(NOW, over_time())) == 1
 
 
 def test_nodes_that_were_chosen_in_this_term_count_before_they_are_in_the_status() -> None:
     closures = NodeClosures()
     put_nodes(closures.devices, n1=PLAIN, n2={GPU: 64_000})
     closures.put(ClosureKind.RESERVATION, "a", reserved("a", "train", 1))
-    assert closures.freeze(NOW, QUEUES) == ()
+    assert closures.freeze(NOW, over_time()) == ()
     closures.choose({"reservation/a": (NodeName("n1"),)})
-    assert [each.nodes for each in closures.freeze(NOW, QUEUES)] == [("n1",)]
+    assert [each.nodes for each in closures.freeze(NOW, over_time())] == [("n1",)]
 
 
 def test_one_beyond_its_right_says_so_closes_nothing_and_counts_once_the_other_is_gone() -> None:
@@ -194,8 +199,8 @@ def test_one_beyond_its_right_says_so_closes_nothing_and_counts_once_the_other_i
     for fact in (second, first):
         closures.put(ClosureKind.RESERVATION, fact.name, fact)
 
-    assert [each.name for each in closures.freeze(NOW, QUEUES)] == ["first"]
-    of_first, of_second = closures.states(NOW, QUEUES)
+    assert [each.name for each in closures.freeze(NOW, over_time())] == ["first"]
+    of_first, of_second = closures.states(NOW, over_time())
     assert (of_first.phase, of_second.phase) == (ClosurePhase.PLANNED, ClosurePhase.REFUSED)
     assert of_second.is_beyond_right
     assert of_second.problem == (
@@ -203,4 +208,4 @@ def test_one_beyond_its_right_says_so_closes_nothing_and_counts_once_the_other_i
         "most 48, what it deserves. Delete one of them, ask for less, or ask a platform administrator"
     )
     closures.put(ClosureKind.RESERVATION, "first", None)
-    assert [each.name for each in closures.freeze(NOW, QUEUES)] == ["second"]
+    assert [each.name for each in closures.freeze(NOW, over_time())] == ["second"]

@@ -8,7 +8,6 @@ from queues.api.quota.loans import end_of
 from queues.api.quota.quota_document import (
     SHOWN_CHANGES,
     SHOWN_CHARACTERS,
-    FieldChange,
     QuotaField,
     changes_between,
     merged,
@@ -16,6 +15,7 @@ from queues.api.quota.quota_document import (
     patch_for,
     quota_of,
 )
+from queues.read_api.bodies import FieldChangeBody
 from tests.tables import with_rows
 
 GPU = "nvidia.com/gpu"
@@ -86,21 +86,21 @@ def test_changes_are_told_field_by_field_limits_first() -> None:
         "policy": {"order": "fifo"},
     }
 
-    assert changes_between(before, after) == [
-        FieldChange(field=f"deserved[{GPU}]", before="32", after="48"),
-        FieldChange(field=f"flavors[h100].deserved[{GPU}]", before=None, after="16"),
-        FieldChange(field="flavors", before=None, after="h100"),
-        FieldChange(field="policy.paused", before="true", after=None),
-        FieldChange(field="weight", before="1", after="2"),
-    ]
+    assert changes_between(before, after) == (
+        FieldChangeBody(field=f"deserved[{GPU}]", before="32", after="48"),
+        FieldChangeBody(field=f"flavors[h100].deserved[{GPU}]", before=None, after="16"),
+        FieldChangeBody(field="flavors", before=None, after="h100"),
+        FieldChangeBody(field="policy.paused", before="true", after=None),
+        FieldChangeBody(field="weight", before="1", after="2"),
+    )
 
 
 def test_a_queue_that_is_made_or_removed_has_all_its_fields_changed() -> None:
     made = changes_between(None, {"deserved": {GPU: 8}})
     gone = changes_between({"deserved": {GPU: 8}}, None)
 
-    assert made == [FieldChange(field=f"deserved[{GPU}]", before=None, after="8")]
-    assert gone == [FieldChange(field=f"deserved[{GPU}]", before="8", after=None)]
+    assert made == (FieldChangeBody(field=f"deserved[{GPU}]", before=None, after="8"),)
+    assert gone == (FieldChangeBody(field=f"deserved[{GPU}]", before="8", after=None),)
 
 
 def test_what_is_told_of_a_change_is_bounded() -> None:

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from admission.api_connection import Access
-from admission.cli.access import objects
+from admission.cli.access import objects, requests
 from admission.cli.access.object_forms import ClosureObject
 from admission.cli.access.objects import Refused, listed
 from admission.cli.access.requests import Route
@@ -14,7 +14,7 @@ from queues.api.api_resources import NODE_DRAINS
 
 
 def answer(monkeypatch: pytest.MonkeyPatch, status: int, content: bytes) -> list[ClosureObject] | None:
-    monkeypatch.setattr(objects, "request", lambda *_, **__: (status, content))
+    monkeypatch.setattr(objects, "request", lambda *_, **__: requests.ServerAnswer(status, content))
     return listed(Route(access=Access(server="https://cluster")), NODE_DRAINS, ClosureObject)
 
 

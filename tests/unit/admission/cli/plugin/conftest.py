@@ -24,5 +24,5 @@ async def server() -> AsyncIterator[QueueServer]:
 def ask(plugin: Plugin, server: QueueServer) -> Asking:
     """What changes of quota would do to work is not asked: test_quota_trial.py is about that."""
     for module in (quota_set, quota_lend):
-        plugin.monkeypatch.setattr(module, "tell_trial", lambda *_: None)
+        plugin.monkeypatch.setattr(module, "trial_of_write", lambda *_, **__: None)
     return plugin.at(server)

@@ -154,11 +154,3 @@ async def test_a_wrong_limit_gets_one_clear_line(
     code, out, err = await ask("quota", "set", "vision", *words.split(), "--yes")
     assert (code, out, server.writes()) == (2, "", [])
     assert complaint in err
-
-
-async def test_an_amount_that_is_none_is_refused_in_the_words_of_the_webhook(
-    server: QueueServer, ask: Asking
-) -> None:
-    code, _, err = await ask("quota", "set", "vision", "--max-per-user", "gpu=many", "--yes")
-    assert (code, server.writes()) == (1, [])
-    assert "spec.access.maxPerUser" in err

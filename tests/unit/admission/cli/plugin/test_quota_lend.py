@@ -1,17 +1,13 @@
-"""A loan is told before it is made in one write, refused where it would not count, and ended by the same command."""
+"""A loan is made in one write, and ended by the same command."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from aiohttp import web
 
-from admission.cli.plugin import quota_set
-from queues.api.names import CHANGE_REASON, CHANGED_BY
-from tests.fakes.fake_api_server import FakeApiServer, answers
-from tests.fakes.fake_reader import account, queue
+from queues.api.names import CHANGE_REASON
 from tests.tables import with_rows
-from tests.unit.admission.cli.plugin.queue_server import GPU, QueueServer, first_does
+from tests.unit.admission.cli.plugin.queue_server import GPU, QueueServer
 
 Said = tuple[int, str, str]
 Asking = Callable[..., Awaitable[Said]]
@@ -31,18 +27,13 @@ def stated(server: QueueServer, queue: str = "vision") -> list[dict[str, Any]]:
     return found
 
 
-async def test_a_loan_is_told_with_its_end_and_is_one_write(server: QueueServer, ask: Asking) -> None:
+async def test_a_loan_is_one_write_with_its_reason(server: QueueServer, ask: Asking) -> None:
     code, out, err = await ask(*LEND, "--reason", "a deadline", "--yes")
 
     assert (code, err) == (0, "")
-    assert [line.split() for line in out.splitlines()[:4]] == [
-        ["QUEUE", "FIELD", "BEFORE", "AFTER"],
-        ["language", f"deserved[{GPU}]", "32", "→", "48"],
-        ["language", f"capability[{GPU}]", "40", "→", "48"],
-        ["vision", f"deserved[{GPU}]", "64", "→", "48"],
-    ]
-    assert out.splitlines()[4].startswith(f"ends by itself at {LATER}, in ")
-    assert out.splitlines()[5:] == [f"lent 16 {GPU} from vision to language until {LATER}"]
+    ends, lent = out.splitlines()
+    assert ends.startswith(f"ends by itself at {LATER}, in ")
+    assert lent == f"lent 16 {GPU} from vision to language until {LATER}"
     (written,) = server.writes()
     assert written.body["metadata"]["resourceVersion"]
     assert stated(server) == [loan("language", 16, reason="a deadline")]
@@ -55,46 +46,27 @@ async def test_a_loan_is_added_to_those_that_last_and_those_that_have_ended_go(
 ) -> None:
     before = [loan("language", 8, "2020-01-01T00:00:00Z"), loan("language", 4)]
     await server.add("vision", parent="lab", deserved={GPU: 64}, loans=before)
-    code, out, _ = await ask(*LEND, "--yes")
 
-    assert code == 0
-    assert ["language", f"deserved[{GPU}]", "36", "→", "52"] in [line.split() for line in out.splitlines()]
+    assert (await ask(*LEND, "--yes"))[0] == 0
     assert stated(server) == [loan("language", 4), loan("language", 16)]
 
 
 async def test_a_loan_of_a_flavor_is_of_the_flavor(server: QueueServer, ask: Asking) -> None:
-    for name in ("vision", "language"):
-        await server.add(name, parent="lab", flavors=[{"name": "h100", "deserved": {GPU: 8}}])
-    code, out, _ = await ask(
+    code, _, _ = await ask(
         "quota", "lend", "vision", "language", "4", "--for", "12h", "--flavor", "h100", "--yes"
     )
 
     assert code == 0
-    assert ["vision", f"flavors[h100].deserved[{GPU}]", "8", "→", "4"] in [
-        line.split() for line in out.splitlines()
-    ]
     assert [(each["flavor"], each["resources"]) for each in stated(server)] == [("h100", {GPU: "4"})]
 
 
-@pytest.mark.parametrize(
-    ("words", "refusal"),
-    [
-        ("vision language 57", f"vision has 56 {GPU} to lend: what it deserves without its guarantee"),
-        ("vision other 1", f"queue other states no deserved {GPU}"),
-        ("vision lab 1", "Queue lab is above vision"),
-        ("lab vision 1", "Queue lab is above vision"),
-        ("vision nowhere 1", "There is no queue nowhere"),
-        ("nowhere vision 1", "There is no queue nowhere"),
-        ("vision language 1.5", "expected a whole number"),
-    ],
-)
-async def test_a_loan_that_would_not_count_is_refused_before_anything_is_written(
-    server: QueueServer, ask: Asking, words: str, refusal: str
+@pytest.mark.parametrize("words", ["vision nowhere 1", "nowhere vision 1"])
+async def test_a_queue_that_there_is_not_neither_lends_nor_is_lent_to(
+    server: QueueServer, ask: Asking, words: str
 ) -> None:
     code, _, err = await ask("quota", "lend", *words.split(), "--until", LATER, "--yes")
     assert (code, server.seen("PATCH")) == (1, [])
-    assert refusal in err
-    assert len(err.splitlines()) <= 2
+    assert "There is no queue nowhere" in err
 
 
 @with_rows("words", "complaint")
@@ -106,13 +78,6 @@ async def test_a_wrong_command_line_is_answered_with_what_was_found(
     assert complaint in err
 
 
-async def test_a_queue_has_a_bounded_number_of_loans(server: QueueServer, ask: Asking) -> None:
-    await server.add("vision", parent="lab", deserved={GPU: 64}, loans=[loan("language", 1)] * 32)
-    code, _, err = await ask(*LEND, "--yes")
-    assert (code, server.writes()) == (1, [])
-    assert "Queue vision has 32 loans, expected fewer" in err
-
-
 async def test_a_loan_is_ended_before_its_time_and_others_stay(server: QueueServer, ask: Asking) -> None:
     await server.add("third", parent="lab", deserved={GPU: 0})
     before = [loan("language", 8), loan("third", 4), loan("language", 2)]
@@ -120,7 +85,6 @@ async def test_a_loan_is_ended_before_its_time_and_others_stay(server: QueueServ
     code, out, _ = await ask(*END, "--reason", "back early", "--yes")
 
     assert code == 0
-    assert ["vision", f"deserved[{GPU}]", "50", "→", "60"] in [line.split() for line in out.splitlines()]
     assert out.endswith("the loan from vision to language has ended\n")
     assert stated(server) == [loan("third", 4)]
     assert server.queue("vision")["metadata"]["annotations"] == {CHANGE_REASON: "back early"}
@@ -154,23 +118,6 @@ async def test_without_a_yes_or_in_a_dry_run_nothing_is_lent_or_ended(
     assert stated(server) == [loan("language", 4)]
 
 
-async def test_another_administrators_change_is_not_written_over(server: QueueServer, ask: Asking) -> None:
-    async def other(server: FakeApiServer, _: web.Request) -> None:  # type: ignore[return]
-        await server.add("vision", parent="lab", deserved={GPU: 60})  # type: ignore[attr-defined]
-        server.queue("vision")["metadata"]["annotations"] = {CHANGED_BY: "bob"}  # type: ignore[attr-defined]
-
-    server.once("PATCH", first_does(other))  # type: ignore[arg-type]
-    code, _, err = await ask(*LEND, "--yes")
-    assert (code, stated(server)) == (1, [])
-    assert "bob changed it meanwhile, so nothing was written." in err
-
-
-async def test_a_refusal_of_the_api_server_is_one_line(server: QueueServer, ask: Asking) -> None:
-    server.once("PATCH", answers(403, "no", "Forbidden"))
-    code, _, err = await ask(*LEND, "--yes")
-    assert (code, err) == (1, "Error: Change of queue vision: no.\n")
-
-
 # -- names of resources ---------------------------------------------------------------------------------------
 
 
@@ -191,7 +138,10 @@ async def test_a_name_that_no_node_can_have_is_refused_with_the_one_that_was_mea
         ("quota set vision --deserved GPU=8", f"vision deserved[{GPU}] 64 → 8"),
         ("quota set vision --deserved gpu=", f"vision deserved[{GPU}] 64 → -"),
         ("quota set vision --capability mem=8Gi", "vision capability[memory] - → 8Gi"),
-        ("quota lend vision language 8 --resource gpu --for 2h", f"vision deserved[{GPU}] 64 → 56"),
+        (
+            "quota lend vision language 8 --resource gpu --for 2h",
+            f"would lend 8 {GPU} from vision to language",
+        ),
         ("reserve vision --resources gpu=8 --from 2h --for 1h", f"created: 8 {GPU} for queue vision"),
     ],
 )
@@ -215,16 +165,6 @@ async def test_a_limit_of_a_short_name_that_is_there_can_be_removed(server: Queu
     await server.add("language", deserved={"gpu": 8, GPU: 4})
     assert (await ask("quota", "set", "language", "--deserved", "gpu=", "--yes"))[0] == 0
     assert server.queue("language")["spec"]["deserved"] == {GPU: 4}
-
-
-async def test_a_resource_that_no_node_has_is_worth_a_warning(
-    server: QueueServer, ask: Asking, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    root = queue("root", None, account("0", None, "64"))
-    monkeypatch.setattr(quota_set, "queues_in_use", lambda _: {"root": root})
-    asked = f"{GPU}=60,amd.com/gpu=2"
-    _, _, err = await ask("quota", "set", "vision", "--deserved", asked, "--dry-run=client")
-    assert err == "Warning: no usable node has amd.com/gpu now.\n"
 
 
 async def test_root_has_no_limits_to_set(server: QueueServer, ask: Asking) -> None:

@@ -83,33 +83,6 @@ async def test_a_dry_run_of_the_client_sends_nothing_and_one_of_the_server_a_dry
 
 
 @pytest.mark.parametrize(
-    ("words", "refusal"),
-    [
-        (
-            f"vision --guarantee {GPU}=65",
-            f"Change of queue vision: spec.guarantee.resource[{GPU}]: found 65, expected at most the deserved of 64.",
-        ),
-        (
-            f"vision --guarantee {GPU}=20",
-            f"guarantees of 20 {GPU} of the queues below lab together, expected at most 16",
-        ),
-        (f"lab --guarantee {GPU}=4", f"guarantees of 8 {GPU} of the queues below lab together"),
-        (f"vision --deserved {GPU}=many", "found 'many', expected a quantity"),
-        (f"vision --deserved {GPU}=-4", "expected an amount of at least 0"),
-        (f"vision --deserved {GPU}=0.5", "expected a whole number"),
-    ],
-)
-async def test_what_the_webhook_would_refuse_is_refused_in_its_words_before(
-    server: QueueServer, ask: Asking, words: str, refusal: str
-) -> None:
-    code, _, err = await ask("quota", "set", *words.split(), "--yes")
-
-    assert (code, server.seen("PATCH")) == (1, [])
-    assert refusal in err
-    assert "Traceback" not in err
-
-
-@pytest.mark.parametrize(
     ("words", "complaint"),
     [
         (

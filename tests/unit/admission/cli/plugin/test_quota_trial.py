@@ -8,6 +8,7 @@ from aiohttp import web
 from admission.cli.plugin import comparison as quota_trial
 from admission.cli.plugin.comparison import effects_text
 from queues.read_api.trials import ComparisonBody, DifferenceBody
+from tests.builders.trials.worlds_in_memory import GPU
 from tests.fakes.fake_api_server import answers, refusal
 from tests.fakes.plugin import Asking, Plugin
 from tests.fakes.read_api.trial_server import TrialServer, crowded_server
@@ -42,15 +43,24 @@ async def test_what_becomes_of_work_is_told_before_each_kind_of_change(
 ) -> None:
     code, out, err = await ask(*words, how)
     assert (code, err) == (0, "")
-    table, effects, rest = out.partition(EFFECTS)
-    assert (table[:5], effects) == ("QUEUE", EFFECTS)
-    assert rest.count("\n") == 1
+    limits, effects, rest = out.partition(EFFECTS)
+    assert (limits[:5].lower(), effects) == ("queue", EFFECTS)
+    assert rest.count("\n") == (2 if words is LEND else 1)
     assert bool(server.writes()) is (how == "--yes")
+
+
+async def test_limits_that_a_loan_changes_are_told_as_they_will_count(ask: Asking) -> None:
+    _, out, _ = await ask(*LEND, "--dry-run=client")
+    assert out.partition(EFFECTS)[0].splitlines() == [
+        f"queue other: deserved {GPU} 8 → 0",
+        f"queue team: deserved {GPU} 16 → 24",
+        f"queue team: capability {GPU} 16 → 24",
+    ]
 
 
 async def test_it_is_told_before_the_question_whether_to_go_on(server: TrialServer, ask: Asking) -> None:
     code, out, err = await ask(*LEND)
-    assert (code, out.endswith(EFFECTS), server.writes()) == (1, True, [])
+    assert (code, EFFECTS in out, server.writes()) == (1, True, [])
     assert "Say --yes to go on." in err
 
 
@@ -165,5 +175,39 @@ async def test_of_a_change_that_would_be_refused_only_that_is_told(
         server.once("PATCH", answers(403, 'User "vic" cannot patch resource "queues"', "Forbidden"))
         code, out, err = await ask(*words, how)
         assert (code, "Evicted" in out, server.tried, server.writes()) == (1, False, 0, [])
-        assert (out == "") is (words is not LEND)
+        assert out == ""
         assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "refusal"),
+    [
+        (
+            "set team --deserved gpu=many --dry-run=client",
+            "Change of queue team: spec.deserved[nvidia.com/gpu]: found 'many'",
+        ),
+        ("lend other team 9 --until 2027-02-01 --yes", f"queue other has 8 {GPU} to lend"),
+    ],
+)
+async def test_what_the_leader_refuses_is_not_written(
+    server: TrialServer, ask: Asking, words: str, refusal: str
+) -> None:
+    code, _, err = await ask("quota", *words.split())
+    assert (code, server.writes()) == (1, [])
+    assert refusal in err
+
+
+async def test_what_the_api_server_takes_is_written_though_the_leader_does_not_know_of_it_yet(
+    server: TrialServer, ask: Asking
+) -> None:
+    server.answers = lambda: web.json_response(
+        {"error": "Change of queue team: too much", "hint": ""}, status=400
+    )
+    code, out, err = await ask(*SET, "--yes")
+    assert (code, out.splitlines()[-1]) == (0, "queue team changed")
+    assert err == "Effects on waiting and running work are unknown: Change of queue team: too much.\n"
+
+
+async def test_what_the_leader_warns_of_is_told(ask: Asking) -> None:
+    code, _, err = await ask("quota", "set", "team", "--deserved", "amd.com/gpu=2", "--dry-run=client")
+    assert (code, err) == (0, "Warning: no usable node has amd.com/gpu now.\n")

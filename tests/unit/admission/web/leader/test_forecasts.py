@@ -175,13 +175,13 @@ async def test_objects_are_told_what_the_list_tells() -> None:
 @pytest.mark.parametrize(
     ("interval", "start"),
     [
-        (Interval(600, 1800, 0, never=False), (600, 1800)),
+        (Interval(600, 1800, never=False), (600, 1800)),
         # It passed while the forecast was made.
-        (Interval(0, 59, 0, never=False), (None, None)),
-        (Interval(0, 60, 0, never=False), (0, 60)),
-        (Interval(600, None, 0, never=False), (600, None)),
-        (Interval(59, None, 0, never=False), (None, None)),
-        (Interval(600, None, 0, never=True), (None, None)),
+        (Interval(0, 59, never=False), (None, None)),
+        (Interval(0, 60, never=False), (0, 60)),
+        (Interval(600, None, never=False), (600, None)),
+        (Interval(59, None, never=False), (None, None)),
+        (Interval(600, None, never=True), (None, None)),
     ],
 )
 def test_objects_are_told_nothing_that_says_nothing(
