@@ -100,6 +100,15 @@ def racks(admit: Admit, name: str = "workers") -> dict[int, str]:
     return {seat.ordinal: seat.node.split("-")[0] for seat in admit.seats if seat.pod_set == name}
 
 
+def test_parts_above_the_minimum_join_whole() -> None:
+    parts = gang(workers(12, partitions=(Partition(size=4, level="rack"),)), minimum=4)
+    machines = nodes(1, 1, gpus=4) + nodes(0, 0, 1, gpus=3)
+
+    assert racks(only_admit(world(machines, parts))) == dict.fromkeys(range(4), "r0")
+    first = dict.fromkeys(range(4), "r0-0")
+    assert racks(only_admit(world(machines, parts, first))) == dict.fromkeys(range(4, 8), "r1")
+
+
 def test_the_minimum_is_rounded_up_to_whole_parts() -> None:
     pods = workers(8, partitions=(Partition(size=4, level="rack"),))
 
@@ -171,12 +180,22 @@ def test_a_workload_that_lacks_nothing_is_refused_with_that_reason(level: str | 
     assert answer.code == "NothingMissing"
 
 
-def test_a_lost_member_is_replaced_inside_the_domain_of_the_others() -> None:
-    pods = workers(4, required_topology="rack")
+@named_rows(
+    ("pods", "others"),
+    {
+        "of the gang": (workers(4, required_topology="rack"), {}),
+        "of its part": (
+            workers(8, partitions=(Partition(size=4, level="rack"),)),
+            dict.fromkeys(range(4, 8), "r0-0"),
+        ),
+    },
+)
+def test_a_lost_member_is_replaced_inside_the_domain_of_the_others(
+    pods: PodSet, others: dict[int, str]
+) -> None:
+    held = dict.fromkeys((0, 1, 3), "r1-0") | others
 
-    admit = only_admit(world(nodes(2, 2), gang(pods), dict.fromkeys((0, 1, 3), "r1-0")))
-
-    assert racks(admit) == {2: "r1"}
+    assert racks(only_admit(world(nodes(2, 2), gang(pods), held))) == {2: "r1"}
 
 
 def broken(**more: Any) -> Snapshot:
