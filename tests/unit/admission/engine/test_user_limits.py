@@ -44,6 +44,11 @@ def after(snapshot: Snapshot, plan: Plan, *jobs: Workload) -> Snapshot:
     return replace(later, pending={**later.pending, **{each.key: each for each in jobs}})
 
 
+def test_the_limit_is_on_what_a_user_has_in_all_queues_below_together() -> None:
+    plan = plan_of(world(job("j1", gpus=2), job("j2", gpus=3, queue=B), job("j3", "bob", gpus=4)))
+    assert waiting(plan) in ({"j1": ReasonCode.USER_LIMIT}, {"j2": ReasonCode.USER_LIMIT})
+
+
 def test_the_reason_has_the_numbers_and_holds_up_nobody_else() -> None:
     snapshot = world(job("j1", gpus=3))
     plan, memo = decide(snapshot, Memo())
