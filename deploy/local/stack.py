@@ -68,9 +68,6 @@ class Stack:
 
     options: ClusterOptions | None = None
     durable: bool = True
-    #: The Postgres of another stack, on which this one has a database named ``database``. None for a server of its own.
-    shared: EmbeddedPostgres | None = None
-    database: str = "postgres"
     log_level: str = "info"
     environment: Mapping[str, str] = field(default_factory=dict)
     cluster: LocalCluster = field(init=False)
@@ -83,14 +80,11 @@ class Stack:
 
     def __enter__(self) -> Self:
         self.cluster = LocalCluster(options=self.options).start()
-        self.postgres = self.shared or EmbeddedPostgres()
+        self.postgres = EmbeddedPostgres()
         self.webhook_port, self.read_port = free_port(), free_port()
         try:
-            if self.shared is None:
-                self.postgres.start(
-                    self.cluster.directory / "postgres", durable=self.durable, patience=PATIENCE
-                )
-            self.dsn = self.postgres.dsn(self.database)
+            self.postgres.start(self.cluster.directory / "postgres", durable=self.durable, patience=PATIENCE)
+            self.dsn = self.postgres.dsn()
         except BaseException:
             self.cluster.stop()
             raise
@@ -101,8 +95,7 @@ class Stack:
     ) -> None:
         for replica in self.replicas:
             replica.process.stop()
-        if self.shared is None:
-            self.postgres.stop()
+        self.postgres.stop()
         self.cluster.stop()
 
     def muster(self, *arguments: str | Path, check: bool = True) -> "subprocess.CompletedProcess[str]":
