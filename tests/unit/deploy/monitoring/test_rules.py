@@ -33,6 +33,10 @@ KNOWN = {
 }
 
 
+#: Alerts about what Prometheus is told to scrape, or about what others measure: no fault of Muster causes them.
+OF_OTHERS = {"MusterAgentAway", "MusterBackupLate", "MusterSeveralLeaders"}
+
+
 @pytest.fixture(scope="module")
 def promtool() -> Path:
     try:
@@ -251,14 +255,14 @@ def test_each_alert_has_a_page_and_each_page_an_alert() -> None:
         assert headings == ["What it means", "How to check", "What to do"], path
 
 
-def test_each_alert_is_caused_in_a_running_muster() -> None:
+def test_each_alert_about_a_fault_of_muster_is_caused_in_a_running_muster() -> None:
     folder = ROOT / "tests" / "e2e" / "monitoring"
     caused = {
         name
         for module in folder.glob("test_alerts_*.py")
         for name in re.findall(r'\.fires\("(\w+)"', module.read_text(encoding="utf-8"))
     }
-    assert caused == {alert.name for alert in alerts()}
+    assert caused == {alert.name for alert in alerts()} - OF_OTHERS
 
 
 def test_severities_are_few_and_names_are_muster_s() -> None:
