@@ -10,7 +10,7 @@ import msgspec
 
 from admission.kube.client.client import Client
 from queues.api.api_resources import QUEUES
-from queues.api.crd import crds
+from queues.api.types.queue import QueueSpec
 from queues.errors import ApiError, MusterError
 
 #: What the API server serves is public to every account, so Muster needs no right to read definitions.
@@ -53,12 +53,11 @@ class QueueDefinition:
 
 def lost_fields(served: dict[str, Any]) -> list[str]:
     """Fields of a Queue's spec that the API server would drop, as paths. ``served``: its schema of Queues."""
-    [ours] = [each for each in crds() if each["spec"]["names"]["kind"] == QUEUES.kind]
-    own = ours["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-    specs = [(schema.get("properties") or {}).get("spec") or {} for schema in (own, served)]
-    if any(schema.get(_KEEPS) for schema in (served, specs[1])):
+    spec = (served.get("properties") or {}).get("spec") or {}
+    if served.get(_KEEPS) or spec.get(_KEEPS):
         return []
-    known, found = (schema.get("properties") or {} for schema in specs)
+    known = (field.alias or name for name, field in QueueSpec.model_fields.items())
+    found = spec.get("properties") or {}
     return [f"spec.{name}" for name in known if name not in found]
 
 

@@ -5,12 +5,14 @@ They are shown by ``kubectl explain`` and by docs/reference/kinds.md, so that ea
 
 import inspect
 import re
+import sys
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
 from queues.api.model import Model
 
+_CLASS = re.compile(r"class (\w+)")
 _FIELD = re.compile(r"    ([a-z_0-9]+): ")
 _COMMENT = "    #: "
 
@@ -20,7 +22,7 @@ def descriptions(model: type[Model]) -> dict[str, str]:
     """The description of each field that has one, by its key in documents (``minAvailable``)."""
     found: dict[str, str] = {}
     lines: list[str] = []
-    for line in inspect.getsource(model).splitlines():
+    for line in _lines_by_class(model.__module__)[model.__name__]:
         field = _FIELD.match(line)
         if line.startswith(_COMMENT):
             lines.append(line.removeprefix(_COMMENT).strip())
@@ -31,6 +33,20 @@ def descriptions(model: type[Model]) -> dict[str, str]:
             lines = []
         elif not line.startswith("    # "):
             lines = []
+    return found
+
+
+@cache
+def _lines_by_class(module: str) -> dict[str, list[str]]:
+    """The lines of each class of a module, by its name. ``inspect`` would parse the module again for each of them."""
+    found: dict[str, list[str]] = {}
+    lines: list[str] = []
+    for line in inspect.getsource(sys.modules[module]).splitlines():
+        if (begins := _CLASS.match(line)) is not None:
+            lines = found[begins[1]] = []
+        elif line and not line[0].isspace():
+            lines = []
+        lines.append(line)
     return found
 
 
