@@ -1,8 +1,45 @@
-"""Label selectors of Kubernetes: whether labels meet them, and how people read them."""
+"""Label selectors of Kubernetes: whether labels meet them, and how people write and read them."""
 
+import re
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from queues.workload import Requirement
+
+_KEY: Final = r"[A-Za-z0-9][\w./-]*"
+#: A term of a selector, with the comma behind it.
+_TERM: Final = re.compile(
+    rf"\s*(?:!\s*(?P<absent>{_KEY})|(?P<key>{_KEY})"
+    r"(?:\s*(?P<operator>==?|!=)\s*(?P<value>[\w.-]*)|\s+(?P<of_set>in|notin)\s*\((?P<values>[^()]*)\))?)\s*(?:,|$)",
+    re.ASCII,
+)
+
+
+def selector_of(text: str) -> tuple[Requirement, ...] | None:
+    """A selector as kubectl takes it: ``team=a,tier in (gold, silver),!legacy``. None if the text is none."""
+    found: list[Requirement] = []
+    at = 0
+    while at < len(text):
+        term = _TERM.match(text, at)
+        if term is None or term.end() == at:
+            return None
+        at = term.end()
+        found.append(_requirement(term))
+    return tuple(found)
+
+
+def _requirement(term: re.Match[str]) -> Requirement:
+    if absent := term["absent"]:
+        return Requirement(key=absent, operator="DoesNotExist")
+    if term["of_set"]:
+        values = tuple(sorted(value.strip() for value in term["values"].split(",")))
+        return Requirement(
+            key=term["key"], operator="In" if term["of_set"] == "in" else "NotIn", values=values
+        )
+    if term["operator"]:
+        operator = "NotIn" if term["operator"] == "!=" else "In"
+        return Requirement(key=term["key"], operator=operator, values=(term["value"],))
+    return Requirement(key=term["key"], operator="Exists")
 
 
 def holds(requirement: Requirement, labels: Mapping[str, str]) -> bool:

@@ -21,6 +21,14 @@ GPU: Final = "nvidia.com/gpu"
 #: What whole devices of a vendor are registered as, unless their device plugin is set to another name.
 _OF_VENDORS: Final = {"nvidia": GPU, "amd": "amd.com/gpu", "intel": "gpu.intel.com/xe"}
 
+#: Resources of whole GPUs, the usual one first.
+_GPUS: Final = (GPU, "amd.com/gpu", "gpu.intel.com/xe", "gpu.intel.com/i915")
+#: Resources of one model, as NVIDIA's plugin names them where it is set up so. Others of its domain are parts of
+#: devices, memory and cores of them, and network cards.
+_OF_A_MODEL: Final = re.compile(
+    r"nvidia\.com/(?!mig-|gpumem|gpucores|priority$|hostdev|.*(?:rdma|sriov|nic))[\w.-]+", re.IGNORECASE
+)
+
 #: The largest amount of anything that a quota may state, 1Ei of memory.
 MOST: Final = 2**60
 #: The most that a node counts as having of anything, 512Ti of memory: 16,000 nodes of it add up within an int64.
@@ -66,6 +74,18 @@ _SUFFIXES: Final = {
 def usual_resource(vendor: str) -> str:
     """What whole devices of a vendor are registered as, unless their device plugin is set to another name."""
     return _OF_VENDORS.get(vendor, f"{vendor}.com/gpu")
+
+
+def is_whole_gpu(resource: str) -> bool:
+    """Whether a resource counts whole GPUs."""
+    return resource in _GPUS or _OF_A_MODEL.fullmatch(resource) is not None
+
+
+def usual_gpus(counts: Mapping[str, int]) -> list[str]:
+    """The resources that tell how many GPUs a node has: the usual one, or those of all models. ``counts``: of whole
+    GPUs by resource."""
+    usual = [name for name in _GPUS if counts.get(name)]
+    return usual[:1] or [name for name in sorted(counts) if counts[name]]
 
 
 def device(resource: str, index: int) -> str:

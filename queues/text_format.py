@@ -27,6 +27,11 @@ def listed(names: Sequence[str], shown: int = 3) -> str:
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 
+def printable(text: str) -> str:
+    """A text that others wrote. Escape sequences in it would command the terminal that shows it."""
+    return text if text.isprintable() else "".join(each if each.isprintable() else "\ufffd" for each in text)
+
+
 def duration(seconds: int) -> str:
     """A duration in a sentence, in the form of tables: ``40m``, ``2h5m``. What is left out of it is rounded up, so
     that "at most" stays true. A duration that a user stated is shown exactly, by ``span``."""

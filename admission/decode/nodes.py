@@ -35,6 +35,8 @@ def node_fact(node: WireNode) -> NodeFact:
         unschedulable=bool(node.spec.unschedulable),
         ready=ready,
         accepted=() if recovery is None else recovery.accepted,
+        recovery_phase=recovery.phase.value if recovery is not None and recovery.phase.is_out else "",
+        recovery_waits="" if recovery is None else recovery.waits,
         not_ready_since=0 if ready or readiness is None else seconds(readiness.last_transition_time),
     )
 

@@ -40,6 +40,9 @@ class NodeFact:
     offers_faulty_devices: bool = False
     #: Faults that a person has accepted, as ``DeviceFault.name``.
     accepted: tuple[str, ...] = ()
+    #: How far its recovery is (``RecoveryPhase``), and what that waits for, in one word; "": not at all, for nothing.
+    recovery_phase: str = ""
+    recovery_waits: str = ""
     #: How its devices are linked, by resource: for resources with a report about all of their devices.
     devices: tuple[DevicePlaces, ...] = ()
 

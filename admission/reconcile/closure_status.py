@@ -33,7 +33,7 @@ def closure_statuses(world: World, now: int) -> Iterator[StatusWanted]:
     table = world.node_inventory.table()
     for state in closures.states(now, world.queue_facts.deserved_over_time()):
         resource = RESERVATIONS if state.fact.kind is ClosureKind.RESERVATION else NODE_DRAINS
-        nodes = _nodes(state, table)
+        nodes = closure_nodes(state, table)
         reason, message = _said(state, nodes, world, table, now)
         if state.fact.unread:
             reason = reason or BEYOND_BOUNDS
@@ -60,7 +60,8 @@ def _closes_from(state: ClosureState) -> str | None:
     return None if closure is None or is_over else rfc3339(closure.lead_from)
 
 
-def _nodes(state: ClosureState, table: NodeTable) -> tuple[NodeName, ...]:
+def closure_nodes(state: ClosureState, table: NodeTable) -> tuple[NodeName, ...]:
+    """The nodes of a Reservation or NodeDrain that has not ended. ``table``: all nodes."""
     closure = state.fact.closure
     if closure is None or state.phase in (ClosurePhase.ENDED, ClosurePhase.REFUSED):
         return ()

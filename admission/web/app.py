@@ -37,6 +37,7 @@ from admission.web.http import (
 )
 from admission.web.leader.asking import LeaderGates, asker_in
 from admission.web.leader.forwarding import FORWARDED, LeaderQuestions
+from admission.web.leader.nodes import ABOUT_NODES, NodeQuestion, as_seen
 from admission.web.lists.expected_starts import ExpectedStarts, in_sight, with_expected
 from admission.web.lists.queries import decisions_of, is_mine, limit_of, listing_of
 from admission.web.reader import Sight, UnknownName, together
@@ -50,6 +51,7 @@ from queues.api.names import READ_API
 from queues.api.reading.user_values import is_dns_name
 from queues.errors import DatabaseTooSlow, DatabaseUnavailable, MusterError
 from queues.read_api import bodies
+from queues.read_api.nodes import NodeList
 from queues.sql.read.listed import ListPlace
 from queues.sql.statements import StorableText
 from queues.workload import WorkloadKind
@@ -59,6 +61,7 @@ _ANSWER_SECONDS: Final = 15.0
 #: Seconds that an explanation waits for what only the leader knows.
 _OUTLOOK_SECONDS: Final = 10.0
 _OUTLOOKS: Final = msgspec.json.Decoder(tuple[bodies.OutlookBody, ...])
+_NODES: Final = msgspec.json.Decoder(NodeList)
 #: Clients that ask without a pause are refused only after a while.
 _LIMITS: Final = RequestLimits(patience=5.0, held_back=10.0)
 #: Seconds for which an answer is given again to the same user, and how many are kept.
@@ -66,6 +69,10 @@ _KEPT_SECONDS: Final = 1.0
 _MOST_KEPT: Final = 512
 #: Characters of a name that no queue can have.
 _LONGEST_SHOWN: Final = 100
+#: For who may not list nodes.
+_LISTING_NODES: Final = (
+    "Ask a cluster administrator for that right, which the ClusterRole muster-queue-admin has."
+)
 #: Versions of a queue in one answer.
 MOST_VERSIONS: Final = 100
 Place = TypeVar("Place")
@@ -236,12 +243,25 @@ class ReadApi:
         return _shown(await self.reader.decisions(wanted, queue=queue, limit=limit, sight=sight), sight)
 
     async def nodes(self, asked: ReadRequest) -> bytes:
-        """What seats hold on the nodes, and whose seats these are, for those who may list nodes."""
-        limit, after = limit_of(asked.query), asked.query.get("continue", "")
-        with_workloads = flag("workloads", asked.query.get("workloads"))
-        await self.rights.require(asked.caller, AccessRequest(verb="list", resource=NODES), "list nodes")
-        sight = await self.rights.sight(asked.caller) if with_workloads else None
-        return encode(await self.reader.nodes(after=after, limit=limit, sight=sight))
+        """The nodes as the leader knows them, and whose seats are there, for those who may list nodes."""
+        question, with_workloads = (
+            NodeQuestion.of(asked.query),
+            flag("workloads", asked.query.get("workloads")),
+        )
+        access = AccessRequest(verb="list", resource=NODES)
+        await self.rights.require(asked.caller, access, "list nodes", _LISTING_NODES)
+        query = {name: asked.stated(name) for name in ("names", "labels", "level", "limit", "continue")}
+        found = _NODES.decode(await self._leader(asked, "/nodes", query))
+        if not question.after and not found.continue_ and FORWARDED not in asked.request.headers:
+            for name in sorted(question.names - {node.name for node in found.items}):
+                raise UnknownName(what="node", name=name[:_LONGEST_SHOWN])
+        found = as_seen(found, await self.rights.unlisted(asked.caller, *ABOUT_NODES))
+        if with_workloads:
+            sight = await self.rights.sight(asked.caller)
+            seated = await self.reader.node_workloads([node.name for node in found.items], sight)
+            items = (msgspec.structs.replace(node, workloads=seated[node.name]) for node in found.items)
+            found = msgspec.structs.replace(found, items=tuple(items))
+        return encode(found)
 
     async def usage(self, asked: ReadRequest) -> bytes:
         """Use in a period: the user's own, and that of queues which the user may see."""
@@ -395,7 +415,7 @@ _QUESTIONS: Final = (
     ),
     _Question("/users", ReadApi.users, "queue limit continue"),
     _Question("/decisions", ReadApi.decisions, "queue namespace since limit continue"),
-    _Question("/nodes", ReadApi.nodes, "workloads limit continue"),
+    _Question("/nodes", ReadApi.nodes, "workloads names labels level limit continue"),
     _Question("/usage", ReadApi.usage, "from to by resource queue limit continue"),
     _Question("/timeseries", ReadApi.time_series, "from to step resource queue limit"),
     _Question("/namespaces/{namespace}/workloads/{name}", ReadApi.explain, "kind"),

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any, Final
@@ -37,6 +37,7 @@ from queues.errors import DatabaseTooSlow
 from queues.quota.decayed_usage import half_lives
 from queues.quota.queue import ROOT
 from queues.read_api import bodies
+from queues.read_api.nodes import NodeWorkloadsBody
 from queues.read_api.usage import TimeSeriesList, UsageList
 from queues.sql.database import Database, Transaction
 from queues.sql.leadership import Heartbeat, last_heartbeat
@@ -45,7 +46,7 @@ from queues.sql.read.change_mark import change_mark
 from queues.sql.read.decisions import DecisionQuestion, workload_decisions
 from queues.sql.read.listed import Listing, ListPlace, ended_since, listed
 from queues.sql.read.names import kinds_in_namespaces, names_like
-from queues.sql.read.node_use import node_use, node_workloads
+from queues.sql.read.node_workloads import node_workloads
 from queues.sql.read.past_use import UsageReader
 from queues.sql.read.pending import pending, place_in_queue
 from queues.sql.read.queue_versions import recorded_since, versions_at, versions_of
@@ -69,7 +70,7 @@ _PAST_SECONDS: Final = 4.0
 _COMPARED: Final = 50
 #: Seconds without a heartbeat after which no replica seems to lead.
 _SILENCE: Final = 10.0
-_NO_WORKLOADS: Final = bodies.NodeWorkloadsBody(items=(), total=0, hidden=0)
+_NO_WORKLOADS: Final = NodeWorkloadsBody(items=(), total=0, hidden=0)
 
 
 class SqlReader:
@@ -95,20 +96,13 @@ class SqlReader:
             age = await self._age(tx)
         return bodies.QueueList(**age, items=overview.visible(sight))
 
-    async def nodes(self, *, after: str, limit: int, sight: Sight | None = None) -> bodies.NodeList:
-        """Nodes after a name, with what seats hold on them, and, as far as ``sight`` goes, whose seats."""
+    async def node_workloads(
+        self, names: Collection[str], sight: Sight = EVERYTHING
+    ) -> dict[str, NodeWorkloadsBody]:
+        """The workloads with seats on each of these nodes, as far as ``sight`` goes."""
         async with self._database.snapshot() as tx:
-            items = await node_use(tx, after=after, limit=limit)
-            if sight is not None:
-                seated = await node_workloads(tx, [node.name for node in items], sight.workloads)
-                items = tuple(
-                    msgspec.structs.replace(node, workloads=seated.get(node.name, _NO_WORKLOADS))
-                    for node in items
-                )
-            age = await self._age(tx)
-        return bodies.NodeList(
-            **age, items=items, continue_=items[-1].name if 0 < len(items) == limit else ""
-        )
+            seated = await node_workloads(tx, names, sight.workloads)
+        return {name: seated.get(name, _NO_WORKLOADS) for name in names}
 
     async def queue_versions(
         self, name: str, *, limit: int, before: int | None = None

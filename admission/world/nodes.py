@@ -369,6 +369,10 @@ class NodeInventory:
             if not fact.ready
         }
 
+    def seats_on(self, node: NodeName) -> Resources:
+        """What seats hold of a node."""
+        return self._seats.get(node, NOTHING)
+
     def room(self, node: NodeName) -> Resources:
         """What the node has beyond foreign pods and seats."""
         limit = self.limit(node)
@@ -424,7 +428,7 @@ class NodeInventory:
                 used = Resources({resource: min(used[resource], MOST) for resource in used})
             if (seats := self._seats.get(name)) is not None:
                 used += seats
-            why_not = self._why_not(fact)
+            why_not = self.why_not(name)
             yield Node(
                 name=name,
                 allocatable=fact.allocatable,
@@ -444,8 +448,13 @@ class NodeInventory:
             return ()
         return tuple(flavor.growth() for _, flavor in sorted(self.flavors.items()))
 
-    def _why_not(self, fact: NodeFact) -> str:
-        """Why a node may not take new pods, in words; "": it may."""
+    def flavor(self, node: NodeName) -> FlavorName:
+        """The flavor of a node that is there."""
+        return _flavor(self.nodes[node].labels, sorted(self.flavors.values(), key=lambda flavor: flavor.name))
+
+    def why_not(self, node: NodeName) -> str:
+        """Why a node that is there may not take new pods, in words; "": it may."""
+        fact = self.nodes[node]
         if not fact.ready:
             return "not ready"
         if fact.is_recovered:

@@ -131,57 +131,6 @@ class QueueList(AgedBody, frozen=True, kw_only=True):
     items: tuple[QueueBody, ...]
 
 
-class SeatedBody(Body, frozen=True, kw_only=True):
-    """A workload with seats on one node."""
-
-    kind: str
-    namespace: str
-    name: str
-    uid: str
-    queue: str
-    #: It is being evicted.
-    evicting: bool
-    #: Seats on this node, and what they hold.
-    seats: int
-    held: Mapping[str, str]
-
-
-class NodeWorkloadsBody(Body, frozen=True, kw_only=True):
-    """The workloads with seats on one node."""
-
-    #: The first of those that the user may list, by namespace and name.
-    items: tuple[SeatedBody, ...]
-    #: All of those.
-    total: int
-    #: Workloads that the user may not list.
-    hidden: int
-
-
-class NodeBody(Body, frozen=True, kw_only=True):
-    """One node, with what the ledger holds on it."""
-
-    name: str
-    flavor: str
-    #: Ready, not cordoned, present: takes new seats.
-    usable: bool
-    #: Why it takes no gangs all the same, in words; "": it does.
-    closed: str = ""
-    #: What Muster may give, by resource: allocatable less the pods that it has not admitted.
-    limits: Mapping[str, str]
-    #: What seats hold, by resource.
-    used: Mapping[str, str]
-    #: Whole devices that no pod has any part of, by resource.
-    free_devices: Mapping[str, int] = msgspec.field(default_factory=dict)
-    #: Null: not asked for.
-    workloads: NodeWorkloadsBody | None = None
-
-
-class NodeList(PagedBody, frozen=True, kw_only=True):
-    """``GET …/nodes``: by name."""
-
-    items: tuple[NodeBody, ...]
-
-
 class LimitBody(Body, frozen=True, kw_only=True):
     """What a queue states for one resource in one flavor; null: nothing."""
 

@@ -8,6 +8,8 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
+from msgspec import structs
+
 from tests.bench.mark import Mark
 from tests.browser.chromium import chromium, missing
 from tests.browser.world import Shown, World, page_of
@@ -93,9 +95,9 @@ def _turn(world: World, number: int) -> None:
     """What may differ between two updates: the first gang starts, two nodes are free, two others are taken."""
     world.reader.waiting = world.reader.waiting[1:]
     free, taken = (f"gpu-{number * 8 + index:04}" for index in (0, 6))
-    one, other = world.use[free], world.use[taken]
-    one["used"], other["used"] = other["used"], one["used"]
-    one["workloads"], other["workloads"] = other["workloads"], one["workloads"]
+    one, other = world.nodes[free], world.nodes[taken]
+    world.nodes[free] = structs.replace(other, name=one.name, rack=one.rack)
+    world.nodes[taken] = structs.replace(one, name=other.name, rack=other.rack)
     world.changed()
 
 

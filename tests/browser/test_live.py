@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from queues.api.api_resources import NODES, RESERVATIONS
+from admission.web.app import PREFIX
+from queues.api.api_resources import RESERVATIONS
 from tests.browser.conftest import Tab
 from tests.browser.world import Shown
 from tests.fakes.fake_reader import waiting
@@ -154,7 +155,7 @@ def test_what_is_gone_is_not_shown_from_before(tab: Tab, shown: Shown) -> None:
 
 
 def test_a_right_that_is_missing_is_told(tab: Tab, shown: Shown) -> None:
-    shown.world.forbidden.add(NODES.path(None))
+    shown.world.forbidden.add(f"{PREFIX}/nodes")
     answer = tab.page.goto(f"{tab.url}/nodes")
     assert answer is not None
     assert answer.status == 403

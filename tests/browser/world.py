@@ -1,4 +1,4 @@
-"""A cluster for the page to show, which tests change while a browser looks at it: the read API's answers, and Nodes."""
+"""A cluster for the page to show, which tests change while a browser looks at it: the read API's answers."""
 
 import asyncio
 import threading
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from aiohttp import web
 from msgspec import structs
@@ -20,17 +20,24 @@ from admission.web.app import PREFIX
 from admission.web.changes import Changes, StreamLimits
 from admission.web.http import encode, json_answer, serving, text_of_place
 from admission.web.reader import EVERYTHING, Sight
-from queues.api.api_resources import DEVICES, NODE_DRAINS, NODES, RESERVATIONS, TOPOLOGIES
+from queues.api.api_resources import NODE_DRAINS, RESERVATIONS
 from queues.api.names import CHANGED_BY
 from queues.read_api import bodies
-from tests.fakes.fake_reader import PENDING, RUNNING, FakeReader, fake_api, waiting
+from queues.read_api.nodes import (
+    ClosureBody,
+    DeviceFaultBody,
+    NodeBody,
+    NodeList,
+    NodeWorkloadsBody,
+    SeatedBody,
+)
+from tests.fakes.fake_reader import PENDING, RUNNING, FakeReader, fake_api, gpu_node, waiting
 from tests.fakes.kubeconfigs import write_kubeconfig
 from tests.fakes.read_api.fake_lists import GPU, NO_FIT, NOW
 from tests.waiting import LIMIT
 
 #: Of 2026-11-21T10:00:00Z, the time of the fakes.
 CLOCK = 1_795_255_200.0
-RACK = "topology.kubernetes.io/rack"
 
 #: A gang that waited, ran, was taken back, waited once more, and runs.
 GANG = structs.replace(
@@ -110,10 +117,8 @@ class World:
     """What the page shows."""
 
     reader: WorldReader = field(default_factory=WorldReader)
-    nodes: list[dict[str, Any]] = field(default_factory=list)
-    devices: list[dict[str, Any]] = field(default_factory=list)
-    #: Answer of /nodes of the read API, by node.
-    use: dict[str, dict[str, Any]] = field(default_factory=dict)
+    #: As the leader tells of them, by name, with the workloads there.
+    nodes: dict[str, NodeBody] = field(default_factory=dict)
     reservations: list[dict[str, Any]] = field(default_factory=list)
     drains: list[dict[str, Any]] = field(default_factory=list)
     #: Paths that the API server does not let the user list.
@@ -144,24 +149,20 @@ class World:
         """Nodes with eight GPUs: most are held by gangs of two nodes, some are free, some have an ill GPU."""
         for number in range(count):
             name, rack = f"gpu-{number:04}", f"r{number // per_rack:03}"
-            self.nodes.append(_node(name, rack))
             ill = number % 13 == 5
-            self.devices.append(_device(name, ill=ill))
             held = (8, 8, 4, 0)[number // 2 % 4] - (1 if ill and number // 2 % 4 < 2 else 0)
-            gang = f"gang-{number // 2}"
-            there = [_seated(gang, held)] if held else []
+            there = [_seated(f"gang-{number // 2}", held)] if held else []
             if number // 2 % 4 == 2:
                 there.append(_seated(f"tune-{number}", 2))
             used = held + (2 if len(there) == 2 else 0)
-            self.use[name] = {
-                "name": name,
-                "flavor": "",
-                "usable": True,
-                "limits": {GPU: "8"},
-                "freeDevices": {GPU: 8 - used - ill},
-                "used": {GPU: str(used)} if used else {},
-                "workloads": {"items": there, "total": len(there), "hidden": 0},
-            }
+            self.nodes[name] = gpu_node(
+                name,
+                rack,
+                8 - used - ill,
+                healthy=8 - ill,
+                faults=(_FAULT,) if ill else (),
+                workloads=NodeWorkloadsBody(items=tuple(there), total=len(there), hidden=0),
+            )
 
     def plans(self) -> None:
         """A reservation in its window, one to come, and two drains; a queue lends to another."""
@@ -173,6 +174,9 @@ class World:
             _drain("rack-r001", "2026-11-21T09:30:00Z", "Active", RACK_1, "2026-11-21T08:30:00Z"),
             _drain("fans", "2026-11-21T10:40:00Z", "Planned", ["gpu-0022"], "2026-11-21T09:40:00Z"),
         ]
+        for resource, documents in ((RESERVATIONS, self.reservations), (NODE_DRAINS, self.drains)):
+            for document in documents:
+                self._close(resource.kind, document)
         loan = bodies.LoanInForceBody(
             to="team-b",
             flavor="",
@@ -188,6 +192,22 @@ class World:
             structs.replace(queue, loans=(loan,)) if queue.name in (loan.from_, loan.to) else queue
             for queue in self.reader.tree
         )
+
+    def _close(self, kind: str, document: dict[str, Any]) -> None:
+        """The nodes of a reservation or drain are closed by it."""
+        spec, status = document["spec"], document["status"]
+        closure = ClosureBody(
+            kind=kind,
+            name=document["metadata"]["name"],
+            queue=spec.get("queue"),
+            from_=spec.get("from") or spec["at"],
+            for_=spec.get("for"),
+            phase=status["phase"],
+            closed=True,
+        )
+        for name in status["nodes"]:
+            if (node := self.nodes.get(name)) is not None:
+                self.nodes[name] = structs.replace(node, usable=False, closures=(*node.closures, closure))
 
 
 #: Nodes of a rack that is drained.
@@ -210,45 +230,14 @@ def _drain(name: str, begins: str, phase: str, nodes: list[str], closes_from: st
     }
 
 
-def _seated(name: str, gpus: int) -> dict[str, Any]:
+def _seated(name: str, gpus: int) -> SeatedBody:
     names = {"kind": "vcjob", "namespace": "ml", "name": name, "uid": f"{name}-uid", "queue": "train"}
-    return {**names, "evicting": False, "seats": 1, "held": {GPU: str(gpus)}}
+    return SeatedBody(**names, evicting=False, seats=1, held={GPU: str(gpus)}, gpus=float(gpus))
 
 
-def _node(name: str, rack: str) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "labels": {RACK: rack, "kubernetes.io/hostname": name}},
-        "spec": {},
-        "status": {
-            "capacity": {GPU: "8"},
-            "allocatable": {GPU: "8"},
-            "conditions": [{"type": "Ready", "status": "True"}],
-        },
-    }
-
-
-def _device(name: str, *, ill: bool) -> dict[str, Any]:
-    devices = [
-        {"id": f"GPU-{name}-{minor}", "type": "gpu", "minor": minor, "health": True} for minor in range(8)
-    ]
-    if ill:
-        devices[7]["health"] = False
-        devices[7]["conditions"] = [
-            {
-                "type": "Healthy",
-                "status": "False",
-                "reason": "Xid79",
-                "message": "the GPU has fallen off the bus",
-            }
-        ]
-    return {
-        "apiVersion": "scheduling.koordinator.sh/v1alpha1",
-        "kind": "Device",
-        "metadata": {"name": name},
-        "spec": {"devices": devices},
-    }
+_FAULT: Final = DeviceFaultBody(
+    number=7, id="GPU-7", reason="Xid79", message="the GPU has fallen off the bus", since=None
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -303,9 +292,6 @@ def _application(world: World) -> web.Application:
     changes = Changes(read=world.reader.change_mark, limits=limits)
     application = replace(fake_api(world.reader), changes=changes).application()
     lists = {
-        NODES.path(None): lambda: world.nodes,
-        DEVICES.path(None): lambda: world.devices,
-        TOPOLOGIES.path(None): list,
         RESERVATIONS.path(None): lambda: world.reservations,
         NODE_DRAINS.path(None): lambda: world.drains,
     }
@@ -316,9 +302,8 @@ def _application(world: World) -> web.Application:
             return json_answer(encode({"message": f"{request.path} is forbidden"}), status=403)
         if (items := lists.get(request.path)) is not None:
             return json_answer(encode({"items": items()}))
-        if request.path == f"{PREFIX}/nodes" and world.use:
-            body = {"now": NOW, "asOf": NOW, "behind": "", "items": list(world.use.values()), "continue": ""}
-            return json_answer(encode(body))
+        if request.path == f"{PREFIX}/nodes" and world.nodes:
+            return json_answer(encode(NodeList(now=NOW, as_of=NOW, items=tuple(world.nodes.values()))))
         answer: web.StreamResponse = await handler(request)
         return answer
 

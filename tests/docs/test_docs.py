@@ -24,10 +24,9 @@ PRODUCT = sorted(
 #: Modules in which such a word is something else: the events of Volcano's lifecycle policies, the state of a node.
 OTHER_WORDS = {
     ("queues/api/types/volcano_job.py", "TaskFailed"),
-    ("admission/cli/rendering/nodes.py", "NotReady"),
+    ("admission/web/leader/nodes.py", "NotReady"),
     # A phase of reservations.
     ("queues/node_closures.py", "Refused"),
-    ("admission/cli/plugin/reservations.py", "Refused"),
 }
 
 #: Modules with codes as text: as read from rows, whatever version wrote them, and as sent over HTTP and

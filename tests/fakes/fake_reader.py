@@ -1,7 +1,7 @@
 """A small cluster as the read API shows it, and a server that answers with it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -18,10 +18,13 @@ from admission.web.access.limits import Gate, RequestLimits
 from admission.web.access.rights import Forbidden
 from admission.web.app import ReadApi
 from admission.web.http import encode, serving, text_of_place
+from admission.web.leader.nodes import NodeQuestion
 from admission.web.reader import EVERYTHING, NotLeading, Sight, UnknownName
 from admission.web.trials.on_leader import trial
 from admission.workloads.kinds import KINDS
+from queues.api.api_resources import ApiResource
 from queues.read_api import bodies
+from queues.read_api.nodes import AcceleratorBody, NodeBody, NodeList, NodeWorkloadsBody, SeatedBody
 from queues.sql.read.decisions import DecisionQuestion
 from queues.sql.read.rows import KindIn
 from tests.builders.trials.worlds_in_memory import WorldInMemory
@@ -149,19 +152,38 @@ DECISIONS = tuple(
         (2, "evict", "Preempted", "for vcjob/ml/tune-3", "vision", "yolo", "team-b"),
     )
 )
-NODES = tuple(
-    bodies.NodeBody(
-        name=name,
-        flavor="",
-        usable=True,
-        limits={GPU: "8"},
-        used={GPU: used} if used else {},
-        free_devices={GPU: 8 - int(used or 0)},
+
+
+def gpu_node(name: str, rack: str = "", free: int = 8, *, usable: bool = True, **more: Any) -> NodeBody:
+    """A node with 8 GPUs, as the leader tells of it."""
+    accelerator = AcceleratorBody(name="gpu", resource=GPU, total=8, free=free if usable else 0)
+    return NodeBody(
+        **{
+            "name": name,
+            "flavor": "",
+            "rack": rack,
+            "usable": usable,
+            "limits": {GPU: "8"},
+            "used": {GPU: str(8 - free)} if free < 8 else {},
+            "free_devices": {GPU: free},
+            "accelerators": (accelerator,),
+            "free": accelerator.free,
+            "gpus": 8,
+            "healthy": 8,
+            **more,
+        }
     )
-    for name, used in (("gpu-1", "8"), ("gpu-2", "2"), ("gpu-3", ""))
+
+
+NODES = (
+    gpu_node("gpu-1", "b1/r1", 0),
+    gpu_node("gpu-2", "b1/r1", 6, taints=("team=a:NoSchedule",)),
+    gpu_node("gpu-3", "b1/r2"),
+    gpu_node("gpu-4", "b1/r2", state="Ready,SchedulingDisabled", usable=False),
+    gpu_node("gpu-5"),
 )
 SEATED = {
-    node: bodies.SeatedBody(
+    node: SeatedBody(
         kind="vcjob",
         namespace=namespace,
         name=name,
@@ -170,16 +192,10 @@ SEATED = {
         evicting=False,
         seats=1,
         held={GPU: held},
+        gpus=float(held),
     )
     for node, namespace, name, held in (("gpu-1", "ml", "bert", "8"), ("gpu-2", "lab", "yolo", "2"))
 }
-
-
-def _with_workloads(node: bodies.NodeBody, sight: Sight) -> bodies.NodeBody:
-    there = [SEATED[node.name]] if node.name in SEATED else []
-    seen = tuple(one for one in there if sight.shows(one.kind, one.namespace))
-    told = bodies.NodeWorkloadsBody(items=seen, total=len(seen), hidden=len(there) - len(seen))
-    return structs.replace(node, workloads=told)
 
 
 QUEUES = (ROOT, TEAM_A, DEV, TRAIN, TEAM_B, LOST)
@@ -275,12 +291,16 @@ class FakeReader(FakeTimeSeries):
             now=NOW, as_of=self.as_of, items=tuple(seen[:limit]), continue_=str(len(DECISIONS))
         )
 
-    async def nodes(self, *, after: str, limit: int, sight: Sight | None = None) -> bodies.NodeList:
+    async def node_workloads(
+        self, names: Collection[str], sight: Sight = EVERYTHING
+    ) -> dict[str, NodeWorkloadsBody]:
         self._up()
-        rest = [node for node in NODES if node.name > after]
-        items = tuple(node if sight is None else _with_workloads(node, sight) for node in rest[:limit])
-        more = items[-1].name if items and len(items) < len(rest) else ""
-        return bodies.NodeList(now=NOW, as_of=self.as_of, behind=self.behind, items=items, continue_=more)
+        found = {}
+        for name in names:
+            there = [SEATED[name]] if name in SEATED else []
+            seen = tuple(one for one in there if sight.shows(one.kind, one.namespace))
+            found[name] = NodeWorkloadsBody(items=seen, total=len(seen), hidden=len(there) - len(seen))
+        return found
 
     async def pending(
         self,
@@ -334,6 +354,8 @@ class FakeRights:
 
     def __init__(self, sights: Mapping[str, Sight]) -> None:
         self._sights = sights
+        #: Kinds that nobody may list, in the plural.
+        self.forbidden: tuple[str, ...] = ()
 
     async def sight(self, caller: Caller, namespace: str | None = None) -> Sight:
         return self._sights.get(caller.name, EVERYTHING)
@@ -347,6 +369,9 @@ class FakeRights:
         lists_workloads = access.verb == "list" and any(sight.shows(each, access.namespace) for each in kinds)
         if caller.name in self._sights and not lists_workloads:
             raise Forbidden(user=caller.name, what=what, hint=hint)
+
+    async def unlisted(self, caller: Caller, *resources: ApiResource) -> tuple[str, ...]:
+        return tuple(each.plural for each in resources if each.plural in self.forbidden)
 
     async def require_everything(self, caller: Caller, why: str) -> None:
         if caller.name in self._sights:
@@ -362,6 +387,9 @@ class FakeLeader:
         #: What forecasts of trials go by.
         self.learned: Learned | None = None
         self.expected = EXPECTED
+        self.nodes: Sequence[NodeBody] = NODES
+        #: Of the last question.
+        self.query: dict[str, str | None] = {}
 
     async def ask(
         self,
@@ -377,6 +405,9 @@ class FakeLeader:
         if body is not None and self._world is not None:
             last = Decided(snapshot=self._world.snapshot, plan=self._world.plan)
             return await trial(body, last, self._world.view(), asyncio.to_thread, lambda: self.learned)
+        self.query = query
+        if path == "/nodes":
+            return encode(self._node_list(NodeQuestion.of({k: v for k, v in query.items() if v is not None})))
         if path == "/expected":
             return encode(self.expected)
         if path == "/snapshot":
@@ -389,6 +420,16 @@ class FakeLeader:
                 and query["kind"] in (None, one.kind)
             )
         )
+
+    def _node_list(self, asked: NodeQuestion) -> NodeList:
+        found = [
+            node
+            for node in self.nodes
+            if node.name > asked.after and (not asked.names or node.name in asked.names)
+        ]
+        page = tuple(found[: asked.limit])
+        more = page[-1].name if page and len(page) < len(found) else ""
+        return NodeList(now=NOW, as_of=NOW, items=page, continue_=more)
 
 
 async def by_token(request: web.Request) -> Caller:

@@ -8,9 +8,10 @@ from urllib.parse import urlencode
 from admission.cli.access.missing_rights import MissingRight, missing_right
 from admission.cli.access.requests import Route, decoded, request
 from admission.cli.command_line import UNREACHABLE, CommandFailed
-from admission.cli.rendering.terminal import printable, warn
+from admission.cli.rendering.terminal import warn
 from queues.api.api_resources import COMMANDS, ApiResource, Document
 from queues.errors import UnusableName
+from queues.text_format import printable
 
 #: Actions of Volcano's Commands, in the words of the command line.
 _ACTIONS: Final = {

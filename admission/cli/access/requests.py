@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from http.client import HTTPResponse
 
     from admission.api_connection import Access
-    from queues.read_api.bodies import NodeList, PendingList, UserList, WorkloadList
+    from queues.read_api.bodies import PendingList, UserList, WorkloadList
+    from queues.read_api.nodes import NodeList
     from queues.read_api.usage import UsageList
 
 #: A warning of an API server in the header of that name.

@@ -9,11 +9,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from admission.cli.plugin.queues import account_of
-from admission.cli.plugin.reservations import begins_in, closed_state, closure_sentence, lasting, what_of
+from admission.cli.plugin.reservations import begins_in, lasting, what_of
 from admission.cli.rendering.expected import expected_cell, expected_sentence
 from admission.cli.rendering.explanation import SHOWN_STATES, event_text, took, when, with_their_parts
-from admission.cli.rendering.node_use import state_of
-from admission.cli.rendering.nodes import NodeLine
+from admission.cli.rendering.nodes import closed_state, closure_sentence, state_of
 from admission.cli.rendering.quota import account_text
 from admission.cli.rendering.terminal import age as short_age
 from admission.cli.rendering.terminal import alike_in_short, amounts, branches, short_resource
@@ -26,6 +25,7 @@ from queues.read_api.bodies import (
     WaitingBody,
     WorkloadList,
 )
+from queues.read_api.nodes import NodeBody
 from queues.resources import amount, show
 from queues.text_format import counted
 
@@ -167,7 +167,7 @@ def _device_hours(one: ExplanationBody) -> str:
     return ", ".join(f"{amount:.2f} {short_resource(name)}" for name, amount in sorted(hours.items()))
 
 
-def _about_node(line: NodeLine) -> str:
+def _about_node(line: NodeBody) -> str:
     """The reservations and drains of a node, and why it takes no pods."""
     return "; ".join([*map(closure_sentence, line.closures), *filter(None, [line.closed])])
 

@@ -3,16 +3,16 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
 from typing import Final
 
 from markupsafe import Markup
 
 from admission.cli.page.layout import render
 from admission.cli.page.problems import unknown
-from admission.cli.plugin.reservations import closed_state, closure_sentence
-from admission.cli.rendering.nodes import NodeLine, is_whole_gpu, whole_gpus
+from admission.cli.rendering.nodes import closed_state, closure_sentence, ill_gpus
 from admission.cli.rendering.racks import is_in
-from queues.read_api.bodies import NodeBody, SeatedBody
+from queues.read_api.nodes import NodeBody, SeatedBody
 from queues.text_format import counted
 
 #: In place of a name in the path of the view of nodes that are in no rack.
@@ -21,16 +21,8 @@ NO_RACK: Final = "-"
 _DRAWN: Final = 16
 #: Words of nodes that are closed, and what is said of several.
 _CLOSED: Final = {"reserved": "reserved", "drained": "drained", "drain planned": "to be drained"}
-_NOT_KNOWN: Final = "What is free is not known: Muster does not answer."
 #: Rows of one rack's table: a cluster without racks is one rack.
 _ROWS: Final = 500
-
-
-class NodeOnPage(NodeLine, frozen=True, kw_only=True):
-    """A node, with what the ledger says of it."""
-
-    #: Null: Muster does not answer.
-    use: NodeBody | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,18 +31,17 @@ class _Gpus:
 
     total: int
     ill: int
-    held: int
-    #: Workloads with whole GPUs there that the user may see, and how many each has.
+    #: Healthy, and no pod has any part of it.
+    free: int
+    #: Workloads with GPUs there that the user may see, and how many each has; a shared one counts whole.
     holders: tuple[tuple[SeatedBody, int], ...]
-    #: False: Muster did not answer, so what workloads hold is not known, and ``held`` is 0.
-    is_known: bool = True
     #: Whether the node takes new pods of any queue.
-    is_usable: bool = True
+    is_usable: bool
 
     @property
-    def free(self) -> int:
-        """GPUs that are healthy and not held."""
-        return self.total - self.ill - self.held
+    def held(self) -> int:
+        """GPUs that pods have."""
+        return self.total - self.ill - self.free
 
     @property
     def available(self) -> int:
@@ -58,9 +49,9 @@ class _Gpus:
         return self.free if self.is_usable else 0
 
 
-def node_racks(lines: Sequence[NodeOnPage]) -> Markup:
+def node_racks(lines: Sequence[NodeBody]) -> Markup:
     """The nodes with GPUs, by rack, what is free, and a list of faults."""
-    racks: dict[str, list[NodeOnPage]] = {}
+    racks: dict[str, list[NodeBody]] = {}
     for line in lines:
         racks.setdefault(line.rack, []).append(line)
     legend = [
@@ -70,8 +61,6 @@ def node_racks(lines: Sequence[NodeOnPage]) -> Markup:
         ("out", "free, but the node takes no pods"),
         ("closed", "free, but reserved or drained"),
     ]
-    if any(line.use is None for line in lines):
-        legend.append(("unknown", "not known whether free"))
     return render(
         "rack_map.html",
         lines=lines,
@@ -80,12 +69,11 @@ def node_racks(lines: Sequence[NodeOnPage]) -> Markup:
         legend=legend,
         gpus_of=_gpus,
         most_drawn=_DRAWN,
-        not_known=_NOT_KNOWN,
         no_rack=NO_RACK,
     )
 
 
-def one_rack(lines: Sequence[NodeOnPage], name: str) -> Markup:
+def one_rack(lines: Sequence[NodeBody], name: str) -> Markup:
     """The nodes of one rack, or the one node of that name, with the workloads on each. Raises NoSuchView: neither."""
     here = [line for line in lines if (line.rack or NO_RACK) == name or is_in(line.rack, name)]
     is_node = not here
@@ -105,7 +93,7 @@ def one_rack(lines: Sequence[NodeOnPage], name: str) -> Markup:
     )
 
 
-def _told_holes(racks: Mapping[str, Sequence[NodeOnPage]]) -> str:
+def _told_holes(racks: Mapping[str, Sequence[NodeBody]]) -> str:
     """What is free: of GPUs, of whole nodes, and the rack with most whole nodes."""
     free, total, whole = 0, 0, dict.fromkeys(racks, 0)
     all_lines = [line for lines in racks.values() for line in lines]
@@ -116,8 +104,6 @@ def _told_holes(racks: Mapping[str, Sequence[NodeOnPage]]) -> str:
                 total += gpus.total
                 free += gpus.available
                 whole[name] += _is_empty(line, gpus)
-    if any(line.use is None for line in all_lines):
-        return f"{counted(total, 'GPU')} on {counted(len(all_lines), 'node')}. {_NOT_KNOWN}"
     best = max(whole, key=lambda name: whole[name])
     nodes = sum(whole.values())
     holes = {0: "no node is", 1: "one node is"}.get(nodes, f"{nodes:,} nodes are")
@@ -129,47 +115,46 @@ def _told_holes(racks: Mapping[str, Sequence[NodeOnPage]]) -> str:
     return f"{told}."
 
 
-def _is_empty(line: NodeOnPage, gpus: _Gpus) -> bool:
+def _is_empty(line: NodeBody, gpus: _Gpus) -> bool:
     return bool(line.usable and gpus.total > 0 and gpus.free == gpus.total)
 
 
-def _closures(lines: Sequence[NodeOnPage]) -> list[str]:
+def _closures(lines: Sequence[NodeBody]) -> list[str]:
     """A sentence for each reservation and drain of these nodes."""
     numbers = Counter(closure_sentence(each) for line in lines for each in line.closures)
     return [f"{counted(count, 'node')} {sentence}" for sentence, count in numbers.items()]
 
 
-def _name_of(line: NodeOnPage) -> str:
+def _name_of(line: NodeBody) -> str:
     return line.name
 
 
-def _summary(nodes: Sequence[NodeOnPage]) -> str:
+def _summary(nodes: Sequence[NodeBody]) -> str:
     """What is free in a rack, and how many of its nodes are closed."""
     known = [(line, gpus) for line in nodes if (gpus := _gpus(line)) is not None]
     free = sum(gpus.available for _, gpus in known)
     empty = sum(_is_empty(line, gpus) for line, gpus in known)
     summary = f"{free} free" + (f", {counted(empty, 'empty node')}" if empty else "")
-    if not all(gpus.is_known for _, gpus in known):
-        summary = counted(sum(gpus.total for _, gpus in known), "GPU")
     for word in _CLOSED:
         if count := sum(closed_state(line.closures) == word for line in nodes):
             summary += f", {count} {word}"
     return summary
 
 
-def _gpus(line: NodeOnPage) -> _Gpus | None:
+def _gpus(node: NodeBody) -> _Gpus | None:
     """The GPUs of a node. None if it is not known how many there are."""
-    total, healthy = line.gpus, line.healthy
-    use = line.use
+    total = node.gpus
     if total is None:
         return None
-    ill = max(0, total - (total if healthy is None else healthy))
-    if use is None:
-        return _Gpus(total=total, ill=ill, held=0, holders=(), is_known=False, is_usable=line.usable)
-    # Pods that Muster has not admitted are seen by what is not free.
-    free = use.free_devices
-    taken = total - ill - sum(free.values()) if any(map(is_whole_gpu, free)) else 0
-    held = min(max(line.held or 0, whole_gpus(use.used), taken), total - ill)
-    seated = () if use.workloads is None else use.workloads.items
-    holders = tuple((one, count) for one in seated if (count := whole_gpus(one.held)))
-    return _Gpus(total=total, ill=ill, held=held, holders=holders, is_usable=line.usable)
+    ill = ill_gpus(node) or 0
+    whole = sum(node.free_devices.get(each.resource, 0) for each in node.accelerators)
+    # What no flavor counts no workload of Muster has.
+    free = whole if node.free is not None else total
+    seated = () if node.workloads is None else node.workloads.items
+    return _Gpus(
+        total=total,
+        ill=ill,
+        free=min(free, total - ill),
+        holders=tuple((one, ceil(one.gpus)) for one in seated if one.gpus),
+        is_usable=node.usable,
+    )

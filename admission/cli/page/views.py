@@ -8,34 +8,28 @@ from http import HTTPStatus
 from typing import Final, TypeVar
 
 from markupsafe import Markup
-from msgspec import structs
 
-from admission.cli.access.object_forms import ClosureObject, TopologyObject
-from admission.cli.access.objects import all_objects, listed
+from admission.cli.access.object_forms import ClosureObject
+from admission.cli.access.objects import listed
 from admission.cli.access.queue_objects import is_open_to_all, read_queues
 from admission.cli.access.requests import Route, Unanswered, ask, pages
 from admission.cli.output import age_of
 from admission.cli.page.charts import MOST_QUEUES, SPANS, over_time
 from admission.cli.page.layout import View, link, pages_of, render, resource_names
-from admission.cli.page.node_views import NodeOnPage, node_racks, one_rack
+from admission.cli.page.node_views import node_racks, one_rack
 from admission.cli.page.problems import NoSuchView, unknown
 from admission.cli.plugin.explain import path_of_workload
-from admission.cli.plugin.nodes import node_uses
+from admission.cli.plugin.nodes import nodes_with_gpus
 from admission.cli.plugin.queues import below, usual_resource
-from admission.cli.plugin.reservations import ClosureLine, closure_line, in_order, read_closures
-from admission.cli.rendering.node_use import with_use
-from admission.cli.rendering.nodes import node_lines
+from admission.cli.plugin.reservations import ClosureLine, closure_line, in_order
 from admission.cli.rendering.quota import loan_problems, loans_of_queues
-from admission.cli.rendering.racks import Racks
 from admission.cli.times import as_text
-from admission.wire import WireNode, WireNodeDevices
-from queues.api.api_resources import DEVICES, NODE_DRAINS, NODES, RESERVATIONS, TOPOLOGIES
+from queues.api.api_resources import NODE_DRAINS, RESERVATIONS
 from queues.errors import MusterError
 from queues.quota.queue import ROOT
 from queues.read_api.bodies import (
     DecisionList,
     ExplanationBody,
-    NodeBody,
     PendingList,
     QueueBody,
     QueueList,
@@ -50,9 +44,6 @@ _NODES: Final = 4
 #: Seconds between two looks at the nodes: each lists all of them, which may be thousands.
 _SELDOM: Final = 15
 _SOMETIMES: Final = 5
-
-#: Of a node that the ledger does not know.
-_NOTHING_HELD: Final = NodeBody(name="", flavor="", usable=True, limits={}, used={})
 
 _Query = Mapping[str, str]
 T = TypeVar("T")
@@ -252,26 +243,12 @@ class Views:
     def _nodes(self, parts: Sequence[str], _: _Query) -> View:
         if len(parts) > 1:
             raise KeyError("/".join(parts))
-        # As of the API server's cache: thousands of nodes need not be read from etcd for one look.
-        gaps: list[str] = []
-        nodes = all_objects(self.route, NODES, WireNode, left_out=gaps.append, resourceVersion="0")
-        use, closures = None, read_closures(self.route, self.clock(), gaps.append)
-        gaps += [f"You may not list {' and '.join(closures.unread)}."] if closures.unread else []
-        try:
-            use = node_uses(self.route)
-        except MusterError as error:  # the nodes themselves are known from the API server
-            gaps.append(f"What is free, and who has seats, is not known: {error}")
-        topologies = listed(self.route, TOPOLOGIES, TopologyObject, left_out=gaps.append)
-        racks = Racks.known(topologies or (), nodes, None)
-        devices = listed(self.route, DEVICES, WireNodeDevices, left_out=gaps.append)
-        reported = node_lines(nodes, devices or ())
-        lines = [
-            NodeOnPage(**structs.asdict(line), use=None if use is None else use.get(line.name, _NOTHING_HELD))
-            for line in with_use(reported, nodes, racks, use, closures.by_node)
-        ]
-        main = one_rack(lines, parts[0]) if parts else node_racks(lines)
+        body = nodes_with_gpus(self.route)
+        gaps = [f"You may not list {' and '.join(body.unread)}."] if body.unread else []
+        main = one_rack(body.items, parts[0]) if parts else node_racks(body.items)
         title = f"Nodes, {parts[0]}" if parts else "Nodes"
-        return View(title=title, section="Nodes", main=main, age=" ".join(gaps), least=_SELDOM)
+        age = " ".join(filter(None, [age_of(body)[0], *gaps]))
+        return View(title=title, section="Nodes", main=main, age=age, least=_SELDOM)
 
     @staticmethod
     def _check_queue(queues: Sequence[QueueBody], name: str) -> None:

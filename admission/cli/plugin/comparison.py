@@ -14,7 +14,6 @@ from admission.cli.rendering.terminal import (
     amounts,
     item_table,
     one_line,
-    printable,
     say,
     short_resource,
 )
@@ -28,6 +27,7 @@ from queues.read_api.trials import (
     TrialList,
     TrialRequestBody,
 )
+from queues.text_format import printable
 
 T = TypeVar("T")
 #: Lines of a table without ``-o wide``.

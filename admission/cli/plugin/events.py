@@ -14,11 +14,11 @@ from admission.cli.rendering.terminal import (
     TableColumn,
     fits,
     item_table,
-    printable,
     with_texts_below,
 )
 from admission.cli.times import is_duration, since_text
 from queues.read_api.bodies import DecisionBody, DecisionList
+from queues.text_format import printable
 
 #: Decisions of one answer.
 _PAGE: Final = 1000

@@ -7,51 +7,29 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 import click
+from msgspec import structs
 
-from admission.cli.access.object_forms import Lease, TopologyObject
-from admission.cli.access.objects import ObjectForbidden, ObjectNotFound, all_objects, listed, path_of, read
+from admission.cli.access.object_forms import Lease
+from admission.cli.access.objects import listed
 from admission.cli.access.requests import Route, pages
 from admission.cli.command_line import CommandFailed
 from admission.cli.options import route
 from admission.cli.output import Output, output
-from admission.cli.plugin.reservations import Closures, closure_sentence, read_closures
 from admission.cli.plugin.wanted_nodes import show_wanted_nodes
-from admission.cli.rendering.node_use import use_table, with_use
-from admission.cli.rendering.nodes import (
-    NodeLine,
-    SliceGpus,
-    has_gpus,
-    is_faulty,
-    node_lines,
-    node_table,
-    slice_gpus,
-)
-from admission.cli.rendering.racks import Racks, is_in, largest_gangs, rack_lines, rack_table
+from admission.cli.rendering.nodes import NodeLine, closure_sentence, is_faulty, node_table, use_table
+from admission.cli.rendering.racks import is_in, largest_gangs, rack_lines, rack_table
 from admission.cli.rendering.terminal import say
-from admission.wire import WireNode, WireNodeDevices, WireResourceSlice
-from queues.api.api_resources import DEVICES, LEASES, NODES, RESOURCE_SLICES, TOPOLOGIES
+from queues.api.api_resources import DEVICES, LEASES
 from queues.api.names import AGENT_NAMESPACE
-from queues.errors import MusterError
-from queues.read_api.bodies import NodeBody, NodeList
+from queues.read_api.nodes import NodeBody, NodeList
 
 _RIGHT: Final = "The role muster-queue-admin has that right (devices.scheduling.koordinator.sh)."
 
-_UNREAD_SLICES: Final = " You may not list resourceslices, in which drivers publish GPUs that pods claim."
 #: Nodes that are shown one by one; of more, the racks.
 _MOST_NODES: Final = 40
 #: Nodes that one sentence names.
 _MOST_TOLD: Final = 8
 _TABLES: Final = ("table", "wide")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Reports:
-    """What agents report."""
-
-    #: Device objects.
-    devices: list[WireNodeDevices]
-    #: Why there are none, for people; "": they could be listed.
-    gap: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,44 +105,58 @@ def nodes(output: Output, route: Route, **asked: Any) -> int:
     for. LARGEST is the most pods of one gang, IN-ONE the topology level if one domain of it has to hold a gang. It
     counts the workloads that you may list, and needs no right to list nodes.
 
-    You need the right to list nodes, and for faults devices.scheduling.koordinator.sh. AGENT is `?` without the right
-    to list leases in the namespace muster-agents, and nodes that have their GPUs only in ResourceSlices are not shown
-    without the right to list these.
+    The leader of Muster answers. You need the right to list nodes, and for faults devices.scheduling.koordinator.sh.
+    AGENT is `?` without the right to list leases in the namespace muster-agents.
     """
     wanted = _Asked(**asked)
     return show_wanted_nodes(output, route) if wanted.wanted else _show(wanted, output, route)
 
 
 def _show(asked: _Asked, output: Output, route: Route) -> int:
-    if asked.names:
-        found = [_one(route, name) for name in dict.fromkeys(asked.names)]
-    else:
-        found = _all_nodes(route, asked.selector)
-    reports = _reports(route, needed=asked.faulty)
-    if reports.gap:
-        say(reports.gap, err=True)
-    slices = _slices(route, found, reports.devices)
-    lines = node_lines(found, reports.devices, slices or {}, _agents(route))
+    body = nodes_with_gpus(route, names=asked.names, labels=asked.selector, level=asked.level)
+    shown = list(body.items)
+    if DEVICES.plural in body.unread:
+        if asked.faulty:
+            reason = "You may not list devices, so it is not known which are faulty"
+            raise CommandFailed(tried="Listing devices", found=reason, hint=_RIGHT)
+        say(f"You may not list devices, so faults are not shown. {_RIGHT}", err=True)
     if not asked.faulty:
-        _tell_of_others(asked, {line.name for line in lines}, _UNREAD_SLICES if slices is None else "")
-    elif not (lines := [line for line in lines if is_faulty(line)]):
-        say("None of these nodes is faulty." if asked.names else "No node is faulty.", err=True)
-    # The table of agents and faults needs neither.
-    is_full = not asked.is_health or output.form not in _TABLES
-    topologies = listed(route, TOPOLOGIES, TopologyObject) if is_full or asked.rack else ()
-    use = _use(route) if lines and is_full else {}
-    closures = read_closures(route, time.time()) if lines and is_full else Closures()
-    racks = Racks.known(topologies or (), found, asked.level)
-    lines = with_use(lines, found, racks, use, closures.by_node)
-    lines = _of_rack(lines, asked.rack)
+        _tell_of_others(asked, {node.name for node in shown})
+    elif not (shown := [node for node in shown if is_faulty(node)]):
+        _tell_of_no_faults(asked, body)
+    agents = _agents(route) if shown and (asked.is_health or not output.is_table) else None
+    lines = [
+        NodeLine(**structs.asdict(node), agent=None if agents is None else agents.get(node.name, ""))
+        for node in _of_rack(shown, asked.rack)
+    ]
     _print(asked, lines, output)
-    for told in _told_closures(lines, closures) if output.is_table else ():
+    for told in _told_closures(lines, body.unread) if output.is_table and not asked.is_health else ():
         say(told, err=True)
     return 0
 
 
-def _told_closures(lines: Sequence[NodeLine], closures: Closures) -> Iterator[str]:
-    """A sentence for each reservation, drain or other reason that closes these nodes, and one if some are unread."""
+def nodes_with_gpus(
+    route: Route, *, names: Sequence[str] = (), labels: str | None = None, level: str | None = None
+) -> NodeList:
+    """The nodes that have GPUs, or parts of them, with the workloads there. Raises CommandFailed.
+
+    ``names``: only these; empty for all. ``labels``: a selector. ``level``: the node label of racks.
+    """
+    chosen = ",".join(dict.fromkeys(names)) or None
+    query = {"workloads": "true", "names": chosen, "labels": labels, "level": level}
+    body = pages(route, "nodes", NodeList, query)
+    return structs.replace(body, items=tuple(node for node in body.items if node.accelerators))
+
+
+def _agents(route: Route) -> dict[str, str] | None:
+    """When the agent of each node was last heard of. None if the user may not list their leases."""
+    leases = listed(route, LEASES, Lease, namespace=AGENT_NAMESPACE)
+    return None if leases is None else {lease.metadata.name: lease.spec.renew_time or "" for lease in leases}
+
+
+def _told_closures(lines: Sequence[NodeBody], unread: Sequence[str]) -> Iterator[str]:
+    """A sentence for each reservation, drain or other reason that closes these nodes, and one if some may not be
+    listed."""
     nodes: dict[str, list[str]] = {}
     for line in lines:
         sentences = [closure_sentence(closure) for closure in line.closures]
@@ -174,9 +166,8 @@ def _told_closures(lines: Sequence[NodeLine], closures: Closures) -> Iterator[st
         more = len(names) - _MOST_TOLD
         some = ", ".join(names[:_MOST_TOLD]) + (f" and {more} more" if more > 0 else "")
         yield f"{'Node' if len(names) == 1 else 'Nodes'} {some}: {sentence}."
-    if closures.unread:
-        what = " and ".join(closures.unread)
-        yield f"You may not list {what}, so FREE may count such nodes. The role muster-queue-viewer has that right."
+    if hidden := [plural for plural in unread if plural != DEVICES.plural]:
+        yield f"You may not list {' and '.join(hidden)}. The role muster-queue-viewer has that right."
 
 
 def _print(asked: _Asked, lines: Sequence[NodeLine], output: Output) -> None:
@@ -207,8 +198,8 @@ def _node_table(asked: _Asked, lines: Sequence[NodeLine], output: Output) -> str
     return use_table(lines, output)
 
 
-def _of_rack(lines: list[NodeLine], rack: str | None) -> list[NodeLine]:
-    """The lines of one rack, None for all. Raises ClickException: no node is in it."""
+def _of_rack(lines: list[NodeBody], rack: str | None) -> list[NodeBody]:
+    """The nodes of one rack, None for all. Raises ClickException: no node is in it."""
     if rack is None:
         return lines
     found = [line for line in lines if is_in(line.rack, rack)]
@@ -223,66 +214,17 @@ def _of_rack(lines: list[NodeLine], rack: str | None) -> list[NodeLine]:
     return found
 
 
-def _use(route: Route) -> dict[str, NodeBody] | None:
-    """What the read API says of each node, by name; None, with a line for people: it does not."""
-    try:
-        return node_uses(route)
-    except MusterError as error:
-        say(f"What is free, and who has seats, is not known: {error}", err=True)
-        return None
-
-
-def node_uses(route: Route) -> dict[str, NodeBody]:
-    """What the read API says of each node, by name. Raises CommandFailed."""
-    body = pages(route, "nodes", NodeList, {"workloads": "true"})
-    return {node.name: node for node in body.items}
-
-
-def _tell_of_others(asked: _Asked, shown: set[str], gap: str) -> None:
-    """Say of each node that was asked for and is not shown why it is not. ``gap``: what could not be read."""
+def _tell_of_others(asked: _Asked, shown: set[str]) -> None:
+    """Say of each node that was asked for and is not shown why it is not."""
     for name in dict.fromkeys(asked.names):
         if name not in shown:
-            say(f"Node {name} has no GPUs, and no agent reports any.{gap}", err=True)
+            say(f"Node {name} has no GPUs, and no agent reports any.", err=True)
     if not asked.names and not shown:
         which = "No node" if asked.selector is None else f"No node with the labels {asked.selector}"
-        say(f"{which} has GPUs.{gap}", err=True)
+        say(f"{which} has GPUs.", err=True)
 
 
-def _one(route: Route, name: str) -> WireNode:
-    return read(route, path_of(NODES, None, name), WireNode, tried=f"Looking for node {name}")
-
-
-def _all_nodes(route: Route, selector: str | None) -> list[WireNode]:
-    # As of the API server's cache: thousands of nodes need not be read from etcd for one look.
-    query: dict[str, Any] = {"resourceVersion": "0"} | ({"labelSelector": selector} if selector else {})
-    return all_objects(route, NODES, WireNode, **query)
-
-
-def _reports(route: Route, *, needed: bool) -> _Reports:
-    """What agents report. ``needed``: without the right to read it there is no answer. Raises CommandFailed."""
-    try:
-        return _Reports(devices=all_objects(route, DEVICES, WireNodeDevices))
-    except ObjectNotFound:
-        return _Reports(devices=[], gap="No agent reports anything: this cluster has no Devices.")
-    except ObjectForbidden as error:
-        if needed:
-            reason = "You may not list devices, so it is not known which are faulty"
-            raise CommandFailed(tried="Listing devices", found=reason, hint=_RIGHT) from error
-        return _Reports(devices=[], gap=f"You may not list devices, so faults are not shown. {_RIGHT}")
-
-
-def _slices(
-    route: Route, nodes: list[WireNode], devices: list[WireNodeDevices]
-) -> dict[str, SliceGpus] | None:
-    """GPUs in ResourceSlices, by node. Empty also if all nodes are shown anyway. None if the user may not list them."""
-    reported = {device.metadata.name for device in devices}
-    if all(has_gpus(node) or node.metadata.name in reported for node in nodes):
-        return {}
-    slices = listed(route, RESOURCE_SLICES, WireResourceSlice)
-    return None if slices is None else slice_gpus(slices)
-
-
-def _agents(route: Route) -> dict[str, str] | None:
-    """When the agent of each node was last heard of. None if the user may not list their leases."""
-    leases = listed(route, LEASES, Lease, namespace=AGENT_NAMESPACE)
-    return None if leases is None else {lease.metadata.name: lease.spec.renew_time or "" for lease in leases}
+def _tell_of_no_faults(asked: _Asked, body: NodeList) -> None:
+    if body.items and not any(node.reported for node in body.items):
+        say("No agent reports anything.", err=True)
+    say("None of these nodes is faulty." if asked.names else "No node is faulty.", err=True)

@@ -5,9 +5,9 @@ from typing import Final
 from admission.cli.output import Output
 from admission.cli.plugin.comparison import HIDDEN, comparison_text, cut_table
 from admission.cli.rendering.expected import expected_sentence
-from admission.cli.rendering.terminal import TableColumn, amounts, one_line, printable, short_resource
+from admission.cli.rendering.terminal import TableColumn, amounts, one_line, short_resource
 from queues.read_api.trials import PlaceBody, QuotaTakenBody, TrialBody, TrialList, VictimBody
-from queues.text_format import counted
+from queues.text_format import counted, printable
 
 _STATES: Final = {
     "admitted": "would start now",

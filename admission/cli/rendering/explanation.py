@@ -20,7 +20,6 @@ from admission.cli.rendering.terminal import (
     item_table,
     moment,
     one_line,
-    printable,
     short_resource,
     table,
     with_texts,
@@ -40,7 +39,7 @@ from queues.read_api.bodies import (
     WaitingBody,
 )
 from queues.reason_codes import ReasonCode
-from queues.text_format import counted, short_duration
+from queues.text_format import counted, printable, short_duration
 
 
 class HeldGang(AdmissionBody, frozen=True, kw_only=True):

@@ -1,27 +1,13 @@
-"""Racks of nodes: which node is in which, what is free there, and the largest gangs that fit. Pure.
-
-A rack is a domain of one topology level, as the engine has it: nodes with the same labels from the outermost level down
-to that one.
-"""
+"""Racks of nodes: what is free there, and the largest gangs that fit. Pure."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
-from admission.cli.access.object_forms import HOST, TopologyObject, levels_of
 from admission.cli.output import Output
-from admission.cli.rendering.nodes import Accelerator, NodeLine
+from admission.cli.rendering.nodes import ill_gpus
 from admission.cli.rendering.terminal import TableColumn, item_table
-from admission.wire import WireNode
 from queues.read_api.bodies import Body
-
-#: Labels of racks where no Topology names any; the first that some node has.
-USUAL_LABELS: Final = (
-    "topology.muster.dev/rack",
-    "topology.kubernetes.io/rack",
-    "muster.dev/rack",
-    "topology.kubernetes.io/zone",
-)
+from queues.read_api.nodes import AcceleratorBody, NodeBody
 
 
 class RackLine(Body, frozen=True, kw_only=True):
@@ -41,47 +27,14 @@ class RackLine(Body, frozen=True, kw_only=True):
     unhealthy: int
 
 
-@dataclass(frozen=True, slots=True)
-class Racks:
-    """How nodes are put into racks."""
-
-    #: Node labels, from the outermost level to that of the racks. Empty: there are no racks.
-    labels: tuple[str, ...] = ()
-
-    @classmethod
-    def known(
-        cls, topologies: Iterable[TopologyObject], nodes: Iterable[WireNode], level: str | None
-    ) -> "Racks":
-        """By a Topology, the first by name: its innermost level above the host, or ``level``.
-
-        Without a Topology that has it: by ``level`` alone, or by the first of the usual labels that a node has.
-        """
-        for keys in levels_of(topologies):
-            above = [key for key in keys if key != HOST]
-            if level in keys:
-                return cls(tuple(keys[: keys.index(level) + 1]))
-            if level is None and above:
-                return cls(tuple(above))
-        labels = {key for node in nodes for key in node.metadata.labels or ()}
-        usual = next((key for key in USUAL_LABELS if key in labels), None)
-        chosen = level or usual
-        return cls() if chosen is None else cls((chosen,))
-
-    def of(self, node: WireNode) -> str:
-        """The name of a node's rack: values of the labels, joined by "/"; "": it is in none."""
-        labels = node.metadata.labels or {}
-        values = [labels.get(key, "") for key in self.labels]
-        return "/".join(values) if values and all(values) else ""
-
-
 def is_in(rack: str, wanted: str) -> bool:
     """Whether a rack is the one that a user means: by its whole name, or by its last part."""
     return bool(rack) and (rack == wanted or rack.rpartition("/")[2] == wanted)
 
 
-def rack_lines(lines: Sequence[NodeLine]) -> list[RackLine]:
+def rack_lines(lines: Sequence[NodeBody]) -> list[RackLine]:
     """What is shown of each rack and kind of accelerator, by name; nodes without a rack last."""
-    nodes: dict[tuple[bool, str, str], list[tuple[NodeLine, Accelerator]]] = {}
+    nodes: dict[tuple[bool, str, str], list[tuple[NodeBody, AcceleratorBody]]] = {}
     for line in lines:
         for accelerator in line.accelerators:
             key = (not line.rack, line.rack, accelerator.name)
@@ -89,7 +42,7 @@ def rack_lines(lines: Sequence[NodeLine]) -> list[RackLine]:
     return [_rack(rack, name, nodes[outside, rack, name]) for outside, rack, name in sorted(nodes)]
 
 
-def _rack(rack: str, name: str, nodes: Sequence[tuple[NodeLine, Accelerator]]) -> RackLine:
+def _rack(rack: str, name: str, nodes: Sequence[tuple[NodeBody, AcceleratorBody]]) -> RackLine:
     known = [(held.free, held.total) for _, held in nodes if held.free is not None]
     free = sum(free for free, _ in known) if known else None
     empty = [total for free, total in known if free and free == total]
@@ -102,7 +55,7 @@ def _rack(rack: str, name: str, nodes: Sequence[tuple[NodeLine, Accelerator]]) -
         free=free,
         empty_nodes=len(empty) if known else None,
         split=round(1 - sum(empty) / free, 4) if free else None,
-        unhealthy=sum(max(0, (line.gpus or 0) - (line.healthy or 0)) for line, _ in nodes),
+        unhealthy=sum(ill_gpus(line) or 0 for line, _ in nodes),
     )
 
 

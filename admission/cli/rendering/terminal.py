@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Generic, TextIO, TypeVar
 
 import click
 
-from queues.text_format import short_duration
+from queues.text_format import printable, short_duration
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -94,11 +94,6 @@ def table(
     widths = [max((len(line[index]) for line in lines), default=0) for index in range(len(columns))]
     rights = {index for index, name in enumerate(columns) if name in right.split()}
     return "".join(_line(line, widths, rights) for line in lines)
-
-
-def printable(text: str) -> str:
-    """A text that others wrote. Escape sequences in it would command the terminal that shows it."""
-    return text if text.isprintable() else "".join(each if each.isprintable() else "\ufffd" for each in text)
 
 
 def one_line(text: str) -> str:

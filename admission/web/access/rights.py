@@ -68,6 +68,12 @@ class Rights:
         if not await self._may(caller, access):
             raise Forbidden(user=caller.name, what=what, hint=hint)
 
+    async def unlisted(self, caller: Caller, *resources: ApiResource) -> tuple[str, ...]:
+        """Kinds among these that the user may not list, in the plural."""
+        wanted = {each: AccessRequest(verb="list", resource=each) for each in resources}
+        allowed = await self._allowed(caller, wanted)
+        return tuple(each.plural for each in resources if each not in allowed)
+
     async def require_everything(self, caller: Caller, why: str) -> None:
         """Raises Forbidden, with the rights that are missing, unless the user sees everything."""
         needed = {

@@ -22,6 +22,7 @@ from admission.web.access.limits import counted_as
 from admission.web.http import encode, errors_as_json, json_answer
 from admission.web.leader.forecasts import Forecasts, Learn, StartsUnknown, Tell
 from admission.web.leader.forwarding import ASKER, LeaderBusy
+from admission.web.leader.nodes import NodeQuestion, known_nodes, node_list
 from admission.web.leader.outlook import Problem, outlooks
 from admission.web.leader.question_line import LineFull, QuestionLine
 from admission.web.reader import NotLeading
@@ -90,11 +91,12 @@ class LeaderAnswers:
     def application(self) -> web.Application:
         """The application with all routes."""
         application = web.Application(
-            middlewares=[errors_as_json("/outlook, /expected, /trials, /snapshot, /metrics")]
+            middlewares=[errors_as_json("/outlook, /nodes, /expected, /trials, /snapshot, /metrics")]
         )
         application.add_routes(
             [
                 web.get("/outlook", self.outlook),
+                web.get("/nodes", self.nodes),
                 web.post("/trials", self.trials),
                 web.get("/expected", self.expected),
                 web.get("/snapshot", self.snapshot),
@@ -118,6 +120,19 @@ class LeaderAnswers:
             )
 
         return json_answer(await self._computed(_asker(request), outlook))
+
+    async def nodes(self, request: web.Request) -> web.Response:
+        """The nodes, their devices, and what is free there."""
+        last, view = self._decided(), self._world_view()
+        if view is None:
+            raise self._not_leading()
+        question = NodeQuestion.of(request.query)
+
+        async def nodes(in_thread: InThread) -> bytes:
+            known = known_nodes(view.world, last.snapshot.nodes, question, view.now)
+            return await in_thread(lambda: encode(node_list(known)))
+
+        return json_answer(await self._computed(_asker(request), nodes))
 
     async def trials(self, request: web.Request) -> web.Response:
         """What would become of objects if they were submitted now."""

@@ -29,7 +29,7 @@ _FORWARDED: Final = replace(TRIAL_LIMITS, of_one=TRIAL_LIMITS.at_once, newcomers
 #: Other questions that it has to compute the answer of: while they wait for it they hold places of questions that it
 #: has no part in, so there are fewer of them.
 _LIMITS: Final = RequestLimits(at_once=5, of_one=OF_ONE)
-_COMPUTED: Final = ("/outlook", "/snapshot")
+_COMPUTED: Final = ("/nodes", "/outlook", "/snapshot")
 
 
 async def asker_in(request: web.Request, caller: Caller, rights: Rights) -> str:

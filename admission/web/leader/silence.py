@@ -12,7 +12,7 @@ from aiohttp import web
 from admission.web.http import json_answer, muster_problem, problem
 from admission.web.leader.channel import ChannelBroken
 from admission.web.leader.forwarding import LeaderFailed
-from admission.web.reader import UnknownName
+from admission.web.reader import NotLeading, UnknownName
 from queues.errors import MusterError
 from queues.read_api import bodies
 from queues.sql.leadership import Heartbeat
@@ -32,7 +32,7 @@ def telling_silence(
         try:
             answer: web.StreamResponse = await handler(request)
             return answer
-        except (UnknownName, ChannelBroken, LeaderFailed) as error:
+        except (UnknownName, ChannelBroken, LeaderFailed, NotLeading) as error:
             try:
                 last = await heartbeat()
             except MusterError:

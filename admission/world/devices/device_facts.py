@@ -97,7 +97,7 @@ class DeviceFacts:
     def reported(self, node: NodeName) -> NodeDevicesFact | None:
         """What the agent of a node reports, with the pods that have its devices by claims; None if it has no agent."""
         fact = self._reported.get(node)
-        claims = self._claimed.ids_in(self._newest_slices(node)) if fact is not None else {}
+        claims = self._claimed.ids_in(self.slices_on(node)) if fact is not None else {}
         if fact is None or not claims:
             return fact
         pods = {place: self._pods_with(place) for place in claims}
@@ -108,7 +108,8 @@ class DeviceFacts:
         users = self._users.of((FactKind.RESOURCE_CLAIM, place))
         return [key for kind, key in users if kind is FactKind.POD]
 
-    def _newest_slices(self, node: NodeName) -> list[ResourceSliceFact]:
+    def slices_on(self, node: NodeName) -> list[ResourceSliceFact]:
+        """The slices of a node that count."""
         return of_newest_generation(self._slices[each] for each in self._slices_on.of(node))
 
     def _note_claimant(self, change: Change) -> set[Pool]:
@@ -169,7 +170,7 @@ class DeviceFacts:
             return change
         name = change.fact.name
         reported = self.reported(name)
-        slices = self._newest_slices(name)
+        slices = self.slices_on(name)
         amounts = slice_amounts(slices, self.classes, reported) if slices else SliceAmounts()
         fact = with_devices(change.fact, amounts, reported)
         return change if fact is change.fact else replace(change, fact=fact)

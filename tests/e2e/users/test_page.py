@@ -75,7 +75,8 @@ def test_a_member_of_a_team_sees_the_team_s_work_and_nothing_else(sandbox: Sandb
         assert "page-member may not list jobs, podgroups or pods in namespace kube-system" in elsewhere
         nodes = shown("nodes")
         assert 'role="alert"' in nodes
-        assert "may not list nodes; ask a cluster administrator for that right" in nodes
+        assert "page-member may not list nodes." in nodes
+        assert "Ask a cluster administrator for that right" in nodes
         assert node not in nodes
         missing = shown(f"workloads/{sandbox.name}/run")
         assert "<h1>Not found</h1>" in missing

@@ -116,7 +116,7 @@ def test_everybody_sees_what_the_own_token_may_see(sandbox: Sandbox, tmp_path: P
             status, shown = ask("nodes", member)
             assert (
                 status,
-                "may not list nodes; ask a cluster administrator for that right" in shown,
+                "may not list nodes.<br>Ask a cluster administrator for that right" in shown,
                 node in shown,
             ) == (403, True, False)
 

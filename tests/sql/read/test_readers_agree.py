@@ -41,7 +41,6 @@ def _questions(reader: Reader, **sight: Sight) -> dict[str, Callable[..., Awaita
     versioned, _, namespace, name = NAMES[type(reader)]
     return {
         "queues": lambda: reader.queues(**sight),
-        "nodes": lambda limit=9, after="": reader.nodes(after=after, limit=limit, **sight),
         "pending": lambda queue=None, limit=9, after=None: reader.pending(
             queue=queue, namespace=None, limit=limit, after=after, **sight
         ),
@@ -62,7 +61,6 @@ def _questions(reader: Reader, **sight: Sight) -> dict[str, Callable[..., Awaita
 
 FORMS = {
     "queues": bodies.QueueList,
-    "nodes": bodies.NodeList,
     "pending": bodies.PendingList,
     "workloads": bodies.WorkloadList,
     "decisions": bodies.DecisionList,
@@ -102,7 +100,6 @@ async def test_nothing_out_of_sight_is_shown_or_counted(reader: Reader) -> None:
         assert (answer.items, answer.total, answer.total_everywhere) == ((), 0, 0), name
     assert (await ask["decisions"]()).items == ()
     assert not (await ask["users"]()).complete
-    assert all(not node.workloads.items for node in (await ask["nodes"]()).items)
     with pytest.raises(UnknownName):
         await ask["explain"]()
 
@@ -119,11 +116,6 @@ async def test_pages_follow_one_another_without_a_gap(reader: Reader) -> None:
             break
         assert place_in(page.continue_, tuple[str, int]) == place
     assert paged == whole
-    names, after = [], ""
-    while (nodes := await ask["nodes"](limit=1, after=after)).items:
-        after = nodes.items[-1].name
-        names.append(after)
-    assert names == [node.name for node in (await ask["nodes"]()).items]
     users = (await ask["users"]()).items
     assert (await ask["users"](limit=1)).items == users[:1]
     assert (await ask["users"](after=1)).items == users[1:]

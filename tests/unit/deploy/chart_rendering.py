@@ -10,7 +10,14 @@ import deploy
 
 DEPLOY: Final = Path(deploy.__file__).parent
 CHART: Final = DEPLOY / "chart"
-SECRET: Final = ("--set", "database.existingSecret=muster-database")
+
+
+def given(*values: str) -> tuple[str, ...]:
+    """Arguments for helm: values by their names."""
+    return tuple(word for value in values for word in ("--set", value))
+
+
+SECRET: Final = given("database.existingSecret=muster-database")
 #: By kind, namespace and name.
 Key = tuple[str, str, str]
 

@@ -7,7 +7,7 @@ import pytest
 
 from admission.agent.settings import AgentSettings
 from queues.api.names import RUNS_AGENT
-from tests.unit.deploy.chart_rendering import SECRET, Key, refused, rendered, values_file
+from tests.unit.deploy.chart_rendering import SECRET, Key, given, rendered, values_file
 
 QUOTA = ("ResourceQuota", "muster-agents", "muster-agent")
 
@@ -38,7 +38,7 @@ def test_agents_are_found_by_their_label_and_port_and_see_the_devices_of_the_kub
 def test_what_is_empty_is_left_empty(helm_program: Path, empty: str) -> None:
     names = ("networkPolicy.podCIDRs.ipv4", "networkPolicy.podCIDRs.ipv6", "agent.tolerations")
     told = [word for name in names for word in ("--set-json", f"{name}={empty}")]
-    made = rendered(helm_program, *SECRET, *told, "--set", "agent.resources=null")
+    made = rendered(helm_program, *SECRET, *told, *given("agent.resources=null"))
     assert not agent_pod(made)["tolerations"]
     assert not agent_pod(made)["containers"][0]["resources"]
     policies = [document for key, document in made.items() if key[0] == "NetworkPolicy"]
@@ -89,18 +89,6 @@ def test_nodes_and_images_of_other_clusters_are_values(
     assert QUOTA not in made, "no cluster wants one for this class"
 
 
-@pytest.mark.parametrize(
-    ("priority", "values"), [("system-cluster-critical", ["system-cluster-critical"]), ("", None)]
-)
-def test_the_quota_is_for_the_priority_that_the_agents_have(
-    helm_program: Path, priority: str, values: list[str] | None
-) -> None:
-    made = rendered(helm_program, *SECRET, "--set", f"agent.priorityClassName={priority}")
-    assert agent_pod(made).get("priorityClassName", "") == priority
-    quota = made.get(QUOTA)
-    assert (quota and quota["spec"]["scopeSelector"]["matchExpressions"][0]["values"]) == values
-
-
 def test_a_variable_of_an_administrator_takes_the_place_of_the_charts(
     golden: Any, helm_program: Path, tmp_path: Path
 ) -> None:
@@ -112,12 +100,3 @@ def test_a_variable_of_an_administrator_takes_the_place_of_the_charts(
     variables = agent_pod(made)["containers"][0]["env"]
     assert [each["name"] for each in variables] == golden
     assert own[0] in variables
-
-
-def test_what_the_agents_are_found_by_is_no_value(helm_program: Path, tmp_path: Path) -> None:
-    values = {"agent": {"podLabels": {"app.kubernetes.io/name": "gpu"}}}
-    said = refused(helm_program, *values_file(tmp_path, values))
-    assert "agent.podLabels: found app.kubernetes.io/name: gpu, expected other labels" in said
-    values = {"agent": {"extraEnv": [{"name": "MUSTER_AGENT_NODE_NAME", "value": "node-1"}]}}
-    said = refused(helm_program, *values_file(tmp_path, values))
-    assert "agent.extraEnv: found MUSTER_AGENT_NODE_NAME" in said

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.unit.deploy.chart_rendering import DEPLOY, rendered, secret_of, values_file
+from tests.unit.deploy.chart_rendering import DEPLOY, given, rendered, secret_of, values_file
 
 FROM_BACKUP = {"source": "before", "recoveryTarget": {"targetImmediate": True}}
 
@@ -19,7 +19,7 @@ def cluster(program: Path, folder: Path, **values: Any) -> Any:
 
 
 def test_a_database_of_the_operator_is_used_by_its_secret(helm_program: Path) -> None:
-    made = rendered(helm_program, "--set", "database.cloudNativePG.enabled=true")
+    made = rendered(helm_program, *given("database.cloudNativePG.enabled=true"))
     spec = made["Cluster", "muster-system", "muster-postgres"]["spec"]
     assert spec["bootstrap"] == {"initdb": {"database": "muster", "owner": "muster"}}
     assert (spec["instances"], spec["storage"]) == (3, {"size": "20Gi"})

@@ -10,10 +10,9 @@ import yaml
 from admission.kube.webhook.configuration import SECRET as SECRET_OF_MUSTER
 from admission.kube.webhook.configuration import Callee
 from tests.prometheus.rules import alerts
-from tests.unit.deploy.chart_rendering import CHART, DEPLOY, SECRET, Key, refused, rendered, values_file
+from tests.unit.deploy.chart_rendering import CHART, DEPLOY, SECRET, Key, given, rendered, values_file
 
-ENABLED = ("--set", "monitoring.podMonitors.enabled=true")
-AUTHORIZED = ("--set", "settings.metricsAccess=authorized")
+ENABLED = given("monitoring.podMonitors.enabled=true")
 
 
 def endpoint(made: dict[Key, Any], namespace: str = "muster-system", name: str = "muster") -> Any:
@@ -45,29 +44,17 @@ def test_metrics_for_authorized_accounts_are_read_with_a_token_as_the_page_says(
 
 
 def test_the_authority_is_that_of_cert_manager_if_it_makes_the_certificates(helm_program: Path) -> None:
-    told = [
-        word
-        for name in ("webhook.certificates=cert-manager", "webhook.certManager.issuerRef.name=ca")
-        for word in ("--set", name)
-    ]
-    token = ("--set", "monitoring.podMonitors.tokenSecret.name=token")
-    made = rendered(helm_program, *SECRET, *ENABLED, *AUTHORIZED, *token, *told)
+    token = ("settings.metricsAccess=authorized", "monitoring.podMonitors.tokenSecret.name=token")
+    signed = ("webhook.certificates=cert-manager", "webhook.certManager.issuerRef.name=ca")
+    made = rendered(helm_program, *SECRET, *ENABLED, *given(*token, *signed))
     certificate = made["Certificate", "muster-system", "muster"]["spec"]
     assert endpoint(made)["tlsConfig"]["ca"]["secret"]["name"] == certificate["secretName"]
     assert endpoint(made)["tlsConfig"]["serverName"] in certificate["dnsNames"]
 
 
-def test_without_a_token_nothing_could_be_read(helm_program: Path) -> None:
-    said = refused(helm_program, *SECRET, *ENABLED, *AUTHORIZED)
-    assert (
-        "monitoring.podMonitors.tokenSecret.name: found nothing with settings.metricsAccess: authorized"
-        in said
-    )
-
-
 def test_monitoring_is_made_of_the_files_of_the_chart(helm_program: Path) -> None:
     parts = ("podMonitors", "rules", "dashboards")
-    values = [word for part in parts for word in ("--set", f"monitoring.{part}.enabled=true")]
+    values = given(*(f"monitoring.{part}.enabled=true" for part in parts))
     made = rendered(helm_program, *SECRET, *values)
     count = {kind: len([key for key in made if key[0] == kind]) for kind in ("PodMonitor", "PrometheusRule")}
     rules = sorted((CHART / "monitoring/rules").glob("*.yaml"))
@@ -82,7 +69,7 @@ def test_monitoring_is_made_of_the_files_of_the_chart(helm_program: Path) -> Non
 
 @pytest.mark.parametrize("base", ["https://git.example/muster/main/", "https://git.example/muster/main"])
 def test_alerts_link_to_their_runbooks_where_users_read_them(helm_program: Path, base: str) -> None:
-    values = ("--set", "monitoring.rules.enabled=true", "--set", f"monitoring.rules.runbookBase={base}")
+    values = given("monitoring.rules.enabled=true", f"monitoring.rules.runbookBase={base}")
     made = rendered(helm_program, *SECRET, *values)
     rules = [
         rule

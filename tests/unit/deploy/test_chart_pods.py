@@ -8,16 +8,16 @@ import pytest
 from admission.kube.install.install import Installation
 from admission.kube.policies.policy_documents import mutating_policies
 from admission.settings import read
-from tests.tables import with_rows
-from tests.unit.deploy.chart_rendering import SECRET, environment, refused, rendered, values_file
+from tests.unit.deploy.chart_rendering import SECRET, Key, environment, given, rendered, values_file
 
 DEPLOYMENT = ("Deployment", "muster-system", "muster")
+AGENT = ("DaemonSet", "muster-agents", "muster-agent")
 DIGEST = "sha256:" + "0123456789abcdef" * 4
 
 
 def test_an_image_is_named_by_its_digest(helm_program: Path) -> None:
-    made = rendered(helm_program, *SECRET, "--set", f"image.digest={DIGEST}", "--set", "image.tag=0.1.0")
-    for key in (DEPLOYMENT, ("DaemonSet", "muster-agents", "muster-agent")):
+    made = rendered(helm_program, *SECRET, *given(f"image.digest={DIGEST}", "image.tag=0.1.0"))
+    for key in (DEPLOYMENT, AGENT):
         (container,) = made[key]["spec"]["template"]["spec"]["containers"]
         assert container["image"] == f"muster@{DIGEST}"
 
@@ -67,18 +67,6 @@ def test_further_variables_come_with_those_of_the_chart(helm_program: Path, tmp_
     assert "MUSTER_DSN_FILE" in found
 
 
-@pytest.mark.parametrize("name", ["MUSTER_LOG_LEVEL", "MUSTER_POD_IP"])
-def test_a_variable_that_is_there_already_is_refused(helm_program: Path, tmp_path: Path, name: str) -> None:
-    values = {"extraEnv": [{"name": name, "value": "1"}]}
-    said = refused(helm_program, *values_file(tmp_path, values))
-    assert f"extraEnv: found {name}, which the chart sets itself or which is there twice" in said
-
-
-def test_the_label_that_pods_are_found_by_is_no_value(helm_program: Path) -> None:
-    said = refused(helm_program, *SECRET, "--set", r"podLabels.app\.kubernetes\.io/name=queue")
-    assert "podLabels: found app.kubernetes.io/name: queue, expected other labels" in said
-
-
 @pytest.mark.parametrize("aliases", [("volcano",), ("volcano", "yunikorn"), ("kai.example_1",)])
 def test_names_of_schedulers_are_those_of_the_policies_too(
     helm_program: Path, tmp_path: Path, aliases: tuple[str, ...]
@@ -95,20 +83,25 @@ def test_names_of_schedulers_are_those_of_the_policies_too(
     assert (found.scheduler_name, found.scheduler_aliases) == ("bin-packing", aliases)
 
 
-@with_rows("value", "told")
-def test_wrong_names_are_refused(helm_program: Path, value: Any, told: str) -> None:
-    assert told in refused(helm_program, *SECRET, "--set", value)
+REPLICAS = ("priorityClassName", DEPLOYMENT, ("ResourceQuota", "muster-system", "muster"))
+AGENTS = ("agent.priorityClassName", AGENT, ("ResourceQuota", "muster-agents", "muster-agent"))
 
 
 @pytest.mark.parametrize(
-    ("priority", "values"),
-    [("system-node-critical", ["system-node-critical"]), ("platform", None), ("", None)],
+    ("pods", "priority", "values"),
+    [
+        (REPLICAS, "system-node-critical", ["system-node-critical"]),
+        (REPLICAS, "platform", None),
+        (REPLICAS, "", None),
+        (AGENTS, "system-cluster-critical", ["system-cluster-critical"]),
+        (AGENTS, "", None),
+    ],
 )
 def test_a_priority_of_the_system_has_a_quota(
-    helm_program: Path, priority: str, values: list[str] | None
+    helm_program: Path, pods: tuple[str, Key, Key], priority: str, values: list[str] | None
 ) -> None:
-    made = rendered(helm_program, *SECRET, "--set", f"priorityClassName={priority}", namespace="queues")
-    pod = made["Deployment", "queues", "muster"]["spec"]["template"]["spec"]
-    assert pod.get("priorityClassName", "") == priority
-    quota = made.get(("ResourceQuota", "queues", "muster"))
-    assert (quota and quota["spec"]["scopeSelector"]["matchExpressions"][0]["values"]) == values
+    name, owner, quota = pods
+    made = rendered(helm_program, *SECRET, *given(f"{name}={priority}"))
+    assert made[owner]["spec"]["template"]["spec"].get("priorityClassName", "") == priority
+    found = made.get(quota)
+    assert (found and found["spec"]["scopeSelector"]["matchExpressions"][0]["values"]) == values

@@ -8,7 +8,7 @@ import pytest
 from admission.settings import read
 from queues.errors import InvalidSettings
 from tests.tables import with_rows
-from tests.unit.deploy.chart_rendering import SECRET, environment, refused, rendered, values_file
+from tests.unit.deploy.chart_rendering import SECRET, environment, given, refused, rendered, values_file
 
 TOGETHER = "expected a sum below 15"
 HALF = "expected at most half of leaseSeconds"
@@ -46,6 +46,6 @@ def test_what_muster_takes_the_chart_takes(
 def test_sections_without_a_value_are_as_by_default(helm_program: Path, tmp_path: Path) -> None:
     """All lines below them are comments."""
     empty = {"settings": None, "serviceAccount": None, "agent": {"image": None}}
-    arguments = (*values_file(tmp_path, empty), "--set", "monitoring.podMonitors.enabled=true")
-    told = ("--set", "monitoring.podMonitors.enabled=true")
-    assert rendered(helm_program, *arguments) == rendered(helm_program, *SECRET, *told)
+    told = given("monitoring.podMonitors.enabled=true")
+    made = rendered(helm_program, *values_file(tmp_path, empty), *told)
+    assert made == rendered(helm_program, *SECRET, *told)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from queues.label_selectors import labels_text, selector_text, selects
+from queues.label_selectors import labels_text, selector_of, selector_text, selects
 from queues.workload import Requirement
 
 TEAM = Requirement("team", "In", ("a",))
@@ -49,3 +49,25 @@ def test_a_selector_is_written_as_kubectl_writes_it() -> None:
 def test_only_labels_that_the_selector_asks_about_are_told() -> None:
     asked = (TEAM, Requirement("tier", "Exists"))
     assert labels_text(asked, {"team": "b", "secret": "x"}) == "team=b, no label tier"
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("", ""),
+        ("team=a", "team=a"),
+        (" team == a , !legacy,gpu", "team=a,!legacy,gpu"),
+        ("rack!=r1", "rack notin (r1)"),
+        ("tier in (gold, silver),example.com/x notin (y)", "tier in (gold, silver),example.com/x notin (y)"),
+        ("team=", "team="),
+    ],
+)
+def test_a_selector_is_read_as_kubectl_takes_it(text: str, read: str) -> None:
+    found = selector_of(text)
+    assert found is not None
+    assert selector_text(found) == read
+
+
+@pytest.mark.parametrize("text", ["(a)", "a b", "a=b=c", "a in r1", "a in (r1", "=a", ",", "!", "a,,b"])
+def test_what_is_no_selector_is_not_read_as_one(text: str) -> None:
+    assert selector_of(text) is None

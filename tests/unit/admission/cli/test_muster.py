@@ -69,59 +69,37 @@ def test_help_shows_nothing_that_was_removed(capsys: pytest.CaptureFixture[str])
     assert not [name for name in ("backup", "restore", "failed-turns", "--at", "--days") if name in told]
 
 
-@pytest.mark.parametrize("module", ["muster", "kubectl_muster", "completion"])
-def test_help_and_completion_import_nothing_that_is_slow(module: str) -> None:
-    slow = {
-        "pydantic",
-        "yaml",
-        "sqlalchemy",
-        "aiohttp",
-        "msgspec",
-        "numpy",
-        "ssl",
-        "asyncio",
-    }
-    code = f"import sys, admission.cli.{module}; print(*sorted({slow!r} & sys.modules.keys()))"
-
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-
-    assert loaded.stdout.split() == []
-
-
+#: Modules that take longer to import than an answer takes.
+SLOW = {"pydantic", "yaml", "sqlalchemy", "aiohttp", "numpy", "ssl", "asyncio"}
 #: Commands that only read: people call them again and again, and wait for each. They ask for JSON by plain HTTP.
 READING = ("jobs", "pending", "explain", "events", "who", "queues", "version")
-#: Modules that take longer to import than an answer takes, and those of what changes objects.
-NOT_FOR_READING = (
-    *("pydantic", "yaml", "sqlalchemy", "aiohttp", "numpy", "asyncio"),
-    *("ssl", "http.client", "importlib.metadata", "tempfile", "shutil", "difflib"),
+#: What those do not need: modules of what changes objects.
+NOT_FOR_READING = {
+    *("http.client", "importlib.metadata", "tempfile", "shutil", "difflib"),
     *("queues.api.api_resources", "admission.api_connection", "admission.cli.access.objects"),
     *("admission.cli.plugin.quota_set", "admission.cli.plugin.queue", "admission.cli.plugin.job"),
     *("admission.cli.plugin.reserve", "admission.cli.plugin.try_objects", "admission.cli.examples"),
+}
+COMMAND = "from admission.cli.kubectl_muster import kubectl_muster as group; group.loaded({!r})"
+
+
+@pytest.mark.parametrize(
+    ("code", "not_needed"),
+    [
+        *((f"import admission.cli.{each}", SLOW | {"msgspec"}) for each in ("muster", "kubectl_muster")),
+        ("import admission.cli.completion", SLOW | {"msgspec"}),
+        *((COMMAND.format(each), SLOW | NOT_FOR_READING) for each in READING),
+        *((COMMAND.format(each), {"queues.quota.tree"}) for each in ("nodes", "reservations")),
+    ],
 )
-
-
-@pytest.mark.parametrize("command", READING)
-def test_a_command_that_reads_imports_only_what_it_needs_before_it_asks(command: str) -> None:
-    code = (
-        "import sys; from admission.cli.kubectl_muster import kubectl_muster as group; "
-        f"group.loaded({command!r}); print(*sorted({set(NOT_FOR_READING)!r} & sys.modules.keys()))"
-    )
+def test_help_and_a_command_import_only_what_they_need_before_they_ask(
+    code: str, not_needed: set[str]
+) -> None:
+    code = f"import sys; {code}; print(*sorted({not_needed!r} & sys.modules.keys()))"
 
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert loaded.stdout.split() == []
-
-
-@pytest.mark.parametrize("command", ["nodes", "reservations"])
-def test_a_command_that_shows_nodes_does_not_wait_for_the_tree_of_queues(command: str) -> None:
-    code = (
-        "import sys; from admission.cli.kubectl_muster import kubectl_muster as group; "
-        f"group.loaded({command!r}); print('queues.quota.tree' in sys.modules)"
-    )
-
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-
-    assert loaded.stdout == "False\n"
 
 
 def test_a_command_is_found_where_it_is_said_to_be() -> None:
@@ -149,81 +127,65 @@ def test_every_setting_is_a_flag_of_run() -> None:
     assert {f"--{name.replace('_', '-')}" for name in Settings.model_fields} <= flags
 
 
-def test_check_accepts_good_documents(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "queue.yaml"
-    file.write_text(QUEUE.format(weight=1), encoding="utf-8")
-
-    assert call("check", file) == 0
-    assert capsys.readouterr() == ("", "1 file: 0 errors, 0 warnings\n")
+GOOD, HEAVY = (QUEUE.format(weight=each).encode() for each in (1, "heavy"))
+OTHER = HEAVY.replace(b"team-a", b"team-b")
 
 
-def test_check_names_file_line_document_path_found_and_expected(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("files", "out", "err"),
+    [
+        pytest.param({"a.yaml": GOOD}, "", "1 file: 0 errors, 0 warnings\n", id="good documents"),
+        pytest.param(
+            {"a.yaml": GOOD + b"---\n" + OTHER},
+            "{}/a.yaml:14: document 2: error: Queue team-b spec.weight: found 'heavy', expected a whole number\n",
+            "1 file: 1 error, 0 warnings\n",
+            id="file, line, document, path, found and expected",
+        ),
+        pytest.param(
+            {"good.yaml": GOOD, "notes.txt": b"not a document", "-": OTHER},
+            "<stdin>:6: document 1: error: Queue team-b spec.weight: found 'heavy', expected a whole number\n",
+            "{}/good.yaml: supported\n<stdin>: refused: spec.weight\n2 files: 1 error, 0 warnings\n",
+            id="a directory and standard input",
+        ),
+        pytest.param(
+            {"a.yaml": b"kind: Queue\nname: \xff\n", "b.yaml": GOOD},
+            "{}/a.yaml:2: document 1: error: found byte 0xff, expected UTF-8 text\n",
+            "1 file: 1 error, 0 warnings\n",
+            id="bytes that are not text, and on",
+        ),
+        pytest.param(
+            {"deep/er/queue.yaml": GOOD, ".hidden/queue.yaml": GOOD},
+            "",
+            "1 file: 0 errors, 0 warnings\n",
+            id="folders below, but no hidden ones",
+        ),
+    ],
+)
+def test_check_says_what_it_read_and_what_is_wrong_where(
+    files: dict[str, bytes],
+    out: str,
+    err: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    file = tmp_path / "queue.yaml"
-    file.write_text(
-        QUEUE.format(weight=1).replace("team-a", "b") + "---\n" + QUEUE.format(weight="heavy"),
-        encoding="utf-8",
-    )
+    given = files.pop("-", None)
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(given or b"")))
 
-    assert call("check", file) == 1
-    out, err = capsys.readouterr()
-    assert (
-        out
-        == f"{file}:14: document 2: error: Queue team-a spec.weight: found 'heavy', expected a whole number\n"
-    )
-    assert err == "1 file: 1 error, 0 warnings\n"
+    assert call("check", tmp_path, *(["-"] if given else [])) == (1 if out else 0)
+    assert capsys.readouterr() == (out.format(tmp_path), err.format(tmp_path))
 
 
 def test_check_gives_the_same_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "queue.yaml"
-    file.write_text(QUEUE.format(weight="heavy"), encoding="utf-8")
+    file.write_bytes(HEAVY)
 
     assert call("check", "-o", "json", file) == 1
     (finding,) = json.loads(capsys.readouterr().out)
     assert (finding["path"], finding["line"], finding["severity"]) == ("spec.weight", 6, "error")
-
-
-def test_check_reads_directories_and_standard_input(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "good.yaml").write_text(QUEUE.format(weight=1), encoding="utf-8")
-    (tmp_path / "notes.txt").write_text("not a document", encoding="utf-8")
-    bad = QUEUE.format(weight=-1).replace("team-a", "team-b").encode()
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(bad)))
-
-    assert call("check", tmp_path, "-") == 1
-    out, err = capsys.readouterr()
-    assert out.startswith("<stdin>:6: document 1: error: Queue team-b spec.weight")
-    assert err.splitlines() == [
-        f"{tmp_path}/good.yaml: supported",
-        "<stdin>: refused: spec.weight",
-        "2 files: 1 error, 0 warnings",
-    ]
-
-
-def test_check_tells_bytes_that_are_not_text_and_goes_on(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "a.yaml").write_bytes(b"kind: Queue\nname: \xff\n")
-    (tmp_path / "b.yaml").write_text(QUEUE.format(weight=1), encoding="utf-8")
-
-    assert call("check", tmp_path) == 1
-    assert (
-        capsys.readouterr().out
-        == f"{tmp_path}/a.yaml:2: document 1: error: found byte 0xff, expected UTF-8 text\n"
-    )
-
-
-def test_check_reads_folders_below_but_no_hidden_ones(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for folder in ("deep/er", ".hidden"):
-        (tmp_path / folder).mkdir(parents=True)
-        (tmp_path / folder / "queue.yaml").write_text(QUEUE.format(weight=1), encoding="utf-8")
-
-    assert call("check", tmp_path) == 0
-    assert capsys.readouterr().err == "1 file: 0 errors, 0 warnings\n"
 
 
 def test_convert_prints_documents_and_tells_differences_on_standard_error(

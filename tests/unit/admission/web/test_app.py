@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from inspect import getmembers, iscoroutinefunction, signature
 from pathlib import Path
 from typing import Any
@@ -20,36 +20,7 @@ from queues.errors import DatabaseUnavailable
 from queues.read_api import bodies
 from tests.fakes.fake_reader import FakeLeader, FakeReader, FakeRights, fake_api, served
 from tests.tables import with_rows
-
-
-@pytest.fixture
-def reader() -> FakeReader:
-    return FakeReader()
-
-
-@pytest.fixture
-def leader() -> FakeLeader:
-    return FakeLeader()
-
-
-#: alice may see her namespace; jo jobs in it, and no other kind.
-SIGHTS = {
-    "alice": Sight(workloads={"job": {"ml"}, "vcjob": {"ml"}}, queues=frozenset({"team-a", "train"})),
-    "jo": Sight(workloads={"job": {"ml"}}, queues=frozenset()),
-}
-
-
-@pytest.fixture
-async def server(reader: FakeReader, leader: FakeLeader) -> AsyncIterator[str]:
-    async with served(reader, leader=leader, sights=SIGHTS) as url:
-        yield url
-
-
-async def get(url: str, path: str, user: str = "admin") -> tuple[int, Any]:
-    headers = {"Authorization": f"Bearer {user}"}
-    async with aiohttp.ClientSession(headers=headers) as session, session.get(url + path) as answer:
-        assert answer.content_type == "application/json"
-        return answer.status, await answer.json()
+from tests.unit.admission.web.conftest import SIGHTS, Get, asking
 
 
 @pytest.mark.parametrize(
@@ -75,28 +46,40 @@ def test_every_path_is_documented() -> None:
         assert f"{path.removeprefix(PREFIX)}" in page, path
 
 
-async def test_nodes_are_told_page_by_page_to_those_who_may_list_nodes(server: str) -> None:
-    path = "/apis/read.muster.dev/v1/nodes"
+@pytest.mark.parametrize(
+    ("path", "names"),
+    [
+        ("nodes", ["gpu-1", "gpu-2", "gpu-3", "gpu-4", "gpu-5"]),
+        ("queues/team-a/versions", [41, 37, 23, 9]),
+        ("workloads", ["sweep", "bert", "llama-pretrain", "tune-3"]),
+        ("users?queue=train", ["ada@example.com", "admin", ""]),
+    ],
+)
+async def test_pages_make_up_the_whole(get: Get, path: str, names: list[Any]) -> None:
+    _, whole = await get(path)
+    found, place, path = [], "", path + ("&" if "?" in path else "?")
+    while len(found) < len(names):
+        _, page = await get(f"{path}limit=2&continue={place}")
+        assert 0 < len(page["items"]) <= 2
+        found, place = found + page["items"], page["continue"]
+    assert (found, place, whole["continue"]) == (whole["items"], "", "")
+    assert [one.get("name", one.get("user", one.get("version"))) for one in found] == names
 
-    status, body = await get(server, f"{path}?limit=2")
-    assert status == 200
-    assert [node["name"] for node in body["items"]] == ["gpu-1", "gpu-2"]
-    _, rest = await get(server, f"{path}?limit=2&continue={body['continue']}")
-    assert ([node["name"] for node in rest["items"]], rest["continue"]) == (["gpu-3"], "")
 
-    status, refused = await get(server, path, "alice")
+async def test_nodes_are_told_to_those_who_may_list_nodes(get: Get) -> None:
+    status, refused = await get("nodes", "alice")
     assert (status, refused["error"]) == (403, "alice may not list nodes.")
-    assert refused["hint"] == "An administrator can grant that right by RBAC.", "no namespace helps"
-    status, wrong = await get(server, f"{path}?limit=many")
+    assert refused["hint"].startswith("Ask a cluster administrator for that right"), "no namespace helps"
+    status, wrong = await get("nodes?limit=many")
     assert (status, wrong["expected"]) == (400, "a whole number from 0 to 1000")
 
 
 async def test_whose_seats_are_on_a_node_is_told_as_far_as_workloads_may_be_seen(
-    server: str,
+    get: Get,
 ) -> None:
-    path = "/apis/read.muster.dev/v1/nodes?workloads=true"
+    path = "nodes?workloads=true"
 
-    _, body = await get(server, path)
+    _, body = await get(path)
     there = {node["name"]: node["workloads"] for node in body["items"]}
     assert [(one["namespace"], one["name"], one["seats"]) for one in there["gpu-1"]["items"]] == [
         ("ml", "bert", 1)
@@ -104,39 +87,39 @@ async def test_whose_seats_are_on_a_node_is_told_as_far_as_workloads_may_be_seen
     assert (there["gpu-1"]["total"], there["gpu-1"]["hidden"]) == (1, 0)
     assert there["gpu-3"] == {"items": [], "total": 0, "hidden": 0}
 
-    status, wrong = await get(server, path.replace("true", "yes"))
+    status, wrong = await get(path.replace("true", "yes"))
     assert (status, wrong["expected"]) == (400, "true or false")
 
 
-async def test_decisions_are_told_as_far_as_their_workloads_may_be_seen(server: str) -> None:
-    path = "/apis/read.muster.dev/v1/decisions"
+async def test_decisions_are_told_as_far_as_their_workloads_may_be_seen(get: Get) -> None:
+    path = "decisions"
 
-    _, body = await get(server, path)
+    _, body = await get(path)
     assert [(one["name"], one["what"], one["code"]) for one in body["items"]] == [
         ("bert", "admit", ""),
         ("yolo", "evict", "Preempted"),
     ]
-    _, after = await get(server, f"{path}?continue={body['continue']}")
+    _, after = await get(f"{path}?continue={body['continue']}")
     assert (after["items"], after["continue"]) == ([], body["continue"])
-    _, of_alice = await get(server, path, "alice")
+    _, of_alice = await get(path, "alice")
     assert [one["name"] for one in of_alice["items"]] == ["bert"]
-    status, hidden = await get(server, f"{path}?namespace=vision", "alice")
+    status, hidden = await get(f"{path}?namespace=vision", "alice")
     assert (status, hidden["hint"].partition(" asks")[0]) == (403, "-n NAMESPACE")
-    assert (await get(server, f"{path}?queue=trian"))[0] == 404
+    assert (await get(f"{path}?queue=trian"))[0] == 404
     for wrong in ("since=yesterday", "continue=x", "limit=2000", "until=now"):
-        assert (await get(server, f"{path}?{wrong}"))[0] == 400
+        assert (await get(f"{path}?{wrong}"))[0] == 400
 
 
-async def test_queues_are_told_with_their_books(golden: Any, server: str) -> None:
+async def test_queues_are_told_with_their_books(golden: Any, get: Get) -> None:
     """As JSON has them: names of fields are a promise to programs."""
-    _, body = await get(server, "/apis/read.muster.dev/v1/queues")
+    _, body = await get("queues")
     assert body["items"][1] == golden
 
 
-async def test_pending_can_be_narrowed_to_a_queue_a_namespace_and_a_number(server: str) -> None:
-    _, all_of_them = await get(server, "/apis/read.muster.dev/v1/pending")
-    _, of_ml = await get(server, "/apis/read.muster.dev/v1/pending?namespace=ml&limit=1")
-    _, of_team_b = await get(server, "/apis/read.muster.dev/v1/pending?queue=team-b")
+async def test_pending_can_be_narrowed_to_a_queue_a_namespace_and_a_number(get: Get) -> None:
+    _, all_of_them = await get("pending")
+    _, of_ml = await get("pending?namespace=ml&limit=1")
+    _, of_team_b = await get("pending?queue=team-b")
 
     assert [one["name"] for one in all_of_them["items"]] == ["tune-3", "llama-pretrain", "sweep"]
     assert ([one["name"] for one in of_ml["items"]], of_ml["total"], of_ml["totalEverywhere"]) == (
@@ -147,10 +130,10 @@ async def test_pending_can_be_narrowed_to_a_queue_a_namespace_and_a_number(serve
     assert [one["name"] for one in of_team_b["items"]] == ["sweep"]
 
 
-async def test_use_is_told_for_the_user_who_asks(server: str) -> None:
-    path = "/apis/read.muster.dev/v1/usage?from=2026-11-01&by=queue,user&resource=nvidia.com/gpu"
-    _, whole = await get(server, path)
-    _, of_alice = await get(server, path, "alice")
+async def test_use_is_told_for_the_user_who_asks(get: Get) -> None:
+    path = "usage?from=2026-11-01&by=queue,user&resource=nvidia.com/gpu"
+    _, whole = await get(path)
+    _, of_alice = await get(path, "alice")
 
     assert (whole["from"], whole["to"], whole["by"]) == (
         "2026-11-01T00:00:00Z",
@@ -161,7 +144,7 @@ async def test_use_is_told_for_the_user_who_asks(server: str) -> None:
 
 
 async def test_rights_to_name_users_are_asked_about_namespaces_of_the_past(
-    server: str, monkeypatch: pytest.MonkeyPatch
+    get: Get, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = []
 
@@ -170,41 +153,30 @@ async def test_rights_to_name_users_are_asked_about_namespaces_of_the_past(
         return SIGHTS["alice"]
 
     monkeypatch.setattr("tests.fakes.fake_reader.FakeRights.sight_in", sight_in)
-    path = "/apis/read.muster.dev/v1/usage?from=2026-11-01&by="
+    path = "usage?from=2026-11-01&by="
     for user, by in (("alice", "queue"), ("alice", "flavor,user"), ("jo", "workload"), ("admin", "user")):
-        assert (await get(server, path + by, user))[0] == 200
+        assert (await get(path + by, user))[0] == 200
     assert asked == [("alice", (("job", "ml"),)), ("jo", (("job", "ml"),))]
 
 
 @with_rows("path", "status", "problem")
 async def test_a_wrong_question_is_answered_with_what_was_expected(
-    server: str, path: str, status: int, problem: Mapping[str, str]
+    get: Get, path: str, status: int, problem: Mapping[str, str]
 ) -> None:
-    assert await get(server, path) == (status, problem)
+    assert await get(path) == (status, problem)
 
 
-async def test_an_unknown_address_names_the_known_ones(server: str) -> None:
-    status, problem = await get(server, "/apis/read.muster.dev/v2/queues")
+async def test_an_unknown_address_names_the_known_ones(get: Get) -> None:
+    status, problem = await get("/apis/read.muster.dev/v2/queues")
 
     assert status == 404
-    assert "/apis/read.muster.dev/v1/queues" in problem["expected"]
+    assert "queues" in problem["expected"]
 
 
-async def test_versions_of_a_queue_come_page_by_page_the_newest_first(server: str) -> None:
-    path = f"{PREFIX}/queues/team-a/versions"
-    _, whole = await get(server, path)
-    _, first = await get(server, f"{path}?limit=3")
-    _, second = await get(server, f"{path}?limit=3&continue={first['continue']}")
-
-    assert [one["version"] for one in whole["items"]] == [41, 37, 23, 9]
-    assert first["items"] + second["items"] == whole["items"]
-    assert (first["continue"], second["continue"], whole["continue"]) == ("23", "", "")
-
-
-async def test_quota_of_an_earlier_time_is_told_with_that_of_the_children(server: str) -> None:
-    path = f"{PREFIX}/queues/team-a/quota"
-    _, now = await get(server, path)
-    _, then = await get(server, f"{path}?at=2026-11-01T00:00:00%2B01:00")
+async def test_quota_of_an_earlier_time_is_told_with_that_of_the_children(get: Get) -> None:
+    path = "queues/team-a/quota"
+    _, now = await get(path)
+    _, then = await get(f"{path}?at=2026-11-01T00:00:00%2B01:00")
 
     assert [one["name"] for one in now["items"]] == ["team-a", "dev", "train"]
     assert [one["name"] for one in then["items"]] == ["team-a", "dev", "old"]
@@ -212,8 +184,8 @@ async def test_quota_of_an_earlier_time_is_told_with_that_of_the_children(server
 
 
 @pytest.mark.parametrize("path", ["queues/team-a/versions", "queues/team-a/quota", "queues/nowhere/quota"])
-async def test_the_past_of_a_queue_is_for_those_who_may_get_it(server: str, path: str) -> None:
-    status, problem = await get(server, f"{PREFIX}/{path}", "jo")
+async def test_the_past_of_a_queue_is_for_those_who_may_get_it(get: Get, path: str) -> None:
+    status, problem = await get(path, "jo")
 
     assert status == 403
     assert problem["error"] == f"jo may not get queue {path.split('/')[1]}."
@@ -221,9 +193,9 @@ async def test_the_past_of_a_queue_is_for_those_who_may_get_it(server: str, path
 
 @with_rows("path", "status", "error")
 async def test_wrong_questions_about_the_past_are_answered_with_what_was_found(
-    server: str, path: str, status: int, error: str
+    get: Get, path: str, status: int, error: str
 ) -> None:
-    answer = await get(server, f"{PREFIX}/{path}")
+    answer = await get(path)
 
     assert (answer[0], answer[1]["error"]) == (status, error)
 
@@ -231,22 +203,22 @@ async def test_wrong_questions_about_the_past_are_answered_with_what_was_found(
 async def test_nothing_can_be_changed_over_http(server: str) -> None:
     async with aiohttp.ClientSession() as session:
         for method in ("post", "put", "patch", "delete"):
-            async with getattr(session, method)(server + "/apis/read.muster.dev/v1/queues") as answer:
+            async with getattr(session, method)(f"{server}{PREFIX}/queues") as answer:
                 assert answer.status == 405
                 assert (await answer.json())["expected"] == "GET"
 
 
-async def test_without_postgres_answers_say_so(server: str, reader: FakeReader) -> None:
+async def test_without_postgres_answers_say_so(get: Get, reader: FakeReader) -> None:
     reader.down = True
 
-    status, problem = await get(server, f"{PREFIX}/queues")
+    status, problem = await get("queues")
 
     assert status == 503
     assert "Postgres cannot do this now: connection refused" in problem["error"]
 
 
 async def test_a_question_is_asked_once_more_when_its_connection_was_lost(
-    server: str, reader: FakeReader
+    get: Get, reader: FakeReader
 ) -> None:
     whole = reader.queues
     asked = []
@@ -258,50 +230,50 @@ async def test_a_question_is_asked_once_more_when_its_connection_was_lost(
         return await whole(sight)
 
     reader.queues = lost_once  # type: ignore[method-assign]
-    status, _ = await get(server, f"{PREFIX}/queues")
+    status, _ = await get("queues")
     assert (status, len(asked)) == (200, 2)
 
 
-async def test_an_unforeseen_fault_is_told_without_its_details(server: str, reader: FakeReader) -> None:
+async def test_an_unforeseen_fault_is_told_without_its_details(get: Get, reader: FakeReader) -> None:
     async def broken(sight: Sight) -> bodies.QueueList:
         raise ValueError("postgresql://muster:hunter2@db")
 
     reader.queues = broken  # type: ignore[method-assign]
-    status, problem = await get(server, "/apis/read.muster.dev/v1/queues")
+    status, problem = await get("queues")
 
     assert status == 500
     assert "hunter2" not in json.dumps(problem)
 
 
-async def test_a_question_that_nobody_can_answer_names_the_leader(server: str, leader: FakeLeader) -> None:
+async def test_a_question_that_nobody_can_answer_names_the_leader(get: Get, leader: FakeLeader) -> None:
     leader.lost = True
-    status, problem = await get(server, f"{PREFIX}/snapshot")
+    status, problem = await get("snapshot")
 
     assert status == 409
     assert problem["error"] == "This replica (b) does not lead; a does."
 
 
-async def test_a_stranger_is_told_how_to_be_known(server: str) -> None:
+async def test_a_stranger_is_told_how_to_be_known(get: Get) -> None:
     for path in ("queues", "pending", "namespaces/ml/workloads/tune-3", "snapshot"):
-        status, problem = await get(server, f"{PREFIX}/{path}", "nobody")
+        status, problem = await get(path, "nobody")
 
         assert status == 401
         assert problem["error"].startswith("Muster does not know who asks: the API server does not know")
         assert "kubectl muster" in problem["hint"]
 
 
-async def test_what_there_is_anybody_may_know(server: str) -> None:
-    assert (await get(server, PREFIX, "nobody"))[0] == 200
+async def test_what_there_is_anybody_may_know(get: Get) -> None:
+    assert (await get(PREFIX, "nobody"))[0] == 200
 
 
-async def test_alice_sees_her_namespace_and_not_bobs(server: str) -> None:
-    _, pending = await get(server, f"{PREFIX}/pending", "alice")
-    _, queues = await get(server, f"{PREFIX}/queues", "alice")
-    hers, _ = await get(server, f"{PREFIX}/namespaces/ml/workloads/tune-3", "alice")
-    refused, problem = await get(server, f"{PREFIX}/namespaces/lab/workloads/sweep", "alice")
-    of_bob, _ = await get(server, f"{PREFIX}/pending?namespace=lab", "alice")
-    outlook, _ = await get(server, f"{PREFIX}/namespaces/lab/workloads/sweep/outlook", "alice")
-    snapshot, whole = await get(server, f"{PREFIX}/snapshot", "alice")
+async def test_alice_sees_her_namespace_and_not_bobs(get: Get) -> None:
+    _, pending = await get("pending", "alice")
+    _, queues = await get("queues", "alice")
+    hers, _ = await get("namespaces/ml/workloads/tune-3", "alice")
+    refused, problem = await get("namespaces/lab/workloads/sweep", "alice")
+    of_bob, _ = await get("pending?namespace=lab", "alice")
+    outlook, _ = await get("namespaces/lab/workloads/sweep/outlook", "alice")
+    snapshot, whole = await get("snapshot", "alice")
 
     assert [one["name"] for one in pending["items"]] == ["tune-3", "llama-pretrain"]
     assert [queue["name"] for queue in queues["items"]] == ["team-a", "train"]
@@ -310,10 +282,10 @@ async def test_alice_sees_her_namespace_and_not_bobs(server: str) -> None:
     assert "snapshot" in whole["error"]
 
 
-async def test_names_of_others_are_not_told_in_messages(server: str) -> None:
-    _, (seen,) = await get(server, f"{PREFIX}/namespaces/ml/workloads/tune-3/outlook")
-    _, (hidden,) = await get(server, f"{PREFIX}/namespaces/ml/workloads/tune-3/outlook", "jo")
-    _, (story,) = await get(server, f"{PREFIX}/namespaces/ml/workloads/tune-3", "jo")
+async def test_names_of_others_are_not_told_in_messages(get: Get) -> None:
+    _, (seen,) = await get("namespaces/ml/workloads/tune-3/outlook")
+    _, (hidden,) = await get("namespaces/ml/workloads/tune-3/outlook", "jo")
+    _, (story,) = await get("namespaces/ml/workloads/tune-3", "jo")
 
     assert "vcjob/ml/llama-pretrain" in seen["behind"]
     assert seen["ahead"] == ["vcjob/llama-uid"]
@@ -337,7 +309,7 @@ async def test_beyond_the_limits_requests_are_sent_away(reader: FakeReader) -> N
 
     reader.queues = slow  # type: ignore[method-assign]
     async with served(reader, limits=RequestLimits(at_once=1, waiting=0)) as url:
-        first = asyncio.create_task(get(url, f"{PREFIX}/queues", "ada"))
+        first = asyncio.create_task(asking(url)("queues", "ada"))
         await begun.wait()
         async with aiohttp.ClientSession() as session, session.get(f"{url}{PREFIX}/queues") as second:
             assert (second.status, second.headers["Retry-After"]) == (429, "1")
@@ -345,23 +317,24 @@ async def test_beyond_the_limits_requests_are_sent_away(reader: FakeReader) -> N
         assert (await first)[0] == 200
 
 
-async def test_metrics_are_for_those_who_may_get_them(server: str) -> None:
+async def test_metrics_are_for_those_who_may_get_them(get: Get, server: str) -> None:
     async with aiohttp.ClientSession() as session, session.get(server + "/metrics") as answer:
         assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
         assert await answer.text() == "muster_leader 1.0\n"
 
-    status, problem = await get(server, "/metrics", "alice")
+    status, problem = await get("/metrics", "alice")
     assert (status, problem["error"]) == (403, "alice may not get the path /metrics.")
 
 
-async def test_an_explanation_has_what_only_the_leader_knows(server: str, leader: FakeLeader) -> None:
-    _, (seen,) = await get(server, f"{PREFIX}/namespaces/ml/workloads/tune-3")
-    _, (hidden,) = await get(server, f"{PREFIX}/namespaces/ml/workloads/tune-3", "jo")
-    _, (ended,) = await get(server, f"{PREFIX}/namespaces/ml/workloads/old")
+async def test_an_explanation_has_what_only_the_leader_knows(get: Get, leader: FakeLeader) -> None:
+    _, (seen,) = await get("namespaces/ml/workloads/tune-3")
+    _, (hidden,) = await get("namespaces/ml/workloads/tune-3", "jo")
+    _, (ended,) = await get("namespaces/ml/workloads/old")
+    _, (outlook,) = await get("namespaces/ml/workloads/tune-3/outlook")
     leader.lost = True
-    _, (unknown,) = await get(server, f"{PREFIX}/namespaces/ml/workloads/tune-3")
+    _, (unknown,) = await get("namespaces/ml/workloads/tune-3")
 
-    assert seen["outlook"] == (await outlooks_of(server, leader, "tune-3"))[0]
+    assert seen["outlook"] == outlook
     assert seen["outlookUnknown"] == ""
     assert hidden["outlook"]["behind"] == "1 before it in queue train, right before it another workload"
     assert (ended["outlook"], ended["outlookUnknown"]) == (None, "")
@@ -369,16 +342,8 @@ async def test_an_explanation_has_what_only_the_leader_knows(server: str, leader
     assert unknown["outlookUnknown"].startswith("This replica (b) does not lead")
 
 
-async def outlooks_of(server: str, leader: FakeLeader, name: str) -> list[dict[str, Any]]:
-    leader.lost = False
-    _, found = await get(server, f"{PREFIX}/namespaces/ml/workloads/{name}/outlook")
-    return list(found)
+async def test_an_outlook_of_nobody_is_empty_and_of_a_wrong_kind_an_error(get: Get) -> None:
+    assert await get("namespaces/ml/workloads/nobody/outlook") == (200, [])
 
-
-async def test_an_outlook_of_nobody_is_empty_and_of_a_wrong_kind_an_error(server: str) -> None:
-    assert await get(server, "/apis/read.muster.dev/v1/namespaces/ml/workloads/nobody/outlook") == (200, [])
-
-    status, problem = await get(
-        server, "/apis/read.muster.dev/v1/namespaces/ml/workloads/tune-3/outlook?kind=car"
-    )
+    status, problem = await get("namespaces/ml/workloads/tune-3/outlook?kind=car")
     assert (status, problem["error"]) == (400, "kind is 'car'.")

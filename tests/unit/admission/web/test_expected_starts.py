@@ -1,28 +1,13 @@
 """Expected starts in the read API: beside the lists, and only of workloads that the user may see."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 
-import pytest
-
-from admission.web.app import PREFIX
-from tests.fakes.fake_reader import FakeLeader, FakeReader, served
-from tests.unit.admission.web.test_app import SIGHTS, get
+from tests.fakes.fake_reader import FakeLeader
+from tests.unit.admission.web.conftest import Get
 
 
-@pytest.fixture
-def leader() -> FakeLeader:
-    return FakeLeader()
-
-
-@pytest.fixture
-async def server(leader: FakeLeader) -> AsyncIterator[str]:
-    async with served(FakeReader(), leader=leader, sights=SIGHTS) as url:
-        yield url
-
-
-async def test_waiting_workloads_have_their_expected_start(golden: Any, server: str) -> None:
-    _, body = await get(server, f"{PREFIX}/pending")
+async def test_waiting_workloads_have_their_expected_start(golden: Any, get: Get) -> None:
+    _, body = await get("pending")
     by_name = {one["name"]: one["expected"] for one in body["items"]}
 
     assert by_name["tune-3"] == golden
@@ -30,28 +15,28 @@ async def test_waiting_workloads_have_their_expected_start(golden: Any, server: 
     assert by_name["sweep"] is None
 
 
-async def test_the_list_comes_without_them_when_nobody_leads(server: str, leader: FakeLeader) -> None:
+async def test_the_list_comes_without_them_when_nobody_leads(get: Get, leader: FakeLeader) -> None:
     leader.lost = True
-    status, body = await get(server, f"{PREFIX}/pending")
+    status, body = await get("pending")
 
     assert (status, {one["expected"] for one in body["items"]}) == (200, {None})
 
 
-async def test_an_outlook_has_it_too(server: str) -> None:
-    _, (outlook,) = await get(server, f"{PREFIX}/namespaces/ml/workloads/tune-3/outlook")
+async def test_an_outlook_has_it_too(get: Get) -> None:
+    _, (outlook,) = await get("namespaces/ml/workloads/tune-3/outlook")
 
     assert outlook["expected"]["latest"] == "2026-11-21T10:40:00Z"
 
 
-async def test_a_user_is_told_only_of_workloads_in_sight(server: str) -> None:
+async def test_a_user_is_told_only_of_workloads_in_sight(get: Get) -> None:
     def uids(body: dict[str, list[dict[str, str]]]) -> list[str]:
         return [line["uid"] for line in body["items"]]
 
-    _, everything = await get(server, f"{PREFIX}/expected-starts")
-    _, of_jo = await get(server, f"{PREFIX}/expected-starts", "jo")
-    _, of_alice = await get(server, f"{PREFIX}/expected-starts?namespace=ml", "alice")
-    refused, _ = await get(server, f"{PREFIX}/expected-starts?namespace=lab", "jo")
-    wrong, _ = await get(server, f"{PREFIX}/expected-starts?queue=train")
+    _, everything = await get("expected-starts")
+    _, of_jo = await get("expected-starts", "jo")
+    _, of_alice = await get("expected-starts?namespace=ml", "alice")
+    refused, _ = await get("expected-starts?namespace=lab", "jo")
+    wrong, _ = await get("expected-starts?queue=train")
 
     assert uids(everything) == ["tune-3-uid", "llama-pretrain-uid"]
     assert uids(of_jo) == ["tune-3-uid"]
@@ -59,7 +44,7 @@ async def test_a_user_is_told_only_of_workloads_in_sight(server: str) -> None:
     assert (refused, wrong) == (403, 400)
 
 
-async def test_who_does_not_lead_says_so(server: str, leader: FakeLeader) -> None:
+async def test_who_does_not_lead_says_so(get: Get, leader: FakeLeader) -> None:
     leader.lost = True
 
-    assert (await get(server, f"{PREFIX}/expected-starts"))[0] == 409
+    assert (await get("expected-starts"))[0] == 409

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from admission.web.app import PREFIX
-from queues.read_api import bodies, usage
+from queues.read_api import bodies, nodes, usage
 from tests.fakes.fake_reader import FakeReader, fake_api, served
 
 WORKLOAD: Final = "/namespaces/{namespace}/workloads/{name}"
@@ -22,7 +22,7 @@ FORMS: Final[dict[str, tuple[Any, str]]] = {
     "/workloads": (bodies.WorkloadList, "?state=pending,admitted,finished&since=2020-01-01T00:00:00Z"),
     "/users": (bodies.UserList, ""),
     "/decisions": (bodies.DecisionList, "?since=2020-01-01T00:00:00Z"),
-    "/nodes": (bodies.NodeList, "?workloads=true"),
+    "/nodes": (nodes.NodeList, "?workloads=true"),
     "/usage": (usage.UsageList, "?from=2026-11-01T00:00:00Z"),
     "/timeseries": (usage.TimeSeriesList, "?from=2026-11-21T00:00:00Z"),
     WORKLOAD: (tuple[bodies.ExplanationBody, ...], ""),

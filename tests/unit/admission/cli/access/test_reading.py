@@ -2,112 +2,58 @@
 
 import asyncio
 import base64
-import datetime
 import socket
 import ssl
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from aiohttp import web
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
 from admission.api_connection import Access, Connection, UnusableAccess
 from admission.cli.access.requests import Route, ask, fetch
 from admission.cli.command_line import CommandFailed
+from admission.settings import Address
+from admission.web.http import serving
+from deploy.local.certificates import Authority, pair_credentials
 from tests.fakes.fake_reader import FakeLeader, FakeReader, served
 from tests.tables import with_rows
 
-BEGIN = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
-END = datetime.datetime(2100, 1, 1, tzinfo=datetime.UTC)
-
-
-@dataclass(frozen=True)
-class Identity:
-    certificate: x509.Certificate
-    key: ec.EllipticCurvePrivateKey
-
-    @property
-    def certificate_pem(self) -> bytes:
-        return self.certificate.public_bytes(serialization.Encoding.PEM)
-
-    @property
-    def key_pem(self) -> bytes:
-        return self.key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
-
-
-def identity(name: str, issuer: Identity | None = None) -> Identity:
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
-    builder = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer.certificate.subject if issuer else subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(BEGIN)
-        .not_valid_after(END)
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_public_key((issuer.key if issuer else key).public_key()),
-            critical=False,
-        )
-    )
-    return Identity(builder.sign((issuer.key if issuer else key), hashes.SHA256()), key)
-
 
 @pytest.fixture(scope="module")
-def authority() -> Identity:
-    return identity("authority")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority.in_folder(tmp_path_factory.mktemp("authority"))
 
 
-@asynccontextmanager
-async def api_server(authority: Identity, tmp_path: Path, answer: Any) -> AsyncIterator[int]:
-    """A TLS server named ``kubernetes`` that wants a client certificate of the authority."""
-    own = identity("kubernetes", authority)
-    pem = tmp_path / "server.pem"
-    pem.write_bytes(own.certificate_pem + own.key_pem)
-    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cadata=authority.certificate_pem.decode())
-    tls.load_cert_chain(pem)
-    tls.verify_mode = ssl.CERT_REQUIRED
+def answering(answer: Any, tls: ssl.SSLContext | None = None) -> AbstractAsyncContextManager[int]:
     application = web.Application()
     application.router.add_get("/{path:.*}", answer)
-    runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
-        yield runner.addresses[0][1]
-    finally:
-        await runner.cleanup()
+    return serving(application, Address("127.0.0.1", 0), tls=tls)
+
+
+def api_server(authority: Authority, tmp_path: Path, answer: Any) -> AbstractAsyncContextManager[int]:
+    """A TLS server named ``kubernetes`` that wants a client certificate of the authority."""
+    own = authority.server("kubernetes")
+    pem = tmp_path / "server.pem"
+    pem.write_bytes(own.certificate_pem + own.key_pem)
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cadata=authority.pem.decode())
+    tls.load_cert_chain(pem)
+    tls.verify_mode = ssl.CERT_REQUIRED
+    return answering(answer, tls)
 
 
 def encoded(pem: bytes) -> str:
     return base64.b64encode(pem).decode()
 
 
-def kubeconfig(tmp_path: Path, port: int, user: Identity, **cluster: Any) -> str:
+def kubeconfig(tmp_path: Path, port: int, authority: Authority, **cluster: Any) -> str:
+    """Of ada."""
     document = {
         "current-context": "x",
         "clusters": [{"name": "c", "cluster": {"server": f"https://127.0.0.1:{port}", **cluster}}],
-        "users": [
-            {
-                "name": "u",
-                "user": {
-                    "client-certificate-data": encoded(user.certificate_pem),
-                    "client-key-data": encoded(user.key_pem),
-                },
-            }
-        ],
+        "users": [{"name": "u", "user": pair_credentials(authority.client("ada"))}],
         "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
     }
     file = tmp_path / "config"
@@ -120,7 +66,7 @@ async def asked(route: Route, path: str = "queues", query: dict[str, str | None]
 
 
 async def test_the_question_goes_to_the_api_server_with_the_users_certificate(
-    authority: Identity, tmp_path: Path
+    authority: Authority, tmp_path: Path
 ) -> None:
     paths: list[str] = []
 
@@ -134,9 +80,9 @@ async def test_the_question_goes_to_the_api_server_with_the_users_certificate(
         file = kubeconfig(
             tmp_path,
             port,
-            identity("ada", authority),
+            authority,
             **{
-                "certificate-authority-data": encoded(authority.certificate_pem),
+                "certificate-authority-data": encoded(authority.pem),
                 "tls-server-name": "kubernetes",
             },
         )
@@ -147,31 +93,32 @@ async def test_the_question_goes_to_the_api_server_with_the_users_certificate(
 
 
 async def test_a_server_of_another_authority_is_not_trusted_unless_told_so(
-    authority: Identity, tmp_path: Path
+    authority: Authority, tmp_path: Path
 ) -> None:
     async def answer(_: web.Request) -> web.Response:
         return web.json_response({"items": []})
 
     async with api_server(authority, tmp_path, answer) as port:
-        ada = identity("ada", authority)
-        wrong = encoded(identity("somebody else").certificate_pem)
+        wrong = encoded(Authority.in_folder(tmp_path, "somebody else").pem)
         with pytest.raises(CommandFailed, match=r"certificate-authority\(-data\)"):
             await asked(
-                Route(kubeconfig=kubeconfig(tmp_path, port, ada, **{"certificate-authority-data": wrong}))
+                Route(
+                    kubeconfig=kubeconfig(tmp_path, port, authority, **{"certificate-authority-data": wrong})
+                )
             )
-        trusting = kubeconfig(tmp_path, port, ada, **{"insecure-skip-tls-verify": True})
+        trusting = kubeconfig(tmp_path, port, authority, **{"insecure-skip-tls-verify": True})
         assert await asked(Route(kubeconfig=trusting)) == {"items": []}
 
 
 @with_rows("status", "message", "hint")
 async def test_a_refusal_on_the_way_says_what_to_do(
-    authority: Identity, tmp_path: Path, status: int, message: str, hint: str
+    authority: Authority, tmp_path: Path, status: int, message: str, hint: str
 ) -> None:
     async def answer(_: web.Request) -> web.Response:
         return web.json_response({"kind": "Status", "message": message, "code": status}, status=status)
 
     async with api_server(authority, tmp_path, answer) as port:
-        file = kubeconfig(tmp_path, port, identity("ada", authority), **{"insecure-skip-tls-verify": True})
+        file = kubeconfig(tmp_path, port, authority, **{"insecure-skip-tls-verify": True})
         with pytest.raises(CommandFailed) as caught:
             await asked(Route(kubeconfig=file))
 
@@ -183,16 +130,9 @@ async def test_something_else_at_the_address_is_not_taken_for_muster() -> None:
     async def answer(_: web.Request) -> web.Response:
         return web.Response(text="<html>hello</html>")
 
-    application = web.Application()
-    application.router.add_get("/{path:.*}", answer)
-    runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    try:
+    async with answering(answer) as port:
         with pytest.raises(CommandFailed, match="Something else listens"):
-            await asked(Route(server=f"http://127.0.0.1:{runner.addresses[0][1]}"))
-    finally:
-        await runner.cleanup()
+            await asked(Route(server=f"http://127.0.0.1:{port}"))
 
 
 async def test_a_server_that_does_not_answer_is_given_up() -> None:

@@ -1,53 +1,20 @@
 """Reservations, drains and loans on the page: all of them, and those that concern one queue."""
 
 from datetime import datetime
-from typing import Any
 
-from msgspec import convert, structs
+from msgspec import structs
 
-from admission.cli.access.object_forms import ClosureObject
 from admission.cli.page.views import Planned, planned_of_queue, planned_view
-from admission.cli.plugin.reservations import ClosureLine, closure_line, in_order
-from queues.api.api_resources import NODE_DRAINS, RESERVATIONS
-from queues.api.names import CHANGED_BY
+from admission.cli.plugin.reservations import in_order
 from queues.read_api.bodies import LoanInForceBody, QueueBody
 from tests.fakes.fake_reader import queue as shown_queue
+from tests.unit.admission.cli.page.shown import drain, loan, reservation
 
-GPU = "nvidia.com/gpu"
 NOW = datetime.fromisoformat("2026-11-21T10:00:00+00:00").timestamp()
-
-
-def reservation(name: str, queue: str, begins: str, phase: str = "Planned", **status: Any) -> ClosureLine:
-    document = {
-        "metadata": {"name": name, "annotations": {CHANGED_BY: "ada"}},
-        "spec": {"queue": queue, "resources": {GPU: "64"}, "from": begins, "for": "4h"},
-        "status": {"phase": phase, **status},
-    }
-    return closure_line(convert(document, ClosureObject), RESERVATIONS)
-
-
-def drain(name: str, begins: str) -> ClosureLine:
-    spec = {"nodeSelector": {"rack": "<r7>"}, "at": begins}
-    document = {"metadata": {"name": name}, "spec": spec, "status": {}}
-    return closure_line(convert(document, ClosureObject), NODE_DRAINS)
 
 
 def queue(name: str, parent: str | None, *loans: LoanInForceBody) -> QueueBody:
     return structs.replace(shown_queue(name, parent), loans=loans)
-
-
-def loan(lender: str | None, to: str, *, counts: str = "8", problem: str = "") -> LoanInForceBody:
-    return LoanInForceBody(
-        from_=lender,
-        to=to,
-        flavor="",
-        resource=GPU,
-        amount="8",
-        counts=counts,
-        until="2026-11-24T18:00:00Z",
-        reason="a deadline",
-        problem=problem,
-    )
 
 
 LOAN = loan("a", "b")

@@ -4,13 +4,10 @@ import asyncio
 import http.client
 import json
 import re
-import threading
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
 
-import msgspec
 import pytest
 from markupsafe import Markup, escape
 from msgspec import convert, structs, to_builtins
@@ -20,32 +17,28 @@ from admission.cli.access.requests import Route
 from admission.cli.page.charts import over_time
 from admission.cli.page.layout import View, bar, document, form, render
 from admission.cli.page.local import PageServer
-from admission.cli.page.node_views import NodeOnPage, node_racks, one_rack
+from admission.cli.page.node_views import node_racks, one_rack
 from admission.cli.page.problems import NoSuchView
 from admission.cli.page.server import PART
 from admission.cli.page.views import Planned, Views, planned_view
-from admission.cli.plugin.reservations import Closure, ClosureLine, Closures
-from admission.cli.rendering.nodes import DeviceFaultLine
 from admission.web.reader import EVERYTHING
 from queues.errors import MusterError
-from queues.read_api.bodies import LoanInForceBody, NodeBody, NodeWorkloadsBody, SeatedBody
-from queues.read_api.usage import SeriesBody, TimeSeriesList
+from queues.read_api.nodes import (
+    AcceleratorBody,
+    ClosureBody,
+    DeviceFaultBody,
+    NodeBody,
+    NodeWorkloadsBody,
+    SeatedBody,
+)
 from queues.sql.read.decisions import DecisionQuestion
 from queues.sql.read.listed import Listing
-from tests.fakes.fake_reader import RUNNING, FakeReader, served
+from tests.fakes.fake_reader import RUNNING, FakeReader, gpu_node, served
+from tests.fakes.page_servers import ask, running
 from tests.fakes.read_api.fake_outlooks import OUTLOOK
 from tests.tables import with_rows
+from tests.unit.admission.cli.page.shown import loan, reservation, use_over_time
 from tests.waiting import LIMIT
-
-
-def ask(server: PageServer, path: str, **headers: str) -> tuple[int, str, dict[str, str]]:
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=LIMIT)
-    given = {name.replace("_", "-"): value for name, value in headers.items()}
-    connection.request("GET", path, headers=given)
-    answer = connection.getresponse()
-    body = answer.read().decode()
-    connection.close()
-    return answer.status, body, dict(answer.getheaders())
 
 
 def signed(server: PageServer) -> str:
@@ -65,12 +58,9 @@ def show(parts: tuple[str, ...], query: object) -> View:
 @pytest.fixture
 def server() -> Iterator[PageServer]:
     feed = ChangeFeed(Route(server="http://127.0.0.1:9"), polled=0.05)
-    with PageServer(show, feed, cluster="prod") as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
+    server = PageServer(show, feed, cluster="prod")
+    with running(server):
         yield server
-        server.shutdown()
-        thread.join()
 
 
 def test_the_secret_of_the_address_becomes_a_cookie(server: PageServer) -> None:
@@ -237,24 +227,19 @@ async def test_other_paths_show_nothing(views: Views, parts: tuple[str, ...]) ->
         await shown(views, *parts)
 
 
-def use_of(used: dict[str, str], **more: Any) -> NodeBody:
-    return NodeBody(name="", flavor="", usable=True, limits={}, used=used, **more)
-
-
-def line(
-    name: str, *, held: int | None, used: str, healthy: int = 8, gpus: int = 8, **more: Any
-) -> NodeOnPage:
-    known = {"state": "Ready", "usable": True, "rack": "rack-1", "use": use_of({"nvidia.com/gpu": used})}
-    return NodeOnPage(name=name, gpus=gpus, healthy=healthy, held=held, **{**known, **more})
+def line(name: str, *, free: int, healthy: int = 8, gpus: int = 8, **more: Any) -> NodeBody:
+    accelerator = AcceleratorBody(name="gpu", resource="nvidia.com/gpu", total=gpus, free=free)
+    known = {"rack": "rack-1", "gpus": gpus, "healthy": healthy, "accelerators": (accelerator,)}
+    return gpu_node(name, free=free, **{**known, **more})
 
 
 def test_racks_show_each_gpu_as_held_free_or_unhealthy() -> None:
     html = str(
         node_racks(
             [
-                line("a", held=None, used="3", healthy=6),
-                line("b", held=8, used="0"),
-                line("c", held=0, used="500m"),
+                line("a", free=3, healthy=6),
+                line("b", free=0),
+                line("c", free=7),
             ]
         )
     )
@@ -264,50 +249,13 @@ def test_racks_show_each_gpu_as_held_free_or_unhealthy() -> None:
     assert html.count('<path class="ill"') == 1 + 1  # one in the legend
     assert 'class="ill" d="M73 1h10v10h-10zM85 1h10v10h-10z"' in html
     assert "10 of 24 GPUs are free, and no node is empty." in html
-    assert "30 of 32 free" in str(node_racks([line("d", held=None, used="2", gpus=32, healthy=32)]))
+    assert "30 of 32 free" in str(node_racks([line("d", free=30, gpus=32, healthy=32)]))
 
 
-def test_nodes_are_shown_while_what_is_free_is_not_known() -> None:
-    lines = [line(name, held=None, used="0", healthy=6, use=None) for name in ("a", "b")]
-    html = str(node_racks(lines))
-    assert "16 GPUs on 2 nodes. What is free is not known: Muster does not answer." in html
-    assert '<span class="faint">16 GPUs</span>' in html
-    assert (
-        'aria-label="a: 8 GPUs, 2 unhealthy, Ready. What is free is not known: Muster does not answer."'
-        in html
-    )
-    assert html.count('<path class="free"') == 1  # in the legend
-    assert html.count('<path class="unknown"') == 1 + 2
-    rack = str(one_rack(lines, "rack-1"))
-    assert ">a<" in rack
-    large = str(node_racks([line("d", held=None, used="0", gpus=32, healthy=32, use=None)]))
-    assert "? of 32 free" in large
-
-
-async def test_the_view_of_nodes_does_without_an_answer_of_muster(
-    monkeypatch: pytest.MonkeyPatch, views: Views
-) -> None:
-    node = {
-        "metadata": {"name": "gpu-1", "labels": {}},
-        "spec": {},
-        "status": {
-            "allocatable": {"nvidia.com/gpu": "8"},
-            "capacity": {"nvidia.com/gpu": "8"},
-            "conditions": [{"type": "Ready", "status": "True"}],
-        },
-    }
-
-    def read(_: Route, path: str, form: Any, **_more: object) -> object:
-        return msgspec.json.decode(
-            msgspec.json.encode({"items": [node] if path.endswith("/nodes") else []}), type=form
-        )
-
-    monkeypatch.setattr("admission.cli.access.objects.read", read)
-    monkeypatch.setattr("admission.cli.page.views.read_closures", lambda *_: Closures())
-    away = replace(views, route=Route(server="http://127.0.0.1:9"))
-    view = await asyncio.to_thread(away.show, ("nodes",), {})
-    assert "8 GPUs on 1 node. What is free is not known" in str(view.main)
-    assert view.age.startswith("What is free, and who has seats, is not known: ")
+async def test_the_view_of_nodes_is_that_of_the_leader(views: Views) -> None:
+    html = await shown(views, "nodes")
+    assert "gpu-1: 8 GPUs, 8 held, 0 free" in html
+    assert "22 of 40 GPUs are free, and 2 nodes are empty" in html
 
 
 def seated(name: str, gpus: str) -> SeatedBody:
@@ -320,6 +268,7 @@ def seated(name: str, gpus: str) -> SeatedBody:
         evicting=False,
         seats=1,
         held={"nvidia.com/gpu": gpus},
+        gpus=float(gpus),
     )
 
 
@@ -327,10 +276,10 @@ def test_racks_show_who_sits_where_and_which_holes_there_are() -> None:
     alone = NodeWorkloadsBody(items=(seated("bert", "8"),), total=1, hidden=0)
     there = NodeWorkloadsBody(items=(seated("bert", "3"), seated("yolo", "1")), total=3, hidden=1)
     lines = [
-        line("a", held=0, used="", use=use_of({"nvidia.com/gpu": "8"}, workloads=alone)),
-        line("b", held=0, used="", use=use_of({"nvidia.com/gpu": "5"}, workloads=there)),
-        line("c", held=0, used="0", rack="rack-2"),
-        line("d", held=0, used="0", rack="rack-2", state="NotReady", usable=False),
+        line("a", free=0, workloads=alone),
+        line("b", free=3, workloads=there),
+        line("c", free=8, rack="rack-2"),
+        line("d", free=8, rack="rack-2", state="NotReady", usable=False),
     ]
     html = str(node_racks(lines))
     assert 'aria-label="a: 8 GPUs, 8 held, 0 free, 0 unhealthy, Ready; ml/bert 8"' in html
@@ -355,12 +304,14 @@ def test_racks_show_who_sits_where_and_which_holes_there_are() -> None:
 
 def test_reserved_and_drained_nodes_are_shown_as_such_and_are_not_free() -> None:
     begins = "2026-11-21T09:00:00Z"
-    drain = Closure(kind="NodeDrain", name="fans", from_=begins, phase="Active", closed=True)
-    keeps = Closure(kind="Reservation", name="night", from_=begins, for_="4h", phase="Active", closed=True)
+    drain = ClosureBody(kind="NodeDrain", name="fans", from_=begins, phase="Active", closed=True)
+    keeps = ClosureBody(
+        kind="Reservation", name="night", from_=begins, for_="4h", phase="Active", closed=True
+    )
     closures = {"a": drain, "b": keeps, "c": structs.replace(drain, phase="Planned")}
     lines = [
-        *(line(name, held=0, used="0", usable=False, closures=(closures[name],)) for name in closures),
-        line("d", held=0, used="0"),
+        *(line(name, free=8, usable=False, closures=(closures[name],)) for name in closures),
+        line("d", free=8),
     ]
     html = str(node_racks(lines))
     assert "8 of 32 GPUs are free, and one node is empty; 1 node reserved; 1 node drained" in html
@@ -373,11 +324,6 @@ def test_reserved_and_drained_nodes_are_shown_as_such_and_are_not_free() -> None
     assert "2 nodes drained by nodedrain fans from 2026-11-21T09:00:00Z" in rack
 
 
-def test_pods_that_muster_has_not_admitted_are_not_free() -> None:
-    foreign = line("a", held=None, used="0", use=use_of({}, free_devices={"nvidia.com/gpu": 5}))
-    assert 'aria-label="a: 8 GPUs, 3 held, 5 free' in str(node_racks([foreign]))
-
-
 class Scripts(HTMLParser):
     found = 0
 
@@ -388,32 +334,9 @@ class Scripts(HTMLParser):
 
 #: Fields of the read API whose texts users, or objects of users, decide.
 WRITTEN = {
-    *(
-        "name",
-        "namespace",
-        "queue",
-        "parent",
-        "user",
-        "uid",
-        "message",
-        "changedBy",
-        "node",
-        "podSet",
-        "flavor",
-    ),
-    *(
-        "behind",
-        "basis",
-        "by",
-        "reason",
-        "rule",
-        "nobody",
-        "priorityLimit",
-        "result",
-        "to",
-        "from",
-        "problem",
-    ),
+    *("name", "namespace", "queue", "parent", "user", "uid", "message", "changedBy", "node", "podSet"),
+    *("flavor", "behind", "basis", "by", "reason", "rule", "nobody", "priorityLimit", "result", "to"),
+    *("from", "problem"),
 }
 
 
@@ -447,58 +370,17 @@ async def every_view(text: str) -> list[Markup]:
         for name in ("tune-3", "bert", "old")
         for one in await reader.explain(namespace="ml", name=name, kind=None)
     ]
-    name, resource = queues[1].name, "nvidia.com/gpu"
-    loan = LoanInForceBody(
-        from_=text,
-        to=name,
-        flavor=text,
-        resource=resource,
-        amount="1",
-        counts="1",
-        until="2026-11-24T18:00:00Z",
-        reason=text,
-        problem=text,
-    )
-    keeps = ClosureLine(
-        kind="Reservation",
-        name=text,
-        queue=text,
-        resources={text: "1"},
-        from_="2026-11-21T10:00:00Z",
-        for_="4h",
-        phase=text,
-        reason=text,
-        message=text,
-        by=text,
-        nodes=(text,) * 5,
-        asked=(),
-    )
-    series = SeriesBody(
-        queue=text,
-        deserved=1.0,
-        capability=2.0,
-        used=(1.0, 2.0),
-        started=(1, 2),
-        wait_median=(1, 2),
-        wait_most=(3, 4),
-    )
-    drawn = TimeSeriesList(
-        now="2026-11-21T10:00:00Z",
-        from_="2026-11-21T08:00:00Z",
-        to="2026-11-21T10:00:00Z",
-        step=3600,
-        resource=text,
-        slots=("2026-11-21T08:00:00Z", "2026-11-21T09:00:00Z"),
-        history_begins=text,
-        items=(series,),
-        total=2,
-    )
+    resource = "nvidia.com/gpu"
+    lent = body(loan("a", "b", problem="a problem"))
+    status = {"nodes": [text] * 5, "reason": text, "message": text}
+    keeps = reservation(text, text, "2026-11-21T10:00:00Z", text, by=text, **status)
+    used = use_over_time(1.0, 2.0, to="2026-11-21T10:00:00Z", queue=text)
+    drawn = structs.replace(used, resource=text, history_begins=text, total=2)
     there = NodeWorkloadsBody(items=(seated(text, "2"),), total=3, hidden=0)
-    fault = DeviceFaultLine(number=1, id="", reason=text, message=text, since=None)
-    held = use_of({resource: "2"}, workloads=there)
-    node = line(text, held=0, used="1", rack=text, closed=text, state=text, faults=(fault,), use=held)
+    fault = DeviceFaultBody(number=1, id="", reason=text, message=text, since=None)
+    node = line(text, free=7, rack=text, closed=text, state=text, faults=(fault,), workloads=there)
     planned = planned_view(
-        Planned(lines=[keeps], gaps=(text,)), [structs.replace(queues[1], loans=(loan,))], 1.8e9
+        Planned(lines=[keeps], gaps=(text,)), [structs.replace(queues[1], loans=(lent,))], 1.8e9
     )
     of_queues = {"queues": queues, "resource": resource, "is_open": True}
     views = [

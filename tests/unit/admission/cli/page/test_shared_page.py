@@ -3,9 +3,7 @@
 import http.client
 import json
 import socket
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -19,6 +17,7 @@ from admission.cli.commands.page import page
 from admission.cli.page import shared
 from admission.cli.page.shared import SharedPageServer
 from tests.fakes.fake_reader import queue
+from tests.fakes.page_servers import ask, running
 from tests.tables import with_rows
 from tests.waiting import LIMIT
 
@@ -61,18 +60,6 @@ class _Answers(BaseHTTPRequestHandler):
         """Nothing is logged."""
 
 
-@contextmanager
-def running(server: ThreadingHTTPServer) -> Iterator[None]:
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-    thread.start()
-    try:
-        yield
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
 @pytest.fixture
 def api() -> Iterator[ApiServer]:
     server = ApiServer()
@@ -90,23 +77,15 @@ def served(api: ApiServer) -> Iterator[SharedPageServer]:
         yield server
 
 
-def ask(
-    server: SharedPageServer, path: str, token: str | None = None, method: str = "GET", **headers: str
+def ask_as(
+    token: str, server: SharedPageServer, path: str, method: str = "GET", **headers: str
 ) -> tuple[int, str, dict[str, str]]:
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=LIMIT)
-    given = {name.replace("_", "-"): value for name, value in headers.items()}
-    if token is not None:
-        given["Authorization"] = f"Bearer {token}"
-    connection.request(method, path, headers=given)
-    answer = connection.getresponse()
-    body = answer.read().decode()
-    connection.close()
-    return answer.status, body, dict(answer.getheaders())
+    return ask(server, path, method, Authorization=f"Bearer {token}", **headers)
 
 
 def test_each_person_sees_what_the_own_token_may_see(served: SharedPageServer) -> None:
     for token, other in (("of-ada", "of-ben"), ("of-ben", "of-ada"), ("of-ada", "of-ben")):
-        status, body, headers = ask(served, "/queues", token)
+        status, body, headers = ask_as(token, served, "/queues")
         assert (status, f"queue-{token}" in body, f"queue-{other}" in body) == (200, True, False)
         assert headers["Cache-Control"] == "private, no-store"
         assert "Authorization" in headers["Vary"]
@@ -117,10 +96,10 @@ def test_each_person_sees_what_the_own_token_may_see(served: SharedPageServer) -
 
 
 def test_nothing_but_the_token_is_passed_on(served: SharedPageServer, api: ApiServer) -> None:
-    ask(
+    ask_as(
+        "of-ada",
         served,
         "/queues",
-        "of-ada",
         Impersonate_User="system:admin",
         Impersonate_Group="system:masters",
         X_Remote_User="admin",
@@ -168,24 +147,26 @@ def test_two_tokens_are_none(served: SharedPageServer, api: ApiServer) -> None:
 
 
 def test_a_token_that_is_nobodys_shows_nothing_and_hears_nothing(served: SharedPageServer) -> None:
-    status, body, _ = ask(served, "/queues", "of-nobody")
+    status, body, _ = ask_as("of-nobody", served, "/queues")
     assert status == 401
     assert "You are not signed in" in body
-    assert ask(served, "/changes", "of-nobody")[0] == 401
+    assert ask_as("of-nobody", served, "/changes")[0] == 401
 
 
 def test_pages_of_other_sites_may_link_here_and_ask_nothing(served: SharedPageServer, api: ApiServer) -> None:
     for site in ("cross-site", "same-site"):
-        assert ask(served, "/queues", "of-ada", Sec_Fetch_Site=site, Sec_Fetch_Mode="no-cors")[0] == 403
-        assert ask(served, "/changes", "of-ada", Sec_Fetch_Site=site, Sec_Fetch_Mode="cors")[0] == 403
+        assert ask_as("of-ada", served, "/queues", Sec_Fetch_Site=site, Sec_Fetch_Mode="no-cors")[0] == 403
+        assert ask_as("of-ada", served, "/changes", Sec_Fetch_Site=site, Sec_Fetch_Mode="cors")[0] == 403
     assert api.heard == []
-    assert ask(served, "/queues", "of-ada", Sec_Fetch_Site="cross-site", Sec_Fetch_Mode="navigate")[0] == 200
-    assert ask(served, "/queues", "of-ada", Sec_Fetch_Site="same-origin", Sec_Fetch_Mode="cors")[0] == 200
+    assert (
+        ask_as("of-ada", served, "/queues", Sec_Fetch_Site="cross-site", Sec_Fetch_Mode="navigate")[0] == 200
+    )
+    assert ask_as("of-ada", served, "/queues", Sec_Fetch_Site="same-origin", Sec_Fetch_Mode="cors")[0] == 200
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
 def test_it_only_reads(served: SharedPageServer, api: ApiServer, method: str) -> None:
-    assert ask(served, "/queues", "of-ada", method)[0] == 501
+    assert ask_as("of-ada", served, "/queues", method)[0] == 501
     assert api.heard == []
 
 
@@ -208,7 +189,7 @@ def test_one_person_does_not_take_all_streams(
     # Kept: with the answer its stream would end, and the next one would be let in.
     stream = connection.getresponse()
     assert stream.status == 200
-    status, _, headers = ask(served, "/changes", "of-ada")
+    status, _, headers = ask_as("of-ada", served, "/changes")
     assert (status, headers["Retry-After"]) == (429, "30")
     stream.close()
     connection.close()
@@ -219,7 +200,7 @@ def test_tokens_are_not_remembered_without_end(
 ) -> None:
     monkeypatch.setattr(shared, "_REMEMBERED", 2)
     for number in range(5):
-        ask(served, "/queues", f"of-{number}")
+        ask_as(f"of-{number}", served, "/queues")
     assert len(served._visitors) == 2
 
 

@@ -1,38 +1,11 @@
 """What a chart of use tells in words."""
 
 from admission.cli.page.charts import over_time
-from queues.read_api.usage import SeriesBody, TimeSeriesList
-
-GPU = "nvidia.com/gpu"
-SLOTS = ("2026-11-21T08:00:00Z", "2026-11-21T09:00:00Z", "2026-11-21T10:00:00Z")
-
-
-def body(*used: float, to: str) -> TimeSeriesList:
-    nothing = (None,) * len(used)
-    line = SeriesBody(
-        queue="team",
-        deserved=None,
-        capability=16.0,
-        used=used,
-        started=(0,) * len(used),
-        wait_median=nothing,
-        wait_most=nothing,
-    )
-    return TimeSeriesList(
-        now=to,
-        from_=SLOTS[0],
-        to=to,
-        step=3600,
-        resource=GPU,
-        slots=SLOTS[: len(used)],
-        history_begins=None,
-        items=(line,),
-        total=0,
-    )
+from tests.unit.admission.cli.page.shown import GPU, use_over_time
 
 
 def told(*used: float, to: str) -> str:
-    html = over_time(body(*used, to=to), queue="team", span="day", queues=[], resources=[GPU])
+    html = over_time(use_over_time(*used, to=to), queue="team", span="day", queues=[], resources=[GPU])
     return str(html).partition("<p>On average ")[2].partition("</p>")[0]
 
 

@@ -10,16 +10,11 @@ import pytest
 
 from admission.cli.access import objects as access_objects
 from admission.cli.access import queue_objects
-from admission.cli.access.object_forms import ClosureObject
 from admission.cli.access.objects import ObjectForbidden, ObjectNotFound, Refused
 from admission.cli.command_line import CommandFailed
 from admission.cli.plugin import reserve as draining
 from admission.cli.plugin import reserve as objects
 from admission.cli.plugin.reservations import (
-    closed_state,
-    closure_sentence,
-    closures_of,
-    read_closures,
     reservations,
 )
 from admission.cli.plugin.reserve import drain, reserve, undrain
@@ -179,28 +174,3 @@ def test_a_drain_is_ended_by_its_name_or_its_only_node(
         run(undrain, "n2")
     with pytest.raises(CommandFailed, match="There is no nodedrain n4, and none of a node n4"):
         run(undrain, "n4")
-
-
-def test_nodes_are_told_with_what_they_are_kept_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = reservation("night", 1, phase="Planned", nodes=["n1"])
-    over = reservation("before", -9, phase="Ended", nodes=["n1"])
-    Server(monkeypatch, reservations={"items": [kept, over]}, nodedrains=403)
-    found = read_closures(object(), time.time())  # type: ignore[arg-type]
-    [closure] = found.by_node["n1"]
-    assert closure_sentence(closure) == f"kept for reservation night from {kept['spec']['from']} for 4h"
-    assert found.unread == ("nodedrains",)
-
-
-@with_rows("kind", "closes_in", "phase", "state")
-def test_a_node_is_closed_from_the_second_on_that_muster_says(
-    kind: str, closes_in: float | None, phase: str, state: str
-) -> None:
-    """``closes_in``: hours. None: Muster has not said it yet, whatever the lead time is."""
-    said = {} if closes_in is None else {"closesFrom": in_hours(closes_in)}
-    document = {
-        "metadata": {"name": "x"},
-        "spec": {"at" if kind == "NodeDrain" else "from": in_hours(0.5), "leadTime": "0"},
-        "status": {"phase": phase, "nodes": ["n1"], **said},
-    }
-    found = closures_of([msgspec.convert(document, ClosureObject)], kind, time.time())
-    assert closed_state(found["n1"]) == state

@@ -1,15 +1,13 @@
 """``kubectl muster job logs``: which pods it asks kubectl about; and all of ``job`` about a Job of batch/v1."""
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-import yaml
 from aiohttp import web
 
-from admission.settings import Address
-from admission.web.http import serving
 from queues.api.api_resources import PODS
-from tests.fakes.fake_api_server import FakeApiServer
+from tests.fakes.fake_api_server import FakeApiServer, refusal
 from tests.fakes.plugin import Asking, Plugin, Said
 
 JOB = {"metadata": {"name": "train"}, "spec": {"tasks": [{"name": "master"}, {"name": "worker"}]}}
@@ -82,77 +80,65 @@ async def test_what_cannot_be_read_is_one_sentence(
 
 # -- a Job of batch/v1 of that name, and none ------------------------------------------------------------------
 
-BATCH = "/apis/batch/v1/namespaces/ml/jobs/train"
+BATCH = "/apis/batch/v1/namespaces/ml/jobs"
+
+
+class OnlyBatch(FakeApiServer):
+    """One Job of batch/v1, named train, with two pods; other things are not there."""
+
+    async def _handle(self, request: web.Request) -> web.StreamResponse:
+        if request.path not in (f"{BATCH}/train", PODS.path("ml")):
+            return refusal(404, f"{request.path} not found")
+        return await super()._handle(request)
+
+    def changes(self) -> list[tuple[str, str, dict[str, str]]]:
+        """Requests that changed something."""
+        return [(each.verb, each.path, each.query) for each in self.requests if each.verb != "LIST"]
 
 
 @pytest.fixture
-def asked() -> list[str]:
-    """Requests that changed something or listed pods."""
-    return []
+async def batch() -> AsyncIterator[OnlyBatch]:
+    async with OnlyBatch() as server:
+        server.objects[BATCH]["", "train"] = {"metadata": {"name": "train"}, "spec": {}}
+        for number in range(2):
+            await server.put(PODS.path("ml"), {"metadata": {"name": f"train-{number}"}})
+        yield server
 
 
 @pytest.fixture
-def ask_about_batch(asked: list[str], plugin: Plugin) -> Asking:
-    """An API server with one Job of batch/v1, named train."""
+def ask_about_batch(plugin: Plugin, batch: OnlyBatch) -> Asking:
     own_kubectl(plugin)
     plugin.monkeypatch.setenv("COLUMNS", "400")
-
-    async def answer(request: web.Request) -> web.Response:
-        if request.path == "/api/v1/namespaces/ml/pods":
-            return web.json_response({"items": [{}, {}]})
-        if request.path != BATCH:
-            return web.json_response({"message": f"{request.path} not found"}, status=404)
-        if request.method != "GET":
-            asked.append(f"{request.method} {request.path_qs}")
-        return web.json_response({"metadata": {"name": "train"}, "spec": {}})
-
-    async def said(*words: str) -> Said:
-        app = web.Application()
-        app.router.add_route("*", "/{any:.*}", answer)
-        async with serving(app, Address("127.0.0.1", 0)) as port:
-            config = plugin.folder / "kubeconfig"
-            of = {"cluster": "c", "user": "u"}
-            clusters = [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{port}"}}]
-            document = {
-                "current-context": "x",
-                "contexts": [{"name": "x", "context": of}],
-                "clusters": clusters,
-            }
-            config.write_text(yaml.safe_dump({**document, "users": [{"name": "u", "user": {"token": "t"}}]}))
-            plugin.monkeypatch.setenv("KUBECONFIG", str(config))
-            code, out, err = await plugin.asking("job")(*words, "-n", "ml")
-        return Said(code, out.replace(f" --kubeconfig={config}", ""), err)
-
-    return said
+    return plugin.at(batch, "job")
 
 
-async def test_a_job_of_batch_is_deleted_with_its_pods(ask_about_batch: Asking, asked: list[str]) -> None:
-    assert await ask_about_batch("delete", "train") == (0, "job train deleted\n", "")
-    assert asked == [f"DELETE {BATCH}?propagationPolicy=Background"]
+async def test_a_job_of_batch_is_deleted_with_its_pods(ask_about_batch: Asking, batch: OnlyBatch) -> None:
+    assert await ask_about_batch("delete train -n ml") == (0, "job train deleted\n", "")
+    assert batch.changes() == [("DELETE", f"{BATCH}/train", {"propagationPolicy": "Background"})]
 
 
 async def test_logs_of_a_job_of_batch_are_those_of_its_pods(ask_about_batch: Asking) -> None:
-    code, out, _ = await ask_about_batch("logs", "train")
+    code, out, _ = await ask_about_batch("logs train -n ml")
     assert (code, out) == (
         0,
         "logs -n ml -l batch.kubernetes.io/job-name=train --prefix --max-log-requests=2 --all-containers --tail=-1\n",
     )
-    code, _, err = await ask_about_batch("logs", "train", "-t", "worker")
+    code, _, err = await ask_about_batch("logs train -t worker -n ml")
     assert (code, "job train is a Job of batch/v1, which has no tasks" in err) == (2, True)
 
 
 @pytest.mark.parametrize(("command", "done"), [("suspend", "suspended"), ("resume", "resumed")])
 async def test_a_job_of_batch_is_held_and_resumed(
-    ask_about_batch: Asking, asked: list[str], command: str, done: str
+    ask_about_batch: Asking, batch: OnlyBatch, command: str, done: str
 ) -> None:
-    assert await ask_about_batch(command, "train") == (0, f"job train is being {done}\n", "")
-    assert asked == [f"PATCH {BATCH}"]
+    assert await ask_about_batch(f"{command} train -n ml") == (0, f"job train is being {done}\n", "")
+    assert batch.changes() == [("PATCH", f"{BATCH}/train", {})]
 
 
 async def test_a_name_of_neither_kind_is_one_sentence(ask_about_batch: Asking) -> None:
-    code, _, err = await ask_about_batch("delete", "gone")
+    code, _, err = await ask_about_batch("delete gone -n ml")
     assert code == 1
     assert "there is no Volcano Job and no Job of batch/v1 gone in namespace ml" in err
-    code, _, err = await ask_about_batch("suspend", "gone")
+    code, _, err = await ask_about_batch("suspend gone -n ml")
     assert code == 1
     assert err.startswith("Error: Suspending job gone: ")

@@ -1,21 +1,17 @@
 """Queues are paused, resumed and deleted, and what is said of it is how it is."""
 
-import asyncio
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 from msgspec import structs
 
-from admission.cli.command_line import finish
-from admission.cli.kubectl_muster import kubectl_muster
 from admission.cli.output import Output
 from admission.cli.plugin.queues import overview_table, queue_table
 from queues.api.names import CHANGE_REASON
 from queues.read_api.bodies import QueueBody
 from tests.fakes.fake_api_server import answers
 from tests.fakes.fake_reader import queue as shown_queue
-from tests.fakes.plugin import Asking, Said
+from tests.fakes.plugin import Asking, Plugin
 from tests.unit.admission.cli.plugin.queue_server import QueueServer
 
 PAUSED = {"paused": True}
@@ -31,15 +27,8 @@ async def server() -> AsyncIterator[QueueServer]:
 
 
 @pytest.fixture
-def queue(server: QueueServer, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Asking:
-    config = ("--kubeconfig", str(server.kubeconfig(tmp_path)))
-
-    async def asked(*words: str) -> Said:
-        line = ("queue", *words, *config)
-        code = await asyncio.to_thread(finish, kubectl_muster, "kubectl muster", line)
-        return Said(code, *capfd.readouterr())
-
-    return asked
+def queue(plugin: Plugin, server: QueueServer) -> Asking:
+    return plugin.at(server, "queue")
 
 
 async def test_a_queue_is_paused_once_and_resumed_once(server: QueueServer, queue: Asking) -> None:

@@ -12,7 +12,6 @@ from msgspec import structs
 
 from tests.fakes.fake_reader import TEAM_B, FakeReader, served
 from tests.fakes.read_api.long_names import LongNames
-from tests.tables import with_rows
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.skipif(
@@ -68,21 +67,6 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
     terminal = Terminal(tmp_path)
     yield terminal
     terminal.tmux("kill-server")
-
-
-@pytest.mark.parametrize(("columns", "lines"), SIZES)
-@with_rows("words", "heading", "has")
-async def test_an_answer_fits_the_screen(
-    terminal: Terminal, words: str, heading: str, has: str, columns: int, lines: int
-) -> None:
-    async with served(FakeReader()) as url:
-        terminal.run(words, columns, lines, url)
-        screen = await terminal.shows(lambda shown: any(has in line for line in shown), has)
-    assert screen[0].startswith(heading)
-    assert len(screen) <= lines
-    # A line that is too long would go on in the next one, which begins with none of these.
-    rows = [line for line in screen if line]
-    assert all(len(line) <= columns for line in rows)
 
 
 @pytest.mark.parametrize(("columns", "lines"), SIZES)

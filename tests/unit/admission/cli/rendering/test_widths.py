@@ -16,9 +16,9 @@ from admission.cli.command_line import finish
 from admission.cli.examples import commands_of
 from admission.cli.kubectl_muster import kubectl_muster
 from admission.cli.rendering import terminal
-from queues.api.api_resources import JOB_FLOWS, NODE_DRAINS, NODES, RESERVATIONS, VOLCANO_JOBS
+from queues.api.api_resources import JOB_FLOWS, NODE_DRAINS, RESERVATIONS, VOLCANO_JOBS
 from tests.builders.trials.worlds_in_memory import batch_job
-from tests.fakes.fake_reader import FakeLeader, FakeReader, served
+from tests.fakes.fake_reader import FakeLeader, FakeReader, gpu_node, served
 from tests.fakes.read_api.long_names import NAMES, LongNames, renamed
 from tests.fakes.read_api.trial_server import TrialServer, crowded
 
@@ -105,19 +105,6 @@ class Long(LongNames):
         return renamed(await super().quota_at(*given, **more))
 
 
-def node(name: str) -> dict[str, Any]:
-    status = {
-        "allocatable": {GPU: "8"},
-        "capacity": {GPU: "8"},
-        "conditions": [{"type": "Ready", "status": "True"}],
-    }
-    return {
-        "metadata": {"name": name, "labels": {"topology.muster.dev/rack": "row-4-rack-7"}},
-        "spec": {},
-        "status": status,
-    }
-
-
 class Server(TrialServer):
     """An API server that passes questions on to a replica of Muster too."""
 
@@ -143,8 +130,6 @@ async def server() -> AsyncIterator[Server]:
         await server.add("root")
         await server.add(TEAM, parent="root", deserved={GPU: 16}, capability={GPU: 16})
         await server.add(OTHER, parent="root", deserved={GPU: 8}, loans=[])
-        for number in range(9):
-            await server.put(NODES.path(), node(f"{NODE}-{number}"))
         await put_closures(server)
         await put_flow(server)
         yield server
@@ -196,7 +181,12 @@ async def ask(
     file.write_text(yaml.safe_dump(batch_job("a-training-with-a-long-name", 3, queue="team", gpu=8)))
     monkeypatch.setenv("KUBECONFIG", str(server.kubeconfig(tmp_path)))
     reader: FakeReader = Long()
-    async with served(reader, leader=FakeLeader(crowded())) as trials, served(reader) as url:
+    leader = FakeLeader()
+    leader.nodes = [gpu_node(f"{NODE}-{number}", "row-4-rack-7") for number in range(9)]
+    async with (
+        served(reader, leader=FakeLeader(crowded())) as trials,
+        served(reader, leader=leader) as url,
+    ):
         server.muster, server.reader = trials, url
 
         async def asked(line: str, columns: int = 80) -> tuple[str, str]:

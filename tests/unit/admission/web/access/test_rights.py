@@ -79,6 +79,7 @@ async def test_who_needs_to_see_everything_is_told_which_rights_are_missing(
         await rights().require_everything(ALICE, "only who sees everything may try as another user")
     assert str(refused.value) == golden
     assert "muster-viewer" in refused.value.hint
+    assert await rights().unlisted(ALICE, DEVICES, QUEUES) == ("queues",)
     lacks.clear()
     await rights().require_everything(ALICE, "")
 

@@ -19,6 +19,7 @@ from admission.web.leader.answers import LeaderAnswers
 from admission.web.leader.channel import ChannelBroken, LeaderChannel
 from admission.web.leader.forwarding import ASKER, LeaderBusy, LeaderFailed, LeaderQuestions
 from admission.web.reader import NotLeading
+from queues.read_api.nodes import NodeList
 from queues.sql.leadership import Heartbeat
 from tests.builders.trials.worlds_in_memory import batch_job, two_racks
 from tests.fakes.fake_reader import FakeLeader, FakeReader, fake_api
@@ -131,6 +132,26 @@ async def test_a_trial_is_worked_on_where_it_can_be(tmp_path: Path) -> None:
         await channel.close()
 
     assert (status, msgspec.json.decode(told)["items"][0]["state"]) == (200, "admitted")
+
+
+async def test_the_nodes_are_told_where_they_are_known(tmp_path: Path) -> None:
+    world = two_racks()
+    answers = LeaderAnswers(
+        lambda: Decided(snapshot=world.snapshot, plan=world.plan),
+        metrics,
+        identity="b",
+        world_view=world.view,
+    )
+    socket = tmp_path / "leader.sock"
+    async with serving(answers.application(), socket):
+        channel = LeaderChannel(socket)
+        status, content = await channel.ask("/nodes", {"limit": "2"})
+        await channel.close()
+
+    found = msgspec.json.decode(content, type=NodeList)
+    assert (status, len(found.items)) == (200, 2)
+    assert found.continue_ == found.items[-1].name
+    assert found.items[0].accelerators[0].free == 8
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from admission.settings import Address
 from admission.web.http import errors_as_json, serving
 from admission.web.leader.channel import ChannelBroken, why_lost
 from admission.web.leader.silence import telling_silence
-from admission.web.reader import UnknownName
+from admission.web.reader import NotLeading, UnknownName
 from queues.errors import DatabaseUnavailable
 from queues.sql.leadership import Heartbeat
 
@@ -40,10 +40,15 @@ async def unanswered(request: web.Request) -> web.Response:
     raise ChannelBroken(reason=why_lost(TimeoutError()))
 
 
+async def elsewhere(request: web.Request) -> web.Response:
+    raise NotLeading(identity="muster-1", leader="muster-0")
+
+
 def application(heartbeat: Any) -> web.Application:
     app = web.Application(middlewares=[errors_as_json(""), telling_silence(heartbeat, lambda: NOW)])
     app.router.add_get("/apis/read.muster.dev/v1/namespaces/vision/workloads/small", unknown)
     app.router.add_get("/trials", unanswered)
+    app.router.add_get("/nodes", elsewhere)
     return app
 
 
@@ -67,6 +72,14 @@ async def test_a_leader_that_does_not_answer_is_told_with_how_long_it_is_silent(
         assert status == 503
         assert "nothing came within 12 seconds" in body["error"]
         assert body["hint"].startswith("Ask again in a few seconds")
+
+
+async def test_a_leader_that_is_elsewhere_is_named_as_long_as_it_is_not_silent() -> None:
+    status, body = await asked(silent_for(2), "/nodes")
+    assert (status, body["error"]) == (409, "This replica (muster-1) does not lead; muster-0 does.")
+    status, body = await asked(silent_for(134), "/nodes")
+    assert status == 503
+    assert body["error"].startswith("No leader answers: muster-0 led last")
 
 
 @pytest.mark.parametrize(("heartbeat", "code"), [(silent_for(134), 3), (silent_for(2), 1), (lost, 1)])

@@ -1,4 +1,4 @@
-"""What nodes can take, what seats hold there, and whose seats these are. SELECT only: any replica can answer."""
+"""Whose seats are on nodes. SELECT only: any replica can answer."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -7,66 +7,13 @@ from typing import Any, Final
 from sqlalchemy import Row, Subquery, any_, func, literal, not_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from queues.read_api import bodies
+from queues.read_api.nodes import NodeWorkloadsBody, SeatedBody
 from queues.read_api.quantities import quantities
-from queues.resources import DEVICE_MARK, WHOLE, is_device, scale
+from queues.resources import is_whole_gpu, scale
 from queues.sql.read.pending import may_see
 from queues.sql.read.rows import Seen
 from queues.sql.statements import TEXTS, attributes
-from queues.sql.tables import admissions, node_balances, node_limits, nodes
-
-
-async def node_use(tx: AsyncConnection, *, after: str, limit: int) -> tuple[bodies.NodeBody, ...]:
-    """Nodes by name, at most ``limit`` of those after a name."""
-    page = (
-        select(nodes.c.name, nodes.c.flavor, nodes.c.usable, nodes.c.closed)
-        .where(nodes.c.name > after)
-        .order_by(nodes.c.name)
-        .limit(limit)
-    )
-    found = (await tx.execute(page)).all()
-    names = [row.name for row in found]
-    limits: defaultdict[str, dict[str, int]] = defaultdict(dict)
-    used: defaultdict[str, dict[str, int]] = defaultdict(dict)
-    for table, amount, amounts in (
-        (node_limits, node_limits.c.amount, limits),
-        (node_balances, node_balances.c.used, used),
-    ):
-        rows = await tx.execute(
-            select(table.c.node, table.c.resource, amount.label("amount")).where(
-                table.c.node == func.any(names)
-            )
-        )
-        for row in rows:
-            amounts[row.node][row.resource] = row.amount
-    return tuple(
-        bodies.NodeBody(
-            **attributes(row, "name", "flavor", "usable", "closed"),
-            limits=quantities(limits[row.name]),
-            used=quantities(used[row.name]),
-            free_devices=free_devices(limits[row.name], used[row.name]),
-        )
-        for row in found
-    )
-
-
-def free_devices(limits: Mapping[str, int], used: Mapping[str, int]) -> dict[str, int]:
-    """Whole devices that no pod uses any part of, by resource, as the engine counts them.
-
-    The amounts have single devices (``nvidia.com/gpu#3``) where a node shares its devices. What is left of a device
-    that a pod has a part of is no whole device, also not together with what is left of another one.
-    """
-    free = {name: amount - used.get(name, 0) for name, amount in limits.items()}
-    found = {}
-    for name, amount in free.items():
-        if "/" not in name or is_device(name):
-            continue
-        each = [free[one] for one in free if one.startswith(f"{name}{DEVICE_MARK}") and one[-1].isdigit()]
-        slack = sum(left for left in each if 0 < left < WHOLE)
-        whole = max(0, amount - slack) // scale(name)
-        found[name] = min(whole, sum(left >= WHOLE for left in each)) if each else whole
-    return found
-
+from queues.sql.tables import admissions
 
 #: Workloads of one node that are named.
 MOST_NAMED: Final = 20
@@ -74,7 +21,7 @@ MOST_NAMED: Final = 20
 
 async def node_workloads(
     tx: AsyncConnection, names: Collection[str], seen: Seen | None, *, limit: int = MOST_NAMED
-) -> dict[str, bodies.NodeWorkloadsBody]:
+) -> dict[str, NodeWorkloadsBody]:
     """The workloads with seats on these nodes; a node without any is left out.
 
     ``seen``: which of them are named; ``limit``: at most so many on each node.
@@ -89,16 +36,18 @@ async def node_workloads(
     return {node: _workloads_body(seated, limit) for node, seated in of_nodes.items()}
 
 
-def _workloads_body(rows: Sequence[Row[Any]], limit: int) -> bodies.NodeWorkloadsBody:
+def _workloads_body(rows: Sequence[Row[Any]], limit: int) -> NodeWorkloadsBody:
     """The rows of one node: at least one."""
-    return bodies.NodeWorkloadsBody(
+    return NodeWorkloadsBody(
         items=tuple(
-            bodies.SeatedBody(
+            SeatedBody(
                 **attributes(row, "kind", "uid", "namespace", "name", "queue", "evicting", "seats"),
-                held=quantities(_sum(row.shapes)),
+                held=quantities(held),
+                gpus=sum(units / scale(name) for name, units in held.items() if is_whole_gpu(name)),
             )
             for row in rows
             if row.visible and row.rank <= limit
+            for held in (_sum(row.shapes),)
         ),
         total=rows[0].seen,
         hidden=rows[0].total - rows[0].seen,
