@@ -21,7 +21,7 @@ from admission.cli.confirmation import confirm
 from admission.cli.options import cluster
 from admission.cli.plugin.comparison import effects_text, trial_of_write
 from admission.cli.plugin.quota_set import Writing, writing
-from admission.cli.rendering.terminal import columns_of, printable, say
+from admission.cli.rendering.terminal import columns_of, say
 from admission.cli.resource_names import full_resource
 from admission.cli.times import FutureTime, LastingTime
 from queues.api.quota.loans import Entry, entry_of, lasting, without
@@ -30,7 +30,7 @@ from queues.errors import InvalidQuantity
 from queues.quota.accounts import Account
 from queues.quota.loans import Loan
 from queues.resources import GPU, amount
-from queues.text_format import rfc3339, short_duration
+from queues.text_format import printable, rfc3339, short_duration
 from queues.workload import FlavorName, QueueName
 
 

@@ -219,7 +219,7 @@ def rack_of(labels: Mapping[str, str], keys: Sequence[str]) -> str:
 def _closures(world: World, table: NodeTable, now: int) -> dict[NodeName, list[ClosureBody]]:
     """Reservations and drains that have not ended, by node."""
     found: dict[NodeName, list[ClosureBody]] = {}
-    for state in world.node_inventory.closures.states(now, world.queues):
+    for state in world.node_inventory.closures.states(now, world.queue_facts.deserved_over_time()):
         closure = state.fact.closure
         if closure is None or state.phase not in (ClosurePhase.PLANNED, ClosurePhase.ACTIVE):
             continue
