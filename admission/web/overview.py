@@ -21,6 +21,7 @@ from queues.api.names import SCHEDULING_VOLCANO
 from queues.api.quota.loans import loans_of
 from queues.api.types.queue import QueueDocument
 from queues.errors import InvalidDocument
+from queues.json_values import value_at
 from queues.order.policies import by_user, counts_use, small_first, urgency
 from queues.quota.accounts import Account
 from queues.quota.decayed_usage import DecayedUsage, PastUse
@@ -92,6 +93,7 @@ def tree(
     lines_in_order = [by_name[name] for name in order]
     paused = _inherited(lines_in_order, lambda line: line.paused)
     closed = _inherited(lines_in_order, lambda line: line.closed)
+    selecting = _inherited(lines_in_order, _selects_namespaces)
     counts = {name: (by_name[name].pending, by_name[name].admitted) for name in order}
     for name in reversed(order):
         parent = by_name[name].parent
@@ -101,9 +103,15 @@ def tree(
         replace(
             _queue(by_name[name], _state(by_name[name], closed, paused), *counts[name], pasts.get(name)),
             paused=name in paused,
+            open_to_all=not by_name[name].broken and name not in selecting,
         )
         for name in order
     )
+
+
+def _selects_namespaces(line: QueueLine) -> bool:
+    """Whether a queue states which namespaces may use it and those below it; that of root counts for no queue."""
+    return line.name != ROOT and value_at(line.document, "spec", "access", "namespaceSelector") is not None
 
 
 def _inherited(lines: Iterable[QueueLine], holds: Callable[[QueueLine], bool]) -> dict[QueueName, QueueName]:

@@ -123,6 +123,8 @@ class QueueBody(Body, frozen=True, kw_only=True):
     loans: tuple[LoanInForceBody, ...] = ()
     #: null: it states none.
     access_limits: AccessLimitsBody | None = None
+    #: Any namespace may use it: neither it nor a queue above it selects namespaces.
+    open_to_all: bool = False
 
 
 class QueueList(AgedBody, frozen=True, kw_only=True):

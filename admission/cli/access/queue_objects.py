@@ -10,7 +10,7 @@ from admission.cli.access.requests import Route, ask
 from admission.cli.command_line import CommandFailed
 from admission.cli.queue_names import NoSuchQueue, did_you_mean, no_such_queue
 from queues.api.api_resources import QUEUES, Document
-from queues.api.names import CHANGE_REASON, CHANGED_BY, ROOT_QUEUE
+from queues.api.names import CHANGE_REASON, CHANGED_BY
 from queues.api.quota.quota_document import Spec, parent_of
 from queues.errors import MusterError
 from queues.read_api.bodies import QueueBody, QueueList
@@ -108,23 +108,6 @@ def read_queues(route: Route) -> dict[str, QueueObject] | None:
         return None
     queues = [QueueObject(document=each) for each in found.get("items", ())]
     return {each.name: each for each in queues}
-
-
-def is_open_to_all(queues: Mapping[str, QueueObject] | None, name: str | None) -> bool:
-    """Whether any namespace may use a queue: neither it nor one above it selects namespaces. False if it is not known.
-
-    ``queues``: all there are, by name. None if they are not known.
-    """
-    seen: set[str] = set()
-    while name is not None and name != ROOT_QUEUE:
-        queue = (queues or {}).get(name)
-        access = queue.spec.get("access") if queue is not None else None
-        selects = isinstance(access, Mapping) and access.get("namespaceSelector") is not None
-        if queue is None or selects or name in seen:
-            return False
-        seen.add(name)
-        name = queue.parent
-    return queues is not None
 
 
 def queues_in_use(route: Route) -> dict[str, QueueBody]:

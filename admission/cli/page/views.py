@@ -11,7 +11,6 @@ from markupsafe import Markup
 
 from admission.cli.access.object_forms import ClosureObject
 from admission.cli.access.objects import listed
-from admission.cli.access.queue_objects import is_open_to_all, read_queues
 from admission.cli.access.requests import Route, Unanswered, ask, pages
 from admission.cli.output import age_of
 from admission.cli.page.charts import MOST_QUEUES, SPANS, over_time
@@ -136,16 +135,8 @@ class Views:
             waiting=pages(self.route, "pending", PendingList, {"queue": name}, limit=_SHOWN),
             resource=resource or usual_resource(body.items),
             planned=planned_of_queue(self._planned(), body.items, name, self.clock()),
-            is_open=self._is_open(name),
         )
         return View(title=f"Queue {name}", section="Queues", main=main, age=age_of(body)[0])
-
-    def _is_open(self, name: str) -> bool:
-        """Whether any namespace may use a queue; False if that is not known."""
-        try:
-            return is_open_to_all(read_queues(self.route), name)
-        except MusterError:
-            return False
 
     def _waiting(self, parts: Sequence[str], query: _Query) -> View:
         _only(parts, 0)

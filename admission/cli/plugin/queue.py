@@ -9,7 +9,6 @@ from admission.cli.access.queue_objects import (
     QueueObject,
     change_queue,
     checked_reason,
-    is_open_to_all,
     queues_above,
     queues_in_use,
     read_queue,
@@ -86,7 +85,8 @@ def create(
         confirm(f"Create queue {name}?", yes=yes)
     send(route, "POST", path, document, tried=tried)
     say(f"queue {name} created")
-    if is_open_to_all(read_queues(route), parent):
+    above = queues_in_use(route).get(parent)
+    if above is not None and above.open_to_all:
         say(
             f"Every namespace may use queue {name}: set spec.access.namespaceSelector to change that.",
             err=True,

@@ -27,6 +27,7 @@ def line(
     broken: bool = False,
     pending: int = 0,
     policy: dict[str, Any] | None = None,
+    access: dict[str, Any] | None = None,
     accounts: tuple[AccountLine, ...] = (),
 ) -> QueueLine:
     return QueueLine(
@@ -36,7 +37,7 @@ def line(
         closed=closed,
         broken=broken,
         changed_by="",
-        document={"spec": {"parent": parent, "policy": policy or {}}},
+        document={"spec": {"parent": parent, "policy": policy or {}, "access": access or {}}},
         accounts=accounts,
         pending=pending,
     )
@@ -68,6 +69,18 @@ def test_a_queue_below_a_paused_one_says_by_way_of_which() -> None:
         "a11": ("paused", "by way of a"),
         "b": ("open", ""),
     }
+
+
+def test_a_queue_is_open_to_every_namespace_if_nothing_on_its_path_selects() -> None:
+    selects = {"namespaceSelector": {}}
+    found = told(
+        line("root", None, access=selects),
+        line("a"),
+        line("a1", "a", access=selects),
+        line("a2", "a1"),
+        line("b", "c", broken=True),
+    )
+    assert [name for name, queue in found.items() if queue.open_to_all] == ["root", "a"]
 
 
 def test_a_queue_that_is_closed_and_paused_says_both() -> None:

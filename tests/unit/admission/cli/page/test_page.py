@@ -382,7 +382,7 @@ async def every_view(text: str) -> list[Markup]:
     planned = planned_view(
         Planned(lines=[keeps], gaps=(text,)), [structs.replace(queues[1], loans=(lent,))], 1.8e9
     )
-    of_queues = {"queues": queues, "resource": resource, "is_open": True}
+    of_queues = {"queues": queues, "resource": resource}
     views = [
         render("queues.html", queues=queues, resource=resource),
         render("queue.html", queue=queues[1], below=queues, waiting=pending, planned=planned, **of_queues),
