@@ -282,7 +282,7 @@ class LeaderTerm:
                 await self._prepare(writers, report)
                 await self._carry_out(writers, job_controller, unseen, report)
                 statuses.reconcile(report.dirty_workloads, report)
-                self._remove_what_is_done(writers, job_controller, statuses)
+                self._remove_what_is_done(writers, statuses)
                 rested = asyncio.get_running_loop().time() + REST
                 left = await self._store_rest(cycle)
                 if not (left or cycle.is_due() or self.informers.changed.is_set()):
@@ -371,9 +371,7 @@ class LeaderTerm:
         tasks.create_task(loop.run(), name="statuses")
         return loop
 
-    def _remove_what_is_done(
-        self, writers: "_Writers", job_controller: VolcanoJobController, statuses: StatusLoop
-    ) -> None:
+    def _remove_what_is_done(self, writers: "_Writers", statuses: StatusLoop) -> None:
         """Finalizers of pods whose end is stored, and Commands that were carried out."""
         world, client, check = writers.world, self._dependencies.client, self._check_lease
         leaving = world.volcano_jobs.may_disappear()
@@ -381,9 +379,7 @@ class LeaderTerm:
         if world.commands.awaits_queues():
             statuses.look_at_queues()
         now = int(self._lease.now())
-        done = world.commands.finished(
-            world.facts, world.volcano_jobs.stored, world.queues, now, unreadable=job_controller.problems
-        )
+        done = world.commands.finished(world.facts, world.volcano_jobs.stored, world.queues, now)
         writers.commands.reconcile(command_deleted(client, check, command) for command in done)
 
     def _run_beside(self, world: World, tasks: asyncio.TaskGroup) -> None:

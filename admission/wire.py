@@ -42,14 +42,6 @@ class WireCondition(WireStruct):
     last_transition_time: str | None = None
 
 
-class WireNetworkTopology(WireStruct):
-    """How far apart pods may lie, in tiers."""
-
-    mode: str | None = None
-    highest_tier_allowed: Int32 | None = None
-    highest_tier_name: str | None = None
-
-
 class WireCommand(WireStruct):
     """A Command of Volcano."""
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from admission.facts.devices import PodResourceClaim
 from admission.facts.pods import NOTHING_SAID, Conduct
+from admission.facts.volcano_jobs import NOTHING_SHOWN, JobSpec, ShownState
 from admission.facts.volumes import PodVolume
 from queues.api.api_resources import ObjectRef
 from queues.label_selectors import selects
@@ -212,5 +213,7 @@ class WorkloadFact:
     conduct: Conduct = NOTHING_SAID
     #: Status and reason of Muster's condition on the object when it was first seen; None if not known. Not compared.
     told: tuple[str, str] | None = field(default=None, compare=False)
-    #: Volcano Job: the object as JSON, from which pods are made.
-    document: bytes = field(default=b"", compare=False, repr=False)
+    #: Volcano Job: what its pods are made from; None if it cannot be read. Not compared: ``generation`` is.
+    job: JobSpec | None = field(default=None, compare=False, repr=False)
+    #: Volcano Job: where it is, as its status says. Not compared, as the ledger knows better.
+    shown: ShownState = field(default=NOTHING_SHOWN, compare=False)

@@ -10,12 +10,12 @@ from enum import StrEnum
 from typing import Any, Final, Literal
 
 from admission.engine.reasons import not_enough_pods
+from admission.facts.volcano_jobs import JobSpec
 from admission.facts.workloads import ADMITTED, NO_CONDITION
 from admission.reconcile.expected_starts import ExpectedStart, tells_news, with_start
 from admission.reconcile.named_workloads import reason_told_in
 from admission.volcano_jobs.companions import Companion
 from admission.volcano_jobs.dependencies import WaitingTask
-from admission.volcano_jobs.job import JobSpec
 from admission.volcano_jobs.state import JobState
 from admission.volcano_jobs.view import Counts
 from admission.workloads.kinds.gang_words import UNSCHEDULABLE, code_in, gang_sentence, word_of

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from admission.decode.pod_templates import affinity_as_written
-from admission.volcano_jobs.job import read_job
+from admission.facts.volcano_jobs import JobSpec, TaskSpec
 from admission.volcano_jobs.pods import PodRules, PodSettings, pod_manifest
 from admission.wire import WireMetadata
 from queues.api import names
@@ -53,15 +53,8 @@ def pod_of_job(job: WireMetadata, template: bytes) -> Document:
     }
 
 
-def pod_of_task(document: bytes, task_name: str, rules: PodRules) -> Document | None:
-    """A pod as Muster makes it for a task of a Volcano Job; None if the Job has no such task. Raises InvalidDocument.
-
-    ``document``: the Job as the API server has it.
-    """
-    job = read_job(document)
-    task = job.task(task_name)
-    if task is None:
-        return None
+def pod_of_task(job: JobSpec, task: TaskSpec, rules: PodRules) -> Document:
+    """A pod as Muster makes it for a task of a Volcano Job. Raises InvalidDocument."""
     settings = PodSettings(admission=_NO_ADMISSION, rules=rules)
     pod = pod_manifest(job, task, 0, NodeName(""), settings)
     # A pod of this name may be there still, of an earlier attempt.

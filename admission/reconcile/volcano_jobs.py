@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 
-from admission.volcano_jobs.job import JobSpec, read_job
 from admission.volcano_jobs.lifecycle import act, advance, carry_out, end
 from admission.volcano_jobs.pod_changes import JobWork, work_for
 from admission.volcano_jobs.pods import PodRules
@@ -19,52 +18,29 @@ from queues.workload import QueueName, WorkloadKey, WorkloadKind
 
 
 class VolcanoJobController:
-    """Reads each Job's document once and keeps the result while the document stays the same."""
+    """What is known of Jobs, and when they are to be looked at."""
 
     def __init__(self, rules: PodRules) -> None:
         self._rules = rules
-        self._specs: dict[WorkloadKey, tuple[bytes, JobSpec | None]] = {}
-        #: Jobs with a document that cannot be used, and its errors.
-        self.problems: dict[WorkloadKey, str] = {}
         #: When (seconds since the epoch) Jobs are to be looked at though nothing changes, soonest first.
         self._looks: list[tuple[int, WorkloadKey]] = []
         #: The first of these of each Job.
         self._next_look: dict[WorkloadKey, int] = {}
 
-    def spec(self, world: World, key: WorkloadKey) -> JobSpec | None:
-        """A Job's document; None if the Job is gone or its document cannot be used."""
-        fact = world.facts.get(key)
-        if fact is None or not fact.document:
-            self._specs.pop(key, None)
-            self.problems.pop(key, None)
-            return None
-        known = self._specs.get(key)
-        if known is not None and known[0] is fact.document:
-            return known[1]
-        self.problems.pop(key, None)
-        try:
-            spec: JobSpec | None = read_job(fact.document)
-        except InvalidDocument as error:
-            self.problems[key] = str(error)
-            spec = None
-        self._specs[key] = (fact.document, spec)
-        return spec
-
     def view(self, world: World, key: WorkloadKey) -> JobView | None:
-        """What is seen of a Job now."""
-        spec = self.spec(world, key)
-        if spec is None:
+        """What is seen of a Job now; None if it is gone, or if its document cannot be used."""
+        fact, state = world.facts.get(key), world.states.get(key)
+        if fact is None or fact.job is None:
             return None
-        state = world.states.get(key)
         return JobView(
-            spec=spec,
+            spec=fact.job,
             pods=tuple(world.pod_index.of(key)),
             admissions=tuple(world.admission_index.of(key)),
             ended=state.ended if state is not None else {},
             outcomes=world.volcano_jobs.outcomes.get(key, {}),
-            deleting=world.facts[key].deleting,
+            deleting=fact.deleting,
             outgrown=state.outgrown if state is not None else {},
-            commands=tuple(each for each in world.commands.of_job(key) if is_about(each, world.facts[key])),
+            commands=tuple(each for each in world.commands.of_job(key) if is_about(each, fact)),
             beyond_budgets=state.beyond_budgets if state is not None else frozenset(),
             run_out=_run_out(world, key) if state is not None and state.is_run_out else "",
         )
@@ -103,9 +79,8 @@ class VolcanoJobController:
                 kept = world.queue_facts.keeps_from_autoscalers(QueueName(view.spec.queue))
                 work = work_for(key, state, view, now, rules=self._rules, has_group=has_group, kept=kept)
                 self._look_again(key, state, view, now)
-            except InvalidDocument as error:
-                self.problems[key] = str(error)
-                continue
+            except InvalidDocument:
+                continue  # no pod is made with flags of a plugin that cannot be used
             except Exception as error:
                 # A defect that one Job brings to light must not keep the others waiting.
                 world.note_defect(key, error)

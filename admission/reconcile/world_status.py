@@ -7,6 +7,7 @@ from typing import Final
 
 from admission.engine.reasons import not_allowed
 from admission.facts.pods import PodFact, PodPhase
+from admission.facts.volcano_jobs import job_group_name
 from admission.reconcile.enqueued_groups import EnqueuedGroups
 from admission.reconcile.events import start_event, unschedulable_event, waiting_event
 from admission.reconcile.expected_starts import ExpectedStart, ToldStarts
@@ -22,7 +23,6 @@ from admission.reconcile.status import (
 )
 from admission.reconcile.volcano_jobs import VolcanoJobController
 from admission.volcano_jobs.dependencies import not_started
-from admission.volcano_jobs.job import job_group_name
 from admission.volcano_jobs.pod_changes import companions_of
 from admission.workloads.kinds import StatusForm, object_ref, support_of
 from admission.workloads.seats import is_live
@@ -223,7 +223,7 @@ class WorldStatuses:
         if fact is None or fact.deleting:
             return
         if view is None:
-            message = self.jobs.problems.get(key, "its document cannot be read")
+            message = "" if fact.obstacle is None else fact.obstacle.message
             document = {"phase": "Pending", "reason": ReasonCode.INVALID_SPEC, "message": message}
             yield StatusWanted(ref=ref, fields={"state": document}, seen=fact.phase)
             return

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from admission.volcano_jobs.job import JobSpec
+from admission.facts.volcano_jobs import JobSpec
 from queues.api.api_resources import ApiResource
 from queues.api.names import BATCH_VOLCANO, JOB_NAME, JOB_NAMESPACE
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from admission.facts.pods import PodPhase
-from admission.volcano_jobs.job import TaskSpec
+from admission.facts.volcano_jobs import TaskSpec
 from admission.volcano_jobs.state import JobState
 from admission.volcano_jobs.view import Counts, JobView, is_stale
 

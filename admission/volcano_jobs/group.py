@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import msgspec
 
+from admission.facts.volcano_jobs import JobSpec, TaskSpec
 from admission.volcano_jobs.companions import Companion, owned_manifest
-from admission.volcano_jobs.job import JobSpec, TaskSpec
 from queues.api.api_resources import POD_GROUPS
 from queues.api.names import PARTITION_ID, TASK_SPEC
 from queues.api.reading.quota_usage import QuotaUsage

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from admission.facts.volcano_jobs import JobSpec
 from admission.volcano_jobs.dependencies import can_never_start
-from admission.volcano_jobs.job import JobSpec
 from admission.volcano_jobs.state import MOST_COMMANDS, TARGETED, Action, Cause, JobState, Phase
 from admission.volcano_jobs.view import Counts, JobView
 from queues.command import Command

@@ -9,9 +9,9 @@ from itertools import islice
 from typing import Final
 
 from admission.facts.pods import PodFact, PodPhase
+from admission.facts.volcano_jobs import JobSpec
 from admission.volcano_jobs.companions import Companion
 from admission.volcano_jobs.dependencies import waiting_tasks
-from admission.volcano_jobs.job import JobSpec
 from admission.volcano_jobs.lifecycle import expired
 from admission.volcano_jobs.plugins import plugins_of
 from admission.volcano_jobs.pods import PodRules, PodSettings

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import msgspec
 
+from admission.facts.volcano_jobs import JobSpec, TaskSpec
 from admission.volcano_jobs.companions import owner_reference
-from admission.volcano_jobs.job import JobSpec, TaskSpec
 from admission.volcano_jobs.plugins import plugins_of
 from admission.volcano_jobs.task_index import IndexFormat, IndexPlaceholder, TaskIndex
 from admission.volcano_jobs.volumes import mount_volumes

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from admission.facts.pods import PodFact, PodPhase
-from admission.volcano_jobs.job import JobSpec, PolicySpec, TaskSpec
+from admission.facts.volcano_jobs import JobSpec, PolicySpec, TaskSpec
 from admission.volcano_jobs.lifecycle import ACTIONS
 from admission.volcano_jobs.state import TARGETED, Action, JobState, Phase
 from admission.volcano_jobs.view import JobView, is_stale

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from admission.facts.pods import PodFact, PodPhase
-from admission.volcano_jobs.job import JobSpec
+from admission.facts.volcano_jobs import JobSpec
 from admission.volcano_jobs.state import STOPPED, JobState
 from queues.admissions import Admission
 from queues.command import Command

@@ -3,8 +3,8 @@
 from hashlib import blake2b
 from typing import Any
 
+from admission.facts.volcano_jobs import JobSpec, VolumeSpec
 from admission.volcano_jobs.companions import Companion, owned_manifest
-from admission.volcano_jobs.job import JobSpec, VolumeSpec
 from admission.volcano_jobs.plugins.containers import add_volume
 from queues.api.api_resources import VOLUME_CLAIMS
 

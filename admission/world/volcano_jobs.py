@@ -1,19 +1,15 @@
 """Volcano Jobs: their states as the ledger has them, how their pods ended, and Commands that are not done yet. Pure."""
 
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-import msgspec
-
-from admission.decode.fields import seconds
 from admission.facts.changes import Change
 from admission.facts.cluster import QueueFact
 from admission.facts.pods import PodFact, PodPhase
 from admission.facts.workloads import WorkloadFact
 from admission.volcano_jobs.state import STOPPED, JobState, Phase
 from admission.volcano_jobs.view import is_stale
-from admission.wire import Int32, WireStruct
 from admission.workloads.kinds import Holding, support_of
 from admission.workloads.seats import is_live
 from admission.world.persistence import current_outcomes
@@ -103,38 +99,12 @@ class VolcanoJobs:
 
 
 def first_state(key: WorkloadKey, fact: WorkloadFact | None) -> JobState:
-    """Where a Job begins that the ledger has no state of, as its status says.
-
-    Pods that Volcano made, or Muster with another ledger, carry the version; what has ended, or was stopped, stays so.
-    """
-    new = JobState(uid=key.uid)
-    if fact is None or not fact.phase or not fact.document:
-        return new
-    try:
-        status = _DOCUMENT.decode(fact.document).status
-    except msgspec.DecodeError:
-        return new
-    new = replace(new, version=max(0, status.version or 0), retry_count=max(0, status.retry_count or 0))
-    if fact.phase not in STOPPED:
-        return new
-    return new.entered(Phase(fact.phase), seconds(status.state.last_transition_time))
-
-
-class _State(WireStruct):
-    last_transition_time: str | None = None
-
-
-class _Status(WireStruct):
-    version: Int32 | None = None
-    retry_count: Int32 | None = None
-    state: _State = msgspec.field(default_factory=_State)
-
-
-class _Document(WireStruct):
-    status: _Status = msgspec.field(default_factory=_Status)
-
-
-_DOCUMENT: Final = msgspec.json.Decoder(_Document)
+    """Where a Job begins that the ledger has no state of: as its status says, if it ended or was stopped."""
+    if fact is None or not fact.phase:
+        return JobState(uid=key.uid)
+    shown = fact.shown
+    state = JobState(uid=key.uid, version=shown.version, retry_count=shown.retry_count)
+    return state.entered(Phase(fact.phase), shown.since) if fact.phase in STOPPED else state
 
 
 def _is_run_by_muster(key: WorkloadKey) -> bool:
@@ -236,13 +206,11 @@ class Commands:
         jobs: Mapping[str, JobState],
         queues: Mapping[QueueName, QueueFact],
         now: int,
-        *,
-        unreadable: Container[WorkloadKey] = (),
     ) -> list[Command]:
         """Commands whose objects are to be deleted: carried out, or long about nothing that they can be carried out on.
 
-        ``unreadable``: Jobs with a document that cannot be used. Of the Commands for a Queue the oldest goes first, so
-        that a leader that knows nothing of the others finds the last.
+        Of the Commands for a Queue the oldest goes first, so that a leader that knows nothing of the others finds the
+        last.
         """
         found = []
         for kind, name in self._by_target:
@@ -253,7 +221,7 @@ class Commands:
                 else:
                     fact, job = facts.get(job_of(command)), jobs.get(command.target_uid)
                     done = job is not None and command.uid in job.commands
-                    there = fact is not None and is_about(command, fact) and fact.key not in unreadable
+                    there = fact is not None and is_about(command, fact) and fact.job is not None
                 if done or (not there and now >= command.created + TARGET_SEEN_WITHIN):
                     found.append(command)
                 if kind == QUEUES.kind:

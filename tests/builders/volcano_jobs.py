@@ -1,9 +1,14 @@
 """A Volcano Job, its pods and its admission, for unit tests of admission.volcano_jobs."""
 
+from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
+from admission.decode.volcano_jobs import job_of
 from admission.facts.pods import PodFact, PodPhase, PodShape
-from admission.volcano_jobs.job import JobSpec, read_job
+from admission.facts.volcano_jobs import JobSpec
+from admission.wire import WireMetadata
 from queues.admissions import Admission, AdmissionState, Seat
 from queues.resources import Resources
 from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey, WorkloadKind
@@ -44,6 +49,17 @@ def document(**spec: Any) -> dict[str, Any]:
             **spec,
         },
     }
+
+
+class _Document(msgspec.Struct):
+    metadata: WireMetadata
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+def read_job(document: bytes | Mapping[str, Any]) -> JobSpec:
+    raw = document if isinstance(document, bytes) else msgspec.json.encode(document)
+    read = msgspec.json.decode(raw, type=_Document)
+    return job_of(read.metadata, read.spec)
 
 
 def job(**spec: Any) -> JobSpec:

@@ -244,11 +244,9 @@ class DryRunWriter:
 
     async def _pod(self, key: TemplateKey, of: WorkloadFact) -> dict[str, Any] | None:
         """A pod of the template. None if the workload has changed since. Raises ApiError, InvalidDocument."""
-        if of.key.kind is WorkloadKind.VOLCANO_JOB:
-            named = zip(of.pod_sets, keys_of(of), strict=True)
-            return pod_of_task(
-                of.document, next(pods.name for pods, each in named if each == key), self._rules
-            )
+        if of.job is not None:
+            tasks = zip(of.job.tasks, keys_of(of), strict=True)
+            return pod_of_task(of.job, next(task for task, each in tasks if each == key), self._rules)
         job = _JOB.decode(await self._client.get(JOBS.path(of.namespace, of.name)))
         template = bytes(job.spec.template)
         return pod_of_job(job.metadata, template) if template_digest(template) == key.digest else None

@@ -8,8 +8,8 @@ functions here, and its flags in ``queues.api.validation.plugin_flags``.
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
+from admission.facts.volcano_jobs import JobSpec, TaskSpec
 from admission.volcano_jobs.companions import Companion
-from admission.volcano_jobs.job import JobSpec, TaskSpec
 from admission.volcano_jobs.plugins import frameworks, ray, ssh, svc
 from admission.volcano_jobs.task_index import IndexPlaceholder, TaskIndex
 from queues.api.validation.plugin_flags import PluginFlags

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.volcano_jobs.job import JobSpec, TaskSpec
+from admission.facts.volcano_jobs import JobSpec, TaskSpec
 from admission.volcano_jobs.plugins.containers import add_environment, open_port
 from admission.volcano_jobs.plugins.svc import hosts_of
 from admission.volcano_jobs.task_index import IndexPlaceholder, TaskIndex

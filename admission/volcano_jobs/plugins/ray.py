@@ -6,8 +6,8 @@ The plugin ``svc`` comes with it.
 from collections.abc import Mapping
 from typing import Any
 
+from admission.facts.volcano_jobs import JobSpec, TaskSpec
 from admission.volcano_jobs.companions import Companion, job_selector, owned_manifest
-from admission.volcano_jobs.job import JobSpec, TaskSpec
 from admission.volcano_jobs.plugins.containers import open_port
 from admission.volcano_jobs.plugins.svc import hosts_of
 from admission.volcano_jobs.task_index import IndexPlaceholder, TaskIndex

@@ -9,8 +9,8 @@ from base64 import b64encode
 from collections.abc import Mapping
 from typing import Any, Final
 
+from admission.facts.volcano_jobs import JobSpec, TaskSpec
 from admission.volcano_jobs.companions import Companion, owned_manifest
-from admission.volcano_jobs.job import JobSpec, TaskSpec
 from admission.volcano_jobs.plugins.containers import add_volume
 from admission.volcano_jobs.plugins.svc import hosts_of
 from admission.volcano_jobs.task_index import IndexPlaceholder, TaskIndex

@@ -2,8 +2,8 @@
 
 from typing import Any, NamedTuple
 
+from admission.facts.volcano_jobs import JobSpec, TaskSpec
 from admission.volcano_jobs.companions import Companion, job_selector, owned_manifest
-from admission.volcano_jobs.job import JobSpec, TaskSpec
 from admission.volcano_jobs.plugins.containers import add_environment, add_volume
 from admission.volcano_jobs.task_index import IndexPlaceholder, TaskIndex
 from queues.api.api_resources import CONFIG_MAPS, NETWORK_POLICIES, SERVICES

@@ -13,13 +13,14 @@ from admission.decode.interruption import conduct_of
 from admission.decode.pod_templates import TemplatePods, pod_set_of
 from admission.decode.template_trials import template_digest
 from admission.decode.topology_requests import tier_of
+from admission.decode.volcano_jobs import job_of
 from admission.decode.workload_facts import of_possible_size, queue_said, shared_request
 from admission.facts.pods import PodPhase
+from admission.facts.volcano_jobs import NOTHING_SHOWN, JobSpec, NetworkTopology, ShownState, TaskSpec
 from admission.facts.volumes import PodVolume
 from admission.facts.workloads import NOTHING_BY_NAME, GroupRequest, WorkloadFact
-from admission.volcano_jobs.job import JobSpec, TaskSpec, job_of
 from admission.volcano_jobs.volumes import claim_name
-from admission.wire import WireMetadata, WireNetworkTopology, WireOwnerReference, WireStruct
+from admission.wire import Int32, WireMetadata, WireOwnerReference, WireStruct
 from admission.workloads.inputs import WorkloadInputs
 from admission.workloads.kinds.support import Holding, KindSupport, ObjectReader, StatusForm, controlled_by
 from admission.workloads.seats import SeatMap
@@ -34,11 +35,11 @@ _ENDED: Final = frozenset({"Completed", "Failed", "Terminated", "Aborted"})
 
 
 class WireVolcanoJobSpec(WireStruct):
-    """The part of a spec that counts even if the rest cannot be read (``admission.volcano_jobs.job`` has all of it)."""
+    """The part of a spec that counts even if the rest cannot be read (``decode.volcano_jobs`` has all of it)."""
 
     queue: str | None = None
     priority_class_name: str | None = None
-    network_topology: WireNetworkTopology | None = None
+    network_topology: NetworkTopology | None = None
 
 
 class WireVolcanoJobState(WireStruct):
@@ -61,17 +62,17 @@ class WireVolcanoJob(WireStruct):
     status: WireVolcanoJobStatus | None = None
 
 
-def volcano_job_fact(job: WireVolcanoJob, raw: bytes) -> WorkloadFact:
-    """A Volcano Job with its document, from which its pods are made."""
+def volcano_job_fact(job: WireVolcanoJob, raw: bytes | msgspec.Raw) -> WorkloadFact:
+    """A Volcano Job, with all that its pods are made from."""
     meta, values = job.metadata, UserValues()
     document = _DOCUMENT.decode(raw)
-    document.metadata.pop("managedFields", None)
-    fact = replace(_object_fact(job, values), document=msgspec.json.encode(document))
+    fact = replace(_object_fact(job, values), shown=_shown_state(document.status))
     try:
         spec = job_of(meta, document.spec)
     except InvalidDocument as error:
         values.note(str(error))
         return replace(fact, obstacle=values.obstacle)
+    fact = replace(fact, job=spec)
     if len(document.spec) > LARGEST_AFFINITY:
         affinity = sum(affinity_size(task.template) for task in spec.tasks)
         if not is_of_possible_size(affinity, values, "spec.tasks[].template.spec"):
@@ -203,17 +204,34 @@ def _task_contradiction(task: TaskSpec, seen: set[str]) -> str | None:
     return None
 
 
-class _Document(msgspec.Struct, rename="camel"):
-    """A whole object; its parts stay as they were written."""
+class _Document(msgspec.Struct):
+    """An object in parts, each read by itself."""
 
-    metadata: dict[str, msgspec.Raw]
-    api_version: msgspec.Raw = msgspec.Raw(b'"batch.volcano.sh/v1alpha1"')
-    kind: msgspec.Raw = msgspec.Raw(b'"Job"')
     spec: msgspec.Raw = msgspec.Raw(b"{}")
     status: msgspec.Raw = msgspec.Raw(b"{}")
 
 
+class _State(WireStruct):
+    last_transition_time: str | None = None
+
+
+class _Status(WireStruct):
+    version: Int32 | None = None
+    retry_count: Int32 | None = None
+    state: _State = msgspec.field(default_factory=_State)
+
+
 _DOCUMENT: Final = msgspec.json.Decoder(_Document)
+_STATUS: Final = msgspec.json.Decoder(_Status)
+
+
+def _shown_state(raw: msgspec.Raw) -> ShownState:
+    try:
+        status = _STATUS.decode(raw)
+    except msgspec.DecodeError:
+        return NOTHING_SHOWN
+    version, retry_count = max(0, status.version or 0), max(0, status.retry_count or 0)
+    return one(ShownState(version, retry_count, seconds(status.state.last_transition_time)))
 
 
 def _pod_sets(inputs: WorkloadInputs, places: Sequence[SeatMap]) -> tuple[PodSet, ...]:
@@ -241,7 +259,7 @@ VOLCANO_JOB = KindSupport(
     reader=ObjectReader(
         informer="volcano-jobs",
         wire=WireVolcanoJob,
-        fact=lambda job, raw: volcano_job_fact(job, bytes(raw)),
+        fact=volcano_job_fact,
     ),
     holding=Holding.NO_PODS,
     status=StatusForm.VOLCANO_JOB,

@@ -9,10 +9,10 @@ from typing import Any, NoReturn, cast
 import msgspec
 
 from admission.facts.pods import PodFact, PodPhase, PodShape
+from admission.facts.volcano_jobs import JobSpec
 from admission.kube.client.client import Client
 from admission.kube.writers.repeated_writes import RepeatedWrites, finalizer_removed
 from admission.kube.writers.volcano_jobs import JobReport, VolcanoJobWriter
-from admission.volcano_jobs.job import JobSpec, read_job
 from admission.volcano_jobs.pod_changes import JobWork, work_for
 from admission.volcano_jobs.pods import PodRules
 from admission.volcano_jobs.state import JobState, Phase
@@ -25,7 +25,7 @@ from queues.errors import Conflict, NotFound
 from queues.resources import Resources
 from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey, WorkloadKind
 from tests import waiting
-from tests.builders.volcano_jobs import document
+from tests.builders.volcano_jobs import document, read_job
 
 Document = dict[str, Any]
 

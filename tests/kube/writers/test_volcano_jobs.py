@@ -9,14 +9,15 @@ from aiohttp import web
 from cryptography.hazmat.primitives import serialization
 
 from admission.facts.pods import PodFact, PodPhase, PodShape
+from admission.facts.volcano_jobs import JobSpec
 from admission.kube.client.client import Client
 from admission.kube.writers.volcano_jobs import JobReport
-from admission.volcano_jobs.job import JobSpec, read_job
 from admission.volcano_jobs.state import Phase
 from deploy.local.cluster import LocalCluster
 from queues.resources import Resources
 from queues.workload import AdmissionId
 from tests import waiting
+from tests.builders.volcano_jobs import read_job
 from tests.fakes.fake_api_server import FakeApiServer
 from tests.kube.support.posted_volcano_jobs import (
     Document,

@@ -18,8 +18,9 @@ from admission.world.volcano_jobs import TARGET_SEEN_WITHIN, first_state
 from queues.api.types.queue import QueueDocument
 from queues.command import Command
 from queues.workload import QueueName
+from tests.builders.decoded_workloads import a_volcano_job, task
 from tests.builders.facts import NOW, VOLCANO, queue, volcano_job, world
-from tests.builders.volcano_jobs import KEY, UID, document, job
+from tests.builders.volcano_jobs import KEY, UID, job
 
 UID_OF_QUEUE = "q-uid"
 
@@ -142,31 +143,32 @@ def test_a_command_from_elsewhere_or_by_another_name_is_none_for_the_job(fields:
     """The API server asked for the rights of its author by namespace and name; the uid says nothing about them."""
     jobs = VolcanoJobController(PodRules())
     evil = replace(command(1, "TerminateJob", target_uid=VOLCANO.uid), **{"namespace": "ns", **fields})
-    known = asked(evil, known=world([volcano_job(4, document=msgspec.json.encode(document(plugins={})))]))
+    known = asked(evil, known=world([volcano_job(4, job=job(plugins={}))]))
     assert jobs.view(known, VOLCANO).commands == ()
     assert finished(known, now=TARGET_SEEN_WITHIN + 1) == ["command-1"]
 
 
 def test_a_command_for_a_job_that_cannot_be_read_goes_after_a_while() -> None:
     abort = replace(command(1, "AbortJob", target_uid=VOLCANO.uid), namespace="ns")
-    known = asked(abort, known=world([volcano_job(4)]))
+    known = asked(abort, known=world([volcano_job(4, job=job())]))
     assert finished(known, now=TARGET_SEEN_WITHIN + 1) == []
-    assert finished(known, now=TARGET_SEEN_WITHIN + 1, unreadable={VOLCANO}) == ["command-1"]
+    unreadable = asked(abort, known=world([volcano_job(4)]))
+    assert finished(unreadable, now=TARGET_SEEN_WITHIN) == []
+    assert finished(unreadable, now=TARGET_SEEN_WITHIN + 1) == ["command-1"]
 
 
 @pytest.mark.parametrize("phase", ["Completed", "Failed", "Terminated", "Aborted", "Aborting"])
 def test_what_has_ended_stays_so_though_the_ledger_does_not_know_it(phase: str) -> None:
     status = {"state": {"phase": phase, "lastTransitionTime": "2026-01-01T00:00:00Z"}, "version": 3}
-    fact = volcano_job(4, phase=phase, document=msgspec.json.encode({**document(), "status": status}))
-    found = first_state(VOLCANO, fact)
+    found = first_state(VOLCANO, a_volcano_job(task(), status=status))
     assert (found.phase, found.version, found.last_transition) == (phase, 3, 1_767_225_600)
     assert found.is_stopped()
 
 
 def test_a_job_that_ran_begins_with_the_version_of_its_pods() -> None:
     status = {"state": {"phase": "Running"}, "version": 3, "retryCount": 2}
-    fact = volcano_job(4, phase="Running", document=msgspec.json.encode({**document(), "status": status}))
-    assert first_state(VOLCANO, fact) == JobState(uid=VOLCANO.uid, version=3, retry_count=2)
+    found = first_state(VOLCANO, a_volcano_job(task(), status=status))
+    assert found == JobState(uid=VOLCANO.uid, version=3, retry_count=2)
 
 
 def test_a_command_for_nothing_that_there_is_goes_after_a_while() -> None:

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from admission.volcano_jobs.job import JobSpec
+from admission.facts.volcano_jobs import JobSpec
 from admission.volcano_jobs.pod_changes import companions_of
 from admission.volcano_jobs.pods import PodSettings, PodTemplateRenderer, pod_manifest
 from queues.workload import AdmissionId, NodeName

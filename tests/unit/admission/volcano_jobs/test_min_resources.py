@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from admission.facts.volcano_jobs import JobSpec, TaskSpec
 from admission.volcano_jobs.group import counted_pods, group_of, min_resources
-from admission.volcano_jobs.job import JobSpec, TaskSpec, read_job
+from tests.builders.volcano_jobs import read_job
 from tests.tables import named_rows
 
 

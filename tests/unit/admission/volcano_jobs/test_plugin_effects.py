@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from admission.volcano_jobs.job import JobSpec
+from admission.facts.volcano_jobs import JobSpec
 from admission.volcano_jobs.pod_changes import companions_of
 from admission.volcano_jobs.pods import PodSettings, pod_manifest
 from queues.api.crd import PlainDumper

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from admission.facts.pods import PodFact, PodPhase
+from admission.facts.volcano_jobs import JobSpec
 from admission.volcano_jobs import pod_changes
-from admission.volcano_jobs.job import JobSpec, read_job
 from admission.volcano_jobs.pod_changes import JobWork, companions_of, work_for
 from admission.volcano_jobs.pods import PodRules
 from admission.volcano_jobs.state import JobState, Phase
@@ -14,7 +14,7 @@ from admission.volcano_jobs.view import JobView
 from queues.admissions import AdmissionState
 from queues.errors import InvalidDocument
 from queues.workload import AdmissionId
-from tests.builders.volcano_jobs import KEY, UID, admission, document, job, pod
+from tests.builders.volcano_jobs import KEY, UID, admission, document, job, pod, read_job
 
 RULES = PodRules()
 

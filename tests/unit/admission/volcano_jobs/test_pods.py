@@ -5,13 +5,12 @@ from typing import Any
 import pytest
 
 from admission.volcano_jobs import plugins
-from admission.volcano_jobs.job import read_job
 from admission.volcano_jobs.pods import PodRules, PodSettings, PodTemplateRenderer, pod_manifest
 from queues.api.names import KEPT_FROM_AUTOSCALERS
 from queues.api.validation.plugin_flags import PLUGINS
 from queues.errors import InvalidDocument
 from queues.workload import AdmissionId, NodeName
-from tests.builders.volcano_jobs import UID, document, job
+from tests.builders.volcano_jobs import UID, document, job, read_job
 from tests.function_calls import calls_of
 from tests.tables import with_rows
 

@@ -32,12 +32,10 @@ def test_task_minimums_above_the_gang_do_not_count() -> None:
     assert [pods.minimum for pods in fact.pod_sets] == [0, 0]
 
 
-def test_the_document_is_kept_without_managed_fields() -> None:
-    fact = a_volcano_job(task(), meta={"managedFields": [{"manager": "x"}], "labels": {"a": "b"}})
-    document = msgspec.json.decode(fact.document)
-    assert document["metadata"]["labels"] == {"a": "b"}
-    assert "managedFields" not in document["metadata"]
-    assert document["spec"]["tasks"][0]["template"] == TEMPLATE
+def test_what_pods_are_made_from_is_kept() -> None:
+    job = a_volcano_job(task(), meta={"labels": {"a": "b"}}).job
+    assert job is not None
+    assert (job.labels, msgspec.json.decode(job.tasks[0].template)) == ({"a": "b"}, TEMPLATE)
 
 
 def asking(**requests: Any) -> dict[str, Any]:

@@ -4,13 +4,12 @@ Defaults are those of Volcano's mutating webhook, so a Job reads the same whethe
 """
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Annotated, Any, Final
 
 import msgspec
 
-from admission.wire import Int32, WireMetadata, WireNetworkTopology, WireStruct
+from admission.facts.volcano_jobs import JobSpec, NetworkTopology, PolicySpec, TaskSpec, VolumeSpec
+from admission.wire import Int32, WireMetadata, WireStruct
 from queues.api.model import excerpt
 from queues.api.names import DEFAULT_QUEUE, QUEUE_LABEL
 from queues.api.reading.user_values import MOST_ENTRIES, MOST_POD_SETS, duration
@@ -18,122 +17,6 @@ from queues.api.validation.defaults import MAX_RETRY, with_needed_plugins
 from queues.api.validation.plugin_flags import unsupported_plugins
 from queues.api.validation.unsupported import UNTIMED, unsupported_fields
 from queues.errors import InvalidDocument
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PolicySpec:
-    """An action that the owner of a Job wants on an event, or on an exit code."""
-
-    action: str
-    events: frozenset[str] = frozenset()
-    exit_code: int | None = None
-    #: Seconds for which what is seen must last; 0: none.
-    timeout: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskSpec:
-    """Pods of one shape: ``<job>-<task>-0`` … ``<job>-<task>-<replicas-1>``."""
-
-    name: str
-    replicas: int = 1
-    #: Pods of the task that must start together, and succeed.
-    minimum: int = 0
-    #: The pod template as written, JSON; decoded only while a pod is created.
-    template: bytes = b"{}"
-    #: ``hostname`` and ``subdomain`` of the template; "": they follow from the names of pod and Job.
-    hostname: str = ""
-    subdomain: str = ""
-    #: Pods per partition; 0: the task has no partitions.
-    partition_size: int = 0
-    #: Partitions that must start together, each whole; 0: no minimum of their own.
-    min_partitions: int = 0
-    #: How close the pods of a partition must be; None for anywhere.
-    partition_topology: WireNetworkTopology | None = None
-    #: In their order; they go before those of the Job.
-    policies: tuple[PolicySpec, ...] = ()
-    #: Names of tasks that are started before; with ``depends_on_any`` one of them is enough.
-    depends_on: tuple[str, ...] = ()
-    depends_on_any: bool = False
-    #: Restarts of containers in all pods together after which the task has failed; -1: never.
-    max_retry: int = MAX_RETRY
-
-
-class VolumeSpec(WireStruct):
-    """A volume mounted in every container of every pod of the Job."""
-
-    mount_path: str = ""
-    #: An existing claim; "": a claim is created from ``volume_claim``.
-    volume_claim_name: str = ""
-    volume_claim: Mapping[str, Any] | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobSpec:
-    """One generation of a Volcano Job."""
-
-    namespace: str
-    name: str
-    uid: str
-    generation: int = 0
-    queue: str = "default"
-    #: As written; mapped when pods are created.
-    scheduler_name: str = ""
-    priority_class: str = ""
-    #: Gang size.
-    minimum: int
-    tasks: tuple[TaskSpec, ...]
-    #: Plugin name → its flags as written.
-    plugins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    volumes: tuple[VolumeSpec, ...] = ()
-    #: In their order.
-    policies: tuple[PolicySpec, ...] = ()
-    max_retry: int = MAX_RETRY
-    #: Number of succeeded pods that completes the Job; None if the Job ends when all pods have ended.
-    min_success: int | None = None
-    #: Seconds after the end until the Job is deleted; None if the Job is kept.
-    ttl: int | None = None
-    labels: Mapping[str, str] = field(default_factory=dict)
-    annotations: Mapping[str, str] = field(default_factory=dict)
-    #: Seconds that the Job will run, as its owner expects; None if that is not said.
-    running_estimate: int | None = None
-    #: ``networkTopology`` as written, copied to the PodGroup.
-    network_topology: Mapping[str, Any] | None = None
-    #: Paths of fields that the document has and Muster does not act on yet.
-    unsupported: tuple[str, ...] = ()
-
-    @property
-    def group_name(self) -> str:
-        """Name of the PodGroup that stands for the Job."""
-        return job_group_name(self.name, self.uid)
-
-    @property
-    def replicas(self) -> int:
-        """Pods of all tasks."""
-        return sum(task.replicas for task in self.tasks)
-
-    def task(self, name: str) -> TaskSpec | None:
-        """The task of that name."""
-        return next((task for task in self.tasks if task.name == name), None)
-
-    def pod_name(self, task: str, index: int) -> str:
-        """The name of a pod, as Volcano forms it."""
-        return f"{self.name}-{task}-{index}"
-
-
-def job_group_name(name: str, uid: str) -> str:
-    """Name of the PodGroup that stands for the Job of this name and uid, as Volcano forms it."""
-    return f"{name}-{uid}"
-
-
-def read_job(document: bytes | Mapping[str, Any]) -> JobSpec:
-    """The Job of a whole document, JSON or decoded. Raises InvalidDocument."""
-    raw = document if isinstance(document, bytes) else msgspec.json.encode(document)
-    try:
-        job = _JOB.decode(raw)
-    except msgspec.DecodeError as error:
-        raise _invalid(str(error)) from error
-    return job_of(job.metadata, job.spec)
 
 
 def job_of(metadata: WireMetadata, spec_json: msgspec.Raw) -> JobSpec:
@@ -185,15 +68,10 @@ _FEW: Final = msgspec.Meta(max_length=MOST_ENTRIES)
 
 
 # The fields that are decoded.
-class _Job(WireStruct):
-    metadata: WireMetadata
-    spec: msgspec.Raw
-
-
 class _Partition(WireStruct):
     partition_size: Int32 = 0
     min_partitions: Int32 = 0
-    network_topology: WireNetworkTopology | None = None
+    network_topology: NetworkTopology | None = None
 
 
 class _Policy(WireStruct):
@@ -250,8 +128,6 @@ class _Names(msgspec.Struct):
 class _Template(msgspec.Struct):
     spec: _Names = msgspec.field(default_factory=_Names)
 
-
-_JOB: Final = msgspec.json.Decoder(_Job)
 
 _SPEC: Final = msgspec.json.Decoder(_Spec)
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from admission.volcano_jobs.job import read_job
 from queues.api.check.document import documents_of
 from queues.api.types.volcano_job import VolcanoJob
 from queues.api.validation.unsupported import unsupported
 from queues.api.validation.validation import defaulted, kind_of
+from tests.builders.volcano_jobs import read_job
 
 
 def as_stored(value):
