@@ -19,7 +19,7 @@ from admission.facts.pods import PodFact
 from admission.facts.workloads import JobRevision, WorkloadFact
 from admission.reconcile.operator_jobs import resumed, suspended
 from admission.workloads.inputs import Timeouts
-from admission.workloads.kinds import Holding, support_of
+from admission.workloads.kinds import SUSPENDED, Holding, support_of
 from admission.workloads.kinds.batch_job import FAILING, UNSTARTED
 from admission.workloads.seats import may_be_seated, may_take
 from admission.workloads.state import WorkloadState
@@ -127,7 +127,7 @@ def orders_for(
     orders = [order for order in removals if order.uid not in to_recreate]
     if holding is Holding.NO_PODS:
         return orders
-    if holding.is_suspended and fact is not None and not state.is_over:
+    if holding in SUSPENDED and fact is not None and not state.is_over:
         orders += _job_orders(state, fact, inventory, kept=kept)
     if not state.is_over:
         orders += _releases(state, fact, promised, kept=kept)

@@ -21,7 +21,7 @@ from admission.facts.volumes import PodVolume, unseen_volumes
 from admission.facts.workloads import WorkloadFact
 from admission.wire import WirePod
 from admission.workloads.context import Context, in_context
-from admission.workloads.kinds import KINDS, KindSupport, read_pod
+from admission.workloads.kinds import KINDS, SUSPENDED, KindSupport, read_pod
 from queues.api import names
 from queues.api.api_resources import POD_GROUPS, VOLCANO_JOBS
 from queues.api.model import excerpt
@@ -228,7 +228,7 @@ def _of_object(found: Submitted, fact: WorkloadFact, support: KindSupport, conte
         return found.with_item(state=TrialState.UNMANAGED)
     if read.conduct.ignored:
         return found.refused(*read.conduct.ignored)
-    if support.holding.is_suspended:
+    if support.holding in SUSPENDED:
         read = replace(read, suspended=True)
     return _with_warning(
         replace(found, fact=read), (volume for each in read.volumes.values() for volume in each)

@@ -28,7 +28,7 @@ from admission.workloads.job_counts import (
     with_ended,
     within,
 )
-from admission.workloads.kinds import Holding, KindSupport, support_of
+from admission.workloads.kinds import SUSPENDED, Holding, KindSupport, support_of
 from admission.workloads.kinds.batch_job import as_counted
 from admission.workloads.mismatched_pods import RequestChanges, outgrowing_pods, request_changes
 from admission.workloads.pod_sets import RefusedPlaces, SetOnNode, enlarged, without_succeeded
@@ -71,7 +71,7 @@ def pods_to_come(
         wanted = {(pods_.name, ordinal) for pods_ in pod_sets for ordinal in pods_.wanted()}
         places = frozenset(wanted - taken_places(seat_maps))
         return PodsToCome(Counter(name for name, _ in places), places)
-    if support.holding.is_suspended:
+    if support.holding in SUSPENDED:
         sitting = Counter(
             place.admission.seats[index].pod_set for place in seat_maps for index in place.seated
         )
@@ -145,7 +145,7 @@ def as_controlled(inputs: WorkloadInputs, seat_maps: Sequence[SeatMap]) -> Workl
     of a directed Job to any of its nodes, and a Job that is made larger may become one with a seat for each index.
     """
     fact = inputs.fact
-    if fact is None or not support_of(fact.key).holding.is_suspended:
+    if fact is None or support_of(fact.key).holding not in SUSPENDED:
         return inputs
     if fact.counts is None:
         return _without_succeeded(inputs, fact)

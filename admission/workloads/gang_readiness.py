@@ -28,7 +28,7 @@ from admission.engine.snapshot import Rollback
 from admission.facts.pods import PodFact, PodPhase
 from admission.workloads.inputs import NOT_MISSING, MissingSince, Timeouts, WorkloadInputs, revision_of
 from admission.workloads.job_counts import indexes_to_come
-from admission.workloads.kinds import support_of
+from admission.workloads.kinds import SUSPENDED, support_of
 from admission.workloads.rollback import with_joined
 from admission.workloads.seats import SeatMap, awaits_seat, is_live, vacant_and_due
 from queues.api import names
@@ -100,7 +100,7 @@ def gang_readiness(
 ) -> GangReadiness:
     """The readiness of the open admissions of a workload, the oldest first, without the seats that end now."""
     # A Job is suspended whole, so members that join it later cannot go back alone.
-    judged = places[:1] if support_of(inputs.key).holding.is_suspended else places
+    judged = places[:1] if support_of(inputs.key).holding in SUSPENDED else places
     gangs = [_awaited_gang(place, inputs, places) for place in judged if _is_awaited(place)]
     # Where no pod is left, all have succeeded.
     gangs = [gang for gang in gangs if gang.place.seated or gang.vacant]
@@ -111,12 +111,19 @@ def gang_readiness(
     unready = [gang for gang in gangs if not gang.is_ready()] if within else []
     deadlines = {gang.place.admission.id: gang.begins() + within for gang in unready}
     steady = {gang.place.admission.id: gang.ready_since() + timeouts.ready_for for gang in ready}
-    late = _late(inputs, places, [gang for gang in unready if deadlines[gang.place.admission.id] <= now])
-    rollback_at = timeouts.next_try(inputs.setbacks.rollbacks, now)
+    not_before = timeouts.next_try(inputs.setbacks.rollbacks, now)
+    late = {
+        id_: Rollback(
+            ReasonCode.NOT_READY, gang.told_late(within), not_before, revision_of(inputs.fact, inputs.pods)
+        )
+        for gang in unready
+        if deadlines[id_ := gang.place.admission.id] <= now
+    }
+    late = with_joined(places, late)
     return GangReadiness(
         ready=tuple(id_ for id_, at in steady.items() if at <= now and id_ not in late),
         running={gang.place.admission.id: gang.ready_since() for gang in ready} or _NOTHING,
-        late={id_: rollback._replace(not_before=rollback_at) for id_, rollback in late.items()} or _NOTHING,
+        late=late or _NOTHING,
         problem=_problem(unready, deadlines),
         look_at=min((at for at in (*steady.values(), *deadlines.values()) if at > now), default=None),
     )
@@ -168,23 +175,6 @@ def _succeeded(place: SeatMap, vacant: Sequence[int], inputs: WorkloadInputs) ->
     shown = [pod for pod in inputs.pods if pod.phase is PodPhase.SUCCEEDED and pod.admission == admission.id]
     stored |= {pod.seat for pod in shown if pod.seat in places}
     return len(stored) + sum(pod.seat is None for pod in shown)
-
-
-def _late(
-    inputs: WorkloadInputs, places: Sequence[SeatMap], gangs: Sequence[_AwaitedGang]
-) -> dict[AdmissionId, Rollback]:
-    """Admissions that go back: a gang with all that joined it; else what joined alone."""
-    revision, within = revision_of(inputs.fact, inputs.pods), inputs.policy.ready_within or 0
-    found = {
-        gang.place.admission.id: Rollback(
-            ReasonCode.NOT_READY,
-            gang.told_late(within),
-            0,
-            revision,
-        )
-        for gang in gangs
-    }
-    return with_joined(places, found)
 
 
 def _problem(gangs: Iterable[_AwaitedGang], deadlines: Mapping[AdmissionId, int]) -> Reason | None:
@@ -280,7 +270,7 @@ class _LackingGang:
             return f"{named} (scheduling gates of others: {listed(sorted(gates))})"
         if inputs.refusal is not None:
             return f"{named} ({inputs.refusal.message})"
-        if support_of(inputs.key).holding.is_suspended:
+        if support_of(inputs.key).holding in SUSPENDED:
             return f"{named} (events of the Job say why its controller makes none)"
         return named
 
@@ -342,7 +332,7 @@ def _goes_on(place: SeatMap, inputs: WorkloadInputs, places: Sequence[SeatMap]) 
     """Whether no more pods are missing than a gang, or what joined it, can do without."""
     if place is not places[0]:
         # A Job is suspended whole, so what joined it cannot go back alone.
-        return bool(place.seated) or support_of(inputs.key).holding.is_suspended
+        return bool(place.seated) or support_of(inputs.key).holding in SUSPENDED
     live = _live(places)
     return live > 0 and (inputs.fact is None or live + _done(inputs) >= inputs.fact.minimum)
 
@@ -362,14 +352,14 @@ def _done(inputs: WorkloadInputs) -> int:
 def _unnoticed(inputs: WorkloadInputs, places: Iterable[SeatMap]) -> str:
     """Why a Job stays whose controller counts pods that are gone: they may have succeeded. "": it counts none."""
     fact = inputs.fact
-    if fact is None or not support_of(inputs.key).holding.is_suspended or fact.active <= _live(places):
+    if fact is None or support_of(inputs.key).holding not in SUSPENDED or fact.active <= _live(places):
         return ""
     return f"the seats are kept: the Job's status still says {counted(fact.active, 'active pod')}"
 
 
 def _failure_backoff(inputs: WorkloadInputs) -> int:
     """Seconds that a controller may wait on purpose before it makes a pod again."""
-    if not support_of(inputs.key).holding.is_suspended:
+    if support_of(inputs.key).holding not in SUSPENDED:
         return 0
     failed = any(pod.phase is PodPhase.FAILED for pod in inputs.pods)
     return JOB_FAILURE_BACKOFF if failed else 0

@@ -17,7 +17,7 @@ from admission.engine.snapshot import Unbooked, UnbookedPod
 from admission.facts.pods import PodFact
 from admission.facts.workloads import WorkloadFact
 from admission.workloads.inputs import DEFAULT_QUEUE, WorkloadInputs
-from admission.workloads.kinds import Holding, KindSupport, support_of
+from admission.workloads.kinds import SUSPENDED, Holding, KindSupport, support_of
 from admission.workloads.pod_sets import FreeOrdinals
 from admission.workloads.seats import (
     SeatMap,
@@ -34,7 +34,7 @@ from queues.plan import Reason
 from queues.reason_codes import ReasonCode
 from queues.resources import NOTHING, Resources
 from queues.text_format import rfc3339
-from queues.workload import UNUSABLE_QUEUE, AdmissionId, Obstacle, PodSet
+from queues.workload import UNUSABLE_QUEUE, AdmissionId, Obstacle, PodSet, WorkloadKind
 
 
 class Mismatch(NamedTuple):
@@ -84,13 +84,13 @@ def outgrown_seats(inputs: WorkloadInputs, places: Iterable[SeatMap]) -> Mapping
     """
     fact = inputs.fact
     holding = support_of(inputs.key).holding
-    if fact is None or holding is Holding.GATED or (holding.is_suspended and not fact.suspended):
+    if fact is None or holding is Holding.GATED or (holding in SUSPENDED and not fact.suspended):
         return {}
     pod_sets = {pods.name: pods for pods in fact.pod_sets}
     found: dict[AdmissionId, frozenset[int]] = {}
     for place in places:
         admission = place.admission
-        whole = holding.is_suspended
+        whole = holding in SUSPENDED
         seats = range(len(admission.seats)) if whole else place.vacant()
         outgrown = frozenset(
             index
@@ -340,7 +340,7 @@ def _is_left_alone(pod: PodFact, inputs: WorkloadInputs) -> bool:
     """
     if pod.admission is None or pod.gated or pod.node is not None:
         return False
-    return pod.uid in inputs.origins or (support_of(inputs.key).is_pod and pod.group is not None)
+    return pod.uid in inputs.origins or (inputs.key.kind is WorkloadKind.POD and pod.group is not None)
 
 
 def outgrowing_pods(place: SeatMap) -> tuple[PodFact, ...]:

@@ -57,7 +57,7 @@ from admission.workloads.workload import (
 from queues.admissions import AdmissionState
 from queues.plan import Reason
 from queues.resources import Resources
-from queues.workload import AdmissionId, NodeName, Obstacle, Result, Workload, WorkloadKey
+from queues.workload import AdmissionId, NodeName, Obstacle, Result, Workload, WorkloadKey, WorkloadKind
 
 #: States share these: there may be 200,000 of them.
 _NOTHING: Final[Mapping[Any, Any]] = MappingProxyType({})
@@ -182,7 +182,7 @@ def derive_state(inputs: WorkloadInputs, now: int, timeouts: Timeouts) -> Worklo
     support = support_of(inputs.key)
     if not _exists(inputs, support) and not inputs.admissions:
         return None
-    over = _over(inputs, support)
+    over = _over(inputs)
     if over and not inputs.admissions and not any(is_live(pod) for pod in inputs.pods):
         return _ended_state(inputs)
     inputs = with_children(_with_pods_as_made(inputs))
@@ -207,7 +207,7 @@ def _held_state(
         is_untried=wish.untried is not None,
         needs_seats=wish.needs_seats,
         is_over=over,
-        is_gone=inputs.fact is None and not (support.is_pod and inputs.pods),
+        is_gone=inputs.fact is None and not (inputs.key.kind is WorkloadKind.POD and inputs.pods),
         result=result_of(inputs) if over else result_so_far(inputs),
         pods=tuple(inputs.pods),
         is_by_ordinal=bool(held.seat_maps) and support.is_by_ordinal(inputs.fact),
@@ -403,8 +403,7 @@ def _waiting_state(inputs: WorkloadInputs, support: KindSupport) -> WorkloadStat
 def _ignored(inputs: WorkloadInputs) -> tuple[str, ...]:
     """Of its object, or where there is none or it is a group, of its pods as well."""
     told = () if inputs.fact is None else inputs.fact.conduct.ignored
-    support = support_of(inputs.key)
-    if support.is_pod or support.is_group:
+    if inputs.key.kind is WorkloadKind.POD or support_of(inputs.key).is_group:
         told = (*told, *(sentence for pod in inputs.pods for sentence in pod.conduct.ignored))
     return first_ignored(told) if told else ()
 
@@ -433,14 +432,14 @@ def state_beside(inputs: WorkloadInputs, obstacle: Obstacle) -> WorkloadState | 
 
 
 def _exists(inputs: WorkloadInputs, support: KindSupport) -> bool:
-    if support.is_pod:
+    if inputs.key.kind is WorkloadKind.POD:
         return bool(inputs.recreations) or any(is_live(pod) for pod in inputs.pods)
     fact = inputs.fact
     return fact is not None and (fact.queue is not None or not support.needs_queue)
 
 
-def _over(inputs: WorkloadInputs, support: KindSupport) -> bool:
-    if support.is_pod:
+def _over(inputs: WorkloadInputs) -> bool:
+    if inputs.key.kind is WorkloadKind.POD:
         return not (inputs.recreations or any(is_live(pod) and not pod.deleting for pod in inputs.pods))
     fact = inputs.fact
     return fact is None or fact.finished or fact.deleting or inputs.job_result is not None

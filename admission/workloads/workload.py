@@ -290,8 +290,8 @@ def end_of(
         return Result.UNKNOWN
     if fact is not None and fact.finished:
         return Result.FAILED if fact.failed else Result.SUCCEEDED
-    support = support_of(key)
-    of_pods = _result_of_pods(pods) if support.is_pod or support.is_group else Result.UNKNOWN
+    by_pods = key.kind is WorkloadKind.POD or support_of(key).is_group
+    of_pods = _result_of_pods(pods) if by_pods else Result.UNKNOWN
     return None if of_pods is Result.UNKNOWN else of_pods
 
 
@@ -334,7 +334,7 @@ def _held_by_gates(pods: Sequence[PodFact]) -> Obstacle:
 
 def _workload_of_pod(inputs: WorkloadInputs, pod_sets: tuple[PodSet, ...], arrival: int) -> Workload:
     """A bare pod, there or to be made again; or the remains of an object that is gone, known from its admissions."""
-    pod = inputs.pods[0] if inputs.pods and support_of(inputs.key).is_pod else None
+    pod = inputs.pods[0] if inputs.pods and inputs.key.kind is WorkloadKind.POD else None
     last = inputs.admissions[-1] if inputs.admissions else None
     again = next(iter(inputs.recreations), None)
     obstacle = obstacle_of_run_out(inputs)

@@ -15,7 +15,7 @@ from admission.world.reasons import without_more_nodes
 from queues.admissions import NO_SETBACKS, Claim, LastEviction, PodOutcome, Recreation, Setbacks
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode
-from queues.workload import NodeName, QueueName, Result, WorkloadKey
+from queues.workload import NodeName, QueueName, Result, WorkloadKey, WorkloadKind
 from queues.world_rows import WorldRows
 
 Outcomes = dict[tuple[str, int], PodPhase]
@@ -202,7 +202,7 @@ class Recreations:
         if intent is None or pod.controller or (pod.namespace, pod.name) != (intent.namespace, intent.name):
             return
         self.put(intent.pod_uid, None)
-        if support_of(intent.workload).is_pod:
+        if intent.workload.kind is WorkloadKind.POD:
             self.successions[WorkloadKey(intent.workload.kind, pod.uid)] = intent.workload
 
     def saved(self, entries: Mapping[str, Recreation | None]) -> set[WorkloadKey]:

@@ -167,12 +167,11 @@ class PodIndex:
 
     def _is_managed(self, job: WorkloadKey) -> bool:
         """Whether pods that this Job controls are Muster's by that."""
-        support = support_of(job)
-        if support.is_pod:
+        if job.kind is WorkloadKind.POD:
             return False
         fact = self.facts.get(job)
         managed = fact is not None and fact.queue is not None
-        return managed or not support.needs_queue or self._admission_index.holds(job)
+        return managed or not support_of(job).needs_queue or self._admission_index.holds(job)
 
     def why_disowned(self, pod: PodFact) -> str:
         """What keeps a pod from being one of the Job that it names as its controller; "": nothing does.

@@ -25,7 +25,6 @@ from admission.workloads.inputs import (
     WorkloadInputs,
     revision_of,
 )
-from admission.workloads.kinds import support_of
 from admission.workloads.pod_sets import NOTHING_ASKED
 from admission.workloads.rollback import Deadlines
 from admission.workloads.seats import is_live
@@ -51,7 +50,7 @@ from queues.plan import Reason, Setback
 from queues.quota.permissions import QueuePermissions, QueueUser
 from queues.quota.queue import DEFAULT_POLICY, ROOT
 from queues.reason_codes import ReasonCode
-from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey
+from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey, WorkloadKind
 from queues.world_rows import WorldRows
 
 
@@ -624,7 +623,7 @@ class World:
             policy=DEFAULT_POLICY if user is None else self.queue_permissions.policy(user.queue),
             run_limit=self.queue_permissions.run_limit(admissions[0].queue) if admissions else None,
             held_by=self.queue_permissions.policy(admissions[0].queue) if admissions else DEFAULT_POLICY,
-            disowned=self.pod_index.why_disowned(pods[0]) if support_of(key).is_pod and pods else "",
+            disowned=self.pod_index.why_disowned(pods[0]) if key.kind is WorkloadKind.POD and pods else "",
             closed=self.admission_index.closed_on(key, pods),
             origins=self.admission_index.origins(key, pods),
         )

@@ -34,10 +34,11 @@ from admission.world.volcano_jobs import VolcanoJobs
 from queues.admissions import AdmissionState
 from queues.errors import DatabaseError, OutcomeUnknown
 from queues.sql import database, leadership, ledger
-from queues.sql.ledger.types import LedgerTransaction
+from queues.sql.leadership import LedgerTransaction
 from queues.sql.observed import workloads as observed
 from queues.sql.statements import KEYS
 from queues.sql.tables import fences, leases
+from queues.workload import WorkloadKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +134,7 @@ def _departs_at_once() -> None:
     right = worlds.derive_state
 
     def derive(inputs: Any, *others: Any) -> Any:
-        gone = inputs.fact is None and not support_of(inputs.key).is_pod
+        gone = inputs.fact is None and inputs.key.kind is not WorkloadKind.POD
         return None if gone else right(inputs, *others)
 
     _set(worlds, "derive_state", derive)

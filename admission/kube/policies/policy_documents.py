@@ -35,7 +35,7 @@ from admission.kube.policies.cel import (
 )
 from admission.kube.policies.fixed_fields import job_change
 from admission.kube.policies.operator_templates import classes_of, places_of, templates_of
-from admission.workloads.kinds import KINDS
+from admission.workloads.kinds import KINDS, SUSPENDED
 from admission.workloads.kinds.operators import OPERATOR_KINDS, OperatorKind
 from queues.api import api_resources, kueue_names, names
 from queues.api.api_resources import (
@@ -49,6 +49,7 @@ from queues.api.api_resources import (
 from queues.api.json_patch import escaped
 from queues.api.node_affinity import REQUIRED
 from queues.api.validation import command_rules, queued_work
+from queues.workload import WorkloadKind
 
 #: The verb of users who may delete by force pods that run: of administrators, who may do everything.
 FORCE: Final = "force-delete"
@@ -107,7 +108,7 @@ def signed_kinds() -> list[tuple[str, ApiResource]]:
     of_workloads = [
         (f"{support.kind}s", support.resource)
         for support in KINDS
-        if not support.is_pod and not support.holding.is_suspended
+        if support.kind is not WorkloadKind.POD and support.holding not in SUSPENDED
     ]
     return [*of_workloads, *JOB_STARTERS]
 

@@ -27,7 +27,6 @@ from admission.reconcile.release import (
     orders_for,
     paths_of,
 )
-from admission.workloads.kinds import support_of
 from admission.workloads.state import WorkloadState
 from admission.world.world import World
 from queues.api import names
@@ -36,7 +35,7 @@ from queues.api.json_patch import Step
 from queues.errors import ApiError, ApiRefused, Conflict, NotFound
 from queues.plan import Reason
 from queues.reason_codes import ReasonCode
-from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey
+from queues.workload import AdmissionId, NodeName, QueueName, WorkloadKey, WorkloadKind
 
 _log = logging.getLogger(__name__)
 
@@ -368,7 +367,7 @@ def _path(order: Order) -> str:
 
 def _is_of_pod(key: WorkloadKey, uid: str) -> bool:
     """Whether this is the uid of a pod; else it is that of the Job itself."""
-    return uid != key.uid or support_of(key).is_pod
+    return uid != key.uid or key.kind is WorkloadKind.POD
 
 
 def _promises(write: AwaitedWrite) -> Iterable[Promised]:

@@ -14,7 +14,7 @@ from admission.workloads.kinds.members import member_of
 from admission.workloads.kinds.operators import OPERATOR_KINDS
 from admission.workloads.kinds.pod import BARE_POD
 from admission.workloads.kinds.pod_group import POD_GROUP
-from admission.workloads.kinds.support import Holding, KindSupport, ObjectReader, StatusForm
+from admission.workloads.kinds.support import SUSPENDED, Holding, KindSupport, ObjectReader, StatusForm
 from admission.workloads.kinds.volcano_job import VOLCANO_JOB
 from queues.api.api_resources import ObjectRef
 from queues.workload import WorkloadKey, WorkloadKind
@@ -25,6 +25,7 @@ __all__ = [
     "KINDS",
     "OPERATOR_KINDS",
     "POD_GROUP",
+    "SUSPENDED",
     "VOLCANO_JOB",
     "Holding",
     "KindSupport",

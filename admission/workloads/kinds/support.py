@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -33,10 +33,9 @@ class Holding(Enum):
     #: and gives each pod its seat. For an eviction it is suspended again, and the operator deletes its pods.
     SUSPENDED_AND_GATED = "suspended, then gated"
 
-    @property
-    def is_suspended(self) -> bool:
-        """Whether the object is suspended while it waits."""
-        return self in (Holding.SUSPENDED, Holding.SUSPENDED_AND_GATED)
+
+#: The object is suspended while it waits.
+SUSPENDED: Final = frozenset((Holding.SUSPENDED, Holding.SUSPENDED_AND_GATED))
 
 
 class StatusForm(Enum):
@@ -94,11 +93,6 @@ class KindSupport:
     pod_sets: Callable[[WorkloadInputs, Sequence[SeatMap]], tuple[PodSet, ...]]
     #: Name of the pod set that a pod of the workload is in.
     pod_set_name: Callable[[PodFact, WorkloadFact | None], str]
-
-    @property
-    def is_pod(self) -> bool:
-        """True if the object is a pod without a group."""
-        return self.reader is None
 
 
 def is_made_by(metadata: WireMetadata, kinds: Iterable[ApiResource]) -> bool:

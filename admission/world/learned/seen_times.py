@@ -25,7 +25,7 @@ from admission.world.pods import PodIndex
 from queues.admissions import Admission, StageTimes
 from queues.plan import Plan
 from queues.resources import Resources
-from queues.workload import AdmissionId, NodeFilter, NodeName, QueueName, Result, WorkloadKey
+from queues.workload import AdmissionId, NodeFilter, NodeName, QueueName, Result, WorkloadKey, WorkloadKind
 
 
 class SeenTimes:
@@ -182,8 +182,7 @@ class SeenEnds:
 
 
 def _told_by_pods(key: WorkloadKey) -> bool:
-    support = support_of(key)
-    return support.is_pod or support.is_group
+    return key.kind is WorkloadKind.POD or support_of(key).is_group
 
 
 #: Ends that are kept; beyond that the oldest are dropped: without a listener they are not read.

@@ -40,7 +40,7 @@ def test_its_objects_are_watched(support: KindSupport) -> None:
     watched = [informer.kind.resource for informer in informers.by_name.values()]
     assert support.resource in watched
     # Pods that operators make come up gated, as those of groups do: the laws need no operators.
-    by_laws = not (support.is_pod or support.holding is Holding.SUSPENDED_AND_GATED)
+    by_laws = not (support.kind is WorkloadKind.POD or support.holding is Holding.SUSPENDED_AND_GATED)
     assert support.kind in {each.workload_kind for each in WATCHED_BY_THE_LAWS.values()} or not by_laws
 
 
@@ -80,7 +80,7 @@ def test_its_pods_are_known_by_their_controller_or_name_it(support: KindSupport)
     said = {"muster.dev/member-of": f"{support.kind}/train/u/workers"} if by_operator else {}
     waits = {"muster.dev/released": "false"}
     found = controller_of(WireMetadata(annotations=said, labels=waits, owner_references=(reference,)))
-    controls = not (support.is_group or support.is_pod)
+    controls = not (support.is_group or support.kind is WorkloadKind.POD)
     assert (found and found.key) == (WorkloadKey(support.kind, "u") if controls else None)
 
 
