@@ -50,23 +50,23 @@ class Term:
         return Fenced(term=self.number, holder=self.holder, reason=reason)
 
     def parameters(self) -> dict[str, str | int]:
-        """Of statements that find the rows of this very term by ``OWN_LEASE`` or ``OWN_FENCE``."""
+        """Of statements that find the rows of this very term by ``_OWN_LEASE`` or ``_OWN_FENCE``."""
         return {"lease": self.lease, "leader": self.holder, "number": self.number}
 
 
 #: Condition on the lease row: this very term, given as ``Term.parameters``.
-OWN_LEASE: Final = and_(
+_OWN_LEASE: Final = and_(
     leases.c.name == bindparam("lease"),
     leases.c.holder == bindparam("leader"),
     leases.c.term == bindparam("number"),
 )
 #: Condition on the fence row: the same.
-OWN_FENCE: Final = and_(fences.c.name == bindparam("lease"), fences.c.term == bindparam("number"))
+_OWN_FENCE: Final = and_(fences.c.name == bindparam("lease"), fences.c.term == bindparam("number"))
 
 _VALID: Final = leases.c.expires > func.clock_timestamp()
 
 #: Whether the lease of the term that ``Term.parameters`` give has not ended; null: another term has begun.
-LEASE_IS_VALID: Final = select(_VALID).where(OWN_LEASE).scalar_subquery()
+_LEASE_IS_VALID: Final = select(_VALID).where(_OWN_LEASE).scalar_subquery()
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ async def resign(tx: AsyncConnection, term: Term) -> bool:
 
 async def _set_end(tx: AsyncConnection, term: Term, end: ColumnElement[Any]) -> bool:
     """False: the term is over."""
-    moved = update(leases).where(OWN_LEASE, _VALID).values(expires=end).returning(leases.c.term)
+    moved = update(leases).where(_OWN_LEASE, _VALID).values(expires=end).returning(leases.c.term)
     return await tx.scalar(moved, term.parameters()) is not None
 
 
@@ -167,15 +167,48 @@ async def _held_by(tx: AsyncConnection, lease: str) -> str | None:
 
 _NOW = select(func.extract("epoch", func.clock_timestamp()))
 
-_CHECK = select(LEASE_IS_VALID).select_from(fences).where(OWN_FENCE).with_for_update(read=True, of=fences)
+_CHECK = select(_LEASE_IS_VALID).select_from(fences).where(_OWN_FENCE).with_for_update(read=True, of=fences)
 
 
 async def check_term(tx: AsyncConnection, term: Term) -> None:
     """Hold off elections and ledger writes until this transaction ends. Raises Fenced: the term is over."""
-    require_valid(term, await tx.scalar(_CHECK, term.parameters()))
+    _require_valid(term, await tx.scalar(_CHECK, term.parameters()))
 
 
-def require_valid(term: Term, is_valid: bool | None) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerTransaction:
+    """The right to write into the ledger until the transaction ends: proof that the fence was passed."""
+
+    term: Term
+    #: Sequence number of this transaction; the next one is fenced with it.
+    seq: int
+    #: Seconds since the epoch, from the plan.
+    now: int
+
+
+_FENCE = (
+    update(fences)
+    .where(_OWN_FENCE)
+    .values(ledger_seq=fences.c.ledger_seq + 1)
+    # Read after the row is locked, so that the wait for the lock counts as well.
+    .returning(fences.c.ledger_seq, _LEASE_IS_VALID)
+)
+
+
+async def fence(tx: AsyncConnection, term: Term, *, ledger_seq: int, now: int) -> LedgerTransaction:
+    """Take the ledger for this transaction alone: as the current leader, knowing its last sequence number.
+
+    Raises Fenced when the term is over, or when the ledger was written since ``ledger_seq``: read the world again.
+    """
+    row = (await tx.execute(_FENCE, term.parameters())).one_or_none()
+    seq, is_valid = row or (0, None)
+    _require_valid(term, is_valid)
+    if seq != ledger_seq + 1:
+        raise term.fenced(f"the ledger is at {seq - 1}, this was decided at {ledger_seq}")
+    return LedgerTransaction(term=term, seq=seq, now=now)
+
+
+def _require_valid(term: Term, is_valid: bool | None) -> None:
     """Raises Fenced if the lease of the term has ended, or (None) if lease or fence are of another term."""
     if not is_valid:
         raise term.fenced("a later term has begun" if is_valid is None else "its lease has ended")

@@ -16,9 +16,10 @@ from queues.admissions import Claim, Seat, StageTimes, Unready
 from queues.plan import NO_USERS, Admit, Adopt, Evict, Free, Setback, setbacks_of
 from queues.quota.posting import Posting, Rejection
 from queues.reason_codes import ReasonCode
+from queues.sql.leadership import LedgerTransaction
 from queues.sql.ledger.balances import open_books, store_books
 from queues.sql.ledger.journal import NO_STAGES, STAGES, STAGES_TOLD, post, stage_rows
-from queues.sql.ledger.types import Freed, LedgerOutcome, LedgerTransaction
+from queues.sql.ledger.types import Freed, LedgerOutcome
 from queues.sql.seat_columns import SEAT_NAMES, held_seats, to_columns
 from queues.sql.statements import (
     KEYS,
@@ -303,6 +304,20 @@ async def evict(
     lost = ((owners[row.admission], row) for row in rows if row.admission in owners)
     await _back_off(tx, transaction, setbacks_of(lost))
     return frozenset(owners)
+
+
+_START = update(admissions).where(admissions.c.id == STAGES.c.id).values(started=True, **STAGES_TOLD)
+
+
+async def start(
+    tx: AsyncConnection,
+    transaction: LedgerTransaction,
+    ids: Collection[AdmissionId],
+    stages: Mapping[AdmissionId, StageTimes] = NO_STAGES,
+) -> None:
+    """Mark admissions as started: every seat has had a bound pod. ``stages``: when they came so far."""
+    if ids:
+        await tx.execute(_START, stage_rows(ids, stages))
 
 
 _marked = (

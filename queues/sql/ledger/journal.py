@@ -11,7 +11,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from queues.admissions import Seat, StageTimes
 from queues.plan import Reason
 from queues.quota.accounts import charges_in_own_flavor
-from queues.sql.ledger.types import Decision, LedgerTransaction
+from queues.sql.leadership import LedgerTransaction
+from queues.sql.ledger.types import Decision
 from queues.sql.statements import (
     KEYS,
     MOMENT,

@@ -6,19 +6,7 @@ from typing import Any, Literal
 
 from queues.quota.posting import Rejection
 from queues.reason_codes import ReasonCode
-from queues.sql.leadership import Term
 from queues.workload import AdmissionId, QueueName, WorkloadKey
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LedgerTransaction:
-    """The right to write into the ledger until the transaction ends: proof that the fence was passed."""
-
-    term: Term
-    #: Sequence number of this transaction; the next one is fenced with it.
-    seq: int
-    #: Seconds since the epoch, from the plan.
-    now: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
