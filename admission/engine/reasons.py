@@ -13,7 +13,8 @@ from typing import Any
 
 from queues.errors import MusterError
 from queues.plan import Reason
-from queues.quota.access import AccessRefusal, RunLimit
+from queues.quota.access import AccessRefusal
+from queues.quota.queue import RunLimit
 from queues.quota.usage import LimitHit, UserLimitHit
 from queues.reason_codes import ReasonCode
 from queues.resources import Resources

@@ -13,9 +13,8 @@ from admission.facts.workloads import Child, WorkloadFact
 from admission.workloads.pod_sets import NOTHING_ASKED, NOWHERE_REFUSED, RefusedPlaces, TemplateShapes
 from queues.admissions import NO_SETBACKS, Admission, Recreation, Setbacks
 from queues.plan import Reason
-from queues.quota.access import RunLimit
 from queues.quota.namespace_quota import NamespaceQuota
-from queues.quota.queue import DEFAULT_POLICY, QueuePolicy
+from queues.quota.queue import DEFAULT_POLICY, QueuePolicy, RunLimit
 from queues.reason_codes import ReasonCode
 from queues.resources import Resources
 from queues.workload import AdmissionId, NodeName, Obstacle, QueueName, Result, WorkloadKey

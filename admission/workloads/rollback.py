@@ -25,9 +25,8 @@ from admission.workloads.pod_sets import SetOnNode
 from admission.workloads.seats import SeatMap
 from queues.admissions import NEVER_AGAIN, AdmissionState
 from queues.api import names
-from queues.quota.access import RunLimit
 from queues.quota.namespace_quota import first_lack, requests_together
-from queues.quota.queue import REPORT
+from queues.quota.queue import REPORT, RunLimit
 from queues.reason_codes import ReasonCode
 from queues.text_format import counted, span
 from queues.workload import AdmissionId, NodeName, Obstacle, WorkloadKey

@@ -1,10 +1,10 @@
 """What queues allow: which namespaces may use them, which priority and which policy counts, as they are now. Pure."""
 
 from collections.abc import Callable, Mapping, Set
-from typing import NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
-from queues.quota.access import AccessRefusal, RunLimit
-from queues.quota.queue import DEFAULT_POLICY, PriorityLimit, QueuePolicy
+from queues.quota.access import AccessRefusal
+from queues.quota.queue import DEFAULT_POLICY, PriorityLimit, QueuePolicy, RunLimit
 from queues.quota.tree import QueueTree
 from queues.workload import QueueName, WorkloadKey
 
@@ -131,7 +131,7 @@ class QueuePermissions:
         """Workloads whose answer may be another now, since queues or labels changed after the last call."""
         before, self._seen = self._seen, self._tree()
         relabelled, self._relabelled = self._relabelled, set()
-        changes = _RuleChanges.between(before, self._seen)
+        changes = _NO_CHANGES if before is self._seen else _RuleChanges.between(before, self._seen)
         told = set[WorkloadKey]()
         for queue in changes.access & self._told.keys():
             for namespace in self._told[queue]:
@@ -178,6 +178,9 @@ class _RuleChanges(NamedTuple):
         return cls(
             *(before.with_below(names) | after.with_below(names) for names in (access, run_limits, policies))
         )
+
+
+_NO_CHANGES: Final = _RuleChanges(frozenset(), frozenset(), frozenset())
 
 
 def _is_there(tree: QueueTree, queue: QueueName) -> bool:

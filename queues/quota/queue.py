@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from queues.resources import NOTHING, Resources
+from queues.text_format import span
 from queues.workload import FlavorName, QueueName, Requirement
 
 ROOT = QueueName("root")
@@ -134,6 +135,41 @@ class PriorityLimit(NamedTuple):
         return f"priority {priority} counts as {self.most} ({why})"
 
 
+#: A workload is warned when a tenth of the time is left, and at most so many seconds before its end.
+_LONGEST_WARNING: Final = 1800
+
+
+class RunLimit(NamedTuple):
+    """The longest time that workloads of a queue may hold their seats (``access.maxRunTime``).
+
+    It runs from the admission: from then on no other workload can use the seats, and the ledger knows that second,
+    whatever becomes of pods and leaders. How long a gang may take to get ready is the matter of ``policy.readyWithin``.
+    """
+
+    seconds: int
+    #: The queue that states it: the queue itself, or one above it.
+    queue: QueueName
+
+    def end(self, opened_at: int) -> int:
+        """The second (since the epoch) at which a workload is ended that was admitted at that second."""
+        return opened_at + self.seconds
+
+    def warning(self, opened_at: int) -> int:
+        """The second from which on such a workload is warned."""
+        return self.end(opened_at) - min(max(1, self.seconds // 10), _LONGEST_WARNING)
+
+    def used_up(self) -> str:
+        """The sentence for people about a workload that is ended."""
+        return f"it has held its seats for {self._allowed()}"
+
+    def refusal(self, declared: int) -> str:
+        """The sentence for people about a workload that declares a longer run time, in seconds."""
+        return f"a run time of {span(declared)} is declared, longer than {self._allowed()}"
+
+    def _allowed(self) -> str:
+        return f"the {span(self.seconds)} that queue {self.queue} allows (access.maxRunTime)"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queue:
     """A queue as its administrator wrote it, in domain terms. Parent of every top-level queue is ``root``."""
@@ -223,3 +259,12 @@ def with_removed(
             found[name] = Queue(name=name, parent=parents[name], broken=WAS_REMOVED, removed=True)
             name = parents[name]
     return found
+
+
+def run_limit(path: Iterable[Queue]) -> RunLimit | None:
+    """The limit for workloads of a queue; None if there is none. ``path``: the queue and those above it, nearest first.
+
+    Of equal limits it is the nearest.
+    """
+    limits = [RunLimit(queue.max_run_time, queue.name) for queue in path if queue.max_run_time is not None]
+    return min(limits, key=lambda limit: limit.seconds, default=None)

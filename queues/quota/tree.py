@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from queues.errors import MusterError
-from queues.quota.access import AccessRefusal, RunLimit, access_refusal, run_limit
+from queues.quota.access import AccessRefusal, access_refusal
 from queues.quota.accounts import Account
 from queues.quota.effective_limits import Claimant, EffectiveLimits, below, share_out
 from queues.quota.queue import (
@@ -22,6 +22,8 @@ from queues.quota.queue import (
     PriorityLimit,
     Queue,
     QueuePolicy,
+    RunLimit,
+    run_limit,
 )
 from queues.resources import NOTHING, Resources
 from queues.workload import NO_FLAVOR, FlavorName, QueueName

@@ -9,8 +9,7 @@ from queues.api.reading.user_values import duration
 from queues.api.types.batch_job import BatchJob, Pod
 from queues.api.types.volcano_job import VolcanoJob
 from queues.api.validation.violations import Violation
-from queues.quota.access import run_limit
-from queues.quota.queue import Queue
+from queues.quota.queue import Queue, run_limit
 from queues.text_format import duration as duration_text
 from queues.text_format import span
 

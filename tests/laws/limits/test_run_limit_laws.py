@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from admission.engine.pending.pending import PendingWorkloads
 from admission.engine.snapshot import Snapshot
-from queues.quota.access import RunLimit
-from queues.quota.queue import Queue
+from queues.quota.queue import Queue, RunLimit
 from queues.quota.tree import QueueTree
 from tests.laws.laws import decision
 from tests.laws.planted.bug import Bug, is_broken_in, tried

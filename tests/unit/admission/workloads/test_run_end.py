@@ -10,7 +10,7 @@ from admission.workloads.inputs import Timeouts
 from admission.workloads.state import WorkloadState
 from admission.world.nodes import NodeInventory
 from queues.admissions import NEVER_AGAIN, Admission, Setbacks
-from queues.quota.access import RunLimit
+from queues.quota.queue import RunLimit
 from queues.reason_codes import ReasonCode
 from queues.workload import QueueName, Result
 from tests.builders.facts import (
