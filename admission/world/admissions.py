@@ -79,6 +79,14 @@ class KeyIndex(Generic[Key, Member]):
     def __contains__(self, key: object) -> bool:
         return key in self._members
 
+    def copy(self) -> "KeyIndex[Key, Member]":
+        """The same, to be changed by itself."""
+        found = KeyIndex[Key, Member]()
+        found._members = {
+            key: set(each) if isinstance(each, set) else each for key, each in self._members.items()
+        }
+        return found
+
 
 @dataclass(frozen=True, slots=True)
 class SeatPlaces:

@@ -14,12 +14,13 @@ from admission.facts.pods import PodFact
 from admission.facts.workloads import WorkloadFact
 from admission.workloads.pod_labels import labels_of_pods
 from admission.workloads.state import WorkloadState
+from admission.world.admissions import KeyIndex
+from admission.world.nodes import Place
 from queues.label_selectors import selects
 from queues.workload import (
     COUNTED,
     ApartRule,
     HostPort,
-    NodeName,
     PlacementRules,
     PodSelection,
     PodSet,
@@ -27,22 +28,13 @@ from queues.workload import (
     WorkloadKey,
 )
 
-Rule = TypeVar("Rule")
+Rule = TypeVar("Rule", PodSelection, ApartRule)
 
+#: Pods that are counted for rules about them; or required anti-affinity, which keeps the pods that it is about away.
+_Rule = PodSelection | ApartRule
+_NOTHING: Final = frozenset[_Rule]()
 #: All namespaces.
 _ANY: Final = ""
-
-
-class _Registered(NamedTuple):
-    """What the rules of one workload or pod are about."""
-
-    selections: frozenset[PodSelection] = frozenset()
-    #: Required anti-affinity: it keeps selected pods away.
-    apart: frozenset[ApartRule] = frozenset()
-
-
-_NOTHING: Final = _Registered()
-_Place = tuple[NodeName, tuple[HostPort, ...]]
 
 
 class TriedPods(NamedTuple):
@@ -51,7 +43,7 @@ class TriedPods(NamedTuple):
     #: The tried ones, and those that exist in whose namespaces other rules hold then.
     workloads: Mapping[WorkloadKey, Workload]
     #: What bound pods without a seat count as besides, by their node.
-    more: Sequence[_Place]
+    more: Sequence[Place]
 
 
 class PodRelations:
@@ -68,20 +60,19 @@ class PodRelations:
         self._states, self._facts = states, facts
         self._namespaces, self._seatless = namespaces, seatless
         self._is_used = False
-        self._of_workloads: dict[WorkloadKey, _Registered] = {}
-        self._of_pods: dict[str, _Registered] = {}
-        self._selections: Counter[PodSelection] = Counter()
-        self._apart: Counter[ApartRule] = Counter()
-        #: Both by namespace that they may be about.
-        self._selections_in: dict[str, dict[PodSelection, None]] = {}
-        self._apart_in: dict[str, dict[ApartRule, None]] = {}
+        #: Rules of workloads, and of pods without a seat (by uid), that have any.
+        self._rules_of: dict[WorkloadKey | str, frozenset[_Rule]] = {}
+        #: How many have a rule.
+        self._bearers = Counter[_Rule]()
+        #: By namespace that they may be about.
+        self._rules_in: KeyIndex[str, _Rule] = KeyIndex()
         #: Namespaces in which other rules hold than before.
         self._stale: set[str] = set()
-        self._keys: dict[str, set[WorkloadKey]] = {}
-        self._uids: dict[str, set[str]] = {}
+        self._keys: KeyIndex[str, WorkloadKey] = KeyIndex()
+        self._uids: KeyIndex[str, str] = KeyIndex()
         self._pods: dict[str, PodFact] = {}
         #: What pods without a seat count as, on which node.
-        self._counted: dict[str, _Place] = {}
+        self._counted: dict[str, Place] = {}
 
     def copy(
         self, more: Mapping[WorkloadKey, WorkloadFact], namespaces: Mapping[str, Mapping[str, str]]
@@ -90,51 +81,36 @@ class PodRelations:
         pods = dict(self._pods) if self._is_used else dict(self._seatless())
         found = PodRelations(dict(self._states), {**self._facts, **more}, lambda: namespaces, pods.items)
         found._is_used, found._pods = self._is_used, pods if self._is_used else {}
-        found._of_workloads, found._of_pods = dict(self._of_workloads), dict(self._of_pods)
-        found._selections, found._apart = self._selections.copy(), self._apart.copy()
-        found._selections_in = {name: dict(rules) for name, rules in self._selections_in.items()}
-        found._apart_in = {name: dict(rules) for name, rules in self._apart_in.items()}
-        found._stale = set(self._stale)
-        found._keys = {name: set(keys) for name, keys in self._keys.items()}
-        found._uids = {name: set(uids) for name, uids in self._uids.items()}
-        found._counted = dict(self._counted)
+        found._rules_of, found._bearers = dict(self._rules_of), self._bearers.copy()
+        found._stale, found._counted = set(self._stale), dict(self._counted)
+        found._rules_in, found._keys = self._rules_in.copy(), self._keys.copy()
+        found._uids = self._uids.copy()
         return found
 
     def put_tried(self, states: Mapping[WorkloadKey, WorkloadState]) -> TriedPods:
         """In a copy: these workloads appear."""
         before = dict(self._counted)
         self._states = {**self._states, **states}
-        found = {key: self.put_workload(key, state) for key, state in states.items()}
-        found |= {key: self.put_workload(key, state) for key, state in self.refresh()}
+        found = {key: self.put_workload(key, state, state.workload) for key, state in states.items()}
+        found |= {key: self.put_workload(key, state, state.workload) for key, state in self.refresh()}
         more = {uid: (node, _without(ports, before.get(uid))) for uid, (node, ports) in self._counted.items()}
-        return TriedPods(
-            {key: workload for key, workload in found.items() if workload is not None},
-            [(node, ports) for node, ports in more.values() if ports],
-        )
+        return TriedPods(found, [(node, ports) for node, ports in more.values() if ports])
 
-    def put_workload(self, key: WorkloadKey, state: WorkloadState | None) -> Workload | None:
+    def put_workload(self, key: WorkloadKey, state: WorkloadState | None, workload: Workload) -> Workload:
         """A workload that waits or holds seats changed; None if it does neither any more.
 
         Returns the workload with what its pods count as.
         """
-        workload = None if state is None else state.workload
-        registered = _NOTHING
-        for pods in () if workload is None else workload.pod_sets:
-            if pods.rules:
-                registered = _Registered(
-                    registered.selections.union(pods.rules.selections()),
-                    registered.apart.union(pods.rules.apart),
-                )
-        self._register(self._of_workloads.pop(key, _NOTHING), registered)
-        if registered is not _NOTHING:
-            self._of_workloads[key] = registered
+        rules = () if state is None else (pods.rules for pods in workload.pod_sets if pods.rules)
+        self._register(
+            key, _NOTHING.union(*(part for each in rules for part in (each.selections(), each.apart)))
+        )
         if not self._is_used:
             return workload
-        if workload is None or state is None:
-            for keys in self._keys.values():
-                keys.discard(key)
-            return None
-        self._keys.setdefault(workload.namespace, set()).add(key)
+        if state is None:
+            self._keys.discard(workload.namespace, key)
+            return workload
+        self._keys.add(workload.namespace, key)
         return self._resolved(workload, state)
 
     def put_pod(self, uid: str, fact: PodFact | None) -> bool:
@@ -145,25 +121,20 @@ class PodRelations:
         before = self._pods.pop(uid, None)
         if fact is None and before is None:
             return False
-        registered = _NOTHING if fact is None else _Registered(apart=frozenset(fact.shape.rules.apart))
-        if registered.apart or uid in self._of_pods:
-            self._register(self._of_pods.pop(uid, _NOTHING), registered)
-            if registered.apart:
-                self._of_pods[uid] = registered
+        self._register(uid, frozenset(() if fact is None else fact.shape.rules.apart))
         if not self._is_used:
             return False
         if before is not None:
-            self._uids[before.namespace].discard(uid)
+            self._uids.discard(before.namespace, uid)
         counted = self._counted.pop(uid, None)
         if fact is not None:
-            self._pods[uid] = fact
-            self._uids.setdefault(fact.namespace, set()).add(uid)
+            self._add_pod(uid, fact)
             self._count(uid, fact)
         return counted != self._counted.get(uid)
 
     def put_namespace(self) -> None:
         """Labels of a namespace changed."""
-        if self._selections_in.get(_ANY) or self._apart_in.get(_ANY):
+        if _ANY in self._rules_in:
             self._stale.add(_ANY)
 
     @property
@@ -174,55 +145,37 @@ class PodRelations:
     def refresh(self) -> Iterator[tuple[WorkloadKey, WorkloadState]]:
         """Count pods anew where other rules hold. Returns the workloads that are to be put again."""
         stale, self._stale = self._stale, set()
-        namespaces = set(self._keys) | set(self._uids) if _ANY in stale else stale
-        for namespace in sorted(namespaces):
-            for uid in self._uids.get(namespace, ()):
-                self._counted.pop(uid, None)
-                self._count(uid, self._pods[uid])
-        keys = [key for namespace in sorted(namespaces) for key in self._keys.get(namespace, ())]
+        namespaces = sorted({*self._keys.keys(), *self._uids.keys()} if _ANY in stale else stale)
+        for uid in (uid for namespace in namespaces for uid in self._uids.of(namespace)):
+            self._counted.pop(uid, None)
+            self._count(uid, self._pods[uid])
+        keys = [key for namespace in namespaces for key in self._keys.of(namespace)]
         return ((key, self._states[key]) for key in keys if key in self._states)
 
-    def counted_pods(self) -> Iterable[_Place]:
+    def noted_pods(self) -> Iterable[Place]:
         """Pods without a seat that rules are about: their node, and what they count as."""
         return self._counted.values()
 
     # ── which rules there are ───────────────────────────────────────────────────────────────────────────────────
 
-    def _register(self, before: _Registered, after: _Registered) -> None:
+    def _register(self, bearer: WorkloadKey | str, after: frozenset[_Rule]) -> None:
+        """These are the rules of a workload or pod now."""
+        before = self._rules_of.pop(bearer, _NOTHING)
+        if after:
+            self._rules_of[bearer] = after
         if before == after:
             return
         self._begin()
-        for selection in after.selections - before.selections:
-            self._selections[selection] += 1
-            if self._selections[selection] == 1:
-                self._list(self._selections_in, selection, selection)
-        for rule in after.apart - before.apart:
-            self._apart[rule] += 1
-            if self._apart[rule] == 1:
-                self._list(self._apart_in, rule, rule.pods)
-        for selection in before.selections - after.selections:
-            self._selections[selection] -= 1
-            if not self._selections[selection]:
-                del self._selections[selection]
-                self._list(self._selections_in, selection, selection, listed=False)
-        for rule in before.apart - after.apart:
-            self._apart[rule] -= 1
-            if not self._apart[rule]:
-                del self._apart[rule]
-                self._list(self._apart_in, rule, rule.pods, listed=False)
-
-    def _list(
-        self, index: dict[str, dict[Rule, None]], rule: Rule, selection: PodSelection, *, listed: bool = True
-    ) -> None:
-        (first, *_) = selection.terms or (None,)
-        anywhere = first is None or any(term.of_namespaces is not None for term in selection.terms)
-        for namespace in (_ANY,) if anywhere or first is None else first.namespaces:
-            of_namespace = index.setdefault(namespace, {})
-            if listed:
-                of_namespace[rule] = None
-            else:
-                of_namespace.pop(rule, None)
-            self._stale.add(namespace)
+        for rule in before ^ after:
+            is_new = rule not in self._bearers
+            self._bearers[rule] += 1 if rule in after else -1
+            is_gone = not self._bearers[rule]
+            if is_gone:
+                del self._bearers[rule]
+            if is_new or is_gone:
+                for namespace in _namespaces_of(rule):
+                    (self._rules_in.add if is_new else self._rules_in.discard)(namespace, rule)
+                    self._stale.add(namespace)
 
     def _begin(self) -> None:
         """The first rules: index what there is."""
@@ -230,12 +183,14 @@ class PodRelations:
             return
         self._is_used = True
         for key, state in self._states.items():
-            if not (state.needs_seats or state.seat_maps):
-                continue
-            self._keys.setdefault(state.workload.namespace, set()).add(key)
+            if state.needs_seats or state.seat_maps:
+                self._keys.add(state.workload.namespace, key)
         for uid, fact in self._seatless():
-            self._pods[uid] = fact
-            self._uids.setdefault(fact.namespace, set()).add(uid)
+            self._add_pod(uid, fact)
+
+    def _add_pod(self, uid: str, fact: PodFact) -> None:
+        self._pods[uid] = fact
+        self._uids.add(fact.namespace, uid)
 
     # ── which pods they are about ───────────────────────────────────────────────────────────────────────────────
 
@@ -252,19 +207,12 @@ class PodRelations:
 
     def may_be_about(self, namespace: str) -> bool:
         """True if rules of pods may be about pods of a namespace."""
-        indices = (self._selections_in, self._apart_in)
-        return any(index.get(name) for index in indices for name in (namespace, _ANY))
+        return namespace in self._rules_in or _ANY in self._rules_in
 
     def _with_counts(self, pods: PodSet, namespace: str, labels: Mapping[str, str]) -> PodSet:
         counted = self._counted_as(pods.rules, namespace, labels)
-        kept_from = tuple(
-            sorted(
-                (rule.key, rule.bearers)
-                for rule in self._rules(self._apart_in, namespace)
-                if self._is_about(rule.pods, namespace, labels)
-            )
-        )
-        return replace(pods, counted=counted, kept_from=kept_from)
+        kept_from = sorted((rule.key, rule.bearers) for rule in self._about(ApartRule, namespace, labels))
+        return replace(pods, counted=counted, kept_from=tuple(kept_from))
 
     def _count(self, uid: str, fact: PodFact) -> None:
         if fact.node is None or not (fact.shape.rules.apart or self.may_be_about(fact.namespace)):
@@ -277,17 +225,15 @@ class PodRelations:
         self, rules: PlacementRules, namespace: str, labels: Mapping[str, str]
     ) -> tuple[HostPort, ...]:
         """What a pod with these rules and labels counts as."""
-        selections = [
-            selection.name
-            for selection in self._rules(self._selections_in, namespace)
-            if self._is_about(selection, namespace, labels)
-        ]
+        selections = (selection.name for selection in self._about(PodSelection, namespace, labels))
         every = sorted({*selections, *(rule.bearers for rule in rules.apart)})
         return tuple(HostPort(0, COUNTED, name) for name in every)
 
-    def _rules(self, index: Mapping[str, Mapping[Rule, None]], namespace: str) -> Iterator[Rule]:
-        yield from index.get(namespace, ())
-        yield from index.get(_ANY, ())
+    def _about(self, kind: type[Rule], namespace: str, labels: Mapping[str, str]) -> Iterator[Rule]:
+        """Rules of one kind that are about pods of a namespace with these labels."""
+        for rule in (*self._rules_in.of(namespace), *self._rules_in.of(_ANY)):
+            if isinstance(rule, kind) and self._is_about(_selection_of(rule), namespace, labels):
+                yield rule
 
     def _is_about(self, selection: PodSelection, namespace: str, labels: Mapping[str, str]) -> bool:
         return all(
@@ -303,5 +249,17 @@ class PodRelations:
         )
 
 
-def _without(ports: tuple[HostPort, ...], before: _Place | None) -> tuple[HostPort, ...]:
+def _selection_of(rule: _Rule) -> PodSelection:
+    return rule.pods if isinstance(rule, ApartRule) else rule
+
+
+def _namespaces_of(rule: _Rule) -> tuple[str, ...]:
+    """Namespaces of the pods that a rule may be about."""
+    terms = _selection_of(rule).terms
+    if not terms or any(term.of_namespaces is not None for term in terms):
+        return (_ANY,)
+    return terms[0].namespaces
+
+
+def _without(ports: tuple[HostPort, ...], before: Place | None) -> tuple[HostPort, ...]:
     return ports if before is None else tuple(port for port in ports if port not in before[1])

@@ -6,6 +6,7 @@ They are kept up to date, so that a frozen copy costs what changed.
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Final
 
 from admission.engine.snapshot import Budget, Rollback, Unbooked
@@ -13,12 +14,13 @@ from admission.facts.cluster import BudgetFact
 from admission.facts.pods import PodFact
 from admission.workloads.seats import is_live
 from admission.workloads.state import WorkloadState
+from admission.world.admissions import replaced
 from admission.world.attached_volumes import AttachedVolumes
-from admission.world.nodes import NodeInventory
+from admission.world.nodes import NodeInventory, Place
 from admission.world.pod_relations import PodRelations
 from queues.admissions import Admission
 from queues.versioned_map import VersionedMap
-from queues.workload import AdmissionId, HostPort, NodeName, Workload, WorkloadKey
+from queues.workload import AdmissionId, Workload, WorkloadKey
 
 Labels = tuple[tuple[str, str], ...]
 
@@ -38,9 +40,7 @@ class _Namespace:
     under: dict[str, dict[WorkloadKey, int]] = field(default_factory=dict)
 
     def put(self, uid: str, fact: BudgetFact | None) -> None:
-        before = self.facts.pop(uid, None)
-        if fact is not None:
-            self.facts[uid] = fact
+        before = replaced(self.facts, uid, fact)
         full = len(self.under) == MOST_BUDGETS
         if uid not in self.under and (fact is None or (full and uid > max(self.under))):
             return
@@ -150,6 +150,8 @@ class SnapshotRows:
     ) -> None:
         self.pod_relations = pod_relations
         self.attached_volumes = attached_volumes
+        #: What notes on nodes what pods are counted by.
+        self._noting = (pod_relations, attached_volumes)
         self.budgets = Budgets()
         self._node_inventory = node_inventory
         self.pending: VersionedMap[WorkloadKey, Workload] = VersionedMap()
@@ -218,18 +220,17 @@ class SnapshotRows:
     def put_pod(self, uid: str, fact: PodFact | None) -> bool:
         """A bound pod without a seat appeared or changed; None if it is gone, or has a seat. True if what counts
         changed."""
-        is_related = self.pod_relations.put_pod(uid, fact) or self.pod_relations.is_stale
-        return self.attached_volumes.put_pod(uid, fact) or is_related
+        changed = [part.put_pod(uid, fact) or part.is_stale for part in self._noting]
+        return any(changed)
 
-    def noted_pods(self) -> Iterator[tuple[NodeName, tuple[HostPort, ...]]]:
+    def noted_pods(self) -> Iterator[Place]:
         """Pods without a seat: their node, what they count as for rules of others, and their volumes."""
-        yield from self.pod_relations.counted_pods()
-        yield from self.attached_volumes.noted_pods()
+        return chain.from_iterable(part.noted_pods() for part in self._noting)
 
     def recount(self) -> None:
         """Give the workloads what their pods count as where the rules of other pods have changed, and their volumes
         where these have."""
-        stale = {**dict(self.pod_relations.refresh()), **dict(self.attached_volumes.refresh())}
+        stale = dict(chain.from_iterable([part.refresh() for part in self._noting]))
         for key, state in stale.items():
             if not (state.needs_seats or state.seat_maps):
                 continue
@@ -245,9 +246,9 @@ class SnapshotRows:
 
         ``relevant``: the state; None if it neither waits nor has seats.
         """
-        counted = self.pod_relations.put_workload(state.key, relevant)
-        workload = state.workload if counted is None else counted
-        workload = self.attached_volumes.put_workload(state.key, relevant, workload)
+        workload = state.workload
+        for part in self._noting:
+            workload = part.put_workload(state.key, relevant, workload)
         if workload is not state.workload:
             for rows in (self.pending, self.holders):
                 if (known := rows.get(state.key)) == workload and known is not None:
