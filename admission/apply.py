@@ -40,24 +40,15 @@ class Applied:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reasons:
-    """Reasons to store with the plan: changed ones, and workloads that have none any more."""
-
-    changed: Mapping[WorkloadKey, Reason] = field(default_factory=dict)
-    gone: Collection[WorkloadKey] = ()
-
-    def __bool__(self) -> bool:
-        return bool(self.changed or self.gone)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TurnPlan:
     """All that one turn commits."""
 
     plan: Plan
     #: Transitions of Volcano Jobs.
     jobs: tuple[JobTransition, ...] = ()
-    reasons: Reasons = Reasons()
+    #: Reasons that changed, and workloads that have none any more.
+    reasons: Mapping[WorkloadKey, Reason] = field(default_factory=dict)
+    without_reason: Collection[WorkloadKey] = ()
     #: Users of the workloads that get seats; "" or absent: unknown.
     users: Mapping[WorkloadKey, str] = field(default_factory=dict)
     #: When admissions that it changes came how far, as far as that is not stored.
@@ -67,7 +58,7 @@ class TurnPlan:
 
     def changes_ledger(self) -> bool:
         """True if there is anything to commit."""
-        return bool(self.plan.changes_ledger() or self.jobs or self.reasons)
+        return bool(self.plan.changes_ledger() or self.jobs or self.reasons or self.without_reason)
 
     def workloads(self, admissions: Mapping[AdmissionId, Admission]) -> frozenset[WorkloadKey]:
         """Workloads that it writes about. ``admissions``: the ones it was decided on."""
@@ -86,8 +77,8 @@ class TurnPlan:
                 *(claim.workload for claim in plan.claims),
                 *(each.key for each in self.jobs),
                 *plan.dropped,
-                *self.reasons.changed,
-                *self.reasons.gone,
+                *self.reasons,
+                *self.without_reason,
             )
         )
 
@@ -99,7 +90,7 @@ class TurnPlan:
         def its(id_: AdmissionId) -> bool:
             return admissions[id_].workload in workloads
 
-        plan, reasons = self.plan, self.reasons
+        plan = self.plan
         return replace(
             self,
             plan=replace(
@@ -115,10 +106,8 @@ class TurnPlan:
                 reasons={},
             ),
             jobs=tuple(each for each in self.jobs if each.key in workloads),
-            reasons=Reasons(
-                changed={key: each for key, each in reasons.changed.items() if key in workloads},
-                gone=[key for key in reasons.gone if key in workloads],
-            ),
+            reasons={key: each for key, each in self.reasons.items() if key in workloads},
+            without_reason=[key for key in self.without_reason if key in workloads],
         )
 
 
@@ -204,8 +193,8 @@ async def _write(
     await ledger.drop_claims(tx, transaction, plan.dropped)
     await ledger.claim(tx, transaction, plan.claims)
     await ledger.record_job_states(tx, transaction, {job.key: job.new.to_json() for job in turn.jobs})
-    changed = {**turn.reasons.changed, **_dropped(plan, outcome)}
-    await ledger.record_reasons(tx, transaction, changed, turn.reasons.gone)
+    changed = {**turn.reasons, **_dropped(plan, outcome)}
+    await ledger.record_reasons(tx, transaction, changed, turn.without_reason)
     decisions = _decisions(turn, outcome, adopted, evicted, admissions)
     await ledger.record_decisions(tx, transaction, decisions)
     return _Written(

@@ -9,7 +9,7 @@ from dataclasses import replace
 from time import monotonic, perf_counter
 
 from admission import intake
-from admission.apply import Applied, Reasons, TurnPlan, apply, is_refused
+from admission.apply import Applied, TurnPlan, apply, is_refused
 from admission.containment.decider import Decider, TurnDecision, find_culprits
 from admission.containment.decision_thread import DecisionTooLong
 from admission.engine.plan_limit import SEATS_PER_PLAN
@@ -221,7 +221,8 @@ class Cycle:
         return TurnPlan(
             plan=plan,
             jobs=jobs,
-            reasons=_to_store(reasons),
+            reasons=reasons.changed,
+            without_reason=reasons.gone,
             users=self._users(plan),
             lost={each.admission: lost_work(admissions[each.admission], snapshot) for each in plan.evicts},
             stages=self.stages.of(plan, admissions, self.world.states, self._clock()),
@@ -232,7 +233,7 @@ class Cycle:
         self.stages.forget(turn.plan)
         self._failpoint("applied")
         await log_applied(applied, snapshot.admissions)
-        await self._update_world(applied, turn.plan, turn.reasons)
+        await self._update_world(applied, turn)
 
     def _look_again_at_run_out(self, applied: Applied) -> None:
         """What follows for a Volcano Job is decided in the next turn, before anything else is seen of it."""
@@ -251,7 +252,7 @@ class Cycle:
         async for part in slices(culprits):
             reasons.update((key, self.world.endless_reason(key, seconds, now)) for key in part)
         plan = Plan(now=now, ledger_seq=snapshot.ledger_seq)
-        turn = TurnPlan(plan=plan, reasons=Reasons(changed=reasons))
+        turn = TurnPlan(plan=plan, reasons=reasons)
         about = {"workloads": listed([str(snapshot.pending[key]) for key in culprits])}
         try:
             await apply(self._database, self._term, turn, snapshot.admissions, self._failpoint)
@@ -380,9 +381,9 @@ class Cycle:
             Stage.READY: [at - opened[id_] for id_, at in running if at is not None],
         }
 
-    async def _update_world(self, applied: Applied, plan: Plan, reasons: Reasons) -> None:
+    async def _update_world(self, applied: Applied, turn: TurnPlan) -> None:
         """Bring the world to the state after the commit."""
-        world = self.world
+        world, plan = self.world, turn.plan
         opened = [admit for _, admit in applied.admitted]
         world.ledger.seq = applied.ledger_seq
         world.usage_history.post(applied.admissions, world.admissions, plan.now)
@@ -404,9 +405,9 @@ class Cycle:
         )
         for job in applied.jobs:
             world.put_job(job.key, job.new)
-        changed = {**reasons.changed, **applied.dropped}
-        world.ledger.put_reasons(changed, reasons.gone)
-        self._dirty_workloads.update(changed, reasons.gone)
+        changed = {**turn.reasons, **applied.dropped}
+        world.ledger.put_reasons(changed, turn.without_reason)
+        self._dirty_workloads.update(changed, turn.without_reason)
 
     async def _changed_reasons(self, plan: Plan, pending: Mapping[WorkloadKey, Workload]) -> ReasonChanges:
         """Reasons with another code, now and then also with other numbers, and workloads that wait no more."""
@@ -463,10 +464,6 @@ class Cycle:
             set_aside=self.world.set_aside_count(),
             failed_decisions=self._decider.failures,
         )
-
-
-def _to_store(changes: ReasonChanges) -> Reasons:
-    return Reasons(changed=changes.changed, gone=changes.gone)
 
 
 async def look_back(database: Database, world: World, now: int) -> None:

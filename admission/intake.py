@@ -28,7 +28,7 @@ from queues.slices import slices
 from queues.sql.database import Database, Transaction
 from queues.sql.leadership import Term
 from queues.sql.observed import workloads
-from queues.workload import NO_FLAVOR, NodeName, Result, WorkloadKey, WorkloadKind
+from queues.workload import NodeName, Result, WorkloadKey, WorkloadKind
 
 _log = logging.getLogger(__name__)
 
@@ -160,7 +160,11 @@ async def _write(
         gone = [name for name, fact in batch.queues.items() if fact is None]
         await workloads.record_queues(tx, term, changed, gone)
     if heirs:
-        await workloads.succeed(tx, term, [_succession(world, row) for row in heirs])
+        await workloads.succeed(
+            tx,
+            term,
+            [workloads.Succession(heir=row, after=world.recreations.successions[row.key]) for row in heirs],
+        )
     numbers = await workloads.arrive(tx, term, arrivals) if arrivals else {}
     if described:
         await workloads.describe(tx, term, described)
@@ -219,23 +223,9 @@ def _node_limits(world: World, changed: Iterable[NodeName]) -> dict[NodeName, wo
 
 
 def _version(fact: QueueFact) -> workloads.QueueVersion:
-    queue = fact.queue
     return workloads.QueueVersion(
-        name=queue.name,
-        uid=fact.uid,
-        generation=queue.generation,
-        parent=queue.parent,
-        document=fact.document,
-        changed_by=fact.changed_by,
-        limits={NO_FLAVOR: queue.limits, **queue.flavors},
-        paused=queue.paused,
-        closed=queue.closed,
-        broken=queue.broken,
+        queue=fact.queue, uid=fact.uid, document=fact.document, changed_by=fact.changed_by
     )
-
-
-def _succession(world: World, heir: workloads.Description) -> workloads.Succession:
-    return workloads.Succession(heir=heir, after=world.recreations.successions[heir.key])
 
 
 async def _all_descriptions(world: World, keys: Iterable[WorkloadKey]) -> list[workloads.Description]:

@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from queues.admissions import Seat
 from queues.plan import Admit, Adopt, Evict, Free, Reason
 from queues.quota.accounts import Account
-from queues.quota.queue import ROOT, Limits
+from queues.quota.queue import ROOT, Limits, Queue
 from queues.reason_codes import ReasonCode
 from queues.resources import Resources
 from queues.sql import ledger
@@ -112,14 +112,10 @@ def queue(
         deserved={} if deserved is None else {GPU: deserved},
         capability={} if capability is None else {GPU: capability},
     )
-    return QueueVersion(
-        name=QueueName(name),
-        uid=f"uid-{name}",
-        generation=1,
-        parent=None if parent is None else QueueName(parent),
-        limits={FlavorName(flavor): limits},
-        broken=broken,
-    )
+    of_flavor = {"limits": limits} if flavor == NO_FLAVOR else {"flavors": {FlavorName(flavor): limits}}
+    own = None if parent is None else QueueName(parent)
+    queue = Queue(name=QueueName(name), parent=own, generation=1, broken=broken, **of_flavor)  # type: ignore[arg-type]
+    return QueueVersion(queue=queue, uid=f"uid-{name}")
 
 
 class LedgerHarness:

@@ -50,12 +50,13 @@ async def store_versions(tx: AsyncConnection, changed: Sequence[QueueVersion]) -
     """These queues are so from now on; versions that differ from the last are kept for ever."""
     versions = [
         {
-            **attributes(queue, "name", "uid", "generation", "document", "changed_by", "paused", "closed"),
-            "parent": None if queue.name == ROOT else queue.parent,
-            "problem": queue.broken,
+            **attributes(version, "uid", "document", "changed_by"),
+            **attributes(version.queue, "name", "generation", "paused", "closed"),
+            "parent": None if version.queue.name == ROOT else version.queue.parent,
+            "problem": version.queue.broken,
             "present": True,
         }
-        for queue in changed
+        for version in changed
     ]
     if versions:
         await tx.execute(_STORE_VERSIONS, _VERSIONS.rows(versions))
@@ -92,7 +93,7 @@ async def record_queues(
     be removed. Raises Fenced.
     """
     await check_term(tx, term)
-    gone = sorted(set(removed) - {ROOT} - {queue.name for queue in changed})
+    gone = sorted(set(removed) - {ROOT} - {version.queue.name for version in changed})
     # Locked first and whole, so that balances never move while the tree does.
     stored = await _lock_balances(tx)
     await store_versions(tx, changed)
@@ -112,14 +113,14 @@ _STORE_LIMITS = insert_rows(queue_limits, _LIMITS)
 async def _store_limits(
     tx: AsyncConnection, changed: Sequence[QueueVersion], gone: Sequence[QueueName]
 ) -> None:
-    touched = [*gone, *(queue.name for queue in changed)]
+    touched = [*gone, *(version.queue.name for version in changed)]
     await tx.execute(delete(queue_limits).where(queue_limits.c.queue == func.any(names(touched))))
-    if rows := [row for queue in changed for row in _limit_rows(queue)]:
+    if rows := [row for version in changed for row in _limit_rows(version.queue)]:
         await tx.execute(_STORE_LIMITS, _LIMITS.rows(rows))
 
 
-def _limit_rows(queue: QueueVersion) -> Iterable[tuple[str, str, str, int | None, int | None, int | None]]:
-    for flavor, limits in queue.limits.items():
+def _limit_rows(queue: Queue) -> Iterable[tuple[str, str, str, int | None, int | None, int | None]]:
+    for flavor, limits in {NO_FLAVOR: queue.limits, **queue.flavors}.items():
         for resource in {*limits.guarantee, *limits.deserved, *limits.capability}:
             yield (
                 queue.name,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from queues.quota.queue import Limits
+from queues.quota.queue import Queue
 from queues.resources import NOTHING, Resources
 from queues.workload import NO_FLAVOR, FlavorName, QueueName, Result, WorkloadKey
 
@@ -57,19 +57,10 @@ class Succession:
 class QueueVersion:
     """A queue as its object says, with the user that changed it."""
 
-    name: QueueName
+    queue: Queue
     uid: str
-    #: Of the Kubernetes object.
-    generation: int
-    parent: QueueName | None
     document: Mapping[str, Any] = field(default_factory=dict)
     changed_by: str = ""
-    #: Limits by flavor; the plain fields under NO_FLAVOR.
-    limits: Mapping[FlavorName, Limits] = field(default_factory=dict)
-    paused: bool = False
-    closed: bool = False
-    #: Why the document cannot be used; None if it can.
-    broken: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

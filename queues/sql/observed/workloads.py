@@ -128,11 +128,8 @@ def _columns(row: Description) -> dict[str, Any]:
     return {
         **attributes(row.key, "kind", "uid"),
         **attributes(row, "namespace", "name", "queue", "priority", "created", "minimum", "pods", "finished"),
-        "owner": row.owner,
+        **attributes(row, "owner", "image", "result", "ignored_values"),
         "username": row.user,
-        "image": row.image,
-        "result": row.result,
-        "ignored_values": row.ignored_values,
         "asks": dict(row.asks),
         "devices": bounded(row.devices),
         "run_time": None if row.run_time is None else bounded(row.run_time),

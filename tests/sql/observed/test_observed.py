@@ -1,5 +1,7 @@
 """What intake stores."""
 
+from dataclasses import replace
+
 from sqlalchemy import text
 
 from queues.admissions import PodOutcome
@@ -195,16 +197,10 @@ async def test_queue_versions_say_who_changed_what(muster: Database) -> None:
     async with muster.transaction() as tx:
         await workloads.record_queues(tx, harness.term, [first])
         await workloads.record_queues(tx, harness.term, [first])
-        changed = workloads.QueueVersion(
-            name=first.name,
-            uid=first.uid,
-            generation=2,
-            parent=first.parent,
-            changed_by="ann",
-            document={"spec": {"weight": 2}},
-        )
+        of_ann = replace(first, changed_by="ann", document={"spec": {"weight": 2}})
+        changed = replace(of_ann, queue=replace(first.queue, generation=2))
         await workloads.record_queues(tx, harness.term, [changed])
-        await workloads.record_queues(tx, harness.term, [], [first.name])
+        await workloads.record_queues(tx, harness.term, [], [first.queue.name])
         rows = await tx.execute(
             text(
                 "SELECT generation, changed_by, document, removed FROM queue_versions "

@@ -8,7 +8,7 @@ from sqlalchemy import text
 
 from admission.web.reader import Sight, UnknownName
 from admission.web.sql_reader import SqlReader
-from queues.quota.queue import ROOT
+from queues.quota.queue import ROOT, Queue
 from queues.read_api import bodies
 from queues.sql.database import Database
 from queues.sql.observed.rows import QueueVersion
@@ -24,12 +24,9 @@ def version(
 ) -> QueueVersion:
     parent = None if name == ROOT else QueueName(spec.get("parent") or ROOT)
     return QueueVersion(
-        name=QueueName(name),
+        queue=Queue(name=QueueName(name), parent=parent, generation=generation, closed=closed),
         uid=f"uid-{name}",
-        generation=generation,
-        parent=parent,
         changed_by=by,
-        closed=closed,
         document={"spec": spec, **({"reason": reason} if reason else {})},
     )
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from admission import intake
-from admission.apply import Applied, Reasons
+from admission.apply import Applied, TurnPlan
 from admission.containment.decider import Decider
 from admission.containment.decision_thread import DecisionThread
 from admission.cycle import Cycle
@@ -121,7 +121,7 @@ async def test_an_eviction_counts_though_other_pods_of_the_workload_got_ready_in
         evicted=(evict,),
     )
 
-    await cycle_over(known, Away())._update_world(applied, plan, Reasons())
+    await cycle_over(known, Away())._update_world(applied, TurnPlan(plan=plan))
 
     assert known.ledger.setbacks[JOB].rollbacks == 1
 
@@ -138,7 +138,7 @@ async def test_a_workload_that_the_scheduler_refused_waits_with_its_words(
     applied = Applied(ledger_seq=1, admissions=(admission(1, AdmissionState.EVICTING),), evicted=(evict,))
 
     await cycle_over(known, Away())._update_world(
-        applied, Plan(now=NOW, ledger_seq=0, evicts=(evict,)), Reasons()
+        applied, TurnPlan(plan=Plan(now=NOW, ledger_seq=0, evicts=(evict,)))
     )
 
     reason = WorldStatuses(known, None, {}).why_waiting(JOB)  # type: ignore[arg-type]
