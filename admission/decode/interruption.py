@@ -51,10 +51,10 @@ def conduct_of(
     """What is declared. A duration that cannot be read is not declared; ``deadline``: seconds it runs at most;
     ``image``: by ``image_of``; ``ignored``: of other values, by ``ignored_in_template``."""
     first, second = annotations or _NOTHING, labels or _NOTHING
-    said = [first.get(name) if name in first else second.get(name) for name in _NAMES]
+    said = tuple(first.get(name) if name in first else second.get(name) for name in _NAMES)
     # Long texts are not kept twice.
     is_short = sum(len(text) for text in said if text) <= _CACHED
-    conduct = (_conduct if is_short else _conduct.__wrapped__)(deadline, *said)
+    conduct = (_conduct if is_short else _conduct.__wrapped__)(deadline, said)
     if ignored:
         conduct = replace(conduct, ignored=(*conduct.ignored, *ignored))
     return _with_image(conduct, image) if image else conduct
@@ -66,34 +66,19 @@ def _with_image(conduct: Conduct, image: str) -> Conduct:
 
 
 @lru_cache(maxsize=8192)
-def _conduct(
-    deadline: int | None,
-    user: str | None,
-    run_time: str | None,
-    checkpoint_interval: str | None,
-    min_run_time: str | None,
-    preemptable: str | None,
-    cooldown: str | None,
-    retry: str | None,
-) -> Conduct:
+def _conduct(deadline: int | None, texts: tuple[str | None, ...]) -> Conduct:
     """From the texts of ``_NAMES``. Most workloads of a user repeat one of a few."""
+    said = dict(zip(_NAMES, texts, strict=True))
+    preemptable = said[names.PREEMPTABLE]
     conduct = Conduct(
-        user=shortened(user or ""),
-        run_time=duration(run_time) or (deadline and min(deadline, LONGEST_SECONDS)),
-        checkpoint_interval=duration(checkpoint_interval),
-        min_run_time=duration(min_run_time) or 0,
+        user=shortened(said[names.USER] or ""),
+        run_time=duration(said[names.RUN_TIME]) or (deadline and min(deadline, LONGEST_SECONDS)),
+        checkpoint_interval=duration(said[names.CHECKPOINT_INTERVAL]),
+        min_run_time=duration(said[names.MIN_RUN_TIME]) or 0,
         # As in Volcano, what is neither true nor false is false.
         preemptable=None if preemptable is None else preemptable[:8].lower() in ("true", "1", "t"),
-        cooldown=duration(cooldown) or 0,
-        retry=shortened(retry or ""),
-        ignored=ignored_in_metadata(
-            {
-                names.RUN_TIME: run_time,
-                names.CHECKPOINT_INTERVAL: checkpoint_interval,
-                names.MIN_RUN_TIME: min_run_time,
-                names.COOLDOWN_TIME: cooldown,
-                names.PREEMPTABLE: preemptable,
-            }
-        ),
+        cooldown=duration(said[names.COOLDOWN_TIME]) or 0,
+        retry=shortened(said[names.RETRY] or ""),
+        ignored=ignored_in_metadata(said),
     )
     return NOTHING_SAID if conduct == NOTHING_SAID else one(conduct)

@@ -4,7 +4,7 @@ A selector that names a label in which pods of one template differ is refused: w
 before they exist.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
@@ -14,7 +14,7 @@ from admission.decode.fields import explained, one, requirements_of
 from admission.engine.nodes.levels import HOST
 from admission.facts.pods import PodShape
 from queues.api import names
-from queues.api.reading.user_values import LARGEST_AFFINITY, UserValues, counted_selector
+from queues.api.reading.user_values import LARGEST_AFFINITY, UserValues, counted_labels, counted_selector
 from queues.api.types.pod import (
     WireAffinity,
     WireLabelSelector,
@@ -49,11 +49,22 @@ OF_ONE_POD: Final = frozenset(
     )
 )
 
+#: Labels up to so many are shared with other pods; more are seldom alike.
+_SHARED: Final = 32
+
 _SPREAD: Final = msgspec.json.Decoder(tuple[WireSpreadConstraint, ...] | None)
 _SELECTOR: Final = msgspec.json.Decoder(WireLabelSelector)
 
 #: Selects no pod: a term without a selector.
 _NO_POD: Final = (Requirement(key="", operator="In"),)
+
+
+def template_labels(labels: Mapping[str, str], but: Collection[str] = ()) -> tuple[tuple[str, str], ...]:
+    """Labels that all pods of a template have, without some. Pods of different Jobs have most of them in common."""
+    found = counted_labels(
+        {key: text for key, text in labels.items() if key not in OF_ONE_POD and key not in but}
+    )
+    return one(tuple(one((one(key), one(text))) for key, text in found)) if len(found) <= _SHARED else found
 
 
 class PodOwner(NamedTuple):

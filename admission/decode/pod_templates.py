@@ -1,6 +1,6 @@
 """Pod templates → pod sets: what the pods that are made from one will ask for. Pure; what cannot be used says why."""
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from hashlib import blake2b
@@ -13,12 +13,13 @@ from admission.decode.devices.resource_claims import claims_of
 from admission.decode.fields import explained, one, other_gates
 from admission.decode.ignored_values import ignored_in_template
 from admission.decode.interruption import image_of
-from admission.decode.pod_rules import OF_ONE_POD, PodOwner, with_rules
+from admission.decode.pod_rules import PodOwner, template_labels, with_rules
 from admission.decode.topology_requests import pod_shape_of
 from admission.decode.volumes import volumes_of
 from admission.facts.devices import PodResourceClaim
 from admission.facts.pods import PodShape
 from admission.facts.volumes import PodVolume
+from admission.facts.workloads import NOTHING_BY_NAME
 from admission.wire import WireMetadata
 from queues.api import names
 from queues.api.json_patch import escaped
@@ -27,7 +28,6 @@ from queues.api.node_affinity import unpinned
 from queues.api.reading.user_values import (
     MOST_CONTAINERS,
     UserValues,
-    counted_labels,
     number,
     resource_problem,
 )
@@ -92,6 +92,15 @@ class TemplatePods(NamedTuple):
     volumes: tuple[PodVolume, ...] = ()
 
 
+def by_pod_set(templates: Sequence[TemplatePods]) -> dict[str, Any]:
+    """What the templates of a workload say by pod set, as fields of its fact."""
+    return {
+        "pod_labels": {each.pods.name: each.labels for each in templates if each.labels} or NOTHING_BY_NAME,
+        "claims": {each.pods.name: each.claims for each in templates if each.claims} or NOTHING_BY_NAME,
+        "volumes": {each.pods.name: each.volumes for each in templates if each.volumes} or NOTHING_BY_NAME,
+    }
+
+
 class _Annotated(msgspec.Struct, gc=False):
     """A template's part that is read anew at every version: the rest is cached by its bytes."""
 
@@ -153,15 +162,9 @@ def _template_set(raw: bytes, name: str, where: str, namespace: str) -> Template
         claims,
         one(image_of(spec)),
         ignored_in_template(annotations, f"{where}."),
-        _labels_of(labels or {}),
+        template_labels(labels or {}, names.CONTROLLER_LABELS),
         volumes_of(spec),
     )
-
-
-def _labels_of(labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    left_out = OF_ONE_POD.union(names.CONTROLLER_LABELS)
-    kept = counted_labels({key: value for key, value in labels.items() if key not in left_out})
-    return one(tuple(one((one(key), one(value))) for key, value in kept))
 
 
 _large_template_set: Final = LargeTemplates(_template_set.__wrapped__)

@@ -15,11 +15,11 @@ from admission.decode.fields import condition, defect, explained, one, other_gat
 from admission.decode.ignored_values import ignored_in_template
 from admission.decode.interruption import conduct_of, image_of
 from admission.decode.pod_readiness import readiness_of
-from admission.decode.pod_rules import OF_ONE_POD, PodOwner, with_rules
+from admission.decode.pod_rules import PodOwner, template_labels, with_rules
 from admission.decode.topology_requests import pod_shape_of
 from admission.decode.volumes import volumes_of
 from admission.facts.pods import PodController, PodFact, PodPhase, PodShape
-from admission.wire import WireCondition, WireMetadata, WirePod, WirePodStatus
+from admission.wire import WireCondition, WireContainerStatus, WireMetadata, WirePod, WirePodStatus
 from queues.api import names
 from queues.api.json_patch import escaped
 from queues.api.reading.pod_requests import requests_of
@@ -28,7 +28,6 @@ from queues.api.reading.user_values import (
     LONGEST_NAME,
     MOST_PODS,
     UserValues,
-    counted_labels,
     index,
     is_dns_name,
     number,
@@ -39,9 +38,6 @@ from queues.errors import InvalidQuantity
 from queues.reason_codes import ReasonCode
 from queues.resources import PODS, Resources
 from queues.workload import AdmissionId, NodeName, WorkloadKey, WorkloadKind
-
-#: Labels of a pod up to so many are shared with other pods; more are seldom alike.
-_SHARED_LABELS: Final = 32
 
 #: Characters of the name of a pod set that Muster has written on a pod: a task, a digest and the keys of a subgroup.
 _LONGEST_POD_SET: Final = 2000
@@ -66,36 +62,22 @@ def pod_fact(pod: WirePod, controller: PodController | None) -> PodFact:
     """A pod, of a workload or not. ``controller``: the workload that it names as its controller; None if none."""
     meta, spec, status = pod.metadata, pod.spec, pod.status
     annotations, labels = meta.annotations or {}, meta.labels or {}
+    known, values = _of_metadata(meta, controller), UserValues()
     gated = any(gate.name == names.GATE for gate in spec.scheduling_gates or ())
-    # Guarded by the admission policies: without the label the annotations are not Muster's.
-    released = labels.get(names.RELEASED) == "true"
-    admission = number(annotations.get(names.ADMISSION_ID)) if released else None
-    values = UserValues()
     queue = values.queue("queue", _queue_named(annotations, labels))
-    group = values.name(
-        names.GROUP_ANNOTATION,
-        annotations.get(names.GROUP_ANNOTATION) or annotations.get(names.GROUP_ANNOTATION_VOLCANO),
-    )
-    group_minimum = _own_minimum(group, annotations)
-    if group is None and (queue or gated):
-        group, group_minimum = _leader_with_workers(annotations, labels, values)
-    owner = controller.key if controller is not None else None
-    if owner is None and group is None and (queue or gated):
-        owner = WorkloadKey(WorkloadKind.POD, meta.uid)
-    pinned = admission is not None
+    waits = bool(queue or gated)
+    group, group_minimum = _group(annotations, labels, values, waits=waits)
+    if known["owner"] is None and group is None and waits:
+        known["owner"] = WorkloadKey(WorkloadKind.POD, meta.uid)
+    pinned = known["admission"] is not None
     affinity = affinity_of(spec.affinity, values, "spec", namespace=meta.namespace, pinned=pinned)
     shape = pod_shape_of(spec, annotations, values, affinity=affinity, pinned=pinned, status=status)
     shape = with_rules(shape, spec, affinity, values, owner=PodOwner(meta.namespace, labels))
-    claims = claims_of(spec, status, values)
-    phase = _phase(status.phase)
-    readiness = readiness_of(status)
-    of_template = counted_labels({key: value for key, value in labels.items() if key not in OF_ONE_POD})
+    phase, readiness = _phase(status.phase), readiness_of(status)
     task = controller.pod_set if controller is not None else ""
-    task = task or values.task(names.TASK_SPEC, _of_job(names.TASK_SPEC, annotations, labels))
+    conduct = (spec.active_deadline_seconds, one(image_of(spec)), ignored_in_template(annotations, ""))
     return PodFact(
-        uid=meta.uid,
-        namespace=one(meta.namespace),
-        name=meta.name,
+        **known,
         phase=phase,
         ready_since=readiness.since,
         waits_for=readiness.waits_for,
@@ -103,52 +85,57 @@ def pod_fact(pod: WirePod, controller: PodController | None) -> PodFact:
         bound_at=readiness.bound_at if spec.node_name else 0,
         gated=gated,
         other_gates=other_gates(spec.scheduling_gates),
-        deleting=meta.deletion_timestamp is not None,
         ends_by=seconds(meta.deletion_timestamp),
         grace=0 if meta.deletion_timestamp is None else meta.deletion_grace_period_seconds or 0,
-        forced=meta.deletion_timestamp is not None and not meta.deletion_grace_period_seconds,
         ended_first=_ended_first(meta, status),
-        kept=names.FINALIZER in (meta.finalizers or ()),
-        uncounted=names.JOB_TRACKING in (meta.finalizers or ()),
         shape=one(shape),
         priority=spec.priority or 0,
         priority_class=one(spec.priority_class_name or ""),
-        created=seconds(meta.creation_timestamp),
         queue=one(queue),
-        owner=owner,
-        owner_name=controller.name if controller is not None else "",
-        marked=controller is None or controller.marked,
-        controller=one(_controller(meta)),
         group=group,
         group_minimum=group_minimum,
-        task=task,
+        task=task or values.task(names.TASK_SPEC, _of_job(names.TASK_SPEC, annotations, labels)),
         index=index(
             _of_job(names.COMPLETION_INDEX, annotations, labels)
             or _of_job(names.TASK_INDEX, annotations, labels)
         ),
-        admission=None if admission is None else AdmissionId(admission),
-        seat=_seat(annotations.get(names.SEAT)) if released else None,
         existing=_existing(affinity, annotations),
         recreated_from=_short(annotations.get(names.RECREATED_FROM)),
         version=number(_of_job(names.JOB_VERSION, annotations, labels)) or 0,
         refused=_refused(status.conditions),
         exit_code=_exit_code(status) if phase is PodPhase.FAILED else None,
-        restarts=sum(
-            container.restart_count
-            for container in (*(status.container_statuses or ()), *(status.init_container_statuses or ()))
-        ),
-        conduct=conduct_of(
-            annotations,
-            labels,
-            spec.active_deadline_seconds,
-            one(image_of(spec)),
-            ignored_in_template(annotations, ""),
-        ),
-        labels=_shared(of_template) if len(of_template) <= _SHARED_LABELS else of_template,
-        claims=claims,
+        restarts=sum(container.restart_count for container in _containers(status)),
+        conduct=conduct_of(annotations, labels, *conduct),
+        labels=template_labels(labels),
+        claims=claims_of(spec, status, values),
         volumes=volumes_of(spec, meta.name),
         obstacle=values.obstacle,
     )
+
+
+def _of_metadata(meta: WireMetadata, controller: PodController | None) -> dict[str, Any]:
+    """Fields of a pod's fact that its metadata say, whatever the rest of it is."""
+    annotations = meta.annotations or {}
+    # Guarded by the admission policies: without the label the annotations are not Muster's.
+    released = (meta.labels or {}).get(names.RELEASED) == "true"
+    admission = number(annotations.get(names.ADMISSION_ID)) if released else None
+    deleting = meta.deletion_timestamp is not None
+    return {
+        "uid": meta.uid,
+        "namespace": one(meta.namespace),
+        "name": meta.name,
+        "deleting": deleting,
+        "forced": deleting and not meta.deletion_grace_period_seconds,
+        "kept": names.FINALIZER in (meta.finalizers or ()),
+        "uncounted": names.JOB_TRACKING in (meta.finalizers or ()),
+        "created": seconds(meta.creation_timestamp),
+        "owner": controller.key if controller is not None else None,
+        "owner_name": controller.name if controller is not None else "",
+        "marked": controller is None or controller.marked,
+        "controller": one(_controller(meta)),
+        "admission": None if admission is None else AdmissionId(admission),
+        "seat": _seat(annotations.get(names.SEAT)) if released else None,
+    }
 
 
 def _controller(meta: WireMetadata) -> str:
@@ -174,11 +161,19 @@ def _queue_named(annotations: Mapping[str, str], labels: Mapping[str, str]) -> s
     )
 
 
-def _own_minimum(group: str | None, annotations: Mapping[str, str]) -> int:
-    """The size of the gang of a pod whose owner has a PodGroup of Muster's; 0: it names none, or one of others."""
-    if group is None or not group.startswith(names.AUTOMATIC_GROUP):
-        return 0
-    return min(number(annotations.get(names.GROUP_MIN_MEMBER)) or 0, MOST_PODS)
+def _group(
+    annotations: Mapping[str, str], labels: Mapping[str, str], values: UserValues, *, waits: bool
+) -> tuple[str | None, int]:
+    """The PodGroup of a pod, and the size of its gang if Muster makes that PodGroup for the pod's owner; else 0."""
+    group = values.name(
+        names.GROUP_ANNOTATION,
+        annotations.get(names.GROUP_ANNOTATION) or annotations.get(names.GROUP_ANNOTATION_VOLCANO),
+    )
+    if group is None:
+        return _leader_with_workers(annotations, labels, values) if waits else (None, 0)
+    if not group.startswith(names.AUTOMATIC_GROUP):
+        return group, 0
+    return group, min(number(annotations.get(names.GROUP_MIN_MEMBER)) or 0, MOST_PODS)
 
 
 def _leader_with_workers(
@@ -216,35 +211,19 @@ def minimal_pod_fact(
         values.note(explained(error))
     else:
         values.note(defect(error), ReasonCode.DEFECT)
-    annotations = meta.annotations or {}
-    released = (meta.labels or {}).get(names.RELEASED) == "true"
-    admission = number(annotations.get(names.ADMISSION_ID)) if released else None
+    known = _of_metadata(meta, controller)
     parts = _part(raw, _Parts) or _Parts()
     gates = _part(parts.spec.get("schedulingGates"), list[dict[str, Any]]) or []
     gated = any(gate.get("name") == names.GATE for gate in gates)
     node = _part(parts.spec.get("nodeName"), str)
-    owner = controller.key if controller is not None else None
-    if owner is None and gated:
-        owner = WorkloadKey(WorkloadKind.POD, meta.uid)
+    if known["owner"] is None and gated:
+        known["owner"] = WorkloadKey(WorkloadKind.POD, meta.uid)
     return PodFact(
-        uid=meta.uid,
-        namespace=meta.namespace,
-        name=meta.name,
+        **known,
         phase=_phase(_part(parts.status.get("phase"), str) or ""),
         node=NodeName(node) if node else None,
         gated=gated,
-        deleting=meta.deletion_timestamp is not None,
-        forced=meta.deletion_timestamp is not None and not meta.deletion_grace_period_seconds,
-        kept=names.FINALIZER in (meta.finalizers or ()),
-        uncounted=names.JOB_TRACKING in (meta.finalizers or ()),
         shape=one(PodShape(takes=_minimal_takes(parts.spec))),
-        created=seconds(meta.creation_timestamp),
-        owner=owner,
-        owner_name=controller.name if controller is not None else "",
-        marked=controller is None or controller.marked,
-        controller=one(_controller(meta)),
-        admission=None if admission is None else AdmissionId(admission),
-        seat=_seat(annotations.get(names.SEAT)) if released else None,
         obstacle=values.obstacle,
     )
 
@@ -297,11 +276,6 @@ def _seat(text: str | None) -> tuple[str, int] | None:
     return None if position is None or len(name) > _LONGEST_POD_SET else one((name, position))
 
 
-def _shared(labels: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
-    """Pods of different Jobs have most of their labels in common."""
-    return one(tuple(one((one(key), one(value))) for key, value in labels))
-
-
 def _refused(conditions: tuple[WireCondition, ...] | None) -> tuple[int, str] | None:
     found = condition(conditions, "PodScheduled")
     if found is None or found.status != "False" or found.reason != "Unschedulable":
@@ -338,7 +312,11 @@ def _ended_first(meta: WireMetadata, status: WirePodStatus) -> bool | None:
 def _exit_code(status: WirePodStatus) -> int | None:
     codes = [
         container.state.terminated.exit_code
-        for container in (*(status.container_statuses or ()), *(status.init_container_statuses or ()))
+        for container in _containers(status)
         if container.state is not None and container.state.terminated is not None
     ]
     return next((code for code in codes if code), codes[0] if codes else None)
+
+
+def _containers(status: WirePodStatus) -> tuple[WireContainerStatus, ...]:
+    return (*(status.container_statuses or ()), *(status.init_container_statuses or ()))

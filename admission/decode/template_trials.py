@@ -81,7 +81,10 @@ def _digest(template: bytes) -> str:
         affinity = affinity_as_written(template, _AFFINITY.decode(written))
         for field in ("containers", "initContainers"):
             if field in spec:
-                spec[field] = [_of_every_run(each) for each in _CONTAINERS.decode(spec[field])]
+                spec[field] = [
+                    {name: value for name, value in each.items() if name not in _OF_ONE_RUN}
+                    for each in _CONTAINERS.decode(spec[field])
+                ]
     except (msgspec.DecodeError, RecursionError):
         return ""
     meta = read.metadata or _Metadata()
@@ -90,10 +93,6 @@ def _digest(template: bytes) -> str:
 
 
 _large_digest: Final = LargeTemplates(_digest.__wrapped__)
-
-
-def _of_every_run(container: dict[str, msgspec.Raw]) -> dict[str, msgspec.Raw]:
-    return {name: value for name, value in container.items() if name not in _OF_ONE_RUN}
 
 
 def _of_every_job(said: dict[str, str] | None) -> list[tuple[str, str]]:

@@ -88,6 +88,9 @@ class Tiers:
         return None if level is None else (mode != "soft", level)
 
 
+NO_TIERS: Final = Tiers()
+
+
 def pod_shape_of(
     spec: Any,
     annotations: Mapping[str, str] | None,

@@ -63,8 +63,9 @@ class WorldView:
         world = self.world
         if each.fact is None and not each.pods:
             return None
-        fact = None if each.fact is None else world.devices.with_claims_counted(each.fact)
-        pods = tuple(world.devices.pod_with_claims_counted(pod) for pod in each.pods)
+        claims = world.devices.claims
+        fact = None if each.fact is None else claims.in_workload(each.fact)
+        pods = tuple(map(claims.in_pod, each.pods))
         queue = (fact.queue if fact is not None else pods[0].queue) or DEFAULT_QUEUE
         return WorkloadInputs(
             key=each.key,

@@ -6,7 +6,7 @@ It is added to what the object itself says, so that it can be added again when t
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from admission.decode.topology_requests import Tiers, in_tiers
+from admission.decode.topology_requests import NO_TIERS, Tiers, in_tiers
 from admission.facts.changes import Fact
 from admission.facts.pods import PodFact
 from admission.facts.workloads import WorkloadFact
@@ -34,11 +34,8 @@ class Context:
     queues: Mapping[str, QueueName] = field(default_factory=dict)
     #: Namespaces in migration mode, and when it ends or ended (seconds).
     adopt_until: Mapping[str, int] = field(default_factory=dict)
-    #: Node label keys of the topology, outermost first, the host last.
-    levels: tuple[str, ...] = ()
-    #: Tiers of the HyperNodes, ascending, and those that have a name.
-    hypernodes: tuple[int, ...] = ()
-    tier_names: tuple[tuple[str, int], ...] = ()
+    #: Levels of the topology, and tiers of the HyperNodes.
+    tiers: Tiers = NO_TIERS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,10 +55,7 @@ class ContextChange:
             *differing(before.priorities, after.priorities),
             *(before.never_preempting ^ after.never_preempting),
         }
-        for_all = [
-            (each.default_priority, each.default_preempts, each.levels, each.hypernodes, each.tier_names)
-            for each in (before, after)
-        ]
+        for_all = [(each.default_priority, each.default_preempts, each.tiers) for each in (before, after)]
         return cls(
             namespaces=frozenset(
                 {*differing(before.queues, after.queues), *differing(before.adopt_until, after.adopt_until)}
@@ -94,7 +88,7 @@ def in_context(fact: Fact, context: Context) -> Fact:
         if fact.priority_class
         else context.default_preempts
     )
-    fact = in_tiers(fact, Tiers(context.levels, context.hypernodes, context.tier_names))
+    fact = in_tiers(fact, context.tiers)
     if (queue, priority, preempts, obstacle) == (fact.queue, fact.priority, fact.preempts, fact.obstacle):
         return fact
     return replace(fact, queue=queue, priority=priority, preempts=preempts, obstacle=obstacle)

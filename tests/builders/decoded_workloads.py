@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from admission.decode.topology_requests import Tiers
 from admission.facts.workloads import WorkloadFact
 from admission.workloads.context import Context, in_context
 from admission.workloads.kinds.batch_job import WireJob, job_fact
@@ -53,7 +54,7 @@ def a_group(meta: dict[str, Any] | None = None, **spec: Any) -> WorkloadFact:
     return pod_group_fact(msgspec.json.decode(msgspec.json.encode(document), type=WirePodGroup))
 
 
-LEVELS = Context(levels=("block", "rack", "kubernetes.io/hostname"))
+LEVELS = Context(tiers=Tiers(("block", "rack", "kubernetes.io/hostname")))
 
 
 def told(fact: WorkloadFact, context: Context = LEVELS) -> WorkloadFact:

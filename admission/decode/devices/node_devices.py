@@ -54,14 +54,13 @@ def node_devices_fact(found: WireNodeDevices) -> NodeDevicesFact:
     )
 
 
-def _usual_resource(vendor: str) -> str:
-    """What whole devices of a vendor count as. A reporter that states no vendor is NVIDIA's."""
-    return usual_resource((vendor or "nvidia")[:_LONGEST])
-
-
 def _resource(told: str, vendor: str) -> str:
-    """What a whole device counts as: the resource that it is registered as, where that is reported and can be one."""
-    return told if len(told) <= _LONGEST and is_extended(told) else _usual_resource(vendor)
+    """What a whole device counts as: the resource that it is registered as, where that is reported and can be one.
+
+    A reporter that states no vendor is NVIDIA's.
+    """
+    is_usable = len(told) <= _LONGEST and is_extended(told)
+    return told if is_usable else usual_resource((vendor or "nvidia")[:_LONGEST])
 
 
 def _number(text: str) -> int | None:

@@ -43,6 +43,7 @@ from admission.decode.devices.resource_slices import (
 from admission.decode.fields import defect
 from admission.decode.nodes import node_fact
 from admission.decode.pods import minimal_pod_fact
+from admission.decode.topology_requests import Tiers
 from admission.decode.workload_facts import asks, unreadable_fact
 from admission.facts.changes import Change, Fact, FactKind
 from admission.facts.cluster import HyperNodeFact, NamespaceFact, PriorityClassFact, QueueFact, TopologyFact
@@ -532,9 +533,11 @@ class Informers:
             never_preempting=frozenset(name for name, found in classes.items() if not found.preempts),
             default_priority=default.value,
             default_preempts=default.preempts,
-            levels=topologies[first].levels if first is not None else (),
-            hypernodes=tiers_of(hypernodes),
-            tier_names=tuple(sorted({(each.tier_name, each.tier) for each in hypernodes if each.tier_name})),
+            tiers=Tiers(
+                topologies[first].levels if first is not None else (),
+                tiers_of(hypernodes),
+                tuple(sorted({(each.tier_name, each.tier) for each in hypernodes if each.tier_name})),
+            ),
         )
 
     @staticmethod

@@ -13,14 +13,13 @@ import msgspec
 
 from admission.decode.fields import condition, is_true, one, seconds
 from admission.decode.interruption import conduct_of
-from admission.decode.pod_templates import directed_by, existing_paths, pod_set_of
+from admission.decode.pod_templates import by_pod_set, directed_by, existing_paths, pod_set_of
 from admission.decode.template_trials import template_digest
 from admission.decode.workload_facts import MAIN, counted_generation, digest, of_possible_size
 from admission.facts.devices import PodResourceClaim
 from admission.facts.workloads import (
     ADMITTED,
     NO_CONDITION,
-    NOTHING_BY_NAME,
     ChildJob,
     IndexRanges,
     JobCounts,
@@ -143,10 +142,9 @@ def job_fact(job: WireJob) -> WorkloadFact:
     queue = values.queue("queue", _queue_named(meta))
     gang = _gang(annotations.get(names.GROUP_MIN_MEMBER), parallelism, values)
     template = bytes(spec.template)
-    pods, priority_class, problem, claims, image, ignored, labels, volumes = pod_set_of(
-        MAIN, count, template, "spec.template", meta.namespace
-    )
-    generation, alone = _counted(spec.completion_mode, pods, claims, (parallelism, spec.completions, gang))
+    said = pod_set_of(MAIN, count, template, "spec.template", meta.namespace)
+    counted = (parallelism, spec.completions, gang)
+    generation, alone = _counted(spec.completion_mode, said.pods, said.claims, counted)
     finished = any(is_true(status.conditions, kind) for kind in ("Complete", "Failed"))
     fact = WorkloadFact(
         key=WorkloadKey(WorkloadKind.JOB, meta.uid),
@@ -156,13 +154,11 @@ def job_fact(job: WireJob) -> WorkloadFact:
         created=seconds(meta.creation_timestamp),
         # Members that are done count as present in the gang.
         minimum=min(gang, count),
-        pod_sets=(replace(pods, done=done),) if done else alone,
+        pod_sets=(replace(said.pods, done=done),) if done else alone,
         templates=() if finished else one((template_digest(template),)),
-        claims={MAIN: claims} if claims else NOTHING_BY_NAME,
         counts=counts,
-        pod_labels={MAIN: labels} if labels else NOTHING_BY_NAME,
-        volumes={MAIN: volumes} if volumes else NOTHING_BY_NAME,
-        priority_class=priority_class,
+        **by_pod_set([said]),
+        priority_class=said.priority_class,
         # A Job may be scaled while it holds seats; what its pods ask may not change under them.
         generation=generation,
         phase="" if finished else _phase(status),
@@ -175,11 +171,13 @@ def job_fact(job: WireJob) -> WorkloadFact:
         suspended_at=_suspended_at(status.conditions),
         parallelism=parallelism,
         active=status.active or 0,
-        obstacle=values.obstacle or problem or _own_selector(spec) or _other_controller(spec),
+        obstacle=values.obstacle or said.obstacle or _own_selector(spec) or _other_controller(spec),
         indexed=indexed,
         directed=directed_by(template),
         revision=one(JobRevision(meta.generation, existing_paths(template))),
-        conduct=conduct_of(meta.annotations, meta.labels, spec.active_deadline_seconds, image, ignored),
+        conduct=conduct_of(
+            meta.annotations, meta.labels, spec.active_deadline_seconds, said.image, said.ignored
+        ),
     )
     return of_possible_size(fact, "spec.parallelism")
 

@@ -10,7 +10,7 @@ import msgspec
 from admission.decode.affinity import affinity_size, is_of_possible_size
 from admission.decode.fields import one, seconds
 from admission.decode.interruption import conduct_of
-from admission.decode.pod_templates import TemplatePods, pod_set_of
+from admission.decode.pod_templates import by_pod_set, pod_set_of
 from admission.decode.template_trials import template_digest
 from admission.decode.topology_requests import tier_of
 from admission.decode.volcano_jobs import job_of
@@ -18,7 +18,7 @@ from admission.decode.workload_facts import of_possible_size, queue_said, shared
 from admission.facts.pods import PodPhase
 from admission.facts.volcano_jobs import NOTHING_SHOWN, JobSpec, NetworkTopology, ShownState, TaskSpec
 from admission.facts.volumes import PodVolume
-from admission.facts.workloads import NOTHING_BY_NAME, GroupRequest, WorkloadFact
+from admission.facts.workloads import GroupRequest, WorkloadFact
 from admission.volcano_jobs.volumes import claim_name
 from admission.wire import Int32, WireMetadata, WireOwnerReference, WireStruct
 from admission.workloads.inputs import WorkloadInputs
@@ -131,22 +131,21 @@ def _with_tasks(fact: WorkloadFact, spec: JobSpec, meta: WireMetadata, values: U
         for found, least, task in zip(sets, _task_minimums(spec), spec.tasks, strict=True)
     )
     job_volumes = tuple(_job_volume(spec, position) for position in range(len(spec.volumes)))
-    volumes = {found.pods.name: (*found.volumes, *job_volumes) for found in sets}
+    with_volumes = [found._replace(volumes=(*found.volumes, *job_volumes)) for found in sets]
     partition_tiers = {
         task.name: tier
         for task in spec.tasks
         if task.partition_size > 0 and (tier := tier_of(task.partition_topology, values)) is not None
     }
     ignored = [sentence for found in sets for sentence in found.ignored]
+    images = (found.image for found in sets if found.image)
     classes = (found.priority_class for found in sets if found.priority_class)
     return replace(
         fact,
         pod_sets=tuple(pod_sets),
-        conduct=conduct_of(meta.annotations, meta.labels, spec.running_estimate, _image(sets), ignored),
+        conduct=conduct_of(meta.annotations, meta.labels, spec.running_estimate, next(images, ""), ignored),
         templates=() if fact.finished else one(tuple(template_digest(task.template) for task in spec.tasks)),
-        pod_labels={found.pods.name: found.labels for found in sets if found.labels} or NOTHING_BY_NAME,
-        claims={found.pods.name: found.claims for found in sets if found.claims} or NOTHING_BY_NAME,
-        volumes={name: volumes for name, volumes in volumes.items() if volumes} or NOTHING_BY_NAME,
+        **by_pod_set(with_volumes),
         priority_class=fact.priority_class or next(classes, ""),
         group=shared_request(replace(fact.group, partition_tiers=partition_tiers)),
     )
@@ -268,8 +267,3 @@ VOLCANO_JOB = KindSupport(
     pod_sets=_pod_sets,
     pod_set_name=lambda pod, fact: pod.task,
 )
-
-
-def _image(sets: Sequence[TemplatePods]) -> str:
-    """The image of the first task that names one; "": none does."""
-    return next((found.image for found in sets if found.image), "")

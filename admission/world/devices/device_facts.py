@@ -18,7 +18,7 @@ from admission.facts.devices import (
 )
 from admission.facts.pods import PodFact
 from admission.facts.workloads import WorkloadFact
-from admission.world.admissions import KeyIndex
+from admission.world.admissions import KeyIndex, replaced
 from admission.world.devices.resource_claims import ClaimedDevices, Place, Pool, ResourceClaims, with_claims
 from admission.world.devices.slice_devices import (
     DeviceClasses,
@@ -38,7 +38,7 @@ class DeviceFacts:
 
     def __init__(self) -> None:
         self.classes = DeviceClasses()
-        self._claims = ResourceClaims(self.classes)
+        self.claims = ResourceClaims(self.classes)
         #: Where ResourceClaims and ResourceClaimTemplates are, by uid.
         self._places: dict[str, Place] = {}
         #: Pods and workloads with claims, as they were seen; and which of them name a claim or template.
@@ -65,7 +65,7 @@ class DeviceFacts:
                     yield self._counted(change)
                     yield from self._held_anew(pools)
                 case FactKind.NODE, _:
-                    self._note_node(change)
+                    replaced(self._nodes, NodeName(change.key), None if change.fact is None else change)
                     yield self._on_node(change)
                 case FactKind.FLAVOR, FlavorFact() | None:
                     yield change
@@ -85,14 +85,6 @@ class DeviceFacts:
                     yield from self._put_reported(NodeName(change.key), change.fact)
                 case _:
                     yield change
-
-    def with_claims_counted(self, fact: WorkloadFact) -> WorkloadFact:
-        """A workload that is not there, with the devices that it claims counted as things are."""
-        return self._claims.in_workload(fact) if fact.claims else fact
-
-    def pod_with_claims_counted(self, pod: PodFact) -> PodFact:
-        """The same of a pod."""
-        return self._claims.in_pod(pod) if pod.claims else pod
 
     def reported(self, node: NodeName) -> NodeDevicesFact | None:
         """What the agent of a node reports, with the pods that have its devices by claims; None if it has no agent."""
@@ -138,9 +130,9 @@ class DeviceFacts:
     def _counted(self, change: Change) -> Change:
         match change.fact:
             case PodFact(claims=claims) as pod if claims:
-                return replace(change, fact=self._claims.in_pod(pod))
+                return replace(change, fact=self.claims.in_pod(pod))
             case WorkloadFact(claims=by_pod_set) as workload if by_pod_set:
-                return replace(change, fact=self._claims.in_workload(workload))
+                return replace(change, fact=self.claims.in_workload(workload))
         return change
 
     def _put_claim(self, change: Change, fact: ResourceClaimFact | None) -> Iterator[Change]:
@@ -151,18 +143,13 @@ class DeviceFacts:
             return
         pools = set[Pool]()
         if change.kind is FactKind.CLAIM_TEMPLATE:
-            self._claims.put_template(place, fact)
+            self.claims.put_template(place, fact)
         else:
-            self._claims.put_claim(place, fact)
+            self.claims.put_claim(place, fact)
             pools = self._claimed.put(place, fact)
         for subject in list(self._users.of((change.kind, place))):
             yield self._counted(self._claimants[subject])
         yield from self._held_anew(pools)
-
-    def _note_node(self, change: Change) -> None:
-        self._nodes.pop(NodeName(change.key), None)
-        if change.fact is not None:
-            self._nodes[NodeName(change.key)] = change
 
     def _on_node(self, change: Change) -> Change:
         """The node with its devices: as many as it or its slices announce, less unhealthy ones."""
@@ -178,20 +165,17 @@ class DeviceFacts:
     def _put_reported(self, node: NodeName, fact: NodeDevicesFact | None) -> Iterator[Change]:
         seen = self._nodes.get(node)
         before = None if seen is None else self._on_node(seen)
-        self._reported.pop(node, None)
-        if fact is not None:
-            self._reported[node] = fact
+        replaced(self._reported, node, fact)
         # Agents report each pod that gets devices. Nothing follows from that unless one of them is unhealthy.
         if seen is not None and (after := self._on_node(seen)) != before:
             yield after
 
     def _put_slice(self, name: str, fact: ResourceSliceFact | None) -> Iterator[Change]:
-        before = self._slices.pop(name, None)
+        before = replaced(self._slices, name, fact)
         if before is not None:
             self._slices_on.discard(before.node, name)
             self._slices_of.discard((before.driver, before.pool), name)
         if fact is not None:
-            self._slices[name] = fact
             self._slices_on.add(fact.node, name)
             self._slices_of.add((fact.driver, fact.pool), name)
         for node in sorted({each.node for each in (before, fact) if each is not None}):

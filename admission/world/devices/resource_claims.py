@@ -25,7 +25,7 @@ from admission.facts.devices import (
 )
 from admission.facts.pods import PodFact
 from admission.facts.workloads import NOTHING_BY_NAME, WorkloadFact
-from admission.world.admissions import KeyIndex
+from admission.world.admissions import KeyIndex, replaced
 from admission.world.devices.slice_devices import DeviceClasses
 from queues.api.reading.user_values import LONGEST_MESSAGE, shortened
 from queues.reason_codes import ReasonCode
@@ -46,15 +46,11 @@ class ResourceClaims:
 
     def put_template(self, place: Place, fact: ResourceClaimFact | None) -> None:
         """A ResourceClaimTemplate appeared or went away."""
-        self._templates.pop(place, None)
-        if fact is not None:
-            self._templates[place] = fact
+        replaced(self._templates, place, fact)
 
     def put_claim(self, place: Place, fact: ResourceClaimFact | None) -> None:
         """A ResourceClaim appeared, changed or went away."""
-        self._claims.pop(place, None)
-        if fact is not None:
-            self._claims[place] = fact
+        replaced(self._claims, place, fact)
 
     def in_pod(self, pod: PodFact) -> PodFact:
         """A pod with what it claims in its shape; one that claims something that cannot be counted has an obstacle."""

@@ -20,6 +20,7 @@ from admission.facts.devices import (
     ResourceSliceFact,
     SliceDevice,
 )
+from admission.world.admissions import replaced
 from admission.world.devices.reported_devices import with_reported
 from queues.resources import NOTHING, WHOLE, Resources, device
 
@@ -33,9 +34,7 @@ class DeviceClasses:
 
     def put_class(self, name: str, fact: DeviceClassFact | None) -> bool:
         """A DeviceClass appeared, changed or went away. Whether that changes what devices count as."""
-        self._classes.pop(name, None)
-        if fact is not None:
-            self._classes[name] = fact
+        replaced(self._classes, name, fact)
         return bool(self._named(name))
 
     def put_flavor(self, name: str, fact: FlavorFact | None) -> bool:

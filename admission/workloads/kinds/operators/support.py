@@ -17,7 +17,7 @@ import msgspec
 
 from admission.decode.fields import is_true, one, seconds
 from admission.decode.interruption import conduct_of
-from admission.decode.pod_templates import TemplatePods, pod_set_of
+from admission.decode.pod_templates import TemplatePods, by_pod_set, pod_set_of
 from admission.decode.workload_facts import counted_generation, digest, of_possible_size, queue_said
 from admission.facts.workloads import (
     NOTHING_BY_NAME,
@@ -233,27 +233,23 @@ class HeldTemplate(NamedTuple):
     is_marked: bool = False
 
 
-class _Found(NamedTuple):
-    """One template of an object, read."""
-
-    held: HeldTemplate
-    said: TemplatePods
-
-
 def fact_of(description: OperatorKind, job: WireOperatorJob) -> WorkloadFact | ChildCluster | None:
     """The object as a workload, or as a part of another one; None if it is a part that cannot be read."""
     meta, values = job.metadata, UserValues()
     if is_made_by(meta, description.made_by):
         return _part_of_another(description, job)
     fact = _object_fact(description, job, values)
+    held, said = list[HeldTemplate](), list[TemplatePods]()
     try:
         fact = replace(fact, suspended=flag(job.part(description.suspend), description.suspend))
-        for each in description.suspend_rules:
-            each.refuse(job, values)
+        for rule in description.suspend_rules:
+            rule.refuse(job, values)
         _refuse_other_controller(description, job, values)
         if description.refuse is not None:
             description.refuse(job, values)
-        found = list(_found(description, job, values))
+        for each in _named(description, job, values):
+            held.append(each)
+            said.append(_read(each, meta.namespace, values))
         priority_class = values.name("priorityClass", _text_of(job, description.priority_class))
         progress = _progress(description, job, suspended=fact.suspended)
     except UnexpectedPart as error:
@@ -262,13 +258,13 @@ def fact_of(description: OperatorKind, job: WireOperatorJob) -> WorkloadFact | C
     for key in sorted(description.places_itself.keys() & (meta.annotations or {}).keys()):
         where = f"metadata.annotations[{key}]"
         values.refuse(where, shortened((meta.annotations or {})[key]), description.places_itself[key])
-    if fact.suspended and not fact.finished and not any(each.said.pods.count for each in found):
+    if fact.suspended and not fact.finished and not any(each.pods.count for each in said):
         values.note("spec: found pod sets of 0 pods, expected at least one pod", ReasonCode.NOT_ENOUGH_PODS)
     fact = replace(
-        _with_templates(fact, found, progress, meta),
+        _with_templates(fact, said, progress, meta),
         priority_class=priority_class
-        or next((each.said.priority_class for each in found if each.said.priority_class), ""),
-        revision=_revision(description, job, found),
+        or next((each.priority_class for each in said if each.priority_class), ""),
+        revision=_revision(description, job, held),
         obstacle=values.obstacle,
     )
     return of_possible_size(fact, "spec")
@@ -299,12 +295,11 @@ def _object_fact(description: OperatorKind, job: WireOperatorJob, values: UserVa
 
 def _with_templates(
     fact: WorkloadFact,
-    found: Sequence[_Found],
+    said: Sequence[TemplatePods],
     progress: Mapping[str, PodSetProgress],
     meta: WireMetadata,
 ) -> WorkloadFact:
     """The same with what its templates ask: a pod set of each."""
-    said = [each.said for each in found]
     left = tuple(_left(each.pods, progress.get(each.pods.name)) for each in said)
     total = sum(pods.count for pods in left)
     claims = {each.pods.name: each.claims for each in said if each.claims}
@@ -313,9 +308,7 @@ def _with_templates(
         minimum=total,
         pod_sets=left,
         progress=progress or NOTHING_BY_NAME,
-        claims=claims or NOTHING_BY_NAME,
-        pod_labels={each.pods.name: each.labels for each in said if each.labels} or NOTHING_BY_NAME,
-        volumes={each.pods.name: each.volumes for each in said if each.volumes} or NOTHING_BY_NAME,
+        **by_pod_set(said),
         generation=counted_generation(
             digest(*(replace(each.pods, count=0) for each in said), sorted(claims.items())),
             digest([each.pods.count for each in said]),
@@ -391,14 +384,13 @@ def _text_of(job: WireOperatorJob, path: Path) -> str:
         return ""
 
 
-def _found(description: OperatorKind, job: WireOperatorJob, values: UserValues) -> Iterator[_Found]:
-    """All templates of an object, in the order of the description. Raises UnexpectedPart."""
-    for held in _named(description, job, values):
-        count = min(held.pods, MOST_PODS + 1)
-        said = pod_set_of(held.name, count, held.content or b"", held.where, job.metadata.namespace)
-        if said.obstacle is not None:
-            values.note(said.obstacle.message, said.obstacle.code)
-        yield _Found(held, said)
+def _read(held: HeldTemplate, namespace: str, values: UserValues) -> TemplatePods:
+    """What a template says; what is wrong with it is noted."""
+    count = min(held.pods, MOST_PODS + 1)
+    said = pod_set_of(held.name, count, held.content or b"", held.where, namespace)
+    if said.obstacle is not None:
+        values.note(said.obstacle.message, said.obstacle.code)
+    return said
 
 
 def _named(description: OperatorKind, job: WireOperatorJob, values: UserValues) -> Iterator[HeldTemplate]:
@@ -587,14 +579,14 @@ def _left(pods: PodSet, progress: PodSetProgress | None) -> PodSet:
     return replace(pods, count=max(0, min(pods.count, progress.wanted - progress.succeeded)))
 
 
-def _revision(description: OperatorKind, job: WireOperatorJob, found: Sequence[_Found]) -> JobRevision:
+def _revision(description: OperatorKind, job: WireOperatorJob, held: Sequence[HeldTemplate]) -> JobRevision:
     suspend = description.suspend
     parents = (suspend[:depth] for depth in range(1, len(suspend)))
     existing = {pointer(parent) for parent in parents if job.part(parent) is not None}
-    for each in found:
-        existing.update(map(pointer, each.held.existing))
-    written = tuple(each.held.written for each in found)
-    resumed = any(each.held.is_marked for each in found)
+    for each in held:
+        existing.update(map(pointer, each.existing))
+    written = tuple(each.written for each in held)
+    resumed = any(each.is_marked for each in held)
     return one(JobRevision(job.metadata.generation, frozenset(existing), written, resumed))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from admission.decode.topology_requests import pod_shape_of
+from admission.decode.topology_requests import Tiers, pod_shape_of
 from admission.facts.changes import Change, FactKind
 from admission.facts.pods import PodPhase
 from admission.wire import WirePod
@@ -172,7 +172,7 @@ def test_partitions_that_cannot_be_read_are_an_obstacle() -> None:
 
 def test_a_tier_by_name_is_that_of_the_hypernodes() -> None:
     fact = a_volcano_job(task(), networkTopology={"highestTierName": "spine"})
-    (pods,) = told(fact, Context(hypernodes=(1, 2), tier_names=(("spine", 2),))).pod_sets
+    (pods,) = told(fact, Context(tiers=Tiers((), (1, 2), (("spine", 2),)))).pod_sets
     assert pods.required_topology == "topology.volcano.sh/tier-2"
     (pods,) = told(fact).pod_sets
     assert pods.required_topology == "tier spine"  # a level that nobody has: the reason says so

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from admission.decode.topology_requests import Tiers
 from admission.decode.workload_facts import unreadable_fact
 from admission.wire import Bare
 from admission.workloads.context import Context, in_context
@@ -137,10 +138,10 @@ def test_a_tier_becomes_a_level_of_the_topology() -> None:
     levels = ("block", "rack", "host")
     hard = a_volcano_job(task(), networkTopology={"mode": "hard", "highestTierAllowed": 1})
     assert hard.unsupported == ()
-    (pods,) = in_context(hard, Context(levels=levels)).pod_sets
+    (pods,) = in_context(hard, Context(tiers=Tiers(levels))).pod_sets
     assert (pods.required_topology, pods.preferred_topology) == ("rack", None)
     soft = a_volcano_job(task(), networkTopology={"mode": "soft", "highestTierAllowed": 2})
-    (pods,) = in_context(soft, Context(levels=levels)).pod_sets
+    (pods,) = in_context(soft, Context(tiers=Tiers(levels))).pod_sets
     assert (pods.required_topology, pods.preferred_topology) == (None, "block")
 
 
