@@ -31,7 +31,7 @@ from queues.api.json_patch import Step, escaped, expect, steps_of
 from queues.api.node_affinity import own_affinity, pinned_affinity
 from queues.api.reading.user_values import LARGEST_AFFINITY
 from queues.resources import NOTHING, devices_text
-from queues.workload import AdmissionId, NodeName, PodSet
+from queues.workload import AdmissionId, NodeName
 
 #: Intent of the order that removes a pod that counts as gone though no kubelet confirmed its end.
 LOST: Final = "lost"
@@ -377,26 +377,24 @@ def _releases(
         if index not in state.ended.get(place.admission.id, ())
     }
     vacant = _by_place(free, by_index, frozenset(promised.values()))
+    name_of = support_of(state.key).pod_set_name
+    # Of a group, or without the object, no ports are compared.
+    pod_sets = (
+        {pods.name: pods for pods in state.workload.pod_sets} if fact is not None and fact.pod_sets else {}
+    )
     for pod in waiting:
         seat = promised.get(pod.uid)
         if seat is not None:
             if seat in free:
                 yield _let_go(pod, free[seat], seat.position, kept=kept)
-        elif seats := vacant.get(_seat_wanted(state, fact, pod, by_index)):
+        elif seats := vacant.get((name_of(pod, fact), pod.index if by_index else None)):
             fits = (
                 position
                 for position, (admission, index) in enumerate(seats)
-                if may_take(
-                    admission.seats[index], pod, _pod_set(state, fact, admission.seats[index].pod_set)
-                )
+                if may_take(admission.seats[index], pod, pod_sets.get(admission.seats[index].pod_set))
             )
             if (position := next(fits, None)) is not None:
                 yield _let_go(pod, *seats.pop(position), kept=kept)
-
-
-def _pod_set(state: WorkloadState, fact: WorkloadFact | None, name: str) -> PodSet | None:
-    """A Job's pod set of that name, as its pods are made; None if the object is no Job, or has no such set."""
-    return state.workload.pod_set(name) if fact is not None and fact.pod_sets else None
 
 
 def _rank(pod: PodFact) -> tuple[int, list[str | int]]:
@@ -419,11 +417,6 @@ def _by_place(
             key = (seat.pod_set, seat.ordinal if by_index else None)
             vacant.setdefault(key, []).append((admission, promise.position))
     return vacant
-
-
-def _seat_wanted(state: WorkloadState, fact: WorkloadFact | None, pod: PodFact, by_index: bool) -> Place:
-    name = support_of(state.key).pod_set_name(pod, fact)
-    return (name, pod.index if by_index else None)
 
 
 def _marks(existing: Set[str]) -> dict[str, str]:

@@ -381,18 +381,16 @@ def unread_words(unread: str) -> str:
 
 
 def deciding_condition(failing: Reason | None) -> StatusCondition:
-    """Condition of root: whether turns are made. True is written only over False."""
-    if failing is not None:
-        # Every user who may get the queue reads it.
-        return _because(DECIDING, "False", reason_told_in("", failing))
-    return StatusCondition(type=DECIDING, status="True", reason=DECIDING, quiet=True)
+    """Condition of root: whether turns are made."""
+    # Every user who may get the queue reads it.
+    return _true_unless(DECIDING, None if failing is None else reason_told_in("", failing))
 
 
-def freeing_condition(keeping: Reason | None) -> StatusCondition:
-    """Condition of root: whether seats of Jobs that are gone are given back. True is written only over False."""
-    if keeping is not None:
-        return _because(FREEING, "False", keeping)
-    return StatusCondition(type=FREEING, status="True", reason=FREEING, quiet=True)
+def _true_unless(type_: str, problem: Reason | None) -> StatusCondition:
+    """A condition that is False with a reason; else it is True, which is written only over False."""
+    if problem is not None:
+        return _because(type_, "False", problem)
+    return StatusCondition(type=type_, status="True", reason=type_, quiet=True)
 
 
 def queue_status(queue: QueueStatusFacts) -> StatusWanted:
@@ -406,16 +404,14 @@ def queue_status(queue: QueueStatusFacts) -> StatusWanted:
         by_parent = StatusCondition(
             type=CLOSED_BY_PARENT, status="True", reason=ReasonCode.QUEUE_CLOSED, message=message
         )
-    usable = (
-        StatusCondition(type="Usable", status="False", reason=ReasonCode.QUEUE_BROKEN, message=queue.broken)
-        if queue.broken is not None
-        else StatusCondition(type="Usable", status="True", reason="Usable", quiet=True)
-    )
-    bounded = StatusCondition(type=WITHIN_BOUNDS, status="True", reason=WITHIN_BOUNDS, quiet=True)
+    broken = None
+    if queue.broken is not None:
+        broken = Reason(code=ReasonCode.QUEUE_BROKEN, message=queue.broken)
+    usable, bounded = _true_unless("Usable", broken), _true_unless(WITHIN_BOUNDS, None)
     if queue.unread:
         message = unread_words(queue.unread)
         bounded = StatusCondition(type=WITHIN_BOUNDS, status="False", reason=BEYOND_BOUNDS, message=message)
-    of_root = (deciding_condition(queue.failing), freeing_condition(queue.keeping))
+    of_root = (deciding_condition(queue.failing), _true_unless(FREEING, queue.keeping))
     without_effect = _without_effect(queue.without_effect)
     return StatusWanted(
         ref=queue.ref,

@@ -1,7 +1,7 @@
 """Volcano Jobs between the world and the rules of ``admission.volcano_jobs``: views, transitions and work."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from heapq import heappop, heappush
 
 from admission.volcano_jobs.lifecycle import act, advance, carry_out, end
@@ -116,21 +116,14 @@ def _run_out(world: World, key: WorkloadKey) -> str:
     return last.cause if last is not None and last.cause else "it has run for as long as its queue allows"
 
 
-@dataclass(frozen=True, slots=True)
-class _Acted:
-    """A Job after the actions that were asked for."""
+def next_state(state: JobState, view: JobView, now: int) -> tuple[JobState, tuple[JobState, ...]]:
+    """The state after what was asked for and what is observed then, and the states to which actions led on the way.
 
-    state: JobState
-    #: Without the outcomes of pods that start again.
-    view: JobView
-    #: The states to which the actions led, one after the other.
-    steps: tuple[JobState, ...] = ()
-
-
-def _acted(state: JobState, view: JobView, now: int) -> _Acted:
-    """The end of a Job that may run no longer; else what Commands ask for, then what the policies ask for."""
+    The end of a Job that may run no longer; else what Commands ask for, then what the policies ask for. ``now``:
+    seconds since the epoch.
+    """
     if view.run_out and (ended := end(state, now, ReasonCode.MAX_RUN_TIME, view.run_out)) is not state:
-        return _Acted(ended, replace(view, outcomes={}))
+        return advance(ended, replace(view, outcomes={}), now), ()
     before, state = state, carry_out(state, view, now)
     steps = (state,) if state.history != before.history and isinstance(state.reason, Action) else ()
     if state.version != before.version:
@@ -138,16 +131,10 @@ def _acted(state: JobState, view: JobView, now: int) -> _Acted:
     found = findings(state, view, now)
     state = replace(state, seen_since=found.seen_since, replicas=found.replicas)
     if (asked := found.asked) is None:
-        return _Acted(state, replace(view, policy_waits=found.next_timeout is not None), steps)
-    state = act(state, asked.action, now, asked.message, [pod.uid for pod in asked.pods])
-    state = replace(state, seen_since=asked.seen_since_left(found.seen_since))
-    return _Acted(state, replace(view, outcomes=asked.outcomes_left(view.outcomes)), (*steps, state))
-
-
-def next_state(state: JobState, view: JobView, now: int) -> tuple[JobState, tuple[JobState, ...]]:
-    """The state after what was asked for and what is observed then, and the states to which actions led on the way.
-
-    ``now``: seconds since the epoch.
-    """
-    acted = _acted(state, view, now)
-    return advance(acted.state, acted.view, now), acted.steps
+        view = replace(view, policy_waits=found.next_timeout is not None)
+    else:
+        state = act(state, asked.action, now, asked.message, [pod.uid for pod in asked.pods])
+        state = replace(state, seen_since=asked.seen_since_left(found.seen_since))
+        view = replace(view, outcomes=asked.outcomes_left(view.outcomes))
+        steps = (*steps, state)
+    return advance(state, view, now), steps

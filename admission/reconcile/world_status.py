@@ -8,6 +8,7 @@ from typing import Final
 from admission.engine.reasons import not_allowed
 from admission.facts.pods import PodFact, PodPhase
 from admission.facts.volcano_jobs import job_group_name
+from admission.facts.workloads import WorkloadFact
 from admission.reconcile.enqueued_groups import EnqueuedGroups
 from admission.reconcile.events import start_event, unschedulable_event, waiting_event
 from admission.reconcile.expected_starts import ExpectedStart, ToldStarts
@@ -27,7 +28,6 @@ from admission.volcano_jobs.pod_changes import companions_of
 from admission.workloads.kinds import StatusForm, object_ref, support_of
 from admission.workloads.seats import is_live
 from admission.workloads.state import WorkloadState
-from admission.world.pods import JobGroup
 from admission.world.world import World
 from queues.admissions import AdmissionState
 from queues.api.api_resources import POD_GROUPS, ObjectRef
@@ -165,7 +165,7 @@ class WorldStatuses:
         ref = object_ref(key, state.workload.namespace, state.workload.name)
         return start_event(ref, expected) if _is_told_by_event(key, ref) else None
 
-    def job_group(self, key: WorkloadKey) -> JobGroup | None:
+    def job_group(self, key: WorkloadKey) -> WorkloadFact | None:
         """The PodGroup that stands for a Volcano Job; None if there is none."""
         state = self.world.states.get(key)
         if state is None or support_of(key).status is not StatusForm.VOLCANO_JOB:
@@ -248,9 +248,9 @@ class WorldStatuses:
         if (group := self.job_group(key)) is not None:
             yield pod_group_status(self._workload_status(state, self._group_ref(state, group), group.phase))
 
-    def _group_ref(self, state: WorkloadState, group: JobGroup) -> ObjectRef:
+    def _group_ref(self, state: WorkloadState, group: WorkloadFact) -> ObjectRef:
         namespace, name = state.workload.namespace, _group_name(state)
-        return ObjectRef(resource=POD_GROUPS, namespace=namespace, name=name, uid=group.uid)
+        return ObjectRef(resource=POD_GROUPS, namespace=namespace, name=name, uid=group.key.uid)
 
     def _workload_status(
         self, state: WorkloadState, ref: ObjectRef, seen: str | None = None

@@ -97,11 +97,7 @@ def counted_pods(job: JobSpec, ranks: Mapping[str, int]) -> dict[str, int]:
         counts = {task.name: task.minimum for task in tasks}
     left = job.minimum - sum(counts.values())
     for task in tasks:
-        more = min(left, _replicas(task) - counts[task.name])
+        more = min(left, max(task.replicas, 0) - counts[task.name])
         counts[task.name] += max(more, 0)
         left -= max(more, 0)
     return counts
-
-
-def _replicas(task: TaskSpec) -> int:
-    return max(task.replicas, 0)

@@ -118,14 +118,12 @@ def work_for(
         creates=creates,
         deletes=deletes,
         # The list of hosts loses what is scaled down, also when nothing is created.
-        companions=companions_of(spec) if creates or any(map(_is_surplus, deletes)) else (),
+        companions=companions_of(spec)
+        if creates or any(each.reason == _SCALED_DOWN for each in deletes)
+        else (),
         lacks_group=not has_group and not state.is_over(),
         remove=expired(state, spec, now),
     )
-
-
-def _is_surplus(unwanted: PodUnwanted) -> bool:
-    return unwanted.reason == _SCALED_DOWN
 
 
 def companions_of(spec: JobSpec) -> tuple[Companion, ...]:

@@ -9,7 +9,7 @@ taint is.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -17,7 +17,7 @@ import msgspec
 
 from admission.decode.fields import one
 from admission.facts.pods import PodFact, PodPhase
-from admission.facts.workloads import NOTHING_BY_NAME, ChildCluster, ChildJob, JobCounts, WorkloadFact
+from admission.facts.workloads import ChildCluster, ChildJob, JobCounts, WorkloadFact
 from admission.workloads.inputs import Timeouts, WorkloadInputs
 from admission.workloads.job_counts import (
     JobSyncs,
@@ -44,15 +44,10 @@ from queues.workload import AdmissionId, NodeName, PodSet, PodSetProgress
 _OF_JOB: Final = "job/"
 
 
-@dataclass(frozen=True, slots=True)
-class PodsToCome:
-    """Pods that the controller of a workload will still make, or that are there and wait for a seat."""
-
-    #: How many, by pod set. Less than 0: so many pods are there that will go.
-    counts: Mapping[str, int] = field(default_factory=lambda: NOTHING_BY_NAME)
-    #: Which ones, by pod set and ordinal, of a workload where each pod has a seat of its own. None if any pod takes any
-    #: seat of its set.
-    places: frozenset[tuple[str, int]] | None = None
+#: Pods that the controller of a workload will still make, or that are there and wait for a seat: by pod set and ordinal
+#: where each pod has a seat of its own. Else any pod takes any seat of its set, and it is how many come to each; less
+#: than 0: so many pods are there that will go.
+PodsToCome = frozenset[tuple[str, int]] | Mapping[str, int]
 
 
 def pods_to_come(
@@ -69,8 +64,7 @@ def pods_to_come(
     """
     if support.is_by_ordinal(fact):
         wanted = {(pods_.name, ordinal) for pods_ in pod_sets for ordinal in pods_.wanted()}
-        places = frozenset(wanted - taken_places(seat_maps))
-        return PodsToCome(Counter(name for name, _ in places), places)
+        return frozenset(wanted - taken_places(seat_maps))
     if support.holding in SUSPENDED:
         sitting = Counter(
             place.admission.seats[index].pod_set for place in seat_maps for index in place.seated
@@ -79,10 +73,10 @@ def pods_to_come(
         if len(asked) == 1:
             # Pods that were adopted while the object was not known sit in seats without a name.
             sitting = Counter({asked[0].name: sitting.total()})
-        return PodsToCome({pods_.name: pods_.count - sitting[pods_.name] for pods_ in asked})
+        return {pods_.name: pods_.count - sitting[pods_.name] for pods_ in asked}
     seated = {pod.uid for place in seat_maps for pod in place.seated.values()}
-    return PodsToCome(
-        Counter(support.pod_set_name(pod, fact) for pod in pods if awaits_seat(pod) and pod.uid not in seated)
+    return Counter(
+        support.pod_set_name(pod, fact) for pod in pods if awaits_seat(pod) and pod.uid not in seated
     )
 
 
@@ -101,39 +95,26 @@ def seats_over(
     the gang has started, such seats are over when they are vacant.
     ``awaited``: seats for which a pod may still come although none is seen.
     """
+    seats = place.admission.seats
     # Pods that come take the awaited seats first.
     vacant = sorted(place.vacant(), key=lambda index: (index not in awaited, index))
-    return _over(place, vacant, to_come, dead, outgrown) - awaited
-
-
-def _over(
-    place: SeatMap,
-    vacant: Sequence[int],
-    to_come: PodsToCome | None,
-    dead: frozenset[NodeName],
-    outgrown: frozenset[int],
-) -> frozenset[int]:
-    seats = place.admission.seats
     if to_come is None or place.admission.state is AdmissionState.EVICTING:
-        return frozenset(vacant[len(place.unseated) :])
+        return frozenset(vacant[len(place.unseated) :]) - awaited
     over = {
         index
         for index in vacant
         if place.admission.started and (seats[index].node in dead or index in outgrown)
     }
-    if to_come.places is not None:
-        over |= {
-            index for index in vacant if (seats[index].pod_set, seats[index].ordinal) not in to_come.places
-        }
-        return frozenset(over)
-    room = dict(to_come.counts)
+    if isinstance(to_come, frozenset):
+        over |= {index for index in vacant if (seats[index].pod_set, seats[index].ordinal) not in to_come}
+        return frozenset(over - awaited)
+    room = Counter(to_come)
     for index in vacant:
-        if index in over:
-            continue
-        room[seats[index].pod_set] = room.get(seats[index].pod_set, 0) - 1
-        if room[seats[index].pod_set] < 0:
-            over.add(index)
-    return frozenset(over)
+        if index not in over:
+            room[seats[index].pod_set] -= 1
+            if room[seats[index].pod_set] < 0:
+                over.add(index)
+    return frozenset(over - awaited)
 
 
 # ── what controllers see by now ─────────────────────────────────────────────────────────────────────────────────

@@ -149,19 +149,15 @@ def mismatches(inputs: WorkloadInputs, places: Sequence[SeatMap]) -> Mapping[Adm
     waiting = [pod for pod in inputs.pods if may_be_seated(pod)]
     vacant = _vacant_seats(places) if waiting else {}
     by_ordinal = support.is_by_ordinal(inputs.fact)
+    pod_sets = () if inputs.fact is None else inputs.fact.pod_sets
     for pod in waiting:
         name = support.pod_set_name(pod, inputs.fact)
         seats = vacant.get((name, pod.index) if by_ordinal else (name, None), ())
-        pods = _pod_set_named(inputs.fact, name)
+        pods = next((each for each in pod_sets if each.name == name), None)
         if seats and not any(may_take(seat, pod, pods) for _, seat in seats):
             id_, seat = seats[0]
             found.setdefault(id_, Mismatch(pod, seat))
     return found
-
-
-def _pod_set_named(fact: WorkloadFact | None, name: str) -> PodSet | None:
-    """The pod set of a Job; None if the object is no Job, or has no such set."""
-    return next((pods for pods in fact.pod_sets if pods.name == name), None) if fact is not None else None
 
 
 def _vacant_seats(

@@ -16,6 +16,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from admission.facts.cluster import ClosureFact, NodeFact
+from admission.world.admissions import replaced
 from queues.api.validation.closures.reservation_rights import CountedReservation, excesses
 from queues.api.validation.closures.whole_nodes import NodeShape, kept_devices, node_shape
 from queues.node_closures import ClosureKind, ClosurePhase, NodeClosure
@@ -113,9 +114,7 @@ class NodeClosures:
     def put(self, kind: ClosureKind, name: str, fact: ClosureFact | None) -> None:
         """A Reservation or NodeDrain appeared, changed or went away."""
         id_ = f"{kind}/{name}"
-        before = self.facts.pop(id_, None)
-        if fact is not None:
-            self.facts[id_] = fact
+        before = replaced(self.facts, id_, fact)
         if before is None or fact is None or before.uid != fact.uid:
             self._chosen.pop(id_, None)
 

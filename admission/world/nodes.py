@@ -28,6 +28,7 @@ from admission.facts.cluster import (
 from admission.facts.devices import DeviceFault
 from admission.facts.pods import PodFact
 from admission.node_recovery.policy import FaultPolicy, fault_policy
+from admission.world.admissions import replaced
 from admission.world.hypernodes import hypernode_tree
 from admission.world.node_closures import NodeClosures
 from queues.admissions import Admission, Seat
@@ -123,9 +124,7 @@ class FaultyNodes:
 
         Returns the workloads that this is about.
         """
-        before = self._recoveries.pop(name, None)
-        if fact is not None:
-            self._recoveries[name] = fact
+        before = replaced(self._recoveries, name, fact)
         about = {key for each in (before, fact) if each is not None for key in each.evicted}
         for key in about:
             self._evicted.pop(key, None)
@@ -264,9 +263,7 @@ class NodeInventory:
         self.unsaved.update(self.nodes)
 
     def _put(self, facts: dict[str, Fact], name: str, fact: Fact | None) -> None:
-        facts.pop(name, None)
-        if fact is not None:
-            facts[name] = fact
+        replaced(facts, name, fact)
         self._table = None
 
     def charge(self, pod: str, place: tuple[NodeName, Resources] | None) -> tuple[NodeName, ...]:

@@ -1,7 +1,7 @@
 """Objects that wait or run, and pods: which pod belongs to which workload. Pure."""
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from admission.facts.pods import PodFact
 from admission.facts.workloads import Child, WorkloadFact
@@ -19,18 +19,6 @@ _DEPLOYMENT: Final = "deployment/"
 Place = tuple[str, str]
 
 
-class JobGroup(NamedTuple):
-    """A PodGroup that stands for a Volcano Job."""
-
-    uid: str
-    #: ``status.phase`` as last seen; "": none was written yet.
-    phase: str
-    #: ``spec.minMember``.
-    minimum: int
-    #: As ``WorkloadFact.told``.
-    told: tuple[str, str] | None = None
-
-
 class PodIndex:
     """Part of the world: pods, their groups and their controllers."""
 
@@ -39,7 +27,7 @@ class PodIndex:
         self.facts: dict[WorkloadKey, WorkloadFact] = {}
         self.pods: dict[str, PodFact] = {}
         #: PodGroups that stand for Volcano Jobs.
-        self.job_groups: dict[Place, JobGroup] = {}
+        self.job_groups: dict[Place, WorkloadFact] = {}
         self._job_group_places: dict[str, Place] = {}
         self._groups: dict[Place, WorkloadKey] = {}
         self._owner: dict[str, WorkloadKey] = {}
@@ -126,7 +114,7 @@ class PodIndex:
     def put_job_group(self, uid: str, fact: WorkloadFact) -> None:
         """A PodGroup stands for a Volcano Job: it has no members of its own."""
         place = (fact.namespace, fact.name)
-        self.job_groups[place] = JobGroup(uid, fact.phase, fact.minimum, fact.told)
+        self.job_groups[place] = fact
         self._job_group_places[uid] = place
 
     def drop_job_group(self, uid: str) -> bool:

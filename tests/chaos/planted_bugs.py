@@ -221,14 +221,15 @@ def _ungated(pod: PodFact) -> Order:
 
 
 def _evicted_at_once() -> None:
-    right = ended_seats._over
+    right = ended_seats.seats_over
 
-    def over(place: Any, *others: Any) -> frozenset[int]:
+    def over(place: Any, **others: Any) -> frozenset[int]:
         if place.admission.state is AdmissionState.EVICTING:
-            return frozenset(range(len(place.admission.seats))) - place.admission.ended
-        return right(place, *others)
+            seats = frozenset(range(len(place.admission.seats)))
+            return seats - place.admission.ended - others.get("awaited", frozenset())
+        return right(place, **others)
 
-    _set(ended_seats, "_over", over)
+    _set(ended_seats, "seats_over", over)
 
 
 def _no_sync_goes_on() -> None:

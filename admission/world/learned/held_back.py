@@ -97,7 +97,9 @@ class NamespaceQuotas:
         if found is None:
             return set()
         namespace = found.namespace
-        again = [*self._entries.get(namespace, ())] if _allows_other(before, fact) else []
+        # Whether other amounts are allowed than before, whatever is used of them.
+        is_other = (before.allows() if before else None) != (fact.allows() if fact else None)
+        again = [*self._entries.get(namespace, ())] if is_other else []
         for key in again:
             self.forget(key)
         return {*self._waiting_for_pods.of(namespace), *self._released(namespace), *again}
@@ -269,11 +271,6 @@ def refusal_of(
         )
         return Reason(code=ReasonCode.NAMESPACE_QUOTA, message=message)
     return None
-
-
-def _allows_other(before: NamespaceQuota | None, after: NamespaceQuota | None) -> bool:
-    """Whether a ResourceQuota allows other amounts than before, whatever is used of them."""
-    return (before.allows() if before else None) != (after.allows() if after else None)
 
 
 def _counts(pod: PodFact) -> bool:

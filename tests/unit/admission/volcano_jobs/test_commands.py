@@ -117,9 +117,9 @@ def on_queue(number: int, action: str, **fields: Any) -> Command:
     return command(number, action, **{**given, **fields})
 
 
-def finished(known: Any, now: int = 0, **more: Any) -> list[str]:
+def finished(known: Any, now: int = 0) -> list[str]:
     stored = known.volcano_jobs.stored
-    return [each.name for each in known.commands.finished(known.facts, stored, known.queues, now, **more)]
+    return [each.name for each in known.commands.finished(known.facts, stored, known.queues, now)]
 
 
 def wanted(known: Any) -> bool | None:

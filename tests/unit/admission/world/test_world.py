@@ -141,7 +141,7 @@ def test_of_a_group_that_stands_for_a_volcano_job_what_it_says_is_known_and_only
     known = world([])
     known.observe([seen(group(1, stands_for=VOLCANO, phase=phase))])
     (found,) = known.pod_index.job_groups.values()
-    assert (found.uid, found.phase) == (GROUP.uid, phase)
+    assert (found.key, found.phase) == (GROUP, phase)
     assert known.refresh(NOW) == {VOLCANO}
 
 

@@ -36,10 +36,11 @@ JOBS = "admission/volcano_jobs"
 #: Paths below ``spec``, by the module that reads the attribute and acts on it or passes it on.
 USED: dict[type[BaseModel], dict[str, str]] = {
     VolcanoJob: {
-        "admission/decode/volcano_jobs.py": "schedulerName minAvailable volumes tasks tasks.name tasks.replicas tasks.minAvailable "
-        "tasks.template tasks.policies tasks.maxRetry tasks.partitionPolicy tasks.partitionPolicy.minPartitions "
-        "policies plugins runningEstimate queue maxRetry ttlSecondsAfterFinished minSuccess networkTopology "
-        "tasks.partitionPolicy.networkTopology tasks.dependsOn tasks.dependsOn.name tasks.dependsOn.iteration",
+        "admission/decode/volcano_jobs.py": "schedulerName minAvailable volumes tasks tasks.name "
+        "tasks.replicas tasks.minAvailable tasks.template tasks.policies tasks.maxRetry tasks.partitionPolicy "
+        "tasks.partitionPolicy.minPartitions policies plugins runningEstimate queue maxRetry "
+        "ttlSecondsAfterFinished minSuccess networkTopology tasks.partitionPolicy.networkTopology "
+        "tasks.dependsOn tasks.dependsOn.name tasks.dependsOn.iteration",
         f"{JOBS}/volumes.py": "volumes.mountPath volumes.volumeClaimName volumes.volumeClaim",
         f"{JOBS}/policies.py": "tasks.policies.action tasks.policies.event tasks.policies.events "
         "tasks.policies.exitCode tasks.policies.timeout policies.action policies.event policies.events "
