@@ -269,7 +269,7 @@ def _wish(held: HeldSeats, lost: Reason | None, now: int) -> _Wish:
     workload = workload_of(inputs, placeable, held.seat_maps, lost)
     if extra.foreign:
         workload = replace(workload, obstacle=foreign_obstacle(extra.foreign[0], inputs, now))
-    untried = _about_to_be_known(inputs, workload, over=over)
+    untried = _untried_until(inputs, workload, over=over)
     needs_seats = False
     if not over and untried is None and unbooked is None:
         seats = held.open_seats()
@@ -329,17 +329,6 @@ def _budgets_end(inputs: WorkloadInputs) -> int | None:
     return budgets_end(started, inputs.held_by)
 
 
-def _about_to_be_known(inputs: WorkloadInputs, workload: Workload, *, over: bool) -> int | None:
-    """Until when what the workload asks is about to be known; None if nothing of that is awaited.
-
-    A gang that is held back for a moment starts then, and one that is too large goes back.
-    """
-    if inputs.admissions:
-        # Members that come are known by where their volumes are: seats for them are not asked for a second time.
-        return inputs.volumes_awaited_until or None
-    return None if over else _untried_until(inputs, workload)
-
-
 def _beyond_budgets(inputs: WorkloadInputs, now: int) -> frozenset[AdmissionId]:
     """Admissions that are evicted, and whose pods no disruption budget keeps any more."""
     end = _budgets_end(inputs)
@@ -348,11 +337,18 @@ def _beyond_budgets(inputs: WorkloadInputs, now: int) -> frozenset[AdmissionId]:
     return frozenset(each.id for each in inputs.admissions if each.reclaimed)
 
 
-def _untried_until(inputs: WorkloadInputs, workload: Workload) -> int | None:
-    """Until when a workload without seats waits for what its templates become, and where its volumes are; None if it
-    does not. Not looked at in every turn: all that wait may wait for this when a term begins."""
-    until = max(inputs.templates.awaited_until, inputs.volumes_awaited_until)
-    return until or None if workload.obstacle is None else None
+def _untried_until(inputs: WorkloadInputs, workload: Workload, *, over: bool = False) -> int | None:
+    """Until when what the workload asks is about to be known, by its templates and volumes; None if nothing of that is
+    awaited. Not looked at in every turn: all that wait may wait for this when a term begins.
+
+    A gang that is held back for a moment starts then, and one that is too large goes back.
+    """
+    if inputs.admissions:
+        # Members that come are known by where their volumes are: seats for them are not asked for a second time.
+        return inputs.volumes_awaited_until or None
+    if over or workload.obstacle is not None:
+        return None
+    return max(inputs.templates.awaited_until, inputs.volumes_awaited_until) or None
 
 
 def _with_pods_as_made(inputs: WorkloadInputs) -> WorkloadInputs:

@@ -138,10 +138,6 @@ def held_by_owner(inputs: WorkloadInputs, places: Iterable[SeatMap]) -> dict[Adm
     return {place.admission.id: Rollback(obstacle.code, obstacle.message, 0) for place in places}
 
 
-def _because(delay: Reason | None) -> str:
-    return f": {delay.message}" if delay is not None else ""
-
-
 def _evicting(inputs: WorkloadInputs, seat_maps: Sequence[SeatMap], delay: Reason | None) -> Obstacle | None:
     """What an eviction waits for: pods that end, or pods that may still come."""
     evicting = [place for place in seat_maps if place.admission.state is AdmissionState.EVICTING]
@@ -149,7 +145,8 @@ def _evicting(inputs: WorkloadInputs, seat_maps: Sequence[SeatMap], delay: Reaso
         return None
     if (refused := _eviction_refused(inputs)) is not None:
         return refused
-    message = "its pods of an earlier admission are still ending" + _because(delay)
+    message = "its pods of an earlier admission are still ending"
+    message += f": {delay.message}" if delay is not None else ""
     if any(place.admission.id in inputs.awaited for place in evicting):
         pods = any(place.seated or place.unseated for place in evicting)
         beside = f"{message}, and " if pods else ""
