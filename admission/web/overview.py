@@ -17,8 +17,11 @@ from typing import Final, TypeVar
 from msgspec.structs import replace
 
 from admission.web.reader import EVERYTHING, Sight, UnknownName
+from queues.api.model import seconds_of
 from queues.api.names import SCHEDULING_VOLCANO
+from queues.api.quota.access_limits import PER_USER, access_limits_of, field_of
 from queues.api.quota.loans import loans_of
+from queues.api.quota.quota_document import Spec
 from queues.api.types.queue import QueueDocument
 from queues.errors import InvalidDocument
 from queues.json_values import value_at
@@ -67,7 +70,7 @@ class Overview:
     ) -> "Overview":
         """Of these queues with their policies. ``now``: seconds since the epoch."""
         shown = with_loans(tree(lines, past), lines, queues.queues, now)
-        return cls(lines, queues, order_terms(queues), with_access_limits(shown, queues.queues))
+        return cls(lines, queues, order_terms(queues), with_access_limits(shown, lines))
 
     def visible(self, sight: Sight) -> tuple[bodies.QueueBody, ...]:
         """The queues that a user may see, parents first."""
@@ -332,28 +335,37 @@ def loan_fields(loan: Loan) -> dict[str, str]:
 
 
 def with_access_limits(
-    shown: Iterable[bodies.QueueBody], queues: Mapping[QueueName, Queue]
+    shown: Iterable[bodies.QueueBody], lines: Iterable[QueueLine]
 ) -> tuple[bodies.QueueBody, ...]:
     """Queues with the limits that they state themselves."""
+    stated = {line.name: stated_access_limits(line.document.get("spec") or {}) for line in lines}
     return tuple(
-        body
-        if (found := _limits_of(queues.get(QueueName(body.name)))) is None
-        else replace(body, access_limits=found)
+        body if (found := stated.get(QueueName(body.name))) is None else replace(body, access_limits=found)
         for body in shown
     )
 
 
-def _limits_of(queue: Queue | None) -> bodies.AccessLimitsBody | None:
-    if queue is None:
-        return None
+def stated_access_limits(spec: Spec) -> bodies.AccessLimitsBody | None:
+    """The limits of access that a queue states. None if it states none. What cannot be read is left out."""
+    stated = access_limits_of(spec)
+    start = field_of(PER_USER) + "["
+    seconds = seconds_of(stated.get(field_of("maxRunTime"), ""))
     found = bodies.AccessLimitsBody(
-        max_run_time_seconds=queue.max_run_time,
-        max_per_user={name: show(name, units) for name, units in sorted(queue.max_per_user.items())},
-        max_gang=queue.max_gang,
-        max_pending=queue.max_pending,
-        max_pending_per_user=queue.max_pending_per_user,
+        max_run_time_seconds=int(seconds) if seconds else None,
+        max_per_user={
+            field.removeprefix(start).removesuffix("]"): text
+            for field, text in stated.items()
+            if field.startswith(start)
+        },
+        max_gang=_count(stated.get(field_of("maxGang"))),
+        max_pending=_count(stated.get(field_of("maxPending"))),
+        max_pending_per_user=_count(stated.get(field_of("maxPendingPerUser"))),
     )
     return None if found == bodies.AccessLimitsBody() else found
+
+
+def _count(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 12 else None
 
 
 # -- the order of queues ---------------------------------------------------------------------------------------

@@ -4,9 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from admission.web.overview import loan_fields
-from queues.api.model import seconds_of
-from queues.api.quota.access_limits import PER_USER, access_limits_of, field_of
+from admission.web.overview import loan_fields, stated_access_limits
 from queues.api.quota.loans import loans_of
 from queues.api.quota.quota_document import (
     LIMITS,
@@ -94,26 +92,3 @@ def _limits(spec: Mapping[str, object]) -> dict[str, Any]:
 def stated_loans(spec: Spec) -> tuple[bodies.LoanBody, ...]:
     """The loans that a version of a queue states."""
     return tuple(bodies.LoanBody(**loan_fields(loan)) for loan in loans_of(spec))
-
-
-def stated_access_limits(spec: Spec) -> bodies.AccessLimitsBody | None:
-    """The limits that a version of a queue states. None if it states none. What cannot be read is left out."""
-    stated = access_limits_of(spec)
-    start = field_of(PER_USER) + "["
-    seconds = seconds_of(stated.get(field_of("maxRunTime"), ""))
-    found = bodies.AccessLimitsBody(
-        max_run_time_seconds=int(seconds) if seconds else None,
-        max_per_user={
-            field.removeprefix(start).removesuffix("]"): text
-            for field, text in stated.items()
-            if field.startswith(start)
-        },
-        max_gang=_count(stated.get(field_of("maxGang"))),
-        max_pending=_count(stated.get(field_of("maxPending"))),
-        max_pending_per_user=_count(stated.get(field_of("maxPendingPerUser"))),
-    )
-    return None if found == bodies.AccessLimitsBody() else found
-
-
-def _count(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 12 else None
