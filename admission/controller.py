@@ -38,7 +38,6 @@ from admission.leadership import (
 from admission.logs import about
 from admission.loop_watchdog import LoopWatchdog
 from admission.metrics import Metrics, ProcessFigures, Watching
-from admission.node_recovery.view import NodeHealth
 from admission.reconcile.expected_starts import ExpectedStart
 from admission.replay.fingerprint import fingerprint
 from admission.settings import IN_CLUSTER, STATE, Settings, ledger_dsn
@@ -52,6 +51,7 @@ from admission.web.leader.answers import LeaderAnswers
 from admission.web.reader import Check
 from admission.web.supervision import ServingProcess, order
 from admission.workloads.inputs import Timeouts
+from admission.world.nodes import NodeHealth
 from queues.errors import DatabaseUnavailable, MusterError, SchemaTooFarBehind, SchemaTooNew, UnreleasedSchema
 from queues.plan import Reason
 from queues.sql.database import IDLE_TIMEOUT, Database, check_schema, migrate
@@ -350,8 +350,8 @@ class Controller:
         return unseen.unlisted if unseen is not None else 0
 
     def _node_health(self) -> NodeHealth | None:
-        recovery = self._term.node_recovery if self._term is not None else None
-        return recovery.health() if recovery is not None else None
+        world = self._term.world if self._term is not None else None
+        return world.node_inventory.health() if world is not None else None
 
     def _watching(self) -> dict[str, Watching]:
         if self._term is None:

@@ -20,8 +20,8 @@ from admission.engine.snapshot import Snapshot
 from admission.figures.catalogue import BY_NAME, Kind
 from admission.figures.queue_metrics import QueueBooks, WideMetrics
 from admission.kube.webhook.validity import Validity
-from admission.node_recovery.view import NodeHealth
 from admission.turn_report import EvictionCost, TurnReport
+from admission.world.nodes import NodeHealth
 
 TURN_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 WAIT_SECONDS: Final = (

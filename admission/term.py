@@ -25,7 +25,6 @@ from admission.history_keeper import HistoryKeeper
 from admission.kube.client.client import Client
 from admission.kube.job_starts.job_starter import JobStarter
 from admission.kube.job_starts.started_jobs import StartedJobs
-from admission.kube.node_recovery.marked_nodes import MarkedNodes
 from admission.kube.node_recovery.recovery_jobs import RecoveryJobs
 from admission.kube.node_recovery.recovery_loop import NodeRecovery
 from admission.kube.provisioning import ProvisioningLoop
@@ -146,17 +145,12 @@ class LeaderTerm:
         self._dependencies = dependencies
         self._lease = lease
         self._started_jobs = StartedJobs()
-        self._marked_nodes, self._recovery_jobs = MarkedNodes(), RecoveryJobs()
+        self._recovery_jobs = RecoveryJobs()
         self.informers = Informers(
             dependencies.client,
-            listeners={
-                "volcano-jobs": self._started_jobs,
-                "nodes": self._marked_nodes,
-                "jobs": self._recovery_jobs,
-            },
+            listeners={"volcano-jobs": self._started_jobs, "jobs": self._recovery_jobs},
         )
         self._volume_informers = VolumeInformers(dependencies.client, self.informers.hand_in)
-        self.node_recovery: NodeRecovery | None = None
         self.world: World | None = None
         self.cycle: Cycle | None = None
         self.history_keeper: HistoryKeeper | None = None
@@ -390,12 +384,11 @@ class LeaderTerm:
         self._ask_for_nodes(world, tasks)
 
     def _recover_nodes(self, world: World, tasks: asyncio.TaskGroup) -> None:
-        """Nodes with unhealthy devices."""
-        recovery = self.node_recovery = NodeRecovery(
+        """Nodes with faults."""
+        recovery = NodeRecovery(
             self._dependencies.client,
             self._check_lease,
             world,
-            self._marked_nodes,
             self._recovery_jobs,
             hand_in=self.informers.hand_in,
             now=self._lease.now,

@@ -21,7 +21,7 @@ def node_fact(node: WireNode) -> NodeFact:
     ready = readiness is not None and readiness.status == "True"
     allocatable = _amounts(node.status.allocatable or {})
     annotations = node.metadata.annotations or {}
-    recovery = read_state(annotations.get(names.RECOVERY, ""))
+    recovery = annotations.get(names.RECOVERY, "")
     return NodeFact(
         name=NodeName(node.metadata.name),
         allocatable=one(with_devices(allocatable, node.metadata.labels or {})),
@@ -34,9 +34,8 @@ def node_fact(node: WireNode) -> NodeFact:
         ),
         unschedulable=bool(node.spec.unschedulable),
         ready=ready,
-        accepted=() if recovery is None else recovery.accepted,
-        recovery_phase=recovery.phase.value if recovery is not None and recovery.phase.is_out else "",
-        recovery_waits="" if recovery is None else recovery.waits,
+        accepted=read_state(recovery).accepted,
+        recovery=recovery,
         not_ready_since=0 if ready or readiness is None else seconds(readiness.last_transition_time),
     )
 

@@ -40,9 +40,8 @@ class NodeFact:
     offers_faulty_devices: bool = False
     #: Faults that a person has accepted, as ``DeviceFault.name``.
     accepted: tuple[str, ...] = ()
-    #: How far its recovery is (``RecoveryPhase``), and what that waits for, in one word; "": not at all, for nothing.
-    recovery_phase: str = ""
-    recovery_waits: str = ""
+    #: How far its recovery has come (``muster.dev/recovery``); "": nothing is remembered.
+    recovery: str = ""
     #: How its devices are linked, by resource: for resources with a report about all of their devices.
     devices: tuple[DevicePlaces, ...] = ()
 
@@ -52,11 +51,15 @@ class NodeFact:
         return any(taint.key == names.OUT_OF_SERVICE for taint in self.taints)
 
     @property
+    def fault_taint(self) -> str | None:
+        """Value of its taint ``muster.dev/gpu-fault``: Muster's own, if it has several. None if it has none."""
+        values = [taint.value for taint in self.taints if taint.key == names.GPU_FAULT]
+        return names.GPU_FAULT_BY_MUSTER if names.GPU_FAULT_BY_MUSTER in values else next(iter(values), None)
+
+    @property
     def is_recovered(self) -> bool:
         """Whether Muster has taken it out of service because of its devices."""
-        return any(
-            (taint.key, taint.value) == (names.GPU_FAULT, names.GPU_FAULT_BY_MUSTER) for taint in self.taints
-        )
+        return self.fault_taint == names.GPU_FAULT_BY_MUSTER
 
     @property
     def unhealthy(self) -> Resources:
@@ -73,8 +76,9 @@ class NodeRecoveryFact:
     """What the recovery of a node asks of admissions."""
 
     node: NodeName
-    #: Why the node takes no new gangs, in words; "": it does.
-    closed: str = ""
+    #: Why the node counts as one that kills pods, in words; "": it does not. And since when (seconds).
+    kills_pods: str = ""
+    since: int = 0
     #: Gangs to take back whole, with the sentence that their users see.
     evicted: Mapping[WorkloadKey, str] = field(default_factory=dict)
 

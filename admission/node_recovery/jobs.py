@@ -4,53 +4,66 @@ import copy
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from admission.node_recovery.policy import FaultPolicy
 from admission.node_recovery.state import RecoveryPhase, RecoveryState
 from queues.api.names import BATCH, CORE, GPU_FAULT, RECOVERY_NODE
+from queues.quota.queue import NodeRecoveryRules
 from queues.workload import NodeName
 
 #: Characters of a node's name that are in the names of its Jobs, for people.
 _SHOWN_OF_NODE: Final = 20
-#: A Job that has ended goes after this time (seconds), where its template does not say.
+#: A Job that has ended goes after this time (seconds), where its template does not say, and not before that time: how
+#: it ended has to be seen.
 _KEPT_FOR: Final = 7 * 86_400
-
-_PREFIXES: Final[Mapping[RecoveryPhase, str]] = {
-    RecoveryPhase.RECOVERING: "muster-recover",
-    RecoveryPhase.VERIFYING: "muster-verify",
-}
+_KEPT_FOR_AT_LEAST: Final = 600
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreateJob:
-    """A Job to be made from a CronJob, for one node. That there is one of this name already is success."""
+class JobName(NamedTuple):
+    """Where a Job of a node's recovery is."""
 
-    node: NodeName
-    #: ``namespace/name`` of the CronJob. The Job is made in the same namespace.
-    template: str
+    namespace: str
     name: str
 
 
-def template_of(phase: RecoveryPhase, policy: FaultPolicy) -> str | None:
-    """The CronJob (``namespace/name``) that the Job of a phase is made from. None if the phase has no Job."""
-    if phase is RecoveryPhase.RECOVERING:
-        return policy.job
-    return policy.verify_job if phase is RecoveryPhase.VERIFYING else None
+class RecoveryJob(NamedTuple):
+    """A Job of a node's recovery, as it is now."""
+
+    #: Seconds since the epoch.
+    created: int
+    #: None while it runs.
+    succeeded: bool | None = None
+    uid: str = ""
 
 
-def job_name(node: NodeName, state: RecoveryState) -> str:
-    """Name of the Job of this phase of this node: always the same for one attempt, and another one for the next.
+class CreateJob(NamedTuple):
+    """A Job to be made from a CronJob of its namespace, for one node. That there is one of this name is success."""
 
-    "": the phase has no Job. At most 63 characters, as the label of its pods needs.
+    node: NodeName
+    job: JobName
+    template: str
+
+
+def job_of(node: NodeName, state: RecoveryState, rules: NodeRecoveryRules) -> CreateJob | None:
+    """The Job of this phase of this node. None if the phase has none, or no CronJob is named for it.
+
+    Its name is always the same for one attempt, and another one for the next. At most 63 characters, as the label of
+    its pods needs.
     """
-    prefix = _PREFIXES.get(state.phase)
-    if prefix is None:
-        return ""
+    match state.phase:
+        case RecoveryPhase.RECOVERING:
+            prefix, template = "muster-recover", rules.job
+        case RecoveryPhase.VERIFYING:
+            prefix, template = "muster-verify", rules.verify_job
+        case _:
+            return None
+    if template is None:
+        return None
+    namespace, _, cron_job = template.partition("/")
     shown = re.sub(r"[^a-z0-9]+", "-", node[:_SHOWN_OF_NODE].lower()).strip("-")
     digest = hashlib.sha256(node.encode()).hexdigest()[:8]
-    return f"{prefix}-{shown}-{digest}-{state.since}-{state.attempts}"
+    name = f"{prefix}-{shown}-{digest}-{state.began}-{state.attempts}"
+    return CreateJob(node, JobName(namespace, name), cron_job)
 
 
 def job_document(cron_job: Mapping[str, Any], create: CreateJob, *, node_uid: str) -> dict[str, Any]:
@@ -59,7 +72,6 @@ def job_document(cron_job: Mapping[str, Any], create: CreateJob, *, node_uid: st
     Its pods go to the node past its taints against new work, and it goes when the Node goes. It has no owner among the
     CronJobs, whose controller would delete what one node still waits for when the Jobs of others have ended.
     """
-    namespace, _, _ = create.template.partition("/")
     template = copy.deepcopy(dict(cron_job.get("spec", {}).get("jobTemplate", {})))
     spec: dict[str, Any] = template.get("spec") or {}
     metadata: dict[str, Any] = template.get("metadata") or {}
@@ -68,15 +80,16 @@ def job_document(cron_job: Mapping[str, Any], create: CreateJob, *, node_uid: st
     marks = {RECOVERY_NODE: create.node}
     pod_annotations = (pod_template.setdefault("metadata", {}).get("annotations") or {}) | marks
     pod_template["metadata"]["annotations"] = pod_annotations
-    spec.setdefault("ttlSecondsAfterFinished", _KEPT_FOR)
+    kept_for = spec.get("ttlSecondsAfterFinished")
+    spec["ttlSecondsAfterFinished"] = _KEPT_FOR if kept_for is None else max(kept_for, _KEPT_FOR_AT_LEAST)
     spec.pop("suspend", None)
     owner = {"apiVersion": CORE, "kind": "Node", "name": create.node, "uid": node_uid}
     return {
         "apiVersion": BATCH,
         "kind": "Job",
         "metadata": {
-            "name": create.name,
-            "namespace": namespace,
+            "name": create.job.name,
+            "namespace": create.job.namespace,
             "labels": dict(metadata.get("labels") or {}),
             "annotations": dict(metadata.get("annotations") or {}) | marks,
             "ownerReferences": [owner],

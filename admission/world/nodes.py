@@ -3,14 +3,15 @@
 Kept up to date object by object, so that a frozen ``NodeTable`` costs what changed.
 
 Of nodes with unhealthy devices it is known which pods that is about, and which gangs may be evicted for it. A circuit
-breaker bounds on how many nodes gangs are evicted at one time: if the agents of all nodes call their devices
-unhealthy, that is a fault of the agents. Nodes that failed first come first. The others are only reported. A node
-counts while pods have its unhealthy devices, and if it failed not much earlier than the last one: a GPU that waits for
-weeks to be replaced keeps no other gang on a device that fails.
+breaker bounds how many nodes are closed, and from how many gangs are evicted, at one time: if the agents of all nodes
+call their devices unhealthy, that is a fault of the agents. Nodes that failed first come first. The others are only
+reported. Where no nodes are closed, a GPU that waits for weeks to be replaced keeps no other gang on a device that
+fails.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from admission.engine.nodes.demand import Demand
 from admission.engine.nodes.host_ports import NotedPorts
@@ -27,14 +28,16 @@ from admission.facts.cluster import (
 )
 from admission.facts.devices import DeviceFault
 from admission.facts.pods import PodFact
-from admission.node_recovery.policy import FaultPolicy, fault_policy
+from admission.node_recovery.state import RecoveryPhase, read_state
 from admission.world.admissions import replaced
 from admission.world.hypernodes import hypernode_tree
 from admission.world.node_closures import NodeClosures
 from queues.admissions import Admission, Seat
 from queues.flavor_growth import FlavorGrowth
 from queues.node_closures import ClosureKind
+from queues.quota.queue import NodeRecoveryRules
 from queues.resources import DEVICE_MARK, MOST, NOTHING, WHOLE, Resources, is_device, total
+from queues.text_format import counted
 from queues.workload import NO_FLAVOR, FlavorName, HostPort, NodeName, PodSet, WorkloadKey
 
 #: Seconds before the last fault of the cluster in which others count as of the same time.
@@ -45,85 +48,62 @@ class FaultyNodes:
     """Part of the world."""
 
     def __init__(self) -> None:
-        #: Since when (seconds) nodes have an unhealthy device; 0: not known.
-        self.since: dict[NodeName, int] = {}
-        self._policy = FaultPolicy()
+        self.rules = NodeRecoveryRules()
         #: Nodes with devices, healthy or not.
         self.with_devices: set[NodeName] = set()
+        #: Nodes of which a recovery is under way or remembered.
+        self._in_recovery: set[NodeName] = set()
+        #: Nodes from which gangs may be evicted, and that may be closed.
+        self.granted: frozenset[NodeName] = frozenset()
+        #: Since when (seconds) nodes have an unhealthy device that no person has accepted; 0: not known.
+        self._since: dict[NodeName, int] = {}
         #: Faults of devices that pods have, by node and the pod's uid: an agent reports no pods of another node.
         self._of_pods: dict[NodeName, Mapping[str, DeviceFault]] = {}
-        #: Nodes that are out of service: each counts as one on which gangs are evicted.
-        self._out: set[NodeName] = set()
-        #: Nodes from which gangs may be evicted.
-        self._granted: frozenset[NodeName] = frozenset()
+        #: Nodes that are out of service because of faults; and nodes with devices that are cordoned or not ready.
+        self._tainted: set[NodeName] = set()
+        self._away: set[NodeName] = set()
         self._recoveries: dict[NodeName, NodeRecoveryFact] = {}
-        #: The time of the last ``tell_time``: a later time of a Device is not believed, clocks of nodes may be wrong.
-        self._now = 0
         #: Gangs that recoveries evict, from which nodes and why.
         self._evicted: dict[WorkloadKey, dict[NodeName, str]] = {}
+        #: The time of the last ``tell_time``: a later time of a Device is not believed, clocks of nodes may be wrong.
+        self._now = 0
+        #: Something has changed since then.
+        self._is_stale = False
 
-    def put_node(self, before: NodeFact | None, after: NodeFact | None) -> frozenset[NodeName]:
-        """A node appeared, changed or went away; nodes for which the circuit breaker decides otherwise than before."""
-        if before is not None:
-            self.with_devices.discard(before.name)
-            self.since.pop(before.name, None)
-            self._out.discard(before.name)
-            self._of_pods.pop(before.name, None)
-        if after is not None:
-            if any("/" in resource for resource in (*after.allocatable, *after.withheld)):
-                self.with_devices.add(after.name)
-            if after.faults:
-                self.since[after.name] = min(fault.since for fault in after.faults)
-            if after.faulty_pods:
-                self._of_pods[after.name] = after.faulty_pods
-            if after.is_recovered:
-                self._out.add(after.name)
-        return self._grant()
+    def put_node(self, name: NodeName, fact: NodeFact | None) -> None:
+        """A node appeared, changed or went away."""
+        self._is_stale = True
+        for nodes in (self.with_devices, self._in_recovery, self._tainted, self._away):
+            nodes.discard(name)
+        self._since.pop(name, None)
+        self._of_pods.pop(name, None)
+        if fact is None:
+            return
+        if any("/" in resource for resource in (*fact.allocatable, *fact.withheld)):
+            self.with_devices.add(name)
+            if fact.unschedulable or not fact.ready:
+                self._away.add(name)
+        if fact.recovery or fact.is_recovered:
+            self._in_recovery.add(name)
+        if fact.fault_taint is not None:
+            self._tainted.add(name)
+        left = [fault.beyond(fact.accepted) for fault in fact.faults]
+        if since := [fault.since for fault in left if fault is not None]:
+            self._since[name] = min(since)
+        if fact.faulty_pods:
+            self._of_pods[name] = fact.faulty_pods
 
-    def put_root(self, root: QueueFact | None) -> frozenset[NodeName]:
-        """The queue root, which says what is done about faults; nodes for which the circuit breaker decides otherwise
-        now."""
-        self._policy = fault_policy(None if root is None else root.queue)
-        return self._grant()
-
-    def tell_time(self, now: int) -> frozenset[NodeName]:
-        """It is this second; nodes for which the circuit breaker decides otherwise now."""
-        before, self._now = self._now, now
-        return self._grant() if any(since > before for since in self.since.values()) else frozenset()
-
-    def _grant(self) -> frozenset[NodeName]:
-        if not self.since and not self._granted:
-            return frozenset()
-        last = min(max(self.since.values(), default=0), self._now)
-        faulty = (
-            (since, name)
-            for name, since in self.since.items()
-            if name not in self._out and (name in self._of_pods or since > last - _SAME_TIME)
-        )
-        granted = self._policy.granted(len(self.with_devices), faulty, self._out) & self.since.keys()
-        changed = granted ^ self._granted
-        self._granted = granted
-        return changed
-
-    def faults_of(self, pods: Iterable[PodFact]) -> dict[str, DeviceFault]:
-        """Faults of the devices that these pods have, by the pod's uid, as far as gangs may be evicted for them."""
-        if not self._of_pods:
-            return {}
-        return {
-            pod.uid: self._of_pods[pod.node][pod.uid]
-            for pod in pods
-            if pod.node in self._granted and pod.uid in self._of_pods.get(pod.node, ())
-        }
-
-    def held_back(self) -> frozenset[NodeName]:
-        """Nodes with pods on unhealthy devices that the circuit breaker keeps from being evicted."""
-        return frozenset(self._of_pods.keys() - self._granted)
+    def put_root(self, root: QueueFact | None) -> None:
+        """The queue root, which says what is done about faults."""
+        self.rules = NodeRecoveryRules() if root is None else root.queue.node_recovery
+        self._is_stale = True
 
     def put_recovery(self, name: NodeName, fact: NodeRecoveryFact | None) -> set[WorkloadKey]:
         """What the recovery of a node asks for has changed; None if nothing any more.
 
         Returns the workloads that this is about.
         """
+        self._is_stale = True
         before = replaced(self._recoveries, name, fact)
         about = {key for each in (before, fact) if each is not None for key in each.evicted}
         for key in about:
@@ -133,10 +113,78 @@ class FaultyNodes:
                 self._evicted.setdefault(key, {})[each.node] = each.evicted[key]
         return about
 
+    def tell_time(self, now: int) -> frozenset[NodeName]:
+        """It is this second; nodes for which the circuit breaker decides otherwise now."""
+        before, self._now = self._now, now
+        if not (self._is_stale or any(since > before for since in self._since.values())):
+            return frozenset()
+        self._is_stale = False
+        granted = self._granted()
+        changed = granted ^ self.granted
+        self.granted = granted
+        return changed
+
+    def _granted(self) -> frozenset[NodeName]:
+        """The circuit breaker: nodes with faults on which something may be done about them.
+
+        Those that are out of service because of faults; then, as long as no more are out than may be, nodes that kill
+        pods, which get every gang in turn, and those that failed first. A node that is out anyway, cordoned or not
+        ready, needs no second place. If no nodes are closed, a node counts while pods have its unhealthy devices, and
+        if it failed not much earlier than the last one.
+        """
+        last = min(max(self._since.values(), default=0), self._now)
+        faulty = {
+            name: (True, since)
+            for name, since in self._since.items()
+            if self.rules.recovers or name in self._of_pods or since > last - _SAME_TIME
+        }
+        for name, fact in self._recoveries.items():
+            if fact.kills_pods and name in self.with_devices:
+                faulty[name] = (False, fact.since)
+        granted, out, most = set[NodeName](), self._tainted | self._away, self._most_out()
+        for name in sorted(faulty, key=lambda name: (*faulty[name], name)):
+            if name in self._tainted or len(out) + (name not in out) <= most:
+                granted.add(name)
+                out.add(name)
+        return frozenset(granted)
+
+    def _most_out(self) -> int:
+        """The most nodes that may be out of service."""
+        most = self.rules.max_nodes_out
+        return max(1, len(self.with_devices) // 10) if most is None else most
+
+    def why_held_back(self) -> str:
+        """How many nodes are out of service, and how many may be, in words."""
+        out = counted(len(self._tainted | self._away), "node")
+        return (
+            f"{out} out of service, cordoned or not ready; policy.health.recovery.maxNodesOut of queue root allows "
+            f"{self._most_out()}"
+        )
+
+    def to_recover(self) -> set[NodeName]:
+        """Nodes with faults, or with a recovery that is under way or remembered."""
+        return self._since.keys() | self._in_recovery
+
+    def faults_of(self, pods: Iterable[PodFact]) -> dict[str, DeviceFault]:
+        """Faults of the devices that these pods have, by the pod's uid, as far as gangs may be evicted for them."""
+        if not self._of_pods:
+            return {}
+        return {
+            pod.uid: self._of_pods[pod.node][pod.uid]
+            for pod in pods
+            if pod.node in self.granted and pod.uid in self._of_pods.get(pod.node, ())
+        }
+
+    def held_back(self) -> frozenset[NodeName]:
+        """Nodes with pods on unhealthy devices that the circuit breaker keeps from being evicted."""
+        return frozenset(self._of_pods.keys() - self.granted)
+
     def closed(self, name: NodeName) -> str:
         """Why a node takes no gangs, in words; "": it does."""
         fact = self._recoveries.get(name)
-        return "" if fact is None else fact.closed
+        if fact is None or not fact.kills_pods or name not in self.granted:
+            return ""
+        return f"closed to gangs: {fact.kills_pods}"
 
     def why_evicted(self, key: WorkloadKey) -> Mapping[NodeName, str]:
         """Nodes that are being recovered and from which a gang is evicted, each with why, in words."""
@@ -158,6 +206,17 @@ ABOUT_NODES: Final = frozenset(
 Place = tuple[NodeName, tuple[HostPort, ...]]
 
 Fact = TypeVar("Fact")
+
+
+class NodeHealth(NamedTuple):
+    """The health of the nodes of a cluster at one moment."""
+
+    #: Nodes with an unhealthy device.
+    nodes: int = 0
+    #: Unhealthy devices, by reason.
+    faults: Mapping[str, int] = {}
+    #: Closed nodes, by phase.
+    closed: Mapping[str, int] = {}
 
 
 class PortsInUse:
@@ -222,15 +281,30 @@ class NodeInventory:
         self._table: NodeTable | None = None
         self._changes: dict[NodeName, Resources] = {}
 
-    def put_node(self, name: NodeName, fact: NodeFact | None) -> frozenset[NodeName]:
-        """A node appeared, changed or went away; nodes from which gangs may be evicted now, or not any more."""
-        before = self.nodes.pop(name, None)
-        if fact is not None:
-            self.nodes[name] = fact
+    def put_node(self, name: NodeName, fact: NodeFact | None) -> None:
+        """A node appeared, changed or went away."""
+        replaced(self.nodes, name, fact)
         self.unsaved.add(name)
         self.closures.devices.put(name, fact)
         self._table = None
-        return self.faulty.put_node(before, fact)
+        self.faulty.put_node(name, fact)
+
+    def tell_time(self, now: int) -> frozenset[NodeName]:
+        """It is this second; nodes that may be closed now, or from which gangs may be evicted, or not any more."""
+        changed = self.faulty.tell_time(now)
+        if changed:
+            self.unsaved |= changed & self.nodes.keys()
+            self._table = None
+        return changed
+
+    def health(self) -> NodeHealth:
+        """The health of nodes as it is now."""
+        faulty = [fact for fact in self.nodes.values() if fact.faults]
+        closed = Counter({phase.value: 0 for phase in RecoveryPhase if phase.is_out})
+        phases = (read_state(fact.recovery).phase for fact in self.nodes.values() if fact.recovery)
+        closed.update(phase.value for phase in phases if phase.is_out)
+        faults = Counter(fault.reason for fact in faulty for fault in fact.faults)
+        return NodeHealth(nodes=len(faulty), faults=faults, closed=closed)
 
     def observe(self, change: Change) -> set[WorkloadKey]:
         """A ResourceFlavor, Topology, HyperNode, Reservation or NodeDrain appeared, changed or went away; or the

@@ -314,11 +314,11 @@ class World:
         name, fact = NodeName(change.key), change.fact
         assert isinstance(fact, NodeFact | None)
         before = self.node_inventory.nodes.get(name)
-        changed = {*self.node_inventory.put_node(name, fact)}
+        self.node_inventory.put_node(name, fact)
         self.snapshot_is_stale = True
-        if before is None or fact is None or before.offer() != fact.offer():
-            changed.add(name)
-        return self.admission_index.seated_on(*changed) | self.refused_nodes.put_node(name, before, fact)
+        has_changed = before is None or fact is None or before.offer() != fact.offer()
+        seated = self.admission_index.seated_on(name) if has_changed else set()
+        return seated | self.refused_nodes.put_node(name, before, fact)
 
     def _observe_queue(self, change: Change) -> Iterable[WorkloadKey]:
         name, fact = QueueName(change.key), change.fact
@@ -329,8 +329,9 @@ class World:
             return ()  # its status changes every few seconds
         self.unsaved.queues[name] = counted
         self.snapshot_is_stale = self.usage_history.needs_reading = True
-        nodes = self.node_inventory.faulty.put_root(fact) if name == ROOT else ()
-        return self.admission_index.seated_on(*nodes)
+        if name == ROOT:
+            self.node_inventory.faulty.put_root(fact)
+        return ()
 
     # ── what the ledger says ────────────────────────────────────────────────────────────────────────────────
 
@@ -475,7 +476,9 @@ class World:
         if lent := self.queue_facts.tell_time(now):
             self.unsaved.queues.update(lent)
             self.snapshot_is_stale = True
-        self.dirty |= self.admission_index.seated_on(*self.node_inventory.faulty.tell_time(now))
+        if nodes := self.node_inventory.tell_time(now):
+            self.dirty |= self.admission_index.seated_on(*nodes)
+            self.snapshot_is_stale = True
         for timed in self._timed():
             self.dirty.update(timed.expire(now))
         changed = self.queue_permissions.changed()

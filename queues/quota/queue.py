@@ -74,20 +74,18 @@ class QueuePolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRecoveryRules:
-    """How nodes with unhealthy devices are recovered (``policy.health.recovery`` of root). Times in seconds.
+    """How nodes with faults are recovered (``policy.health`` of root)."""
 
-    None for the default.
-    """
-
-    #: CronJobs (``namespace/name``) that repair Jobs and test Jobs are made from; None if there are none.
+    #: Whether Muster closes nodes with a fault. Gangs on faulty devices are evicted by the policies of their own
+    #: queues, whatever is said here.
+    recovers: bool = False
+    #: CronJob (``namespace/name``) that repair Jobs are made from. None: the node waits until its agent reports its
+    #: devices as healthy, for instance because other software repairs it.
     job: str | None = None
+    #: CronJob that test Jobs are made from. None: what the agent reports is enough.
     verify_job: str | None = None
-    #: Most nodes that are out of service at a time.
+    #: Most nodes that are out of service at a time. None for a tenth of all nodes with devices, and one at least.
     max_nodes_out: int | None = None
-    #: Gangs that are not on faulty devices may go on for so long.
-    drain_timeout: int | None = None
-    #: A node gets no more gangs after pods of so many gangs failed soon after their start; 0: nothing is concluded.
-    black_hole_gangs: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

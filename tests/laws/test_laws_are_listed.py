@@ -36,7 +36,7 @@ def test_every_file_of_laws_is_listed() -> None:
 
 
 def test_everything_that_is_listed_is_there() -> None:
-    there = {path.stem for path in HERE.rglob("*.py")} | {"py", "md", "NodesUnderFaults", "RingUnderFaults"}
+    there = {path.stem for path in HERE.rglob("*.py")} | {"py", "md", "NodeUnderFaults", "RingUnderFaults"}
     for path in HERE.rglob("*.py"):
         there |= {
             each.name

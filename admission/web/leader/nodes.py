@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from admission.engine.nodes.table import NodeTable
 from admission.facts.cluster import NodeFact
 from admission.facts.devices import NodeDevicesFact, ReportedDevice, ResourceSliceFact
+from admission.node_recovery.state import read_state
 from admission.reconcile.closure_status import closure_nodes
 from admission.web.http import BadQuery
 from admission.web.lists.queries import limit_of
@@ -260,9 +261,10 @@ def _node(known: KnownNode) -> NodeBody:
     has_whole = bool(gpus) or reported is not None
     not_offered = _not_offered(fact, devices, counts, by_plugin, known.slices)
     faults = tuple(_fault(device) for device in devices if device.fault is not None)
+    state = read_state(fact.recovery)
     recovery = RecoveryBody(
-        phase=fact.recovery_phase,
-        waits=fact.recovery_waits,
+        phase=state.phase.value if state.phase.is_out else "",
+        waits=_clean(state.waits),
         by_person=any(
             taint.key == names.GPU_FAULT and taint.value != names.GPU_FAULT_BY_MUSTER for taint in fact.taints
         ),

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
+from admission.engine.nodes.levels import HOST
 from admission.facts.pods import PodFact, PodPhase
 from admission.facts.workloads import WorkloadFact
 from admission.volcano_jobs.state import JobState
@@ -25,7 +26,7 @@ from admission.world.pods import PodIndex
 from queues.admissions import Admission, StageTimes
 from queues.plan import Plan
 from queues.resources import Resources
-from queues.workload import AdmissionId, NodeFilter, NodeName, QueueName, Result, WorkloadKey, WorkloadKind
+from queues.workload import AdmissionId, NodeFilter, NodeName, Result, WorkloadKey, WorkloadKind
 
 
 class SeenTimes:
@@ -202,17 +203,12 @@ def takes_devices(takes: Resources) -> bool:
 class EndedPod(NamedTuple):
     """A pod with devices that has ended by itself."""
 
-    uid: str
     node: NodeName
-    admission: AdmissionId
-    #: Of its admission.
-    queue: QueueName
-    user: str
+    #: By which it ran.
+    admission: Admission
     #: When it was bound (seconds).
     bound_at: int
     failed: bool
-    #: The nodes that it may use, as its owner says.
-    nodes: NodeFilter
 
 
 class EndedPods:
@@ -224,28 +220,28 @@ class EndedPods:
     def observe(self, before: PodFact | None, after: PodFact, admission: Admission | None) -> None:
         """A pod changed. ``admission``: the open one by which it runs; None if there is none.
 
-        Pods that were deleted show nothing of their node; nor do those that had ended when they were first seen.
-        Pods without devices show nothing either: any user can start so many of them, on every node.
+        Pods that were deleted show nothing of their node; nor do those that had ended when they were first seen, and
+        those that failed on a node that they named. Pods without devices show nothing either: any user can start so
+        many of them, on every node.
         """
         if before is None or before.phase is after.phase or after.deleting or not has_devices(after):
             return
         if after.phase not in (PodPhase.SUCCEEDED, PodPhase.FAILED) or not after.node or admission is None:
             return
-        self._ended.append(
-            EndedPod(
-                after.uid,
-                after.node,
-                admission.id,
-                admission.queue,
-                admission.user,
-                after.bound_at,
-                after.phase is PodPhase.FAILED,
-                after.shape.nodes,
-            )
-        )
+        failed = after.phase is PodPhase.FAILED
+        if not (failed and _names_nodes(after.shape.nodes)):
+            self._ended.append(EndedPod(after.node, admission, after.bound_at, failed))
 
     def take(self) -> list[EndedPod]:
         """What has ended since the last call."""
         found = list(self._ended)
         self._ended.clear()
         return found
+
+
+def _names_nodes(nodes: NodeFilter) -> bool:
+    """Whether a filter requires nodes by their names."""
+    required = (each for term in nodes.affinity for each in term if each.operator == "In")
+    return any(key == HOST for key, _ in nodes.selector) or any(
+        each.field or each.key == HOST for each in required
+    )

@@ -25,7 +25,7 @@ from queues.api.types.volcano_job import Whole
 from queues.api.validation.violations import selector_violations
 from queues.errors import InvalidDocument, InvalidQuantity
 from queues.ledger_record import LedgerRecord
-from queues.quota.queue import ROOT, Limits, NodeRecoveryRules, ProvisioningRules
+from queues.quota.queue import RECOVER, ROOT, Limits, NodeRecoveryRules, ProvisioningRules
 from queues.quota.queue import Queue as DomainQueue
 from queues.quota.queue import QueuePolicy as DomainPolicy
 from queues.resources import Resources, amount
@@ -120,11 +120,6 @@ class NodeRecoveryPolicy(Model):
     #: Most nodes that are out of service at a time; 0 allows none. Absent: a tenth of all nodes with devices, and one
     #: at least.
     max_nodes_out: Count | None = None
-    #: How long gangs that are not on faulty devices may go on. Absent: an hour.
-    drain_timeout: Duration | None = None
-    #: A node on which pods of so many gangs fail soon after their start gets no more gangs. The gangs have to be of two
-    #: namespaces, so that 1 means 2 while more than one namespace has gangs. 0: this is not checked. Absent: 3.
-    black_hole_gangs: Count | None = None
 
 
 class HealthPolicy(Model):
@@ -431,15 +426,14 @@ def _policy(spec: QueuePolicySpec) -> DomainPolicy:
 
 
 def _node_recovery(health: HealthPolicy | None) -> NodeRecoveryRules:
-    if health is None or health.recovery is None:
+    if health is None:
         return NodeRecoveryRules()
-    told = health.recovery
+    recovery = health.recovery or NodeRecoveryPolicy()
     return NodeRecoveryRules(
-        job=told.job,
-        verify_job=told.verify_job,
-        max_nodes_out=told.max_nodes_out,
-        drain_timeout=duration(told.drain_timeout),
-        black_hole_gangs=told.black_hole_gangs,
+        recovers=health.on_fault == RECOVER,
+        job=recovery.job,
+        verify_job=recovery.verify_job,
+        max_nodes_out=recovery.max_nodes_out,
     )
 
 

@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
+from msgspec import structs
 
 from admission.node_recovery import step
-from admission.node_recovery.policy import FaultPolicy
 from admission.node_recovery.state import RecoveryPhase, RecoveryState, read_state
 from admission.node_recovery.step import PHASES, _Step
-from tests.laws.node_recovery.test_node_recovery_laws import NodesUnderFaults
+from tests.laws.node_recovery.test_node_recovery_laws import NodeUnderFaults
+from tests.laws.worlds.node_recovery import PlayedNode
 
 #: Histories of one search, and searches: each begins anew.
 AT_A_TIME, SEARCHES = 60, 12
@@ -40,64 +41,66 @@ class Bug:
             monkeypatch.setattr(self.owner, self.name, self.wrong)
 
 
-_annotation, _wait, _create_job, _while_job_runs = (
+_annotation, _wait, _with_job, _init = (
     RecoveryState.annotation,
-    _Step.wait,
-    step._create_job,
-    step._while_job_runs,
+    _Step._wait,
+    _Step._with_job,
+    _Step.__init__,
 )
 
 
 def _stays(here: Any) -> Any:
-    return here.stay()
+    return here._stay()
 
 
 def _without(field: str, value: Any) -> Callable[[RecoveryState], str]:
-    return lambda self: _annotation(replace(self, **{field: value}))
+    return lambda self: _annotation(structs.replace(self, **{field: value}))
 
 
 def _told_each_time(here: Any, what: str, message: str, **more: Any) -> Any:
-    return _wait(replace(here, state=replace(here.state, waits="")), what, message, **more)
+    here.state = structs.replace(here.state, waits="")
+    return _wait(here, what, message, **more)
 
 
 def _what_is_written(view: Any, now: int) -> RecoveryState:
-    return read_state(view.annotation) or RecoveryState()
+    return read_state(view.annotation)
 
 
-def _job_under_pods(here: Any) -> Any:
-    return _create_job(here) if here.job is None and not here.state.job else step._recovering(here)
+def _knows(**known: Any) -> Callable[..., None]:
+    """A step that takes this for known, whatever is seen."""
+
+    def planted(here: Any, *seen: Any) -> None:
+        _init(here, *seen)
+        here.__dict__ |= known
+
+    return planted
 
 
-def _forgets_its_job(here: Any, job: Any) -> Any:
-    turn = _while_job_runs(here, job)
-    return turn and replace(turn, state=replace(turn.state, job=""))
+def _job_though_not_ready(here: Any) -> Any:
+    here.view = replace(here.view, ready=True)
+    return _with_job(here)
 
 
-def _forgets_the_end(here: Any, job: Any) -> Any:
-    turn = _while_job_runs(here, job)
-    return turn and replace(turn, look_again=None)
+def _waits_for_a_fault(here: Any) -> Any:
+    return _Step._draining(here) if here.fault else here._stay()
 
 
 BUGS = (
-    Bug("nodes that are out do not count", step, "_is_out", lambda view: False),
-    Bug("the bound is one too high", FaultPolicy, "most_out", lambda policy, nodes: 3),
-    Bug("a Job is made on a node that is not ready", step, "_create_job",
-        lambda here: _create_job(replace(here, view=replace(here.view, ready=True)))),
+    Bug("the circuit breaker is not asked", PHASES, RecoveryPhase.NONE,
+        lambda here: here._drain(here.fault) if here.fault and here.rules.recovers else here._stay()),
+    Bug("a Job is made on a node that is not ready", _Step, "_with_job", _job_though_not_ready),
     Bug("a failed node stays so when its fault is gone", PHASES, RecoveryPhase.FAILED, _stays),
-    Bug("a drained node without a fault waits", PHASES, RecoveryPhase.DRAINING,
-        lambda here: step._draining(here) if here.is_faulty else here.stay()),
-    Bug("a recovery ends with its annotation", step, "known_state", _what_is_written),
-    Bug("that a Job was there is forgotten", step, "_while_job_runs", _forgets_its_job),
+    Bug("a drained node without a fault waits", PHASES, RecoveryPhase.DRAINING, _waits_for_a_fault),
+    Bug("a recovery ends with its annotation", step, "_known_state", _what_is_written),
     Bug("attempts are forgotten", RecoveryState, "annotation", _without("attempts", 0)),
     Bug("that a test failed is forgotten", RecoveryState, "annotation", _without("test_failed", False)),
     Bug("attempts have no end", step, "ATTEMPTS", 1000),
-    Bug("waiting is told again and again", _Step, "wait", _told_each_time),
-    Bug("a Job is made under gangs that came late", PHASES, RecoveryPhase.RECOVERING, _job_under_pods),
-    Bug("Jobs of phases that are over go on", step, "_leftovers", lambda view, state: ()),
-    Bug("a Job is tried for what only a person ends", _Step, "for_person", ()),
-    Bug("the end of a fault is believed of nobody", _Step, "is_unreported", False),
-    Bug("nodes come back without a test", step, "_runs_pods_well", lambda here: True),
-    Bug("the end of a Job's time is not told", step, "_while_job_runs", _forgets_the_end),
+    Bug("waiting is told again and again", _Step, "_wait", _told_each_time),
+    Bug("a Job is made under gangs that came late", _Step, "__init__", _knows(is_occupied=False)),
+    Bug("a Job is tried for what only a person ends", _Step, "__init__", _knows(for_person=())),
+    Bug("the end of a fault is believed of nobody", _Step, "__init__", _knows(is_unreported=False)),
+    Bug("nodes come back without a test", _Step, "_tested", lambda here: here._open("GpuNodeRecovered", "well")),
+    Bug("Jobs of phases that are over go on", PlayedNode, "_delete_job", lambda node, turn: None),
 )  # fmt: skip
 
 
@@ -114,7 +117,7 @@ def test_a_planted_bug_is_found(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> No
     )
     for number in range(bug.first, bug.first + SEARCHES):
 
-        class Searched(NodesUnderFaults):
+        class Searched(NodeUnderFaults):
             pass
 
         seed(number)(Searched)

@@ -8,8 +8,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from admission.figures.queue_metrics import WideMetrics
 from admission.metrics import Metrics, ProcessFigures, Watching
-from admission.node_recovery.view import NodeHealth
 from admission.turn_report import EvictionCost, Stage, TurnReport
+from admission.world.nodes import NodeHealth
 from queues.reason_codes import ReasonCode
 
 

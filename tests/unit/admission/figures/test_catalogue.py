@@ -11,8 +11,8 @@ from admission.figures.catalogue import AGENT, CONTROLLER, Metric
 from admission.figures.gang_waits import GangWait
 from admission.kube.webhook.validity import Validity
 from admission.metrics import Metrics, ProcessFigures, Watching
-from admission.node_recovery.view import NodeHealth
 from admission.turn_report import EvictionCost, Stage, TurnReport
+from admission.world.nodes import NodeHealth
 from queues.quota.queue import ROOT, Limits, Queue
 from queues.reason_codes import ReasonCode
 from queues.resources import GPU, Resources

@@ -3,25 +3,16 @@
 from typing import Any
 
 from admission.facts.devices import DeviceFault, FaultCondition
-from admission.node_recovery.jobs import job_name
-from admission.node_recovery.policy import FaultPolicy
-from admission.node_recovery.state import RecoveryPhase, RecoveryState
-from admission.node_recovery.step import CircuitBreaker, NodeTurn, step
-from admission.node_recovery.view import (
-    GangOnNode,
-    JobProgress,
-    NodeView,
-    RecoveryJob,
-    TaintOwner,
-)
+from admission.node_recovery.jobs import JobName, RecoveryJob, job_of
+from admission.node_recovery.state import RecoveryPhase, RecoveryState, moment
+from admission.node_recovery.step import GangOnNode, NodeTurn, NodeView, step
+from queues.quota.queue import NodeRecoveryRules
 from queues.workload import NodeName, WorkloadKey, WorkloadKind
 
 NODE = NodeName("gpu-7")
 #: When the phase of a node began, and now.
 SINCE, NOW = 1_800_000_000, 1_800_000_100
-RECOVER, VERIFY = "ops/recover-gpu", "ops/test-gpu"
-POLICY = FaultPolicy(recovers=True, job=RECOVER, verify_job=VERIFY)
-BREAKER = CircuitBreaker(granted=frozenset({NODE}), most_out=1)
+RULES = NodeRecoveryRules(recovers=True, job="ops/recover-gpu", verify_job="ops/test-gpu")
 XID = DeviceFault(device="GPU-3", number=3, reason="Xid79", message="fallen off the bus", since=SINCE - 60)
 LOST = FaultCondition("Lost", "FallenOffTheBus", "does not answer", SINCE - 60)
 MARKED = FaultCondition("MarkedUnhealthy", "MarkedByPerson", "fans", SINCE - 30, needs_person=True)
@@ -40,45 +31,40 @@ def fault_of(*conditions: FaultCondition, number: int = 3) -> DeviceFault:
     )
 
 
-def gang(name: str, *devices: int, leaving: bool = False) -> GangOnNode:
+def gang(name: str, *devices: int) -> GangOnNode:
     """A gang with these devices; without any: it is not known which it has."""
-    key = WorkloadKey(WorkloadKind.JOB, name)
-    return GangOnNode(key=key, devices=frozenset(devices) or None, leaving=leaving)
+    return GangOnNode(WorkloadKey(WorkloadKind.JOB, name), frozenset(devices) or None)
 
 
 def state(phase: RecoveryPhase, **more: Any) -> RecoveryState:
-    """What is remembered of a node in a phase; in its first attempt."""
-    known: dict[str, Any] = {
-        "since": SINCE,
-        "fault": "GPU 3: Xid79 (fallen off the bus)",
-        "devices": ("GPU-3",),
-        "attempts": 1,
-    }
+    """What is remembered of a node in a phase; after its first repair."""
+    known: dict[str, Any] = {"devices": ("GPU-3",), "attempts": 1}
     if phase is RecoveryPhase.NONE:
-        known = {"since": SINCE}
-    return RecoveryState(phase=phase, **(known | more))
+        known = {}
+    return RecoveryState(phase=phase, **({"since": moment(SINCE)} | known | more))
 
 
 def view(known: RecoveryState, **more: Any) -> NodeView:
-    """The node in this state, with its taint, and devices that were read just now."""
-    taint = TaintOwner.MUSTER if known.phase.is_out else TaintOwner.ABSENT
-    shown: dict[str, Any] = {"taint": taint, "annotation": known.annotation()}
+    """The node in this state, with its taint; its devices are reported."""
+    shown: dict[str, Any] = {
+        "taint": "muster" if known.phase.is_out else None,
+        "annotation": known.annotation(),
+        "reported": frozenset({"GPU-3", "GPU-4"}),
+    }
     return NodeView(name=NODE, **(shown | more))
 
 
-def job_of(known: RecoveryState, progress: JobProgress, **more: Any) -> dict[str, RecoveryJob]:
-    """The Job of a phase that has one."""
-    name = job_name(NODE, known)
-    fields: dict[str, Any] = {"progress": progress, "created": SINCE + 1}
-    return {name: RecoveryJob(namespace="ops", name=name, **(fields | more))} if name else {}
+def with_job(known: RecoveryState, succeeded: bool | None) -> dict[JobName, RecoveryJob]:
+    """The Job of a phase that has one. ``succeeded``: None: it runs."""
+    wanted = job_of(NODE, known, RULES)
+    return {wanted.job: RecoveryJob(SINCE + 1, succeeded)} if wanted else {}
 
 
-def turn(
-    seen: NodeView,
-    policy: FaultPolicy = POLICY,
-    now: int = NOW,
-    *,
-    breaker: CircuitBreaker = BREAKER,
-) -> NodeTurn:
+def turn(seen: NodeView, rules: NodeRecoveryRules = RULES, now: int = NOW) -> NodeTurn:
     """What follows for the node."""
-    return step(seen, breaker, policy, now)
+    return step(seen, rules, now)
+
+
+def is_idle(found: NodeTurn) -> bool:
+    """Whether nothing is to be done."""
+    return not (found.evicted or found.writes or found.event or found.creates or found.deletes)

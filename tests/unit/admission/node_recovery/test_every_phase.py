@@ -5,86 +5,88 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 import pytest
+from msgspec import structs
 
-from admission.node_recovery.policy import FaultPolicy
 from admission.node_recovery.state import RecoveryPhase, RecoveryState, read_state
-from admission.node_recovery.step import ATTEMPTS, JOB_TIMEOUT, SETTLE_TIMEOUT, NodeTurn
-from admission.node_recovery.view import BlackHole, JobProgress, NodeView, TaintOwner
+from admission.node_recovery.step import (
+    ATTEMPTS,
+    DRAIN_TIMEOUT,
+    JOB_TIMEOUT,
+    SETTLE_TIMEOUT,
+    NodeTurn,
+    NodeView,
+)
+from queues.quota.queue import NodeRecoveryRules
 from tests.unit.admission.node_recovery.recovered_nodes import (
     LOST,
     MARKED,
     NOW,
-    POLICY,
+    RULES,
     SINCE,
     XID,
     fault_of,
     gang,
-    job_of,
     state,
     turn,
     view,
+    with_job,
 )
 
 
 class Seen(NamedTuple):
-    """What is seen of a node in a phase, the policy, and when."""
+    """What is seen of a node in a phase, the rules, and when."""
 
     view: NodeView
-    policy: FaultPolicy = POLICY
+    rules: NodeRecoveryRules = RULES
     now: int = NOW
 
 
-def _see(policy: FaultPolicy = POLICY, now: int = NOW, **more: Any) -> Callable[[RecoveryState], Seen]:
-    return lambda known: Seen(view(known, **more), policy, now)
+def _see(rules: NodeRecoveryRules = RULES, now: int = NOW, **more: Any) -> Callable[[RecoveryState], Seen]:
+    return lambda known: Seen(view(known, **more), rules, now)
 
 
-def _job(progress: JobProgress, now: int = NOW, **more: Any) -> Callable[[RecoveryState], Seen]:
-    return lambda known: Seen(view(known, jobs=job_of(known, progress), **more), now=now)
+def _job(succeeded: bool | None, now: int = NOW, **more: Any) -> Callable[[RecoveryState], Seen]:
+    return lambda known: Seen(view(known, jobs=with_job(known, succeeded), **more), now=now)
 
 
 def _known(seen: Callable[[RecoveryState], Seen], **changes: Any) -> Callable[[RecoveryState], Seen]:
-    return lambda known: seen(replace(known, **changes))
+    return lambda known: seen(structs.replace(known, **changes))
 
 
-HOLE: Final = BlackHole(since=SINCE, gangs=3)
 TIMED_OUT: Final = SINCE + 1 + JOB_TIMEOUT
 
 SEEN: Final[dict[str, Callable[[RecoveryState], Seen]]] = {
     "well": _see(),
     "well, with a gang": _see(gangs=(gang("on", 3),)),
-    "well, no agent reports": _see(is_reported=False),
+    "well, no agent reports": _see(reported=frozenset({"GPU-4"})),
     "well, its test failed": _known(_see(), test_failed=True),
     "well, its test failed, no repair Job in the policy": _known(
-        _see(replace(POLICY, job=None)), test_failed=True
+        _see(replace(RULES, job=None)), test_failed=True
     ),
     "faulty": _see(faults=(XID,)),
+    "faulty, too many nodes are out": _see(faults=(XID,), held_back="3 nodes out of service"),
     "faulty, a gang on the device, one beside it": _see(
         faults=(XID,), gangs=(gang("on", 3), gang("beside", 0))
     ),
-    "faulty, a gang that is leaving": _see(faults=(XID,), gangs=(gang("on", 3, leaving=True),)),
     "faulty, foreign pods": _see(faults=(XID,), foreign_pods=1),
     "faulty, only a person ends it": _see(faults=(fault_of(LOST, MARKED),)),
     "faulty, not ready": _see(faults=(XID,), ready=False),
-    "faulty, drain time is over": _see(
-        replace(POLICY, drain_timeout=NOW - SINCE), faults=(XID,), gangs=(gang("beside", 0),)
-    ),
+    "faulty, drain time is over": _see(now=SINCE + DRAIN_TIMEOUT, faults=(XID,), gangs=(gang("beside", 0),)),
     "faulty, time to settle is over": _see(now=SINCE + SETTLE_TIMEOUT, faults=(XID,)),
     "faulty, attempts used up": _known(_see(faults=(XID,)), attempts=ATTEMPTS),
-    "faulty, no repair Job in the policy": _see(replace(POLICY, job=None), faults=(XID,)),
-    "kills pods": _see(black_hole=HOLE),
-    "kills pods, Job succeeded": _job(JobProgress.SUCCEEDED, black_hole=HOLE),
-    "Job runs, faulty": _job(JobProgress.RUNNING, faults=(XID,)),
-    "Job runs, well": _job(JobProgress.RUNNING),
-    "Job runs too long": _job(JobProgress.RUNNING, TIMED_OUT, faults=(XID,)),
-    "Job runs too long, well": _job(JobProgress.RUNNING, TIMED_OUT),
-    "Job succeeded, faulty": _job(JobProgress.SUCCEEDED, faults=(XID,)),
-    "Job succeeded, well": _job(JobProgress.SUCCEEDED),
-    "Job failed, faulty": _job(JobProgress.FAILED, faults=(XID,)),
-    "Job failed, well": _job(JobProgress.FAILED),
-    "Job is gone, faulty": _known(_see(faults=(XID,)), job="seen"),
-    "Job is gone, well": _known(_see(), job="seen"),
-    "taint removed by hand": _see(faults=(XID,), taint=TaintOwner.ABSENT),
-    "policy reports": _see(replace(POLICY, recovers=False), faults=(XID,)),
+    "faulty, no repair Job in the policy": _see(replace(RULES, job=None), faults=(XID,)),
+    "kills pods": _see(kills_pods="pods of 3 gangs failed"),
+    "kills pods, Job succeeded": _job(True, kills_pods="pods of 3 gangs failed"),
+    "Job runs, faulty": _job(None, faults=(XID,)),
+    "Job runs, well": _job(None),
+    "Job runs too long": _job(None, TIMED_OUT, faults=(XID,)),
+    "Job runs too long, well": _job(None, TIMED_OUT),
+    "Job succeeded, faulty": _job(True, faults=(XID,)),
+    "Job succeeded, well": _job(True),
+    "Job failed, faulty": _job(False, faults=(XID,)),
+    "Job failed, well": _job(False),
+    "taint removed by hand": _see(faults=(XID,), taint=None),
+    "policy reports": _see(replace(RULES, recovers=False), faults=(XID,)),
 }
 
 
@@ -92,24 +94,24 @@ def shown(found: NodeTurn, attempts: int) -> str:
     """The phase afterwards, then what is done: the taint that is written with the annotation, Jobs, gangs."""
     words = [found.state.phase.value]
     if found.state.attempts != attempts:
-        words.append(f"attempt {found.state.attempts}")
+        words.append(f"{found.state.attempts} attempts over")
+    if found.state.waits:
+        words.append(f"waits for {found.state.waits}")
     if found.evicted:
         words.append("evict " + " ".join(key.uid for key in found.evicted))
     if found.writes:
         words.append("+taint" if found.state.phase.is_out else "-taint")
-    if found.tries_gang:
-        words.append("try")
     if found.creates is not None:
-        words.append(f"create {found.creates.template}")
+        words.append(f"create from {found.creates.template}")
     return ", ".join([*words, *(["delete Job"] if found.deletes else [])])
 
 
 @pytest.mark.parametrize("phase", RecoveryPhase)
 def test_what_follows(phase: RecoveryPhase, golden: dict[str, str]) -> None:
-    """By what is seen: the phase afterwards and what is done. A node begins in its first attempt, NONE without one."""
+    """By what is seen: the phase afterwards and what is done. One attempt is over, NONE begins without one."""
     follows = {}
     for seen, shows in SEEN.items():
         found = shows(state(phase))
-        before = read_state(found.view.annotation) or state(phase)
-        follows[seen] = shown(turn(found.view, found.policy, found.now), before.attempts)
+        before = read_state(found.view.annotation)
+        follows[seen] = shown(turn(found.view, found.rules, found.now), before.attempts)
     assert follows == golden

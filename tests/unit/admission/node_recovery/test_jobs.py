@@ -5,11 +5,10 @@ from typing import Any, Final
 
 import pytest
 
-from admission.node_recovery.jobs import CreateJob, job_document, job_name, template_of
-from admission.node_recovery.policy import FaultPolicy
-from admission.node_recovery.state import RecoveryPhase
+from admission.node_recovery.jobs import CreateJob, JobName, job_document, job_of
+from admission.node_recovery.state import RecoveryPhase, moment
 from queues.workload import NodeName
-from tests.unit.admission.node_recovery.recovered_nodes import NODE, SINCE, state
+from tests.unit.admission.node_recovery.recovered_nodes import NODE, RULES, state
 
 CRON_JOB: Final[dict[str, Any]] = {
     "apiVersion": "batch/v1",
@@ -35,7 +34,7 @@ CRON_JOB: Final[dict[str, Any]] = {
         },
     },
 }
-CREATE = CreateJob(node=NODE, template="ops/recover-gpu", name="muster-recover-1")
+CREATE = CreateJob(NODE, JobName("ops", "muster-recover-1"), "recover-gpu")
 
 
 def made(cron_job: dict[str, Any] = CRON_JOB) -> dict[str, Any]:
@@ -74,36 +73,24 @@ def test_an_empty_template_makes_an_empty_job_that_the_api_server_refuses(cron_j
     assert "containers" not in made(cron_job)["spec"]["template"]["spec"]
 
 
-def test_a_time_that_the_template_says_is_kept() -> None:
+@pytest.mark.parametrize(("said", "kept_for"), [(3600, 3600), (0, 600)])
+def test_a_time_that_the_template_says_is_kept_but_the_end_can_be_seen(said: int, kept_for: int) -> None:
     cron_job = deepcopy(CRON_JOB)
-    cron_job["spec"]["jobTemplate"]["spec"] |= {"ttlSecondsAfterFinished": 60, "suspend": True}
+    cron_job["spec"]["jobTemplate"]["spec"] |= {"ttlSecondsAfterFinished": said, "suspend": True}
     spec = made(cron_job)["spec"]
-    assert spec["ttlSecondsAfterFinished"] == 60
+    assert spec["ttlSecondsAfterFinished"] == kept_for
     assert "suspend" not in spec
 
 
 @pytest.mark.parametrize("node", ["a", "gpu-7.example.com", "x" * 253, "1.2.3.4-" + "y" * 100])
 def test_names_are_labels_and_differ_by_node_and_phase(node: str) -> None:
-    names = {
-        job_name(NodeName(each), state(phase, since=9_999_999_999, attempts=99))
+    wanted = [
+        job_of(NodeName(each), state(phase, since=moment(9_999_999_999), attempts=99), RULES)
         for each in (node, node + "z")
-        for phase in (RecoveryPhase.RECOVERING, RecoveryPhase.VERIFYING)
-    }
-    assert len(names) == 4
-    for name in names:
-        assert len(name) <= 63
-        assert all(part.isalnum() for part in name.split("-"))
-
-
-def test_only_two_phases_have_a_job() -> None:
-    policy = FaultPolicy(job="a/b", verify_job="c/d")
-    jobs = {phase: template_of(phase, policy) for phase in RecoveryPhase}
-    assert {phase: template for phase, template in jobs.items() if template} == {
-        RecoveryPhase.RECOVERING: "a/b",
-        RecoveryPhase.VERIFYING: "c/d",
-    }
-    assert [phase for phase in RecoveryPhase if job_name(NODE, state(phase))] == [
-        RecoveryPhase.RECOVERING,
-        RecoveryPhase.VERIFYING,
+        for phase in RecoveryPhase
     ]
-    assert str(SINCE) in job_name(NODE, state(RecoveryPhase.RECOVERING))
+    jobs = {(create.template, create.job) for create in wanted if create is not None}
+    assert [template for template, _ in sorted(jobs)] == ["recover-gpu"] * 2 + ["test-gpu"] * 2
+    for _, job in jobs:
+        assert len(job.name) <= 63
+        assert all(part.isalnum() for part in job.name.split("-"))

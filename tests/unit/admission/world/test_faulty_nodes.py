@@ -3,12 +3,14 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from admission.facts.changes import Change, FactKind
-from admission.facts.cluster import QueueFact
+from admission.facts.cluster import NodeRecoveryFact, QueueFact
 from admission.facts.devices import FaultCondition, NodeDevicesFact
 from admission.world.world import World
 from queues.quota.queue import NodeRecoveryRules, QueuePolicy
-from queues.workload import Taint, WorkloadKey, WorkloadKind
+from queues.workload import NodeName, Taint, WorkloadKey, WorkloadKind
 from tests.builders.facts import NOW, TEAM, admission, node, queue, released, seen, volcano_job, world
 from tests.builders.node_agents.node_devices import node_devices
 
@@ -124,6 +126,39 @@ def test_a_node_out_of_service_takes_no_gangs_whatever_they_tolerate() -> None:
     for taint, usable in ((replace(own, value="muster"), False), (own, True)):
         found.observe([seen(replace(node("n1"), taints=(taint,)))])
         assert found.node_inventory.table().layout.usable[1] == usable
+
+
+FANS = Taint(key="muster.dev/gpu-fault", value="fans", effect="NoSchedule")
+
+
+@pytest.mark.parametrize("away", [{"taints": (FANS,)}, {"unschedulable": True}, {"ready": False}])
+def test_a_node_that_takes_no_work_for_another_reason_counts(away: dict[str, Any]) -> None:
+    found = gang_on_each_node(NodeRecoveryRules(max_nodes_out=1))
+    found.observe([seen(node("n0", **away)), fails(1, NOW)])
+    assert evicted(found) == []
+    found.observe([fails(0, NOW), seen(node("n1"))])
+    assert evicted(found) == [0], "it needs no second place"
+
+
+def test_a_tenth_of_the_nodes_and_one_at_least_may_be_out_unless_a_number_is_said() -> None:
+    for most, expected in ((None, 2), (0, 0), (3, 3)):
+        found = world(
+            [queue("root", parent=None, node_recovery=NodeRecoveryRules(max_nodes_out=most))]
+            + [node(f"n{number}") for number in range(20)]
+        )
+        found.observe([fails(number, NOW) for number in range(20)])
+        found.refresh(NOW)
+        assert len(found.node_inventory.faulty.granted) == expected
+
+
+def test_nodes_that_kill_pods_come_first_and_where_nodes_are_recovered_old_faults_count_too() -> None:
+    rules = NodeRecoveryRules(recovers=True, max_nodes_out=2)
+    found = world([queue("root", parent=None, node_recovery=rules), *map(node, ("n0", "n1", "n2"))])
+    kills = NodeRecoveryFact(node=NodeName("n2"), kills_pods="pods fail", since=NOW)
+    found.observe([fails(0, NOW), fails(1, NOW - 86_400), Change(FactKind.NODE_RECOVERY, "n2", kills)])
+    found.refresh(NOW)
+    assert found.node_inventory.faulty.granted == {"n1", "n2"}
+    assert found.node_inventory.faulty.closed(NodeName("n2")) == "closed to gangs: pods fail"
 
 
 def test_an_administrator_may_allow_more() -> None:

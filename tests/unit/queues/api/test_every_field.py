@@ -86,8 +86,8 @@ USED: dict[type[BaseModel], dict[str, str]] = {
         "admission/workloads/rollback.py": "policy.health.onFault",
         "queues/api/validation/tenant_rules.py": "access.admins access.admins.user access.admins.group "
         "access.maxQueues",
-        "admission/node_recovery/policy.py": "policy.health.recovery.job policy.health.recovery.verifyJob "
-        "policy.health.recovery.maxNodesOut policy.health.recovery.drainTimeout policy.health.recovery.blackHoleGangs",
+        "admission/node_recovery/jobs.py": "policy.health.recovery.job policy.health.recovery.verifyJob",
+        "admission/world/nodes.py": "policy.health.recovery.maxNodesOut",
         "queues/order/line.py": "priority",
         "queues/order/policies.py": "policy.usageHalfLife",
         "admission/engine/placement/flavors.py": "policy.flavorChoice.beforeBorrowing "

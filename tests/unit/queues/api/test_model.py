@@ -10,7 +10,7 @@ from queues.api.types.queue import QueueDocument
 from queues.api.types.volcano_job import VolcanoJob
 from queues.api.validation.unsupported import unsupported, unsupported_in_queue
 from queues.errors import InvalidDocument, InvalidQuantity
-from queues.quota.queue import Limits
+from queues.quota.queue import Limits, NodeRecoveryRules
 from queues.resources import MOST, Resources, amount, quantity
 from queues.workload import Requirement
 from tests.tables import with_rows
@@ -196,3 +196,15 @@ def test_a_selector_that_cannot_be_read_opens_no_queue(selector):
 def test_a_run_limit_of_zero_is_none(text: str, seconds: int | None) -> None:
     document = {"metadata": {"name": "a"}, "spec": {"access": {"maxRunTime": text}}}
     assert QueueDocument.read(document).to_domain().max_run_time == seconds
+
+
+def test_how_nodes_are_recovered_is_read_from_the_health_of_root() -> None:
+    def rules(**health: object) -> NodeRecoveryRules:
+        spec = {"policy": {"health": health}} if health else {}
+        return QueueDocument.read({"metadata": {"name": "root"}, "spec": spec}).to_domain().node_recovery
+
+    assert rules() == rules(onFault="evict") == NodeRecoveryRules()
+    recovery = {"job": "ops/reset", "verifyJob": "ops/test", "maxNodesOut": 4}
+    assert rules(onFault="recover", recovery=recovery) == NodeRecoveryRules(
+        recovers=True, job="ops/reset", verify_job="ops/test", max_nodes_out=4
+    )

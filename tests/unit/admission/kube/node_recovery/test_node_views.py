@@ -7,12 +7,10 @@ import pytest
 
 from admission.facts.changes import Change, FactKind
 from admission.facts.pods import PodPhase
-from admission.kube.node_recovery.marked_nodes import MarkedNodes
-from admission.kube.node_recovery.node_views import NodeViews
+from admission.kube.node_recovery.node_views import node_view
 from admission.kube.node_recovery.recovery_jobs import RecoveryJobs
-from admission.node_recovery.black_hole import BlackHoleDetector
-from admission.node_recovery.policy import BlackHoleRule
-from admission.node_recovery.view import NodeView
+from admission.node_recovery.step import NodeView
+from queues.quota.queue import NodeRecoveryRules
 from queues.resources import Resources
 from queues.workload import NodeName
 from tests.builders.facts import NOW, TEAM, VOLCANO, admission, node, pod, queue, released, volcano_job, world
@@ -24,14 +22,14 @@ NO_DEVICES = Resources({"pods": 1})
 
 def view_of(*facts: Any, admissions: Any = (), has: tuple[str, ...] = (), **changes: Any) -> NodeView:
     """The view of node n1. ``has``: uids of pods that have GPU 5 there, as the agent reports it."""
+    root = queue("root", parent=None, node_recovery=NodeRecoveryRules(job="ops/repair"))
     held = world(
-        (queue(TEAM), node("n1", **changes), *facts), admissions, {VOLCANO: 1} if admissions else None
+        (root, queue(TEAM), node("n1", **changes), *facts), admissions, {VOLCANO: 1} if admissions else None
     )
     report = node_devices("n1", faulty=(3,), holders={uid: frozenset({5}) for uid in has})
     held.observe([Change(FactKind.NODE_DEVICES, "n1", report)])
     held.refresh(NOW)
-    views = NodeViews(held, MarkedNodes(), RecoveryJobs(), BlackHoleDetector(BlackHoleRule()))
-    return views.all({N1}, frozenset({"ops"}), NOW)[N1]
+    return node_view(held, RecoveryJobs(), N1, "", "")
 
 
 def notebook(**more: Any) -> Any:
@@ -81,12 +79,3 @@ def test_a_gang_occupies_the_node_if_its_pod_has_a_device_that_is_not_counted(un
     reported = view_of(volcano_job(1), member, admissions=[held], has=("a",))
     assert [gang.devices for gang in reported.gangs] == [frozenset({5})]
     assert reported.foreign_pods == 0
-
-
-def test_a_node_says_whether_it_is_ready_and_cordoned_also_while_nothing_is_wrong_with_it() -> None:
-    held = world([node("n1"), node("n2", unschedulable=True), node("n3", ready=False), node("n4", count=0)])
-    views = NodeViews(held, MarkedNodes(), RecoveryJobs(), BlackHoleDetector(BlackHoleRule()))
-    for looked_at in (set(), {N1, NodeName("n2"), NodeName("n3")}):
-        found = views.all(looked_at, frozenset(), NOW)
-        told = {name: (view.ready, view.cordoned) for name, view in found.items()}
-        assert told == {"n1": (True, False), "n2": (True, True), "n3": (False, False)}
