@@ -4,41 +4,70 @@ What was chosen before stays chosen, as long as the nodes are there and take pod
 nodes is chosen, the others cost nothing more.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from admission.engine.closures.held_work import CutOff, HeldWork, Numbers
+from admission.engine.nodes.levels import TopologyLevel
 from admission.engine.nodes.table import Amounts, Mask, NodeTable
 from admission.engine.snapshot import Snapshot
 from queues.node_closures import NodeClosure
-from queues.workload import NodeName
 
 
 class Choice(NamedTuple):
     """Nodes, and what is still missing of them."""
 
-    columns: tuple[int, ...]
+    columns: list[int]
     #: What the reservation lacks of what it asks for, over all resources; 0: nothing.
     lacks: int
     cost: tuple[int, int, int, int]
 
 
+class AskedAmounts:
+    """What a reservation asks for, of each resource in turn (A)."""
+
+    def __init__(self, closure: NodeClosure, table: NodeTable) -> None:
+        rows = {name: row for row, name in enumerate(table.resources)}
+        amounts = {name: units for name, units in sorted(closure.amounts.items()) if units > 0}
+        #: Whether there is anything that it asks for, and nodes have all of that.
+        self.is_offered = bool(amounts) and amounts.keys() <= rows.keys()
+        self._rows = [rows[name] for name in amounts if name in rows]
+        #: (A,) amounts, without resources that no node has.
+        self.units = np.array([units for name, units in amounts.items() if name in rows], np.int64)
+        self._unknown = sum(units for name, units in amounts.items() if name not in rows)
+
+    def offered(self, offers: Amounts) -> Amounts:
+        """(A, N) of (R, N) what nodes offer: what is asked for."""
+        offered: Amounts = offers[self._rows]
+        return offered
+
+    def missing(self, offered: Amounts) -> Numbers:
+        """(A,) what nodes lack that offer this (A, N) together; less than 0: they have more."""
+        missing: Numbers = self.units - offered.sum(axis=1)
+        return missing
+
+    def lacks(self, offers: Amounts, columns: Sequence[int]) -> bool:
+        """Whether these nodes have too little of something. ``offers``: (R, N)."""
+        missing = self.missing(self.offered(offers)[:, columns])
+        return bool(self._unknown or (missing > 0).any())
+
+
 def candidates(closure: NodeClosure, table: NodeTable) -> Mask:
     """(N,) nodes that a reservation may keep, if no other closure has them in its window."""
-    layout = table.layout
+    layout, asked = table.layout, AskedAmounts(closure, table)
     mask = layout.usable
     if closure.flavor:
         mask = mask & layout.of_flavor(closure.flavor)
     if closure.level:
         known = layout.levels.get(closure.level)
         mask = mask & (known[0][known[1]].of >= 0) if known is not None else np.zeros_like(mask)
-    rows = _rows(closure, table)
-    return mask & (table.allocatable[rows] > 0).all(axis=0) if rows else np.zeros_like(mask)
+    if not asked.is_offered:
+        return np.zeros_like(mask)
+    return mask & (asked.offered(table.allocatable) > 0).all(axis=0)
 
 
 def chosen_nodes(
@@ -48,120 +77,71 @@ def chosen_nodes(
     wanted_soon: Callable[[], Mask],
     running: HeldWork,
     more: Numbers | None = None,
-) -> tuple[NodeName, ...]:
-    """The nodes that a reservation keeps from now on, fewer if there are not enough.
+) -> list[int]:
+    """Columns of the nodes that a reservation keeps from now on, fewer if there are not enough.
 
     ``may_be``: (N,) ``candidates`` that no other closure has. ``wanted_soon``: (N,) nodes that other closures need
     shortly before or after; it is asked for only if there is a choice. ``more``: (N,) nodes with little of this are
     preferred to all others.
     """
-    table, layout = snapshot.nodes, snapshot.nodes.layout
-    position = layout.position
-    kept = [position[name] for name in closure.nodes if name in position and may_be[position[name]]]
-    if not lacks(closure, table, kept) or not _others(may_be, kept).any():
-        return tuple(layout.names[column] for column in sorted(kept))
-    offers = running.offers(snapshot)
-    useful = may_be & _useful(closure, table, offers)
-    in_domains = bool(closure.level) and closure.level in layout.levels and bool(useful.any())
-    if not in_domains:
-        every = _with(useful, kept)
-        if not _suffices(every, closure, table, offers):
-            # All that there is, whatever it costs: it is not weighed in each turn in which it is too little.
-            return tuple(layout.names[column] for column in every)
-    search = _Search(
-        closure, table, useful, offers, running.cut_off(closure.clear_at, snapshot), wanted_soon(), more, kept
+    table, position, asked = (
+        snapshot.nodes,
+        snapshot.nodes.layout.position,
+        AskedAmounts(closure, snapshot.nodes),
     )
-    choices = (search.inside(inside) for inside in (_domains(search) if in_domains else [may_be]))
-    best = min(choices, key=lambda choice: (choice.lacks, choice.cost), default=None)
-    columns = kept if best is None else best.columns
-    return tuple(layout.names[column] for column in sorted(columns))
+    kept = sorted(position[name] for name in closure.nodes if name in position and may_be[position[name]])
+    if not asked.lacks(table.allocatable, kept) or not np.delete(may_be, kept).any():
+        return kept
+    offered = asked.offered(running.offers(snapshot))
+    useful = may_be & (offered > 0).all(axis=0)
+    every = useful.copy()
+    every[kept] = True
+    in_domains = bool(closure.level) and closure.level in table.layout.levels and bool(useful.any())
+    if not in_domains and (asked.missing(offered[:, every]) > 0).any():
+        # All that there is, whatever it costs: it is not weighed in each turn in which it is too little.
+        found: list[int] = np.flatnonzero(every).tolist()
+        return found
+    work = running.cut_off(closure.clear_at, snapshot)
+    search = _Search(asked, useful, offered, work, wanted_soon(), more, kept)
+    domains = _domains(search, every, table.layout.level(closure.level)) if in_domains else [may_be]
+    best = min(map(search.inside, domains), key=lambda choice: (choice.lacks, choice.cost), default=None)
+    return kept if best is None else sorted(best.columns)
 
 
-def lacks(closure: NodeClosure, table: NodeTable, kept: Iterable[int]) -> bool:
+def lacks(closure: NodeClosure, table: NodeTable, kept: Sequence[int]) -> bool:
     """Whether a reservation lacks nodes. ``kept``: columns of those that it has."""
-    return not _suffices(kept, closure, table, table.allocatable)
+    return AskedAmounts(closure, table).lacks(table.allocatable, kept)
 
 
-def _others(may_be: Mask, kept: Iterable[int]) -> Mask:
-    others = may_be.copy()
-    others[list(kept)] = False
-    return others
+def _domains(search: "_Search", every: Mask, level: TopologyLevel) -> Iterator[Mask]:
+    """The nodes of each domain in which a reservation lacks least; of one that has nodes there only of these.
 
-
-def _with(mask: Mask, kept: Iterable[int]) -> list[int]:
-    """The nodes of a mask and these ones, in their order."""
-    every = mask.copy()
-    every[list(kept)] = True
-    found: list[int] = np.flatnonzero(every).tolist()
-    return found
-
-
-def _useful(closure: NodeClosure, table: NodeTable, offers: Amounts) -> Mask:
-    """(N,) nodes that have something of all that is asked."""
-    useful: Mask = np.logical_and.reduce(offers[_rows(closure, table)] > 0, axis=0)
-    return useful
-
-
-def _rows(closure: NodeClosure, table: NodeTable) -> list[int]:
-    """Rows of what is asked. Empty: no node has one of them."""
-    rows = {name: row for row, name in enumerate(table.resources)}
-    asked = sorted(name for name, units in closure.amounts.items() if units > 0)
-    return [rows[name] for name in asked] if all(name in rows for name in asked) else []
-
-
-def _suffices(columns: Iterable[int], closure: NodeClosure, table: NodeTable, offers: Amounts) -> bool:
-    """Whether nodes that offer (R, N) have all that is asked."""
-    rows, offered = {name: row for row, name in enumerate(table.resources)}, list(columns)
-    return all(
-        name in rows and int(offers[rows[name], offered].sum()) >= units
-        for name, units in closure.amounts.items()
-    )
-
-
-def _domains(search: "_Search") -> Iterator[Mask]:
-    """The nodes of each domain in which a reservation lacks least; of one that has nodes there only of these."""
-    closure, table = search.closure, search.table
-    chain, index = table.layout.levels[closure.level]
-    of = chain[index].of
-    every = _with(search.useful, search.kept)
-    lacks = np.zeros(len(chain[index].domains), np.int64)
-    rows = {name: row for row, name in enumerate(table.resources)}
-    for name, units in closure.amounts.items():
-        offered = np.zeros_like(lacks)
-        np.add.at(offered, of[every], search.offers[rows[name], every])
-        lacks += np.maximum(0, units - offered)
-    best: list[int] = np.flatnonzero(lacks == min(lacks, default=0)).tolist()
-    own = {int(of[column]) for column in search.kept}
-    for domain in [each for each in best if each in own] or best:
-        yield of == domain
+    ``every``: (N,) nodes that it has or may choose.
+    """
+    offered = np.where(every, search.offered, 0)
+    asked = zip(search.asked.units, offered, strict=True)
+    lacks = np.sum([np.maximum(0, units - level.sums(amounts)) for units, amounts in asked], axis=0)
+    best: list[int] = np.flatnonzero(lacks == lacks.min()).tolist()
+    own = {int(level.of[column]) for column in search.kept}
+    for domain in [domain for domain in best if domain in own] or best:
+        yield level.of == domain
 
 
 @dataclass(frozen=True)
 class _Search:
     """What a choice is made from."""
 
-    closure: NodeClosure
-    table: NodeTable
+    asked: AskedAmounts
     #: (N,) nodes that may be chosen and have something of all that is asked.
     useful: Mask
-    offers: Amounts
+    #: (A, N) what nodes offer of that.
+    offered: Amounts
     work: CutOff
     wanted_soon: Mask
     #: (N,) what the holder would have more with a node. None for 0.
     more: Numbers | None
     #: Nodes that it has.
     kept: Sequence[int]
-
-    @cached_property
-    def _asked(self) -> Numbers:
-        """(A,) what it asks for, of each resource."""
-        return np.array([units for _, units in sorted(self.closure.amounts.items()) if units > 0], np.int64)
-
-    @cached_property
-    def _offered(self) -> Amounts:
-        """(A, N) what nodes offer of that."""
-        offered: Amounts = self.offers[_rows(self.closure, self.table)]
-        return offered
 
     def inside(self, domain: Mask) -> Choice:
         """Enough nodes of a domain, the cheapest first, besides those that it has there."""
@@ -177,8 +157,8 @@ class _Search:
             self.work.lost_together(chosen, cut),
             int(self.work.ends[chosen].max(initial=0)),
         )
-        lacks = int(np.maximum(0, self._asked - self._offered[:, every].sum(axis=1)).sum())
-        return Choice(tuple(every), lacks, cost)
+        lacks = int(np.maximum(0, self.asked.missing(self.offered[:, every])).sum())
+        return Choice(every, lacks, cost)
 
     def _cheapest(self, others: NDArray[np.intp], kept: Sequence[int], cut: Numbers) -> list[int]:
         """Those of these nodes that suffice with the kept ones, or all: least of what the holder would have more first,
@@ -188,16 +168,16 @@ class _Search:
         )
         more = np.zeros_like(lost) if self.more is None else self.more[others]
         ordered = others[np.lexsort((others, ends, lost, wanted, more))]
-        missing = self._asked - self._offered[:, list(kept)].sum(axis=1)
-        enough = (self._offered[:, ordered].cumsum(axis=1) >= missing[:, None]).all(axis=0)
+        missing = self.asked.missing(self.offered[:, list(kept)])
+        enough = (self.offered[:, ordered].cumsum(axis=1) >= missing[:, None]).all(axis=0)
         if (missing <= 0).all():
             return []
         if not enough.any():
             return [int(column) for column in others]  # nothing to choose between
         chosen: list[int] = ordered[: int(enough.argmax()) + 1].tolist()
-        spare = self._offered[:, chosen].sum(axis=1) - missing
+        spare = self.offered[:, chosen].sum(axis=1) - missing
         for column in reversed(list(chosen)):
-            if (spare >= self._offered[:, column]).all():
+            if (spare >= self.offered[:, column]).all():
                 chosen.remove(column)
-                spare = spare - self._offered[:, column]
+                spare = spare - self.offered[:, column]
         return chosen

@@ -57,15 +57,15 @@ class TurnClosures:
         )
         changes = [each.next_change(now) for each in snapshot.closures]
         changes.append(turns_until)
-        chosen = {each.id: nodes for each in active if (nodes := _names(masks[each.id], each, table))}
         layout = self._layout(table.layout, closed)
         after = TurnClosures(
             before=table.layout,
             layout=layout,
             chosen={
-                each.id: chosen.get(each.id, ())
+                each.id: nodes
                 for each in active
-                if each.kind is ClosureKind.RESERVATION and set(chosen.get(each.id, ())) != set(each.nodes)
+                if each.kind is ClosureKind.RESERVATION
+                and set(nodes := table.layout.names_in(masks[each.id])) != set(each.nodes)
             },
             until=min((each for each in changes if each is not None), default=None),
             work=work if work.is_read_from(snapshot) else None,
@@ -98,12 +98,6 @@ def _same(before: Sequence[ClosedNodes], after: Sequence[ClosedNodes]) -> bool:
     )
 
 
-def _names(mask: Mask, closure: NodeClosure, table: NodeTable) -> tuple[NodeName, ...]:
-    if closure.kind is not ClosureKind.RESERVATION:
-        return ()
-    return tuple(table.layout.names[column] for column in np.flatnonzero(mask).tolist())
-
-
 #: Reservations that choose nodes in one turn, the first in line and others by turns: each looks at all that runs.
 _FIRST: Final = 4
 _BY_TURNS: Final = 4
@@ -127,26 +121,34 @@ def _masks(
     shown = {each.id: masks[each.id] for each in active}
     for each in reservations:
         if each.id not in choosing:
-            shown[each.id] = np.zeros(len(table), np.bool_)
-            shown[each.id][windows.kept(each, open_to.of(each))] = True
-            windows.put(each, shown[each.id])
-            continue
-        may_be = open_to.of(each) & ~windows.taken(each)
-
-        def soon(closure: NodeClosure = each) -> Mask:
-            # Work that rests would stay: its nodes are the last to be chosen, as those that others need.
-            wanted = windows.soon(closure)
-            return (
-                wanted | (running.rests_until(snapshot) > closure.clear_at) if closure.of_tenant else wanted
-            )
-
-        if each.of_tenant:
-            nodes = nodes_within_right(each, snapshot, may_be, soon, running, shown)
+            columns = windows.kept(each, open_to.of(each))
         else:
-            nodes = chosen_nodes(each, snapshot, may_be, soon, running)
-        shown[each.id] = _mask_of(nodes, table)
+            columns = _chosen(
+                each, snapshot, open_to.of(each) & ~windows.taken(each), windows, running, shown
+            )
+        shown[each.id] = np.zeros(len(table), np.bool_)
+        shown[each.id][columns] = True
         windows.put(each, shown[each.id])
     return shown, until
+
+
+def _chosen(
+    closure: NodeClosure,
+    snapshot: Snapshot,
+    may_be: Mask,
+    windows: "_Windows",
+    running: HeldWork,
+    masks: Mapping[str, Mask],
+) -> list[int]:
+    """Columns of the nodes that a reservation chooses. ``masks``: (N,) nodes of each closure, by id."""
+    if not closure.of_tenant:
+        return chosen_nodes(closure, snapshot, may_be, lambda: windows.soon(closure), running)
+
+    def soon() -> Mask:
+        # Work that rests would stay: its nodes are the last to be chosen, as those that others need.
+        return windows.soon(closure) | (running.rests_until(snapshot) > closure.clear_at)
+
+    return nodes_within_right(closure, snapshot, may_be, soon, running, masks)
 
 
 def _in_turn(lacking: Sequence[NodeClosure], now: int) -> tuple[Set[str], int | None]:
@@ -203,13 +205,14 @@ class _Windows:
         taken: Mask = np.logical_or.reduce(self._masks[self._beside(closure)[0]], axis=0)
         return taken
 
-    def kept(self, closure: NodeClosure, may_be: Mask) -> NDArray[np.intp]:
+    def kept(self, closure: NodeClosure, may_be: Mask) -> list[int]:
         """Columns of the nodes that a closure has, as far as it may have them and no other has them in its window."""
         own = np.flatnonzero(self._masks[self._row[closure.id]] & may_be)
         if not len(own):
-            return own
+            return []
         beside = np.flatnonzero(self._beside(closure)[0])
-        return own[~self._masks[np.ix_(beside, own)].any(axis=0)]
+        kept: list[int] = own[~self._masks[np.ix_(beside, own)].any(axis=0)].tolist()
+        return kept
 
     def soon(self, closure: NodeClosure) -> Mask:
         """(N,) nodes that others need shortly before its window or after it."""
@@ -255,23 +258,17 @@ def evicted_from(snapshot: Snapshot, open_admissions: OpenAdmissions, usage: Usa
     (``rested_at``): a tenant that makes many short ones would evict it again and again. And work stays that the tenant
     would have to be cleared for more than it deserves (``right``). ``usage``: of the snapshot.
     """
-    tree = usage.tree
     found: dict[AdmissionId, Rollback] = {}
     resting: list[int] = []
     for closed in snapshot.nodes.layout.closed:
         if snapshot.now < closed.closure.clear_at:
             continue
-        names = [snapshot.nodes.layout.names[column] for column in np.flatnonzero(closed.mask).tolist()]
-        leaving: dict[WorkloadKey, None] = {}
-        for number in sorted(open_admissions.on_nodes(names, snapshot.admissions)):
-            admission = snapshot.admissions[number]
-            if not closed.is_of_holder(tree.paths.get(admission.queue, ())):
-                leaving[admission.workload] = None
+        names = {*snapshot.nodes.layout.names_in(closed.mask)}
         held_by: dict[WorkloadKey, list[Admission]] = {}
         nodes_of: dict[WorkloadKey, list[NodeName]] = {}
-        for key in leaving:
+        for key in _on(closed, snapshot, open_admissions, usage.tree, of_holder=False):
             held = [snapshot.admissions[number] for number in open_admissions.of(key)]
-            on = sorted({seat.node for each in held for seat in snapshot.still_held(each)} & set(names))
+            on = sorted({seat.node for each in held for seat in snapshot.still_held(each)} & names)
             until = rested_at(snapshot, held) if on and closed.closure.of_tenant else 0
             if until > snapshot.now:
                 resting.append(until)
@@ -281,11 +278,29 @@ def evicted_from(snapshot: Snapshot, open_admissions: OpenAdmissions, usage: Usa
         if held_by and closed.closure.of_tenant:
             may_go = clearable(closed, held_by, found, snapshot, open_admissions, usage)
         for key in [each for each in held_by if each in may_go]:
-            on = nodes_of[key]
             for each in held_by[key]:
                 if each.state is AdmissionState.OPEN and each.id not in snapshot.evictable:
-                    found.setdefault(each.id, _rollback(closed.closure, on, snapshot.now))
+                    found.setdefault(each.id, _rollback(closed.closure, nodes_of[key], snapshot.now))
     return Leaving(found, min(resting, default=None))
+
+
+def _on(
+    closed: ClosedNodes,
+    snapshot: Snapshot,
+    open_admissions: OpenAdmissions,
+    tree: QueueTree,
+    *,
+    of_holder: bool,
+) -> list[WorkloadKey]:
+    """Workloads with a seat on closed nodes, also an ended one, the oldest first: the holder's, or those of others."""
+    numbers = open_admissions.on_nodes(snapshot.nodes.layout.names_in(closed.mask), snapshot.admissions)
+    admissions = (snapshot.admissions[number] for number in sorted(numbers))
+    found = (
+        each.workload
+        for each in admissions
+        if closed.is_of_holder(tree.paths.get(each.queue, ())) == of_holder
+    )
+    return list(dict.fromkeys(found))
 
 
 def _rollback(closure: NodeClosure, nodes: Sequence[NodeName], now: int) -> Rollback:
@@ -308,22 +323,19 @@ def keeping_quota(
     kept: set[WorkloadKey] = set()
     for closed in snapshot.nodes.layout.closed:
         if closed.in_window and closed.closure.queue is not None:
-            names = [snapshot.nodes.layout.names[column] for column in np.flatnonzero(closed.mask).tolist()]
-            admissions: Iterable[Admission] = (
-                snapshot.admissions[number] for number in open_admissions.on_nodes(names, snapshot.admissions)
+            of_holder = _on(closed, snapshot, open_admissions, tree, of_holder=True)
+            nodes = {*snapshot.nodes.layout.names_in(closed.mask)}
+            kept.update(
+                key
+                for key in of_holder
+                if not closed.closure.of_tenant or _is_within(nodes, key, snapshot, open_admissions)
             )
-            of_holder = {
-                each.workload for each in admissions if closed.is_of_holder(tree.paths.get(each.queue, ()))
-            }
-            if closed.closure.of_tenant:
-                of_holder = {key for key in of_holder if _is_on(names, key, snapshot, open_admissions)}
-            kept |= of_holder
     return frozenset(kept)
 
 
-def _is_on(
-    nodes: Iterable[NodeName], key: WorkloadKey, snapshot: Snapshot, open_admissions: OpenAdmissions
+def _is_within(
+    nodes: Set[NodeName], key: WorkloadKey, snapshot: Snapshot, open_admissions: OpenAdmissions
 ) -> bool:
     """Whether all that a workload holds is on these nodes."""
     held = (snapshot.still_held(snapshot.admissions[number]) for number in open_admissions.of(key))
-    return {seat.node for seats in held for seat in seats} <= set(nodes)
+    return {seat.node for seats in held for seat in seats} <= nodes

@@ -128,10 +128,9 @@ class HeldWork:
         self._seats = _Rows(2)
         self._numbers: dict[WorkloadKey, int] = {}
         self._workloads = _Rows(1)
-        self._above: dict[QueueName, frozenset[QueueName]] = {}
-        #: (R, N) what all admissions hold. None if not yet asked for.
-        self._held: Amounts | None = None
-        self._held_by: dict[tuple[QueueName, str], Numbers] = {}
+        self._above: dict[QueueName, frozenset[QueueName | None]] = {}
+        #: (N,) what the work of a queue and all below it holds of a resource; None for all queues.
+        self._held_by: dict[tuple[QueueName | None, str], Numbers] = {}
         #: Admissions that count otherwise in this turn only.
         self._passing: set[AdmissionId] = set()
         self._cut_off: dict[int, CutOff] = {}
@@ -145,15 +144,12 @@ class HeldWork:
 
     def offers(self, snapshot: Snapshot) -> Amounts:
         """(R, N) what nodes offer without all work of queues: other pods stay."""
-        self._follow(snapshot)
-        if self._held is None:
-            self._held = np.zeros_like(snapshot.nodes.allocatable)
-            for entry in self._entries.values():
-                self._post_all(entry, 1)
-        return snapshot.nodes.allocatable - snapshot.nodes.used + self._held
+        table = snapshot.nodes
+        held = [self.used_by(None, resource, snapshot) for resource in table.resources]
+        return table.allocatable - table.used + np.array(held, np.int64).reshape(table.used.shape)
 
-    def used_by(self, queue: QueueName, resource: str, snapshot: Snapshot) -> Numbers:
-        """(N,) what the work of a queue, and of all below it, holds of a resource on nodes."""
+    def used_by(self, queue: QueueName | None, resource: str, snapshot: Snapshot) -> Numbers:
+        """(N,) what the work of a queue, and of all below it, holds of a resource on nodes. None for all queues."""
         self._follow(snapshot)
         known = self._held_by.get((queue, resource))
         if known is None:
@@ -274,11 +270,7 @@ class HeldWork:
 
     def _post_all(self, entry: _Entry, sign: int) -> None:
         assert self._snapshot is not None
-        snapshot = self._snapshot
-        if self._held is not None:
-            for row, resource in enumerate(snapshot.nodes.resources):
-                self._post(self._held[row], resource, entry, sign)
-        above = self._above_of(entry.queue, snapshot) if self._held_by else ()
+        above = self._above_of(entry.queue, self._snapshot) if self._held_by else ()
         for (queue, resource), amounts in self._held_by.items():
             if queue in above:
                 self._post(amounts, resource, entry, sign)
@@ -290,12 +282,12 @@ class HeldWork:
             if (units := seat.takes.get(resource)) and (column := position.get(seat.node)) is not None:
                 amounts[column] += sign * units
 
-    def _above_of(self, queue: QueueName, snapshot: Snapshot) -> frozenset[QueueName]:
-        """A queue, and all queues above it."""
+    def _above_of(self, queue: QueueName, snapshot: Snapshot) -> frozenset[QueueName | None]:
+        """A queue, and all queues above it; None for all queues."""
         known = self._above.get(queue)
         if known is None:
             above = (each.name for each in path_upwards(queue, snapshot.queues.get))
-            known = self._above[queue] = frozenset((queue, *above))
+            known = self._above[queue] = frozenset((None, queue, *above))
         return known
 
 

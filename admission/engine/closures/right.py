@@ -8,7 +8,7 @@ What its work gets on other nodes afterwards is borrowed, and can be reclaimed (
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -25,7 +25,6 @@ from queues.node_closures import NodeClosure
 from queues.quota.accounts import Account
 from queues.quota.effective_limits import numbers_of
 from queues.quota.queue import ROOT, path_below_root
-from queues.quota.tree import QueueTree
 from queues.quota.usage import Usage
 from queues.resources import is_device
 from queues.workload import NO_FLAVOR, AdmissionId, NodeName, QueueName, WorkloadKey
@@ -50,26 +49,27 @@ def nodes_within_right(
     wanted_soon: Callable[[], Mask],
     running: HeldWork,
     masks: Mapping[str, Mask],
-) -> tuple[NodeName, ...]:
-    """The nodes that a reservation of a tenant keeps from now on: as ``chosen_nodes``, within its right.
+) -> list[int]:
+    """Columns of the nodes that a reservation of a tenant keeps from now on: as ``chosen_nodes``, within its right.
 
     ``masks``: (N,) nodes of each closure, by id. Nodes that it has it keeps. If not all others are within its right,
     those are taken that bring it least above its present use: nodes of its own work.
     """
-    nodes = chosen_nodes(closure, snapshot, may_be, wanted_soon, running)
+    columns = chosen_nodes(closure, snapshot, may_be, wanted_soon, running)
     position = snapshot.nodes.layout.position
-    had = {name for name in nodes if name in closure.nodes}
-    new = [position[name] for name in nodes if name not in had]
+    had = {position[name] for name in closure.nodes if name in position} & {*columns}
+    new = [column for column in columns if column not in had]
     if not new:
-        return nodes
+        return columns
     bounds = list(_bounds(closure, snapshot, running, masks))
     if len(_within(new, bounds)) == len(new):
-        return nodes
+        return columns
     more: NDArray[np.int64] = np.sum([each.more for each in bounds], axis=0)
-    nodes = chosen_nodes(closure, snapshot, may_be, wanted_soon, running, more)
-    new = sorted((position[name] for name in nodes if name not in had), key=lambda each: (more[each], each))
-    columns = [*(position[name] for name in had), *_within(new, bounds)]
-    return tuple(snapshot.nodes.layout.names[column] for column in sorted(columns))
+    columns = chosen_nodes(closure, snapshot, may_be, wanted_soon, running, more)
+    new = sorted(
+        (column for column in columns if column not in had), key=lambda column: (more[column], column)
+    )
+    return sorted([*had, *_within(new, bounds)])
 
 
 def _within(columns: Iterable[int], bounds: Sequence[Bound]) -> list[int]:
@@ -93,24 +93,16 @@ def _bounds(
     closure: NodeClosure, snapshot: Snapshot, running: HeldWork, masks: Mapping[str, Mask]
 ) -> Iterable[Bound]:
     table = snapshot.nodes
-    rows = {name: row for row, name in enumerate(table.resources)}
     whole = np.maximum(running.offers(snapshot), 0)
-    for name in path_below_root(closure.queue, snapshot.queues.get):
-        deserved = _devices(numbers_of(snapshot.queues[name]).deserved, rows)
-        if not deserved:
-            continue
-        kept = np.zeros(len(table), np.bool_)
-        for other in snapshot.closures:
-            if (
-                other.of_tenant
-                and other.id in masks
-                and name in path_below_root(other.queue, snapshot.queues.get)
-            ):
-                kept |= masks[other.id]
+    tenants = [
+        (other, masks[other.id]) for other in snapshot.closures if other.of_tenant and other.id in masks
+    ]
+    for name, deserved, kept in _rights(
+        closure, tenants, snapshot, lambda queue: path_below_root(queue, snapshot.queues.get)
+    ):
         for account, units in deserved.items():
             has = running.used_by(name, account.resource, snapshot)
-            may_have = whole[rows[account.resource]]
-            more = np.maximum(may_have - has, 0)
+            more = np.maximum(whole[table.resources.index(account.resource)] - has, 0)
             if account.flavor != NO_FLAVOR:
                 inside = table.layout.of_flavor(account.flavor)
                 has, more = has * inside, more * inside
@@ -118,14 +110,32 @@ def _bounds(
             yield Bound(np.where(kept, 0, more), left)
 
 
-def _devices(stated: Mapping[Account, int], resources: Collection[str]) -> dict[Account, int]:
-    """Devices of the nodes, as far as it is stated what a queue deserves of them: no administrator of a tenant reserves
-    anything else."""
-    return {
-        account: units
-        for account, units in sorted(stated.items())
-        if "/" in account.resource and account.resource in resources and not is_device(account.resource)
-    }
+def _rights(
+    closure: NodeClosure,
+    tenants: Sequence[tuple[NodeClosure, Mask]],
+    snapshot: Snapshot,
+    above: Callable[[QueueName | None], Iterable[QueueName]],
+) -> Iterator[tuple[QueueName, dict[Account, int], Mask]]:
+    """The queue of a reservation and those above it that state what they deserve of devices: each with that, and with
+    (N,) the nodes that tenants keep for it and everything below it.
+
+    No administrator of a tenant reserves anything but devices. ``tenants``: reservations of tenants, with (N,) nodes.
+    ``above``: a queue, and those above it.
+    """
+    for name in above(closure.queue):
+        stated = numbers_of(snapshot.queues[name]).deserved if name != ROOT else {}
+        deserved = {
+            account: units
+            for account, units in sorted(stated.items())
+            if "/" in account.resource and not is_device(account.resource)
+            if account.resource in snapshot.nodes.resources
+        }
+        if deserved:
+            kept: Mask = np.zeros(len(snapshot.nodes), np.bool_)
+            for other, mask in tenants:
+                if name in above(other.queue):
+                    kept |= mask
+            yield name, deserved, kept
 
 
 # ── what is evicted ──────────────────────────────────────────────────────────────────────────────────────────
@@ -146,14 +156,13 @@ def clearable(
     tree = usage.tree
     left: dict[tuple[QueueName, Account], int] = {}
     gets: dict[WorkloadKey, Counter[tuple[QueueName, Account]]] = {key: Counter() for key in leaving}
-    for name in tree.paths.get(closed.closure.queue or ROOT, ()):
-        deserved = _devices(tree.own_deserved[name], snapshot.nodes.resources) if name != ROOT else {}
-        if not deserved:
-            continue
-        columns = _kept_for(name, snapshot, tree)
+    tenants = [(each.closure, each.mask) for each in snapshot.nodes.layout.closed if each.closure.of_tenant]
+    for name, deserved, kept in _rights(
+        closed.closure, tenants, snapshot, lambda queue: tree.paths.get(queue or ROOT, ())
+    ):
         for account, units in deserved.items():
-            left[name, account] = units - usage.used(name, account) - _idle(account, columns, snapshot)
-        names = {snapshot.nodes.layout.names[column] for column in columns.tolist()}
+            left[name, account] = units - usage.used(name, account) - _idle(account, kept, snapshot)
+        names = {*snapshot.nodes.layout.names_in(kept)}
         for number in open_admissions.on_nodes(names, snapshot.admissions):
             admission = snapshot.admissions[number]
             if name in tree.paths.get(admission.queue, ()):
@@ -179,22 +188,12 @@ def clearable(
     return found
 
 
-def _kept_for(name: QueueName, snapshot: Snapshot, tree: QueueTree) -> NDArray[np.intp]:
-    """Columns of the nodes that tenants keep for a queue and everything below it."""
-    kept = np.zeros(len(snapshot.nodes), np.bool_)
-    for each in snapshot.nodes.layout.closed:
-        if each.closure.of_tenant and name in tree.paths.get(each.closure.queue or ROOT, ()):
-            kept |= each.mask
-    return np.flatnonzero(kept)
-
-
-def _idle(account: Account, columns: NDArray[np.intp], snapshot: Snapshot) -> int:
+def _idle(account: Account, kept: Mask, snapshot: Snapshot) -> int:
     table = snapshot.nodes
-    row = table.resources.index(account.resource)
-    idle = np.maximum(table.allocatable[row, columns] - table.used[row, columns], 0)
     if account.flavor != NO_FLAVOR:
-        idle = idle * table.layout.of_flavor(account.flavor)[columns]
-    return int(idle.sum())
+        kept = kept & table.layout.of_flavor(account.flavor)
+    row = table.resources.index(account.resource)
+    return int(np.maximum(table.allocatable[row] - table.used[row], 0)[kept].sum())
 
 
 def _on(

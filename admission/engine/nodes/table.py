@@ -140,6 +140,10 @@ class Layout:
         node, flavor = self.names[column], self.flavors[column]
         return Seat(pod_set=pod_set, ordinal=ordinal, node=node, flavor=flavor, takes=takes)
 
+    def names_in(self, mask: Mask) -> tuple[NodeName, ...]:
+        """The nodes of a mask, in their order."""
+        return tuple(self.names[column] for column in np.flatnonzero(mask).tolist())
+
     def of_flavor(self, flavor: FlavorName) -> Mask:
         """(N,) nodes of a flavor."""
         mask = self._flavors.get(flavor)
