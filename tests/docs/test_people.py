@@ -1,4 +1,4 @@
-"""The page of each kind of person: what is asked there is answered so. Other commands: ``test_commands``."""
+"""The pages of each kind of person and of accounting: what is asked there is answered so. Others: ``test_commands``."""
 
 import re
 from datetime import UTC, datetime
@@ -20,14 +20,14 @@ PAGES = {
 LONGEST = 120
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", [*PAGES, "accounting"])
 async def test_what_is_asked_is_answered_as_the_page_says(
     name: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(
         "admission.cli.plugin.usage.time.time", datetime(2026, 11, 21, 10, tzinfo=UTC).timestamp
     )
-    commands = list(exchanges(PAGES[name]))
+    commands = list(exchanges(DOCS / "how-to" / f"{name}.md"))
     assert len(commands) >= 3
     async with Plugin(capfd, monkeypatch, tmp_path).served(FakeReader()) as ask:
         for exchange in commands:

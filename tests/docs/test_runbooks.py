@@ -21,20 +21,8 @@ from tests.unit.deploy.chart_rendering import SECRET, rendered
 ROOT = Path(__file__).parents[2]
 #: Verbs of kubectl that pages use. A verb that is not here is one more to look up.
 KUBECTL = {
-    *(
-        "annotate",
-        "auth",
-        "delete",
-        "describe",
-        "events",
-        "exec",
-        "get",
-        "logs",
-        "port-forward",
-        "rollout",
-        "taint",
-        "top",
-    ),
+    *("annotate", "auth", "delete", "describe", "events", "exec", "get", "logs", "port-forward"),
+    *("rollout", "taint", "top"),
 }
 
 
