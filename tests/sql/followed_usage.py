@@ -48,20 +48,16 @@ class Followed:
         self, name: str, into: QueueName, user: str, seats: tuple[Seat, ...], at: int
     ) -> AdmissionId:
         harness, row = self.harness, wanted(name, into, seats)
-        async with harness.muster.transaction() as tx:
-            entry = await ledger.fence(tx, harness.term, ledger_seq=harness.seq, now=at)
+        async with harness.entered(at) as (tx, entry):
             verdict = await ledger.admit(tx, entry, [row], {row.workload: user})
-        harness.seq = entry.seq
         self.memories.post(into, user, charges(seats), at)
         self.held[verdict.accepted[0]] = (into, user, seats)
         return verdict.accepted[0]
 
     async def give_back(self, id_: AdmissionId, indices: frozenset[int], at: int) -> None:
         harness, (queue_, user, seats) = self.harness, self.held[id_]
-        async with harness.muster.transaction() as tx:
-            entry = await ledger.fence(tx, harness.term, ledger_seq=harness.seq, now=at)
+        async with harness.entered(at) as (tx, entry):
             freed = await ledger.free(tx, entry, [freeing(id_, indices)])
-        harness.seq = entry.seq
         gone = [seats[index] for index in freed.seats.get(id_, ())]
         amounts = charges(gone)
         self.memories.post(queue_, user, {account: -units for account, units in amounts.items()}, at)

@@ -1,6 +1,7 @@
 """What tests of the ledger start from: a term, queues, nodes and workloads, in a line each."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 from sqlalchemy import text
@@ -168,33 +169,29 @@ class LedgerHarness:
     async def enter(self, tx: AsyncConnection, at: int = NOW) -> ledger.LedgerTransaction:
         return await ledger.fence(tx, self.term, ledger_seq=self.seq, now=at)
 
-    async def admit(self, *gangs: Admit, at: int = NOW) -> ledger.LedgerOutcome:
+    @asynccontextmanager
+    async def entered(self, at: int = NOW) -> AsyncIterator[tuple[AsyncConnection, ledger.LedgerTransaction]]:
+        """A transaction of the leader in the ledger; after it, the leader knows the write."""
         async with self.muster.transaction() as tx:
             entry = await self.enter(tx, at)
-            verdict = await ledger.admit(tx, entry, gangs)
+            yield tx, entry
         self.seq = entry.seq
-        return verdict
+
+    async def admit(self, *gangs: Admit, at: int = NOW) -> ledger.LedgerOutcome:
+        async with self.entered(at) as (tx, entry):
+            return await ledger.admit(tx, entry, gangs)
 
     async def adopt(self, *running: Adopt) -> list[AdmissionId]:
-        async with self.muster.transaction() as tx:
-            entry = await self.enter(tx)
-            adopted = await ledger.adopt(tx, entry, running)
-        self.seq = entry.seq
-        return list(adopted.accepted.values())
+        async with self.entered() as (tx, entry):
+            return list((await ledger.adopt(tx, entry, running)).accepted.values())
 
     async def free(self, admission: AdmissionId, *seats: int, at: int = NOW) -> ledger.Freed:
-        async with self.muster.transaction() as tx:
-            entry = await self.enter(tx, at)
-            given_back = await ledger.free(tx, entry, [freeing(admission, frozenset(seats))])
-        self.seq = entry.seq
-        return given_back
+        async with self.entered(at) as (tx, entry):
+            return await ledger.free(tx, entry, [freeing(admission, frozenset(seats))])
 
     async def evict(self, *rows: Evict) -> frozenset[AdmissionId]:
-        async with self.muster.transaction() as tx:
-            entry = await self.enter(tx)
-            evicted = await ledger.evict(tx, entry, rows)
-        self.seq = entry.seq
-        return evicted
+        async with self.entered() as (tx, entry):
+            return await ledger.evict(tx, entry, rows)
 
     async def balances(self, account: Account = GPUS) -> dict[str, tuple[int, int, int]]:
         """(own, used, counted) by queue; zeros are left out."""

@@ -9,6 +9,7 @@ from sqlalchemy import text
 from queues.plan import Admit, Adopt
 from queues.sql import ledger
 from queues.sql.database import Database
+from queues.sql.ledger.verification import verify
 from queues.sql.read.world import load_world
 from queues.workload import AdmissionId
 from tests.builders.empty_ledger import empty_ledger
@@ -48,6 +49,7 @@ async def check(harness: LedgerHarness) -> None:
     """Balances are the sums over open seats, by queue and by node; postings agree; limits hold for what was given."""
     async with harness.muster.snapshot() as tx:
         world = await load_world(tx)
+        assert await verify(tx) == (), "as they count up the tree, with what is guaranteed"
         posted = await tx.execute(
             text(
                 "SELECT debit, credit, sum(amount)::bigint AS amount FROM muster_postings GROUP BY debit, credit"
@@ -117,11 +119,9 @@ async def play(muster: Database, steps: list[tuple[str, object]]) -> None:
                 ids = await harness.adopt(*(Adopt(admit=each, pods={}) for each in gangs))
                 opened += [(id_, len(each.seats)) for id_, each in zip(ids, gangs, strict=True)]
         await check(harness)
-    async with muster.transaction() as tx:
-        entry = await harness.enter(tx)
+    async with harness.entered() as (tx, entry):
         backs = [freeing(id_, frozenset(range(count))) for id_, count in opened]
         await ledger.free(tx, entry, [*backs, *backs])
-    harness.seq = entry.seq
     await harness.queues(removed=QUEUES)
     assert await harness.balances() == {}
     assert await harness.on_nodes() == {}

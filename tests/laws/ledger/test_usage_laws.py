@@ -128,18 +128,14 @@ async def act(
     match step:
         case ("admit", into, user, seats):
             await harness.arrive(f"j{number}", queue=into)
-            async with harness.muster.transaction() as tx:
-                entry = await harness.enter(tx, now)
+            async with harness.entered(now) as (tx, entry):
                 gang = admit(f"j{number}", into, tuple(_seats(seats)))
                 verdict = await ledger.admit(tx, entry, [gang], {key(f"j{number}"): user})
-            harness.seq = entry.seq
             assert not verdict.rejected
             opened += verdict.accepted.values()
         case ("free", which, seats) if opened:
-            async with harness.muster.transaction() as tx:
-                entry = await harness.enter(tx, now)
+            async with harness.entered(now) as (tx, entry):
                 await ledger.free(tx, entry, [freeing(opened[which % len(opened)], seats)])
-            harness.seq = entry.seq
         case ("evict", which) if opened:
             await harness.evict(eviction(opened[which % len(opened)]))
         case ("drop", "partitions"):

@@ -29,17 +29,13 @@ async def claims(muster: Database) -> dict[str, Claim]:
 
 async def test_a_claim_is_loaded_as_it_was_made_and_the_later_one_counts(muster: Database) -> None:
     harness = await LedgerHarness.begin(muster, [queue("a")], {"n1": 9, "n2": 9}, ["j1", "j2"])
-    async with muster.transaction() as tx:
-        entry = await harness.enter(tx)
+    async with harness.entered() as (tx, entry):
         await ledger.claim(tx, entry, [promise("j1", 1, 2), promise("j2")])
         await ledger.claim(tx, entry, [promise("j1", 3, until=NOW + 60)])
-    harness.seq = entry.seq
     assert await claims(muster) == {"j1": promise("j1", 3, until=NOW + 60), "j2": promise("j2")}
 
-    async with muster.transaction() as tx:
-        entry = await harness.enter(tx)
+    async with harness.entered() as (tx, entry):
         await ledger.drop_claims(tx, entry, [key("j1")])
-    harness.seq = entry.seq
     assert list(await claims(muster)) == ["j2"]
     async with muster.transaction() as tx:
         await workloads.depart(tx, harness.term, {key("j2"): Result.UNKNOWN}, NOW)

@@ -17,10 +17,8 @@ async def goes_back(
     """The workload is admitted, and goes back: for pods that are not ready, or (no revision) for another cause."""
     (id_,) = (await harness.admit(gang("j", "a", "n1"))).accepted.values()
     plain = eviction(id_, code=ReasonCode.NOT_READY, not_before=NOW + 10)
-    async with database.transaction() as tx:
-        entry = await harness.enter(tx)
+    async with harness.entered() as (tx, entry):
         await ledger.evict(tx, entry, [replace(plain, revision=revision, message=message)])
-    harness.seq = entry.seq
     await harness.free(id_, 0)
 
 
@@ -30,10 +28,8 @@ async def setbacks(database: Database) -> Setbacks:
 
 
 async def got_ready(harness: LedgerHarness, database: Database, *ids: AdmissionId) -> None:
-    async with database.transaction() as tx:
-        entry = await harness.enter(tx)
+    async with harness.entered() as (tx, entry):
         await ledger.note_ready(tx, entry, ids)
-    harness.seq = entry.seq
 
 
 async def test_failures_are_counted_for_one_revision_of_the_object(muster: Database) -> None:

@@ -28,10 +28,8 @@ async def decide(harness: LedgerHarness, kind: str, name: str, queue: str, names
         code=ReasonCode.PREEMPTED,
         numbers={"seats": 1},
     )
-    async with harness.muster.transaction() as tx:
-        entry = await harness.enter(tx)
+    async with harness.entered() as (tx, entry):
         await ledger.record_decisions(tx, entry, [line])
-    harness.seq = entry.seq
 
 
 async def ask(muster: Database, limit: int = 100, **fields: Any) -> tuple[tuple[DecisionBody, ...], int]:
@@ -92,11 +90,9 @@ async def test_what_gave_its_seats_back_is_told_with_how_it_ended(muster: Databa
             code="ended",
             admission=admission,
         )
-        async with harness.muster.transaction() as tx:
-            entry = await harness.enter(tx)
+        async with harness.entered() as (tx, entry):
             await ledger.record_decisions(tx, entry, [line])
             await tx.execute(update(workloads).where(workloads.c.uid == key(name).uid).values(result=result))
-        harness.seq = entry.seq
         found, _ = await ask(muster)
         return found[-1].result
 

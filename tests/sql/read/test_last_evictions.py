@@ -43,11 +43,9 @@ async def decided(
         beneficiary=None if by is None else key("other"),
         numbers={"seats": 2, **facts} if by is None else {"seats": 2, "for": by, **facts},
     )
-    async with harness.muster.transaction() as tx:
-        entry = await harness.enter(tx)
+    async with harness.entered() as (tx, entry):
         await ledger.record_decisions(tx, entry, [line])
         await ledger.record_reasons(tx, entry, {key(name): reason("NoFit", "0 of 2 pods fit")})
-    harness.seq = entry.seq
 
 
 async def admitted(harness: LedgerHarness, name: str) -> AdmissionId:

@@ -54,8 +54,7 @@ async def staged(muster: Database) -> LedgerHarness:
     )
     await describe(harness, runs=0, small=0, big=100)
     await harness.admit(gang("runs", "a", "n1 n1", takes=3000))
-    async with muster.transaction() as tx:
-        entry = await harness.enter(tx)
+    async with harness.entered() as (tx, entry):
         facts = {"queue": "a", "resource": GPU, "limit": 8000, "used": 6000, "asked": 4000, "over": 2000}
         why = reason("QueueLimit", "queue a may use 8 nvidia.com/gpu", facts)
         admitted = ledger.Decision(
@@ -69,7 +68,6 @@ async def staged(muster: Database) -> LedgerHarness:
         )
         await ledger.record_decisions(tx, entry, [admitted])
         await ledger.record_reasons(tx, entry, {key("small"): why, key("big"): why})
-    harness.seq = entry.seq
     return harness
 
 

@@ -30,13 +30,11 @@ async def told(muster: Database) -> list[tuple[str, float | None]]:
 async def start(
     harness: LedgerHarness, id_: AdmissionId, stages: Mapping[AdmissionId, StageTimes], *, ready: bool = False
 ) -> None:
-    async with harness.muster.transaction() as tx:
-        entry = await harness.enter(tx)
+    async with harness.entered() as (tx, entry):
         if ready:
             await ledger.note_ready(tx, entry, [id_], stages)
         else:
             await ledger.start(tx, entry, [id_], stages)
-    harness.seq = entry.seq
 
 
 async def test_a_stage_is_told_as_soon_as_it_is_stored(muster: Database) -> None:
@@ -63,11 +61,9 @@ async def test_a_gang_that_goes_back_before_it_is_bound_keeps_the_time_of_its_re
     muster: Database,
 ) -> None:
     harness, id_, now = await begin(muster)
-    async with muster.transaction() as tx:
-        entry = await harness.enter(tx)
+    async with harness.entered() as (tx, entry):
         await ledger.note_stages(tx, entry, {id_: StageTimes(released=now + 1)})
         await ledger.evict(tx, entry, [eviction(id_)])
-    harness.seq = entry.seq
 
     assert [stage for stage, _ in await told(muster)] == ["seen", "admitted", "released", "evicted"]
 

@@ -48,10 +48,8 @@ async def stage(muster: Database) -> LedgerHarness:
 
 async def admit(harness: LedgerHarness, wanted: Admit, user: str, at: int) -> AdmissionId:
     await harness.arrive(wanted.name, queue=wanted.queue)
-    async with harness.muster.transaction() as tx:
-        entry = await harness.enter(tx, at)
+    async with harness.entered(at) as (tx, entry):
         verdict = await ledger.admit(tx, entry, [wanted], {key(wanted.name): user})
-    harness.seq = entry.seq
     assert not verdict.rejected
     (id_,) = verdict.accepted.values()
     return id_

@@ -37,8 +37,7 @@ async def test_the_world_is_loaded_as_it_was_written(muster: Database) -> None:
     await harness.free(closed, 0)
     running = gang("j2", "a", "n1 n1")
     (adopted,) = await harness.adopt(Adopt(admit=running, pods={"p0": 0, "p1": 1}))
-    async with muster.transaction() as tx:
-        entry = await harness.enter(tx)
+    async with harness.entered() as (tx, entry):
         await ledger.start(tx, entry, [kept])
         await ledger.evict(tx, entry, [eviction(adopted, not_before=NOW + 60, beneficiary=key("j3"))])
         await ledger.record_reasons(
@@ -46,7 +45,6 @@ async def test_the_world_is_loaded_as_it_was_written(muster: Database) -> None:
         )
         await ledger.record_reasons(tx, entry, {}, [key("j4")])
         await ledger.record_job_states(tx, entry, {key("j1"): {"phase": "Running", "version": 3}})
-    harness.seq = entry.seq
 
     async with muster.snapshot() as tx:
         world = await load_world(tx)
@@ -79,11 +77,9 @@ async def test_a_reason_is_as_old_as_its_code(muster: Database) -> None:
     harness = await LedgerHarness.begin(muster, workloads=["j1"])
 
     async def told(moment: int, code: str, message: str) -> str | None:
-        async with muster.transaction() as tx:
-            entry = await ledger.fence(tx, harness.term, ledger_seq=harness.seq, now=moment)
+        async with harness.entered(moment) as (tx, entry):
             await ledger.record_reasons(tx, entry, {key("j1"): reason(code, message)})
             (line,) = (await pending(tx, {}, limit=9)).items
-        harness.seq = entry.seq
         assert line.reason is not None
         assert line.reason.message == message
         return line.reason.since
@@ -179,10 +175,8 @@ async def test_who_asked_is_in_the_views_and_adds_up_as_documented(muster: Datab
         await tx.execute(text("SET LOCAL TIME ZONE 'UTC'"))
         month = int(await tx.scalar(text("SELECT extract(epoch FROM date_trunc('month', now()))")) or 0)
     before, within = month - 40 * DAY, month - 5 * DAY
-    async with muster.transaction() as tx:
-        entry = await harness.enter(tx, before)
+    async with harness.entered(before) as (tx, entry):
         verdict = await ledger.admit(tx, entry, [first], {first.workload: "ann"})
-    harness.seq = entry.seq
     await harness.admit(second, at=within)
     await harness.free(verdict.accepted[0], 0, at=within)
     async with muster.transaction() as tx:
